@@ -1,0 +1,52 @@
+# hybridc: each command makes its own virtual environment in .venv and installs what it needs, once.
+#   PYTHON=/path/to/python3.12 make test     uses another interpreter for a new .venv
+
+VENV   := .venv
+BIN    := $(VENV)/bin
+STAMPS := $(VENV)/.installed
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test lint format bench clean
+
+help: ## this list
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+demo: $(STAMPS)-demo ## train a classifier on handwritten digits, eagerly and compiled
+	$(BIN)/python examples/digits.py
+
+test: $(STAMPS)-test ## run every test (two processes)
+	$(BIN)/python -m pytest -n 2 $(PYTEST_ARGS)
+
+lint: $(STAMPS)-dev ## ruff (rules and format) and pyright in strict mode
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/pyright
+
+format: $(STAMPS)-dev ## rewrite the sources in the project's format
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+bench: $(STAMPS)-bench ## print the benchmark table: eager against hybridized
+	$(BIN)/python benchmarks/run.py
+
+clean: ## remove the virtual environment and what was built
+	rm -rf $(VENV) build *.egg-info .pytest_cache .ruff_cache .hypothesis .benchmarks
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# The first of $PYTHON, python3.11, python3 that runs and is new enough.
+$(BIN)/python:
+	@for p in "$(PYTHON)" python3.11 python3; do \
+	  if [ -n "$$p" ] && "$$p" -c 'import sys; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1; then \
+	    echo "making $(VENV) with $$p ($$("$$p" --version))"; \
+	    "$$p" -m venv $(VENV) && exit 0; \
+	    echo "error: '$$p -m venv' failed; on Debian and Ubuntu install python3-venv" >&2; exit 1; \
+	  fi; \
+	done; \
+	echo "error: hybridc needs Python 3.11 or newer, and neither python3.11 nor python3 is that;" >&2; \
+	echo "       install one, or name it: PYTHON=/path/to/python3.11 make" >&2; exit 1
+
+# One stamp for each extra: installed again only when pyproject.toml changes.
+$(STAMPS)-%: pyproject.toml | $(BIN)/python
+	@echo "installing hybridc[$*] into $(VENV)"
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[$*]"
+	@touch $@
