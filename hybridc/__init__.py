@@ -1,0 +1,7 @@
+"""hybridc: Gluon, compiled. ``import hybridc as mx``."""
+
+from __future__ import annotations
+
+from hybridc import autograd, nd, random
+
+__all__ = ["autograd", "nd", "random"]

@@ -1,0 +1,362 @@
+"""Automatic differentiation of what ran eagerly: ``record``, ``backward``, ``grad`` and custom ``Function``."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Sequence
+from typing import Any, Protocol
+
+import numpy as np
+
+from hybridc.dialects.gradient import vjp
+from hybridc.dialects.operator import Operator
+from hybridc.errors import MXNetError
+from hybridc.nd.ndarray import NDArray
+from hybridc.runtime.state import STATE
+
+_ORDER = itertools.count()
+
+
+class Differentiable(Protocol):
+    """What a node of the tape asks of the thing it recorded."""
+
+    def vjp(self, F: Any, ograds: Sequence[Any], inputs: Sequence[Any], outputs: Sequence[Any]) -> Sequence[Any]:
+        """Gradients of the inputs."""
+        ...
+
+
+class Leaf:
+    """A variable whose gradient is wanted: its buffer and how to write there."""
+
+    __slots__ = ("grad", "req")
+
+    def __init__(self, grad: NDArray, req: str) -> None:
+        self.grad = grad
+        self.req = req
+
+
+class TapeNode:
+    """One recorded operator: what it was, its inputs with where they came from, its results."""
+
+    __slots__ = ("arrays", "entries", "op", "order", "outputs", "visible")
+
+    def __init__(self, op: Any, arrays: Sequence[Any], entries: Sequence[Any], outputs: Sequence[Any], visible: int) -> None:
+        self.op = op
+        self.arrays: Sequence[Any] | None = arrays
+        self.entries = entries
+        self.outputs: Sequence[Any] = outputs
+        self.visible = visible
+        self.order = next(_ORDER)
+
+    def backward(self, F: Any, ograds: Sequence[Any]) -> Sequence[Any]:
+        """Gradients of this node's inputs."""
+        if self.arrays is None:
+            raise MXNetError(
+                "this part of the graph was differentiated already and its buffers are freed; "
+                "use backward(retain_graph=True) the first time to do it again"
+            )
+        inputs = [_restore(a, e) for a, e in zip(self.arrays, self.entries, strict=True)]
+        outputs = [_restore(a, (self, i)) for i, a in enumerate(self.outputs)]
+        if isinstance(self.op, Operator):
+            return vjp(self.op, F, ograds, inputs, outputs, [e is not None for e in self.entries])
+        return self.op.vjp(F, ograds, inputs, outputs)
+
+    def free(self) -> None:
+        """Drop the saved arrays."""
+        self.arrays = None
+        self.outputs = [None] * len(self.outputs)
+
+
+def _restore(array: Any, entry: Any) -> NDArray:
+    x = NDArray(array)
+    x._entry = entry
+    return x
+
+
+def record_operator(op: Any, inputs: Sequence[NDArray], arrays: Sequence[Any], outputs: Sequence[NDArray]) -> None:
+    """Put an operator (or anything with ``vjp``) on the tape, if any of its inputs is on it."""
+    entries = [x._entry for x in inputs]
+    if all(e is None for e in entries):
+        return
+    visible = op.num_visible_outputs() if isinstance(op, Operator) else len(outputs)
+    node = TapeNode(op, arrays, entries, [y._data for y in outputs], visible)
+    for i, y in enumerate(outputs):
+        y._entry = (node, i)
+
+
+# --- modes ----------------------------------------------------------------------------------------------------------
+
+
+class _Scope:
+    """Sets recording and training inside a ``with`` block; None leaves a mode as it is."""
+
+    def __init__(self, recording: bool | None, training: bool | None) -> None:
+        self._new = recording, training
+        self._old: list[tuple[bool, bool]] = []
+
+    def __enter__(self) -> _Scope:
+        self._old.append((STATE.recording, STATE.training))
+        recording, training = self._new
+        if recording is not None:
+            STATE.recording = recording
+        if training is not None:
+            STATE.training = training
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        STATE.recording, STATE.training = self._old.pop()
+
+
+def record(train_mode: bool = True) -> _Scope:
+    """Record operators for differentiation, in train mode unless told otherwise."""
+    return _Scope(True, train_mode)
+
+
+def pause(train_mode: bool = False) -> _Scope:
+    """Do not record inside this block."""
+    return _Scope(False, train_mode)
+
+
+def train_mode() -> _Scope:
+    """Behave as in training (Dropout drops) without changing recording."""
+    return _Scope(None, True)
+
+
+def predict_mode() -> _Scope:
+    """Behave as in prediction without changing recording."""
+    return _Scope(None, False)
+
+
+def is_recording() -> bool:
+    """Whether operators are being recorded."""
+    return STATE.recording
+
+
+def is_training() -> bool:
+    """Whether operators behave as in training."""
+    return STATE.training
+
+
+def set_recording(is_recording: bool) -> bool:
+    """Switch recording; returns the previous state."""
+    previous, STATE.recording = STATE.recording, is_recording
+    return previous
+
+
+def set_training(train_mode: bool) -> bool:
+    """Switch train mode; returns the previous state."""
+    previous, STATE.training = STATE.training, train_mode
+    return previous
+
+
+# --- variables ------------------------------------------------------------------------------------------------------
+
+_REQS = ("write", "add", "null")
+
+
+def mark_variables(
+    variables: NDArray | Sequence[NDArray],
+    gradients: NDArray | Sequence[NDArray],
+    grad_reqs: str | Sequence[str] = "write",
+) -> None:
+    """Make arrays variables: ``backward`` puts their gradients into the given arrays."""
+    variables = [variables] if isinstance(variables, NDArray) else variables
+    gradients = [gradients] if isinstance(gradients, NDArray) else gradients
+    reqs = [grad_reqs] * len(variables) if isinstance(grad_reqs, str) else grad_reqs
+    for x, grad, req in zip(variables, gradients, reqs, strict=True):
+        if req not in _REQS:
+            raise MXNetError(f"grad_req must be one of {_REQS}, got {req!r}")
+        if grad.shape != x.shape:
+            raise MXNetError(f"the gradient buffer has shape {grad.shape}, the variable {x.shape}")
+        x._leaf = Leaf(grad, req)
+        x._entry = None if req == "null" else (x._leaf, 0)
+
+
+# --- backward -------------------------------------------------------------------------------------------------------
+
+
+class _Gradients:
+    """Gradients on their way back, summed by where they belong."""
+
+    def __init__(self, F: Any, differentiable: bool) -> None:
+        self.F = F
+        self.differentiable = differentiable
+        self.values: dict[tuple[int, int], NDArray] = {}
+        self._owned: set[tuple[int, int]] = set()
+
+    def add(self, entry: tuple[Any, int], grad: NDArray) -> None:
+        key = (id(entry[0]), entry[1])
+        old = self.values.get(key)
+        if old is None:
+            self.values[key] = grad
+        elif self.differentiable:
+            self.values[key] = old + grad
+        elif key in self._owned:
+            np.add(old._data, grad._data, out=old._data)
+        else:
+            self.values[key] = NDArray(np.add(old._data, grad._data))
+            self._owned.add(key)
+
+    def get(self, node: Any, index: int) -> NDArray | None:
+        return self.values.get((id(node), index))
+
+    def of_node(self, node: TapeNode) -> list[NDArray]:
+        """The gradients of a node's visible outputs; zeros where none arrived."""
+        found = [self.values.pop((id(node), i), None) for i in range(node.visible)]
+        return [
+            NDArray(np.zeros_like(node.outputs[i])) if g is None else g for i, g in enumerate(found)
+        ]
+
+
+def _reachable(heads: Iterable[NDArray]) -> tuple[list[TapeNode], list[Leaf]]:
+    """All nodes behind the heads, latest first, and all variables."""
+    nodes: dict[int, TapeNode] = {}
+    leaves: dict[int, Leaf] = {}
+    stack: list[Any] = [h._entry[0] for h in heads if h._entry is not None]
+    while stack:
+        node = stack.pop()
+        if isinstance(node, Leaf):
+            leaves[id(node)] = node
+        elif id(node) not in nodes:
+            nodes[id(node)] = node
+            stack.extend(e[0] for e in node.entries if e is not None)
+    return sorted(nodes.values(), key=lambda n: -n.order), list(leaves.values())
+
+
+def _run_backward(
+    heads: Sequence[NDArray],
+    head_grads: Sequence[NDArray | None] | None,
+    retain_graph: bool,
+    create_graph: bool,
+    train_mode: bool,
+    wanted: Sequence[tuple[Any, int]] = (),
+) -> tuple[_Gradients, list[Leaf]]:
+    from hybridc import nd
+
+    for head in heads:
+        if head._entry is None:
+            raise MXNetError(
+                "cannot differentiate: this array does not depend on a variable; call attach_grad() on the inputs and "
+                "compute it inside autograd.record()"
+            )
+    given = [None] * len(heads) if head_grads is None else head_grads
+    keep = {(id(n), i) for n, i in wanted}
+    kept: dict[tuple[int, int], NDArray] = {}
+    with _Scope(create_graph, train_mode):
+        gradients = _Gradients(nd, create_graph)
+        for head, grad in zip(heads, given, strict=True):
+            assert head._entry is not None
+            gradients.add(head._entry, NDArray(np.ones_like(head._data)) if grad is None else grad)
+        nodes, leaves = _reachable(heads)
+        for node in nodes:
+            if not any((id(node), i) in gradients.values for i in range(node.visible)):
+                continue
+            kept |= {k: gradients.values[k] for k in keep if k[0] == id(node) and k in gradients.values}
+            grads = node.backward(nd, gradients.of_node(node))
+            for entry, grad in zip(node.entries, grads, strict=True):
+                if entry is not None and grad is not None:
+                    gradients.add(entry, grad)
+            if not retain_graph:
+                node.free()
+    gradients.values.update(kept)
+    return gradients, leaves
+
+
+def backward(
+    heads: NDArray | Sequence[NDArray],
+    head_grads: NDArray | Sequence[NDArray | None] | None = None,
+    retain_graph: bool = False,
+    train_mode: bool = True,
+) -> None:
+    """Compute gradients of the heads with respect to all marked variables and put them into their ``grad``."""
+    heads = [heads] if isinstance(heads, NDArray) else heads
+    head_grads = [head_grads] if isinstance(head_grads, NDArray) else head_grads
+    gradients, leaves = _run_backward(heads, head_grads, retain_graph, False, train_mode)
+    for leaf in leaves:
+        grad = gradients.get(leaf, 0)
+        if grad is None:
+            continue
+        if leaf.req == "add":
+            np.add(leaf.grad._data, grad._data, out=leaf.grad._data)
+        else:
+            np.copyto(leaf.grad._data, grad._data)
+
+
+def grad(
+    heads: NDArray | Sequence[NDArray],
+    variables: NDArray | Sequence[NDArray],
+    head_grads: NDArray | Sequence[NDArray | None] | None = None,
+    retain_graph: bool | None = None,
+    create_graph: bool = False,
+    train_mode: bool = True,
+) -> Any:
+    """Gradients of the heads with respect to the variables, returned and not stored.
+
+    With ``create_graph`` they can be differentiated again.
+    """
+    single = isinstance(variables, NDArray)
+    wanted = [variables] if isinstance(variables, NDArray) else list(variables)
+    heads = [heads] if isinstance(heads, NDArray) else heads
+    head_grads = [head_grads] if isinstance(head_grads, NDArray) else head_grads
+    entries = [x._entry for x in wanted]
+    for x, entry in zip(wanted, entries, strict=True):
+        if entry is None:
+            raise MXNetError(f"cannot differentiate with respect to an array of shape {x.shape}: call attach_grad() first")
+    retain = create_graph if retain_graph is None else retain_graph
+    gradients, _ = _run_backward(
+        heads, head_grads, retain, create_graph, train_mode, [e for e in entries if e is not None]
+    )
+    found = [gradients.get(*e) for e in entries if e is not None]
+    results = [NDArray(np.zeros_like(x._data)) if g is None else g for x, g in zip(wanted, found, strict=True)]
+    return results[0] if single else results
+
+
+# --- functions with their own gradient ------------------------------------------------------------------------------
+
+
+class Function:
+    """An operation with a gradient of your own: override ``forward`` and ``backward``, then call an instance.
+
+    Both get and return NDArrays; ``save_for_backward`` keeps arrays in ``saved_tensors``.
+    """
+
+    def __init__(self) -> None:
+        self.saved_tensors: tuple[Any, ...] = ()
+
+    def save_for_backward(self, *args: Any) -> None:
+        """Keep arrays for ``backward``."""
+        self.saved_tensors = args
+
+    def forward(self, *inputs: Any) -> Any:
+        """Compute the outputs from the inputs."""
+        raise MXNetError(f"{type(self).__name__} must override forward(self, *inputs)")
+
+    def backward(self, *output_grads: Any) -> Any:
+        """Compute the gradients of the inputs from those of the outputs."""
+        raise MXNetError(f"{type(self).__name__} must override backward(self, *output_grads)")
+
+    def __call__(self, *inputs: NDArray) -> Any:
+        with _Scope(False, None):
+            outputs = self.forward(*inputs)
+        single = isinstance(outputs, NDArray)
+        results = [NDArray(y._data) for y in ([outputs] if single else outputs)]
+        if STATE.recording:
+            record_operator(_FunctionRule(self), inputs, [x._data for x in inputs], results)
+        return results[0] if single else tuple(results)
+
+
+class _FunctionRule:
+    """The tape's view of a :class:`Function`."""
+
+    def __init__(self, function: Function) -> None:
+        self._function = function
+
+    def vjp(self, F: Any, ograds: Sequence[Any], inputs: Sequence[Any], outputs: Sequence[Any]) -> Sequence[Any]:
+        """The user's ``backward``, checked for the number of gradients."""
+        grads = self._function.backward(*ograds)
+        grads = [grads] if isinstance(grads, NDArray) else list(grads)
+        if len(grads) != len(inputs):
+            raise MXNetError(
+                f"{type(self._function).__name__}.backward returned {len(grads)} gradients for {len(inputs)} inputs"
+            )
+        return grads

@@ -1,0 +1,97 @@
+"""Devices: ``mx.cpu()``, ``mx.gpu(i)`` and the current default."""
+
+from __future__ import annotations
+
+import threading
+from typing import ClassVar
+
+from hybridc.errors import UnsupportedError
+
+
+class Context:
+    """A device, as ``cpu(0)``; also a context manager that makes it the default for new arrays."""
+
+    devtype2str: ClassVar[dict[int, str]] = {1: "cpu", 2: "gpu", 3: "cpu_pinned", 5: "cpu_shared"}
+    devstr2type: ClassVar[dict[str, int]] = {name: code for code, name in devtype2str.items()}
+
+    __slots__ = ("_previous", "device_id", "device_type")
+
+    def __init__(self, device_type: str | Context, device_id: int = 0) -> None:
+        if isinstance(device_type, Context):
+            device_type, device_id = device_type.device_type, device_type.device_id
+        if device_type not in self.devstr2type:
+            raise UnsupportedError(f"unknown device type {device_type!r}; use one of {sorted(self.devstr2type)}")
+        self.device_type = device_type
+        self.device_id = device_id
+        self._previous: list[Context] = []
+
+    @property
+    def device_typeid(self) -> int:
+        """MXNet's number for the device type: 1 is cpu, 2 is gpu."""
+        return self.devstr2type[self.device_type]
+
+    def __eq__(self, other: object) -> bool:
+        return (
+            isinstance(other, Context)
+            and self.device_type == other.device_type
+            and self.device_id == other.device_id
+        )
+
+    def __hash__(self) -> int:
+        return hash((self.device_type, self.device_id))
+
+    def __repr__(self) -> str:
+        return f"{self.device_type}({self.device_id})"
+
+    __str__ = __repr__
+
+    def __enter__(self) -> Context:
+        self._previous.append(current_context())
+        _LOCAL.context = self
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        _LOCAL.context = self._previous.pop()
+
+    def empty_cache(self) -> None:
+        """Nothing to free on the CPU; there for MXNet's API."""
+
+
+class _Local(threading.local):
+    context = Context("cpu", 0)
+
+
+_LOCAL = _Local()
+
+
+def cpu(device_id: int = 0) -> Context:
+    """The CPU."""
+    return Context("cpu", device_id)
+
+
+def cpu_pinned(device_id: int = 0) -> Context:
+    """Pinned host memory; on this version the same as :func:`cpu`."""
+    return Context("cpu_pinned", device_id)
+
+
+def gpu(device_id: int = 0) -> Context:
+    """A GPU; naming one is fine, putting an array there needs a GPU target."""
+    return Context("gpu", device_id)
+
+
+def num_gpus() -> int:
+    """How many GPUs arrays can be put on."""
+    return 0
+
+
+def current_context() -> Context:
+    """The device on which new arrays are made."""
+    return _LOCAL.context
+
+
+def check_device(ctx: Context | None) -> Context:
+    """The given device or the default, once it is sure that arrays can live there."""
+    ctx = current_context() if ctx is None else ctx
+    if ctx.device_type == "gpu":
+        raise UnsupportedError(f"{ctx}: no GPU target in this version; use ctx=mx.cpu()")
+    return ctx

@@ -1,0 +1,181 @@
+"""Typed attributes of operators: defaults, ranges, enums, docs; strings are accepted, as MXNet did."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from hybridc.errors import AttributeValueError
+
+
+class _Required:
+    def __repr__(self) -> str:
+        return "<required>"
+
+
+REQUIRED: Any = _Required()
+
+Shape = tuple[int, ...]
+Axis = int | tuple[int, ...] | None
+DType = np.dtype[Any]
+
+
+@dataclass(frozen=True)
+class Attribute:
+    """One attribute of an operator class: what its value may be."""
+
+    default: Any
+    doc: str
+    enum: tuple[str, ...] | None
+    low: float | None
+    high: float | None
+    kind: str = "object"
+    optional: bool = False
+
+    def parse(self, owner: str, name: str, value: Any) -> Any:
+        """The value as the operator keeps it, or an error that says what is allowed."""
+        if value is None or (isinstance(value, str) and value == "None" and self.optional):
+            if self.optional or self.default is None:
+                return None
+            raise AttributeValueError(f"{owner}: attribute {name} must not be None; it takes {self.describe()}")
+        try:
+            value = PARSERS[self.kind](value)
+        except (ValueError, TypeError, SyntaxError) as error:
+            raise AttributeValueError(
+                f"{owner}: attribute {name} takes {self.describe()}, got {value!r}"
+            ) from error
+        if self.enum is not None and value not in self.enum:
+            raise AttributeValueError(f"{owner}: attribute {name} takes {self.describe()}, got {value!r}")
+        if (self.low is not None and value < self.low) or (self.high is not None and value > self.high):
+            raise AttributeValueError(f"{owner}: attribute {name} takes {self.describe()}, got {value!r}")
+        return value
+
+    def describe(self) -> str:
+        """The allowed values in words."""
+        if self.enum is not None:
+            return "one of " + ", ".join(repr(choice) for choice in self.enum)
+        text = {"int": "an integer", "float": "a number", "bool": "True or False", "str": "a string"}
+        text |= {"Shape": "a tuple of integers", "Axis": "an integer or a tuple of integers", "DType": "a dtype"}
+        words = text.get(self.kind, "a value")
+        if self.low is not None and self.high is not None:
+            return f"{words} from {self.low} to {self.high}"
+        if self.low is not None:
+            return f"{words} of at least {self.low}"
+        return words
+
+
+def attribute(
+    default: Any = REQUIRED,
+    doc: str = "",
+    *,
+    enum: tuple[str, ...] | None = None,
+    low: float | None = None,
+    high: float | None = None,
+) -> Any:
+    """Declare an attribute in the body of an operator class: ``axis: int = attribute(-1, "the axis")``.
+
+    The annotation gives its type: ``int``, ``float``, ``bool``, ``str``, ``Shape``, ``Axis``, ``DType``, ``object``, each
+    also with ``| None``.
+    """
+    return Attribute(default, doc, enum, low, high)
+
+
+def _literal(value: Any) -> Any:
+    return ast.literal_eval(value) if isinstance(value, str) else value
+
+
+def parse_bool(value: Any) -> bool:
+    """True or False from a bool, a number or a word."""
+    if isinstance(value, str):
+        word = value.strip().lower()
+        if word not in ("true", "false", "1", "0"):
+            raise ValueError(value)
+        return word in ("true", "1")
+    return bool(value)
+
+
+def parse_int(value: Any) -> int:
+    """An integer; floats only if they are whole."""
+    value = _literal(value)
+    number = int(value)
+    if number != value:
+        raise ValueError(value)
+    return number
+
+
+def parse_shape(value: Any) -> Shape:
+    """A tuple of integers; a single integer is a tuple of one."""
+    value = _literal(value)
+    if isinstance(value, int | np.integer):
+        return (int(value),)
+    return tuple(parse_int(v) for v in value)
+
+
+def parse_axis(value: Any) -> Axis:
+    """One integer or a tuple of them."""
+    value = _literal(value)
+    if isinstance(value, int | np.integer):
+        return int(value)
+    return tuple(parse_int(v) for v in value)
+
+
+def parse_slice(value: Any) -> tuple[int | None, ...]:
+    """A tuple of integers and None, as begin, end and step of ``slice``."""
+    value = _literal(value)
+    if value is None or isinstance(value, int | np.integer):
+        value = (value,)
+    return tuple(None if v is None else parse_int(v) for v in value)
+
+
+def parse_dtype(value: Any) -> DType:
+    """A NumPy dtype from its name, type or itself."""
+    return np.dtype(value)
+
+
+def _parse_str(value: Any) -> str:
+    if not isinstance(value, str):
+        raise TypeError(value)
+    return value
+
+
+def _parse_float(value: Any) -> float:
+    return float(_literal(value) if isinstance(value, str) and value.strip()[-1:].isdigit() else value)
+
+
+def _parse_floats(value: Any) -> tuple[float, ...]:
+    value = _literal(value)
+    return (float(value),) if isinstance(value, int | float) else tuple(float(v) for v in value)
+
+
+def _identity(value: Any) -> Any:
+    return value
+
+
+PARSERS: dict[str, Callable[[Any], Any]] = {
+    "int": parse_int,
+    "float": _parse_float,
+    "bool": parse_bool,
+    "str": _parse_str,
+    "Shape": parse_shape,
+    "Axis": parse_axis,
+    "Slice": parse_slice,
+    "Floats": _parse_floats,
+    "DType": parse_dtype,
+    "object": _identity,
+}
+Slice = tuple[int | None, ...]
+Floats = tuple[float, ...]
+
+
+def from_annotation(declared: Attribute, annotation: str) -> Attribute:
+    """The attribute with the type that its annotation names."""
+    words = [word.strip() for word in annotation.split("|")]
+    kinds = [word for word in words if word != "None"]
+    kind = kinds[0] if kinds and kinds[0] in PARSERS else "object"
+    return Attribute(
+        declared.default, declared.doc, declared.enum, declared.low, declared.high, kind, "None" in words or kind == "Axis"
+    )

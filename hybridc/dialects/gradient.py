@@ -1,0 +1,43 @@
+"""The gradient of an operator, from its rule: the one door for the eager tape and for the compiled backward."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from hybridc.dialects.operator import Operator
+from hybridc.errors import MXNetError
+
+
+def vjp(
+    op: Operator,
+    F: Any,
+    ograds: Sequence[Any],
+    inputs: Sequence[Any],
+    outputs: Sequence[Any],
+    needed: Sequence[bool],
+) -> list[Any]:
+    """Gradients of the needed inputs (None where there is none), each in its input's shape and dtype.
+
+    ``ograds`` are those of the visible outputs, ``outputs`` are all of them.
+    """
+    rule = op.gradient(F, *ograds, *inputs, *outputs)
+    grads = list(rule) if isinstance(rule, tuple | list) else [rule]
+    if rule is None:
+        return [None] * len(inputs)
+    if len(grads) != len(inputs) - op.DRAWS:
+        raise MXNetError(
+            f"{op.title()}: gradient gave {len(grads)} values for {len(inputs) - op.DRAWS} inputs; "
+            "return one for each, None where there is none"
+        )
+    grads += [None] * op.DRAWS
+    return [fit(F, g, x) if n and g is not None else None for g, x, n in zip(grads, inputs, needed, strict=True)]
+
+
+def fit(F: Any, grad: Any, x: Any) -> Any:
+    """A gradient summed over the axes along which its input was broadcast, in the input's dtype."""
+    if not hasattr(grad, "shape"):
+        grad = F.ones_like(x) * grad
+    if grad.shape != x.shape:
+        grad = F.sum_to(grad, shape=x.shape)
+    return grad if grad.dtype == x.dtype else F.cast(grad, x.dtype)

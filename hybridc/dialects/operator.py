@@ -1,0 +1,370 @@
+"""The interfaces of an operator: one class says everything about it, and everything else asks that class.
+
+A subclass of one of the *kinds* (:class:`Elementwise`, :class:`Reduction`, :class:`Contraction`, :class:`Movement`,
+:class:`Composite`, :class:`Opaque`), registered with :func:`register`, is an operation of the dialect, a function of
+``mx.nd`` and ``mx.sym``, an eager kernel, a gradient rule and a lowering. An *instance* is the operator with its
+attributes bound; instances with equal attributes are one object.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from hybridc.dialects.attribute import REQUIRED, Attribute, DType, Shape, attribute, from_annotation
+from hybridc.dialects.scalar import NUMPY
+from hybridc.errors import AttributeValueError, DTypeError, MXNetError, ShapeError
+
+__all__ = [
+    "Composite",
+    "Contraction",
+    "Elementwise",
+    "Movement",
+    "Opaque",
+    "Operator",
+    "Reduction",
+    "attribute",
+    "register",
+]
+
+Array = npt.NDArray[Any]
+Bad = tuple[tuple[Any, ...], dict[str, Any], str]
+
+
+class Sample:
+    """A good call of an operator with the NumPy function that says, independently, what it must give.
+
+    ``Sample((x, y), axis=1, reference=lambda x, y: …)``: ``inputs`` are arrays (or shapes, filled from a fixed seed),
+    ``reference`` maps float64 arrays to the result or a tuple of results. ``grad=False`` where there is no gradient to
+    test; ``low``/``high`` bound the random values of shapes.
+    """
+
+    __slots__ = ("attrs", "dtypes", "grad", "high", "inputs", "low", "reference")
+
+    def __init__(
+        self,
+        inputs: Sequence[Any],
+        reference: Callable[..., Any],
+        *,
+        grad: bool = True,
+        low: float = -2.0,
+        high: float = 2.0,
+        dtypes: tuple[str, ...] = ("float32", "float64"),
+        **attrs: Any,
+    ) -> None:
+        self.inputs = tuple(inputs)
+        self.reference = reference
+        self.grad = grad
+        self.low = low
+        self.high = high
+        self.dtypes = dtypes
+        self.attrs = attrs
+
+
+class Operator:
+    """An operator with its attributes bound.
+
+    Class fields that a subclass may set: ``INPUTS`` (names of the inputs), ``VARIADIC`` (any number of inputs under
+    one name), ``OPTIONAL`` (how many trailing inputs may be missing), ``PURE`` (equal inputs give equal outputs and
+    nothing else happens), ``DRAWS`` (it uses random numbers: a key is passed as the last input and ``draw`` tells the
+    uses in one graph apart), ``TRAIN_MODE`` (its attribute ``train`` follows ``autograd.is_training()``),
+    ``INPLACE`` (pairs of input and output that may share memory).
+    """
+
+    NAME: ClassVar[str] = ""
+    ALIASES: ClassVar[tuple[str, ...]] = ()
+    ATTRIBUTES: ClassVar[dict[str, Attribute]] = {}
+    INPUTS: ClassVar[tuple[str, ...]] = ("data",)
+    VARIADIC: ClassVar[bool] = False
+    OPTIONAL: ClassVar[int] = 0
+    PURE: ClassVar[bool] = True
+    DRAWS: ClassVar[bool] = False
+    TRAIN_MODE: ClassVar[bool] = False
+    INPLACE: ClassVar[tuple[tuple[int, int], ...]] = ()
+    SAME_DTYPE: ClassVar[bool] = True
+    _BOUND: ClassVar[dict[tuple[Any, ...], Any]] = {}
+
+    key: tuple[Any, ...]
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        fields = dict(cls.ATTRIBUTES)
+        for name, annotation in cls.__dict__.get("__annotations__", {}).items():
+            declared = cls.__dict__.get(name)
+            if isinstance(declared, Attribute):
+                fields[name] = from_annotation(declared, str(annotation))
+        cls.ATTRIBUTES = fields
+        cls._BOUND = {}
+
+    # --- attributes -------------------------------------------------------------------------------------------------
+
+    @classmethod
+    def bind(cls, **attrs: Any) -> Operator:
+        """The operator with these attributes; missing ones take their defaults."""
+        unknown = attrs.keys() - cls.ATTRIBUTES.keys()
+        if unknown:
+            takes = ", ".join(cls.ATTRIBUTES) or "no attributes"
+            raise AttributeValueError(f"{cls.title()}: no attribute {sorted(unknown)[0]!r}; it takes {takes}")
+        return cls.bind_values(tuple(attrs.get(name, a.default) for name, a in cls.ATTRIBUTES.items()))
+
+    @classmethod
+    def bind_values(cls, values: tuple[Any, ...]) -> Operator:
+        """As :meth:`bind`, with all the values in the order of ``ATTRIBUTES``; equal values give the same object."""
+        try:
+            found = cls._BOUND.get(values)
+        except TypeError:
+            values = tuple(tuple(v) if isinstance(v, list) else v for v in values)
+            found = None
+        if found is not None:
+            return found
+        self = cls._parse(values)
+        if len(cls._BOUND) > 4096:  # attributes that change at every call must not fill the memory
+            cls._BOUND.clear()
+        try:
+            self = cls._BOUND.setdefault(self.key[1:], self)
+            cls._BOUND[values] = self
+        except TypeError:
+            pass
+        return self
+
+    @classmethod
+    def _parse(cls, values: tuple[Any, ...]) -> Operator:
+        self = cls()
+        parsed: list[Any] = []
+        for (name, declared), value in zip(cls.ATTRIBUTES.items(), values, strict=True):
+            if value is REQUIRED:
+                raise AttributeValueError(
+                    f"{cls.title()}: attribute {name} is required; it takes {declared.describe()}"
+                )
+            value = declared.parse(cls.title(), name, value)
+            setattr(self, name, value)
+            parsed.append(value)
+        self.key = (cls, *parsed)
+        self.check()
+        return self
+
+    def check(self) -> None:
+        """Raise if the attributes do not fit together; the base class accepts all."""
+
+    @property
+    def attrs(self) -> dict[str, Any]:
+        """The bound attributes by name."""
+        return dict(zip(self.ATTRIBUTES, self.key[1:], strict=True))
+
+    @classmethod
+    def title(cls) -> str:
+        """The name that users know: ``FullyConnected`` for ``hybrid.fully_connected``."""
+        return next((a for a in cls.ALIASES if a[:1].isupper()), cls.NAME.rpartition(".")[2])
+
+    def __repr__(self) -> str:
+        shown = ", ".join(f"{k}={v!r}" for k, v in self.attrs.items() if v != self.ATTRIBUTES[k].default)
+        return f"{self.NAME}({shown})"
+
+    # --- inputs and outputs -----------------------------------------------------------------------------------------
+
+    def input_names(self) -> tuple[str, ...]:
+        """Names of the inputs for these attributes (a variadic operator has one name for all)."""
+        return self.INPUTS
+
+    def num_outputs(self) -> int:
+        """How many results there are, hidden ones included."""
+        return 1
+
+    def num_visible_outputs(self) -> int:
+        """How many of the results a caller sees; the rest serves the gradient."""
+        return self.num_outputs()
+
+    def infer_shape(self, shapes: list[Shape]) -> tuple[list[Shape], list[Shape]]:
+        """Shapes of the inputs (unknown dimensions, given as -1, filled in) and of all outputs."""
+        raise MXNetError(f"{self.title()} has no shape inference")
+
+    def infer_type(self, dtypes: list[DType]) -> tuple[list[DType], list[DType]]:
+        """Dtypes of the inputs and of all outputs; equal dtypes in, the same out, unless a subclass knows better."""
+        self.require_same_dtype(dtypes)
+        return dtypes, [dtypes[0]] * self.num_outputs()
+
+    def require_same_dtype(self, dtypes: list[DType]) -> None:
+        """Raise :class:`DTypeError` unless all inputs share one dtype."""
+        if self.SAME_DTYPE and any(d != dtypes[0] for d in dtypes):
+            names = self.input_names() if not self.VARIADIC else tuple(f"input {i}" for i in range(len(dtypes)))
+            got = ", ".join(f"{name} is {d}" for name, d in zip(names, dtypes, strict=False))
+            raise DTypeError(
+                f"{self.title()}: all inputs must have one dtype, but {got}; use .astype('{dtypes[0]}') on the others"
+            )
+
+    # --- meaning ----------------------------------------------------------------------------------------------------
+
+    def eager(self, *arrays: Any) -> Any:
+        """The NumPy meaning: one array, or a tuple of them for several outputs."""
+        raise MXNetError(f"{self.title()} has no eager implementation")
+
+    def eager_out(self, outs: Sequence[Array], *arrays: Any) -> None:
+        """As :meth:`eager`, into the given arrays; override where NumPy can write there directly."""
+        results = self.eager(*arrays)
+        for out, result in zip(outs, results if isinstance(results, tuple) else (results,), strict=True):
+            np.copyto(out, result, casting="unsafe")
+
+    def gradient(self, F: Any, *values: Any) -> Any:
+        """Gradients of the inputs, given ``F`` and ``(*ograds of visible outputs, *inputs, *outputs)``.
+
+        Written with the same ``F`` as a forward; one value, or a tuple with None where an input has no gradient. The
+        base class has none for any input.
+        """
+        return None
+
+    def simplify(self, F: Any, inputs: Sequence[Any]) -> Any:
+        """An equal value that is cheaper, or None: ``x`` for ``x * 1``. Inputs are Symbols; see ``Symbol.constant``."""
+        return None
+
+    @classmethod
+    def samples(cls) -> Sequence[Sample]:
+        """Good calls with their NumPy reference, from which tests are generated."""
+        return ()
+
+    @classmethod
+    def bad_samples(cls) -> Sequence[Bad]:
+        """Bad calls: ``(inputs, attributes, the error's text)``."""
+        return ()
+
+
+def broadcast_shapes(title: str, names: Sequence[str], shapes: Sequence[Shape]) -> Shape:
+    """The shape to which all shapes broadcast by NumPy's rule, or a :class:`ShapeError` that says why not."""
+    first = shapes[0]
+    if all(s == first for s in shapes):
+        return first
+    rank = max(map(len, shapes))
+    out: list[int] = []
+    for axis in range(-rank, 0):
+        sizes = {s[axis] for s in shapes if len(s) >= -axis} - {1}
+        if len(sizes) > 1:
+            got = ", ".join(f"{name} {shape}" for name, shape in zip(names, shapes, strict=False))
+            raise ShapeError(
+                f"{title}: shapes do not broadcast: {got}; axis {axis + rank} has sizes {sorted(sizes)}, "
+                "which must be equal or 1"
+            )
+        out.append(sizes.pop() if sizes else 1)
+    return tuple(out)
+
+
+class Elementwise(Operator):
+    """Every element of the result is one scalar function of the inputs' elements, which broadcast.
+
+    A subclass gives ``scalar``; that is its eager meaning, its lowering on every target, and what fusion sees.
+    """
+
+    INPLACE = ((0, 0), (1, 0), (2, 0))
+
+    def scalar(self, b: Any, *xs: Any) -> Any:
+        """The scalar function, built with ``b`` (see :mod:`hybridc.dialects.scalar`)."""
+        raise MXNetError(f"{self.title()} has no scalar body")
+
+    def infer_shape(self, shapes: list[Shape]) -> tuple[list[Shape], list[Shape]]:
+        """All inputs broadcast; an unknown input takes the shape of the known ones."""
+        if any(-1 in s for s in shapes):
+            shapes = self._fill(shapes)
+        return shapes, [broadcast_shapes(self.title(), self.input_names(), shapes)]
+
+    def _fill(self, shapes: list[Shape]) -> list[Shape]:
+        known = next((s for s in shapes if -1 not in s), None)
+        if known is None:
+            return shapes
+        return [
+            tuple(k if n == -1 else n for n, k in zip(s, known, strict=True)) if -1 in s and len(s) == len(known) else s
+            for s in shapes
+        ]
+
+    def eager(self, *arrays: Any) -> Any:
+        """The scalar body, run on NumPy arrays; truth values and widened integers return to the input's dtype."""
+        result = self.scalar(NUMPY, *arrays)
+        dtype = arrays[0].dtype
+        return result if result.dtype is dtype else result.astype(dtype)
+
+
+class Reduction(Operator):
+    """A combination of all elements along ``axis``: subclasses name the combining ufunc.
+
+    ``COMBINE`` is one of ``add``, ``mul``, ``max``, ``min`` and ``IDENTITY`` its neutral element. All further reductions
+    (mean, norm, …) are composites of these and of elementwise operators.
+    """
+
+    COMBINE: ClassVar[str] = "add"
+    axis: Any = ()
+    keepdims: bool = False
+    exclude: bool = False
+
+    def axes(self, rank: int) -> tuple[int, ...]:
+        """The reduced axes, counted from 0 and sorted."""
+        given = () if self.axis is None else (self.axis,) if isinstance(self.axis, int) else tuple(self.axis)
+        for a in given:
+            if not -rank <= a < rank:
+                raise ShapeError(f"{self.title()}: axis {a} is out of range for an input of {rank} dimensions")
+        chosen = {a % rank for a in given} if given else set(range(rank))
+        if self.exclude and given:
+            chosen = set(range(rank)) - chosen
+        return tuple(sorted(chosen))
+
+    def infer_shape(self, shapes: list[Shape]) -> tuple[list[Shape], list[Shape]]:
+        """The input's shape without the reduced axes (or with 1 there); a full reduction gives ``(1,)``."""
+        (shape,) = shapes
+        axes = self.axes(len(shape))
+        if self.keepdims:
+            return shapes, [tuple(1 if i in axes else n for i, n in enumerate(shape))]
+        return shapes, [tuple(n for i, n in enumerate(shape) if i not in axes) or (1,)]
+
+    def eager(self, *arrays: Any) -> Any:
+        """``ufunc.reduce`` of the combining function."""
+        (x,) = arrays
+        shape = self.infer_shape([x.shape])[1][0]
+        return self.combine().reduce(x, axis=self.axes(x.ndim), dtype=x.dtype).reshape(shape)
+
+    @classmethod
+    def combine(cls) -> Any:
+        """The NumPy ufunc that combines two elements."""
+        return getattr(NUMPY, cls.COMBINE)
+
+
+class Contraction(Operator):
+    """A sum of products over a shared axis: ``matmul`` is the only primitive one, the others decompose into it."""
+
+
+class Movement(Operator):
+    """Elements change their place, not their value: views, transposes, gathers, concatenation.
+
+    ``is_view`` says that NumPy's result of ``eager`` shares the input's memory, so that no copy is planned.
+    """
+
+    def is_view(self) -> bool:
+        """Whether ``eager`` returns a view of its first input."""
+        return False
+
+
+class Composite(Operator):
+    """An operator that the compiler replaces by simpler ones: ``decompose`` is written like a forward function."""
+
+    def decompose(self, F: Any, *inputs: Any) -> Any:
+        """The same value by simpler operators; one value or a tuple for several outputs."""
+        raise MXNetError(f"{self.title()} has no decomposition")
+
+
+class Opaque(Operator):
+    """A call of the host that the compiler does not look into: random numbers, sorting, Python custom operators."""
+
+
+Class = TypeVar("Class", bound=type[Operator])
+
+
+def register(name: str, *aliases: str) -> Callable[[Class], Class]:
+    """Class decorator: enter an operator as ``dialect.name``; its functions are ``nd.name`` and ``nd.<alias>``."""
+
+    def enter(cls: Class) -> Class:
+        cls.NAME = name
+        cls.ALIASES = aliases
+        from hybridc.dialects import registry
+
+        registry.add(cls)
+        return cls
+
+    return enter

@@ -1,0 +1,138 @@
+"""The one place where an operator meets its inputs: run it now on arrays, or put it into the graph being traced."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from hybridc import random
+from hybridc.errors import MXNetError
+from hybridc.nd.ndarray import NDArray
+from hybridc.runtime.state import STATE
+
+if TYPE_CHECKING:
+    from hybridc.dialects.operator import Operator
+
+
+def invoke(op: Operator, inputs: Sequence[Any], out: Any = None) -> Any:
+    """Apply an operator: to NDArrays at once, to Symbols by recording it in their graph.
+
+    Python numbers take the dtype of the first array. Returns one value, or a list for several visible outputs.
+    """
+    if STATE.trace is not None:
+        return STATE.trace.invoke(op, inputs, out)
+    arrays: list[Any] = []
+    dtype = None
+    mixed = False
+    for x in inputs:
+        if type(x) is not NDArray:
+            return _invoke_converted(op, inputs, out)
+        data = x._data
+        if data.dtype is not dtype:
+            mixed = dtype is not None
+            dtype = data.dtype
+        arrays.append(data)
+    return run(op, inputs, arrays, mixed, out)
+
+
+def _invoke_converted(op: Operator, inputs: Sequence[Any], out: Any) -> Any:
+    """Inputs that are not all NDArrays: numbers and NumPy arrays are converted, Symbols are traced."""
+    for x in inputs:
+        if hasattr(x, "trace"):
+            return x.trace.invoke(op, inputs, out)
+    first = next((x for x in inputs if isinstance(x, NDArray)), None)
+    dtype = np.dtype("float32") if first is None else first._data.dtype
+    converted = [_as_ndarray(op, x, dtype) for x in inputs]
+    arrays = [x._data for x in converted]
+    return run(op, converted, arrays, len({a.dtype for a in arrays}) > 1, out)
+
+
+def _as_ndarray(op: Operator, x: Any, dtype: Any) -> NDArray:
+    if isinstance(x, NDArray):
+        return x
+    if isinstance(x, bool | int | float | np.generic):
+        return NDArray(np.asarray(as_scalar(x, dtype)))
+    if isinstance(x, np.ndarray):
+        return NDArray(x)
+    raise MXNetError(
+        f"{op.title()}: inputs must be NDArrays or numbers, got {type(x).__name__}; convert it with mx.nd.array(…)"
+    )
+
+
+def as_scalar(x: Any, dtype: Any) -> Any:
+    """A number in the dtype of the array beside it; integers truncate, as MXNet's scalar operators do."""
+    if dtype.kind in "iu":
+        return np.array(int(x)).astype(dtype)[()]
+    return dtype.type(x)
+
+
+def in_context(op: Operator, inputs: Sequence[Any]) -> tuple[Operator, list[Any], list[Any]]:
+    """Bind what depends on the moment: train mode and the random key."""
+    if op.TRAIN_MODE and op.attrs["train"] is None:
+        op = op.bind(**{**op.attrs, "train": STATE.training})
+    if not op.DRAWS:
+        return op, list(inputs), []
+    key = NDArray(random.next_key())
+    return op, [*inputs, key], [key._data]
+
+
+def run(op: Operator, inputs: Sequence[Any], arrays: list[Any], mixed: bool, out: Any) -> Any:
+    """Run an operator eagerly on NumPy arrays and put it on the tape if recording."""
+    if op.TRAIN_MODE or op.DRAWS:
+        op, inputs, keys = in_context(op, inputs)
+        arrays = [*arrays, *keys]
+    try:
+        if mixed and op.SAME_DTYPE:
+            op.infer_type([a.dtype for a in arrays])
+        result = op.eager(*arrays)
+    except MXNetError:
+        raise
+    except (ValueError, TypeError, IndexError) as error:
+        raise explain(op, arrays, error) from error
+    if type(result) is tuple:
+        return _several(op, inputs, arrays, result, out)
+    if type(result) is not np.ndarray:
+        result = np.asarray(result)
+    if out is not None:
+        return write_out(out, [result])
+    y = NDArray(result)
+    if STATE.recording:
+        from hybridc import autograd
+
+        autograd.record_operator(op, inputs, arrays, [y])
+    return y
+
+
+def _several(op: Operator, inputs: Sequence[Any], arrays: list[Any], results: tuple[Any, ...], out: Any) -> Any:
+    visible = op.num_visible_outputs()
+    if out is not None:
+        return write_out(out, results[:visible])
+    ys = [NDArray(np.asarray(r)) for r in results]
+    if STATE.recording:
+        from hybridc import autograd
+
+        autograd.record_operator(op, inputs, arrays, ys)
+    return ys[0] if visible == 1 else ys[:visible]
+
+
+def write_out(out: Any, results: Sequence[Any]) -> Any:
+    """Write results into the caller's ``out=`` arrays."""
+    outs = [out] if isinstance(out, NDArray) else list(out)
+    for target, result in zip(outs, results, strict=False):
+        if target.shape != result.shape:
+            raise MXNetError(f"out= has shape {target.shape}, but the result has shape {result.shape}")
+        np.copyto(target._data, result, casting="unsafe")
+    return out
+
+
+def explain(op: Operator, arrays: Sequence[Any], error: Exception) -> MXNetError:
+    """The operator's own words on bad inputs, from its inference; NumPy's, if inference finds nothing wrong."""
+    try:
+        op.infer_shape([a.shape for a in arrays])
+        op.infer_type([a.dtype for a in arrays])
+    except MXNetError as better:
+        return better
+    got = ", ".join(f"{a.dtype}{list(a.shape)}" for a in arrays)
+    return MXNetError(f"{op.title()}: {error} (inputs: {got}; attributes: {op.attrs})")

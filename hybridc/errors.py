@@ -1,0 +1,45 @@
+"""Every exception class of hybridc, with an example of what raises it and the way out."""
+
+from __future__ import annotations
+
+
+class MXNetError(RuntimeError):
+    """An operator or network was used in a way it cannot work: the base of all errors here.
+
+    Raised for example by ``mx.nd.ones((2, 3)) + mx.nd.ones((4,))``: shapes that do not broadcast. The text names the
+    operator, what it got and what it expected.
+    """
+
+
+class ShapeError(MXNetError):
+    """The shapes of an operator's inputs do not fit together; reshape or transpose them as the text says."""
+
+
+class DTypeError(MXNetError):
+    """The dtypes of an operator's inputs do not fit together; use ``x.astype(…)`` on one of them."""
+
+
+class AttributeValueError(MXNetError, ValueError):
+    """An operator got an attribute it cannot use, as ``mx.nd.Activation(x, act_type='rleu')``; the text lists what it takes."""
+
+
+class DeferredInitializationError(MXNetError):
+    """A parameter was read before the first forward pass gave it a shape.
+
+    ``net = nn.Dense(5); net.initialize(); net.weight.data()`` raises it: call ``net(x)`` once, or give ``in_units``.
+    """
+
+
+class TraceError(MXNetError):
+    """Something in a forward function needs an array's value while only its shape is known.
+
+    ``if x.sum() > 0:`` in a hybridized block raises it. Use ``F.where``, or leave that block unhybridized.
+    """
+
+
+class UnsupportedError(MXNetError):
+    """A feature of MXNet that hybridc does not offer; the text says what to use instead."""
+
+
+class VerifyError(MXNetError):
+    """A compiler stage left something that the next level does not allow: a bug of a pass, never of the user."""

@@ -1,0 +1,133 @@
+"""Operators and methods that NDArray and Symbol share: each is the operator of that name, applied to ``self``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+# Every operator that MXNet also offers as a method of its arrays.
+METHODS = (
+    "abs arccos arccosh arcsin arcsinh arctan arctanh argmax argmax_channel argmin argsort broadcast_axes broadcast_like "
+    "broadcast_to cbrt ceil clip cos cosh degrees depth_to_space diag exp expand_dims expm1 fix flatten flip floor "
+    "log log10 log1p log2 log_softmax max mean min nanprod nansum norm one_hot ones_like pad pick prod radians rcbrt "
+    "reciprocal relu repeat reshape_like rint round rsqrt shape_array sigmoid sign sin sinh size_array slice slice_axis "
+    "slice_like softmax softmin sort space_to_depth split split_v2 sqrt square squeeze sum swapaxes take tan tanh tile "
+    "topk trunc zeros_like erf erfinv gamma gammaln dot batch_dot"
+).split()
+
+
+def _call(name: str, *args: Any, **kwargs: Any) -> Any:
+    from hybridc.nd.functions import function
+
+    return function(name)(*args, **kwargs)
+
+
+def _make_method(name: str) -> Any:
+    def method(self: Any, *args: Any, **kwargs: Any) -> Any:
+        return _call(name, self, *args, **kwargs)
+
+    method.__name__ = name
+    method.__doc__ = f"``F.{name}`` of this array."
+    return method
+
+
+class Fluent:
+    """Arithmetic, comparison and the operators as methods."""
+
+    __slots__ = ()
+
+    if TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any: ...
+
+    def __add__(self, other: Any) -> Any:
+        return _call("add", self, other)
+
+    def __radd__(self, other: Any) -> Any:
+        return _call("add", other, self)
+
+    def __sub__(self, other: Any) -> Any:
+        return _call("subtract", self, other)
+
+    def __rsub__(self, other: Any) -> Any:
+        return _call("subtract", other, self)
+
+    def __mul__(self, other: Any) -> Any:
+        return _call("multiply", self, other)
+
+    def __rmul__(self, other: Any) -> Any:
+        return _call("multiply", other, self)
+
+    def __truediv__(self, other: Any) -> Any:
+        return _call("divide", self, other)
+
+    def __rtruediv__(self, other: Any) -> Any:
+        return _call("divide", other, self)
+
+    def __mod__(self, other: Any) -> Any:
+        return _call("modulo", self, other)
+
+    def __rmod__(self, other: Any) -> Any:
+        return _call("modulo", other, self)
+
+    def __pow__(self, other: Any) -> Any:
+        return _call("power", self, other)
+
+    def __rpow__(self, other: Any) -> Any:
+        return _call("power", other, self)
+
+    def __matmul__(self, other: Any) -> Any:
+        return _call("dot", self, other)
+
+    def __neg__(self) -> Any:
+        return _call("negative", self)
+
+    def __abs__(self) -> Any:
+        return _call("abs", self)
+
+    def __eq__(self, other: Any) -> Any:
+        return False if other is None else _call("equal", self, other)
+
+    def __ne__(self, other: Any) -> Any:
+        return True if other is None else _call("not_equal", self, other)
+
+    def __lt__(self, other: Any) -> Any:
+        return _call("lesser", self, other)
+
+    def __le__(self, other: Any) -> Any:
+        return _call("lesser_equal", self, other)
+
+    def __gt__(self, other: Any) -> Any:
+        return _call("greater", self, other)
+
+    def __ge__(self, other: Any) -> Any:
+        return _call("greater_equal", self, other)
+
+    __hash__: Any = None
+
+    def reshape(self, *shape: Any, **kwargs: Any) -> Any:
+        """``F.reshape``; the shape as one tuple or as several numbers."""
+        if len(shape) == 1 and not isinstance(shape[0], int):
+            shape = tuple(shape[0])
+        if not shape:
+            shape = kwargs.pop("shape")
+        return _call("reshape", self, shape, **kwargs)
+
+    def transpose(self, *axes: Any) -> Any:
+        """``F.transpose``; the axes as one tuple or as several numbers."""
+        if len(axes) == 1 and not isinstance(axes[0], int):
+            axes = () if axes[0] is None else tuple(axes[0])
+        return _call("transpose", self, axes)
+
+    def astype(self, dtype: Any, copy: bool = True) -> Any:
+        """The same values in another dtype; a copy, unless ``copy=False`` and the dtype is the same."""
+        if not copy and self.dtype == dtype:
+            return self
+        return _call("cast", self, dtype)
+
+    def copy(self) -> Any:
+        """A copy."""
+        return _call("identity", self)
+
+
+for _name in METHODS:
+    setattr(Fluent, _name, _make_method(_name))

@@ -1,0 +1,42 @@
+"""All settings, read from the environment once: the only reader of ``os.environ``.
+
+| variable | default | meaning |
+|---|---|---|
+| ``HYBRIDC_VERIFY`` | 0 | verify the IR after every pass |
+| ``HYBRIDC_DUMP`` | (none) | folder into which every stage of every compilation is written |
+| ``HYBRIDC_NUM_THREADS`` | cores, at most 2 | threads that a tile loop of the numpy target may use |
+| ``HYBRIDC_CACHE_ENTRIES`` | 64 | compiled graphs kept per block |
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Options:
+    """The settings of this process."""
+
+    verify: bool = False
+    dump: str | None = None
+    num_threads: int = 2
+    cache_entries: int = 64
+
+
+def _cores() -> int:
+    affinity = getattr(os, "sched_getaffinity", None)
+    return len(affinity(0)) if affinity else os.cpu_count() or 1
+
+
+def _from_environment() -> Options:
+    env = os.environ
+    return Options(
+        verify=env.get("HYBRIDC_VERIFY", "0") not in ("", "0"),
+        dump=env.get("HYBRIDC_DUMP") or None,
+        num_threads=max(1, int(env.get("HYBRIDC_NUM_THREADS", min(2, _cores())))),
+        cache_entries=max(1, int(env.get("HYBRIDC_CACHE_ENTRIES", "64"))),
+    )
+
+
+OPTIONS = _from_environment()

@@ -1,0 +1,1 @@
+"""What runs when a network is called."""
