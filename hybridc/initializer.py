@@ -1,0 +1,415 @@
+"""Parameter initializers: ``mx.init``."""
+
+from __future__ import annotations
+
+import json
+import logging
+import math
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from hybridc import random
+from hybridc.errors import MXNetError
+from hybridc.registry import get_alias_func, get_create_func, get_register_func
+
+Array = npt.NDArray[Any]
+
+
+class InitDesc(str):
+    """A parameter's name, with its attributes and the initializer to fall back to."""
+
+    __slots__ = ("attrs", "global_init")
+
+    attrs: dict[str, str]
+    global_init: Initializer | None
+
+    def __new__(
+        cls, name: str, attrs: Mapping[str, str] | None = None, global_init: Initializer | None = None
+    ) -> InitDesc:
+        desc = super().__new__(cls, name)
+        desc.attrs = dict(attrs or {})
+        desc.global_init = global_init
+        return desc
+
+
+class Initializer:
+    """Fills an array by what its name ends with; subclasses define ``_init_weight``.
+
+    Call it with an :class:`InitDesc` (or a plain name) and an NDArray. A description with the attribute
+    ``__init__`` is initialized by that initializer, whatever its name.
+    """
+
+    def __init__(self, **kwargs: Any) -> None:
+        self._kwargs = kwargs
+        self._verbose = False
+        self._print_func: Callable[[Any], str] = _root_mean_square
+
+    def set_verbosity(
+        self, verbose: bool = False, print_func: Callable[[Any], str] | None = None
+    ) -> Initializer:
+        """Log every initialization with a statistic of its values (their root mean square by default)."""
+        self._verbose = verbose
+        self._print_func = print_func or _root_mean_square
+        return self
+
+    def dumps(self) -> str:
+        """The initializer as JSON, which :func:`create` reads: ``["normal", {"sigma": 0.5}]``."""
+        return json.dumps([type(self).__name__.lower(), {k: _plain(v) for k, v in self._kwargs.items()}])
+
+    def __call__(self, desc: str, arr: Any) -> None:
+        """Initialize ``arr``, named ``desc``, in place."""
+        if not isinstance(desc, str):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise TypeError(f"an initializer is called with a name and an array, got {desc!r} as the name")
+        if isinstance(desc, InitDesc) and desc.global_init is None:
+            desc.global_init = self
+        override = desc.attrs.get("__init__", "") if isinstance(desc, InitDesc) else ""
+        if override:
+            create(override)._init_weight(desc, arr)
+            self._log(desc, override, arr)
+            return
+        for suffix, method in _SUFFIXES:
+            if desc.endswith(suffix):
+                getattr(self, method)(desc, arr)
+                self._log(desc, suffix, arr)
+                return
+        self._init_default(desc, arr)
+
+    def _log(self, desc: str, rule: str, arr: Any) -> None:
+        if self._verbose:
+            logging.info("Initialized %s as %s: %s", desc, rule, self._print_func(arr))
+
+    # The rules, as methods under MXNet's names because users' subclasses override them.
+
+    def _init_weight(self, name: str, arr: Any) -> None:
+        raise MXNetError(
+            f"{type(self).__name__} cannot initialize {name!r}: "
+            f"it does not define _init_weight(self, name, arr)"
+        )
+
+    def _init_bias(self, name: str, arr: Any) -> None:
+        arr[:] = 0
+
+    def _init_gamma(self, name: str, arr: Any) -> None:
+        arr[:] = 1
+
+    def _init_beta(self, name: str, arr: Any) -> None:
+        arr[:] = 0
+
+    def _init_zero(self, name: str, arr: Any) -> None:
+        arr[:] = 0
+
+    def _init_one(self, name: str, arr: Any) -> None:
+        arr[:] = 1
+
+    def _init_default(self, name: str, arr: Any) -> None:
+        known = ", ".join(f'"{suffix}"' for suffix, _ in _SUFFIXES)
+        raise ValueError(
+            f"Unknown initialization pattern for {name}: the default rules are for names that end in "
+            f"{known}. Give the parameter an initializer of its own (init=mx.init.…)"
+        )
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Initializer):
+            return NotImplemented
+        return type(self) is type(other) and self.dumps() == other.dumps()
+
+    __hash__ = object.__hash__
+
+    def __repr__(self) -> str:
+        options = ", ".join(f"{k}={v!r}" for k, v in self._kwargs.items())
+        return f"{type(self).__name__}({options})"
+
+
+# What a name ends with, and the method that initializes it; the first match counts.
+_SUFFIXES = (
+    ("weight", "_init_weight"),
+    ("bias", "_init_bias"),
+    ("gamma", "_init_gamma"),
+    ("beta", "_init_beta"),
+    # COMPAT(mxnet): there running and moving statistics have a rule only under plain names, not InitDesc.
+    ("running_mean", "_init_zero"),
+    ("moving_mean", "_init_zero"),
+    ("moving_avg", "_init_zero"),
+    ("moving_inv_var", "_init_zero"),
+    ("running_var", "_init_one"),
+    ("moving_var", "_init_one"),
+    ("min", "_init_zero"),
+    ("max", "_init_one"),
+)
+
+register = get_register_func(Initializer, "initializer")
+alias = get_alias_func(Initializer, "initializer")
+create = get_create_func(Initializer, "initializer")
+
+
+def _root_mean_square(arr: Any) -> str:
+    values = np.asarray(arr.asnumpy(), dtype=np.float64)
+    return str(float(np.sqrt(np.mean(values * values)))) if values.size else "empty"
+
+
+def _plain(value: Any) -> Any:
+    """An option as JSON has it: arrays become nested lists."""
+    return value.tolist() if hasattr(value, "tolist") else value
+
+
+def _uniform(arr: Any, scale: float) -> None:
+    """Fill with numbers from [-scale, scale)."""
+    dtype = np.float64 if arr.dtype == np.float64 else np.float32
+    values = random.generator(random.next_key()).random(arr.shape, dtype=dtype)
+    values *= 2 * scale
+    values -= scale
+    arr[:] = values
+
+
+def _normal(arr: Any, sigma: float) -> None:
+    """Fill with numbers of mean 0 and standard deviation sigma."""
+    dtype = np.float64 if arr.dtype == np.float64 else np.float32
+    values = random.generator(random.next_key()).standard_normal(arr.shape, dtype=dtype)
+    values *= sigma
+    arr[:] = values
+
+
+@register
+@alias("zeros")
+class Zero(Initializer):
+    """All zeros."""
+
+    def __init__(self) -> None:
+        super().__init__()
+
+    def _init_weight(self, name: str, arr: Any) -> None:
+        arr[:] = 0
+
+
+@register
+@alias("ones")
+class One(Initializer):
+    """All ones."""
+
+    def __init__(self) -> None:
+        super().__init__()
+
+    def _init_weight(self, name: str, arr: Any) -> None:
+        arr[:] = 1
+
+
+@register
+class Constant(Initializer):
+    """A given number, or a given array of the parameter's shape (or one that broadcasts to it)."""
+
+    # COMPAT(mxnet): lists and tuples are taken too; there they fail when the parameter is initialized.
+    def __init__(self, value: Any) -> None:
+        super().__init__(value=value)
+        self.value = value
+
+    def _init_weight(self, name: str, arr: Any) -> None:
+        values = np.asarray(_plain(self.value))
+        try:
+            arr[:] = np.broadcast_to(values, arr.shape)
+        except ValueError as error:
+            raise MXNetError(
+                f"Constant: cannot initialize {name!r} of shape {arr.shape} with values of shape "
+                f"{values.shape}; give a number or an array of the parameter's shape"
+            ) from error
+
+
+@register
+class Uniform(Initializer):
+    """Uniform random numbers from [-scale, scale)."""
+
+    def __init__(self, scale: float = 0.07) -> None:
+        super().__init__(scale=scale)
+        self.scale = scale
+
+    def _init_weight(self, name: str, arr: Any) -> None:
+        _uniform(arr, self.scale)
+
+
+@register
+class Normal(Initializer):
+    """Normal random numbers of mean 0 and standard deviation ``sigma``."""
+
+    def __init__(self, sigma: float = 0.01) -> None:
+        super().__init__(sigma=sigma)
+        self.sigma = sigma
+
+    def _init_weight(self, name: str, arr: Any) -> None:
+        _normal(arr, self.sigma)
+
+
+@register
+class Orthogonal(Initializer):
+    """A random matrix with orthogonal rows or columns (whichever are fewer), times ``scale``.
+
+    From Saxe et al., https://arxiv.org/abs/1312.6120. Dimensions after the first count as one.
+    """
+
+    def __init__(self, scale: float = 1.414, rand_type: str = "uniform") -> None:
+        super().__init__(scale=scale, rand_type=rand_type)
+        if rand_type not in ("uniform", "normal"):
+            raise ValueError(f"rand_type must be 'uniform' or 'normal', got {rand_type!r}")
+        self.scale = scale
+        self.rand_type = rand_type
+
+    def _init_weight(self, name: str, arr: Any) -> None:
+        rows = arr.shape[0]
+        shape = (rows, math.prod(arr.shape[1:]))
+        rng = random.generator(random.next_key())
+        noise = rng.uniform(-1.0, 1.0, shape) if self.rand_type == "uniform" else rng.standard_normal(shape)
+        u, _, v = np.linalg.svd(noise, full_matrices=False)
+        basis: Array = u if u.shape == shape else v
+        arr[:] = (self.scale * basis).reshape(arr.shape)
+
+
+@register
+class Xavier(Initializer):
+    """Random numbers of scale ``sqrt(magnitude / factor)``, which keeps the gradients' scale across layers.
+
+    ``factor`` is the number of inputs (``factor_type='in'``), outputs (``'out'``) or their mean (``'avg'``).
+    The scale is the bound (``rnd_type='uniform'``) or the standard deviation (``'gaussian'``).
+    """
+
+    def __init__(self, rnd_type: str = "uniform", factor_type: str = "avg", magnitude: float = 3) -> None:
+        super().__init__(rnd_type=rnd_type, factor_type=factor_type, magnitude=magnitude)
+        if rnd_type not in ("uniform", "gaussian"):
+            raise ValueError(f"Unknown random type {rnd_type!r}; use 'uniform' or 'gaussian'")
+        if factor_type not in ("avg", "in", "out"):
+            raise ValueError(f"Incorrect factor type {factor_type!r}; use 'avg', 'in' or 'out'")
+        self.rnd_type = rnd_type
+        self.factor_type = factor_type
+        self.magnitude = float(magnitude)
+
+    def _init_weight(self, name: str, arr: Any) -> None:
+        shape = arr.shape
+        if len(shape) < 2:
+            raise ValueError(
+                f"Xavier initializer cannot be applied to vector {name} of shape {shape}. "
+                f"It requires at least 2D."
+            )
+        window = math.prod(shape[2:])
+        fan_in, fan_out = shape[1] * window, shape[0] * window
+        factor = {"avg": (fan_in + fan_out) / 2.0, "in": fan_in, "out": fan_out}[self.factor_type]
+        scale = math.sqrt(self.magnitude / factor) if factor else 0.0
+        fill = _uniform if self.rnd_type == "uniform" else _normal
+        fill(arr, scale)
+
+
+@register
+class MSRAPrelu(Xavier):
+    """Normal numbers for layers before a PReLU of this slope: Xavier of magnitude ``2 / (1 + slope**2)``.
+
+    From He et al., https://arxiv.org/abs/1502.01852.
+    """
+
+    def __init__(self, factor_type: str = "avg", slope: float = 0.25) -> None:
+        super().__init__("gaussian", factor_type, 2.0 / (1 + slope**2))
+        self._kwargs = {"factor_type": factor_type, "slope": slope}
+
+
+@register
+class Bilinear(Initializer):
+    """The kernel of bilinear upsampling, for the weight (4 dimensions) of a transposed convolution."""
+
+    def __init__(self) -> None:
+        super().__init__()
+
+    def _init_weight(self, name: str, arr: Any) -> None:
+        if len(arr.shape) != 4:
+            raise ValueError(f"Bilinear initializes arrays of 4 dimensions, {name} has shape {arr.shape}")
+        height, width = map(int, arr.shape[2:])
+        # The factor is that of the width in both directions, as in MXNet: kernels are square.
+        factor = math.ceil(width / 2.0)
+        center = (2 * factor - 1 - factor % 2) / (2.0 * factor)
+        x = 1 - np.abs(np.arange(width) / factor - center)
+        y = 1 - np.abs(np.arange(height) / factor - center)
+        arr[:] = np.broadcast_to(np.outer(y, x), arr.shape)
+
+
+@register
+class LSTMBias(Initializer):
+    """Zeros, but ``forget_bias`` for the forget gate: the second of the four gates of an LSTM's bias."""
+
+    def __init__(self, forget_bias: float = 1.0) -> None:
+        super().__init__(forget_bias=forget_bias)
+        self.forget_bias = forget_bias
+
+    def _init_weight(self, name: str, arr: Any) -> None:
+        hidden = arr.shape[0] // 4
+        values = np.zeros(arr.shape)
+        values[hidden : 2 * hidden] = self.forget_bias
+        arr[:] = values
+
+
+class Mixed:
+    """The initializer of the first regular expression that matches the start of the parameter's name."""
+
+    def __init__(self, patterns: Sequence[str], initializers: Sequence[Any]) -> None:
+        if len(patterns) != len(initializers):
+            raise ValueError(
+                f"Mixed needs one initializer for each pattern, got {len(patterns)} patterns and "
+                f"{len(initializers)} initializers"
+            )
+        # COMPAT(mxnet): an initializer's name is taken too.
+        made = [create(init) if isinstance(init, str) else init for init in initializers]
+        self.map = [(re.compile(pattern), init) for pattern, init in zip(patterns, made)]
+
+    def __call__(self, name: str, arr: Any) -> None:
+        """Initialize ``arr``, named ``name``, in place."""
+        for pattern, init in self.map:
+            if pattern.match(name):
+                init(name, arr)
+                return
+        raise ValueError(
+            f'Parameter name {name} did not match any pattern. Consider adding a ".*" pattern at the end '
+            f"with a default Initializer."
+        )
+
+
+class Load:
+    """The array of the same name in a parameter file or dict; others get ``default_init``.
+
+    The prefixes ``arg:`` and ``aux:`` of names in the file are dropped.
+    """
+
+    def __init__(self, param: Any, default_init: Any = None, verbose: bool = False) -> None:
+        if isinstance(param, str):
+            from hybridc import nd
+
+            param = nd.load(param)
+        if not hasattr(param, "items"):
+            raise TypeError(
+                f"Load needs a file name or a dict of name to NDArray, got {type(param).__name__}"
+            )
+        named: Mapping[str, Any] = param
+        self.param = {re.sub("^(arg|aux):", "", name): arr for name, arr in named.items()}
+        self.default_init = default_init
+        self.verbose = verbose
+
+    def __call__(self, name: str, arr: Any) -> None:
+        """Initialize ``arr``, named ``name``, in place."""
+        loaded = self.param.get(name)
+        if loaded is None and self.default_init is None:
+            raise MXNetError(
+                f"Load: cannot initialize {name}: it is not among the loaded parameters "
+                f"({', '.join(sorted(self.param)) or 'none'}) and there is no default_init"
+            )
+        if loaded is None:
+            self.default_init(name, arr)
+        elif tuple(loaded.shape) != tuple(arr.shape):
+            raise MXNetError(
+                f"Load: {name} has shape {arr.shape}, but shape {loaded.shape} in what was loaded"
+            )
+        else:
+            arr[:] = loaded
+        if self.verbose:
+            logging.info("Initialized %s by %s", name, "default" if loaded is None else "loading")
+
+
+__all__ = [
+    "Bilinear", "Constant", "InitDesc", "Initializer", "LSTMBias", "Load", "MSRAPrelu", "Mixed", "Normal",
+    "One", "Orthogonal", "Uniform", "Xavier", "Zero", "alias", "create", "register",
+]  # fmt: skip

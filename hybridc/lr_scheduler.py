@@ -1,0 +1,200 @@
+"""Learning rate schedules: called with the number of updates done, they give the rate of the next one."""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections.abc import Sequence
+from itertools import pairwise
+
+
+class LRScheduler:
+    """``lr(num_update)``: a warm-up, then whatever the subclass says.
+
+    While ``num_update < warmup_steps`` the rate rises from ``warmup_begin_lr`` to ``base_lr`` in equal
+    increments (``warmup_mode='linear'``) or stays at ``warmup_begin_lr`` (``'constant'``).
+    """
+
+    def __init__(
+        self,
+        base_lr: float = 0.01,
+        warmup_steps: int = 0,
+        warmup_begin_lr: float = 0,
+        warmup_mode: str = "linear",
+    ) -> None:
+        if not isinstance(warmup_steps, int):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise ValueError(f"warmup_steps must be an integer, got {warmup_steps!r}")
+        if warmup_steps < 0:
+            raise ValueError(f"warmup_steps must be positive or 0, got {warmup_steps}")
+        if warmup_begin_lr > base_lr:
+            raise ValueError(
+                f"base_lr has to be higher than warmup_begin_lr, got {base_lr} and {warmup_begin_lr}"
+            )
+        if warmup_mode not in ("linear", "constant"):
+            raise ValueError(f"warmup_mode must be 'linear' or 'constant', got {warmup_mode!r}")
+        self.base_lr = base_lr
+        self.warmup_steps = warmup_steps
+        self.warmup_final_lr = base_lr
+        self.warmup_begin_lr = warmup_begin_lr
+        self.warmup_mode = warmup_mode
+
+    def get_warmup_lr(self, num_update: int) -> float:
+        """The rate during warm-up."""
+        if self.warmup_mode == "constant":
+            return self.warmup_begin_lr
+        rise = (self.warmup_final_lr - self.warmup_begin_lr) * num_update / self.warmup_steps
+        return self.warmup_begin_lr + rise
+
+    def __call__(self, num_update: int) -> float:
+        """The rate after ``num_update`` updates, the largest count of updates over all weights."""
+        if num_update < self.warmup_steps:
+            return self.get_warmup_lr(num_update)
+        return self.scheduled(num_update)
+
+    def scheduled(self, num_update: int) -> float:
+        """The rate after warm-up: what subclasses define. Here it stays at ``base_lr``."""
+        return self.base_lr
+
+
+class FactorScheduler(LRScheduler):
+    """``base_lr * factor ** floor((num_update - 1) / step)``, but at least ``stop_factor_lr``."""
+
+    def __init__(
+        self,
+        step: int,
+        factor: float = 1,
+        stop_factor_lr: float = 1e-8,
+        base_lr: float = 0.01,
+        warmup_steps: int = 0,
+        warmup_begin_lr: float = 0,
+        warmup_mode: str = "linear",
+    ) -> None:
+        super().__init__(base_lr, warmup_steps, warmup_begin_lr, warmup_mode)
+        if step < 1:
+            raise ValueError(f"step must be greater or equal than 1, got {step}")
+        _check_factor(factor)
+        self.step = step
+        self.factor = factor
+        self.stop_factor_lr = stop_factor_lr
+        self.count = 0
+
+    def scheduled(self, num_update: int) -> float:
+        # base_lr is the state, so that assigning it (as Trainer and Optimizer do) rescales what follows.
+        while num_update > self.count + self.step:
+            self.count += self.step
+            self.base_lr = max(self.base_lr * self.factor, self.stop_factor_lr)
+            logging.info("Update[%d]: learning rate is now %0.5e", num_update, self.base_lr)
+        return self.base_lr
+
+
+class MultiFactorScheduler(LRScheduler):
+    """``base_lr * factor ** k`` where ``k`` steps of the list lie below ``num_update``."""
+
+    def __init__(
+        self,
+        step: Sequence[int],
+        factor: float = 1,
+        base_lr: float = 0.01,
+        warmup_steps: int = 0,
+        warmup_begin_lr: float = 0,
+        warmup_mode: str = "linear",
+    ) -> None:
+        super().__init__(base_lr, warmup_steps, warmup_begin_lr, warmup_mode)
+        # COMPAT(mxnet): a tuple of steps is as good as a list.
+        steps = list(step)
+        if not steps or steps[0] < 1 or any(b <= a for a, b in pairwise(steps)):
+            raise ValueError(f"step must be an increasing list of integers from 1, got {steps}")
+        _check_factor(factor)
+        self.step = steps
+        self.cur_step_ind = 0
+        self.factor = factor
+        self.count = 0
+
+    def scheduled(self, num_update: int) -> float:
+        while self.cur_step_ind < len(self.step) and num_update > self.step[self.cur_step_ind]:
+            self.count = self.step[self.cur_step_ind]
+            self.cur_step_ind += 1
+            self.base_lr *= self.factor
+            logging.info("Update[%d]: learning rate is now %0.5e", num_update, self.base_lr)
+        return self.base_lr
+
+
+class _Decay(LRScheduler):
+    """From ``base_lr`` to ``final_lr`` along a curve from 1 to 0, which the subclass gives."""
+
+    def __init__(
+        self,
+        max_update: int,
+        base_lr: float,
+        final_lr: float,
+        warmup_steps: int,
+        warmup_begin_lr: float,
+        warmup_mode: str,
+    ) -> None:
+        super().__init__(base_lr, warmup_steps, warmup_begin_lr, warmup_mode)
+        if not isinstance(max_update, int) or max_update < 1:  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise ValueError(f"max_update must be a strictly positive integer, got {max_update!r}")
+        if max_update <= warmup_steps:
+            # COMPAT(mxnet): there a ZeroDivisionError, or a rate that is never used, during training.
+            raise ValueError(f"max_update must exceed warmup_steps, got {max_update} and {warmup_steps}")
+        self.base_lr_orig = base_lr
+        self.max_update = max_update
+        self.final_lr = final_lr
+        self.max_steps = max_update - warmup_steps
+
+    def curve(self, done: float) -> float:
+        """1 at ``done = 0``, 0 at ``done = 1``."""
+        return 1.0 - done
+
+    def scheduled(self, num_update: int) -> float:
+        # At and after max_update the curve is at its end.
+        # COMPAT(mxnet): there a schedule entered after max_update stays at base_lr.
+        done = min(1.0, (num_update - self.warmup_steps) / self.max_steps)
+        self.base_lr = self.final_lr + (self.base_lr_orig - self.final_lr) * self.curve(done)
+        return self.base_lr
+
+
+class PolyScheduler(_Decay):
+    """``final_lr + (base_lr - final_lr) * (1 - done) ** pwr`` with ``done`` from 0 to 1 at ``max_update``."""
+
+    def __init__(
+        self,
+        max_update: int,
+        base_lr: float = 0.01,
+        pwr: float = 2,
+        final_lr: float = 0,
+        warmup_steps: int = 0,
+        warmup_begin_lr: float = 0,
+        warmup_mode: str = "linear",
+    ) -> None:
+        super().__init__(max_update, base_lr, final_lr, warmup_steps, warmup_begin_lr, warmup_mode)
+        self.power = pwr
+
+    def curve(self, done: float) -> float:
+        return (1.0 - done) ** self.power
+
+
+class CosineScheduler(_Decay):
+    """``final_lr + (base_lr - final_lr) * (1 + cos(pi * done)) / 2``, ``done`` as in PolyScheduler."""
+
+    def __init__(
+        self,
+        max_update: int,
+        base_lr: float = 0.01,
+        final_lr: float = 0,
+        warmup_steps: int = 0,
+        warmup_begin_lr: float = 0,
+        warmup_mode: str = "linear",
+    ) -> None:
+        super().__init__(max_update, base_lr, final_lr, warmup_steps, warmup_begin_lr, warmup_mode)
+
+    def curve(self, done: float) -> float:
+        return (1.0 + math.cos(math.pi * done)) / 2.0
+
+
+def _check_factor(factor: float) -> None:
+    if factor > 1.0:
+        raise ValueError(f"factor must be no more than 1 to make the rate fall, got {factor}")
+
+
+__all__ = ["CosineScheduler", "FactorScheduler", "LRScheduler", "MultiFactorScheduler", "PolyScheduler"]

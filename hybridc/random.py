@@ -1,0 +1,113 @@
+"""Random state: a seed and a counter, from which every random operator draws.
+
+A draw is named by ``(seed, counter)`` alone, so the same seed gives the same numbers eagerly, in a compiled
+graph and on every target, in whatever order the draws are computed.
+"""
+
+from __future__ import annotations
+
+import operator
+import threading
+from collections.abc import Generator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+if TYPE_CHECKING:
+    from hybridc.context import Context
+
+_MASK = (1 << 64) - 1
+
+
+class _Stream:
+    """A seed and how many draws were taken from it."""
+
+    __slots__ = ("counter", "seed")
+
+    def __init__(self, seed: int) -> None:
+        self.seed = seed & _MASK
+        self.counter = 0
+
+
+class _Local(threading.local):
+    """What replaces the process-wide stream in this thread, see :func:`isolated`."""
+
+    stream: _Stream | None = None
+
+
+# Like MXNet, a process that never calls seed() starts from seed 0: runs repeat by default.
+_GLOBAL = _Stream(0)
+_LOCK = threading.Lock()
+_LOCAL = _Local()
+
+
+def seed(seed_state: Any, ctx: Context | str = "all") -> None:
+    """Start the random numbers over from ``seed_state``, an integer.
+
+    ``ctx`` is accepted for MXNet's API.
+    """
+    # COMPAT(mxnet): there a seed for one device leaves the others alone; here all devices share one stream,
+    # so that a network gives the same numbers wherever it runs.
+    try:
+        number = operator.index(seed_state)
+    except TypeError:
+        raise ValueError(f"seed_state must be int, got {seed_state!r}") from None
+    if isinstance(ctx, str) and ctx != "all":
+        raise ValueError(f"ctx must be 'all' or a Context, got {ctx!r}")
+    stream = _LOCAL.stream or _GLOBAL
+    with _LOCK:
+        stream.seed = number & _MASK
+        stream.counter = 0
+
+
+def next_key(draws: int = 1) -> npt.NDArray[np.uint64]:
+    """Reserve ``draws`` draws: the array ``[seed, first counter]``, for :func:`generator`."""
+    stream = _LOCAL.stream or _GLOBAL
+    with _LOCK:
+        base = stream.counter
+        stream.counter = (base + draws) & _MASK
+        return np.array([stream.seed, base], dtype=np.uint64)
+
+
+def generator(key: npt.NDArray[np.uint64], draw: int = 0) -> np.random.Generator:
+    """The NumPy generator of one reserved draw: Philox with the seed as key and the draw as counter.
+
+    The draw is the counter's highest word of 64 bits, so draws never overlap.
+    """
+    words = np.array([0, 0, 0, (int(key[1]) + draw) & _MASK], dtype=np.uint64)
+    return np.random.Generator(np.random.Philox(key=int(key[0]), counter=words))
+
+
+@contextmanager
+def isolated(seed_state: int) -> Generator[None]:
+    """Within the ``with`` block this thread draws from a stream of its own.
+
+    The data loader gives each batch its own stream, so that random transforms give the same samples
+    whatever the number of workers.
+    """
+    previous = _LOCAL.stream
+    _LOCAL.stream = _Stream(int(seed_state))
+    try:
+        yield
+    finally:
+        _LOCAL.stream = previous
+
+
+_OPERATORS = (
+    "uniform", "normal", "randn", "poisson", "exponential", "gamma", "multinomial", "negative_binomial",
+    "generalized_negative_binomial", "randint", "shuffle",
+)  # fmt: skip
+
+
+def __getattr__(name: str) -> Any:
+    """``mx.random.uniform`` and the like are ``mx.nd.random.uniform``, looked up when first used."""
+    if name in _OPERATORS:
+        from hybridc import nd
+
+        return getattr(nd.random, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+__all__ = ["generator", "isolated", "next_key", "seed"]

@@ -1,0 +1,111 @@
+"""Name registries behind ``mx.init.create``, ``mx.metric.create`` and their like: ``mx.registry``."""
+
+from __future__ import annotations
+
+import json
+import warnings
+from collections.abc import Callable
+from typing import Any, Protocol, TypeVar, cast
+
+from hybridc.errors import MXNetError
+
+T = TypeVar("T")
+C = TypeVar("C", bound=type[Any])
+
+
+class Register(Protocol):
+    """``register(klass, name=None)``: gives the class back, so it is a decorator too."""
+
+    def __call__(self, klass: C, name: str | None = None) -> C:
+        """Register ``klass`` under its lower-case name, or under ``name``."""
+        ...
+
+
+class Alias(Protocol):
+    """``@alias("a", "b")``."""
+
+    def __call__(self, *aliases: str) -> Callable[[C], C]:
+        """Register a class under further names."""
+        ...
+
+
+_REGISTRIES: dict[type[Any], dict[str, type[Any]]] = {}
+
+
+def get_registry(base_class: type[T]) -> dict[str, type[T]]:
+    """A copy of the names and classes registered under ``base_class``."""
+    return dict(_REGISTRIES.get(base_class, {}))
+
+
+def get_register_func(base_class: type[T], nickname: str) -> Register:
+    """A ``register(klass, name=None)`` for subclasses of ``base_class``; usable as a decorator."""
+    registry = _REGISTRIES.setdefault(base_class, {})
+
+    def register(klass: C, name: str | None = None) -> C:
+        if not issubclass(klass, base_class):
+            raise MXNetError(
+                f"register: {klass.__name__} is not a {nickname}; derive it from {base_class.__name__}"
+            )
+        key = (name or klass.__name__).lower()
+        known = registry.get(key)
+        if known is not None and known is not klass:
+            warnings.warn(
+                f"new {nickname} {klass.__module__}.{klass.__name__} registered as {key!r} "
+                f"overrides {known.__module__}.{known.__name__}",
+                UserWarning,
+                stacklevel=2,
+            )
+        registry[key] = klass
+        return klass
+
+    register.__doc__ = f"Register a {nickname} class under its lower-case name or the name given."
+    return register
+
+
+def get_alias_func(base_class: type[T], nickname: str) -> Alias:
+    """An ``@alias("a", "b")`` decorator that registers a class under further names."""
+    register = get_register_func(base_class, nickname)
+
+    def alias(*aliases: str) -> Callable[[C], C]:
+        def decorate(klass: C) -> C:
+            for name in aliases:
+                register(klass, name)
+            return klass
+
+        return decorate
+
+    alias.__doc__ = f"Register a {nickname} class under further names."
+    return alias
+
+
+def get_create_func(base_class: type[T], nickname: str) -> Callable[..., T]:
+    """A ``create(spec, …)``: ``spec`` is an instance, a name, a JSON text or a dict."""
+    registry = _REGISTRIES.setdefault(base_class, {})
+
+    def create(*args: Any, **kwargs: Any) -> T:
+        spec, *rest = args if args else (kwargs.pop(nickname, None),)
+        if isinstance(spec, base_class):
+            if rest or kwargs:
+                raise MXNetError(f"{nickname} is an object already; it takes no further arguments here")
+            return spec
+        if isinstance(spec, dict):
+            return create(**cast("dict[str, Any]", spec))
+        if not isinstance(spec, str):
+            raise MXNetError(
+                f"cannot make a {nickname} from {spec!r}; expected an object, a name such as "
+                f"{next(iter(registry), 'x')!r}, or a JSON text"
+            )
+        if spec.startswith("["):
+            if rest or kwargs:
+                raise MXNetError(f"{nickname} is given as JSON, which has its arguments; remove the others")
+            name, options = json.loads(spec)
+            return create(name, **options)
+        if spec.startswith("{"):
+            return create(**json.loads(spec))
+        key = spec.lower()
+        if key not in registry:
+            raise MXNetError(f"unknown {nickname} {spec!r}; known are {', '.join(sorted(registry))}")
+        return registry[key](*rest, **kwargs)
+
+    create.__doc__ = f"Make a {nickname} from a name, a JSON text, a dict, or an object (returned as it is)."
+    return create
