@@ -1,0 +1,11 @@
+"""Optimizers: ``mx.optimizer``."""
+
+from hybridc.optimizer.adaptive import AdaDelta, AdaGrad, Adam, Adamax, AdamW, Ftrl, Nadam, RMSProp
+from hybridc.optimizer.optimizer import Optimizer, create, register
+from hybridc.optimizer.sgd import NAG, SGD, Signum, ccSGD
+from hybridc.optimizer.updater import Updater, get_updater
+
+__all__ = [
+    "AdaDelta", "AdaGrad", "Adam", "AdamW", "Adamax", "Ftrl", "NAG", "Nadam", "Optimizer", "RMSProp", "SGD",
+    "Signum", "Updater", "ccSGD", "create", "get_updater", "register",
+]  # fmt: skip

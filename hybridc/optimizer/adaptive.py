@@ -1,0 +1,302 @@
+"""Optimizers with a rate for each element: Adam and its relatives, RMSProp, AdaGrad, AdaDelta, Ftrl."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from hybridc.optimizer.formula import Number
+from hybridc.optimizer.optimizer import Optimizer, register
+
+
+class _Moments(Optimizer):
+    """What the Adam family shares: two states, their decay rates, and the count of updates."""
+
+    def __init__(self, learning_rate: float, beta1: float, beta2: float, **kwargs: Any) -> None:
+        super().__init__(learning_rate=learning_rate, **kwargs)
+        self.beta1 = beta1
+        self.beta2 = beta2
+
+    def state_count(self) -> int:
+        return 2
+
+    def numbers(self, index: Any) -> dict[str, Number]:
+        return {**super().numbers(index), "beta1": self.beta1, "beta2": self.beta2}
+
+    def _unbiased(self, index: Any) -> tuple[float, float]:
+        """``1 - beta1**t`` and ``1 - beta2**t`` at the t-th update."""
+        t = self._index_update_count[index]
+        return 1.0 - self.beta1**t, 1.0 - self.beta2**t
+
+
+@register
+class Adam(_Moments):
+    """``m = beta1*m + (1-beta1)*g; v = beta2*v + (1-beta2)*g**2; w -= lr_t * m / (sqrt(v) + epsilon)``.
+
+    ``g = clip(rescale_grad * grad + wd * w)`` and ``lr_t = lr * sqrt(1 - beta2**t) / (1 - beta1**t)``.
+    From Kingma and Ba, https://arxiv.org/abs/1412.6980.
+    """
+
+    def __init__(
+        self,
+        learning_rate: float = 0.001,
+        beta1: float = 0.9,
+        beta2: float = 0.999,
+        epsilon: float = 1e-8,
+        lazy_update: bool = True,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(learning_rate, beta1, beta2, **kwargs)
+        self.epsilon = epsilon
+        self.lazy_update = lazy_update
+
+    def numbers(self, index: Any) -> dict[str, Number]:
+        first, second = self._unbiased(index)
+        lr = self._get_lr(index) * math.sqrt(second) / first
+        return {**super().numbers(index), "lr": lr, "epsilon": self.epsilon}
+
+    def formula(self, F: Any, w: Any, g: Any, state: tuple[Any, ...], h: Any) -> tuple[Any, ...]:
+        m, v = state
+        g = F.clip(h.rescale * g + h.wd * w, h.clip)
+        m = h.beta1 * m + (1 - h.beta1) * g
+        v = h.beta2 * v + (1 - h.beta2) * F.square(g)
+        return w - h.lr * m / (F.sqrt(v) + h.epsilon), m, v
+
+
+@register
+class AdamW(_Moments):
+    """Adam with decoupled weight decay: ``w -= lr * (m1 / (sqrt(v1) + epsilon) + wd * w)``.
+
+    ``m1 = m / (1 - beta1**t)`` and ``v1 = v / (1 - beta2**t)`` are Adam's moments without bias, or ``m`` and
+    ``v`` themselves if not ``correct_bias``; ``g = clip(rescale_grad * grad)``. Names and defaults are
+    those of MXNet 2; MXNet 1.9.1 has the operator ``contrib.adamw_update`` only, which this agrees with.
+    From Loshchilov and Hutter, https://arxiv.org/abs/1711.05101.
+    """
+
+    def __init__(
+        self,
+        learning_rate: float = 0.001,
+        beta1: float = 0.9,
+        beta2: float = 0.999,
+        epsilon: float = 1e-6,
+        correct_bias: bool = True,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(learning_rate, beta1, beta2, **kwargs)
+        self.epsilon = epsilon
+        self.correct_bias = correct_bias
+
+    def numbers(self, index: Any) -> dict[str, Number]:
+        first, second = self._unbiased(index) if self.correct_bias else (1.0, 1.0)
+        root = math.sqrt(second)
+        # m1 / (sqrt(v1) + e) = (root / first) * m / (sqrt(v) + root * e): no further pass over the arrays.
+        return {**super().numbers(index), "scale": root / first, "epsilon": root * self.epsilon}
+
+    def formula(self, F: Any, w: Any, g: Any, state: tuple[Any, ...], h: Any) -> tuple[Any, ...]:
+        m, v = state
+        g = F.clip(h.rescale * g, h.clip)
+        m = h.beta1 * m + (1 - h.beta1) * g
+        v = h.beta2 * v + (1 - h.beta2) * F.square(g)
+        return w - (h.lr * h.scale * m / (F.sqrt(v) + h.epsilon) + h.lr * h.wd * w), m, v
+
+
+@register
+class Adamax(_Moments):
+    """Adam with the infinity norm: ``u = max(beta2 * u, abs(g)); w -= lr / (1 - beta1**t) * m / u``.
+
+    ``m = beta1*m + (1-beta1)*g`` and ``g = clip(rescale_grad * grad + wd * w)``. Kingma and Ba, section 7.
+    """
+
+    def __init__(
+        self, learning_rate: float = 0.002, beta1: float = 0.9, beta2: float = 0.999, **kwargs: Any
+    ) -> None:
+        super().__init__(learning_rate, beta1, beta2, **kwargs)
+
+    def numbers(self, index: Any) -> dict[str, Number]:
+        return {**super().numbers(index), "lr": self._get_lr(index) / self._unbiased(index)[0]}
+
+    def formula(self, F: Any, w: Any, g: Any, state: tuple[Any, ...], h: Any) -> tuple[Any, ...]:
+        m, u = state
+        g = F.clip(h.rescale * g + h.wd * w, h.clip)
+        m = h.beta1 * m + (1 - h.beta1) * g
+        u = F.maximum(h.beta2 * u, F.abs(g))
+        return w - h.lr * m / u, m, u
+
+
+@register
+class Nadam(_Moments):
+    """Adam with Nesterov's momentum.
+
+    ``w -= lr * ((1 - c) * g / (1 - s) + c1 * m / (1 - s * c1)) / (sqrt(v / (1 - beta2**t)) + epsilon)`` with
+    the momentum schedule ``c = beta1 * (1 - 0.96**(t * schedule_decay) / 2)``, ``c1`` the same at ``t + 1``,
+    and ``s`` the product of all ``c`` so far.
+    From Dozat, http://cs229.stanford.edu/proj2015/054_report.pdf.
+    """
+
+    def __init__(
+        self,
+        learning_rate: float = 0.001,
+        beta1: float = 0.9,
+        beta2: float = 0.999,
+        epsilon: float = 1e-8,
+        schedule_decay: float = 0.004,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(learning_rate, beta1, beta2, **kwargs)
+        self.epsilon = epsilon
+        self.schedule_decay = schedule_decay
+        # One product over the updates of all parameters, as in MXNet.
+        self.m_schedule = 1.0
+
+    def _momentum(self, t: int) -> float:
+        return self.beta1 * (1.0 - 0.5 * 0.96 ** (t * self.schedule_decay))
+
+    def numbers(self, index: Any) -> dict[str, Number]:
+        t = self._index_update_count[index]
+        now, following = self._momentum(t), self._momentum(t + 1)
+        self.m_schedule *= now
+        return {
+            **super().numbers(index),
+            "epsilon": self.epsilon,
+            "of_g": (1.0 - now) / (1.0 - self.m_schedule),
+            "of_m": following / (1.0 - self.m_schedule * following),
+            "of_v": self._unbiased(index)[1],
+        }
+
+    def formula(self, F: Any, w: Any, g: Any, state: tuple[Any, ...], h: Any) -> tuple[Any, ...]:
+        m, v = state
+        g = F.clip(h.rescale * g + h.wd * w, h.clip)
+        m = h.beta1 * m + (1 - h.beta1) * g
+        v = h.beta2 * v + (1 - h.beta2) * F.square(g)
+        return w - h.lr * (h.of_g * g + h.of_m * m) / (F.sqrt(v / h.of_v) + h.epsilon), m, v
+
+
+@register
+class RMSProp(Optimizer):
+    """``n = gamma1*n + (1-gamma1)*g**2; w -= lr * g / sqrt(n + epsilon)`` (Tieleman and Hinton).
+
+    With ``centered`` also ``m = gamma1*m + (1-gamma1)*g``,
+    ``d = gamma2*d - lr * g / sqrt(n - m**2 + epsilon)`` and ``w += d``
+    (Graves, https://arxiv.org/abs/1308.0850, equations 38 to 45).
+    ``g = clip(rescale_grad * grad + wd * w)``; the new weight is clipped to ``clip_weights`` if given.
+    """
+
+    def __init__(
+        self,
+        learning_rate: float = 0.001,
+        gamma1: float = 0.9,
+        gamma2: float = 0.9,
+        epsilon: float = 1e-8,
+        centered: bool = False,
+        clip_weights: float | None = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(learning_rate=learning_rate, **kwargs)
+        self.gamma1 = gamma1
+        self.gamma2 = gamma2
+        self.epsilon = epsilon
+        self.centered = centered
+        self.clip_weights = clip_weights
+
+    def state_count(self) -> int:
+        return 3 if self.centered else 1
+
+    def numbers(self, index: Any) -> dict[str, Number]:
+        return {
+            **super().numbers(index),
+            "gamma1": self.gamma1,
+            "gamma2": self.gamma2,
+            "epsilon": self.epsilon,
+            "clip_weights": self.clip_weights or None,
+        }
+
+    def formula(self, F: Any, w: Any, g: Any, state: tuple[Any, ...], h: Any) -> tuple[Any, ...]:
+        g = F.clip(h.rescale * g + h.wd * w, h.clip)
+        n = h.gamma1 * state[0] + (1 - h.gamma1) * F.square(g)
+        if not self.centered:
+            return F.clip(w - h.lr * g / F.sqrt(n + h.epsilon), h.clip_weights), n
+        m = h.gamma1 * state[1] + (1 - h.gamma1) * g
+        d = h.gamma2 * state[2] - h.lr * g / F.sqrt(n - F.square(m) + h.epsilon)
+        return F.clip(w + d, h.clip_weights), n, m, d
+
+
+@register
+class AdaGrad(Optimizer):
+    """``n += g**2; w -= lr * (g / sqrt(n + eps) + wd * w)`` with ``g = clip(rescale_grad * grad)``.
+
+    From Duchi, Hazan and Singer, http://www.jmlr.org/papers/volume12/duchi11a/duchi11a.pdf.
+    """
+
+    def __init__(self, eps: float = 1e-7, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.float_stable_eps = eps
+
+    def state_count(self) -> int:
+        return 1
+
+    def numbers(self, index: Any) -> dict[str, Number]:
+        return {**super().numbers(index), "eps": self.float_stable_eps}
+
+    def formula(self, F: Any, w: Any, g: Any, state: tuple[Any, ...], h: Any) -> tuple[Any, ...]:
+        g = F.clip(h.rescale * g, h.clip)
+        n = state[0] + F.square(g)
+        return w - h.lr * (g / F.sqrt(n + h.eps) + h.wd * w), n
+
+
+@register
+class AdaDelta(Optimizer):
+    """``n = rho*n + (1-rho)*g**2; d = sqrt(a + epsilon) / sqrt(n + epsilon) * g; a = rho*a + (1-rho)*d**2``.
+
+    The new weight is ``w - (d + wd * w)``: there is no learning rate. ``g = clip(rescale_grad * grad)``.
+    From Zeiler, https://arxiv.org/abs/1212.5701.
+    """
+
+    def __init__(self, rho: float = 0.90, epsilon: float = 1e-5, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.rho = rho
+        self.epsilon = epsilon
+
+    def state_count(self) -> int:
+        return 2
+
+    def numbers(self, index: Any) -> dict[str, Number]:
+        return {**super().numbers(index), "rho": self.rho, "epsilon": self.epsilon}
+
+    def formula(self, F: Any, w: Any, g: Any, state: tuple[Any, ...], h: Any) -> tuple[Any, ...]:
+        n, a = state
+        g = F.clip(h.rescale * g, h.clip)
+        n = h.rho * n + (1 - h.rho) * F.square(g)
+        d = F.sqrt(a + h.epsilon) / F.sqrt(n + h.epsilon) * g
+        a = h.rho * a + (1 - h.rho) * F.square(d)
+        return w - (d + h.wd * w), n, a
+
+
+@register
+class Ftrl(Optimizer):
+    """Follow the regularized leader: weights that matter little become exactly 0.
+
+    ``z += g - (sqrt(n + g**2) - sqrt(n)) * w / lr; n += g**2`` and the new weight is
+    ``(sign(z) * lamda1 - z) / ((beta + sqrt(n)) / lr + wd)`` where ``abs(z) > lamda1``, else 0, with
+    ``g = clip(rescale_grad * grad)``. From McMahan et al., "Ad Click Prediction: a View from the Trenches".
+    """
+
+    def __init__(
+        self, lamda1: float = 0.01, learning_rate: float = 0.1, beta: float = 1, **kwargs: Any
+    ) -> None:
+        super().__init__(learning_rate=learning_rate, **kwargs)
+        self.lamda1 = lamda1
+        self.beta = beta
+
+    def state_count(self) -> int:
+        return 2
+
+    def numbers(self, index: Any) -> dict[str, Number]:
+        return {**super().numbers(index), "lamda1": self.lamda1, "beta": self.beta}
+
+    def formula(self, F: Any, w: Any, g: Any, state: tuple[Any, ...], h: Any) -> tuple[Any, ...]:
+        z, n = state
+        g = F.clip(h.rescale * g, h.clip)
+        grown = n + F.square(g)
+        z = z + g - (F.sqrt(grown) - F.sqrt(n)) * w / h.lr
+        kept = F.greater(F.abs(z), h.lamda1)
+        return (F.sign(z) * h.lamda1 - z) / ((h.beta + F.sqrt(grown)) / h.lr + h.wd) * kept, z, grown

@@ -1,0 +1,330 @@
+"""The base of all optimizers: counts, learning rates, weight decays, states, and running the formula."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterable, Mapping
+from typing import Any, ClassVar, TypeVar, cast
+
+import numpy as np
+import numpy.typing as npt
+
+from hybridc.errors import MXNetError
+from hybridc.lr_scheduler import LRScheduler
+from hybridc.nd.ndarray import NDArray
+from hybridc.optimizer.formula import TILE, Array, Number, Program, Step, is_trivial
+
+C = TypeVar("C", bound=type[Any])
+
+
+class Optimizer:
+    """Updates weights from gradients.
+
+    A subclass says how many states a weight has (:meth:`state_count`), which numbers its mathematics needs
+    (:meth:`numbers`), and the mathematics (:meth:`formula`). Or it overrides :meth:`create_state` and
+    :meth:`update`, as optimizers written for MXNet do. ``learning_rate`` replaces the scheduler's
+    ``base_lr``; without both the rate is 0.01. An optimizer object serves one thread at a time.
+    """
+
+    opt_registry: ClassVar[dict[str, type[Optimizer]]] = {}
+
+    def __init__(
+        self,
+        rescale_grad: float = 1.0,
+        param_idx2name: Mapping[Any, str] | None = None,
+        wd: float = 0.0,
+        clip_gradient: float | None = None,
+        learning_rate: float | None = None,
+        lr_scheduler: LRScheduler | None = None,
+        sym: Any = None,
+        begin_num_update: int = 0,
+        multi_precision: bool = False,
+        param_dict: Mapping[Any, Any] | None = None,
+    ) -> None:
+        self.rescale_grad = rescale_grad
+        self.lr_scheduler = lr_scheduler
+        self.lr = 0.01 if learning_rate is None and lr_scheduler is None else learning_rate
+        if lr_scheduler is not None and learning_rate is not None and lr_scheduler.base_lr != learning_rate:
+            warnings.warn(
+                f"the scheduler's base_lr {lr_scheduler.base_lr} is overwritten by the optimizer's "
+                f"learning_rate {learning_rate}",
+                UserWarning,
+                stacklevel=2,
+            )
+            lr_scheduler.base_lr = learning_rate
+        self.wd = wd
+        self.lr_mult: dict[Any, float] = {}
+        self.wd_mult: dict[Any, float] = {}
+        self.begin_num_update = begin_num_update
+        self.num_update = begin_num_update
+        # Update counts by parameter; one table for each device, as MXNet's optimizers have.
+        self._all_index_update_counts: dict[int, dict[Any, int]] = {0: {}}
+        self._index_update_count = self._all_index_update_counts[0]
+        self.clip_gradient = clip_gradient
+        self.multi_precision = multi_precision
+        self.aggregate_num = 0
+        self.idx2name: dict[Any, str] = dict(param_idx2name or {})
+        self.sym_info: tuple[Any, ...] = () if sym is None else (sym.attr_dict(), sym.list_arguments())
+        self.param_dict: Mapping[Any, Any] = param_dict or {}
+        self._runner = _Runner()
+        self.set_lr_mult({})
+        self.set_wd_mult({})
+
+    # --- what a subclass defines ----------------------------------------------------------------------------
+
+    def state_count(self) -> int:
+        """How many arrays of the weight's shape and dtype, zeros at first, each weight has."""
+        return 0
+
+    def numbers(self, index: Any) -> dict[str, Number]:
+        """What :meth:`formula` finds in ``h`` at this step; None says absent."""
+        return {
+            "lr": self._get_lr(index),
+            "wd": self._get_wd(index),
+            "rescale": self.rescale_grad,
+            # As in MXNet, a clip_gradient of 0 does not clip.
+            "clip": self.clip_gradient or None,
+        }
+
+    def formula(self, F: Any, w: Any, g: Any, state: tuple[Any, ...], h: Any) -> tuple[Any, ...]:
+        """The new weight and the new states: the optimizer's mathematics, in one place.
+
+        It is recorded with symbols for the arrays and for the numbers in ``h``, so it must not branch on them
+        (only ``is None`` is fine); ``F`` has the functions of :class:`hybridc.optimizer.formula.Functions`.
+        """
+        raise MXNetError(f"{type(self).__name__} defines neither formula() nor update(); define one of them")
+
+    # --- states and updates ---------------------------------------------------------------------------------
+
+    def create_state(self, index: Any, weight: Any) -> Any:
+        """The states of a weight: None, one array, or a tuple of arrays."""
+        states = tuple(NDArray(_zeros(weight)) for _ in range(self.state_count()))
+        return states if len(states) > 1 else states[0] if states else None
+
+    def create_state_multi_precision(self, index: Any, weight: Any) -> Any:
+        """The states of a weight; with ``multi_precision`` and float16: ``(float32 copy, its states)``."""
+        if weight.dtype != np.float16:
+            return self.create_state(index, weight)
+        if self.multi_precision:
+            master = NDArray(weight.asnumpy().astype(np.float32))
+            return (master, self.create_state(index, master))
+        warnings.warn(
+            "accumulating in float16 can lead to poor accuracy or slow convergence; "
+            "consider multi_precision=True",
+            UserWarning,
+            stacklevel=2,
+        )
+        return self.create_state(index, weight)
+
+    def update(self, index: Any, weight: Any, grad: Any, state: Any) -> None:
+        """Update a weight in place; or several, given lists of indices, weights, gradients and states."""
+        if isinstance(index, (list, tuple)):
+            for i, w, g, s in _zip(index, weight, grad, state):
+                self.update(i, w, g, s)
+            return
+        self._update_count(index)
+        self._runner.run(self, index, weight, grad, state)
+
+    def update_multi_precision(self, index: Any, weight: Any, grad: Any, state: Any) -> None:
+        """As :meth:`update`, with the states of :meth:`create_state_multi_precision`."""
+        if isinstance(index, (list, tuple)):
+            for i, w, g, s in _zip(index, weight, grad, state):
+                self.update_multi_precision(i, w, g, s)
+            return
+        if not self.multi_precision or weight.dtype != np.float16:
+            self.update(index, weight, grad, state)
+            return
+        master, inner = state
+        if type(self).update is not Optimizer.update:  # it may not know how to convert
+            grad = NDArray(grad.asnumpy().astype(np.float32))
+        self.update(index, master, grad, inner)
+        np.copyto(weight.asnative(), master.asnative(), casting="same_kind")
+
+    # --- learning rates and weight decays -------------------------------------------------------------------
+
+    @property
+    def learning_rate(self) -> float:
+        """The rate of the next update, before the parameters' multipliers."""
+        return self._base_lr()
+
+    def set_learning_rate(self, lr: float) -> None:
+        """Set the rate; refused while a scheduler rules it."""
+        if self.lr_scheduler is not None:
+            raise UserWarning(
+                "LRScheduler of the optimizer has already been defined: set_learning_rate works without one "
+                "only. Assign optimizer.lr_scheduler.base_lr, or make the optimizer without lr_scheduler"
+            )
+        self.lr = lr
+
+    def set_lr_mult(self, args_lr_mult: Mapping[Any, float]) -> None:
+        """Set learning rate multipliers by parameter name or index; replaces those set before."""
+        self.lr_mult = {**self._symbol_multipliers("__lr_mult__"), **args_lr_mult}
+
+    def set_wd_mult(self, args_wd_mult: Mapping[Any, float]) -> None:
+        """Set weight decay multipliers by parameter name or index.
+
+        Names known from ``param_idx2name`` get 0 unless they end in ``_weight`` or ``_gamma``.
+        """
+        undecayed = {n: 0.0 for n in self.idx2name.values() if not n.endswith(("_weight", "_gamma"))}
+        self.wd_mult = {**undecayed, **self._symbol_multipliers("__wd_mult__"), **args_wd_mult}
+
+    def _symbol_multipliers(self, key: str) -> dict[str, float]:
+        if not self.sym_info:
+            return {}
+        attributes, names = self.sym_info
+        return {n: float(attributes[n][key]) for n in names if key in attributes.get(n, {})}
+
+    def _base_lr(self) -> float:
+        if self.lr_scheduler is not None:
+            return self.lr_scheduler(self.num_update)
+        return 0.01 if self.lr is None else self.lr
+
+    def _get_lrs(self, indices: Iterable[Any]) -> list[float]:
+        lr = self._base_lr()
+        return [lr * self._multiplier(i, "lr_mult") for i in indices]
+
+    def _get_wds(self, indices: Iterable[Any]) -> list[float]:
+        return [self.wd * self._multiplier(i, "wd_mult") for i in indices]
+
+    def _get_lr(self, index: Any) -> float:
+        return self._base_lr() * self._multiplier(index, "lr_mult")
+
+    def _get_wd(self, index: Any) -> float:
+        return self.wd * self._multiplier(index, "wd_mult")
+
+    def _multiplier(self, index: Any, kind: str) -> float:
+        if index in self.param_dict:
+            return getattr(self.param_dict[index], kind)
+        table: dict[Any, float] = getattr(self, kind)
+        return table[index] if index in table else table.get(self.idx2name.get(index), 1.0)
+
+    # --- counts ---------------------------------------------------------------------------------------------
+
+    def _set_current_context(self, device_id: int) -> None:
+        self._index_update_count = self._all_index_update_counts.setdefault(device_id, {})
+
+    def _update_count(self, index: Any) -> None:
+        counts = self._index_update_count
+        for i in cast("list[Any]", index) if isinstance(index, (list, tuple)) else (index,):
+            counts[i] = counts.get(i, self.begin_num_update) + 1
+            self.num_update = max(counts[i], self.num_update)
+
+    # --- the registry ---------------------------------------------------------------------------------------
+
+    @staticmethod
+    def register(klass: C) -> C:
+        """Make an optimizer class known to :meth:`create_optimizer` by its lower-case name."""
+        name = klass.__name__.lower()
+        known = Optimizer.opt_registry.get(name)
+        if known is not None:
+            warnings.warn(
+                f"new optimizer {klass.__module__}.{klass.__name__} overrides "
+                f"{known.__module__}.{known.__name__}",
+                UserWarning,
+                stacklevel=2,
+            )
+        Optimizer.opt_registry[name] = klass
+        return klass
+
+    @staticmethod
+    def create_optimizer(name: Any, **kwargs: Any) -> Any:
+        """An optimizer from its name, in any case, and its arguments."""
+        klass = Optimizer.opt_registry.get(str(name).lower())
+        if klass is None:
+            known = ", ".join(sorted(Optimizer.opt_registry))
+            raise ValueError(f"Cannot find optimizer {name}; known are {known}")
+        return klass(**kwargs)
+
+    def __getstate__(self) -> dict[str, Any]:
+        kept = dict(self.__dict__)
+        # Parameters belong to the trainer, which hands them out again; the runner holds views of them.
+        del kept["param_dict"], kept["_runner"]
+        return kept
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self.param_dict = {}
+        self._runner = _Runner()
+
+
+class _Runner:
+    """Runs an optimizer's formula: keeps recorded programs, scratch buffers, and steps bound to arrays."""
+
+    def __init__(self) -> None:
+        self._programs: dict[tuple[Any, ...], Program] = {}
+        self._scratch: dict[npt.DTypeLike, list[Array]] = {}
+        self._bound: dict[Any, tuple[Array, Array, Any, tuple[Any, ...], Step]] = {}
+
+    def run(self, optimizer: Optimizer, index: Any, weight: Any, grad: Any, state: Any) -> None:
+        """One update of one weight, in place."""
+        w: Array = weight.asnative()
+        g: Array = grad.asnative()
+        numbers = optimizer.numbers(index)
+        variant = tuple(v if is_trivial(v) else "x" for v in numbers.values())
+        bound = self._bound.get(index)
+        if (
+            bound is not None
+            and bound[0] is w
+            and bound[1] is g
+            and bound[2] is state
+            and bound[3] == variant
+        ):
+            bound[4].run(numbers)
+            return
+        _check(optimizer, index, w, g)
+        states = () if state is None else cast("tuple[Any]", state) if isinstance(state, tuple) else (state,)
+        arrays: list[Array] = [w, *(s.asnative() for s in states), g]
+        flat = [np.ascontiguousarray(a).reshape(-1) for a in arrays]
+        program = self._program(optimizer, numbers, variant, len(states))
+        step = Step(program, flat, self._buffers(w.dtype, len(program.scratch)))
+        step.run(numbers)
+        if all(np.may_share_memory(a, b) for a, b in zip(arrays, flat)):
+            self._bound[index] = (w, g, state, variant, step)
+            return
+        # A weight that is a strided view was copied: write it back, and do not keep the copy.
+        for array, values in zip(arrays[:-1], flat):
+            array[...] = values.reshape(array.shape)
+
+    def _program(
+        self, optimizer: Optimizer, numbers: dict[str, Number], variant: tuple[Any, ...], states: int
+    ) -> Program:
+        key = (variant, states)
+        if key not in self._programs:
+            self._programs[key] = Program(optimizer.formula, numbers, states, type(optimizer).__name__)
+        return self._programs[key]
+
+    def _buffers(self, dtype: npt.DTypeLike, count: int) -> list[Array]:
+        """``count`` scratch tiles and one for a converted gradient, shared by all weights of the dtype."""
+        tiles = self._scratch.setdefault(dtype, [np.empty(TILE, dtype)])
+        while len(tiles) < count + 1:
+            tiles.insert(0, np.empty(TILE, dtype))
+        return [*tiles[:count], tiles[-1]]
+
+
+def _check(optimizer: Optimizer, index: Any, w: Array, g: Array) -> None:
+    name = type(optimizer).__name__
+    if w.shape != g.shape:
+        raise MXNetError(
+            f"{name}: parameter {index!r} has shape {w.shape}, but its gradient has shape {g.shape}; "
+            f"expected equal shapes"
+        )
+    if w.dtype.kind != "f":
+        raise MXNetError(f"{name}: parameter {index!r} has dtype {w.dtype}; only floating point is trained")
+
+
+def _zeros(weight: Any) -> Array:
+    return np.zeros_like(cast("Array", weight.asnative()), order="C")
+
+
+def _zip(index: Any, weight: Any, grad: Any, state: Any) -> Any:
+    counts = [len(index), len(weight), len(grad), len(state)]
+    if len(set(counts)) != 1:
+        raise MXNetError(
+            f"update: got {counts[0]} indices, {counts[1]} weights, {counts[2]} gradients and {counts[3]} "
+            f"states; expected as many of each"
+        )
+    return zip(index, weight, grad, state)
+
+
+register = Optimizer.register
+create = Optimizer.create_optimizer

@@ -1,0 +1,93 @@
+"""Stochastic gradient descent: SGD, NAG, Signum."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hybridc.optimizer.formula import Number
+from hybridc.optimizer.optimizer import Optimizer, register
+
+
+@register
+class SGD(Optimizer):
+    """``w -= lr * (g + wd * w)``, or with momentum ``mom = momentum * mom - lr * (g + wd * w); w += mom``.
+
+    ``g = clip(rescale_grad * grad)``. ``lazy_update`` concerns sparse gradients, which do not exist here.
+    """
+
+    def __init__(self, momentum: float = 0.0, lazy_update: bool = True, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.momentum = momentum
+        self.lazy_update = lazy_update
+
+    def state_count(self) -> int:
+        return 1 if self.momentum != 0 else 0
+
+    def numbers(self, index: Any) -> dict[str, Number]:
+        return {**super().numbers(index), "momentum": self.momentum}
+
+    def formula(self, F: Any, w: Any, g: Any, state: tuple[Any, ...], h: Any) -> tuple[Any, ...]:
+        g = F.clip(h.rescale * g, h.clip) + h.wd * w
+        if not state:
+            return (w - h.lr * g,)
+        mom = h.momentum * state[0] - h.lr * g
+        return w + mom, mom
+
+
+@register
+class ccSGD(SGD):
+    """The same as :class:`SGD`."""
+
+
+@register
+class NAG(Optimizer):
+    """Nesterov's accelerated gradient: ``mom = momentum * mom - lr * g; w += momentum * mom - lr * g``.
+
+    ``g = clip(rescale_grad * grad) + wd * w``.
+    """
+
+    def __init__(self, momentum: float = 0.0, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.momentum = momentum
+
+    def state_count(self) -> int:
+        return 1 if self.momentum != 0 else 0
+
+    def numbers(self, index: Any) -> dict[str, Number]:
+        return {**super().numbers(index), "momentum": self.momentum}
+
+    def formula(self, F: Any, w: Any, g: Any, state: tuple[Any, ...], h: Any) -> tuple[Any, ...]:
+        step = h.lr * (F.clip(h.rescale * g, h.clip) + h.wd * w)
+        if not state:
+            return (w - step,)
+        mom = h.momentum * state[0] - step
+        return w + (h.momentum * mom - step), mom
+
+
+@register
+class Signum(Optimizer):
+    """Steps of equal size: ``mom = momentum*mom - (1-momentum)*g; w = (1 - lr*wd_lh)*w + lr*sign(mom)``.
+
+    ``g = clip(rescale_grad * grad) + wd * w``; without momentum ``w = (1 - lr * wd_lh) * w - lr * sign(g)``.
+    From Bernstein et al., https://arxiv.org/abs/1802.04434.
+    """
+
+    def __init__(
+        self, learning_rate: float = 0.01, momentum: float = 0.9, wd_lh: float = 0.0, **kwargs: Any
+    ) -> None:
+        super().__init__(learning_rate=learning_rate, **kwargs)
+        self.momentum = momentum
+        self.wd_lh = wd_lh
+
+    def state_count(self) -> int:
+        return 1 if self.momentum != 0 else 0
+
+    def numbers(self, index: Any) -> dict[str, Number]:
+        return {**super().numbers(index), "momentum": self.momentum, "wd_lh": self.wd_lh}
+
+    def formula(self, F: Any, w: Any, g: Any, state: tuple[Any, ...], h: Any) -> tuple[Any, ...]:
+        g = F.clip(h.rescale * g, h.clip) + h.wd * w
+        if not state:
+            return ((1 - h.lr * h.wd_lh) * w - h.lr * F.sign(g),)
+        mom = h.momentum * state[0] - (1 - h.momentum) * g
+        return (1 - h.lr * h.wd_lh) * w + h.lr * F.sign(mom), mom

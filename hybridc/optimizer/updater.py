@@ -1,0 +1,159 @@
+"""Updater: an optimizer with the states of all its weights, which can be saved and loaded."""
+
+from __future__ import annotations
+
+import io
+import json
+import warnings
+import zipfile
+from typing import Any, cast
+
+import numpy as np
+import numpy.typing as npt
+
+from hybridc import lr_scheduler
+from hybridc.errors import MXNetError
+from hybridc.nd.ndarray import NDArray
+from hybridc.optimizer.optimizer import Optimizer
+
+# What belongs to the process rather than to a saved optimizer.
+_NOT_SAVED = frozenset({"param_dict", "sym_info", "lr_scheduler", "_runner", "_index_update_count"})
+
+
+class Updater:
+    """``updater(index, grad, weight)``: updates a weight, making its states at first sight."""
+
+    def __init__(self, optimizer: Optimizer) -> None:
+        self.optimizer = optimizer
+        self.states: dict[Any, Any] = {}
+        self.states_synced: dict[Any, bool] = {}
+        self.aggregate_updates = False
+
+    def __call__(self, index: Any, grad: Any, weight: Any) -> None:
+        """Update one weight, or several given as lists."""
+        many = isinstance(index, (list, tuple))
+        triples: Any = (index, grad, weight) if many else ([index], [grad], [weight])
+        for i, g, w in zip(*triples):
+            if i not in self.states:
+                self.states[i] = self.optimizer.create_state_multi_precision(i, w)
+                self.states_synced[i] = True
+            self.optimizer.update_multi_precision(i, w, g, self.states[i])
+
+    def get_states(self, dump_optimizer: bool = False) -> bytes:
+        """The states as bytes: an npz file with a JSON description, which can hold no code.
+
+        ``dump_optimizer`` adds the optimizer's settings and counts, and its schedule.
+        """
+        # COMPAT(mxnet): there it is a pickle.
+        arrays: list[npt.NDArray[Any]] = []
+        content: dict[str, Any] = {"format": "hybridc.updater.1", "states": _encode(self.states, arrays)}
+        if dump_optimizer:
+            content["optimizer"] = _describe(self.optimizer, arrays)
+            if self.optimizer.lr_scheduler is not None:
+                content["lr_scheduler"] = _describe(self.optimizer.lr_scheduler, arrays)
+        file = io.BytesIO()
+        text = np.frombuffer(json.dumps(content).encode(), dtype=np.uint8)
+        np.savez(file, allow_pickle=False, json=text, **{f"a{i}": a for i, a in enumerate(arrays)})
+        return file.getvalue()
+
+    def set_states(self, states: bytes) -> None:
+        """Take over what :meth:`get_states` gave, with the optimizer's settings if they are in it."""
+        content, arrays = _read(states)
+        self.states = _decode(content["states"], arrays)
+        self.states_synced = dict.fromkeys(self.states, True)
+        if "optimizer" not in content:
+            return
+        saved = content["optimizer"]
+        if type(self.optimizer).__name__.lower() != saved["class"].lower():
+            parameters = self.optimizer.param_dict
+            self.optimizer = Optimizer.create_optimizer(saved["class"])
+            self.optimizer.param_dict = parameters
+        vars(self.optimizer).update(_decode(saved["attributes"], arrays))
+        self.optimizer._set_current_context(0)  # pyright: ignore[reportPrivateUsage]
+        self.optimizer.lr_scheduler = _scheduler(
+            self.optimizer.lr_scheduler, content.get("lr_scheduler"), arrays
+        )
+
+
+def get_updater(optimizer: Optimizer) -> Updater:
+    """The updater of an optimizer."""
+    return Updater(optimizer)
+
+
+def _read(data: bytes) -> tuple[dict[str, Any], list[npt.NDArray[Any]]]:
+    if data[:1] == b"\x80":
+        raise MXNetError(
+            "these optimizer states are a pickle, as MXNet writes them; pickles are not loaded because they "
+            "can run code. Save them with hybridc, or convert them to arrays where you trust them"
+        )
+    try:
+        with np.load(io.BytesIO(data), allow_pickle=False) as file:
+            content = json.loads(file["json"].tobytes())
+            arrays = [file[f"a{i}"] for i in range(len(file.files) - 1)]
+    except (ValueError, KeyError, OSError, EOFError, zipfile.BadZipFile) as error:
+        raise MXNetError(
+            f"these are not optimizer states as hybridc saves them, or they are damaged: {error}"
+        ) from error
+    return content, arrays
+
+
+def _scheduler(present: Any, saved: Any, arrays: list[npt.NDArray[Any]]) -> Any:
+    """The saved schedule: the present object where it is of the same class, else one of the library's."""
+    if saved is None:
+        return None
+    if type(present).__name__ != saved["class"]:
+        klass = getattr(lr_scheduler, saved["class"], None)
+        if klass is None:
+            raise MXNetError(
+                f"the saved optimizer has a learning rate schedule of your class {saved['class']!r}; give "
+                f"the optimizer one before loading"
+            )
+        present = klass.__new__(klass)
+    vars(cast("object", present)).update(_decode(saved["attributes"], arrays))
+    return present
+
+
+def _describe(thing: object, arrays: list[npt.NDArray[Any]]) -> dict[str, Any]:
+    """The class and all attributes that are plain data."""
+    attributes: dict[str, Any] = {}
+    for name, value in vars(thing).items():
+        if name in _NOT_SAVED:
+            continue
+        try:
+            attributes[name] = _encode(value, arrays)
+        except TypeError as error:
+            warnings.warn(f"{type(thing).__name__}.{name} is not saved: {error}", UserWarning, stacklevel=3)
+    pairs = [[_encode(k, arrays), v] for k, v in attributes.items()]
+    return {"class": type(thing).__name__, "attributes": {"dict": pairs}}
+
+
+def _encode(value: Any, arrays: list[npt.NDArray[Any]]) -> Any:
+    """Plain data as JSON; arrays go into ``arrays`` and are named by their number."""
+    if value is None or isinstance(value, (bool, int, float, str)):
+        return value
+    if isinstance(value, np.generic):
+        return cast("Any", value).item()
+    if isinstance(value, NDArray):
+        arrays.append(value.asnumpy())
+        return {"array": len(arrays) - 1}
+    if isinstance(value, (list, tuple)):
+        items = [_encode(v, arrays) for v in cast("list[Any]", value)]
+        return {"list" if isinstance(value, list) else "tuple": items}
+    if isinstance(value, dict):
+        mapping = cast("dict[Any, Any]", value)
+        return {"dict": [[_encode(k, arrays), _encode(v, arrays)] for k, v in mapping.items()]}
+    raise TypeError(
+        f"it holds a {type(value).__name__}, expected numbers, texts, arrays, and lists or dicts of these"
+    )
+
+
+def _decode(value: Any, arrays: list[npt.NDArray[Any]]) -> Any:
+    if not isinstance(value, dict):
+        return value
+    [(kind, content)] = cast("dict[str, Any]", value).items()
+    if kind == "array":
+        return NDArray(arrays[int(content)])
+    if kind == "dict":
+        return {_decode(k, arrays): _decode(v, arrays) for k, v in content}
+    items = [_decode(v, arrays) for v in content]
+    return items if kind == "list" else tuple(items)
