@@ -1,21 +1,59 @@
-"""Binary arithmetic with broadcasting."""
+"""Binary arithmetic, comparison and logic, with broadcasting."""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, ClassVar
 
-from hybridc.dialects.operator import Elementwise, Sample, register
+import numpy as np
+
+from hybridc.dialects.operator import Bad, Elementwise, Reference, Sample, register
+from hybridc.dialects.scalar import NUMPY
+
+# COMPAT(mxnet): every one of these broadcasts by NumPy's rule; there the elemwise_* forms refuse
+# unequal shapes.
+
+
+def meaning(function: Reference) -> Any:
+    """A NumPy function as the class field ``REFERENCE`` of an operator."""
+    made: Any = function
+    return staticmethod(made)
 
 
 class Binary(Elementwise):
-    """A scalar function of two broadcasting inputs."""
+    """A scalar function of two broadcasting inputs.
+
+    ``REFERENCE`` is its meaning in NumPy, ``LOW`` and ``HIGH`` bound where the samples are taken.
+    """
 
     INPUTS = ("lhs", "rhs")
+    REFERENCE: ClassVar[Any] = None
+    LOW: ClassVar[float] = -2.0
+    HIGH: ClassVar[float] = 2.0
+
+    @classmethod
+    def samples(cls) -> list[Sample]:
+        if cls.REFERENCE is None:
+            return []
+        shapes: list[list[tuple[int, ...]]] = [
+            [(3, 5), (3, 5)],
+            [(3, 1, 5), (4, 1)],
+            [(7,), (2, 1)],
+            [(0, 3), (1, 3)],
+        ]
+        return [Sample(s, cls.REFERENCE, low=cls.LOW, high=cls.HIGH) for s in shapes]
+
+    @classmethod
+    def bad_samples(cls) -> list[Bad]:
+        text = f"{cls.title()}: shapes do not broadcast: lhs (2, 3), rhs (2, 4); axis 1 has sizes [3, 4], "
+        return [(((2, 3), (2, 4)), {}, text + "which must be equal or 1")]
 
 
-@register("hybrid.add", "broadcast_add", "broadcast_plus", "elemwise_add")
+@register("hybrid.add", "broadcast_add", "broadcast_plus", "elemwise_add", "_add", "_plus", "_Plus")
 class Add(Binary):
     """lhs + rhs"""
+
+    REFERENCE = meaning(lambda x, y: x + y)
 
     def scalar(self, b: Any, *xs: Any) -> Any:
         return b.add(*xs)
@@ -24,6 +62,265 @@ class Add(Binary):
         dy = values[0]
         return dy, dy
 
+    def simplify(self, F: Any, inputs: Sequence[Any]) -> Any:
+        return other_than(inputs, 0, commutes=True)
+
+
+@register("hybrid.subtract", "broadcast_sub", "broadcast_minus", "elemwise_sub", "_sub", "_minus", "_Minus")
+class Subtract(Binary):
+    """lhs - rhs"""
+
+    REFERENCE = meaning(lambda x, y: x - y)
+
+    def scalar(self, b: Any, *xs: Any) -> Any:
+        return b.sub(*xs)
+
+    def gradient(self, F: Any, *values: Any) -> Any:
+        dy = values[0]
+        return dy, lambda: -dy
+
+    def simplify(self, F: Any, inputs: Sequence[Any]) -> Any:
+        return other_than(inputs, 0)
+
+
+@register("hybrid.multiply", "broadcast_mul", "elemwise_mul", "_mul", "_Mul")
+class Multiply(Binary):
+    """lhs * rhs"""
+
+    REFERENCE = meaning(lambda x, y: x * y)
+
+    def scalar(self, b: Any, *xs: Any) -> Any:
+        return b.mul(*xs)
+
+    def gradient(self, F: Any, *values: Any) -> Any:
+        dy, x, y, _ = values
+        return lambda: dy * y, lambda: dy * x
+
+    def simplify(self, F: Any, inputs: Sequence[Any]) -> Any:
+        return other_than(inputs, 1, commutes=True)
+
+
+@register("hybrid.divide", "broadcast_div", "elemwise_div", "true_divide", "_div", "_Div")
+class Divide(Binary):
+    """lhs / rhs; the quotient of integers is cut towards zero"""
+
+    REFERENCE = meaning(lambda x, y: x / y)
+    LOW = 0.5
+
+    def scalar(self, b: Any, *xs: Any) -> Any:
+        return b.div(*xs)
+
+    def gradient(self, F: Any, *values: Any) -> Any:
+        dy, _, y, z = values
+        return lambda: dy / y, lambda: -dy * z / y
+
+    def simplify(self, F: Any, inputs: Sequence[Any]) -> Any:
+        return other_than(inputs, 1)
+
+
+@register("hybrid.modulo", "broadcast_mod", "_mod", "_Mod")
+class Modulo(Binary):
+    """lhs - floor(lhs / rhs) * rhs: the remainder with the sign of the divisor, 0 where the divisor is 0"""
+
+    REFERENCE = meaning(lambda x, y: x - np.floor(x / y) * y)
+    LOW = 0.5
+
+    def scalar(self, b: Any, *xs: Any) -> Any:
+        x, y = xs
+        return b.select(b.eq(y, 0), 0, b.rem(x, y))
+
+    def eager(self, *arrays: Any) -> Any:
+        x, y = arrays
+        result = np.mod(x, y)
+        if y.all():
+            return result
+        return NUMPY.select(y == 0, x.dtype.type(0), result)
+
+    def gradient(self, F: Any, *values: Any) -> Any:
+        dy, x, y, _ = values
+        return dy, lambda: -dy * F.floor(x / y)
+
+
+@register("hybrid.power", "broadcast_power", "_power", "_Power", "pow")
+class Power(Binary):
+    """lhs ** rhs"""
+
+    REFERENCE = meaning(lambda x, y: x**y)
+    LOW = 0.5
+
+    def scalar(self, b: Any, *xs: Any) -> Any:
+        return b.pow(*xs)
+
+    def eager(self, *arrays: Any) -> Any:
+        x, y = arrays
+        if y.ndim == 0 and y in (1, 2):
+            return np.square(x) if y == 2 else x.copy()
+        if x.dtype.kind in "iu":  # NumPy refuses negative exponents of integers
+            return np.power(x.astype(np.float64), y).astype(x.dtype)
+        return np.power(x, y)
+
+    def gradient(self, F: Any, *values: Any) -> Any:
+        dy, x, y, z = values
+        return lambda: dy * y * F.power(x, y - 1), lambda: dy * z * F.log(x)
+
+    def simplify(self, F: Any, inputs: Sequence[Any]) -> Any:
+        x, exponent = inputs[0], inputs[1].constant
+        if exponent == 1:
+            return x
+        return F.square(x) if exponent == 2 else None
+
+
+@register("hybrid.maximum", "broadcast_maximum", "_maximum", "_Maximum")
+class Maximum(Binary):
+    """The greater of lhs and rhs; nan if either is nan"""
+
+    REFERENCE = meaning(np.maximum)
+
+    def scalar(self, b: Any, *xs: Any) -> Any:
+        return b.max(*xs)
+
+    def gradient(self, F: Any, *values: Any) -> Any:
+        dy, x, y, _ = values
+        return lambda: dy * F.greater_equal(x, y), lambda: dy * F.lesser(x, y)
+
+
+@register("hybrid.minimum", "broadcast_minimum", "_minimum", "_Minimum")
+class Minimum(Binary):
+    """The lesser of lhs and rhs; nan if either is nan"""
+
+    REFERENCE = meaning(np.minimum)
+
+    def scalar(self, b: Any, *xs: Any) -> Any:
+        return b.min(*xs)
+
+    def gradient(self, F: Any, *values: Any) -> Any:
+        dy, x, y, _ = values
+        return lambda: dy * F.lesser_equal(x, y), lambda: dy * F.greater(x, y)
+
+
+@register("hybrid.hypot", "broadcast_hypot", "_hypot")
+class Hypot(Binary):
+    """sqrt(lhs**2 + rhs**2) without overflow"""
+
+    REFERENCE = meaning(lambda x, y: np.sqrt(x * x + y * y))
+
+    def scalar(self, b: Any, *xs: Any) -> Any:
+        return b.hypot(*xs)
+
+    def gradient(self, F: Any, *values: Any) -> Any:
+        dy, x, y, z = values
+        return lambda: dy * (x / z), lambda: dy * (y / z)
+
+
+class Comparison(Binary):
+    """1 where a relation holds and 0 elsewhere, in the inputs' dtype; it has no gradient."""
+
     @classmethod
     def samples(cls) -> list[Sample]:
-        return [Sample([(3, 5), (3, 5)], lambda x, y: x + y), Sample([(3, 1, 5), (4, 1)], lambda x, y: x + y)]
+        if cls.REFERENCE is None:
+            return []
+        few = np.array([[0.0, 1.0, 2.0], [2.0, -1.0, 0.0]])
+        inputs: list[list[Any]] = [[(3, 5), (3, 1)], [few, few[:, ::-1]], [(0, 2), (2,)]]
+        return [
+            Sample(xs, cls.REFERENCE, grad=False, dtypes=("float32", "float64", "int32")) for xs in inputs
+        ]
+
+
+@register("hybrid.equal", "broadcast_equal", "_equal", "_Equal")
+class Equal(Comparison):
+    """1 where lhs == rhs, else 0"""
+
+    REFERENCE = meaning(np.equal)
+
+    def scalar(self, b: Any, *xs: Any) -> Any:
+        return b.eq(*xs)
+
+
+@register("hybrid.not_equal", "broadcast_not_equal", "_not_equal", "_Not_Equal")
+class NotEqual(Comparison):
+    """1 where lhs != rhs, else 0"""
+
+    REFERENCE = meaning(np.not_equal)
+
+    def scalar(self, b: Any, *xs: Any) -> Any:
+        return b.ne(*xs)
+
+
+@register("hybrid.lesser", "broadcast_lesser", "_lesser", "_Lesser")
+class Lesser(Comparison):
+    """1 where lhs < rhs, else 0"""
+
+    REFERENCE = meaning(np.less)
+
+    def scalar(self, b: Any, *xs: Any) -> Any:
+        return b.lt(*xs)
+
+
+@register("hybrid.lesser_equal", "broadcast_lesser_equal", "_lesser_equal", "_Lesser_Equal")
+class LesserEqual(Comparison):
+    """1 where lhs <= rhs, else 0"""
+
+    REFERENCE = meaning(np.less_equal)
+
+    def scalar(self, b: Any, *xs: Any) -> Any:
+        return b.le(*xs)
+
+
+@register("hybrid.greater", "broadcast_greater", "_greater", "_Greater")
+class Greater(Comparison):
+    """1 where lhs > rhs, else 0"""
+
+    REFERENCE = meaning(np.greater)
+
+    def scalar(self, b: Any, *xs: Any) -> Any:
+        return b.gt(*xs)
+
+
+@register("hybrid.greater_equal", "broadcast_greater_equal", "_greater_equal", "_Greater_Equal")
+class GreaterEqual(Comparison):
+    """1 where lhs >= rhs, else 0"""
+
+    REFERENCE = meaning(np.greater_equal)
+
+    def scalar(self, b: Any, *xs: Any) -> Any:
+        return b.ge(*xs)
+
+
+@register("hybrid.logical_and", "broadcast_logical_and", "_logical_and", "_Logical_And")
+class LogicalAnd(Comparison):
+    """1 where lhs and rhs are both not 0, else 0"""
+
+    REFERENCE = meaning(np.logical_and)
+
+    def scalar(self, b: Any, *xs: Any) -> Any:
+        return b.logical_and(b.ne(xs[0], 0), b.ne(xs[1], 0))
+
+
+@register("hybrid.logical_or", "broadcast_logical_or", "_logical_or", "_Logical_Or")
+class LogicalOr(Comparison):
+    """1 where lhs or rhs is not 0, else 0"""
+
+    REFERENCE = meaning(np.logical_or)
+
+    def scalar(self, b: Any, *xs: Any) -> Any:
+        return b.logical_or(b.ne(xs[0], 0), b.ne(xs[1], 0))
+
+
+@register("hybrid.logical_xor", "broadcast_logical_xor", "_logical_xor", "_Logical_Xor")
+class LogicalXor(Comparison):
+    """1 where exactly one of lhs and rhs is not 0, else 0"""
+
+    REFERENCE = meaning(np.logical_xor)
+
+    def scalar(self, b: Any, *xs: Any) -> Any:
+        return b.logical_xor(b.ne(xs[0], 0), b.ne(xs[1], 0))
+
+
+def other_than(inputs: Sequence[Any], neutral: float, commutes: bool = False) -> Any:
+    """The input beside a neutral constant, if that is what the result equals; else None."""
+    x, y = inputs
+    if y.constant is not None and y.constant == neutral and y.shape in ((), (1,) * len(x.shape)):
+        return x
+    if commutes and x.constant is not None and x.constant == neutral and x.shape in ((), (1,) * len(y.shape)):
+        return y
+    return None

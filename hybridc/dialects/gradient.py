@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from types import FunctionType
 from typing import Any
 
 from hybridc.dialects.operator import Operator
@@ -19,7 +20,8 @@ def vjp(
 ) -> list[Any]:
     """Gradients of the needed inputs (None where there is none), each in its input's shape and dtype.
 
-    ``ograds`` are those of the visible outputs, ``outputs`` are all of them.
+    ``ograds`` are those of the visible outputs, ``outputs`` are all of them. A rule may give a function without
+    arguments in place of a gradient: it is called only where that gradient is needed.
     """
     rule = op.gradient(F, *ograds, *inputs, *outputs)
     grads = list(rule) if isinstance(rule, tuple | list) else [rule]
@@ -31,7 +33,11 @@ def vjp(
             "return one for each, None where there is none"
         )
     grads += [None] * op.DRAWS
-    return [fit(F, g, x) if n and g is not None else None for g, x, n in zip(grads, inputs, needed, strict=True)]
+    wanted = [
+        None if not n else g() if isinstance(g, FunctionType) else g
+        for g, n in zip(grads, needed, strict=True)
+    ]
+    return [None if g is None else fit(F, g, x) for g, x in zip(wanted, inputs, strict=True)]
 
 
 def fit(F: Any, grad: Any, x: Any) -> Any:
