@@ -340,8 +340,8 @@ class Pad(Movement):
         """(before, after) of each axis."""
         if len(self.pad_width) != 2 * len(shape):
             raise ShapeError(
-                f"Pad: pad_width={self.pad_width} must have {2 * len(shape)} numbers, (before, after) for each "
-                f"axis of the input's shape {shape}"
+                f"Pad: pad_width={self.pad_width} must have {2 * len(shape)} numbers, (before, after) for "
+                f"each axis of the input's shape {shape}"
             )
         return list(zip(self.pad_width[::2], self.pad_width[1::2], strict=True))
 

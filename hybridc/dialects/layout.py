@@ -366,8 +366,8 @@ class DiagScatter(Movement):
         (x,) = arrays
         out = np.zeros(self.shape, x.dtype)
         planes = np.moveaxis(out, (self.axis1, self.axis2), (-2, -1))
-        n: Any = np.arange(x.shape[-1])
-        planes[..., n + max(-self.k, 0), n + max(self.k, 0)] = x
+        n = x.shape[-1]
+        np.einsum("...ii->...i", planes[..., max(-self.k, 0) :, max(self.k, 0) :][..., :n, :n])[...] = x
         return out
 
     def gradient(self, F: Any, *values: Any) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from hybridc.dialects import cast as cast
+from hybridc.dialects import creation as creation
 from hybridc.dialects import custom as custom
 from hybridc.dialects import elementwise as elementwise
 from hybridc.dialects import joining as joining

@@ -195,6 +195,79 @@ class SliceScatter(Movement):
         return [(((2, 3),), {"shape": (2, 3), "begin": 0, "end": 1}, text)]
 
 
+@register("hybrid.slice_assign")
+class SliceAssign(Movement):
+    """lhs, in which the box ``[begin:end:step]`` is replaced by rhs (which broadcasts)."""
+
+    INPUTS = ("lhs", "rhs")
+    INPLACE = ((0, 0),)
+    begin: Slice = attribute(doc="first index along each axis")
+    end: Slice = attribute(doc="end index along each axis")
+    step: Slice = attribute((), "step along each axis")
+
+    def infer_shape(self, shapes: list[Shape]) -> tuple[list[Shape], list[Shape]]:
+        lhs, rhs = shapes
+        box = sliced_shape("slice_assign", lhs, slice_key(self.begin, self.end, self.step))
+        if len(rhs) > len(box) or any(n not in (1, m) for n, m in zip(rhs[::-1], box[::-1], strict=False)):
+            raise ShapeError(f"slice_assign: rhs {rhs} does not broadcast to the box {box} of lhs {lhs}")
+        return shapes, [lhs]
+
+    def eager(self, *arrays: Any) -> Any:
+        lhs, rhs = arrays
+        out = lhs.copy()
+        out[slice_key(self.begin, self.end, self.step)] = rhs
+        return out
+
+    def gradient(self, F: Any, *values: Any) -> Any:
+        dy, _, rhs, _ = values
+        part = F.slice(dy, begin=self.begin, end=self.end, step=self.step)
+        hole = F.slice_assign(dy, F.zeros_like(part), begin=self.begin, end=self.end, step=self.step)
+        return hole, part if rhs.shape == part.shape else F.sum_to(part, shape=rhs.shape)
+
+    @classmethod
+    def samples(cls) -> Sequence[Sample]:
+        def reference(x: Any, y: Any) -> Any:
+            out = x.copy()
+            out[1:, ::-2] = y
+            return out
+
+        box: dict[str, Any] = {"begin": (1, None), "end": (None, None), "step": (1, -2)}
+        return [Sample([(3, 5), (2, 3)], reference, **box)]
+
+    @classmethod
+    def bad_samples(cls) -> Sequence[Bad]:
+        text = "slice_assign: rhs (2, 2) does not broadcast to the box (1, 3) of lhs (2, 3)"
+        return [(((2, 3), (2, 2)), {"begin": 0, "end": 1}, text)]
+
+
+@register("hybrid.slice_assign_scalar")
+class SliceAssignScalar(Movement):
+    """data, in which the box ``[begin:end:step]`` is replaced by a number."""
+
+    INPLACE = ((0, 0),)
+    scalar: float = attribute(0.0, "the number")
+    begin: Slice = attribute(doc="first index along each axis")
+    end: Slice = attribute(doc="end index along each axis")
+    step: Slice = attribute((), "step along each axis")
+
+    def infer_shape(self, shapes: list[Shape]) -> tuple[list[Shape], list[Shape]]:
+        sliced_shape("slice_assign_scalar", shapes[0], slice_key(self.begin, self.end, self.step))
+        return shapes, [shapes[0]]
+
+    def eager(self, *arrays: Any) -> Any:
+        out = arrays[0].copy()
+        out[slice_key(self.begin, self.end, self.step)] = self.scalar
+        return out
+
+    def gradient(self, F: Any, *values: Any) -> Any:
+        return F.slice_assign_scalar(values[0], begin=self.begin, end=self.end, step=self.step)
+
+    @classmethod
+    def samples(cls) -> Sequence[Sample]:
+        box: dict[str, Any] = {"begin": (1,), "end": (None,)}
+        return [Sample([(3, 2)], lambda x: np.concatenate([x[:1], np.full((2, 2), 7.0)]), scalar=7, **box)]
+
+
 @register("hybrid.slice_axis")
 class SliceAxis(View):
     """``data[begin:end]`` along one axis."""

@@ -1,0 +1,258 @@
+"""Operators without inputs: arrays that follow from attributes alone."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from hybridc.dialects.attribute import DType, Shape
+from hybridc.dialects.operator import Bad, Opaque, Operator, Sample, attribute, register
+from hybridc.errors import AttributeValueError, ShapeError
+
+FLOAT32 = np.dtype("float32")
+
+
+def cast_number(value: Any, dtype: DType) -> Any:
+    """A Python number as a scalar of ``dtype``; integers wrap and floats truncate, as in C."""
+    return np.asarray(value).astype(dtype)[()]
+
+
+class Creation(Opaque):
+    """An array that its attributes describe."""
+
+    INPUTS = ()
+    dtype: DType = FLOAT32
+    ctx: object = None
+
+    def out_shape(self) -> Shape:
+        """The shape of the result."""
+        raise ShapeError(f"{self.title()} has no shape")
+
+    def infer_shape(self, shapes: list[Shape]) -> tuple[list[Shape], list[Shape]]:
+        return shapes, [self.out_shape()]
+
+    def infer_type(self, dtypes: list[DType]) -> tuple[list[DType], list[DType]]:
+        return dtypes, [self.dtype]
+
+
+class _Filled(Creation):
+    """One number everywhere."""
+
+    shape: Shape = attribute((), "the shape")
+    dtype: DType = attribute(FLOAT32, "the element type")
+
+    def check(self) -> None:
+        if any(n < 0 for n in self.shape):
+            raise AttributeValueError(f"{self.title()}: shape={self.shape} must not have negative sizes")
+
+    def out_shape(self) -> Shape:
+        return self.shape
+
+
+@register("hybrid.zeros", "_zeros")
+class Zeros(_Filled):
+    """0 everywhere."""
+
+    def eager(self, *arrays: Any) -> Any:
+        return np.zeros(self.shape, self.dtype)
+
+    @classmethod
+    def samples(cls) -> Sequence[Sample]:
+        return [Sample([], lambda: np.zeros((2, 3)), grad=False, shape=(2, 3))]
+
+    @classmethod
+    def bad_samples(cls) -> Sequence[Bad]:
+        return [((), {"shape": (2, -1)}, "zeros: shape=(2, -1) must not have negative sizes")]
+
+
+@register("hybrid.ones", "_ones")
+class Ones(_Filled):
+    """1 everywhere."""
+
+    def eager(self, *arrays: Any) -> Any:
+        return np.ones(self.shape, self.dtype)
+
+    @classmethod
+    def samples(cls) -> Sequence[Sample]:
+        return [Sample([], lambda: np.ones((0, 3)), grad=False, shape=(0, 3), dtype="int32")]
+
+
+@register("hybrid.full", "_full")
+class Full(_Filled):
+    """One number everywhere."""
+
+    shape: Shape = attribute((), "the shape")
+    value: float = attribute(0.0, "the number")
+    dtype: DType = attribute(FLOAT32, "the element type")
+
+    def eager(self, *arrays: Any) -> Any:
+        return np.full(self.shape, cast_number(self.value, self.dtype), self.dtype)
+
+    @classmethod
+    def samples(cls) -> Sequence[Sample]:
+        return [
+            Sample([], lambda: np.full((2, 3), 2.5), grad=False, shape=(2, 3), value=2.5),
+            Sample([], lambda: np.full(4, -2), grad=False, shape=4, value=-2.5, dtype="int8"),
+        ]
+
+
+@register("hybrid.constant")
+class Constant(Creation):
+    """A number in the graph: an array of shape ()."""
+
+    value: object = attribute(doc="the number")
+    dtype: DType = attribute(FLOAT32, "the element type")
+
+    @classmethod
+    def bind_values(cls, values: tuple[Any, ...]) -> Operator:
+        # Equal numbers share one operator, but -0.0 == 0.0 and 1 == True: these are told apart by their text.
+        value, dtype = values
+        known = cls._BOUND.get((repr(value), dtype))
+        if known is None:
+            known = cls._parse(values)
+            cls._BOUND[repr(value), dtype] = known
+        return known
+
+    def out_shape(self) -> Shape:
+        return ()
+
+    def eager(self, *arrays: Any) -> Any:
+        return np.asarray(cast_number(self.value, self.dtype))
+
+    @classmethod
+    def samples(cls) -> Sequence[Sample]:
+        return [Sample([], lambda: np.float64(-2.5), grad=False, value=-2.5)]
+
+
+@register("hybrid.arange", "_arange")
+class Arange(Creation):
+    """start, start + step, … up to but without stop, each ``repeat`` times; with one number, it is stop."""
+
+    start: float = attribute(0.0, "the first number")
+    stop: float | None = attribute(None, "the end, which is not reached")
+    step: float = attribute(1.0, "the difference between neighbours")
+    repeat: int = attribute(1, "how often each number comes", low=1)
+    dtype: DType = attribute(FLOAT32, "the element type")
+
+    def check(self) -> None:
+        if self.step == 0:
+            raise AttributeValueError("arange: step must not be 0")
+
+    def numbers(self) -> tuple[float, int]:
+        """The first number and how many different ones there are."""
+        begin, end = (0.0, self.start) if self.stop is None else (self.start, self.stop)
+        # COMPAT(mxnet): an empty range gives an empty array, as in NumPy; MXNet raises.
+        return begin, max(math.ceil((end - begin) / self.step), 0)
+
+    def out_shape(self) -> Shape:
+        return (self.numbers()[1] * self.repeat,)
+
+    def eager(self, *arrays: Any) -> Any:
+        begin, count = self.numbers()
+        values = (begin + self.step * np.arange(count)).astype(self.dtype)
+        return np.repeat(values, self.repeat) if self.repeat > 1 else values
+
+    @classmethod
+    def samples(cls) -> Sequence[Sample]:
+        return [
+            Sample([], lambda: np.arange(5), grad=False, start=5),
+            Sample([], lambda: np.arange(2, 5, 0.5), grad=False, start=2, stop=5, step=0.5),
+            Sample(
+                [],
+                lambda: np.array([5, 5, 3, 3]),
+                grad=False,
+                start=5,
+                stop=1,
+                step=-2,
+                repeat=2,
+                dtype="int32",
+            ),
+            Sample([], lambda: np.zeros(0), grad=False, start=0),
+        ]
+
+    @classmethod
+    def bad_samples(cls) -> Sequence[Bad]:
+        return [((), {"start": 1, "step": 0}, "arange: step must not be 0")]
+
+
+@register("hybrid.linspace", "_linspace")
+class Linspace(Creation):
+    """``num`` numbers at equal distances from start to stop."""
+
+    start: float = attribute(doc="the first number")
+    stop: float = attribute(doc="the last number, or the one after it without endpoint")
+    num: int = attribute(doc="how many", low=0)
+    endpoint: bool = attribute(True, "whether stop is the last number")
+    dtype: DType = attribute(FLOAT32, "the element type")
+
+    def out_shape(self) -> Shape:
+        return (self.num,)
+
+    def eager(self, *arrays: Any) -> Any:
+        return np.linspace(self.start, self.stop, self.num, self.endpoint).astype(self.dtype)
+
+    @classmethod
+    def samples(cls) -> Sequence[Sample]:
+        return [
+            Sample([], lambda: np.array([0, 0.25, 0.5, 0.75, 1]), grad=False, start=0, stop=1, num=5),
+            Sample([], lambda: np.array([1, 1.5]), grad=False, start=1, stop=2, num=2, endpoint=False),
+        ]
+
+
+@register("hybrid.eye", "_eye")
+class Eye(Creation):
+    """1 on the k-th diagonal of an N by M matrix, 0 elsewhere."""
+
+    N: int = attribute(doc="number of rows", low=0)
+    M: int = attribute(0, "number of columns; 0 means as many as rows", low=0)
+    k: int = attribute(0, "the diagonal: 0 is the main one, positive above it")
+    dtype: DType = attribute(FLOAT32, "the element type")
+
+    def out_shape(self) -> Shape:
+        return (self.N, self.M or self.N)
+
+    def eager(self, *arrays: Any) -> Any:
+        return np.eye(self.N, self.M or None, self.k, self.dtype)
+
+    @classmethod
+    def samples(cls) -> Sequence[Sample]:
+        def reference() -> Any:
+            return np.array([[0, 1, 0], [0, 0, 1]])
+
+        return [
+            Sample([], lambda: np.diag([1, 1, 1]), grad=False, N=3),
+            Sample([], reference, grad=False, N=2, M=3, k=1),
+        ]
+
+
+@register("hybrid.arange_like", "contrib.arange_like")
+class ArangeLike(Opaque):
+    """start, start + step, … in the shape of the input, or as long as one of its axes."""
+
+    start: float = attribute(0.0, "the first number")
+    step: float = attribute(1.0, "the difference between neighbours")
+    repeat: int = attribute(1, "how often each number comes", low=1)
+    axis: int | None = attribute(None, "the axis that gives the length; all elements if None")
+
+    def infer_shape(self, shapes: list[Shape]) -> tuple[list[Shape], list[Shape]]:
+        (shape,) = shapes
+        return shapes, [shape if self.axis is None else (shape[self.axis],)]
+
+    def eager(self, *arrays: Any) -> Any:
+        (x,) = arrays
+        shape = self.infer_shape([x.shape])[1][0]
+        return (
+            (self.start + self.step * (np.arange(math.prod(shape)) // self.repeat))
+            .astype(x.dtype)
+            .reshape(shape)
+        )
+
+    @classmethod
+    def samples(cls) -> Sequence[Sample]:
+        return [
+            Sample([(2, 3)], lambda _: np.arange(6.0).reshape(2, 3), grad=False),
+            Sample([(2, 4)], lambda _: np.array([1, 1, 3, 3]), grad=False, start=1, step=2, repeat=2, axis=1),
+        ]
