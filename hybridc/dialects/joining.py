@@ -191,7 +191,7 @@ class Split(_Split):
         ]
 
 
-@register("hybrid.split_v2")
+@register("hybrid.split_v2", "_split_v2")
 class SplitV2(_Split):
     """Pieces along an axis: so many equal ones, or cut before each of the given indices."""
 

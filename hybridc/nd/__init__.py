@@ -1,16 +1,64 @@
-"""``mx.nd``: arrays and all operators as functions; a function is made from its operator class when first used."""
+"""``mx.nd``: arrays and all operators as functions; each is made from its operator class when first used."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from hybridc.dialects import library as _library  # registers the operators
+from hybridc.dialects import library as library  # importing it registers the operators
 from hybridc.dialects import registry as _registry
+from hybridc.nd import contrib, image, linalg, op, random
+from hybridc.nd.creation import (
+    arange,
+    array,
+    concatenate,
+    empty,
+    eye,
+    from_dlpack,
+    from_numpy,
+    full,
+    histogram,
+    linspace,
+    moveaxis,
+    onehot_encode,
+    ones,
+    split_v2,
+    to_dlpack_for_read,
+    to_dlpack_for_write,
+    waitall,
+    zeros,
+)
 from hybridc.nd.functions import function as _function
 from hybridc.nd.ndarray import NDArray
+from hybridc.nd.storage import load, save
 
-__all__ = ["NDArray"]
-
+__all__ = [
+    "NDArray",
+    "arange",
+    "array",
+    "concatenate",
+    "contrib",
+    "empty",
+    "eye",
+    "from_dlpack",
+    "from_numpy",
+    "full",
+    "histogram",
+    "image",
+    "linalg",
+    "linspace",
+    "load",
+    "moveaxis",
+    "onehot_encode",
+    "ones",
+    "op",
+    "random",
+    "save",
+    "split_v2",
+    "to_dlpack_for_read",
+    "to_dlpack_for_write",
+    "waitall",
+    "zeros",
+]
 
 def __getattr__(name: str) -> Any:
     if name in _registry.FUNCTIONS:
@@ -20,4 +68,6 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_registry.FUNCTIONS})
+    return sorted(
+        {*globals(), *(n for n in _registry.FUNCTIONS if "." not in n)}
+    )

@@ -1,0 +1,225 @@
+"""Making arrays: from data, filled with numbers, or from other libraries without a copy."""
+
+# pyright: reportPrivateUsage=false
+# An array's buffer belongs to all of hybridc.nd.
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from hybridc.context import Context, check_device
+from hybridc.errors import MXNetError
+from hybridc.nd.functions import function
+from hybridc.nd.ndarray import NDArray
+
+Shape = int | Sequence[int]
+
+
+def _element_type(ctx: Any, dtype: Any) -> Any:
+    """The dtype, float32 by default, once the device is known to exist.
+
+    ``F.zeros(shape, dtype)`` and ``nd.zeros(shape, ctx, dtype)`` are both understood.
+    """
+    if ctx is not None and not isinstance(ctx, Context):
+        ctx, dtype = None, ctx
+    if ctx is not None:
+        check_device(ctx)
+    return "float32" if dtype is None else dtype
+
+
+def _finish(made: Any, out: NDArray | None) -> Any:
+    return made if out is None else made.copyto(out)
+
+
+def _dimensions(shape: Any) -> tuple[int, ...]:
+    return (shape,) if isinstance(shape, int) else tuple(shape)
+
+
+def array(source_array: Any, ctx: Context | None = None, dtype: Any = None) -> NDArray:
+    """An array with the values of a list, a number, a NumPy array or an NDArray; always a copy.
+
+    The dtype is float32 unless it is given or the source is an NDArray.
+    """
+    check_device(ctx)
+    if isinstance(source_array, NDArray):
+        data = source_array._data
+        return NDArray(data.astype(data.dtype if dtype is None else dtype, order="C"))
+    try:
+        return NDArray(np.array(source_array, dtype="float32" if dtype is None else dtype, order="C"))
+    except (ValueError, TypeError) as error:
+        raise TypeError(f"source_array must be array like: {error}") from error
+
+
+def from_numpy(ndarray: npt.NDArray[Any], zero_copy: bool = True) -> NDArray:
+    """An array on the memory of a NumPy array, or on a copy of it."""
+    if not zero_copy:
+        return NDArray(ndarray.copy())
+    if not ndarray.flags.c_contiguous:
+        raise ValueError("from_numpy with zero_copy=True needs a C-contiguous array; use zero_copy=False")
+    return NDArray(ndarray)
+
+
+class _Capsule:
+    """A bare DLPack capsule, as an object of the protocol."""
+
+    def __init__(self, capsule: Any) -> None:
+        self._capsule = capsule
+
+    def __dlpack__(self, **_: Any) -> Any:
+        return self._capsule
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return (1, 0)
+
+
+def from_dlpack(dlpack: Any) -> NDArray:
+    """An array that shares the memory of another library's tensor: the tensor itself or its DLPack capsule.
+
+    Memory that the other library marks as read-only is copied.
+    """
+    if type(dlpack).__name__ == "PyCapsule":
+        dlpack = _Capsule(dlpack)
+    data = np.from_dlpack(dlpack)
+    return NDArray(data if data.flags.writeable else data.copy())
+
+
+def to_dlpack_for_read(data: NDArray) -> Any:
+    """A DLPack capsule that shares the array's memory."""
+    return data.to_dlpack_for_read()
+
+
+def to_dlpack_for_write(data: NDArray) -> Any:
+    """A DLPack capsule that shares the array's memory."""
+    return data.to_dlpack_for_write()
+
+
+def empty(shape: Shape, ctx: Context | None = None, dtype: Any = None, stype: str | None = None) -> NDArray:
+    """An array whose values are whatever was in its memory."""
+    _check_stype(stype)
+    return NDArray(np.empty(_dimensions(shape), _element_type(ctx, dtype)))
+
+
+def _check_stype(stype: str | None) -> None:
+    if stype not in (None, "default"):
+        raise MXNetError(f"storage type {stype!r} is not supported; only 'default' (dense) arrays exist")
+
+
+def zeros(
+    shape: Shape,
+    ctx: Context | None = None,
+    dtype: Any = None,
+    stype: str | None = None,
+    out: NDArray | None = None,
+    name: str | None = None,
+) -> Any:
+    """0 everywhere."""
+    _check_stype(stype)
+    return _finish(function("_zeros")(_dimensions(shape), _element_type(ctx, dtype), name=name), out)
+
+
+def ones(
+    shape: Shape,
+    ctx: Context | None = None,
+    dtype: Any = None,
+    out: NDArray | None = None,
+    name: str | None = None,
+) -> Any:
+    """1 everywhere."""
+    return _finish(function("_ones")(_dimensions(shape), _element_type(ctx, dtype), name=name), out)
+
+
+def full(
+    shape: Shape,
+    val: float,
+    ctx: Context | None = None,
+    dtype: Any = None,
+    out: NDArray | None = None,
+    name: str | None = None,
+) -> Any:
+    """One number everywhere."""
+    return _finish(function("_full")(_dimensions(shape), val, _element_type(ctx, dtype), name=name), out)
+
+
+def arange(
+    start: float,
+    stop: float | None = None,
+    step: float = 1.0,
+    repeat: int = 1,
+    infer_range: bool | None = None,  # noqa: ARG001  (in MXNet's signature; ranges are always known here)
+    ctx: Context | None = None,
+    dtype: Any = None,
+    name: str | None = None,
+) -> Any:
+    """start, start + step, … up to but without stop, each ``repeat`` times; with one number, it is stop."""
+    return function("_arange")(start, stop, step, repeat, _element_type(ctx, dtype), name=name)
+
+
+def linspace(
+    start: float,
+    stop: float,
+    num: int,
+    endpoint: bool = True,
+    ctx: Context | None = None,
+    dtype: Any = None,
+    name: str | None = None,
+) -> Any:
+    """``num`` numbers at equal distances from start to stop."""
+    return function("_linspace")(start, stop, num, endpoint, _element_type(ctx, dtype), name=name)
+
+
+def eye(
+    N: int,
+    M: int = 0,
+    k: int = 0,
+    ctx: Context | None = None,
+    dtype: Any = None,
+    out: NDArray | None = None,
+    name: str | None = None,
+) -> Any:
+    """1 on the k-th diagonal of an N by M matrix, 0 elsewhere."""
+    return _finish(function("_eye")(N, M, k, _element_type(ctx, dtype), name=name), out)
+
+
+def concatenate(arrays: Sequence[NDArray], axis: int = 0, always_copy: bool = True) -> NDArray:
+    """The arrays one after the other along an axis."""
+    if len(arrays) == 1 and not always_copy:
+        return arrays[0]
+    return function("concat")(*arrays, dim=axis)
+
+
+def moveaxis(tensor: Any, source: Any, destination: Any) -> Any:
+    """The array with axes moved to other places; the rest keeps its order."""
+    rank = len(tensor.shape)
+    np.moveaxis(np.empty((0,) * rank), source, destination)  # raises if the axes do not fit
+    froms, tos = ((a,) if isinstance(a, int) else tuple(a) for a in (source, destination))
+    axes = [a for a in range(rank) if a not in {f % rank for f in froms}]
+    for to, origin in sorted((t % rank, f % rank) for t, f in zip(tos, froms, strict=True)):
+        axes.insert(to, origin)
+    return function("transpose")(tensor, axes=tuple(axes))
+
+
+def onehot_encode(indices: NDArray, out: NDArray) -> NDArray:
+    """Write the one-hot rows of ``indices`` into ``out`` of shape (number of indices, depth)."""
+    return function("one_hot")(indices, out.shape[1], dtype=out.dtype, out=out)
+
+
+def split_v2(ary: Any, indices_or_sections: Any, axis: int = 0, squeeze_axis: bool = False) -> Any:
+    """Pieces along an axis: so many equal ones, or cut before each of the given indices."""
+    return function("_split_v2")(ary, indices_or_sections, axis, squeeze_axis)
+
+
+def histogram(a: NDArray, bins: Any = 10, range: tuple[float, float] | None = None) -> Any:
+    """How many elements fall into each bin, and the edges of the bins."""
+    edges = bins._data if isinstance(bins, NDArray) else bins
+    if not isinstance(bins, NDArray) and range is None:
+        raise ValueError("null range is not supported: give range=(low, high), or bins as an array of edges")
+    counts, found = np.histogram(a._data, edges, range)
+    return [NDArray(counts.astype(np.int64)), NDArray(found.astype(a._data.dtype))]
+
+
+def waitall() -> None:
+    """Return when all results are there; on the CPU they always are."""

@@ -1,0 +1,29 @@
+"""Namespaces of ``mx.nd``: ``nd.linalg.gemm2`` is the operator with the alias "linalg.gemm2"."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from hybridc.dialects import registry
+from hybridc.nd.functions import function
+
+
+def lookup(namespace: str, *prefixes: str) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
+    """``__getattr__`` and ``__dir__`` of the module of a namespace.
+
+    ``prefixes`` are other spellings: MXNet's ``nd.linalg_gemm2`` for ``nd.linalg.gemm2``.
+    """
+    starts = (f"{namespace}.", *prefixes)
+
+    def getattr_(name: str) -> Any:
+        for start in starts:
+            if start + name in registry.FUNCTIONS:
+                return function(start + name)
+        raise AttributeError(f"mx.nd.{namespace} has no operator {name!r}")
+
+    def dir_() -> list[str]:
+        found = {n.removeprefix(s) for n in registry.FUNCTIONS for s in starts if n.startswith(s)}
+        return sorted(n for n in found if n.isidentifier())
+
+    return getattr_, dir_
