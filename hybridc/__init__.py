@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from hybridc import autograd, nd, random
+from hybridc import autograd, nd, operator, random
 
-__all__ = ["autograd", "nd", "random"]
+__all__ = ["autograd", "nd", "operator", "random"]

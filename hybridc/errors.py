@@ -23,6 +23,20 @@ class AttributeValueError(MXNetError, ValueError):
     """An operator got an attribute it cannot use, as ``mx.nd.Activation(x, act_type='rleu')``; the text lists what it takes."""
 
 
+class CheckError(MXNetError, AssertionError):
+    """A Gluon object is used against its rules; MXNet checks these with ``assert``, so it is an AssertionError too.
+
+    ``net.load_parameters(f)`` raises it if the file lacks a parameter; the text names the parameter and the way out.
+    """
+
+
+class CustomOpError(MXNetError):
+    """A custom operator of the user raised, in its forward, its backward or its Prop; ``__cause__`` is what it raised.
+
+    A ``1 / 0`` in ``MyOp.forward`` gives it at ``nd.Custom(x, op_type="my_op")``; the text names the user's file and line.
+    """
+
+
 class DeferredInitializationError(MXNetError):
     """A parameter was read before the first forward pass gave it a shape.
 

@@ -23,7 +23,7 @@ def vjp(
     ``ograds`` are those of the visible outputs, ``outputs`` are all of them. A rule may give a function without
     arguments in place of a gradient: it is called only where that gradient is needed.
     """
-    rule = op.gradient(F, *ograds, *inputs, *outputs)
+    rule = op.gradient_of(needed, F, *ograds, *inputs, *outputs)
     grads = list(rule) if isinstance(rule, tuple | list) else [rule]
     if rule is None:
         return [None] * len(inputs)

@@ -32,6 +32,15 @@ __all__ = [
 
 Array = npt.NDArray[Any]
 Bad = tuple[tuple[Any, ...], dict[str, Any], str]
+# Written out by the number of arguments, so that pyright knows the types of a lambda's parameters.
+Reference = (
+    Callable[[], Any]
+    | Callable[[Any], Any]
+    | Callable[[Any, Any], Any]
+    | Callable[[Any, Any, Any], Any]
+    | Callable[[Any, Any, Any, Any], Any]
+    | Callable[[Any, Any, Any, Any, Any], Any]
+)
 
 
 class Sample:
@@ -47,7 +56,7 @@ class Sample:
     def __init__(
         self,
         inputs: Sequence[Any],
-        reference: Callable[..., Any],
+        reference: Reference,
         *,
         grad: bool = True,
         low: float = -2.0,
@@ -56,7 +65,7 @@ class Sample:
         **attrs: Any,
     ) -> None:
         self.inputs = tuple(inputs)
-        self.reference = reference
+        self.reference: Callable[..., Any] = reference
         self.grad = grad
         self.low = low
         self.high = high
@@ -94,8 +103,8 @@ class Operator:
         fields = dict(cls.ATTRIBUTES)
         for name, annotation in cls.__dict__.get("__annotations__", {}).items():
             declared = cls.__dict__.get(name)
-            if isinstance(declared, Attribute):
-                fields[name] = from_annotation(declared, str(annotation))
+            if isinstance(declared, Attribute):  # "num_outputs_" is the attribute num_outputs, beside the method
+                fields[name.rstrip("_")] = from_annotation(declared, str(annotation))
         cls.ATTRIBUTES = fields
         cls._BOUND = {}
 
@@ -140,7 +149,7 @@ class Operator:
                     f"{cls.title()}: attribute {name} is required; it takes {declared.describe()}"
                 )
             value = declared.parse(cls.title(), name, value)
-            setattr(self, name, value)
+            setattr(self, f"{name}_" if hasattr(cls, f"{name}_") else name, value)
             parsed.append(value)
         self.key = (cls, *parsed)
         self.check()
@@ -162,6 +171,11 @@ class Operator:
     def __repr__(self) -> str:
         shown = ", ".join(f"{k}={v!r}" for k, v in self.attrs.items() if v != self.ATTRIBUTES[k].default)
         return f"{self.NAME}({shown})"
+
+    @classmethod
+    def function(cls) -> Callable[..., Any] | None:
+        """The function of ``mx.nd`` if it is written by hand; None to generate it from the attributes."""
+        return None
 
     # --- inputs and outputs -----------------------------------------------------------------------------------------
 
@@ -215,9 +229,21 @@ class Operator:
         """
         return None
 
+    def gradient_of(self, needed: Sequence[bool], F: Any, *values: Any) -> Any:
+        """As :meth:`gradient`, when it is known for each input whether its gradient is needed."""
+        return self.gradient(F, *values)
+
     def simplify(self, F: Any, inputs: Sequence[Any]) -> Any:
         """An equal value that is cheaper, or None: ``x`` for ``x * 1``. Inputs are Symbols; see ``Symbol.constant``."""
         return None
+
+    def decomposes(self) -> bool:
+        """Whether the compiler replaces this operator by ``decompose``."""
+        return False
+
+    def decompose(self, F: Any, *inputs: Any) -> Any:
+        """The same value by simpler operators; one value or a tuple for several outputs."""
+        raise MXNetError(f"{self.title()} has no decomposition")
 
     @classmethod
     def samples(cls) -> Sequence[Sample]:
@@ -228,6 +254,13 @@ class Operator:
     def bad_samples(cls) -> Sequence[Bad]:
         """Bad calls: ``(inputs, attributes, the error's text)``."""
         return ()
+
+
+def invoke_bound(op: Operator, *inputs: Any) -> Any:
+    """Apply an operator that is bound already, inside ``decompose`` and ``gradient``."""
+    from hybridc.dispatch import invoke
+
+    return invoke(op, inputs)
 
 
 def broadcast_shapes(title: str, names: Sequence[str], shapes: Sequence[Shape]) -> Shape:
@@ -320,6 +353,18 @@ class Reduction(Operator):
         shape = self.infer_shape([x.shape])[1][0]
         return self.combine().reduce(x, axis=self.axes(x.ndim), dtype=x.dtype).reshape(shape)
 
+    def decomposes(self) -> bool:
+        """Only reductions that keep their axes are primitive."""
+        return not self.keepdims
+
+    def decompose(self, F: Any, *inputs: Any) -> Any:
+        """The reduction with its axes kept, then without them."""
+        (x,) = inputs
+        axes = self.axes(len(x.shape))
+        kept = invoke_bound(self.bind(**{**self.attrs, "axis": axes, "keepdims": True, "exclude": False}), x)
+        dropped = axes if len(axes) < len(x.shape) else axes[1:]
+        return F.squeeze(kept, axis=dropped) if dropped else kept
+
     @classmethod
     def combine(cls) -> Any:
         """The NumPy ufunc that combines two elements."""
@@ -344,9 +389,9 @@ class Movement(Operator):
 class Composite(Operator):
     """An operator that the compiler replaces by simpler ones: ``decompose`` is written like a forward function."""
 
-    def decompose(self, F: Any, *inputs: Any) -> Any:
-        """The same value by simpler operators; one value or a tuple for several outputs."""
-        raise MXNetError(f"{self.title()} has no decomposition")
+    def decomposes(self) -> bool:
+        """Always."""
+        return True
 
 
 class Opaque(Operator):

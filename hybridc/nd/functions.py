@@ -20,7 +20,8 @@ _BUILT: dict[str, Callable[..., Any]] = {}
 def function(name: str) -> Callable[..., Any]:
     """The function of the operator that is called ``name`` (an alias will do)."""
     if name not in _BUILT:
-        _BUILT[name] = _build(name, registry.FUNCTIONS[name])
+        cls = registry.FUNCTIONS[name]
+        _BUILT[name] = cls.function() or _build(name, cls)
     return _BUILT[name]
 
 
@@ -45,9 +46,7 @@ def _build(name: str, cls: type[Operator]) -> Callable[..., Any]:
     missing = f" if {names[-1]} is not None else {check}" if exact and names else ""
     body = inputs + missing if exact else check
     safe = name.rpartition(".")[2]
-    source = (
-        f"def {safe}({', '.join(parameters)}):\n    _op = _bind(({values}))\n    return _invoke(_op, {body}, out)\n"
-    )
+    source = f"def {safe}({', '.join(parameters)}):\n    _op = _bind(({values}))\n    return _invoke(_op, {body}, out)\n"
     scope: dict[str, Any] = {
         "_bind": cls.bind_values,
         "_invoke": invoke,
@@ -55,7 +54,7 @@ def _build(name: str, cls: type[Operator]) -> Callable[..., Any]:
         "_flat": _flat,
         **defaults,
     }
-    exec(compile(source, f"<function of {cls.NAME}>", "exec"), scope)  # noqa: S102
+    exec(compile(source, f"<function of {cls.NAME}>", "exec"), scope)
     made = scope[safe]
     made.__doc__ = _docstring(cls, required)
     made.__module__ = "hybridc.nd"

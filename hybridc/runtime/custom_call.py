@@ -1,0 +1,339 @@
+"""What one use of a Python custom operator runs: the user's Prop and CustomOps, asked and checked."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import traceback
+from collections import OrderedDict
+from collections.abc import Callable, Generator, Sequence
+from pathlib import Path
+from typing import Any, NoReturn
+
+import numpy as np
+
+from hybridc.context import Context
+from hybridc.dialects.attribute import DType, Shape
+from hybridc.dialects.operator import Array
+from hybridc.errors import CustomOpError, DTypeError, MXNetError, ShapeError
+from hybridc.nd.ndarray import NDArray
+from hybridc.runtime.state import STATE
+
+_PACKAGE = str(Path(__file__).resolve().parent.parent) + "/"
+_TOKENS = itertools.count(1)
+# How many CustomOp instances with state one use keeps for backwards still to come, and after their backward.
+_KEPT_TRAINING = 1024
+_KEPT_PREDICTING = 16
+_KEPT_DONE = 16
+
+
+@contextlib.contextmanager
+def user_code(where: str, training: bool | None = None) -> Generator[None]:
+    """Run a user's method: recording and tracing rest; what it raises says which operator and line it was."""
+    before = STATE.recording, STATE.training, STATE.trace
+    STATE.recording, STATE.trace = False, None
+    if training is not None:
+        STATE.training = training
+    try:
+        yield
+    except MXNetError as error:
+        error.add_note(f"raised in {where}, {_user_line(error)}")
+        raise
+    except Exception as error:
+        what = f"{type(error).__name__}: {error}"
+        raise CustomOpError(f"{where} raised {what} ({_user_line(error)})") from error
+    finally:
+        STATE.recording, STATE.training, STATE.trace = before
+
+
+def _user_line(error: BaseException) -> str:
+    """The innermost line outside hybridc and installed packages."""
+    frames = traceback.extract_tb(error.__traceback__)
+    frames = [f for f in frames if not f.filename.startswith((_PACKAGE, "<"))]
+    own = [f for f in frames if "site-packages" not in f.filename]
+    if not own:
+        return "in no file of yours"
+    return f"{own[-1].filename}:{own[-1].lineno} in {own[-1].name}"
+
+
+class _Undeclared:
+    """Stands in a backward's lists for an array that the Prop did not ask for."""
+
+    def __init__(self, what: str, prop: str) -> None:
+        self._what = what
+        self._prop = prop
+
+    def _refuse(self, *args: Any) -> NoReturn:
+        raise MXNetError(
+            f"{self._what} is not there in backward: {self._prop} was made with need_top_grad=False or "
+            "leaves it out in declare_backward_dependency"
+        )
+
+    def __getattr__(self, name: str) -> Any:
+        self._refuse()
+
+    __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __truediv__ = __rtruediv__ = _refuse
+    __getitem__ = __neg__ = __array__ = _refuse
+
+
+class CustomCall:
+    """One use of a custom operator: its Prop, what that says of shapes and dtypes, and the CustomOps it made.
+
+    Every forward makes a CustomOp of its own and returns its number as a hidden result. So the backward of
+    that forward meets what the forward left in ``self``, however many forwards ran in between.
+    """
+
+    def __init__(self, op_type: str, prop: Any, params: dict[str, str], context: Context) -> None:
+        self.op_type = op_type
+        self.prop = prop
+        self.params = params
+        self.context = context
+        self.arguments = self._names("list_arguments")
+        self.outputs = self._names("list_outputs")
+        self.auxiliary = self._names("list_auxiliary_states")
+        self.in_shapes: list[Shape] = []
+        self.in_types: list[DType] = []
+        self._shapes: dict[tuple[Shape, ...], tuple[list[Shape], list[Shape]]] = {}
+        self._types: dict[tuple[DType, ...], tuple[list[DType], list[DType]]] = {}
+        self._pending: OrderedDict[int, Any] = OrderedDict()
+        self._done: OrderedDict[int, Any] = OrderedDict()
+
+    def __repr__(self) -> str:
+        params = ", ".join(f"{k}={v!r}" for k, v in self.params.items())
+        return f"{self.op_type}({params})"
+
+    @property
+    def _prop_name(self) -> str:
+        return type(self.prop).__name__
+
+    def where(self, method: str, owner: Any = None) -> str:
+        """How error texts name a method of this operator."""
+        return f"custom operator {self.op_type!r}: {type(owner or self.prop).__name__}.{method}"
+
+    # --- what the Prop says ---------------------------------------------------------------------------------
+
+    def _names(self, method: str) -> list[str]:
+        where = self.where(method)
+        with user_code(where):
+            said: Any = getattr(self.prop, method)()
+        names = entries(said)
+        if names is None or not all(isinstance(n, str) for n in names):
+            raise MXNetError(f"{where} must return a list of names, got {said!r}")
+        return names
+
+    def _ask(self, method: str, given: list[Any], read: Callable[[Any], Any]) -> list[list[Any]]:
+        """The three lists that ``infer_shape`` or ``infer_type`` returns, each entry read by ``read``."""
+        where = self.where(method)
+        with user_code(where):
+            answer: Any = getattr(self.prop, method)(given)
+        parts = entries(answer)
+        if parts is None or len(parts) not in (2, 3):
+            raise MXNetError(
+                f"{where} must return two or three lists (of the inputs, the outputs, the auxiliary states), "
+                f"got {answer!r}"
+            )
+        kinds = ("inputs", self.arguments), ("outputs", self.outputs), ("auxiliary states", self.auxiliary)
+        return [
+            _read(f"{where} returned {part!r} for the {kind}", names, part, read)
+            for (kind, names), part in zip(kinds, [*parts, ()][:3], strict=True)
+        ]
+
+    def infer_shape(self, shapes: Sequence[Shape]) -> tuple[list[Shape], list[Shape]]:
+        """Shapes of arguments and auxiliary states, unknown dimensions filled in, and of the outputs."""
+        key = tuple(shapes)
+        if key not in self._shapes:
+            found = self._infer_shape(key)
+            # What depends on dimensions that were unknown is right only when asked again.
+            self._shapes[key] = found if key == tuple(found[0]) else self._infer_shape(found[0])
+        self.in_shapes = self._shapes[key][0]
+        return self._shapes[key]
+
+    def _infer_shape(self, shapes: Sequence[Shape]) -> tuple[list[Shape], list[Shape]]:
+        count = len(self.arguments)
+        given = [[max(n, 0) for n in s] for s in shapes[:count]]
+        ins, outs, aux = self._ask("infer_shape", given, lambda s: tuple(int(n) for n in s))
+        names = [*self.arguments, *self.auxiliary]
+        merged = [self._merge(*entry) for entry in zip(names, shapes, [*ins, *aux], strict=True)]
+        if any(-1 in s for s in merged):
+            return merged, [tuple(n or -1 for n in s) for s in outs]
+        # COMPAT(mxnet): () means "unknown" there and fails for an output; here it is an array of one element.
+        return merged, [s or (1,) for s in outs]
+
+    def _merge(self, name: str, given: Shape, said: Shape) -> Shape:
+        """A shape that is known in part, completed by what the Prop says."""
+        if not said and -1 in given:
+            said = given
+        fits = len(given) == len(said) and all(g in (-1, s) for g, s in zip(given, said, strict=True))
+        if fits and -1 not in given:
+            return given
+        if not fits:
+            shown = tuple("?" if n == -1 else n for n in given)
+            raise ShapeError(
+                f"custom operator {self.op_type!r}: input {name!r} has shape {_shape_text(shown)}, but "
+                f"{self._prop_name}.infer_shape says {said}; reshape the input or correct infer_shape"
+            )
+        return tuple(s if s > 0 else g for g, s in zip(given, said, strict=True))
+
+    def infer_type(self, dtypes: Sequence[DType]) -> tuple[list[DType], list[DType]]:
+        """Dtypes of arguments and auxiliary states, and of the outputs."""
+        key = tuple(dtypes)
+        if key not in self._types:
+            self._types[key] = self._infer_type(key)
+        self.in_types = self._types[key][0]
+        return self._types[key]
+
+    def _infer_type(self, dtypes: tuple[DType, ...]) -> tuple[list[DType], list[DType]]:
+        count = len(self.arguments)
+        ins, outs, _ = self._ask("infer_type", [d.type for d in dtypes[:count]], _dtype)
+        for name, given, said in zip(self.arguments, dtypes, ins, strict=False):
+            if given != said:
+                raise DTypeError(
+                    f"custom operator {self.op_type!r}: input {name!r} is {given}, but "
+                    f"{self._prop_name}.infer_type says {said}; use .astype('{said}') or correct infer_type"
+                )
+        return list(dtypes), outs
+
+    def dependencies(self) -> list[int]:
+        """What the backward reads: numbers that count output gradients, then arguments, then outputs."""
+        outs, ins = len(self.outputs), len(self.arguments)
+        where = self.where("declare_backward_dependency")
+        numbers = list(range(outs + ins + outs))
+        groups = numbers[:outs], numbers[outs : outs + ins], numbers[outs + ins :]
+        with user_code(where):
+            said: Any = self.prop.declare_backward_dependency(*groups)
+        read = entries(said)
+        if read is None or any(n not in numbers for n in read):
+            raise MXNetError(f"{where} must return some of the numbers it got, {groups}, not {said!r}")
+        return sorted(set(read))
+
+    # --- running --------------------------------------------------------------------------------------------
+
+    def forward(self, train: bool, arrays: Sequence[Array]) -> tuple[Array, ...]:
+        """The outputs, and the number under which the CustomOp waits for its backward."""
+        count = len(self.arguments)
+        _, shapes = self.infer_shape([a.shape for a in arrays])
+        _, dtypes = self.infer_type([a.dtype for a in arrays])
+        op = self._create()
+        results = [NDArray(np.zeros(s, d)) for s, d in zip(shapes, dtypes, strict=True)]
+        given = list(results)
+        where = self.where("forward", op)
+        with user_code(where, train):
+            op.forward(
+                is_train=train,
+                req=["write"] * len(results),
+                in_data=[NDArray(_lasting(a)) for a in arrays[:count]],
+                out_data=given,
+                aux=[NDArray(a) for a in arrays[count:]],
+            )
+        _check_filled(where, "out_data", given, results)
+        return (*[r.asnative() for r in results], np.array([self._keep(op, train)]))
+
+    def backward(self, needed: Sequence[bool], read: Sequence[int], arrays: Sequence[Array]) -> list[Array]:
+        """The gradients of the needed arguments.
+
+        ``arrays`` are those that ``read`` counts, the auxiliary states, and the number of the CustomOp.
+        """
+        outs, ins = len(self.outputs), len(self.arguments)
+        labels = [*[f"out_grad[{i}]" for i in range(outs)], *[f"in_data[{i}]" for i in range(ins)]]
+        labels += [f"out_data[{i}]" for i in range(outs)]
+        there = dict(zip(read, arrays, strict=False))
+        values: list[Any] = [
+            NDArray(there[i]) if i in there else _Undeclared(label, self._prop_name)
+            for i, label in enumerate(labels)
+        ]
+        *auxiliary, token = arrays[len(read) :]
+        op = self._recall(int(token[0]))
+        shaped = zip(self.in_shapes[:ins], self.in_types, strict=False)
+        results = [NDArray(np.zeros(s, d)) for s, d in shaped]
+        given = list(results)
+        where = self.where("backward", op)
+        with user_code(where):
+            op.backward(
+                req=["write" if n else "null" for n in needed],
+                out_grad=values[:outs],
+                in_data=values[outs : outs + ins],
+                out_data=values[outs + ins :],
+                in_grad=given,
+                aux=[NDArray(a) for a in auxiliary],
+            )
+        _check_filled(where, "in_grad", given, results)
+        return [r.asnative() for r, n in zip(results, needed, strict=True) if n]
+
+    def _create(self) -> Any:
+        where = self.where("create_operator")
+        shapes = [list(s) for s in self.in_shapes]
+        # COMPAT(mxnet): there in_dtypes are type numbers (0 is float32); here they are dtypes, as documented.
+        with user_code(where):
+            op = self.prop.create_operator(self.context, shapes, [d.type for d in self.in_types])
+        if not callable(getattr(op, "forward", None)) or not callable(getattr(op, "backward", None)):
+            raise MXNetError(f"{where} must return a CustomOp, got {type(op).__name__}")
+        return op
+
+    def _keep(self, op: Any, train: bool) -> int:
+        """The number under which an instance waits; 0 if it holds no state, so that any other will do."""
+        if not getattr(op, "__dict__", True):
+            return 0
+        token = next(_TOKENS)
+        _remember(self._pending, token, op, _KEPT_TRAINING if train else _KEPT_PREDICTING)
+        return token
+
+    def _recall(self, token: int) -> Any:
+        if token == 0:
+            return self._create()
+        op = self._pending.pop(token, None)
+        op = self._done.get(token) if op is None else op
+        if op is None:
+            raise MXNetError(
+                f"custom operator {self.op_type!r}: backward comes too many forwards after its own, and "
+                "what that left in self is gone. Differentiate sooner, or put what it needs into an output"
+            )
+        _remember(self._done, token, op, _KEPT_DONE)
+        return op
+
+
+def entries(value: Any) -> list[Any] | None:
+    """The entries of a list or tuple; None for anything else."""
+    entries: Any = value
+    return list(entries) if isinstance(value, list | tuple) else None
+
+
+def _remember(kept: OrderedDict[int, Any], token: int, op: Any, limit: int) -> None:
+    kept[token] = op
+    while len(kept) > limit:
+        kept.popitem(last=False)
+
+
+def _read(what: str, names: Sequence[str], part: Any, read: Callable[[Any], Any]) -> list[Any]:
+    try:
+        values = [read(v) for v in part]
+    except (TypeError, ValueError):
+        raise MXNetError(f"{what}; it must be a list with one entry each: {', '.join(names)}") from None
+    if len(values) != len(names):
+        listed = f"{len(names)} ({', '.join(names)})" if names else "none"
+        raise MXNetError(f"{what}: {len(values)} entries, but there are {listed}")
+    return values
+
+
+def _dtype(said: Any) -> DType:
+    if said is None:  # NumPy would take it for float64
+        raise TypeError(said)
+    return np.dtype(said)
+
+
+def _shape_text(shape: tuple[Any, ...]) -> str:
+    return f"({', '.join(map(str, shape))}{',' if len(shape) == 1 else ''})"
+
+
+def _lasting(array: Array) -> Array:
+    """An array that the user may keep: not a view, because a compiled graph reuses the memory behind it."""
+    return array if array.base is None else array.copy()
+
+
+def _check_filled(where: str, name: str, given: Sequence[Any], buffers: Sequence[NDArray]) -> None:
+    """Raise if the user replaced an entry of the list, which is lost, instead of writing into its array."""
+    for i, buffer in enumerate(buffers):
+        if len(given) != len(buffers) or given[i] is not buffer:
+            raise MXNetError(
+                f"{where} replaced {name}[{i}] in the list, which has no effect; write "
+                f"self.assign({name}[{i}], req[{i}], value) or {name}[{i}][:] = value"
+            )
