@@ -20,19 +20,22 @@ _ORDER = itertools.count()
 class Differentiable(Protocol):
     """What a node of the tape asks of the thing it recorded."""
 
-    def vjp(self, F: Any, ograds: Sequence[Any], inputs: Sequence[Any], outputs: Sequence[Any]) -> Sequence[Any]:
+    def vjp(
+        self, F: Any, ograds: Sequence[Any], inputs: Sequence[Any], outputs: Sequence[Any]
+    ) -> Sequence[Any]:
         """Gradients of the inputs."""
         ...
 
 
 class Leaf:
-    """A variable whose gradient is wanted: its buffer and how to write there."""
+    """A variable whose gradient is wanted: its buffer, how to write there, whether ``backward`` did since it was used."""
 
-    __slots__ = ("grad", "req")
+    __slots__ = ("fresh", "grad", "req")
 
     def __init__(self, grad: NDArray, req: str) -> None:
         self.grad = grad
         self.req = req
+        self.fresh = False
 
 
 class TapeNode:
@@ -40,7 +43,9 @@ class TapeNode:
 
     __slots__ = ("arrays", "entries", "op", "order", "outputs", "visible")
 
-    def __init__(self, op: Any, arrays: Sequence[Any], entries: Sequence[Any], outputs: Sequence[Any], visible: int) -> None:
+    def __init__(
+        self, op: Any, arrays: Sequence[Any], entries: Sequence[Any], outputs: Sequence[Any], visible: int
+    ) -> None:
         self.op = op
         self.arrays: Sequence[Any] | None = arrays
         self.entries = entries
@@ -62,7 +67,9 @@ class TapeNode:
         return self.op.vjp(F, ograds, inputs, outputs)
 
     def free(self) -> None:
-        """Drop the saved arrays."""
+        """Drop the saved arrays; a compiled graph gets its workspace back."""
+        if not isinstance(self.op, Operator) and hasattr(self.op, "release"):
+            self.op.release()
         self.arrays = None
         self.outputs = [None] * len(self.outputs)
 
@@ -73,7 +80,9 @@ def _restore(array: Any, entry: Any) -> NDArray:
     return x
 
 
-def record_operator(op: Any, inputs: Sequence[NDArray], arrays: Sequence[Any], outputs: Sequence[NDArray]) -> None:
+def record_operator(
+    op: Any, inputs: Sequence[NDArray], arrays: Sequence[Any], outputs: Sequence[NDArray]
+) -> None:
     """Put an operator (or anything with ``vjp``) on the tape, if any of its inputs is on it."""
     entries = [x._entry for x in inputs]
     if all(e is None for e in entries):
@@ -172,6 +181,17 @@ def mark_variables(
         x._entry = None if req == "null" else (x._leaf, 0)
 
 
+def has_fresh_grad(x: NDArray) -> bool:
+    """Whether ``backward`` wrote this variable's gradient since :func:`mark_used`."""
+    return x._leaf is not None and x._leaf.fresh
+
+
+def mark_used(x: NDArray) -> None:
+    """The gradient of this variable served its purpose; the next use needs another ``backward``."""
+    if x._leaf is not None:
+        x._leaf.fresh = False
+
+
 # --- backward -------------------------------------------------------------------------------------------------------
 
 
@@ -203,9 +223,7 @@ class _Gradients:
     def of_node(self, node: TapeNode) -> list[NDArray]:
         """The gradients of a node's visible outputs; zeros where none arrived."""
         found = [self.values.pop((id(node), i), None) for i in range(node.visible)]
-        return [
-            NDArray(np.zeros_like(node.outputs[i])) if g is None else g for i, g in enumerate(found)
-        ]
+        return [NDArray(np.zeros_like(node.outputs[i])) if g is None else g for i, g in enumerate(found)]
 
 
 def _reachable(heads: Iterable[NDArray]) -> tuple[list[TapeNode], list[Leaf]]:
@@ -276,6 +294,7 @@ def backward(
         grad = gradients.get(leaf, 0)
         if grad is None:
             continue
+        leaf.fresh = True
         if leaf.req == "add":
             np.add(leaf.grad._data, grad._data, out=leaf.grad._data)
         else:
@@ -301,13 +320,17 @@ def grad(
     entries = [x._entry for x in wanted]
     for x, entry in zip(wanted, entries, strict=True):
         if entry is None:
-            raise MXNetError(f"cannot differentiate with respect to an array of shape {x.shape}: call attach_grad() first")
+            raise MXNetError(
+                f"cannot differentiate with respect to an array of shape {x.shape}: call attach_grad() first"
+            )
     retain = create_graph if retain_graph is None else retain_graph
     gradients, _ = _run_backward(
         heads, head_grads, retain, create_graph, train_mode, [e for e in entries if e is not None]
     )
     found = [gradients.get(*e) for e in entries if e is not None]
-    results = [NDArray(np.zeros_like(x._data)) if g is None else g for x, g in zip(wanted, found, strict=True)]
+    results = [
+        NDArray(np.zeros_like(x._data)) if g is None else g for x, g in zip(wanted, found, strict=True)
+    ]
     return results[0] if single else results
 
 
@@ -351,7 +374,9 @@ class _FunctionRule:
     def __init__(self, function: Function) -> None:
         self._function = function
 
-    def vjp(self, F: Any, ograds: Sequence[Any], inputs: Sequence[Any], outputs: Sequence[Any]) -> Sequence[Any]:
+    def vjp(
+        self, F: Any, ograds: Sequence[Any], inputs: Sequence[Any], outputs: Sequence[Any]
+    ) -> Sequence[Any]:
         """The user's ``backward``, checked for the number of gradients."""
         grads = self._function.backward(*ograds)
         grads = [grads] if isinstance(grads, NDArray) else list(grads)

@@ -15,12 +15,16 @@ class Context:
     devstr2type: ClassVar[dict[str, int]] = {name: code for code, name in devtype2str.items()}
 
     __slots__ = ("_previous", "device_id", "device_type")
+    device_type: str
+    device_id: int
 
     def __init__(self, device_type: str | Context, device_id: int = 0) -> None:
         if isinstance(device_type, Context):
             device_type, device_id = device_type.device_type, device_type.device_id
         if device_type not in self.devstr2type:
-            raise UnsupportedError(f"unknown device type {device_type!r}; use one of {sorted(self.devstr2type)}")
+            raise UnsupportedError(
+                f"unknown device type {device_type!r}; use one of {sorted(self.devstr2type)}"
+            )
         self.device_type = device_type
         self.device_id = device_id
         self._previous: list[Context] = []

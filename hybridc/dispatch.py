@@ -136,3 +136,14 @@ def explain(op: Operator, arrays: Sequence[Any], error: Exception) -> MXNetError
         return better
     got = ", ".join(f"{a.dtype}{list(a.shape)}" for a in arrays)
     return MXNetError(f"{op.title()}: {error} (inputs: {got}; attributes: {op.attrs})")
+
+
+def execute(op: Operator, inputs: Sequence[NDArray], arrays: Sequence[Any]) -> list[NDArray]:
+    """Run an operator that is bound to its moment already (train mode, draw, key); all outputs, hidden ones too."""
+    result = op.eager(*arrays)
+    ys = [NDArray(np.asarray(r)) for r in (result if type(result) is tuple else (result,))]
+    if STATE.recording:
+        from hybridc import autograd
+
+        autograd.record_operator(op, inputs, arrays, ys)
+    return ys

@@ -41,7 +41,9 @@ class Attribute:
         if value is None or (isinstance(value, str) and value == "None" and self.optional):
             if self.optional or self.default is None:
                 return None
-            raise AttributeValueError(f"{owner}: attribute {name} must not be None; it takes {self.describe()}")
+            raise AttributeValueError(
+                f"{owner}: attribute {name} must not be None; it takes {self.describe()}"
+            )
         try:
             value = PARSERS[self.kind](value)
         except (ValueError, TypeError, SyntaxError) as error:
@@ -59,7 +61,11 @@ class Attribute:
         if self.enum is not None:
             return "one of " + ", ".join(repr(choice) for choice in self.enum)
         text = {"int": "an integer", "float": "a number", "bool": "True or False", "str": "a string"}
-        text |= {"Shape": "a tuple of integers", "Axis": "an integer or a tuple of integers", "DType": "a dtype"}
+        text |= {
+            "Shape": "a tuple of integers",
+            "Axis": "an integer or a tuple of integers",
+            "DType": "a dtype",
+        }
         words = text.get(self.kind, "a value")
         if self.low is not None and self.high is not None:
             return f"{words} from {self.low} to {self.high}"
@@ -177,5 +183,11 @@ def from_annotation(declared: Attribute, annotation: str) -> Attribute:
     kinds = [word for word in words if word != "None"]
     kind = kinds[0] if kinds and kinds[0] in PARSERS else "object"
     return Attribute(
-        declared.default, declared.doc, declared.enum, declared.low, declared.high, kind, "None" in words or kind == "Axis"
+        declared.default,
+        declared.doc,
+        declared.enum,
+        declared.low,
+        declared.high,
+        kind,
+        "None" in words or kind == "Axis",
     )

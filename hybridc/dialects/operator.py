@@ -103,7 +103,9 @@ class Operator:
         fields = dict(cls.ATTRIBUTES)
         for name, annotation in cls.__dict__.get("__annotations__", {}).items():
             declared = cls.__dict__.get(name)
-            if isinstance(declared, Attribute):  # "num_outputs_" is the attribute num_outputs, beside the method
+            if isinstance(
+                declared, Attribute
+            ):  # "num_outputs_" is the attribute num_outputs, beside the method
                 fields[name.rstrip("_")] = from_annotation(declared, str(annotation))
         cls.ATTRIBUTES = fields
         cls._BOUND = {}
@@ -203,7 +205,9 @@ class Operator:
     def require_same_dtype(self, dtypes: list[DType]) -> None:
         """Raise :class:`DTypeError` unless all inputs share one dtype."""
         if self.SAME_DTYPE and any(d != dtypes[0] for d in dtypes):
-            names = self.input_names() if not self.VARIADIC else tuple(f"input {i}" for i in range(len(dtypes)))
+            names = (
+                self.input_names() if not self.VARIADIC else tuple(f"input {i}" for i in range(len(dtypes)))
+            )
             got = ", ".join(f"{name} is {d}" for name, d in zip(names, dtypes, strict=False))
             raise DTypeError(
                 f"{self.title()}: all inputs must have one dtype, but {got}; use .astype('{dtypes[0]}') on the others"
@@ -305,7 +309,9 @@ class Elementwise(Operator):
         if known is None:
             return shapes
         return [
-            tuple(k if n == -1 else n for n, k in zip(s, known, strict=True)) if -1 in s and len(s) == len(known) else s
+            tuple(k if n == -1 else n for n, k in zip(s, known, strict=True))
+            if -1 in s and len(s) == len(known)
+            else s
             for s in shapes
         ]
 
@@ -333,7 +339,9 @@ class Reduction(Operator):
         given = () if self.axis is None else (self.axis,) if isinstance(self.axis, int) else tuple(self.axis)
         for a in given:
             if not -rank <= a < rank:
-                raise ShapeError(f"{self.title()}: axis {a} is out of range for an input of {rank} dimensions")
+                raise ShapeError(
+                    f"{self.title()}: axis {a} is out of range for an input of {rank} dimensions"
+                )
         chosen = {a % rank for a in given} if given else set(range(rank))
         if self.exclude and given:
             chosen = set(range(rank)) - chosen

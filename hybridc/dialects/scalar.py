@@ -15,13 +15,17 @@ import numpy as np
 import numpy.typing as npt
 
 
-def _special(name: str) -> Any:
+# Steps that NumPy lacks: the ufunc of scipy.special that computes them.
+SPECIAL = {"erf": "erf", "erfinv": "erfinv", "lgamma": "gammaln", "gamma": "gamma", "digamma": "psi"}
+
+
+def _special(step: str) -> Any:
     """A ufunc of scipy.special, imported when first used: scipy costs more import time than all of hybridc."""
 
     def call(*args: Any, **kwargs: Any) -> Any:
         from scipy import special
 
-        return getattr(special, name)(*args, **kwargs)
+        return getattr(special, SPECIAL[step])(*args, **kwargs)
 
     return call
 
@@ -63,9 +67,9 @@ class NumPyScalar:
     )
     erf = staticmethod(_special("erf"))
     erfinv = staticmethod(_special("erfinv"))
-    lgamma = staticmethod(_special("gammaln"))
+    lgamma = staticmethod(_special("lgamma"))
     gamma = staticmethod(_special("gamma"))
-    digamma = staticmethod(_special("psi"))
+    digamma = staticmethod(_special("digamma"))
     select = staticmethod(_select)
     cast = staticmethod(_cast)
 

@@ -1,0 +1,277 @@
+"""The ``hybrid`` dialect: one IR operation for every registered operator, made from its class.
+
+This module imports the compiler's IR library; nothing that eager code needs imports this module.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+from typing_extensions import Self
+from xdsl.dialects.builtin import (
+    ArrayAttr,
+    DenseArrayBase,
+    FileLineColLoc,
+    FloatAttr,
+    FunctionType,
+    IntAttr,
+    IntegerAttr,
+    IntegerType,
+    NoneAttr,
+    Signedness,
+    StringAttr,
+    TensorType,
+    f16,
+    f32,
+    f64,
+    i1,
+    i64,
+)
+from xdsl.ir import Attribute, Data, Dialect, Operation, SSAValue
+from xdsl.irdl import (
+    IRDLOperation,
+    irdl_attr_definition,
+    irdl_op_definition,
+    traits_def,
+    var_operand_def,
+    var_result_def,
+)
+from xdsl.parser import AttrParser, Parser
+from xdsl.printer import Printer
+from xdsl.traits import OpTrait, Pure
+from xdsl.utils.exceptions import VerifyException
+
+from hybridc.dialects import registry
+from hybridc.dialects.operator import Operator
+from hybridc.errors import MXNetError
+from hybridc.trace.location import Location
+
+# --- types ----------------------------------------------------------------------------------------------------------
+
+_ELEMENTS: dict[str, Attribute] = {
+    "float16": f16,
+    "float32": f32,
+    "float64": f64,
+    "int8": IntegerType(8),
+    "int32": IntegerType(32),
+    "int64": IntegerType(64),
+    "uint8": IntegerType(8, Signedness.UNSIGNED),
+    "uint64": IntegerType(64, Signedness.UNSIGNED),
+    "bool": i1,
+}
+_DTYPES: dict[Attribute, np.dtype[Any]] = {element: np.dtype(name) for name, element in _ELEMENTS.items()}
+_TENSORS: dict[tuple[tuple[int, ...], str], TensorType[Any]] = {}
+
+
+def element_type(dtype: Any) -> Attribute:
+    """The IR type of a dtype."""
+    try:
+        return _ELEMENTS[np.dtype(dtype).name]
+    except KeyError:
+        raise MXNetError(
+            f"arrays of dtype {np.dtype(dtype)} cannot be compiled; use one of {sorted(_ELEMENTS)}"
+        ) from None
+
+
+def tensor_type(shape: Sequence[int], dtype: Any) -> TensorType[Any]:
+    """The IR type of an array; made once for each shape and dtype."""
+    key = (tuple(shape), np.dtype(dtype).name)
+    if key not in _TENSORS:
+        _TENSORS[key] = TensorType(element_type(dtype), list(shape))
+    return _TENSORS[key]
+
+
+def element_dtype(element: Attribute) -> np.dtype[Any]:
+    """The dtype of an IR element type."""
+    return _DTYPES[element]
+
+
+def shape_of(value: SSAValue) -> tuple[int, ...]:
+    """The shape of a tensor value."""
+    assert isinstance(value.type, TensorType)
+    return value.type.get_shape()
+
+
+def dtype_of(value: SSAValue) -> np.dtype[Any]:
+    """The dtype of a tensor value."""
+    assert isinstance(value.type, TensorType)
+    return _DTYPES[value.type.element_type]
+
+
+# --- attributes -----------------------------------------------------------------------------------------------------
+
+
+@irdl_attr_definition
+class HandleAttr(Data[Any]):
+    """A Python object that an operator refers to, such as a custom operator's instance; it prints, but does not parse."""
+
+    name = "hybrid.handle"
+
+    @classmethod
+    def parse_parameter(cls, parser: AttrParser) -> Any:
+        parser.raise_error("a handle names an object of the process that printed it and cannot be read back")
+
+    def print_parameter(self, printer: Printer) -> None:
+        printer.print_string(f'<"{self.data!r}">'.replace("\n", " "))
+
+
+def to_attribute(value: Any, kind: str) -> Attribute:
+    """The IR attribute of a bound value."""
+    if value is None:
+        return NoneAttr()
+    if kind == "bool" or isinstance(value, bool):
+        return IntegerAttr(int(value), i1)
+    if kind == "DType":
+        return element_type(value)
+    if isinstance(value, int):
+        return IntegerAttr(value, i64)
+    if isinstance(value, float):
+        return FloatAttr(value, f64)
+    if isinstance(value, str):
+        return StringAttr(value)
+    if isinstance(value, tuple):
+        items: tuple[Any, ...] = value
+        if items and all(type(v) is float for v in items):
+            return DenseArrayBase.from_list(f64, items)
+        if all(type(v) is int for v in items):
+            return DenseArrayBase.from_list(i64, items)
+        return ArrayAttr([to_attribute(v, "object") for v in items])
+    return HandleAttr(value)
+
+
+def from_attribute(attribute: Attribute) -> Any:
+    """The Python value of an IR attribute."""
+    match attribute:
+        case NoneAttr():
+            return None
+        case IntegerAttr():
+            return bool(attribute.value.data) if attribute.type == i1 else attribute.value.data
+        case FloatAttr() | StringAttr() | HandleAttr():
+            return attribute.value.data if isinstance(attribute, FloatAttr) else attribute.data
+        case DenseArrayBase():
+            return tuple(attribute.get_values())
+        case ArrayAttr():
+            return tuple(from_attribute(a) for a in attribute.data)
+        case _:
+            return _DTYPES[attribute]
+
+
+# --- operations -----------------------------------------------------------------------------------------------------
+
+
+class HybridOp(IRDLOperation):
+    """An operator of the registry as an operation; subclasses differ in their operator class and traits only."""
+
+    OPERATOR: ClassVar[type[Operator]]
+
+    ins = var_operand_def()
+    outs = var_result_def()
+
+    @property
+    def operator(self) -> Operator:
+        """The operator with this operation's attributes bound."""
+        return self.OPERATOR.bind(**{k: from_attribute(a) for k, a in self.attributes.items()})
+
+    @classmethod
+    def build_op(
+        cls, operator: Operator, operands: Sequence[SSAValue], location: Location | None
+    ) -> HybridOp:
+        """The operation of a bound operator; result types come from its inference."""
+        _, shapes = operator.infer_shape([shape_of(v) for v in operands])
+        _, dtypes = operator.infer_type([dtype_of(v) for v in operands])
+        attributes = {
+            name: to_attribute(value, declared.kind)
+            for (name, declared), value in zip(operator.ATTRIBUTES.items(), operator.key[1:], strict=True)
+            if value != declared.default or type(value) is not type(declared.default)
+        }
+        op = operation(type(operator)).create(
+            operands=list(operands),
+            result_types=[tensor_type(s, d) for s, d in zip(shapes, dtypes, strict=True)],
+            attributes=attributes,
+        )
+        if location is not None:
+            op.location = file_line(location)
+        return op
+
+    def verify_(self) -> None:
+        """The result types must be what the operator infers from the operands."""
+        try:
+            operator = self.operator
+            _, shapes = operator.infer_shape([shape_of(v) for v in self.operands])
+            _, dtypes = operator.infer_type([dtype_of(v) for v in self.operands])
+        except MXNetError as error:
+            raise VerifyException(str(error)) from error
+        expected = [tensor_type(s, d) for s, d in zip(shapes, dtypes, strict=True)]
+        got = [r.type for r in self.results]
+        if got != expected:
+            raise VerifyException(
+                f"{self.name}: result types are {', '.join(map(str, got))}, inferred {', '.join(map(str, expected))}"
+            )
+
+    def print(self, printer: Printer) -> None:
+        if self.operands:
+            printer.print_string(" ")
+            printer.print_list(self.operands, printer.print_ssa_value)
+        printer.print_op_attributes(self.attributes)
+        printer.print_string(" : ")
+        printer.print_function_type([v.type for v in self.operands], [v.type for v in self.results])
+
+    @classmethod
+    def parse(cls, parser: Parser) -> Self:
+        operands = parser.parse_optional_undelimited_comma_separated_list(
+            parser.parse_optional_unresolved_operand, parser.parse_unresolved_operand
+        )
+        attributes = parser.parse_optional_attr_dict()
+        parser.parse_punctuation(":")
+        position = parser.pos
+        kind = parser.parse_type()
+        if not isinstance(kind, FunctionType):
+            parser.raise_error("expected the function type of the operation", position, parser.pos)
+        resolved = parser.resolve_operands(operands or [], kind.inputs.data, position)
+        return cls.create(operands=resolved, result_types=kind.outputs.data, attributes=attributes)
+
+
+_OPERATIONS: dict[str, type[HybridOp]] = {}
+
+
+def operation(cls: type[Operator]) -> type[HybridOp]:
+    """The operation class of an operator class, made when first asked for."""
+    made = _OPERATIONS.get(cls.NAME)
+    if made is None or made.OPERATOR is not cls:
+        traits: list[OpTrait] = [Pure()] if cls.PURE else []
+        body: dict[str, Any] = {
+            "__doc__": cls.__doc__,
+            "__module__": cls.__module__,
+            "__annotations__": {"OPERATOR": "ClassVar[type[Operator]]"},
+            "name": cls.NAME,
+            "OPERATOR": cls,
+            "traits": traits_def(*traits),
+        }
+        made = _OPERATIONS[cls.NAME] = irdl_op_definition(type(f"{cls.__name__}Op", (HybridOp,), body))
+    return made
+
+
+def dialects() -> dict[str, Dialect]:
+    """A dialect for every namespace of the registry: ``hybrid`` and those of users."""
+    names = sorted({name.partition(".")[0] for name in registry.OPERATORS})
+    return {
+        d: Dialect(
+            d, [operation(c) for n, c in registry.OPERATORS.items() if n.startswith(f"{d}.")], [HandleAttr]
+        )
+        for d in names
+    }
+
+
+def file_line(location: Location) -> FileLineColLoc:
+    """The IR form of a location."""
+    return FileLineColLoc(StringAttr(location.file), IntAttr(location.line), IntAttr(0))
+
+
+def location_of(op: Operation) -> Location | None:
+    """The user's line that an operation comes from, if known."""
+    found = op.location
+    if isinstance(found, FileLineColLoc):
+        return Location(found.filename.data, found.line.data)
+    return None

@@ -1,0 +1,142 @@
+"""The ``hybrid_rt`` dialect: what a planned program does that upstream dialects cannot say.
+
+``arena`` is the memory of one call, ``view`` an array at an offset of it, ``alloc`` a result that the caller will own,
+``alias`` another view of a buffer (by a view operator), ``launch`` a kernel run on buffers. A kernel stays a function of
+tensors: a launch loads its inputs and stores its results, and may use ``scratch``, bytes of the arena, in between.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from xdsl.dialects.builtin import (
+    FlatSymbolRefAttrConstr,
+    IntegerAttr,
+    MemRefType,
+    StringAttr,
+    SymbolRefAttr,
+    i8,
+    i64,
+)
+from xdsl.ir import Attribute, Dialect, SSAValue
+from xdsl.irdl import (
+    AttrSizedOperandSegments,
+    IRDLOperation,
+    irdl_op_definition,
+    operand_def,
+    opt_operand_def,
+    prop_def,
+    result_def,
+    var_operand_def,
+)
+from xdsl.utils.exceptions import VerifyException
+
+
+@irdl_op_definition
+class ArenaOp(IRDLOperation):
+    """The memory of one call; there is one arena in a program."""
+
+    name = "hybrid_rt.arena"
+    memory = result_def(MemRefType)
+    assembly_format = "attr-dict `:` type($memory)"
+
+    def __init__(self, size: int) -> None:
+        super().__init__(result_types=[MemRefType(i8, [size])])
+
+    @property
+    def size(self) -> int:
+        """Bytes."""
+        assert isinstance(self.memory.type, MemRefType)
+        return self.memory.type.get_shape()[0]
+
+
+@irdl_op_definition
+class ViewOp(IRDLOperation):
+    """An array at an offset, in bytes, of the arena."""
+
+    name = "hybrid_rt.view"
+    memory = operand_def(MemRefType)
+    offset = prop_def(IntegerAttr)
+    array = result_def(MemRefType)
+    assembly_format = "$memory `[` $offset `]` attr-dict `:` type($memory) `->` type($array)"
+
+    def __init__(self, memory: SSAValue, offset: int, array: Attribute) -> None:
+        super().__init__(
+            operands=[memory], properties={"offset": IntegerAttr(offset, i64)}, result_types=[array]
+        )
+
+    def verify_(self) -> None:
+        """Arrays start at multiples of 64 bytes, so that vectors of every width are aligned."""
+        if self.offset.value.data % 64:
+            raise VerifyException(f"offset {self.offset.value.data} is not a multiple of 64")
+
+
+@irdl_op_definition
+class AllocOp(IRDLOperation):
+    """A fresh array, which the caller will own."""
+
+    name = "hybrid_rt.alloc"
+    array = result_def(MemRefType)
+    assembly_format = "attr-dict `:` type($array)"
+
+    def __init__(self, array: Attribute) -> None:
+        super().__init__(result_types=[array])
+
+
+@irdl_op_definition
+class ConstantOp(IRDLOperation):
+    """A number as an array without dimensions."""
+
+    name = "hybrid_rt.constant"
+    value = prop_def(Attribute)
+    array = result_def(MemRefType)
+    assembly_format = "$value attr-dict `:` type($array)"
+
+    def __init__(self, value: Attribute, array: Attribute) -> None:
+        super().__init__(properties={"value": value}, result_types=[array])
+
+
+@irdl_op_definition
+class AliasOp(IRDLOperation):
+    """The same memory seen through a view operator, whose attributes are this operation's attributes."""
+
+    name = "hybrid_rt.alias"
+    array = operand_def(MemRefType)
+    view = prop_def(StringAttr)
+    result = result_def(MemRefType)
+    assembly_format = "$view $array attr-dict `:` type($array) `->` type($result)"
+
+    def __init__(
+        self, view: str, array: SSAValue, attributes: dict[str, Attribute], result: Attribute
+    ) -> None:
+        super().__init__(
+            operands=[array],
+            properties={"view": StringAttr(view)},
+            attributes=attributes,
+            result_types=[result],
+        )
+
+
+@irdl_op_definition
+class LaunchOp(IRDLOperation):
+    """Run a kernel: read ``ins``, write ``outs``; ``scratch`` is memory it may use meanwhile."""
+
+    name = "hybrid_rt.launch"
+    kernel = prop_def(FlatSymbolRefAttrConstr)
+    ins = var_operand_def(MemRefType)
+    outs = var_operand_def(MemRefType)
+    scratch = opt_operand_def(MemRefType)
+    irdl_options = (AttrSizedOperandSegments(as_property=True),)
+    assembly_format = (
+        "$kernel `ins` `(` ($ins^ `:` type($ins))? `)` `outs` `(` ($outs^ `:` type($outs))? `)` "
+        "(`scratch` `(` $scratch^ `:` type($scratch) `)`)? attr-dict"
+    )
+
+    def __init__(
+        self, kernel: str, ins: Sequence[SSAValue], outs: Sequence[SSAValue], scratch: SSAValue | None
+    ) -> None:
+        super().__init__(operands=[ins, outs, scratch], properties={"kernel": SymbolRefAttr(kernel)})
+
+
+HybridRt: Any = Dialect("hybrid_rt", [ArenaOp, ViewOp, AllocOp, ConstantOp, AliasOp, LaunchOp])

@@ -1,0 +1,109 @@
+"""How a fused kernel walks its domain: axes merged where all operands agree, loops over the outer ones, blocks of rows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from hybridc.lower.numpy.schedule import Schedule, Value
+
+Shape = tuple[int, ...]
+
+# Elements in a tile: a handful of float32 tiles then stay in a core's second-level cache (512 KiB on Zen 3).
+TILE_ELEMENTS = 16384
+# Below this a second thread costs more than it saves.
+PARALLEL_ELEMENTS = 131072
+
+
+@dataclass(frozen=True)
+class Tiling:
+    """The loops of a kernel over ``dims``, its merged domain.
+
+    ``loop`` outer axes are walked one by one, axis ``loop`` in blocks of ``block``, the rest is one tile. ``rows`` merged
+    axes are rows (all of them without reductions). ``axes`` are the original axes of each merged one. ``threads`` may
+    share axis 0. A ``flat`` kernel is one tile in the natural shape.
+    """
+
+    flat: bool
+    dims: Shape = ()
+    axes: tuple[tuple[int, int], ...] = ()
+    rows: int = 0
+    loop: int = 0
+    block: int = 1
+    threads: int = 1
+
+    def tile(self, row: bool) -> Shape:
+        """The shape of a scratch tile."""
+        inner = self.dims[self.loop + 1 :]
+        if row:
+            kept = self.rows - self.loop - 1
+            inner = inner[:kept] + (1,) * (len(inner) - kept)
+        return (self.block, *inner)
+
+    @property
+    def even(self) -> bool:
+        """Whether the blocks divide their axis, so that no tile is partial."""
+        return self.dims[self.loop] % self.block == 0
+
+
+def volume(shape: Shape) -> int:
+    """The number of elements."""
+    total = 1
+    for n in shape:
+        total *= n
+    return total
+
+
+def tiling(plan: Schedule, threads: int) -> Tiling:
+    """The loops for a kernel on at most ``threads`` threads."""
+    total = volume(plan.domain)
+    if total <= TILE_ELEMENTS * 2 or not plan.domain:
+        return Tiling(flat=True)
+    axes = _merged(plan)
+    dims = tuple(volume(plan.domain[a:b]) for a, b in axes)
+    rows = len(axes) if plan.rows is None else sum(1 for _, b in axes if b <= plan.rows)
+    loop = 0
+    while loop < rows - 1 and volume(dims[loop + 1 :]) > TILE_ELEMENTS:
+        loop += 1
+    block = _block(dims[loop], max(1, TILE_ELEMENTS // volume(dims[loop + 1 :])))
+    parallel = total >= PARALLEL_ELEMENTS and dims[0] >= threads
+    return Tiling(False, dims, axes, rows, loop, block, threads if parallel else 1)
+
+
+def _block(size: int, wanted: int) -> int:
+    """A block near ``wanted`` that divides ``size`` if there is one at least half as large."""
+    if wanted >= size:
+        return size
+    for block in range(wanted, max(1, wanted // 2), -1):
+        if size % block == 0:
+            return block
+    return wanted
+
+
+def _merged(plan: Schedule) -> tuple[tuple[int, int], ...]:
+    """Ranges of neighbouring axes along which every operand is either whole or broadcast."""
+    rank = len(plan.domain)
+    external = [v for v in (*plan.args, *plan.outs)]
+    ranges: list[tuple[int, int]] = []
+    current: tuple[bool, ...] | None = None
+    for axis in range(rank):
+        pattern = tuple(_size(v, axis, rank) == plan.domain[axis] for v in external)
+        neutral = plan.domain[axis] == 1
+        boundary = axis == plan.rows
+        if ranges and not boundary and (neutral or current is None or pattern == current):
+            ranges[-1] = (ranges[-1][0], axis + 1)
+            current = current if neutral else pattern
+        else:
+            ranges.append((axis, axis + 1))
+            current = None if neutral else pattern
+    return tuple(ranges)
+
+
+def _size(value: Value, axis: int, rank: int) -> int:
+    position = axis - (rank - len(value.shape))
+    return value.shape[position] if position >= 0 else 1
+
+
+def merged_shape(value: Value, plan: Schedule, t: Tiling) -> Shape:
+    """A value's shape over the merged axes: the axis' size, or 1 where it is broadcast."""
+    rank = len(plan.domain)
+    return tuple(volume(tuple(_size(value, a, rank) for a in range(start, stop))) for start, stop in t.axes)

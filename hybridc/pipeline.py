@@ -1,0 +1,67 @@
+"""The compiler's table of contents: the passes, in order, from the traced graph to the planned program."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import Builtin, ModuleOp
+from xdsl.dialects.func import Func
+from xdsl.passes import ModulePass
+from xdsl.transforms.common_subexpression_elimination import CommonSubexpressionElimination
+from xdsl.transforms.dead_code_elimination import DeadCodeElimination
+
+from hybridc.dialects.hybrid import dialects
+from hybridc.dialects.hybrid_rt import HybridRt
+from hybridc.options import OPTIONS
+from hybridc.transforms.canonicalize import Canonicalize
+from hybridc.transforms.constant_fold import ConstantFold
+from hybridc.transforms.decompose import Decompose
+from hybridc.transforms.differentiate import Differentiate
+from hybridc.transforms.fuse_kernels import FuseKernels
+from hybridc.transforms.plan_memory import PlanMemory
+from hybridc.transforms.tile_kernels import TileKernels
+
+CLEANUP: tuple[ModulePass, ...] = (
+    Canonicalize(),
+    ConstantFold(),
+    CommonSubexpressionElimination(),
+    DeadCodeElimination(),
+)
+
+# Graph level: the operators as the user wrote them, then differentiated, then primitive.
+GRAPH: tuple[ModulePass, ...] = (*CLEANUP, Differentiate(), Decompose(), *CLEANUP)
+
+# From the graph to kernels and a memory plan, for the numpy target.
+NUMPY: tuple[ModulePass, ...] = (FuseKernels(), TileKernels(threads=OPTIONS.num_threads), PlanMemory())
+
+PASSES: tuple[type[ModulePass], ...] = (
+    Canonicalize,
+    ConstantFold,
+    Decompose,
+    Differentiate,
+    FuseKernels,
+    PlanMemory,
+    TileKernels,
+)
+
+
+def context() -> Context:
+    """An IR context that knows all dialects."""
+    made = Context()
+    for dialect in (Builtin, Func, HybridRt, *dialects().values()):
+        made.load_dialect(dialect)
+    return made
+
+
+def run(passes: tuple[ModulePass, ...], module: ModuleOp, dump: str = "") -> None:
+    """Apply passes to a module; with the options to verify or to dump, do so after each."""
+    ctx = Context()
+    for number, each in enumerate(passes):
+        each.apply(ctx, module)
+        if OPTIONS.verify:
+            module.verify()
+        if OPTIONS.dump and dump:
+            folder = Path(OPTIONS.dump)
+            folder.mkdir(parents=True, exist_ok=True)
+            (folder / f"{dump}.{number:02}-{each.name}.mlir").write_text(str(module))

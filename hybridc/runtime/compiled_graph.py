@@ -1,0 +1,201 @@
+"""A compiled graph: programs that run on raw arrays, their workspaces, and the link to the tape."""
+
+from __future__ import annotations
+
+import itertools
+import linecache
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from hybridc.nd.ndarray import NDArray
+from hybridc.runtime.state import STATE
+from hybridc.trace.structure import regroup
+from hybridc.trace.tracer import Trace
+
+if TYPE_CHECKING:
+    from hybridc.lower.numpy.emit import Program
+
+_NUMBER = itertools.count()
+# Workspaces kept for the next call: one for each thread that ever ran the graph at the same time, but no more than this.
+_KEPT = 4
+
+
+class Executable:
+    """A program made callable: ``run(workspace, *arrays)``; workspaces are reused from call to call."""
+
+    def __init__(self, program: Program) -> None:
+        self.program = program
+        filename = f"<hybridc {program.name} {next(_NUMBER)}>"
+        lines = program.source.splitlines(keepends=True)
+        linecache.cache[filename] = (
+            len(program.source),
+            None,
+            lines,
+            filename,
+        )  # tracebacks then show the source
+        scope = {"__name__": "hybridc.generated", **program.scope}
+        exec(compile(program.source, filename, "exec"), scope)  # noqa: S102
+        self.run: Any = scope[program.name]
+        self._make: Any = scope["workspace"]
+        self._free: list[Any] = []
+
+    def acquire(self) -> Any:
+        """A workspace that nobody else uses now."""
+        try:
+            return self._free.pop()
+        except IndexError:
+            return self._make()
+
+    def release(self, workspace: Any) -> None:
+        """Give a workspace back."""
+        if len(self._free) < _KEPT:
+            self._free.append(workspace)
+
+    def __call__(self, *arrays: Any) -> Any:
+        workspace = self.acquire()
+        try:
+            return self.run(workspace, *arrays)
+        finally:
+            self.release(workspace)
+
+
+class CompiledGraph:
+    """A network for one signature: a forward program and, where gradients are wanted, a backward one.
+
+    ``saved`` says what the backward's first arguments are (inputs, then results of the forward, by number), ``grads``
+    which inputs it differentiates.
+    """
+
+    def __init__(
+        self,
+        trace: Trace,
+        forward: Executable,
+        backward: Executable | None,
+        saved: Sequence[int],
+        grads: Sequence[int],
+    ) -> None:
+        self.trace = trace
+        self.forward = forward
+        self.backward = backward
+        self.saved = saved
+        self.grads = grads
+        self.visible = len(trace.outputs)
+        self.single = type(trace.structure) is int
+
+    def __str__(self) -> str:
+        parts = [self.forward.program.source]
+        if self.backward is not None:
+            parts.append(self.backward.program.source)
+        return "\n\n".join(parts)
+
+    def summary(self) -> list[str]:
+        """Kernels, memory and host calls in words."""
+        lines: list[str] = []
+        for executable in (self.forward, self.backward):
+            if executable is None:
+                continue
+            program = executable.program
+            calls = len(program.host_calls)
+            lines.append(
+                f"{program.name}: {len(program.launches)} kernels, {calls} of them host calls; arena {program.arena} bytes"
+            )
+            lines += [f"  kernel {name}" for name in program.launches]
+            lines += [f"  host call {call}" for call in program.host_calls]
+        return lines
+
+    def __call__(self, *args: NDArray) -> Any:
+        """Run on NDArrays for the inputs of role ``data``; parameters, captured arrays and the key are fetched."""
+        inputs = list(args)
+        for role, source in zip(self.trace.roles, self.trace.sources, strict=True):
+            if role == "key":
+                inputs.append(self.trace.draw_key())
+            elif role != "data":
+                inputs.append(source.data() if role == "parameter" else source)
+        return self.run(inputs)
+
+    def run(self, inputs: Sequence[NDArray]) -> Any:
+        """Run on NDArrays for all inputs, and put the call on the tape if autograd records and there is a backward."""
+        arrays = [x._data for x in inputs]
+        if self.backward is not None and STATE.recording:
+            return self._recorded(inputs, arrays)
+        forward = self.forward
+        workspace = forward.acquire()
+        try:
+            results = forward.run(workspace, *arrays)
+        finally:
+            forward.release(workspace)
+        if self.single:
+            return NDArray(results[0])
+        return regroup([NDArray(r) for r in results[: self.visible]], self.trace.structure)
+
+    def _recorded(self, inputs: Sequence[NDArray], arrays: list[Any]) -> Any:
+        from hybridc import autograd
+
+        workspace = self.forward.acquire()
+        results = self.forward.run(workspace, *arrays)
+        outputs = [NDArray(r) for r in results[: self.visible]]
+        rule = _GraphRule(self, workspace, arrays, results)
+        autograd.record_operator(rule, inputs, arrays, outputs)
+        return outputs[0] if self.single else regroup(outputs, self.trace.structure)
+
+
+class _GraphRule:
+    """One recorded call of a graph: what the tape asks for gradients. It owns the call's workspace until freed."""
+
+    def __init__(
+        self, graph: CompiledGraph, workspace: Any, arrays: list[Any], results: Sequence[Any]
+    ) -> None:
+        self.graph = graph
+        self.workspace = workspace
+        self.values = [*arrays, *results]
+
+    def vjp(
+        self, F: Any, ograds: Sequence[Any], inputs: Sequence[Any], outputs: Sequence[Any]
+    ) -> Sequence[Any]:
+        """Gradients of the inputs, by the compiled backward; by replaying the trace if they are differentiated again."""
+        if STATE.recording:
+            return self._replayed(ograds, inputs)
+        graph = self.graph
+        assert graph.backward is not None
+        saved = [self.values[i] for i in graph.saved]
+        results = graph.backward(*saved, *[g._data for g in ograds])
+        grads: list[Any] = [None] * len(inputs)
+        for i, result in zip(graph.grads, results, strict=True):
+            grads[i] = NDArray(result)
+        return grads
+
+    def _replayed(self, ograds: Sequence[Any], inputs: Sequence[Any]) -> Sequence[Any]:
+        """Gradients of gradients: run the trace eagerly on the tape and differentiate that."""
+        from hybridc import autograd
+
+        graph = self.graph
+        fresh = [NDArray(x._data) for x in inputs]
+        for x, original in zip(fresh, inputs, strict=True):
+            x._entry = original._entry
+        outputs = replay(graph.trace, fresh)
+        wanted = [fresh[i] for i in graph.grads]
+        found = autograd.grad(outputs, wanted, list(ograds), retain_graph=True, create_graph=True)
+        grads: list[Any] = [None] * len(inputs)
+        for i, g in zip(graph.grads, found, strict=True):
+            grads[i] = g
+        return grads
+
+    def release(self) -> None:
+        """The tape needs this call no more."""
+        if self.workspace is not None:
+            self.graph.forward.release(self.workspace)
+            self.workspace = None
+            self.values = []
+
+
+def replay(trace: Trace, inputs: Sequence[NDArray]) -> list[NDArray]:
+    """Run a trace eagerly, operator by operator, on NDArrays for all its inputs."""
+    from hybridc.dispatch import execute
+
+    values: dict[int, Any] = {id(s): x for s, x in zip(trace.leaves, inputs, strict=True)}
+    for node in trace.nodes:
+        given = [values[id(s)] for s in node.inputs]
+        results = execute(node.op, given, [x._data for x in given])
+        for symbol, result in zip(node.outputs, results, strict=True):
+            values[id(symbol)] = result
+    return [values[id(s)] for s in trace.outputs]

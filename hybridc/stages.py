@@ -1,0 +1,110 @@
+"""The stages of a compilation as objects: each prints, and each holds the next step.
+
+``net.trace(x).optimize().lower(target="numpy").compile()``
+"""
+
+from __future__ import annotations
+
+import io
+from dataclasses import dataclass
+from typing import Any
+
+from xdsl.dialects.builtin import DenseArrayBase, ModuleOp
+from xdsl.printer import Printer
+
+from hybridc import pipeline
+from hybridc.errors import UnsupportedError
+from hybridc.lower.numpy.emit import Program, emit
+from hybridc.options import OPTIONS
+from hybridc.runtime.compiled_graph import CompiledGraph, Executable
+from hybridc.trace.trace_to_graph import trace_to_graph
+from hybridc.trace.tracer import Trace
+from hybridc.transforms.splice import functions
+
+TARGETS = ("numpy",)
+
+
+def text(module: ModuleOp, locations: bool = False) -> str:
+    """The module as MLIR text, on request with the user's lines."""
+    stream = io.StringIO()
+    Printer(stream, print_debuginfo=locations).print_op(module)
+    return stream.getvalue()
+
+
+@dataclass(frozen=True)
+class Traced:
+    """What the forward function did, as a graph; ``grads`` are the inputs whose gradient the backward will give."""
+
+    trace: Trace
+    grads: tuple[int, ...] = ()
+
+    @property
+    def module(self) -> ModuleOp:
+        """The graph before any pass."""
+        return trace_to_graph(self.trace, self.grads)
+
+    def __str__(self) -> str:
+        return text(self.module, locations=True)
+
+    def optimize(self) -> Optimized:
+        """Simplify, differentiate, decompose."""
+        module = self.module
+        pipeline.run(pipeline.GRAPH, module, self._dump())
+        return Optimized(self.trace, self.grads, module)
+
+    def _dump(self) -> str:
+        return f"{self.trace.path() or 'graph'}-{id(self.trace):x}"
+
+
+@dataclass(frozen=True)
+class Optimized:
+    """The graph in primitive operators, with its backward if one was asked for."""
+
+    trace: Trace
+    grads: tuple[int, ...]
+    module: ModuleOp
+
+    def __str__(self) -> str:
+        return text(self.module)
+
+    def lower(self, target: str = "numpy") -> Lowered:
+        """Form kernels, plan memory, and write the program of a target."""
+        if target not in TARGETS:
+            raise UnsupportedError(f"target {target!r} does not exist; use one of {TARGETS}")
+        module = self.module.clone()
+        pipeline.run(pipeline.NUMPY, module, f"lower-{id(self.trace):x}")
+        names = [f.sym_name.data for f in functions(module) if f.sym_visibility is None]
+        programs = {name: emit(module, name, OPTIONS.num_threads) for name in names}
+        return Lowered(self.trace, self.grads, module, programs)
+
+
+@dataclass(frozen=True)
+class Lowered:
+    """The planned program and its source for the target."""
+
+    trace: Trace
+    grads: tuple[int, ...]
+    module: ModuleOp
+    programs: dict[str, Program]
+
+    def __str__(self) -> str:
+        return "\n\n".join(p.source for p in self.programs.values())
+
+    def plan(self) -> str:
+        """The kernels and the memory plan as MLIR text."""
+        return text(self.module)
+
+    def compile(self) -> CompiledGraph:
+        """Make the program callable."""
+        executables = {name: Executable(program) for name, program in self.programs.items()}
+        backward = next((f for f in functions(self.module) if f.sym_name.data == "backward"), None)
+        saved = _numbers(backward, "hybrid.saved") if backward is not None else ()
+        return CompiledGraph(
+            self.trace, executables["forward"], executables.get("backward"), saved, self.grads
+        )
+
+
+def _numbers(function: Any, name: str) -> tuple[int, ...]:
+    attribute = function.attributes[name]
+    assert isinstance(attribute, DenseArrayBase)
+    return tuple(int(n) for n in attribute.get_values())

@@ -1,0 +1,52 @@
+"""Nested lists and tuples of values, flattened and put together again."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hybridc.errors import MXNetError
+
+Structure = Any
+
+
+def flatten(value: Any, leaf: type | tuple[type, ...], what: str) -> tuple[list[Any], Structure]:
+    """All leaves in order, and the structure that :func:`regroup` needs; None stays in the structure."""
+    if isinstance(value, leaf):
+        return [value], 0
+    if value is None:
+        return [], None
+    if isinstance(value, list | tuple):
+        leaves: list[Any] = []
+        structure: list[Any] = []
+        for part in value:
+            inner, shape = flatten(part, leaf, what)
+            leaves += inner
+            structure.append(shape)
+        return leaves, tuple(structure) if isinstance(value, tuple) else structure
+    raise MXNetError(
+        f"{what} must be an NDArray or nested lists or tuples of them, got {type(value).__name__}; "
+        "keep other values as attributes of the block"
+    )
+
+
+def regroup(leaves: list[Any], structure: Structure) -> Any:
+    """The inverse of :func:`flatten`."""
+    iterator = iter(leaves)
+
+    def build(shape: Structure) -> Any:
+        if shape is None:
+            return None
+        if isinstance(shape, list | tuple):
+            parts = [build(s) for s in shape]  # pyright: ignore[reportUnknownVariableType]
+            return tuple(parts) if isinstance(shape, tuple) else parts
+        return next(iterator)
+
+    return build(structure)
+
+
+def freeze(structure: Structure) -> Any:
+    """The structure as a hashable value."""
+    if isinstance(structure, list | tuple):
+        kind = "t" if isinstance(structure, tuple) else "l"
+        return (kind, *(freeze(s) for s in structure))  # pyright: ignore[reportUnknownVariableType]
+    return structure

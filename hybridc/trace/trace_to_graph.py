@@ -1,0 +1,51 @@
+"""From a trace to the graph level: one ``func.func`` of ``hybrid`` operations on ranked tensors."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from xdsl.dialects import func
+from xdsl.dialects.builtin import ArrayAttr, DenseArrayBase, FunctionType, ModuleOp, StringAttr, UnitAttr, i64
+from xdsl.ir import Block, Operation, Region, SSAValue
+
+from hybridc.dialects.hybrid import HybridOp, tensor_type
+from hybridc.trace.tracer import Node, Trace
+
+
+def identifier(name: str) -> str:
+    """A name that the IR accepts."""
+    cleaned = re.sub(r"[^A-Za-z0-9_]", "_", name)
+    return cleaned if not cleaned[:1].isdigit() else f"v{cleaned}"
+
+
+def operations(nodes: Iterable[Node], values: dict[int, SSAValue]) -> list[Operation]:
+    """The operations of nodes whose inputs are in ``values`` (by identity of Symbol), to which results are added."""
+    made: list[Operation] = []
+    for node in nodes:
+        op = HybridOp.build_op(node.op, [values[id(s)] for s in node.inputs], node.location)
+        for symbol, result in zip(node.outputs, op.results, strict=True):
+            values[id(symbol)] = result
+        made.append(op)
+    return made
+
+
+def trace_to_graph(trace: Trace, grads: Sequence[int] = (), name: str = "forward") -> ModuleOp:
+    """The module of a trace; ``grads`` are the numbers of the inputs whose gradient will be asked for."""
+    types = [tensor_type(s.shape, s.dtype) for s in trace.leaves]
+    block = Block(arg_types=types)
+    values: dict[int, Any] = {}
+    for symbol, arg in zip(trace.leaves, block.args, strict=True):
+        arg.name_hint = identifier(symbol.name)
+        values[id(symbol)] = arg
+    block.add_ops(operations(trace.nodes, values))
+    results = [values[id(s)] for s in trace.outputs]
+    block.add_op(func.ReturnOp(*results))
+    function = func.FuncOp(name, FunctionType.from_lists(types, [r.type for r in results]), Region(block))
+    function.attributes["hybrid.roles"] = ArrayAttr([StringAttr(r) for r in trace.roles])
+    if grads:
+        function.attributes["hybrid.grads"] = DenseArrayBase.from_list(i64, list(grads))
+    if trace.training:
+        function.attributes["hybrid.training"] = UnitAttr()
+    return ModuleOp([function])

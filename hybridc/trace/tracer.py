@@ -1,0 +1,242 @@
+"""A forward function, run once on Symbols, leaves a trace: light Python objects, from which the graph is built.
+
+The trace does not import the compiler; :mod:`hybridc.trace.trace_to_graph` makes the dialect's operations of it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from hybridc import random
+from hybridc.dialects import registry
+from hybridc.dialects.operator import Operator
+from hybridc.errors import MXNetError, ShapeError, TraceError
+from hybridc.nd.ndarray import NDArray
+from hybridc.runtime.state import STATE
+from hybridc.symbol.symbol import Shape, Symbol
+from hybridc.trace.location import Location, user_location
+from hybridc.trace.structure import flatten
+
+
+class Node:
+    """One recorded operator."""
+
+    __slots__ = ("inputs", "location", "op", "outputs")
+
+    def __init__(self, op: Operator, inputs: list[Symbol], location: Location | None) -> None:
+        self.op = op
+        self.inputs = inputs
+        self.location = location
+        self.outputs: list[Symbol] = []
+
+
+class Trace:
+    """The nodes of one run of a forward function, in order, and the inputs they start from.
+
+    Inputs have a role: ``data`` (an argument), ``parameter``, ``capture`` (an NDArray that the function closed over, read
+    again at every call), ``key`` (the random key, one a call), ``value`` (a value of another graph).
+    """
+
+    def __init__(self, training: bool = False) -> None:
+        self.training = training
+        self.nodes: list[Node] = []
+        self.leaves: list[Symbol] = []
+        self.roles: list[str] = []
+        self.sources: list[Any] = []
+        self.outputs: list[Symbol] = []
+        self.structure: Any = None
+        self.draws = 0
+        self.track_locations = True
+        self._known: dict[int, Symbol] = {}
+        self._constants: dict[tuple[str, Any], Symbol] = {}
+        self._blocks: list[str] = []
+
+    # --- inputs -----------------------------------------------------------------------------------------------------
+
+    def leaf(self, name: str, shape: Shape, dtype: Any, role: str, source: Any = None) -> Symbol:
+        """A new input of the graph."""
+        symbol = Symbol(self, shape, dtype, None, len(self.leaves), name)
+        self.leaves.append(symbol)
+        self.roles.append(role)
+        self.sources.append(source)
+        return symbol
+
+    def parameter(self, parameter: Any) -> Symbol:
+        """The input that stands for a gluon Parameter; unknown dimensions are -1 until inferred."""
+        if id(parameter) not in self._known:
+            shape = tuple(-1 if n in (0, -1) else n for n in parameter.shape or ())
+            self._known[id(parameter)] = self.leaf(
+                parameter.name, shape, parameter.dtype, "parameter", parameter
+            )
+        return self._known[id(parameter)]
+
+    def capture(self, array: NDArray) -> Symbol:
+        """The input that stands for an array from outside the function."""
+        if id(array) not in self._known:
+            name = f"captured{len(self.leaves)}"
+            self._known[id(array)] = self.leaf(name, array.shape, array.dtype, "capture", array)
+        return self._known[id(array)]
+
+    def key(self) -> Symbol:
+        """The input that carries the random key of a call."""
+        if 0 not in self._known:
+            self._known[0] = self.leaf("key", (2,), np.uint64, "key")
+        return self._known[0]
+
+    def draw_key(self) -> NDArray:
+        """A random key for one call of the graph, with a counter for each of its draws."""
+        return NDArray(random.next_key(self.draws))
+
+    def constant(self, value: Any, dtype: Any) -> Symbol:
+        """A number as a value of the graph."""
+        from hybridc.dispatch import as_scalar
+
+        dtype = np.dtype(dtype)
+        number = as_scalar(value, dtype).item()
+        known = (dtype.str, repr(number))
+        if known not in self._constants:
+            op = registry.operator("hybrid.constant").bind(value=number, dtype=dtype)
+            self._constants[known] = self.emit(op, [], None)[0]
+        return self._constants[known]
+
+    # --- recording --------------------------------------------------------------------------------------------------
+
+    @contextlib.contextmanager
+    def scope(self, block: Any) -> Iterator[None]:
+        """Operators recorded inside belong to this block."""
+        self._blocks.append(block.name)
+        try:
+            yield
+        finally:
+            self._blocks.pop()
+
+    def path(self) -> str:
+        """The name of the block being traced."""
+        return self._blocks[-1] if self._blocks else ""
+
+    def invoke(self, op: Operator, inputs: Sequence[Any], out: Any = None) -> Any:
+        """What ``nd.<op>`` does while tracing: record, and return the results as Symbols."""
+        location = user_location(self.path()) if self.track_locations else None
+        if out is not None:
+            raise TraceError(f"{location}: out= cannot be used while tracing; use the returned value")
+        dtype = next((x.dtype for x in inputs if hasattr(x, "dtype")), np.float32)
+        symbols = [self._symbol(op, x, dtype, location) for x in inputs]
+        if op.TRAIN_MODE and op.attrs["train"] is None:
+            op = op.bind(**{**op.attrs, "train": self.training})
+        if op.DRAWS:
+            op = op.bind(**{**op.attrs, "draw": self.draws})
+            self.draws += 1
+            symbols.append(self.key())
+        outputs = self.emit(op, symbols, location)
+        visible = op.num_visible_outputs()
+        return outputs[0] if visible == 1 else outputs[:visible]
+
+    def _symbol(self, op: Operator, x: Any, dtype: Any, location: Location | None) -> Symbol:
+        if isinstance(x, Symbol):
+            if x.trace is not self:
+                raise TraceError(
+                    f"{location}: {op.title()} got a value of another trace; return it from its block instead"
+                )
+            return x
+        if isinstance(x, NDArray):
+            return self.capture(x)
+        if isinstance(x, bool | int | float | np.generic):
+            return self.constant(x, dtype)
+        if isinstance(x, np.ndarray):
+            return self.capture(NDArray(x))  # pyright: ignore[reportUnknownArgumentType]
+        raise MXNetError(
+            f"{location}: {op.title()}: inputs must be arrays or numbers, got {type(x).__name__}"
+        )
+
+    def emit(self, op: Operator, inputs: list[Symbol], location: Location | None) -> list[Symbol]:
+        """Record a node whose inputs are all Symbols; returns all of its outputs, hidden ones too."""
+        node = Node(op, inputs, location)
+        shapes, dtypes = self._infer(node)
+        for i, (shape, dtype) in enumerate(zip(shapes, dtypes, strict=True)):
+            node.outputs.append(
+                Symbol(self, shape, dtype, node, i, f"{op.NAME.rpartition('.')[2]}{len(self.nodes)}")
+            )
+        self.nodes.append(node)
+        return node.outputs
+
+    def _infer(self, node: Node) -> tuple[list[Shape], list[Any]]:
+        try:
+            in_shapes, out_shapes = node.op.infer_shape([s.shape for s in node.inputs])
+            _, out_types = node.op.infer_type([s._dtype for s in node.inputs])
+        except MXNetError as error:
+            if node.location is None:
+                raise
+            raise type(error)(f"{node.location}: {error}") from error.__cause__
+        for symbol, shape in zip(node.inputs, in_shapes, strict=True):
+            if symbol.node is None and -1 in symbol.shape and shape != symbol.shape:
+                symbol.shape = tuple(shape)
+        return out_shapes, out_types
+
+    def infer(self) -> None:
+        """Complete shapes that were unknown when first used, by inferring again until nothing changes."""
+        while any(-1 in s.shape for n in self.nodes for s in n.outputs):
+            before = [s.shape for n in self.nodes for s in n.outputs]
+            for node in self.nodes:
+                for symbol, shape in zip(node.outputs, self._infer(node)[0], strict=True):
+                    symbol.shape = shape
+            if before == [s.shape for n in self.nodes for s in n.outputs]:
+                break
+        unknown = [
+            s.name
+            for s, role in zip(self.leaves, self.roles, strict=True)
+            if -1 in s.shape and role == "parameter"
+        ]
+        if unknown:
+            raise ShapeError(
+                f"the shape of {', '.join(unknown)} cannot be inferred from the inputs; give it where the parameter is "
+                "made (in_units=…, shape=…), or use it in an operator that infers it, such as F.FullyConnected"
+            )
+
+    @contextlib.contextmanager
+    def active(self) -> Iterator[Trace]:
+        """Record on this thread inside the ``with`` block; autograd's tape rests meanwhile."""
+        previous = STATE.trace, STATE.recording, STATE.training
+        STATE.trace, STATE.recording, STATE.training = self, False, self.training
+        try:
+            yield self
+        finally:
+            STATE.trace, STATE.recording, STATE.training = previous
+
+
+def trace_call(block: Any, args: Sequence[Any], training: bool) -> Trace:
+    """The trace of ``block(*args)``: arguments give shapes and dtypes only."""
+    trace = Trace(training)
+
+    def stand_in(value: Any) -> Any:
+        if isinstance(value, NDArray):
+            return trace.leaf(f"data{len(trace.leaves)}", value.shape, value.dtype, "data")
+        if isinstance(value, list | tuple):
+            parts = [stand_in(v) for v in value]  # pyright: ignore[reportUnknownVariableType]
+            return tuple(parts) if isinstance(value, tuple) else parts
+        return value
+
+    with trace.active():
+        result = block(*[stand_in(a) for a in args])
+    outputs, trace.structure = flatten(result, (Symbol, NDArray), f"the result of {block.name}")
+    trace.outputs = [trace.capture(o) if isinstance(o, NDArray) else o for o in outputs]
+    trace.infer()
+    return trace
+
+
+def infer_parameter_shapes(block: Any, args: Sequence[Any]) -> None:
+    """Give every parameter that ``block(*args)`` uses the shape that follows from the arguments' shapes."""
+    trace = trace_call(block, args, STATE.training)
+    for leaf, role, parameter in zip(trace.leaves, trace.roles, trace.sources, strict=True):
+        if role == "parameter":
+            parameter.shape = leaf.shape
+
+
+def trace_block(block: Any, args: Sequence[Any], training: bool = False) -> Any:
+    """The first stage of the compiler for ``block(*args)``; see :mod:`hybridc.stages`."""
+    from hybridc.stages import Traced
+
+    return Traced(trace_call(block, args, training))

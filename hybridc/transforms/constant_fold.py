@@ -1,0 +1,47 @@
+"""Compute, while compiling, what depends on numbers only."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.passes import ModulePass
+
+from hybridc.dialects.hybrid import HybridOp, dtype_of, shape_of
+from hybridc.transforms.splice import Splicer, constant_value, functions, hybrid_ops
+
+
+@dataclass(frozen=True)
+class ConstantFold(ModulePass):
+    """A pure operator on constants, with a scalar result, is run eagerly; its result is a constant."""
+
+    name = "constant-fold"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        for function in functions(op):
+            splicer = Splicer()
+            for current in hybrid_ops(function):
+                if _foldable(current):
+                    splicer.replace(
+                        current,
+                        lambda F, xs, o=current: splicer.trace.constant(_run(o), dtype_of(o.results[0])),
+                    )
+
+
+def _foldable(op: HybridOp) -> bool:
+    return (
+        op.OPERATOR.PURE
+        and bool(op.operands)
+        and len(op.results) == 1
+        and shape_of(op.results[0]) == ()
+        and all(constant_value(v) is not None for v in op.operands)
+    )
+
+
+def _run(op: HybridOp) -> Any:
+    arrays = [np.asarray(constant_value(v), dtype_of(v)) for v in op.operands]
+    with np.errstate(all="ignore"):
+        return np.asarray(op.operator.eager(*arrays)).item()

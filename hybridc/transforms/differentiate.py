@@ -1,0 +1,181 @@
+"""From a forward function to a forward that also returns what its backward needs, and that backward.
+
+``@forward(x…) -> y…`` with the attribute ``hybrid.grads`` (numbers of the inputs to differentiate) becomes
+``@forward(x…) -> (y…, residuals…)`` and ``@backward(used x…, used y and residuals…, dy…) -> dx…``. The attribute
+``hybrid.saved`` of ``@backward`` lists what its first arguments are: inputs of the forward as their number, results of it
+as their number counted after the inputs.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from xdsl.context import Context
+from xdsl.dialects import func
+from xdsl.dialects.builtin import DenseArrayBase, FunctionType, ModuleOp, UnitAttr, i64
+from xdsl.ir import Block, Region, SSAValue
+from xdsl.passes import ModulePass
+from xdsl.rewriter import Rewriter
+
+from hybridc.dialects.gradient import vjp
+from hybridc.dialects.hybrid import HybridOp, dtype_of, shape_of
+from hybridc.symbol.symbol import Symbol
+from hybridc.trace.trace_to_graph import operations
+from hybridc.trace.tracer import Node, Trace
+from hybridc.transforms.splice import constant_value, functions, hybrid_ops
+
+
+@dataclass(frozen=True)
+class Differentiate(ModulePass):
+    """Reverse-mode differentiation by the operators' gradient rules."""
+
+    name = "differentiate"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        for function in functions(op):
+            if "hybrid.grads" in function.attributes:
+                op.body.block.add_op(_Backward(function).build())
+
+
+class _Backward:
+    """The backward of one function while it is being written."""
+
+    def __init__(self, forward: func.FuncOp) -> None:
+        self.forward = forward
+        self.trace = Trace("hybrid.training" in forward.attributes)
+        self.trace.track_locations = False
+        self.symbols: dict[SSAValue, Symbol] = {}
+        self.origin: dict[int, SSAValue] = {}
+        self.grads: dict[SSAValue, Symbol] = {}
+        self.locations: dict[int, Any] = {}
+        wanted = forward.attributes["hybrid.grads"]
+        assert isinstance(wanted, DenseArrayBase)
+        self.wanted = [forward.body.block.args[i] for i in wanted.get_values()]
+
+    def symbol(self, value: SSAValue) -> Symbol:
+        """The Symbol that stands for a value of the forward function."""
+        if value not in self.symbols:
+            symbol = self.trace.leaf(
+                "saved", shape_of(value), dtype_of(value), "value", constant_value(value)
+            )
+            self.symbols[value] = symbol
+            self.origin[id(symbol)] = value
+        return self.symbols[value]
+
+    def build(self) -> func.FuncOp:
+        from hybridc import symbol as F  # noqa: N812
+
+        end = self.forward.body.block.last_op
+        assert isinstance(end, func.ReturnOp)
+        heads = list(end.arguments)
+        active = self._active()
+        ograds: list[Symbol] = []
+        with self.trace.active():
+            for i, head in enumerate(heads):
+                ograds.append(self.trace.leaf(f"ograd{i}", shape_of(head), dtype_of(head), "value"))
+                self._add(head, ograds[-1])
+            for op in reversed(hybrid_ops(self.forward)):
+                if any(r in self.grads for r in op.results) and any(v in active for v in op.operands):
+                    self._differentiate(F, op, active)
+            results = [self.grads.get(x) for x in self.wanted]
+            results = [
+                F.zeros(shape=shape_of(x), dtype=dtype_of(x)) if g is None else g
+                for g, x in zip(results, self.wanted, strict=True)
+            ]
+        return self._function(results, ograds, heads)
+
+    def _active(self) -> set[SSAValue]:
+        """The values that depend on an input to differentiate."""
+        active = set(self.wanted)
+        for op in hybrid_ops(self.forward):
+            if any(v in active for v in op.operands):
+                active.update(op.results)
+        return active
+
+    def _add(self, value: SSAValue, grad: Symbol) -> None:
+        known = self.grads.get(value)
+        self.grads[value] = grad if known is None else known + grad
+
+    def _differentiate(self, F: Any, op: HybridOp, active: set[SSAValue]) -> None:
+        operator = op.operator
+        visible = op.results[: operator.num_visible_outputs()]
+        ograds = [
+            self.grads[r] if r in self.grads else F.zeros(shape=shape_of(r), dtype=dtype_of(r))
+            for r in visible
+        ]
+        inputs = [self.symbol(v) for v in op.operands]
+        outputs = [self.symbol(r) for r in op.results]
+        start = len(self.trace.nodes)
+        grads = vjp(operator, F, ograds, inputs, outputs, [v in active for v in op.operands])
+        for value, grad in zip(op.operands, grads, strict=True):
+            if grad is not None:
+                self._add(value, grad)
+        for node in self.trace.nodes[start:]:
+            self.locations[id(node)] = op.location
+
+    def _function(self, results: list[Symbol], ograds: list[Symbol], heads: list[SSAValue]) -> func.FuncOp:
+        nodes = _live(self.trace.nodes, results)
+        used = {id(s) for n in nodes for s in n.inputs} | {id(s) for s in results}
+        saved = [v for s, v in self._saved() if id(s) in used and constant_value(v) is None]
+        constants = [v for s, v in self._saved() if id(s) in used and constant_value(v) is not None]
+        block = Block(arg_types=[v.type for v in saved] + [h.type for h in heads])
+        values: dict[int, SSAValue] = {}
+        for value, arg in zip(saved, block.args, strict=False):
+            values[id(self.symbols[value])] = arg
+            arg.name_hint = value.name_hint
+        for symbol, arg in zip(ograds, block.args[len(saved) :], strict=True):
+            values[id(symbol)] = arg
+            arg.name_hint = symbol.name
+        for value in constants:
+            assert isinstance(value.owner, HybridOp)
+            copy = value.owner.clone()
+            block.add_op(copy)
+            values[id(self.symbols[value])] = copy.results[0]
+        for node, op in zip(nodes, operations(nodes, values), strict=True):
+            op.location = self.locations.get(id(node), op.location)
+            block.add_op(op)
+        outs = [values[id(s)] for s in results]
+        block.add_op(func.ReturnOp(*outs))
+        kind = FunctionType.from_lists([a.type for a in block.args], [o.type for o in outs])
+        backward = func.FuncOp("backward", kind, Region(block))
+        backward.attributes["hybrid.saved"] = DenseArrayBase.from_list(i64, self._return_saved(saved, heads))
+        if self.trace.training:
+            backward.attributes["hybrid.training"] = UnitAttr()
+        return backward
+
+    def _saved(self) -> list[tuple[Symbol, SSAValue]]:
+        return [(s, v) for v, s in self.symbols.items()]
+
+    def _return_saved(self, saved: list[SSAValue], heads: list[SSAValue]) -> list[int]:
+        """Let the forward return the intermediate values that the backward uses; where each of them comes from."""
+        block = self.forward.body.block
+        args = list(block.args)
+        returned = list(heads)
+        positions: list[int] = []
+        for value in saved:
+            if value in args:
+                positions.append(args.index(value))
+                continue
+            if value not in returned:
+                returned.append(value)
+            positions.append(len(args) + returned.index(value))
+        end = block.last_op
+        assert end is not None
+        Rewriter.replace_op(end, func.ReturnOp(*returned))
+        self.forward.function_type = FunctionType.from_lists(
+            [a.type for a in args], [r.type for r in returned]
+        )
+        self.forward.attributes["hybrid.outputs"] = DenseArrayBase.from_list(i64, [len(heads)])
+        return positions
+
+
+def _live(nodes: list[Node], results: list[Symbol]) -> list[Node]:
+    """The nodes on which the results depend, in order."""
+    needed = {id(s) for s in results}
+    kept: list[Node] = []
+    for node in reversed(nodes):
+        if any(id(s) in needed for s in node.outputs):
+            kept.append(node)
+            needed |= {id(s) for s in node.inputs}
+    return kept[::-1]

@@ -1,0 +1,287 @@
+"""Partition a function into kernels: elementwise operators and row reductions over one domain become one kernel.
+
+A *domain* is the shape that a kernel iterates over. An elementwise operator whose result has that shape belongs to it; so
+does a reduction over its trailing axes (which then are the *rows* of the kernel), and every elementwise operator on row
+results. Two kernels over one domain join where a value flows from one to the other, unless a path between them leads
+through a third (then a joined kernel would have to run before and after it). Views stay outside: they cost nothing.
+
+Afterwards the function calls private kernel functions; equal kernels are shared.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from xdsl.context import Context
+from xdsl.dialects import func
+from xdsl.dialects.builtin import FunctionType, ModuleOp, StringAttr
+from xdsl.ir import Block, Operation, Region, SSAValue
+from xdsl.passes import ModulePass
+from xdsl.rewriter import InsertPoint, Rewriter
+
+from hybridc.dialects.hybrid import HybridOp, shape_of
+from hybridc.dialects.operator import Elementwise, Movement, Reduction
+from hybridc.transforms.splice import Splicer, constant_value, functions, hybrid_ops
+
+Shape = tuple[int, ...]
+
+
+@dataclass(eq=False)
+class Group:
+    """Operations that will be one kernel; ``domain`` is None where nothing can join."""
+
+    ops: list[HybridOp]
+    domain: Shape | None = None
+    rows: int | None = None
+    sources: set[Operation] = field(default_factory=lambda: set[Operation]())
+
+    def row_shape(self) -> Shape | None:
+        """The shape of a value that there is once a row."""
+        if self.domain is None or self.rows is None:
+            return None
+        return self.domain[: self.rows] + (1,) * (len(self.domain) - self.rows)
+
+
+@dataclass(frozen=True)
+class FuseKernels(ModulePass):
+    """See the module's docstring."""
+
+    name = "fuse-kernels"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        kernels: dict[Any, func.FuncOp] = {}
+        for function in functions(op):
+            _copy_returned_inputs(function)
+            _outline(op, function, _Partition(function).ordered(), kernels)
+
+
+def is_view(op: HybridOp) -> bool:
+    """Whether the operation gives another view of its operand's memory."""
+    operator = op.operator
+    return isinstance(operator, Movement) and operator.is_view()
+
+
+def root(value: SSAValue) -> SSAValue:
+    """The value whose memory a chain of views shows."""
+    while isinstance(value.owner, HybridOp) and value.owner.operands and is_view(value.owner):
+        value = value.owner.operands[0]
+    return value
+
+
+def _copy_returned_inputs(function: func.FuncOp) -> None:
+    """A result must own its memory: copy what would be a view of an input, of a constant, or of another result."""
+    end = function.body.block.last_op
+    assert isinstance(end, func.ReturnOp)
+    seen: set[SSAValue] = set()
+    for i, value in enumerate(end.arguments):
+        base = root(value)
+        if base in seen or not isinstance(base.owner, Operation) or constant_value(base) is not None:
+            splicer = Splicer()
+            from hybridc import symbol as F  # noqa: N812
+
+            with splicer.trace.active():
+                copy = F.identity(splicer.symbol(value))
+            splicer.splice(end)
+            end.operands[i] = splicer.value(copy)
+        seen.add(root(end.operands[i]))
+
+
+class _Partition:
+    """The groups of a function while operators join them one by one, in order."""
+
+    def __init__(self, function: func.FuncOp) -> None:
+        self.ops = [op for op in hybrid_ops(function) if not _is_constant(op)]
+        self.group: dict[Operation, Group] = {}
+        for op in self.ops:
+            self._place(op)
+
+    def _place(self, op: HybridOp) -> None:
+        sources = {v.owner for v in op.operands if v.owner in self.group and isinstance(v.owner, Operation)}
+        own = Group([op], *_domain(op), sources=sources)
+        self.group[op] = own
+        if own.domain is None:
+            return
+        for source in sources:
+            candidate = self.group[source]
+            if candidate is not self.group[op] and _compatible(candidate, self.group[op], op):
+                self._join(candidate, self.group[op])
+
+    def _join(self, a: Group, b: Group) -> None:
+        if self._depends(b, a, direct=False) or self._depends(a, b, direct=False):
+            return
+        order = {op: i for i, op in enumerate(self.ops)}
+        rows = a.rows if a.rows is not None else b.rows
+        domain = max((d for d in (a.domain, b.domain) if d is not None), key=_volume)
+        joined = Group(sorted(a.ops + b.ops, key=order.__getitem__), domain, rows, a.sources | b.sources)
+        for op in joined.ops:
+            self.group[op] = joined
+
+    def _depends(self, group: Group, on: Group, direct: bool) -> bool:
+        """Whether ``group`` needs a result of ``on``, through a third group unless ``direct`` counts too."""
+        seen: set[int] = set()
+        stack = [self.group[s] for s in group.sources]
+        if not direct:
+            stack = [g for g in stack if g is not on]
+        while stack:
+            current = stack.pop()
+            if current is on:
+                return True
+            if id(current) in seen or current is group:
+                continue
+            seen.add(id(current))
+            stack += [self.group[s] for s in current.sources]
+        return False
+
+    def ordered(self) -> list[Group]:
+        """The groups so that each comes after those it depends on, otherwise in the order of their first operator."""
+        done: dict[int, Group] = {}
+
+        def visit(group: Group) -> None:
+            stack = [(group, iter(self._sources(group)))]
+            while stack:
+                current, rest = stack[-1]
+                source = next((s for s in rest if id(s) not in done), None)
+                if source is not None:
+                    stack.append((source, iter(self._sources(source))))
+                    continue
+                done.setdefault(id(current), current)
+                stack.pop()
+
+        for op in self.ops:
+            if id(self.group[op]) not in done:
+                visit(self.group[op])
+        return list(done.values())
+
+    def _sources(self, group: Group) -> list[Group]:
+        return [self.group[s] for s in group.sources if self.group[s] is not group]
+
+
+def _is_constant(op: HybridOp) -> bool:
+    return len(op.results) == 1 and constant_value(op.results[0]) is not None
+
+
+def _volume(shape: Shape) -> int:
+    total = 1
+    for n in shape:
+        total *= n
+    return total
+
+
+def _domain(op: HybridOp) -> tuple[Shape | None, int | None]:
+    """The domain that an operator iterates over, and the rank of its rows if it reduces them."""
+    operator = op.operator
+    if isinstance(operator, Elementwise):
+        return shape_of(op.results[0]), None
+    if isinstance(operator, Reduction) and operator.keepdims:
+        shape = shape_of(op.operands[0])
+        axes = operator.axes(len(shape))
+        trailing = bool(axes) and axes == tuple(range(axes[0], len(shape))) and axes[0] > 0
+        if trailing and _volume(shape):
+            return shape, axes[0]
+    return None, None
+
+
+def _compatible(source: Group, group: Group, op: HybridOp) -> bool:
+    """Whether a group with the operator ``op`` may be one kernel with the group that feeds it."""
+    if source.domain is None or group.domain is None:
+        return False
+    if source.rows is not None and group.rows is not None and source.rows != group.rows:
+        return False
+    if source.domain == group.domain:
+        return source.rows is None or group.rows is None or source.rows == group.rows
+    return len(group.ops) == 1 and group.rows is None and group.domain == source.row_shape()
+
+
+# --- outlining ------------------------------------------------------------------------------------------------------
+
+
+def _outline(
+    module: ModuleOp, function: func.FuncOp, groups: Iterable[Group], kernels: dict[Any, func.FuncOp]
+) -> None:
+    block = function.body.block
+    end = block.last_op
+    assert end is not None
+    for group in groups:
+        if len(group.ops) == 1 and is_view(group.ops[0]):
+            group.ops[0].detach()
+            Rewriter.insert_op(group.ops[0], InsertPoint.before(end))
+            continue
+        _call(module, group, end, kernels)
+    for op in hybrid_ops(function):
+        if _is_constant(op) and not op.results[0].uses:
+            Rewriter.erase_op(op)
+
+
+def _call(module: ModuleOp, group: Group, end: Operation, kernels: dict[Any, func.FuncOp]) -> None:
+    """Put a group's operations into a kernel and call it in front of ``end``."""
+    inside = set[Operation](group.ops)
+    inputs: list[SSAValue] = []
+    for op in group.ops:
+        for value in op.operands:
+            if value.owner not in inside and value not in inputs and constant_value(value) is None:
+                inputs.append(value)
+    outputs = [r for op in group.ops for r in op.results if any(u.operation not in inside for u in r.uses)]
+    if not outputs:  # only a host call's effects are wanted
+        outputs = list(group.ops[-1].results)
+    kernel = _kernel(group, inputs, outputs)
+    key = _structure(kernel)
+    if key not in kernels:
+        taken = {f.sym_name.data for f in functions(module)}
+        name, number = kernel.sym_name.data, 1
+        while kernel.sym_name.data in taken:
+            kernel.sym_name = StringAttr(f"{name}_{number}")
+            number += 1
+        module.body.block.add_op(kernel)
+        kernels[key] = kernel
+    call = func.CallOp(kernels[key].sym_name.data, inputs, [o.type for o in outputs])
+    call.location = group.ops[0].location
+    Rewriter.insert_op(call, InsertPoint.before(end))
+    for old, new in zip(outputs, call.results, strict=True):
+        new.name_hint = old.name_hint
+        old.replace_all_uses_with(new)
+    for op in reversed(group.ops):
+        op.detach()
+        op.erase(safe_erase=False)
+
+
+def _kernel(group: Group, inputs: list[SSAValue], outputs: list[SSAValue]) -> func.FuncOp:
+    block = Block(arg_types=[v.type for v in inputs])
+    values: dict[SSAValue, SSAValue] = dict(zip(inputs, block.args, strict=True))
+    for op in group.ops:
+        for value in op.operands:
+            if value not in values and constant_value(value) is not None:
+                assert isinstance(value.owner, Operation)
+                copy = value.owner.clone()
+                block.add_op(copy)
+                values[value] = copy.results[0]
+        copy = op.clone(values)
+        block.add_op(copy)
+    results = [values[v] for v in outputs]
+    block.add_op(func.ReturnOp(*results))
+    kind = FunctionType.from_lists([v.type for v in inputs], [v.type for v in outputs])
+    return func.FuncOp(_name(group), kind, Region(block), visibility="private")
+
+
+def _name(group: Group) -> str:
+    names = [op.name.rpartition(".")[2] for op in group.ops]
+    if len(names) == 1:
+        return f"k_{names[0]}"
+    shown = names if len(names) <= 6 else [*names[:5], f"{len(names) - 5}more"]
+    return "fused_" + "_".join(shown)
+
+
+def _structure(kernel: func.FuncOp) -> Any:
+    """What two kernels must share to be one: operators, attributes, types and wiring, but not locations."""
+    block = kernel.body.block
+    number: dict[SSAValue, int] = {v: i for i, v in enumerate(block.args)}
+    rows: list[Any] = [tuple(a.type for a in block.args)]
+    for op in block.ops:
+        for result in op.results:
+            number[result] = len(number)
+        attributes = tuple(sorted(op.attributes.items(), key=lambda item: item[0]))
+        rows.append(
+            (op.name, attributes, tuple(number[v] for v in op.operands), tuple(r.type for r in op.results))
+        )
+    return tuple(rows)

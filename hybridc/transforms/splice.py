@@ -1,0 +1,91 @@
+"""How a pass writes operations: with the same ``F`` as a forward function, on Symbols that stand for IR values."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from xdsl.dialects import func
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Operation, SSAValue
+from xdsl.rewriter import InsertPoint, Rewriter
+
+from hybridc.dialects.hybrid import HybridOp, dtype_of, location_of, shape_of
+from hybridc.symbol.symbol import Symbol
+from hybridc.trace.trace_to_graph import operations
+from hybridc.trace.tracer import Trace
+
+
+class Splicer:
+    """Symbols for the values of a function, and back: what was recorded on them becomes operations."""
+
+    def __init__(self, training: bool = False) -> None:
+        self.trace = Trace(training)
+        self.trace.track_locations = False
+        self._symbols: dict[SSAValue, Symbol] = {}
+        self._values: dict[int, SSAValue] = {}
+
+    def symbol(self, value: SSAValue) -> Symbol:
+        """The Symbol that stands for an IR value."""
+        if value not in self._symbols:
+            symbol = self.trace.leaf(
+                "value", shape_of(value), dtype_of(value), "value", constant_value(value)
+            )
+            self._symbols[value] = symbol
+            self._values[id(symbol)] = value
+        return self._symbols[value]
+
+    def value(self, symbol: Symbol) -> SSAValue:
+        """The IR value of a Symbol that was spliced already."""
+        return self._values[id(symbol)]
+
+    def splice(self, before: Operation) -> list[Operation]:
+        """Turn all that was recorded since the last time into operations in front of ``before``, with its location."""
+        nodes, self.trace.nodes = self.trace.nodes, []
+        self.trace._constants.clear()  # constants of one place need not dominate the next
+        made = operations(nodes, self._values)
+        for op in made:
+            op.location = before.location
+        Rewriter.insert_op(made, InsertPoint.before(before))
+        return made
+
+    def replace(self, op: HybridOp, build: Callable[[Any, Sequence[Symbol]], Any]) -> list[Operation] | None:
+        """Replace an operation by what ``build(F, inputs)`` writes; None, and no change, if it returns None."""
+        from hybridc import symbol as F  # noqa: N812
+
+        with self.trace.active():
+            new = build(F, [self.symbol(v) for v in op.operands])
+        if new is None:
+            self.trace.nodes.clear()
+            return None
+        symbols = list(new) if isinstance(new, tuple | list) else [new]
+        if any(not isinstance(s, Symbol) for s in symbols):
+            with self.trace.active():
+                symbols = [
+                    s if isinstance(s, Symbol) else self.trace.constant(s, dtype_of(r))
+                    for s, r in zip(symbols, op.results, strict=True)
+                ]
+        if [(s.shape, s._dtype) for s in symbols] != [(shape_of(r), dtype_of(r)) for r in op.results]:
+            self.trace.nodes.clear()
+            return None
+        made = self.splice(op)
+        Rewriter.replace_op(op, [], [self.value(s) for s in symbols])
+        return made
+
+
+def constant_value(value: SSAValue) -> Any:
+    """The number that a value is known to be, or None."""
+    op = value.owner
+    if isinstance(op, HybridOp) and not op.operands and not shape_of(value):
+        return op.operator.attrs.get("value")
+    return None
+
+
+def functions(module: ModuleOp) -> list[func.FuncOp]:
+    """The functions of a module, in order."""
+    return [op for op in module.ops if isinstance(op, func.FuncOp)]
+
+
+def hybrid_ops(function: func.FuncOp) -> list[HybridOp]:
+    """The operators of a function's body, in order."""
+    return [op for op in function.body.block.ops if isinstance(op, HybridOp)]
