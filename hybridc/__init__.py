@@ -1,7 +1,76 @@
-"""hybridc: Gluon, compiled. ``import hybridc as mx``."""
+"""hybridc: Gluon, compiled. ``import hybridc as mx``.
+
+The names are MXNet 1.9.1's. Namespaces are imported when first used; the compiler, at the first compilation.
+"""
 
 from __future__ import annotations
 
-from hybridc import autograd, nd, operator, random
+import importlib
+import warnings
+from typing import Any
 
-__all__ = ["autograd", "nd", "operator", "random"]
+from hybridc import autograd, nd, random
+from hybridc.context import Context, cpu, cpu_pinned, current_context, gpu, num_gpus
+from hybridc.errors import MXNetError
+
+__version__ = "0.1.0"
+
+# NumPy's warnings (overflow, 0 / 0, …) from our own calls: inf and nan are results here, as in MXNet.
+warnings.filterwarnings("ignore", category=RuntimeWarning, module=r"hybridc\.")
+
+# Names of MXNet, and the modules that hold what they stand for.
+_NAMESPACES = {
+    "attribute": "hybridc.attribute",
+    "base": "hybridc.base",
+    "context": "hybridc.context",
+    "errors": "hybridc.errors",
+    "gluon": "hybridc.gluon",
+    "init": "hybridc.initializer",
+    "initializer": "hybridc.initializer",
+    "io": "hybridc.io",
+    "lr_scheduler": "hybridc.lr_scheduler",
+    "metric": "hybridc.metric",
+    "name": "hybridc.name",
+    "ndarray": "hybridc.nd",
+    "op": "hybridc.dialects.operator",
+    "operator": "hybridc.operator",
+    "optimizer": "hybridc.optimizer",
+    "registry": "hybridc.registry",
+    "sym": "hybridc.symbol",
+    "symbol": "hybridc.symbol",
+    "test_utils": "hybridc.test_utils",
+    "util": "hybridc.util",
+}
+
+__all__ = [
+    "Context",
+    "MXNetError",
+    "autograd",
+    "cpu",
+    "cpu_pinned",
+    "current_context",
+    "gpu",
+    "nd",
+    "num_gpus",
+    "random",
+    "waitall",
+]
+
+
+def waitall() -> None:
+    """Return when all work is done; on the CPU it always is."""
+
+
+def __getattr__(name: str) -> Any:
+    if name == "AttrScope":
+        from hybridc.attribute import AttrScope
+
+        return AttrScope
+    if name not in _NAMESPACES:
+        raise AttributeError(f"module 'hybridc' has no attribute {name!r}")
+    found = globals()[name] = importlib.import_module(_NAMESPACES[name])
+    return found
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_NAMESPACES, "AttrScope"})

@@ -1,0 +1,29 @@
+"""``mx.gluon``: networks as Python objects."""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+from hybridc.gluon import block, parameter, utils
+from hybridc.gluon.block import Block, HybridBlock
+from hybridc.gluon.parameter import Constant, Parameter
+from hybridc.gluon.parameter_dict import ParameterDict
+
+_SUBMODULES = ("contrib", "data", "loss", "nn", "trainer")
+
+__all__ = ["Block", "Constant", "HybridBlock", "Parameter", "ParameterDict", "block", "parameter", "utils"]
+
+
+def __getattr__(name: str) -> Any:
+    if name == "Trainer":
+        from hybridc.gluon.trainer import Trainer
+
+        return Trainer
+    if name in _SUBMODULES:
+        return importlib.import_module(f"hybridc.gluon.{name}")
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_SUBMODULES, "Trainer"})

@@ -1,0 +1,525 @@
+"""Block and HybridBlock: networks as trees of Python objects, hybridized or not."""
+
+from __future__ import annotations
+
+import re
+import threading
+import warnings
+import weakref
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, cast
+
+from hybridc import nd
+from hybridc.errors import (
+    AttributeValueError,
+    CheckError,
+    DeferredInitializationError,
+    MXNetError,
+    UnsupportedError,
+)
+from hybridc.gluon import files
+from hybridc.gluon.epoch import ATTRIBUTE_EPOCH
+from hybridc.gluon.naming import BlockScope
+from hybridc.gluon.parameter import Parameter
+from hybridc.gluon.parameter_dict import ParameterDict
+from hybridc.gluon.utils import HookHandle, Hooks, indent, shape_is_known
+from hybridc.nd.ndarray import NDArray
+from hybridc.runtime.state import STATE
+
+__all__ = ["ATTRIBUTE_EPOCH", "Block", "HybridBlock"]
+
+
+_COMPILING = threading.RLock()
+_FLAGS: dict[str, Any] = {
+    "backend": None,
+    "backend_opts": None,
+    "clear": True,
+    "static_alloc": False,
+    "static_shape": False,
+    "inline_limit": 2,
+    "forward_bulk_size": None,
+    "backward_bulk_size": None,
+}
+_MISSING = object()
+
+
+class Block:
+    """A layer or network: its children and parameters are what is assigned to its attributes.
+
+    Override ``forward(self, *args)``. Make children and parameters inside ``with self.name_scope():`` to give them names
+    that begin with this block's. ``params`` shares the parameters of another block:
+    ``nn.Dense(20, params=other.collect_params())``.
+    """
+
+    def __init__(self, prefix: str | None = None, params: ParameterDict | None = None) -> None:
+        self._prefix, self._params = BlockScope.create(prefix, params, self._alias())
+        self._name = self._prefix.removesuffix("_")
+        self._scope = BlockScope(self, prefix == "")
+        self._children: dict[str, Block] = {}
+        self._reg_params: dict[str, Parameter] = {}
+        self._forward_hooks = Hooks()
+        self._forward_pre_hooks = Hooks()
+        self._parents: list[weakref.ref[Block]] = []
+
+    # --- attributes -------------------------------------------------------------------------------------------------
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        """Register parameters and children; any other change is noted for the compiled graphs."""
+        existing = self.__dict__.get(name, _MISSING)
+        if isinstance(existing, Parameter | Block) and not isinstance(value, type(existing)):
+            raise TypeError(
+                f"Changing attribute type for {name} from {type(existing)} to {type(value)} is not allowed."
+            )
+        if isinstance(value, Block):
+            self.register_child(value, name)
+        elif isinstance(value, Parameter):
+            self._register_parameter(name, value)
+        elif not _same(existing, value):
+            ATTRIBUTE_EPOCH.value += 1
+        object.__setattr__(self, name, value)
+
+    def __delattr__(self, name: str) -> None:
+        ATTRIBUTE_EPOCH.value += 1
+        if self._children.pop(name, None) is not None or self._reg_params.pop(name, None) is not None:
+            self._drop_graphs()
+        object.__delattr__(self, name)
+
+    def _register_parameter(self, name: str, param: Parameter) -> None:
+        # COMPAT(mxnet): assigning the same parameter again is fine.
+        if self._reg_params.get(name, param) is not param:
+            raise CheckError(
+                f"Overriding Parameter attribute {name} is not allowed. If you want to share parameters between blocks, "
+                "please set 'params' at Block construction instead."
+            )
+        self._reg_params[name] = param
+        self._drop_graphs()
+
+    def register_child(self, block: Block, name: str | None = None) -> None:
+        """Make a block a child, as assigning it to an attribute does; without a name it gets a number."""
+        if "_parents" not in self.__dict__:
+            raise MXNetError(
+                f"{type(self).__name__}: call super().__init__(**kwargs) before making children of a block"
+            )
+        self._children[str(len(self._children)) if name is None else name] = block
+        block._add_parent(self)
+        self._drop_graphs()
+
+    def _add_parent(self, parent: Block) -> None:
+        alive = [ref for ref in self._parents if ref() is not None]
+        self.__dict__["_parents"] = [*alive, weakref.ref(parent)]
+
+    def _drop_graphs(self) -> None:
+        """Forget what was compiled from this block, here and in every block around it."""
+        stack: list[Block] = [self]
+        seen: set[int] = set()
+        while stack:
+            block = stack.pop()
+            if id(block) in seen:
+                continue
+            seen.add(id(block))
+            block.__dict__.pop("_cached_graph", None)
+            stack += [parent for parent in (ref() for ref in block._parents) if parent is not None]
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Everything but what was compiled and the way up."""
+        return {k: v for k, v in self.__dict__.items() if k not in ("_cached_graph", "_parents")}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self.__dict__["_parents"] = []
+        for child in self._children.values():
+            child._add_parent(self)
+
+    # --- names and parameters ---------------------------------------------------------------------------------------
+
+    def _alias(self) -> str:
+        return type(self).__name__.lower()
+
+    @property
+    def prefix(self) -> str:
+        """What the names of its parameters begin with."""
+        return self._prefix
+
+    @property
+    def name(self) -> str:
+        """The prefix without the last underscore."""
+        return self._name
+
+    @property
+    def params(self) -> ParameterDict:
+        """Its own parameters, without those of its children."""
+        return self._params
+
+    def name_scope(self) -> BlockScope:
+        """``with self.name_scope():`` blocks and parameters made inside get names that begin with this block's prefix."""
+        return self._scope
+
+    def collect_params(self, select: str | None = None) -> ParameterDict:
+        """The parameters of this block and all below it; only names that match a regular expression, if one is given.
+
+        ``collect_params('.*weight|.*bias')``.
+        """
+        self._warn_about_containers()
+        found = ParameterDict(self._params.prefix)
+        pattern = re.compile(select or "")
+        found.update({name: param for name, param in self.params.items() if pattern.match(name)})
+        for child in self._children.values():
+            found.update(child.collect_params(select))
+        return found
+
+    def _warn_about_containers(self) -> None:
+        children = {id(child) for child in self._children.values()}
+        for name, value in self.__dict__.items():
+            if name == "_children" or not isinstance(value, list | tuple | dict):
+                continue
+            if any(id(block) not in children for block in _blocks_in(value)):
+                warnings.warn(
+                    f'"{type(self).__name__}.{name}" is an unregistered container with Blocks. Note that Blocks inside '
+                    "the list, tuple or dict will not be registered automatically. Make sure to register them using "
+                    "register_child() or switching to nn.Sequential/nn.HybridSequential instead.",
+                    stacklevel=3,
+                )
+
+    def _collect_params_with_prefix(self, prefix: str = "") -> dict[str, Parameter]:
+        """Parameters by the path of attributes that leads to them: ``features.0.weight``."""
+        prefix = prefix + "." if prefix else ""
+        found = {prefix + name: param for name, param in self._reg_params.items()}
+        for name, child in self._children.items():
+            found.update(child._collect_params_with_prefix(prefix + name))
+        return found
+
+    def initialize(
+        self, init: Any = None, ctx: Any = None, verbose: bool = False, force_reinit: bool = False
+    ) -> None:
+        """Initialize all parameters; ``init`` (Uniform by default) serves those without their own initializer."""
+        self.collect_params().initialize(init, ctx, verbose, force_reinit)
+
+    def zero_grad(self) -> None:
+        """Set all gradients to 0."""
+        self.collect_params().zero_grad()
+
+    def cast(self, dtype: Any) -> None:
+        """Change the dtype of all parameters."""
+        for child in self._children.values():
+            child.cast(dtype)
+        for param in self.params.values():
+            param.cast(dtype)
+        self._drop_graphs()
+
+    # --- files ------------------------------------------------------------------------------------------------------
+
+    def save_parameters(self, filename: str, deduplicate: bool = False) -> None:
+        """Save all parameters, named by the path of attributes; with ``deduplicate`` shared ones only once."""
+        files.save_parameters(self._collect_params_with_prefix(), filename, deduplicate)
+
+    def load_parameters(
+        self,
+        filename: str,
+        ctx: Any = None,
+        allow_missing: bool = False,
+        ignore_extra: bool = False,
+        cast_dtype: bool = False,
+        dtype_source: str = "current",
+    ) -> None:
+        """Load what :meth:`save_parameters` wrote (files of :meth:`ParameterDict.save` are recognised too)."""
+        files.load_parameters(
+            self,
+            self._collect_params_with_prefix(),
+            filename,
+            ctx,
+            allow_missing,
+            ignore_extra,
+            cast_dtype,
+            dtype_source,
+        )
+
+    def save_params(self, filename: str) -> None:
+        """The old name of :meth:`save_parameters`; parameters are saved by their names without this block's prefix."""
+        warnings.warn("save_params is deprecated. Please use save_parameters.", stacklevel=2)
+        self.collect_params().save(filename, strip_prefix=self.prefix)
+
+    def load_params(
+        self, filename: str, ctx: Any = None, allow_missing: bool = False, ignore_extra: bool = False
+    ) -> None:
+        """The old name of :meth:`load_parameters`."""
+        warnings.warn("load_params is deprecated. Please use load_parameters.", stacklevel=2)
+        self.load_parameters(filename, ctx, allow_missing, ignore_extra)
+
+    # --- calls ------------------------------------------------------------------------------------------------------
+
+    def __call__(self, *args: Any) -> Any:
+        """Run ``forward`` between the hooks; positional arguments only."""
+        trace = STATE.trace
+        if trace is not None:
+            with trace.scope(self):
+                return self.forward(*args)
+        if self._forward_pre_hooks:
+            for hook in list(self._forward_pre_hooks.values()):
+                hook(self, args)
+        out = self.forward(*args)
+        if self._forward_hooks:
+            for hook in list(self._forward_hooks.values()):
+                hook(self, args, out)
+        return out
+
+    def forward(self, *args: Any) -> Any:
+        """Override to compute the outputs from the inputs."""
+        raise MXNetError(f"{type(self).__name__} must override forward(self, *args)")
+
+    def register_forward_pre_hook(self, hook: Callable[..., Any]) -> HookHandle:
+        """Call ``hook(block, inputs)`` before every forward; ``detach()`` of the result ends that."""
+        handle = HookHandle()
+        handle.attach(self._forward_pre_hooks, hook)
+        return handle
+
+    def register_forward_hook(self, hook: Callable[..., Any]) -> HookHandle:
+        """Call ``hook(block, inputs, outputs)`` after every forward; ``detach()`` of the result ends that."""
+        handle = HookHandle()
+        handle.attach(self._forward_hooks, hook)
+        return handle
+
+    def apply(self, fn: Callable[[Block], Any]) -> Block:
+        """Call ``fn`` with every block below this one and then with this one."""
+        for child in self._children.values():
+            child.apply(fn)
+        fn(self)
+        return self
+
+    def hybridize(self, active: bool = True, **kwargs: Any) -> None:
+        """Hybridize every HybridBlock below this one; the keywords are those of :meth:`HybridBlock.hybridize`."""
+        check_flags(kwargs)
+        for child in self._children.values():
+            child.hybridize(active, **kwargs)
+
+    def summary(self, *inputs: Any) -> None:
+        """Print the layers with output shapes and parameter counts; the network must not be hybridized."""
+        from hybridc.gluon.summary import summary
+
+        for block in self._tree():
+            if isinstance(block, HybridBlock) and block.is_active:
+                raise CheckError(f'"{block.name}" must not be hybridized to print summary.')
+        print(summary(self, inputs))  # noqa: T201
+
+    def _tree(self) -> Iterator[Block]:
+        yield self
+        for child in self._children.values():
+            yield from child._tree()
+
+    def __repr__(self) -> str:
+        return self._repr({k: v for k, v in self.__dict__.items() if isinstance(v, Block)})
+
+    def _repr(self, children: Mapping[str, Block]) -> str:
+        lines = "\n".join(f"  ({name}): {indent(repr(block), 2)}" for name, block in children.items())
+        return f"{type(self).__name__}(\n{lines}\n)"
+
+
+class HybridBlock(Block):
+    """A block that can be compiled: override ``hybrid_forward(self, F, x, …)`` or ``forward(self, x, …)``.
+
+    ``hybrid_forward`` gets ``F`` (``mx.nd``, or ``mx.sym`` while it is traced) and its own parameters as keywords.
+    """
+
+    def __init__(self, prefix: str | None = None, params: ParameterDict | None = None) -> None:
+        super().__init__(prefix=prefix, params=params)
+        self._active = False
+        self._flags: dict[str, Any] = {}
+
+    @property
+    def is_active(self) -> bool:
+        """Whether it is hybridized."""
+        return self._active
+
+    def register_child(self, block: Block, name: str | None = None) -> None:
+        """Make a HybridBlock a child; other blocks cannot be compiled."""
+        if not isinstance(block, HybridBlock):
+            raise ValueError(
+                f"Children of HybridBlock must also be HybridBlock, but {block} has type {type(block)}. If you are using "
+                "Sequential, please try HybridSequential instead."
+            )
+        super().register_child(block, name)
+
+    def hybridize(self, active: bool = True, **kwargs: Any) -> None:
+        """Compile this block at its next call, and likewise its children where they are called alone.
+
+        Keywords: ``static_alloc``, ``static_shape``, ``inline_limit``, ``forward_bulk_size``, ``backward_bulk_size``
+        (memory is always planned and shapes are always specialised: these are accepted and change nothing),
+        ``backend``, ``backend_opts``, and ``clear``, which with False keeps what was compiled before.
+        """
+        check_flags(kwargs)
+        if active and (self._forward_hooks or self._forward_pre_hooks):
+            warnings.warn(
+                f'"{self}" is being hybridized while still having forward hook/pre-hook. If "{self}" is a child of '
+                "HybridBlock, the hooks will not take effect.",
+                stacklevel=2,
+            )
+        self._active = bool(active)
+        self.__dict__["_flags"] = {**_FLAGS, **kwargs}
+        if kwargs.get("clear", True):
+            self._drop_graphs()
+        super().hybridize(active, **kwargs)
+
+    def __call__(self, *args: Any) -> Any:
+        """Run the compiled graph if it is hybridized, else ``forward``, between the hooks."""
+        if STATE.trace is not None:
+            return super().__call__(*args)
+        if not args or type(args[0]) is not NDArray:
+            owner = next(_traces(args), None)
+            if owner is not None:  # Symbols: record into their trace
+                with owner.active():
+                    return super().__call__(*args)
+        if not self._active:
+            return self._call_eagerly(args)
+        if self._forward_pre_hooks:
+            for hook in list(self._forward_pre_hooks.values()):
+                hook(self, args)
+        graph = self.__dict__.get("_cached_graph")
+        out = (self._compile(args) if graph is None else graph)(*args)
+        if self._forward_hooks:
+            for hook in list(self._forward_hooks.values()):
+                hook(self, args, out)
+        return out
+
+    def _call_eagerly(self, args: tuple[Any, ...]) -> Any:
+        try:
+            return super().__call__(*args)
+        except DeferredInitializationError:
+            # A forward(x) that reads its own parameters; hybrid_forward gets them from forward, which takes care.
+            if not any(p.is_deferred for p in self._reg_params.values()):
+                raise
+            self._finish_deferred(self._reg_params, args)
+            return super().__call__(*args)
+
+    def _compile(self, args: tuple[Any, ...]) -> Any:
+        """The graph cache of this block, made at the first hybridized call."""
+        from hybridc.runtime.cached_graph import CachedGraph
+
+        with _COMPILING:
+            if "_cached_graph" not in self.__dict__:
+                params = self.collect_params()
+                if any(p.is_deferred for p in params.values()):
+                    self._finish_deferred(params, args)
+                self.__dict__["_cached_graph"] = CachedGraph(self, **self._flags)
+            return self.__dict__["_cached_graph"]
+
+    def forward(self, *args: Any) -> Any:
+        """Call ``hybrid_forward`` with ``F`` and the parameters; override instead of it where ``F`` is not wanted."""
+        trace = STATE.trace
+        if trace is not None:
+            from hybridc import symbol
+
+            symbols = {name: trace.parameter(p) for name, p in self._reg_params.items()}
+            return self.hybrid_forward(symbol, *args, **symbols)
+        try:
+            arrays = {name: p.data() for name, p in self._reg_params.items()}
+        except DeferredInitializationError:
+            self._finish_deferred(self._reg_params, args)
+            arrays = {name: p.data() for name, p in self._reg_params.items()}
+        if not args or (type(args[0]) is not NDArray and not _has_arrays(args)):
+            raise ValueError(
+                f"In HybridBlock, there must be one NDArray or one Symbol in the input; {type(self).__name__} got "
+                f"{', '.join(type(a).__name__ for a in args) or 'nothing'}. Convert it with mx.nd.array(…)"
+            )
+        return self.hybrid_forward(nd, *args, **arrays)
+
+    def hybrid_forward(self, F: Any, x: Any, *args: Any, **kwargs: Any) -> Any:
+        """Override to compute the outputs with the functions of ``F``; own parameters come as keywords."""
+        raise MXNetError(
+            f"{type(self).__name__} must override hybrid_forward(self, F, x, …) or forward(self, x, …)"
+        )
+
+    # --- shapes -----------------------------------------------------------------------------------------------------
+
+    def infer_shape(self, *args: Any) -> None:
+        """Give parameters of unknown shape the shape that follows from the inputs."""
+        from hybridc.trace.tracer import infer_parameter_shapes
+
+        infer_parameter_shapes(self, args)
+
+    def _finish_deferred(
+        self, params: Mapping[str, Parameter] | ParameterDict, args: tuple[Any, ...]
+    ) -> None:
+        """Infer the shapes of parameters and initialize those that waited for it."""
+        try:
+            self.infer_shape(*args)
+        except Exception as error:
+            raise ValueError(
+                f"Deferred initialization failed because shape cannot be inferred. {error}"
+            ) from error
+        for param in params.values():
+            if param.is_deferred and shape_is_known(param.shape):
+                param.finish_deferred_init()
+
+    # --- the compiled graph -----------------------------------------------------------------------------------------
+
+    def trace(self, *args: Any) -> Any:
+        """The first stage of the compiler for these inputs: ``net.trace(x).optimize().lower().compile()``."""
+        from hybridc.trace.tracer import trace_block
+
+        params = self.collect_params()
+        if any(p.is_deferred for p in params.values()):
+            self._finish_deferred(params, args)
+        return trace_block(self, args, STATE.training)
+
+    def explain(self) -> str:
+        """What was compiled and why: signatures, kernels, host calls."""
+        graph = self.__dict__.get("_cached_graph")
+        if not self._active:
+            return f"{self.name} is not hybridized: call hybridize(), then the block"
+        if graph is None:
+            return f"{self.name} is hybridized, but nothing is compiled yet: call it"
+        return graph.explain()
+
+    def optimize_for(self, x: Any, *args: Any, backend: str | None = None, **kwargs: Any) -> None:
+        """Hybridize and compile for these inputs."""
+        self.hybridize(True, backend=backend, **kwargs)
+        self(x, *args)
+
+    def export(self, path: str, epoch: int = 0, remove_amp_cast: bool = True) -> Any:
+        """Not offered yet: a network is saved by its code and ``save_parameters``."""
+        raise UnsupportedError(
+            "export: MXNet's symbol files cannot be written by this version; keep the network's code and use "
+            "save_parameters(), or net.trace(x) for the graph as text"
+        )
+
+
+def check_flags(flags: Mapping[str, Any]) -> None:
+    """Raise if ``hybridize`` does not know a keyword."""
+    unknown = sorted(flags.keys() - _FLAGS.keys())
+    if unknown:
+        raise AttributeValueError(
+            f"hybridize() got an unexpected keyword {unknown[0]!r}; it takes active, {', '.join(_FLAGS)}"
+        )
+
+
+def _same(old: Any, new: Any) -> bool:
+    """Whether two plain values are certainly equal."""
+    if old is new:
+        return True
+    if type(old) is not type(new):
+        return False
+    if type(new) is tuple:
+        return len(old) == len(new) and all(_same(a, b) for a, b in zip(old, cast("tuple[Any, ...]", new)))
+    return isinstance(old, int | float | str) and old == new
+
+
+def _blocks_in(value: Any) -> Iterator[Block]:
+    """All blocks in nested lists, tuples and dicts."""
+    if isinstance(value, Block):
+        yield value
+    elif isinstance(value, list | tuple | dict):
+        nested = cast("Any", value)
+        for part in nested.values() if isinstance(value, dict) else nested:
+            yield from _blocks_in(part)
+
+
+def _traces(args: Any) -> Iterator[Any]:
+    """The traces that Symbols among the arguments belong to."""
+    for arg in args:
+        if isinstance(arg, list | tuple):
+            yield from _traces(arg)
+        elif hasattr(arg, "trace") and hasattr(arg, "node"):
+            yield arg.trace
+
+
+def _has_arrays(args: Any) -> bool:
+    return any(_has_arrays(a) if isinstance(a, list | tuple) else isinstance(a, NDArray) for a in args)

@@ -1,0 +1,7 @@
+"""``mx.gluon.contrib``: layers that MXNet keeps there."""
+
+from __future__ import annotations
+
+from hybridc.gluon.contrib import nn
+
+__all__ = ["nn"]

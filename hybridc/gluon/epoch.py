@@ -1,0 +1,15 @@
+"""One counter for the whole process: compiled graphs check what they read from blocks again when it moved."""
+
+from __future__ import annotations
+
+
+class Epoch:
+    """Counts changes of plain attributes of blocks and of parameters' dtype, ``grad_req`` and arrays."""
+
+    __slots__ = ("value",)
+
+    def __init__(self) -> None:
+        self.value = 0
+
+
+ATTRIBUTE_EPOCH = Epoch()

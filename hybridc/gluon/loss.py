@@ -1,0 +1,331 @@
+"""Loss functions: one number for each sample, averaged over all axes but ``batch_axis`` unless said otherwise.
+
+``weight`` scales the loss; ``sample_weight`` is an array that broadcasts to the loss of each element.
+"""
+
+from __future__ import annotations
+
+import math
+import numbers
+from typing import Any
+
+from hybridc.errors import CheckError
+from hybridc.gluon.block import HybridBlock
+
+__all__ = [
+    "CosineEmbeddingLoss",
+    "HingeLoss",
+    "HuberLoss",
+    "KLDivLoss",
+    "L1Loss",
+    "L2Loss",
+    "LogisticLoss",
+    "Loss",
+    "PoissonNLLLoss",
+    "SigmoidBCELoss",
+    "SigmoidBinaryCrossEntropyLoss",
+    "SoftmaxCELoss",
+    "SoftmaxCrossEntropyLoss",
+    "SquaredHingeLoss",
+    "TripletLoss",
+]
+
+
+def _weighted(F: Any, loss: Any, weight: float | None = None, sample_weight: Any = None) -> Any:
+    """loss * sample_weight * weight, as far as they are given"""
+    if sample_weight is not None:
+        loss = F.broadcast_mul(loss, sample_weight)
+    if weight is None:
+        return loss
+    if not isinstance(weight, numbers.Number):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise CheckError(f"weight must be a number, got {type(weight).__name__}")
+    return loss * weight
+
+
+def _like(F: Any, x: Any, y: Any) -> Any:
+    """x in the shape of y"""
+    return x if x.shape == y.shape else F.reshape_like(x, y)
+
+
+def _softplus_of_minus_abs(F: Any, x: Any) -> Any:
+    """log(1 + exp(-|x|))"""
+    return F.Activation(-F.abs(x), act_type="softrelu")
+
+
+class Loss(HybridBlock):
+    """The base of losses."""
+
+    def __init__(self, weight: float | None, batch_axis: int, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self._weight = weight
+        self._batch_axis = batch_axis
+
+    def _mean(self, F: Any, loss: Any) -> Any:
+        """The average over all axes but the batch's."""
+        return F.mean(loss, axis=self._batch_axis, exclude=True)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(batch_axis={self._batch_axis}, w={self._weight})"
+
+
+class L2Loss(Loss):
+    """weight / 2 * (label - pred)²"""
+
+    def __init__(self, weight: float | None = 1.0, batch_axis: int = 0, **kwargs: Any) -> None:
+        super().__init__(weight, batch_axis, **kwargs)
+
+    def hybrid_forward(self, F: Any, pred: Any, label: Any, sample_weight: Any = None) -> Any:
+        """The loss of each sample."""
+        loss = F.square(_like(F, label, pred) - pred)
+        # COMPAT(mxnet): weight=None means 1 here too.
+        weight = 0.5 if self._weight is None else self._weight / 2
+        return self._mean(F, _weighted(F, loss, weight, sample_weight))
+
+
+class L1Loss(Loss):
+    """|label - pred|"""
+
+    def __init__(self, weight: float | None = None, batch_axis: int = 0, **kwargs: Any) -> None:
+        super().__init__(weight, batch_axis, **kwargs)
+
+    def hybrid_forward(self, F: Any, pred: Any, label: Any, sample_weight: Any = None) -> Any:
+        """The loss of each sample."""
+        loss = F.abs(_like(F, label, pred) - pred)
+        return self._mean(F, _weighted(F, loss, self._weight, sample_weight))
+
+
+class SigmoidBinaryCrossEntropyLoss(Loss):
+    """-label * log(p) * pos_weight - (1 - label) * log(1 - p), with p = sigmoid(pred), or pred if ``from_sigmoid``"""
+
+    def __init__(
+        self, from_sigmoid: bool = False, weight: float | None = None, batch_axis: int = 0, **kwargs: Any
+    ) -> None:
+        super().__init__(weight, batch_axis, **kwargs)
+        self._from_sigmoid = from_sigmoid
+
+    def hybrid_forward(
+        self, F: Any, pred: Any, label: Any, sample_weight: Any = None, pos_weight: Any = None
+    ) -> Any:
+        """The loss of each sample."""
+        label = _like(F, label, pred)
+        if self._from_sigmoid:
+            eps = 1e-12
+            positive = F.log(pred + eps) * label
+            if pos_weight is not None:
+                positive = F.broadcast_mul(positive, pos_weight)
+            loss = -(positive + F.log(1.0 - pred + eps) * (1.0 - label))
+        elif pos_weight is None:
+            loss = F.relu(pred) - pred * label + _softplus_of_minus_abs(F, pred)
+        else:
+            scale = 1 + F.broadcast_mul(pos_weight - 1, label)
+            loss = pred - pred * label + scale * (_softplus_of_minus_abs(F, pred) + F.relu(-pred))
+        return self._mean(F, _weighted(F, loss, self._weight, sample_weight))
+
+
+SigmoidBCELoss = SigmoidBinaryCrossEntropyLoss
+
+
+class SoftmaxCrossEntropyLoss(Loss):
+    """-log(softmax(pred)[label]), or -sum(label * log(softmax(pred))) along ``axis`` without ``sparse_label``
+
+    With ``from_logits`` pred is log(softmax) already.
+    """
+
+    def __init__(
+        self,
+        axis: int = -1,
+        sparse_label: bool = True,
+        from_logits: bool = False,
+        weight: float | None = None,
+        batch_axis: int = 0,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(weight, batch_axis, **kwargs)
+        self._axis = axis
+        self._sparse_label = sparse_label
+        self._from_logits = from_logits
+
+    def hybrid_forward(self, F: Any, pred: Any, label: Any, sample_weight: Any = None) -> Any:
+        """The loss of each sample."""
+        if not self._from_logits:
+            pred = F.log_softmax(pred, axis=self._axis)
+        if self._sparse_label:
+            loss = -F.pick(pred, label, axis=self._axis, keepdims=True)
+        else:
+            loss = -F.sum(pred * _like(F, label, pred), axis=self._axis, keepdims=True)
+        return self._mean(F, _weighted(F, loss, self._weight, sample_weight))
+
+
+SoftmaxCELoss = SoftmaxCrossEntropyLoss
+
+
+class KLDivLoss(Loss):
+    """label * (log(label) - log p), with log p = pred, or log_softmax(pred) without ``from_logits``"""
+
+    def __init__(
+        self,
+        from_logits: bool = True,
+        axis: int = -1,
+        weight: float | None = None,
+        batch_axis: int = 0,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(weight, batch_axis, **kwargs)
+        self._from_logits = from_logits
+        self._axis = axis
+
+    def hybrid_forward(self, F: Any, pred: Any, label: Any, sample_weight: Any = None) -> Any:
+        """The loss of each sample."""
+        if not self._from_logits:
+            pred = F.log_softmax(pred, axis=self._axis)
+        loss = label * (F.log(label + 1e-12) - pred)
+        return self._mean(F, _weighted(F, loss, self._weight, sample_weight))
+
+
+class HuberLoss(Loss):
+    """(label - pred)² / (2 rho) where |label - pred| <= rho, else |label - pred| - rho / 2"""
+
+    def __init__(
+        self, rho: float = 1, weight: float | None = None, batch_axis: int = 0, **kwargs: Any
+    ) -> None:
+        super().__init__(weight, batch_axis, **kwargs)
+        self._rho = rho
+
+    def hybrid_forward(self, F: Any, pred: Any, label: Any, sample_weight: Any = None) -> Any:
+        """The loss of each sample."""
+        distance = F.abs(_like(F, label, pred) - pred)
+        far = distance - 0.5 * self._rho
+        near = (0.5 / self._rho) * F.square(distance)
+        loss = F.where(distance > self._rho, far, near)
+        return self._mean(F, _weighted(F, loss, self._weight, sample_weight))
+
+
+class HingeLoss(Loss):
+    """max(0, margin - pred * label), label -1 or 1"""
+
+    def __init__(
+        self, margin: float = 1, weight: float | None = None, batch_axis: int = 0, **kwargs: Any
+    ) -> None:
+        super().__init__(weight, batch_axis, **kwargs)
+        self._margin = margin
+
+    def hybrid_forward(self, F: Any, pred: Any, label: Any, sample_weight: Any = None) -> Any:
+        """The loss of each sample."""
+        loss = F.relu(self._margin - pred * _like(F, label, pred))
+        return self._mean(F, _weighted(F, loss, self._weight, sample_weight))
+
+
+class SquaredHingeLoss(Loss):
+    """max(0, margin - pred * label)², label -1 or 1"""
+
+    def __init__(
+        self, margin: float = 1, weight: float | None = None, batch_axis: int = 0, **kwargs: Any
+    ) -> None:
+        super().__init__(weight, batch_axis, **kwargs)
+        self._margin = margin
+
+    def hybrid_forward(self, F: Any, pred: Any, label: Any, sample_weight: Any = None) -> Any:
+        """The loss of each sample."""
+        loss = F.square(F.relu(self._margin - pred * _like(F, label, pred)))
+        return self._mean(F, _weighted(F, loss, self._weight, sample_weight))
+
+
+class LogisticLoss(Loss):
+    """log(1 + exp(-pred * label)), label -1 or 1 ('signed'), or 0 or 1 ('binary')"""
+
+    def __init__(
+        self,
+        weight: float | None = None,
+        batch_axis: int = 0,
+        label_format: str = "signed",
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(weight, batch_axis, **kwargs)
+        if label_format not in ("signed", "binary"):
+            raise ValueError(f"label_format can only be signed or binary, received {label_format}.")
+        self._label_format = label_format
+
+    def hybrid_forward(self, F: Any, pred: Any, label: Any, sample_weight: Any = None) -> Any:
+        """The loss of each sample."""
+        label = _like(F, label, pred)
+        if self._label_format == "signed":
+            label = (label + 1.0) / 2.0
+        loss = F.relu(pred) - pred * label + _softplus_of_minus_abs(F, pred)
+        return self._mean(F, _weighted(F, loss, self._weight, sample_weight))
+
+
+class TripletLoss(Loss):
+    """max(0, ‖positive - pred‖² - ‖negative - pred‖² + margin)"""
+
+    def __init__(
+        self, margin: float = 1, weight: float | None = None, batch_axis: int = 0, **kwargs: Any
+    ) -> None:
+        super().__init__(weight, batch_axis, **kwargs)
+        self._margin = margin
+
+    def hybrid_forward(self, F: Any, pred: Any, positive: Any, negative: Any) -> Any:
+        """The loss of each sample."""
+        near = F.square(_like(F, positive, pred) - pred)
+        far = F.square(_like(F, negative, pred) - pred)
+        loss = F.sum(near - far, axis=self._batch_axis, exclude=True)
+        return _weighted(F, F.relu(loss + self._margin), self._weight)
+
+
+class PoissonNLLLoss(Loss):
+    """exp(pred) - target * pred, or pred - target * log(pred) without ``from_logits``: one mean over everything
+
+    ``compute_full`` adds Stirling's approximation of log(target!) where target > 1.
+    """
+
+    def __init__(
+        self,
+        weight: float | None = None,
+        from_logits: bool = True,
+        batch_axis: int = 0,
+        compute_full: bool = False,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(weight, batch_axis, **kwargs)
+        self._from_logits = from_logits
+        self._compute_full = compute_full
+
+    def hybrid_forward(
+        self, F: Any, pred: Any, target: Any, sample_weight: Any = None, epsilon: float = 1e-08
+    ) -> Any:
+        """The loss of all samples, shape (1,)."""
+        target = _like(F, target, pred)
+        if self._from_logits:
+            loss = F.exp(pred) - target * pred
+        else:
+            loss = pred - target * F.log(pred + epsilon)
+        if self._compute_full:
+            # COMPAT(mxnet): there a target of 0 gives nan, from 0 * log(0).
+            large = F.broadcast_maximum(target, 1.0)
+            stirling = large * F.log(large) - large + 0.5 * F.log(2 * math.pi * large)
+            loss = loss + stirling * (target > 1)
+        return F.mean(_weighted(F, loss, self._weight, sample_weight))
+
+
+class CosineEmbeddingLoss(Loss):
+    """1 - cos(input1, input2) where label is 1, max(0, cos(input1, input2) - margin) where it is -1; shape (N, 1)"""
+
+    def __init__(
+        self, weight: float | None = None, batch_axis: int = 0, margin: float = 0, **kwargs: Any
+    ) -> None:
+        super().__init__(weight, batch_axis, **kwargs)
+        self._margin = margin
+
+    def hybrid_forward(self, F: Any, input1: Any, input2: Any, label: Any, sample_weight: Any = None) -> Any:
+        """The loss of each sample."""
+        input1 = _like(F, input1, input2)
+        label = label.reshape((-1, 1))
+        cosine = self._cosine(F, input1, input2)
+        similar = (1 - cosine) * (label == 1)
+        different = F.broadcast_maximum((label == -1) * (cosine - self._margin), 0.0)
+        return _weighted(F, similar + different, self._weight, sample_weight)
+
+    def _cosine(self, F: Any, x: Any, y: Any) -> Any:
+        x_norm = F.norm(x, axis=-1).reshape((-1, 1))
+        y_norm = F.norm(y, axis=-1).reshape((-1, 1))
+        product = F.sum(x * y, axis=-1).reshape((-1, 1))
+        return product / F.broadcast_maximum(x_norm * y_norm, 1e-12)

@@ -1,0 +1,73 @@
+"""Names of blocks and parameters: the scopes that make ``net0_dense1_weight``."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any, Protocol
+
+from hybridc import name as naming
+from hybridc.gluon.parameter_dict import ParameterDict
+
+
+class Named(Protocol):
+    """What a scope asks of its block."""
+
+    @property
+    def prefix(self) -> str:
+        """What the names of its parts begin with."""
+        ...
+
+    @property
+    def params(self) -> ParameterDict:
+        """Its own parameters."""
+        ...
+
+
+class BlockScope:
+    """``with block.name_scope():`` gives blocks made inside names that begin with the block's prefix."""
+
+    def __init__(self, block: Named, transparent: bool) -> None:
+        self._block = block
+        self._transparent = transparent  # an empty prefix adds nothing: names come from the scope outside
+        self._counter: dict[str, int] = {}
+        self._outer: list[tuple[BlockScope | None, naming.Prefix]] = []
+
+    @staticmethod
+    def create(prefix: str | None, params: ParameterDict | None, hint: str) -> tuple[str, ParameterDict]:
+        """The full prefix and the parameter dict of a new block."""
+        scope = _LOCAL.scope
+        if scope is None:
+            prefix = naming.current().get(None, hint) + "_" if prefix is None else prefix
+            return prefix, ParameterDict(prefix) if params is None else ParameterDict(params.prefix, params)
+        if prefix is None:
+            count = scope._counter.get(hint, 0)
+            scope._counter[hint] = count + 1
+            prefix = f"{hint}{count}_"
+        parent = scope._block
+        if params is None:
+            params = ParameterDict(parent.params.prefix + prefix, parent.params.shared)
+        else:
+            params = ParameterDict(params.prefix, params)
+        return parent.prefix + prefix, params
+
+    def __enter__(self) -> BlockScope:
+        if self._transparent:
+            return self
+        prefix = naming.Prefix(self._block.prefix)
+        self._outer.append((_LOCAL.scope, prefix))
+        _LOCAL.scope = self
+        prefix.__enter__()
+        return self
+
+    def __exit__(self, *exc: Any) -> None:
+        if self._transparent:
+            return
+        _LOCAL.scope, prefix = self._outer.pop()
+        prefix.__exit__(*exc)
+
+
+class _Local(threading.local):
+    scope: BlockScope | None = None
+
+
+_LOCAL = _Local()

@@ -1,0 +1,42 @@
+"""``mx.gluon.nn``: layers."""
+
+from __future__ import annotations
+
+from hybridc.gluon.block import Block, HybridBlock
+from hybridc.gluon.nn.activations import ELU, GELU, SELU, Activation, LeakyReLU, PReLU, Swish
+from hybridc.gluon.nn.basic_layers import (
+    Dense,
+    Dropout,
+    Embedding,
+    Flatten,
+    HybridLambda,
+    HybridSequential,
+    Lambda,
+    LayerNorm,
+    Sequential,
+)
+from hybridc.gluon.nn.concurrent import Concurrent, HybridConcurrent, Identity
+
+__all__ = [
+    "Block",
+    "HybridBlock",
+    "Sequential",
+    "HybridSequential",
+    "Dense",
+    "Dropout",
+    "Embedding",
+    "LayerNorm",
+    "Flatten",
+    "Lambda",
+    "HybridLambda",
+    "Concurrent",
+    "HybridConcurrent",
+    "Identity",
+    "Activation",
+    "LeakyReLU",
+    "PReLU",
+    "ELU",
+    "SELU",
+    "GELU",
+    "Swish",
+]

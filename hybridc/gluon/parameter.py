@@ -1,0 +1,440 @@
+"""Parameters of networks: their arrays, gradients and (possibly deferred) initialisation."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterable, Sequence
+from typing import Any, NoReturn, cast
+
+import numpy as np
+
+from hybridc import autograd, initializer, random
+from hybridc.context import Context, check_device, current_context
+from hybridc.errors import CheckError, DeferredInitializationError, UnsupportedError
+from hybridc.gluon.epoch import ATTRIBUTE_EPOCH
+from hybridc.gluon.utils import shape_is_known
+from hybridc.nd.ndarray import NDArray
+from hybridc.runtime.state import STATE
+
+__all__ = ["Constant", "DeferredInitializationError", "Parameter"]
+
+_REQS = ("write", "add", "null")
+_STYPES = ("default", "row_sparse", "csr")
+
+
+class Parameter:
+    """An array that is trained (or not), with its gradient.
+
+    ``grad_req`` is 'write', 'add' or 'null'. Unknown dimensions in ``shape`` are 0 (or -1); with ``allow_deferred_init``
+    they are inferred at the first forward pass, and initialisation waits for them. ``lr_mult`` and ``wd_mult`` scale the
+    learning rate and the weight decay; ``init`` wins over the initializer of the network.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        grad_req: str = "write",
+        shape: int | Sequence[int] | None = None,
+        dtype: Any = np.float32,
+        lr_mult: float = 1.0,
+        wd_mult: float = 1.0,
+        init: Any = None,
+        allow_deferred_init: bool = False,
+        differentiable: bool = True,
+        stype: str = "default",
+        grad_stype: str = "default",
+    ) -> None:
+        for kind, value in (("stype", stype), ("grad_stype", grad_stype)):
+            if value not in _STYPES:
+                raise CheckError(f"Parameter '{name}': {kind} must be one of {_STYPES}, got {value!r}")
+            # COMPAT(mxnet): sparse parameters are refused at once; a sparse gradient is computed densely.
+            if kind == "stype" and value != "default":
+                raise UnsupportedError(f"Parameter '{name}': stype {value!r} is not supported; use 'default'")
+        self._data: NDArray | None = None
+        self._grad: NDArray | None = None
+        self._ctx: Context | None = None
+        self._trainer: Any = None
+        # (initializer, devices, default initializer, data to use instead): what initialisation is waiting to do.
+        self._deferred_init: tuple[Any, ...] = ()
+        self._key: Any = None
+        self._differentiable = differentiable
+        self._allow_deferred_init = allow_deferred_init
+        self._grad_req: str | None = None
+        self._shape = (shape,) if isinstance(shape, int) else None if shape is None else tuple(shape)
+        self._stype = stype
+        self._grad_stype = grad_stype
+        self._dtype = dtype
+        self.name = name
+        self.lr_mult = lr_mult
+        self.wd_mult = wd_mult
+        self.init = init
+        self.grad_req = grad_req
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__} {self.name} (shape={self.shape}, dtype={self.dtype})"
+
+    # --- what it is -------------------------------------------------------------------------------------------------
+
+    @property
+    def grad_req(self) -> str:
+        """What ``backward`` does with the gradient: 'write', 'add' or 'null' (there is none)."""
+        return cast("str", self._grad_req)
+
+    @grad_req.setter
+    def grad_req(self, req: str) -> None:
+        if req not in _REQS:
+            raise CheckError(f"grad_req must be one of 'write', 'add', or 'null', but got {req!r}")
+        req = req if self._differentiable else "null"
+        if self._grad_req == req:
+            return
+        self._grad_req = req
+        ATTRIBUTE_EPOCH.value += 1
+        if self._data is None:
+            return
+        if req == "null":
+            self._grad = None
+            self._data = self._data.detach()
+        else:
+            self._init_grad()
+
+    @property
+    def dtype(self) -> Any:
+        """The element type, as it was given; setting it is :meth:`cast`."""
+        return self._dtype
+
+    @dtype.setter
+    def dtype(self, dtype: Any) -> None:
+        self.cast(dtype)
+
+    @property
+    def shape(self) -> tuple[int, ...] | None:
+        """The shape; a dimension of 0 is unknown."""
+        return self._shape
+
+    @shape.setter
+    def shape(self, new_shape: Iterable[int]) -> None:
+        new = tuple(new_shape)
+        if self._shape is not None:
+            same = len(self._shape) == len(new)
+            if not same or any(old not in (-1, 0, n) for n, old in zip(new, self._shape)):
+                raise CheckError(
+                    f"Parameter '{self.name}': shape {new} is incompatible with its shape {self._shape} "
+                    "(0 stands for an unknown dimension)"
+                )
+        self._shape = new
+
+    # --- its arrays -------------------------------------------------------------------------------------------------
+
+    def data(self, ctx: Context | None = None) -> Any:
+        """The array itself; while a block is traced, the Symbol that stands for it."""
+        if STATE.trace is not None:
+            return STATE.trace.parameter(self)
+        if self._data is None:
+            self._raise_uninitialized()
+        if ctx is not None:
+            self._check_context(ctx)
+        return self._data
+
+    def list_data(self) -> list[NDArray]:
+        """The arrays on all devices: one."""
+        return [self._initialized()]
+
+    def grad(self, ctx: Context | None = None) -> NDArray:
+        """The gradient buffer."""
+        if self._data is None:
+            self._raise_uninitialized()
+        if self._grad is None:
+            raise RuntimeError(
+                f"Cannot get gradient array for Parameter '{self.name}' because grad_req='null'"
+            )
+        if ctx is not None:
+            self._check_context(ctx)
+        return self._grad
+
+    def list_grad(self) -> list[NDArray]:
+        """The gradient buffers on all devices: one."""
+        return [self.grad()]
+
+    @property
+    def is_deferred(self) -> bool:
+        """Whether initialisation waits for the shape."""
+        return bool(self._deferred_init)
+
+    def set_trainer(self, trainer: Any) -> None:
+        """Remember the trainer that updates this parameter."""
+        self._trainer = trainer
+
+    def list_ctx(self) -> list[Context]:
+        """The devices on which it is, or will be."""
+        if self._data is not None and self._ctx is not None:
+            return [self._ctx]
+        if self._deferred_init:
+            return list(self._deferred_init[1])
+        raise RuntimeError(f"Parameter '{self.name}' has not been initialized")
+
+    def set_data(self, data: Any) -> None:
+        """Replace the values; a waiting initialisation will use them instead of its initializer."""
+        array = data if isinstance(data, NDArray) else NDArray(np.asarray(data))
+        self.shape = array.shape
+        if self._data is not None:
+            np.copyto(self._data.asnative(), array.asnative(), casting="unsafe")
+            return
+        if not self._deferred_init:
+            raise CheckError(f"Parameter '{self.name}' has not been initialized; call initialize() first")
+        self._deferred_init = (*self._deferred_init[:3], array)
+
+    def zero_grad(self) -> None:
+        """Set the gradient to 0, if there is one."""
+        if self._grad is not None:
+            self._grad.asnative().fill(0)
+
+    def var(self) -> Any:
+        """The Symbol that stands for this parameter in the graph being traced."""
+        if STATE.trace is None:
+            raise UnsupportedError(
+                f"Parameter '{self.name}': var() has a meaning only while a block is traced; use data() for its array"
+            )
+        return STATE.trace.parameter(self)
+
+    def cast(self, dtype: Any) -> None:
+        """Change the element type of the array and its gradient."""
+        self._dtype = dtype
+        ATTRIBUTE_EPOCH.value += 1
+        if self._data is None:
+            return
+        self._data = NDArray(self._data.asnative().astype(dtype))
+        if self._grad is not None:
+            self._grad = NDArray(self._grad.asnative().astype(dtype))
+            autograd.mark_variables([self._data], [self._grad], self.grad_req)
+
+    def _initialized(self) -> NDArray:
+        if self._data is None:
+            self._raise_uninitialized()
+        return self._data
+
+    def _raise_uninitialized(self) -> NoReturn:
+        if self._deferred_init:
+            raise DeferredInitializationError(
+                f"Parameter '{self.name}' has not been initialized yet because initialization was deferred: its shape "
+                f"{self.shape} is not known before the first forward pass. Pass one batch of data through the network "
+                "first, or give the sizes where the layer is made (in_units, in_channels, …)"
+            )
+        raise RuntimeError(
+            f"Parameter '{self.name}' has not been initialized. Call initialize() on the network; create the Trainer "
+            "with Block.collect_params(), because Block.params lacks the Parameters of child Blocks"
+        )
+
+    def _check_context(self, ctx: Context) -> None:
+        # COMPAT(mxnet): all CPU numbers are one device.
+        if ctx.device_type == "gpu":
+            raise RuntimeError(
+                f"Parameter '{self.name}' was not initialized on context {ctx}. It was only initialized on "
+                f"{self.list_ctx()}"
+            )
+
+    # --- initialisation ---------------------------------------------------------------------------------------------
+
+    def initialize(
+        self, init: Any = None, ctx: Any = None, default_init: Any = None, force_reinit: bool = False
+    ) -> None:
+        """Make and fill the array and its gradient, or note that, if the shape is not known yet.
+
+        ``init`` wins over ``Parameter.init``, which wins over ``default_init`` (Uniform).
+        """
+        if self._data is not None and not force_reinit:
+            warnings.warn(
+                f"Parameter '{self.name}' is already initialized, ignoring. Set force_reinit=True to re-initialize.",
+                stacklevel=2,
+            )
+            return
+        devices = _devices(ctx, self.name)
+        default_init = initializer.Uniform() if default_init is None else default_init
+        if init is None:
+            init = default_init if self.init is None else self.init
+        if not shape_is_known(self.shape) and not self._allow_deferred_init:
+            raise ValueError(
+                f"Cannot initialize Parameter '{self.name}' because it has invalid shape: {self.shape}."
+            )
+        self._data = self._grad = None
+        # The random key is taken now: values do not depend on the order in which deferred shapes become known.
+        self._key = random.next_key()
+        self._deferred_init = (init, devices, default_init, None)
+        if shape_is_known(self.shape):
+            self.finish_deferred_init()
+
+    def finish_deferred_init(self) -> None:
+        """Initialise now, if that was waiting for the shape."""
+        if not self._deferred_init:
+            return
+        init, devices, default_init, data = self._deferred_init
+        if not shape_is_known(self.shape):
+            raise CheckError(
+                f"Cannot initialize Parameter '{self.name}' because it has invalid shape: {self.shape}. Please specify "
+                "in_units, in_channels, etc for `Block`s."
+            )
+        self._deferred_init = ()
+        if data is None:
+            data = NDArray(np.zeros(cast("tuple[int, ...]", self.shape), dtype=self.dtype))
+            with autograd.pause(), random.isolated(_seed(self._key)):
+                _fill(self.name, data, init, default_init)
+        self._init_impl(data, devices)
+
+    def _init_impl(self, data: NDArray, devices: Sequence[Context]) -> None:
+        ATTRIBUTE_EPOCH.value += 1
+        self._ctx = devices[0]
+        self._data = NDArray(np.array(data.asnative(), dtype=self.dtype, order="C"))
+        self._init_grad()
+
+    def _init_grad(self) -> None:
+        if self.grad_req == "null" or self._data is None:
+            self._grad = None
+            return
+        self._grad = NDArray(np.zeros_like(self._data.asnative()))
+        autograd.mark_variables([self._data], [self._grad], self.grad_req)
+
+    def reset_ctx(self, ctx: Any) -> None:
+        """Move to another device."""
+        devices = _devices(ctx, self.name)
+        if self._data is not None:
+            self._ctx = devices[0]
+        elif self._deferred_init:
+            self._deferred_init = (self._deferred_init[0], devices, *self._deferred_init[2:])
+        else:
+            raise ValueError(
+                f"Cannot reset context for Parameter '{self.name}' because it has not been initialized."
+            )
+
+    def load_init(
+        self, data: NDArray, ctx: Any, cast_dtype: bool = False, dtype_source: str = "current"
+    ) -> None:
+        """Take values that were saved, checking shape and dtype."""
+        if cast_dtype and dtype_source not in ("current", "saved"):
+            raise CheckError(f"dtype_source must be 'current' or 'saved', got {dtype_source!r}")
+        if self.shape:
+            if any(n not in (-1, 0, m) for n, m in zip(self.shape, data.shape)):
+                raise CheckError(
+                    f"Failed loading Parameter '{self.name}' from saved params: shape incompatible expected "
+                    f"{self.shape} vs saved {data.shape}"
+                )
+            self.shape = tuple(m if n in (-1, 0) else n for n, m in zip(self.shape, data.shape))
+        if np.dtype(self.dtype) != np.dtype(data.dtype):
+            data = self._load_dtype(data, cast_dtype, dtype_source)
+        if ctx is not None and (self._data is not None or self._deferred_init):
+            self._check_same_devices(_devices(ctx, self.name))
+        if self._data is not None:
+            self.set_data(data)
+        else:
+            self._init_impl(data, self._deferred_init[1] if self._deferred_init else _devices(ctx, self.name))
+        self._deferred_init = ()
+
+    def _load_dtype(self, data: NDArray, cast_dtype: bool, dtype_source: str) -> NDArray:
+        if not cast_dtype:
+            raise CheckError(
+                f"Failed loading Parameter '{self.name}' from saved params: dtype incompatible expected {self.dtype} vs "
+                f"saved {data.dtype}. Set cast_dtype=True to cast the dtype of saved params."
+            )
+        if dtype_source == "saved":
+            self.cast(data.dtype)
+            return data
+        return NDArray(data.asnative().astype(self.dtype))
+
+    def _check_same_devices(self, devices: list[Context]) -> None:
+        if set(devices) != set(self.list_ctx()):
+            raise CheckError(
+                f"Failed to load Parameter '{self.name}' on {devices} because it was previous initialized on "
+                f"{self.list_ctx()}."
+            )
+
+    def reduce(self) -> NDArray:
+        """A copy of the values on the CPU."""
+        return NDArray(self._initialized().asnative().copy())
+
+    # MXNet's internal names, which code in the wild uses.
+    _finish_deferred_init = finish_deferred_init
+    _load_init = load_init
+    _reduce = reduce
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_trainer": None}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        if self._data is not None and self._grad is not None:  # copies of arrays do not know their gradients
+            autograd.mark_variables([self._data], [self._grad], self.grad_req)
+
+
+def _devices(ctx: Any, name: str) -> list[Context]:
+    """The devices asked for, checked: one."""
+    devices = [current_context()] if ctx is None else [ctx] if isinstance(ctx, Context) else list(ctx)
+    for device in devices:
+        check_device(device)
+    if len(set(devices)) != 1:
+        raise UnsupportedError(
+            f"Parameter '{name}': one device is supported, got {devices}; use ctx=mx.cpu(), it uses all cores"
+        )
+    return devices[:1]
+
+
+def _seed(key: Any) -> int:
+    """A seed for what one parameter draws, from the random key that it reserved."""
+    return (int(key[0]) * 0x9E3779B97F4A7C15 + int(key[1]) * 0xD1B54A32D192ED03 + 1) & (1 << 64) - 1
+
+
+def _fill(name: str, data: NDArray, init: Any, default_init: Any) -> None:
+    """Run the initializer; a parameter's own one (in the attribute ``__init__``) ignores what the name ends with."""
+    for chosen in (init, default_init):
+        # COMPAT(mxnet): Mixed, Load and plain functions may initialise networks too.
+        if not isinstance(chosen, str | initializer.Initializer) and callable(chosen):
+            chosen(initializer.InitDesc(name), data)
+            return
+        if init is not default_init:
+            break
+    attrs: dict[str, Any] = {"__init__": init}
+    initializer.create(default_init)(initializer.InitDesc(name, attrs), data)
+
+
+class Constant(Parameter):
+    """An array that is not trained: ``Constant('scale', [[1, 2], [3, 4]])``; ``set_data`` can change it."""
+
+    def __init__(self, name: str, value: Any) -> None:
+        # COMPAT(mxnet): lists, NumPy arrays and NDArrays are accepted alike, also where the constant exists already.
+        self.value = (
+            value if isinstance(value, NDArray) else NDArray(np.array(value, dtype=np.float32, ndmin=1))
+        )
+        super().__init__(
+            name, grad_req="null", shape=self.value.shape, dtype=self.value.dtype, init=_Value(self.value)
+        )
+
+    @property
+    def grad_req(self) -> str:
+        """Always 'null'."""
+        return "null"
+
+    @grad_req.setter
+    def grad_req(self, req: str) -> None:
+        self._grad_req = "null"
+        if req != "null":
+            warnings.warn(
+                f'Constant parameter "{self.name}" does not support grad_req other than "null", and new value "{req}" '
+                "is ignored.",
+                stacklevel=2,
+            )
+
+
+class _Value(initializer.Initializer):
+    """The given array."""
+
+    def __init__(self, value: NDArray) -> None:
+        super().__init__()
+        self._value = value
+
+    def _init_weight(self, name: str, arr: Any) -> None:
+        arr[:] = self._value
+
+
+def __getattr__(name: str) -> Any:
+    if name == "ParameterDict":  # it is made of Parameters, so its module imports this one
+        from hybridc.gluon.parameter_dict import ParameterDict
+
+        return ParameterDict
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,0 +1,136 @@
+"""Helpers around networks: splitting batches, clipping gradients, hooks."""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import math
+import warnings
+import weakref
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from hybridc.context import Context, check_device
+from hybridc.nd.ndarray import NDArray
+
+__all__ = ["HookHandle", "check_sha1", "clip_global_norm", "shape_is_known", "split_and_load", "split_data"]
+
+
+def split_data(data: Any, num_slice: int, batch_axis: int = 0, even_split: bool = True) -> list[Any]:
+    """``num_slice`` slices of an array along ``batch_axis``; the first ones are longer by one if it does not divide."""
+    size = data.shape[batch_axis]
+    if even_split and size % num_slice != 0:
+        raise ValueError(
+            f"data with shape {data.shape} cannot be evenly split into {num_slice} slices along axis {batch_axis}; "
+            f"use a batch size that is a multiple of {num_slice}, or set even_split=False"
+        )
+    length, longer = divmod(size, num_slice)
+    ends = [0]
+    for i in range(num_slice):
+        ends.append(ends[-1] + length + (i < longer))
+    before = (slice(None),) * (batch_axis % len(data.shape))
+    return [data[(*before, slice(a, b))] for a, b in itertools.pairwise(ends)]
+
+
+def split_and_load(
+    data: Any, ctx_list: Sequence[Context], batch_axis: int = 0, even_split: bool = True
+) -> list[NDArray]:
+    """One slice of the batch for each device, on that device."""
+    array = data if isinstance(data, NDArray) else NDArray(np.array(data, dtype=np.float32))
+    for ctx in ctx_list:
+        check_device(ctx)
+    if len(ctx_list) == 1:
+        return [array.as_in_context(ctx_list[0])]
+    slices = split_data(array, len(ctx_list), batch_axis, even_split)
+    return [part.as_in_context(ctx) for part, ctx in zip(slices, ctx_list)]
+
+
+def clip_global_norm(arrays: Sequence[NDArray], max_norm: float, check_isfinite: bool = True) -> Any:
+    """Scale arrays in place so that the 2-norm of all of them together is at most ``max_norm``; returns that norm.
+
+    A float; with ``check_isfinite=False`` an NDArray of shape (1,), and nothing is said about nan and inf.
+    """
+    if not arrays:
+        raise ValueError("clip_global_norm needs at least one array, got none")
+    flat = [a.asnative().reshape(-1) for a in arrays]
+    # COMPAT(mxnet): squares that float16 or float32 cannot hold are summed in float64 instead of giving inf.
+    total = math.sqrt(sum(_sum_of_squares(a) for a in flat))
+    if check_isfinite and not math.isfinite(total):
+        warnings.warn(
+            "nan or inf is detected. Clipping results will be undefined.", UserWarning, stacklevel=2
+        )
+    scale = max_norm / (total + 1e-8)
+    if not scale >= 1.0:  # nan must get through to the arrays
+        for a in arrays:
+            native = a.asnative()
+            np.multiply(native, native.dtype.type(scale), out=native)
+    return total if check_isfinite else NDArray(np.array([total], dtype=arrays[0].dtype))
+
+
+def _sum_of_squares(a: Any) -> float:
+    if a.dtype == np.float32:
+        partial = float(np.dot(a, a))
+        if math.isfinite(partial):
+            return partial
+    wide = a.astype(np.float64)
+    return float(np.dot(wide, wide))
+
+
+def check_sha1(filename: str, sha1_hash: str) -> bool:
+    """Whether the file's SHA-1 hash is the expected one."""
+    return hashlib.sha1(Path(filename).read_bytes(), usedforsecurity=False).hexdigest() == sha1_hash
+
+
+class HookHandle:
+    """What ``register_forward_hook`` returns; ``detach`` (or leaving a ``with`` block) removes the hook."""
+
+    def __init__(self) -> None:
+        self._hooks: weakref.ref[Hooks] | None = None
+        self._key = 0
+
+    def attach(self, hooks: Hooks, hook: Callable[..., Any]) -> None:
+        """Put a hook into the table of a block; a handle serves one hook."""
+        if self._hooks is not None:
+            raise ValueError("the same handle cannot be attached twice")
+        self._key = id(hook)
+        hooks[self._key] = hook
+        self._hooks = weakref.ref(hooks)
+
+    def detach(self) -> None:
+        """Remove the hook, if it is still there."""
+        hooks = None if self._hooks is None else self._hooks()
+        if hooks is not None:
+            hooks.pop(self._key, None)
+
+    def __enter__(self) -> HookHandle:
+        return self
+
+    def __exit__(self, *exc: Any) -> None:
+        self.detach()
+
+
+class Hooks(dict[int, Callable[..., Any]]):
+    """The hooks of a block in the order of registration; a dict that can be referenced weakly."""
+
+    __slots__ = ("__weakref__",)
+
+
+def shape_is_known(shape: Sequence[int] | None) -> bool:
+    """Whether every dimension is known; 0 and -1 stand for unknown ones."""
+    return shape is not None and len(shape) > 0 and all(n > 0 for n in shape)
+
+
+def indent(text: str, spaces: int) -> str:
+    """The text with all lines but the first moved to the right."""
+    return text.replace("\n", "\n" + " " * spaces)
+
+
+def brief(names: Iterable[str], limit: int = 7) -> str:
+    """Names in quotes, the middle left out if there are many."""
+    quoted = [f"'{name}'" for name in names]
+    if len(quoted) > limit:
+        quoted = [*quoted[: limit // 2], "...", *quoted[-(limit // 2) :]]
+    return ", ".join(quoted)
