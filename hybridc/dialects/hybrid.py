@@ -6,10 +6,9 @@ This module imports the compiler's IR library; nothing that eager code needs imp
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import Any, cast, ClassVar, Self
 
 import numpy as np
-from typing_extensions import Self
 from xdsl.dialects.builtin import (
     ArrayAttr,
     DenseArrayBase,
@@ -47,8 +46,9 @@ from hybridc.dialects import registry
 from hybridc.dialects.operator import Operator
 from hybridc.errors import MXNetError
 from hybridc.trace.location import Location
+from hybridc.trace.structure import as_list
 
-# --- types ----------------------------------------------------------------------------------------------------------
+# --- types -------------------------------------------------------------------------------------------------
 
 _ELEMENTS: dict[str, Attribute] = {
     "float16": f16,
@@ -90,17 +90,15 @@ def element_dtype(element: Attribute) -> np.dtype[Any]:
 
 def shape_of(value: SSAValue) -> tuple[int, ...]:
     """The shape of a tensor value."""
-    assert isinstance(value.type, TensorType)
-    return value.type.get_shape()
+    return cast(TensorType[Any], value.type).get_shape()
 
 
 def dtype_of(value: SSAValue) -> np.dtype[Any]:
     """The dtype of a tensor value."""
-    assert isinstance(value.type, TensorType)
-    return _DTYPES[value.type.element_type]
+    return _DTYPES[cast(TensorType[Any], value.type).element_type]
 
 
-# --- attributes -----------------------------------------------------------------------------------------------------
+# --- attributes -------------------------------------------------------------------------------------------
 
 
 @irdl_attr_definition
@@ -132,7 +130,7 @@ def to_attribute(value: Any, kind: str) -> Attribute:
     if isinstance(value, str):
         return StringAttr(value)
     if isinstance(value, tuple):
-        items: tuple[Any, ...] = value
+        items = as_list(value)
         if items and all(type(v) is float for v in items):
             return DenseArrayBase.from_list(f64, items)
         if all(type(v) is int for v in items):
@@ -151,14 +149,14 @@ def from_attribute(attribute: Attribute) -> Any:
         case FloatAttr() | StringAttr() | HandleAttr():
             return attribute.value.data if isinstance(attribute, FloatAttr) else attribute.data
         case DenseArrayBase():
-            return tuple(attribute.get_values())
+            return tuple(cast(DenseArrayBase[Any], attribute).get_values())
         case ArrayAttr():
             return tuple(from_attribute(a) for a in attribute.data)
         case _:
             return _DTYPES[attribute]
 
 
-# --- operations -----------------------------------------------------------------------------------------------------
+# --- operations -------------------------------------------------------------------------------------------
 
 
 class HybridOp(IRDLOperation):

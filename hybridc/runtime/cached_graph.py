@@ -146,7 +146,7 @@ class CachedGraph:
                 return f"argument {number // 2} has {what} {now}, compiled before for {before}"
         return "evicted from the cache, which keeps the most recent signatures only"
 
-    # --- what happened ----------------------------------------------------------------------------------------------
+    # --- what happened -------------------------------------------------------------------------------------
 
     def graphs(self) -> list[CompiledGraph]:
         """All graphs that exist now."""

@@ -34,7 +34,7 @@ class Executable:
             filename,
         )  # tracebacks then show the source
         scope = {"__name__": "hybridc.generated", **program.scope}
-        exec(compile(program.source, filename, "exec"), scope)  # noqa: S102
+        exec(compile(program.source, filename, "exec"), scope)
         self.run: Any = scope[program.name]
         self._make: Any = scope["workspace"]
         self._free: list[Any] = []

@@ -58,7 +58,7 @@ class Workers:
                 job = queue.get()
                 try:
                     job.tiles(job.lo, job.hi, job.scratch)
-                except BaseException as error:  # noqa: BLE001 - raised again in the caller's thread
+                except BaseException as error:
                     job.error = error
                 job.done.release()
                 del job
@@ -69,7 +69,8 @@ _WORKERS = Workers()
 
 def parallel(tiles: Tiles, size: int, grain: int, scratch: Sequence[Any]) -> None:
     """Run ``tiles(lo, hi, scratch)`` over ``range(size)``, split at multiples of ``grain`` among as many threads as there
-    are scratches; the caller takes the first part."""
+    are scratches; the caller takes the first part.
+    """
     parts = len(scratch)
     blocks = -(-size // grain)
     bounds = [min(size, blocks * p // parts * grain) for p in range(parts + 1)]

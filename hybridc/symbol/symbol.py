@@ -58,7 +58,7 @@ class Symbol(Fluent):
     ctx = context
 
     @property
-    def T(self) -> Any:  # noqa: N802
+    def T(self) -> Any:
         """The transpose."""
         return self.transpose()
 

@@ -14,10 +14,12 @@ from xdsl.transforms.common_subexpression_elimination import CommonSubexpression
 from xdsl.transforms.dead_code_elimination import DeadCodeElimination
 from xdsl.xdsl_opt_main import xDSLOptMain
 
-import hybridc.nd  # noqa: F401 - registers the operators
-from hybridc import pipeline
+from hybridc import nd, pipeline
 from hybridc.dialects.hybrid import dialects
 from hybridc.dialects.hybrid_rt import HybridRt
+
+
+__all__ = ["HybridcOpt", "main", "nd"]  # nd registers the operators
 
 
 class HybridcOpt(xDSLOptMain):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import threading
 import weakref
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from typing import Any
 
 import numpy as np
@@ -38,7 +38,7 @@ class Read:
 
 
 @contextlib.contextmanager
-def watching(block: Any) -> Iterator[dict[tuple[int, str], Read]]:
+def watching(block: Any) -> Generator[dict[tuple[int, str], Read]]:
     """Record the plain attributes that are read, inside, of a block and of all its descendants.
 
     Their classes are exchanged for subclasses that notice reads, so that blocks pay nothing when not being traced.
@@ -46,7 +46,7 @@ def watching(block: Any) -> Iterator[dict[tuple[int, str], Read]]:
     with _LOCK:
         reads: dict[tuple[int, str], Read] = {}
         blocks = list(_descendants(block, set()))
-        originals = [(b, type(b)) for b in blocks]
+        originals: list[tuple[Any, type]] = [(b, type(b)) for b in blocks]
         _READS.append(reads)
         for b, cls in originals:
             object.__setattr__(b, "__class__", _watched(cls))
@@ -73,7 +73,7 @@ def _watched(cls: type) -> type:
     if cls not in _WATCHED:
 
         def getattribute(self: Any, name: str) -> Any:
-            value = super(_WATCHED[cls], self).__getattribute__(name)
+            value: Any = super(_WATCHED[cls], self).__getattribute__(name)
             if _READS and isinstance(value, PLAIN) and not name.startswith("__"):
                 fields = object.__getattribute__(self, "__dict__")
                 if name in fields:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 from hybridc.errors import MXNetError
 
@@ -18,7 +18,7 @@ def flatten(value: Any, leaf: type | tuple[type, ...], what: str) -> tuple[list[
     if isinstance(value, list | tuple):
         leaves: list[Any] = []
         structure: list[Any] = []
-        for part in value:
+        for part in as_list(value):
             inner, shape = flatten(part, leaf, what)
             leaves += inner
             structure.append(shape)
@@ -27,6 +27,11 @@ def flatten(value: Any, leaf: type | tuple[type, ...], what: str) -> tuple[list[
         f"{what} must be an NDArray or nested lists or tuples of them, got {type(value).__name__}; "
         "keep other values as attributes of the block"
     )
+
+
+def as_list(value: Any) -> list[Any]:
+    """One value or several, as a list."""
+    return list(cast("list[Any]", value)) if isinstance(value, tuple | list) else [value]
 
 
 def regroup(leaves: list[Any], structure: Structure) -> Any:

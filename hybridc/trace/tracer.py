@@ -6,7 +6,7 @@ The trace does not import the compiler; :mod:`hybridc.trace.trace_to_graph` make
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
 from typing import Any
 
 import numpy as np
@@ -52,10 +52,10 @@ class Trace:
         self.draws = 0
         self.track_locations = True
         self._known: dict[int, Symbol] = {}
-        self._constants: dict[tuple[str, Any], Symbol] = {}
+        self.constants: dict[tuple[str, Any], Symbol] = {}
         self._blocks: list[str] = []
 
-    # --- inputs -----------------------------------------------------------------------------------------------------
+    # --- inputs --------------------------------------------------------------------------------------------
 
     def leaf(self, name: str, shape: Shape, dtype: Any, role: str, source: Any = None) -> Symbol:
         """A new input of the graph."""
@@ -98,15 +98,15 @@ class Trace:
         dtype = np.dtype(dtype)
         number = as_scalar(value, dtype).item()
         known = (dtype.str, repr(number))
-        if known not in self._constants:
+        if known not in self.constants:
             op = registry.operator("hybrid.constant").bind(value=number, dtype=dtype)
-            self._constants[known] = self.emit(op, [], None)[0]
-        return self._constants[known]
+            self.constants[known] = self.emit(op, [], None)[0]
+        return self.constants[known]
 
-    # --- recording --------------------------------------------------------------------------------------------------
+    # --- recording -----------------------------------------------------------------------------------------
 
     @contextlib.contextmanager
-    def scope(self, block: Any) -> Iterator[None]:
+    def scope(self, block: Any) -> Generator[None]:
         """Operators recorded inside belong to this block."""
         self._blocks.append(block.name)
         try:
@@ -197,7 +197,7 @@ class Trace:
             )
 
     @contextlib.contextmanager
-    def active(self) -> Iterator[Trace]:
+    def active(self) -> Generator[Trace]:
         """Record on this thread inside the ``with`` block; autograd's tape rests meanwhile."""
         previous = STATE.trace, STATE.recording, STATE.training
         STATE.trace, STATE.recording, STATE.training = self, False, self.training

@@ -64,7 +64,7 @@ class _Backward:
         return self.symbols[value]
 
     def build(self) -> func.FuncOp:
-        from hybridc import symbol as F  # noqa: N812
+        from hybridc import symbol as F
 
         end = self.forward.body.block.last_op
         assert isinstance(end, func.ReturnOp)
@@ -87,7 +87,7 @@ class _Backward:
 
     def _active(self) -> set[SSAValue]:
         """The values that depend on an input to differentiate."""
-        active = set(self.wanted)
+        active: set[SSAValue] = set(self.wanted)
         for op in hybrid_ops(self.forward):
             if any(v in active for v in op.operands):
                 active.update(op.results)
@@ -150,7 +150,7 @@ class _Backward:
     def _return_saved(self, saved: list[SSAValue], heads: list[SSAValue]) -> list[int]:
         """Let the forward return the intermediate values that the backward uses; where each of them comes from."""
         block = self.forward.body.block
-        args = list(block.args)
+        args: list[SSAValue] = list(block.args)
         returned = list(heads)
         positions: list[int] = []
         for value in saved:

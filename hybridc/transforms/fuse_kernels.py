@@ -79,7 +79,7 @@ def _copy_returned_inputs(function: func.FuncOp) -> None:
         base = root(value)
         if base in seen or not isinstance(base.owner, Operation) or constant_value(base) is not None:
             splicer = Splicer()
-            from hybridc import symbol as F  # noqa: N812
+            from hybridc import symbol as F
 
             with splicer.trace.active():
                 copy = F.identity(splicer.symbol(value))
@@ -194,7 +194,7 @@ def _compatible(source: Group, group: Group, op: HybridOp) -> bool:
     return len(group.ops) == 1 and group.rows is None and group.domain == source.row_shape()
 
 
-# --- outlining ------------------------------------------------------------------------------------------------------
+# --- outlining --------------------------------------------------------------------------------------------
 
 
 def _outline(
@@ -222,7 +222,9 @@ def _call(module: ModuleOp, group: Group, end: Operation, kernels: dict[Any, fun
         for value in op.operands:
             if value.owner not in inside and value not in inputs and constant_value(value) is None:
                 inputs.append(value)
-    outputs = [r for op in group.ops for r in op.results if any(u.operation not in inside for u in r.uses)]
+    outputs: list[SSAValue] = [
+        r for op in group.ops for r in op.results if any(u.operation not in inside for u in r.uses)
+    ]
     if not outputs:  # only a host call's effects are wanted
         outputs = list(group.ops[-1].results)
     kernel = _kernel(group, inputs, outputs)

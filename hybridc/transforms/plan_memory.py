@@ -17,14 +17,13 @@ from xdsl.dialects.builtin import (
     IntegerAttr,
     MemRefType,
     ModuleOp,
-    TensorType,
     i8,
 )
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import Rewriter
 
-from hybridc.dialects.hybrid import HybridOp, dtype_of, shape_of
+from hybridc.dialects.hybrid import HybridOp, dtype_of, element_type, shape_of
 from hybridc.dialects.hybrid_rt import AliasOp, AllocOp, ArenaOp, ConstantOp, LaunchOp, ViewOp
 from hybridc.transforms.fuse_kernels import root
 from hybridc.transforms.splice import constant_value, functions
@@ -58,8 +57,7 @@ class PlanMemory(ModulePass):
 
 def memref(value: SSAValue) -> Attribute:
     """The buffer type of a tensor value."""
-    assert isinstance(value.type, TensorType)
-    return MemRefType(value.type.element_type, list(shape_of(value)))
+    return MemRefType(element_type(dtype_of(value)), list(shape_of(value)))
 
 
 def _bytes(value: SSAValue) -> int:

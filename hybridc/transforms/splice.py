@@ -10,8 +10,9 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
-from hybridc.dialects.hybrid import HybridOp, dtype_of, location_of, shape_of
+from hybridc.dialects.hybrid import HybridOp, dtype_of, shape_of
 from hybridc.symbol.symbol import Symbol
+from hybridc.trace.structure import as_list
 from hybridc.trace.trace_to_graph import operations
 from hybridc.trace.tracer import Trace
 
@@ -42,7 +43,7 @@ class Splicer:
     def splice(self, before: Operation) -> list[Operation]:
         """Turn all that was recorded since the last time into operations in front of ``before``, with its location."""
         nodes, self.trace.nodes = self.trace.nodes, []
-        self.trace._constants.clear()  # constants of one place need not dominate the next
+        self.trace.constants.clear()  # constants of one place need not dominate the next
         made = operations(nodes, self._values)
         for op in made:
             op.location = before.location
@@ -51,14 +52,14 @@ class Splicer:
 
     def replace(self, op: HybridOp, build: Callable[[Any, Sequence[Symbol]], Any]) -> list[Operation] | None:
         """Replace an operation by what ``build(F, inputs)`` writes; None, and no change, if it returns None."""
-        from hybridc import symbol as F  # noqa: N812
+        from hybridc import symbol as F
 
         with self.trace.active():
             new = build(F, [self.symbol(v) for v in op.operands])
         if new is None:
             self.trace.nodes.clear()
             return None
-        symbols = list(new) if isinstance(new, tuple | list) else [new]
+        symbols = as_list(new)
         if any(not isinstance(s, Symbol) for s in symbols):
             with self.trace.active():
                 symbols = [

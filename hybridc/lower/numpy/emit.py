@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from xdsl.dialects import func
@@ -116,7 +116,7 @@ class _ProgramEmitter:
         )
         return "\n\n".join(parts)
 
-    # --- values -----------------------------------------------------------------------------------------------------
+    # --- values --------------------------------------------------------------------------------------------
 
     def _bind(self, value: Any, prefix: str) -> str:
         """A name of the module for an object that has no source form."""
@@ -157,7 +157,7 @@ class _ProgramEmitter:
         else:
             self._define(op.result, expression, "a")
 
-    # --- launches ---------------------------------------------------------------------------------------------------
+    # --- launches ------------------------------------------------------------------------------------------
 
     def _launch(self, op: LaunchOp) -> None:
         name = op.kernel.string_value()
@@ -194,7 +194,7 @@ class _ProgramEmitter:
     def _single(self, kernel: func.FuncOp, ins: list[str], outs: list[str]) -> None:
         """A kernel of one operator that NumPy or the host computes: a bound ``eager_out``."""
         (op,) = [o for o in hybrid_ops(kernel) if constant_value(o.results[0]) is None]
-        given = dict(zip(kernel.body.block.args, ins, strict=True))
+        given: dict[SSAValue, str] = dict(zip(kernel.body.block.args, ins, strict=True))
         operands: list[str] = []
         for value in op.operands:
             number = constant_value(value)
@@ -220,13 +220,11 @@ class _ProgramEmitter:
 
 
 def _shape(value: SSAValue) -> tuple[int, ...]:
-    assert isinstance(value.type, MemRefType)
-    return tuple(value.type.get_shape())
+    return tuple(cast(MemRefType[Any], value.type).get_shape())
 
 
 def _dtype(value: SSAValue) -> np.dtype[Any]:
-    assert isinstance(value.type, MemRefType)
-    return element_dtype(value.type.element_type)
+    return element_dtype(cast(MemRefType[Any], value.type).element_type)
 
 
 def _tensor_shape(value: SSAValue) -> tuple[int, ...]:

@@ -27,7 +27,7 @@ def literal(value: Any) -> str:
     """A Python number as source."""
     if isinstance(value, float) and not math.isfinite(value):
         return "np.nan" if math.isnan(value) else "np.inf" if value > 0 else "-np.inf"
-    return repr(value.item() if isinstance(value, np.generic) else value)
+    return repr(value)
 
 
 class KernelEmitter:
@@ -71,7 +71,7 @@ class KernelEmitter:
         shared = f", shared by {self.loops.threads} threads" if self.loops.threads > 1 else ""
         return f"Over {domain} in tiles of {block}{shared}{where}."
 
-    # --- one tile ---------------------------------------------------------------------------------------------------
+    # --- one tile ------------------------------------------------------------------------------------------
 
     def _flat(self) -> list[str]:
         names = {id(v): n for v, n in zip(self.plan.args, self.inputs, strict=True)}
@@ -83,7 +83,7 @@ class KernelEmitter:
         axes = tuple(range(self.plan.rows or 0, rank))
         return lines + [line for step in self.plan.steps for line in self._step(step, names, axes)]
 
-    # --- loops ------------------------------------------------------------------------------------------------------
+    # --- loops ---------------------------------------------------------------------------------------------
 
     def _tiled(self) -> list[str]:
         t = self.loops
@@ -148,7 +148,7 @@ class KernelEmitter:
             return name
         return f"{name}[{', '.join(parts)}]"
 
-    # --- steps ------------------------------------------------------------------------------------------------------
+    # --- steps ---------------------------------------------------------------------------------------------
 
     def _name(self, value: Any, names: dict[int, str]) -> str:
         if not isinstance(value, Value):
