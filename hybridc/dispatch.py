@@ -1,4 +1,4 @@
-"""The one place where an operator meets its inputs: run it now on arrays, or put it into the graph being traced."""
+"""Where an operator meets its inputs: run it now on arrays, or put it into the graph being traced."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hybridc import random
+from hybridc.dialects.operator import Elementwise, Movement
 from hybridc.errors import MXNetError
 from hybridc.nd.ndarray import NDArray
 from hybridc.runtime.state import STATE
@@ -19,7 +20,8 @@ if TYPE_CHECKING:
 def invoke(op: Operator, inputs: Sequence[Any], out: Any = None) -> Any:
     """Apply an operator: to NDArrays at once, to Symbols by recording it in their graph.
 
-    Python numbers take the dtype of the first array. Returns one value, or a list for several visible outputs.
+    Python numbers take the dtype of the first array. Returns one value, or a list for several visible
+    outputs.
     """
     if STATE.trace is not None:
         return STATE.trace.invoke(op, inputs, out)
@@ -40,13 +42,23 @@ def invoke(op: Operator, inputs: Sequence[Any], out: Any = None) -> Any:
 def _invoke_converted(op: Operator, inputs: Sequence[Any], out: Any) -> Any:
     """Inputs that are not all NDArrays: numbers and NumPy arrays are converted, Symbols are traced."""
     for x in inputs:
-        if hasattr(x, "trace"):
+        if hasattr(x, "trace") and not isinstance(x, np.ndarray | np.generic):
             return x.trace.invoke(op, inputs, out)
     first = next((x for x in inputs if isinstance(x, NDArray)), None)
+    if first is None and len(inputs) == 2 and all(isinstance(x, int | float) for x in inputs):
+        return _of_numbers(op, inputs)
     dtype = np.dtype("float32") if first is None else first._data.dtype
     converted = [_as_ndarray(op, x, dtype) for x in inputs]
     arrays = [x._data for x in converted]
     return run(op, converted, arrays, len({a.dtype for a in arrays}) > 1, out)
+
+
+def _of_numbers(op: Operator, inputs: Sequence[Any]) -> Any:
+    """``nd.maximum(2, 3)`` is 3, as in MXNet: numbers alone give a number."""
+    if not isinstance(op, Elementwise):
+        raise MXNetError(f"{op.title()}: inputs must be NDArrays, got numbers alone; use mx.nd.array(…)")
+    number = op.eager(*[np.float64(x) for x in inputs]).item()
+    return int(number) if number.is_integer() and all(isinstance(x, int) for x in inputs) else number
 
 
 def _as_ndarray(op: Operator, x: Any, dtype: Any) -> NDArray:
@@ -54,18 +66,22 @@ def _as_ndarray(op: Operator, x: Any, dtype: Any) -> NDArray:
         return x
     if isinstance(x, bool | int | float | np.generic):
         return NDArray(np.asarray(as_scalar(x, dtype)))
-    if isinstance(x, np.ndarray):
+    if x.__class__ is np.ndarray:
         return NDArray(x)
     raise MXNetError(
-        f"{op.title()}: inputs must be NDArrays or numbers, got {type(x).__name__}; convert it with mx.nd.array(…)"
+        f"{op.title()}: inputs must be NDArrays or numbers, got {type(x).__name__}; "
+        "convert it with mx.nd.array(…)"
     )
 
 
 def as_scalar(x: Any, dtype: Any) -> Any:
-    """A number in the dtype of the array beside it; integers truncate, as MXNet's scalar operators do."""
-    if dtype.kind in "iu":
+    """A number in the dtype of the array beside it; integers truncate and wrap, as in MXNet."""
+    if dtype.kind not in "iu":
+        return dtype.type(x)
+    try:
+        return dtype.type(int(x))
+    except OverflowError:
         return np.array(int(x)).astype(dtype)[()]
-    return dtype.type(x)
 
 
 def in_context(op: Operator, inputs: Sequence[Any]) -> tuple[Operator, list[Any], list[Any]]:
@@ -86,35 +102,47 @@ def run(op: Operator, inputs: Sequence[Any], arrays: list[Any], mixed: bool, out
     try:
         if mixed and op.SAME_DTYPE:
             op.infer_type([a.dtype for a in arrays])
-        result = op.eager(*arrays)
+        result: Any = op.eager(*arrays)
     except MXNetError:
         raise
     except (ValueError, TypeError, IndexError) as error:
         raise explain(op, arrays, error) from error
-    if type(result) is tuple:
-        return _several(op, inputs, arrays, result, out)
+    if out is not None:
+        results: tuple[Any, ...] = result if result.__class__ is tuple else (result,)
+        return write_out(out, results[: op.num_visible_outputs()])
+    return finish(op, inputs, arrays, result)
+
+
+def finish(op: Operator, inputs: Sequence[Any], arrays: Sequence[Any], result: Any) -> Any:
+    """Wrap what ``eager`` returned, and put the operator on the tape if recording."""
+    if result.__class__ is not tuple:
+        y = NDArray(_own(op, arrays, result))
+        if STATE.recording:
+            _record(op, inputs, arrays, [y])
+        return y
+    parts: tuple[Any, ...] = result
+    ys = [NDArray(_own(op, arrays, r)) for r in parts]
+    if STATE.recording:
+        _record(op, inputs, arrays, ys)
+    visible = op.num_visible_outputs()
+    return ys[0] if visible == 1 else ys[:visible]
+
+
+def _own(op: Operator, arrays: Sequence[Any], result: Any) -> Any:
+    """An array of its own: a view is for the compiler, never for a user who may change it in place."""
     if type(result) is not np.ndarray:
         result = np.asarray(result)
-    if out is not None:
-        return write_out(out, [result])
-    y = NDArray(result)
-    if STATE.recording:
-        from hybridc import autograd
-
-        autograd.record_operator(op, inputs, arrays, [y])
-    return y
+    if isinstance(op, Elementwise) and result.dtype is not arrays[0].dtype:
+        return result.astype(op.infer_type([a.dtype for a in arrays])[1][0], copy=False)
+    return result.copy() if result.base is not None and isinstance(op, Movement) else result
 
 
-def _several(op: Operator, inputs: Sequence[Any], arrays: list[Any], results: tuple[Any, ...], out: Any) -> Any:
-    visible = op.num_visible_outputs()
-    if out is not None:
-        return write_out(out, results[:visible])
-    ys = [NDArray(np.asarray(r)) for r in results]
-    if STATE.recording:
-        from hybridc import autograd
+def _record(op: Operator, inputs: Sequence[Any], arrays: Sequence[Any], outputs: list[NDArray]) -> None:
+    """``autograd.record_operator``, which replaces this at its first use: autograd imports this module."""
+    from hybridc.autograd import record_operator
 
-        autograd.record_operator(op, inputs, arrays, ys)
-    return ys[0] if visible == 1 else ys[:visible]
+    globals()["_record"] = record_operator
+    record_operator(op, inputs, arrays, outputs)
 
 
 def write_out(out: Any, results: Sequence[Any]) -> Any:
@@ -128,7 +156,7 @@ def write_out(out: Any, results: Sequence[Any]) -> Any:
 
 
 def explain(op: Operator, arrays: Sequence[Any], error: Exception) -> MXNetError:
-    """The operator's own words on bad inputs, from its inference; NumPy's, if inference finds nothing wrong."""
+    """The operator's own words on bad inputs, from its inference; NumPy's, if that finds nothing wrong."""
     try:
         op.infer_shape([a.shape for a in arrays])
         op.infer_type([a.dtype for a in arrays])
@@ -139,11 +167,10 @@ def explain(op: Operator, arrays: Sequence[Any], error: Exception) -> MXNetError
 
 
 def execute(op: Operator, inputs: Sequence[NDArray], arrays: Sequence[Any]) -> list[NDArray]:
-    """Run an operator that is bound to its moment already (train mode, draw, key); all outputs, hidden ones too."""
-    result = op.eager(*arrays)
-    ys = [NDArray(np.asarray(r)) for r in (result if type(result) is tuple else (result,))]
+    """Run an operator that is bound to its moment (train mode, draw, key); all outputs, hidden ones too."""
+    result: Any = op.eager(*arrays)
+    results: tuple[Any, ...] = result if result.__class__ is tuple else (result,)
+    ys = [NDArray(np.asarray(r)) for r in results]
     if STATE.recording:
-        from hybridc import autograd
-
-        autograd.record_operator(op, inputs, arrays, ys)
+        _record(op, inputs, arrays, ys)
     return ys

@@ -84,18 +84,17 @@ class Ones(_Filled):
 class Full(_Filled):
     """One number everywhere."""
 
-    shape: Shape = attribute((), "the shape")
-    value: float = attribute(0.0, "the number")
+    val: float = attribute(0.0, "the number")
     dtype: DType = attribute(FLOAT32, "the element type")
 
     def eager(self, *arrays: Any) -> Any:
-        return np.full(self.shape, cast_number(self.value, self.dtype), self.dtype)
+        return np.full(self.shape, cast_number(self.val, self.dtype), self.dtype)
 
     @classmethod
     def samples(cls) -> Sequence[Sample]:
         return [
-            Sample([], lambda: np.full((2, 3), 2.5), grad=False, shape=(2, 3), value=2.5),
-            Sample([], lambda: np.full(4, -2), grad=False, shape=4, value=-2.5, dtype="int8"),
+            Sample([], lambda: np.full((2, 3), 2.5), grad=False, shape=(2, 3), val=2.5),
+            Sample([], lambda: np.full(4, -2), grad=False, shape=4, val=-2.5, dtype="int8"),
         ]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Sequence
 from typing import Any
@@ -106,6 +107,7 @@ class _Infer:
         return tuple(self.out)
 
 
+@functools.lru_cache(4096)
 def resolve_shape(shape: Shape, wanted: Shape, reverse: bool = False) -> Shape:
     """The shape that ``wanted`` means for an input of ``shape``.
 

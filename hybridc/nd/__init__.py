@@ -6,7 +6,7 @@ from typing import Any
 
 from hybridc.dialects import library as library  # importing it registers the operators
 from hybridc.dialects import registry as _registry
-from hybridc.nd import contrib, image, linalg, op, random
+from hybridc.nd import contrib, fluent, image, linalg, op, random
 from hybridc.nd.creation import (
     arange,
     array,
@@ -60,6 +60,9 @@ __all__ = [
     "zeros",
 ]
 
+fluent.install()
+
+
 def __getattr__(name: str) -> Any:
     if name in _registry.FUNCTIONS:
         made = globals()[name] = _function(name)
@@ -68,6 +71,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted(
-        {*globals(), *(n for n in _registry.FUNCTIONS if "." not in n)}
-    )
+    return sorted({*globals(), *(n for n in _registry.FUNCTIONS if "." not in n)})

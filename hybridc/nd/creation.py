@@ -141,7 +141,7 @@ def full(
     name: str | None = None,
 ) -> Any:
     """One number everywhere."""
-    return _finish(function("_full")(_dimensions(shape), val, _element_type(ctx, dtype), name=name), out)
+    return _finish(function("_full")(_dimensions(shape), _element_type(ctx, dtype), val, name=name), out)
 
 
 def arange(

@@ -1,24 +1,42 @@
-"""Operators and methods that NDArray and Symbol share: each is the operator of that name, applied to ``self``."""
+"""What NDArray and Symbol share: each method is the operator of that name, applied to ``self``."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
 # Every operator that MXNet also offers as a method of its arrays.
-METHODS = (
-    "abs arccos arccosh arcsin arcsinh arctan arctanh argmax argmax_channel argmin argsort broadcast_axes broadcast_like "
-    "broadcast_to cbrt ceil clip cos cosh degrees depth_to_space diag exp expand_dims expm1 fix flatten flip floor "
-    "log log10 log1p log2 log_softmax max mean min nanprod nansum norm one_hot ones_like pad pick prod radians rcbrt "
-    "reciprocal relu repeat reshape_like rint round rsqrt shape_array sigmoid sign sin sinh size_array slice slice_axis "
-    "slice_like softmax softmin sort space_to_depth split split_v2 sqrt square squeeze sum swapaxes take tan tanh tile "
-    "topk trunc zeros_like erf erfinv gamma gammaln dot batch_dot"
-).split()
+METHODS = """
+    abs arccos arccosh arcsin arcsinh arctan arctanh argmax argmax_channel argmin argsort batch_dot
+    broadcast_axes broadcast_like broadcast_to cbrt ceil clip cos cosh degrees depth_to_space diag dot erf
+    erfinv exp expand_dims expm1 fix flatten flip floor gamma gammaln log log10 log1p log2 log_sigmoid
+    log_softmax max mean mish min nanprod nansum norm one_hot ones_like pad pick prod radians rcbrt
+    reciprocal relu repeat reshape_like rint round rsqrt shape_array sigmoid sign sin sinh size_array
+    slice slice_assign slice_assign_scalar slice_axis slice_like softmax softmin sort space_to_depth split
+    split_v2 sqrt square squeeze sum swapaxes take tan tanh tile topk trunc zeros_like
+"""
+# Python's operators, by the name of the function of that meaning.
+OPERATORS = {
+    "add": "add",
+    "sub": "subtract",
+    "mul": "multiply",
+    "truediv": "divide",
+    "mod": "modulo",
+    "pow": "power",
+}
+COMPARISONS = {"lt": "lesser", "le": "lesser_equal", "gt": "greater", "ge": "greater_equal"}
 
 
 def _call(name: str, *args: Any, **kwargs: Any) -> Any:
     from hybridc.nd.functions import function
 
     return function(name)(*args, **kwargs)
+
+
+def _reflected(call: Any) -> Any:
+    def method(self: Any, other: Any) -> Any:
+        return call(other, self)
+
+    return method
 
 
 def _make_method(name: str) -> Any:
@@ -38,48 +56,26 @@ class Fluent:
     if TYPE_CHECKING:
 
         def __getattr__(self, name: str) -> Any: ...
-
-    def __add__(self, other: Any) -> Any:
-        return _call("add", self, other)
-
-    def __radd__(self, other: Any) -> Any:
-        return _call("add", other, self)
-
-    def __sub__(self, other: Any) -> Any:
-        return _call("subtract", self, other)
-
-    def __rsub__(self, other: Any) -> Any:
-        return _call("subtract", other, self)
-
-    def __mul__(self, other: Any) -> Any:
-        return _call("multiply", self, other)
-
-    def __rmul__(self, other: Any) -> Any:
-        return _call("multiply", other, self)
-
-    def __truediv__(self, other: Any) -> Any:
-        return _call("divide", self, other)
-
-    def __rtruediv__(self, other: Any) -> Any:
-        return _call("divide", other, self)
-
-    def __mod__(self, other: Any) -> Any:
-        return _call("modulo", self, other)
-
-    def __rmod__(self, other: Any) -> Any:
-        return _call("modulo", other, self)
-
-    def __pow__(self, other: Any) -> Any:
-        return _call("power", self, other)
-
-    def __rpow__(self, other: Any) -> Any:
-        return _call("power", other, self)
+        def __add__(self, other: Any) -> Any: ...
+        def __radd__(self, other: Any) -> Any: ...
+        def __sub__(self, other: Any) -> Any: ...
+        def __rsub__(self, other: Any) -> Any: ...
+        def __mul__(self, other: Any) -> Any: ...
+        def __rmul__(self, other: Any) -> Any: ...
+        def __truediv__(self, other: Any) -> Any: ...
+        def __rtruediv__(self, other: Any) -> Any: ...
+        def __mod__(self, other: Any) -> Any: ...
+        def __rmod__(self, other: Any) -> Any: ...
+        def __pow__(self, other: Any) -> Any: ...
+        def __rpow__(self, other: Any) -> Any: ...
+        def __lt__(self, other: Any) -> Any: ...
+        def __le__(self, other: Any) -> Any: ...
+        def __gt__(self, other: Any) -> Any: ...
+        def __ge__(self, other: Any) -> Any: ...
+        def __neg__(self) -> Any: ...
 
     def __matmul__(self, other: Any) -> Any:
         return _call("dot", self, other)
-
-    def __neg__(self) -> Any:
-        return _call("negative", self)
 
     def __abs__(self) -> Any:
         return _call("abs", self)
@@ -89,18 +85,6 @@ class Fluent:
 
     def __ne__(self, other: Any) -> Any:
         return True if other is None else _call("not_equal", self, other)
-
-    def __lt__(self, other: Any) -> Any:
-        return _call("lesser", self, other)
-
-    def __le__(self, other: Any) -> Any:
-        return _call("lesser_equal", self, other)
-
-    def __gt__(self, other: Any) -> Any:
-        return _call("greater", self, other)
-
-    def __ge__(self, other: Any) -> Any:
-        return _call("greater_equal", self, other)
 
     __hash__: Any = None
 
@@ -129,5 +113,19 @@ class Fluent:
         return _call("identity", self)
 
 
-for _name in METHODS:
-    setattr(Fluent, _name, _make_method(_name))
+def install() -> None:
+    """Give :class:`Fluent` the functions of the registered operators as its methods.
+
+    The functions are the methods: ``x + y`` costs one call of ``nd.add``.
+    """
+    from hybridc.dialects.registry import FUNCTIONS
+    from hybridc.nd.functions import function
+
+    for name in METHODS.split():
+        setattr(Fluent, name, function(name) if name in FUNCTIONS else _make_method(name))
+    for symbol, name in OPERATORS.items():
+        setattr(Fluent, f"__{symbol}__", function(name))
+        setattr(Fluent, f"__r{symbol}__", _reflected(function(name)))
+    for symbol, name in COMPARISONS.items():
+        setattr(Fluent, f"__{symbol}__", function(name))
+    setattr(Fluent, "__neg__", function("negative"))  # noqa: B010  (pyright: it is declared nowhere)
