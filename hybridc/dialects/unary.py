@@ -11,7 +11,7 @@ import numpy as np
 
 from hybridc.dialects.attribute import Shape
 from hybridc.dialects.elementwise import meaning
-from hybridc.dialects.operator import Composite, Elementwise, Sample, attribute, register
+from hybridc.dialects.operator import Elementwise, Sample, attribute, register
 from hybridc.dialects.scalar import NUMPY
 from hybridc.errors import UnsupportedError
 
@@ -44,7 +44,7 @@ def special(name: str) -> Callable[..., Any]:
     return getattr(special, name)
 
 
-# --- sign, powers -------------------------------------------------------------------------------------------
+# --- sign, powers -----------------------------------------------------------------------------------------
 
 
 @register("hybrid.negative", "_np_negative")
@@ -175,7 +175,7 @@ class Reciprocal(Unary):
         return -dy * y * y
 
 
-# --- exponentials, logarithms -------------------------------------------------------------------------------
+# --- exponentials, logarithms -----------------------------------------------------------------------------
 
 
 @register("hybrid.exp")
@@ -266,7 +266,7 @@ class Log10(Unary):
         return dy / (x * math.log(10))
 
 
-# --- rounding -----------------------------------------------------------------------------------------------
+# --- rounding ---------------------------------------------------------------------------------------------
 
 
 @register("hybrid.floor")
@@ -327,7 +327,7 @@ class Rint(Unary):
         return b.select(b.gt(b.sub(xs[0], whole), 0.5), b.add(whole, 1), whole)
 
 
-# --- special functions --------------------------------------------------------------------------------------
+# --- special functions ------------------------------------------------------------------------------------
 
 
 @register("hybrid.erf")
@@ -407,33 +407,23 @@ class Digamma(Unary):
         )
 
 
-# --- activation-like ----------------------------------------------------------------------------------------
+# --- activation-like --------------------------------------------------------------------------------------
 
 
 @register("hybrid.smooth_l1")
-class SmoothL1(Composite):
+class SmoothL1(Unary):
     """(scalar * x)**2 / 2 where |x| < 1 / scalar**2, else |x| - 0.5 / scalar**2"""
 
-    scalar: float = attribute(1.0, "where the parabola ends: at |x| = 1 / scalar**2")
+    scalar_: float = attribute(1.0, "where the parabola ends: at |x| = 1 / scalar**2")
 
-    def infer_shape(self, shapes: list[Shape]) -> tuple[list[Shape], list[Shape]]:
-        return shapes, list(shapes)
-
-    def decompose(self, F: Any, *inputs: Any) -> Any:
-        x = F.abs(inputs[0])
-        square = self.scalar**2
-        near = F.minimum(x, 1 / square)
-        return near * near * (0.5 * square) + (x - near)
-
-    def eager(self, *arrays: Any) -> Any:
-        size = np.abs(arrays[0])
-        square = self.scalar**2
-        result = NUMPY.select(size < 1 / square, 0.5 * square * size * size, size - 0.5 / square)
-        return result.astype(size.dtype, copy=False)
+    def scalar(self, b: Any, *xs: Any) -> Any:
+        size, square = b.abs(*xs), self.scalar_**2
+        near = b.mul(b.mul(size, size), 0.5 * square)
+        return b.select(b.lt(size, 1 / square), near, b.sub(size, 0.5 / square))
 
     def gradient(self, F: Any, *values: Any) -> Any:
         dy, x, _ = values
-        return dy * F.clip(x * self.scalar**2, -1, 1)
+        return dy * F.clip(x * self.scalar_**2, -1, 1)
 
     @classmethod
     def samples(cls) -> list[Sample]:

@@ -1,0 +1,287 @@
+"""Reductions over axes: sums, products, extremes, means, norms."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+
+from hybridc.dialects.attribute import Axis, Shape
+from hybridc.dialects.elementwise import meaning
+from hybridc.dialects.operator import Bad, Composite, Operator, Reduction, Sample, attribute, register
+from hybridc.errors import ShapeError
+
+_FLOAT16 = np.dtype("float16")
+_FLOAT32 = np.dtype("float32")
+
+
+def reduce(ufunc: Any, x: Any, axis: Any, keepdims: bool) -> Any:
+    """``ufunc`` over the axes, in the dtype of ``x``; half precision is accumulated in single."""
+    if x.dtype is _FLOAT16:
+        y = ufunc.reduce(x, axis, _FLOAT32, None, keepdims).astype(_FLOAT16)
+    else:
+        y = ufunc.reduce(x, axis, x.dtype, None, keepdims)
+    return y if type(y) is np.ndarray else y.reshape(1)
+
+
+def keep(F: Any, y: Any, x: Any, axes: Sequence[int]) -> Any:
+    """The result ``y`` of a reduction of ``x`` with its reduced axes restored as axes of size 1."""
+    shape = tuple(1 if i in axes else n for i, n in enumerate(x.shape))
+    return y if y.shape == shape else F.reshape_to(y, shape=shape)
+
+
+def spread(F: Any, y: Any, x: Any) -> Any:
+    """``y`` repeated to the shape of ``x``."""
+    if y.shape == x.shape:
+        return y
+    return F.zeros_like(x) if 0 in x.shape else F.broadcast_to(y, shape=x.shape)
+
+
+def count(x: Any, axes: Sequence[int]) -> int:
+    """How many elements are combined into one."""
+    n = 1
+    for a in axes:
+        n *= x.shape[a]
+    return n
+
+
+class AxisRules(Operator):
+    """What ``axis``, ``keepdims`` and ``exclude`` mean."""
+
+    axis: Any = None
+    keepdims: Any = False
+    exclude: Any = False
+
+    def check(self) -> None:
+        # What NumPy takes as axis; None where the number of dimensions decides.
+        self.numpy_axis = None if self.exclude or self.axis == () else self.axis
+
+    def axes(self, rank: int) -> tuple[int, ...]:
+        """The reduced axes, counted from 0 and sorted."""
+        axis = self.axis
+        given = () if axis is None else (axis,) if isinstance(axis, int) else axis
+        for a in given:
+            if not -rank <= a < rank:
+                raise ShapeError(
+                    f"{self.title()}: axis {a} is out of range for an input of {rank} dimensions; "
+                    f"it must be from {-rank} to {rank - 1}"
+                )
+        chosen = {a % rank for a in given}
+        if len(chosen) < len(given):
+            raise ShapeError(f"{self.title()}: axis {axis} names an axis twice; name each once")
+        if not given or self.exclude:
+            chosen = set(range(rank)) - chosen
+        return tuple(sorted(chosen))
+
+    def infer_shape(self, shapes: list[Shape]) -> tuple[list[Shape], list[Shape]]:
+        """The input's shape without the reduced axes (or with 1 there); a full reduction gives ``(1,)``."""
+        (shape,) = shapes
+        axes = self.axes(len(shape))
+        if self.keepdims:
+            return shapes, [tuple(1 if i in axes else n for i, n in enumerate(shape))]
+        return shapes, [tuple(n for i, n in enumerate(shape) if i not in axes) or (1,)]
+
+    def over(self, ufunc: Any, x: Any) -> Any:
+        """``ufunc`` over this operator's axes."""
+        return reduce(ufunc, x, self.axes(x.ndim) if self.exclude else self.numpy_axis, self.keepdims)
+
+    REFERENCE: ClassVar[Any] = None
+    LOW: ClassVar[float] = -2.0
+
+    @classmethod
+    def samples(cls) -> list[Sample]:
+        if cls.REFERENCE is None:
+            return []
+        f: Any = cls.REFERENCE
+
+        def sample(shape: Shape, axis: Any, **attrs: Any) -> Sample:
+            def reference(x: Any) -> Any:
+                every = tuple(range(len(shape)))
+                over = every if axis is None else axis
+                if attrs.get("exclude"):
+                    over = tuple(set(every) - {axis})
+                y = f(x, axis=over, keepdims=attrs.get("keepdims", False))
+                return y if np.ndim(y) else np.reshape(y, (1,))
+
+            return Sample([shape], reference, axis=axis, low=cls.LOW, **attrs)
+
+        return [
+            sample((3, 5), None),
+            sample((3, 5), -1),
+            sample((2, 3, 4), (0, 2)),
+            sample((2, 3, 4), 1, keepdims=True),
+            sample((2, 3, 4), 1, exclude=True),
+            sample((2, 1, 7), None, keepdims=True),
+            sample((0, 3), 1),
+        ]
+
+    @classmethod
+    def bad_samples(cls) -> list[Bad]:
+        if cls.REFERENCE is None:
+            return []
+        text = "axis 2 is out of range for an input of 2 dimensions; it must be from -2 to 1"
+        twice = "axis (0, -2) names an axis twice; name each once"
+        return [
+            (((2, 3),), {"axis": 2}, f"{cls.title()}: {text}"),
+            (((2, 3),), {"axis": (0, -2)}, f"{cls.title()}: {twice}"),
+        ]
+
+
+class OverAxes(AxisRules):
+    """What all reductions share: ``axis``, ``keepdims`` and ``exclude``."""
+
+    axis: Axis = attribute(None, "the axes to reduce, all by default; negative ones count from the end")
+    keepdims: bool = attribute(False, "keep the reduced axes, with size 1")
+    exclude: bool = attribute(False, "reduce all axes but the given ones")
+
+
+class Primitive(OverAxes, Reduction):
+    """A reduction by one combining function."""
+
+    def eager(self, *arrays: Any) -> Any:
+        return self.over(self.combine(), arrays[0])
+
+
+# --- primitives -------------------------------------------------------------------------------------------
+
+
+@register("hybrid.sum", "sum_axis")
+class Sum(Primitive):
+    """The sum of the elements along axes"""
+
+    COMBINE = "add"
+    REFERENCE = meaning(np.sum)
+
+    def gradient(self, F: Any, *values: Any) -> Any:
+        dy, x, _ = values
+        return spread(F, keep(F, dy, x, self.axes(len(x.shape))), x)
+
+
+@register("hybrid.prod")
+class Prod(Primitive):
+    """The product of the elements along axes; its gradient is nan where an element is 0"""
+
+    COMBINE = "mul"
+    REFERENCE = meaning(np.prod)
+    LOW = 0.5
+
+    def gradient(self, F: Any, *values: Any) -> Any:
+        dy, x, y = values
+        return keep(F, dy * y, x, self.axes(len(x.shape))) / x
+
+
+class Extreme(Primitive):
+    """The greatest or least element; equal ones share the gradient in full."""
+
+    def gradient(self, F: Any, *values: Any) -> Any:
+        dy, x, y = values
+        axes = self.axes(len(x.shape))
+        return F.equal(x, keep(F, y, x, axes)) * keep(F, dy, x, axes)
+
+
+@register("hybrid.max", "max_axis")
+class Max(Extreme):
+    """The greatest element along axes; nan if any is nan"""
+
+    COMBINE = "max"
+    REFERENCE = meaning(np.max)
+
+
+@register("hybrid.min", "min_axis")
+class Min(Extreme):
+    """The least element along axes; nan if any is nan"""
+
+    COMBINE = "min"
+    REFERENCE = meaning(np.min)
+
+
+# --- composites -------------------------------------------------------------------------------------------
+
+
+@register("hybrid.mean")
+class Mean(OverAxes, Composite):
+    """The mean of the elements along axes"""
+
+    REFERENCE = meaning(np.mean)
+
+    def decompose(self, F: Any, *inputs: Any) -> Any:
+        (x,) = inputs
+        axes = self.axes(len(x.shape))
+        if x.dtype == np.float16:  # the sum may be too great for half precision although the mean is not
+            return F.cast(F.sum(F.cast(x, "float32"), axes, self.keepdims) / count(x, axes), "float16")
+        return F.sum(x, axes, self.keepdims) / count(x, axes)
+
+    def eager(self, *arrays: Any) -> Any:
+        (x,) = arrays
+        if x.dtype is _FLOAT16:
+            return self.eager(x.astype(_FLOAT32)).astype(_FLOAT16)
+        y = self.over(np.add, x)
+        n = x.size // max(y.size, 1)
+        if y.dtype.kind != "f":
+            return (y / n).astype(y.dtype)
+        return np.divide(y, n or np.nan, out=y)
+
+    def gradient(self, F: Any, *values: Any) -> Any:
+        dy, x, _ = values
+        axes = self.axes(len(x.shape))
+        return spread(F, keep(F, dy, x, axes) / max(count(x, axes), 1), x)
+
+
+@register("hybrid.sum_to")
+class SumTo(Composite):
+    """The sum over the axes along which ``shape`` would broadcast to the input's shape"""
+
+    shape: Shape = attribute(doc="the shape of the result")
+
+    def split(self, shape: Shape) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """The leading axes that vanish, and the axes that are kept with size 1."""
+        lead = len(shape) - len(self.shape)
+        stays = [i + lead for i, n in enumerate(self.shape) if n == 1 and shape[i + lead] != 1]
+        return tuple(range(lead)), tuple(stays)
+
+    def infer_shape(self, shapes: list[Shape]) -> tuple[list[Shape], list[Shape]]:
+        (shape,) = shapes
+        lead = len(shape) - len(self.shape)
+        if lead < 0 or any(n not in (1, m) for n, m in zip(self.shape, shape[lead:], strict=True)):
+            raise ShapeError(
+                f"sum_to: shape {self.shape} does not broadcast to the input's shape {shape}; "
+                "its sizes, aligned at the end, must be 1 or the input's"
+            )
+        return shapes, [self.shape]
+
+    def decompose(self, F: Any, *inputs: Any) -> Any:
+        (x,) = inputs
+        lead, stays = self.split(x.shape)
+        axes = (*lead, *stays)
+        if axes:
+            x = F.sum(x, axes, True)
+        return x if x.shape == self.shape else F.reshape_to(x, shape=self.shape)
+
+    def eager(self, *arrays: Any) -> Any:
+        (x,) = arrays
+        self.infer_shape([x.shape])
+        lead, stays = self.split(x.shape)
+        if not stays:
+            return reduce(np.add, x, lead, False).reshape(self.shape)
+        return reduce(np.add, x, (*lead, *stays), True).reshape(self.shape)
+
+    def gradient(self, F: Any, *values: Any) -> Any:
+        dy, x, _ = values
+        return spread(F, dy, x)
+
+    @classmethod
+    def samples(cls) -> list[Sample]:
+        return [
+            Sample([(3, 5)], lambda x: x.sum(0), shape=(5,)),
+            Sample([(3, 5)], lambda x: x.sum(1, keepdims=True), shape=(3, 1)),
+            Sample([(2, 3, 5)], lambda x: x.sum((0, 2))[:, None], shape=(3, 1)),
+            Sample([(2, 0)], lambda x: x.sum(1, keepdims=True), shape=(2, 1)),
+        ]
+
+    @classmethod
+    def bad_samples(cls) -> list[Bad]:
+        text = "sum_to: shape (2,) does not broadcast to the input's shape (2, 3); "
+        return [
+            (((2, 3),), {"shape": (2,)}, text + "its sizes, aligned at the end, must be 1 or the input's")
+        ]
