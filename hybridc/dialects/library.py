@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from hybridc.dialects import activation as activation
 from hybridc.dialects import cast as cast
+from hybridc.dialects import contraction as contraction
 from hybridc.dialects import creation as creation
 from hybridc.dialects import custom as custom
 from hybridc.dialects import dropout as dropout
 from hybridc.dialects import elementwise as elementwise
 from hybridc.dialects import joining as joining
 from hybridc.dialects import layout as layout
+from hybridc.dialects import linalg as linalg
 from hybridc.dialects import reduction as reduction
 from hybridc.dialects import shape as shape
 from hybridc.dialects import slicing as slicing

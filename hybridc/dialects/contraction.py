@@ -1,0 +1,376 @@
+"""Matrix products: ``matmul`` is the primitive, the others decompose into it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from hybridc.dialects.attribute import DType, Shape
+from hybridc.dialects.operator import Bad, Composite, Contraction, Operator, Sample, attribute, register
+from hybridc.errors import DTypeError, ShapeError
+
+_FLOAT16 = np.dtype("float16")
+
+
+def matmul(a: Any, b: Any, transpose_a: bool, transpose_b: bool, out: Any = None) -> Any:
+    """The product of matrices or of stacks of them; half precision is multiplied in single."""
+    if transpose_a:
+        a = a.swapaxes(-1, -2)
+    if transpose_b:
+        b = b.swapaxes(-1, -2)
+    if a.dtype is not _FLOAT16:
+        return np.matmul(a, b, out=out)
+    product = np.matmul(a.astype(np.float32), b.astype(np.float32)).astype(_FLOAT16)
+    if out is None:
+        return product
+    np.copyto(out, product)
+    return out
+
+
+class Product(Operator):
+    """A product of floating-point arrays."""
+
+    def infer_type(self, dtypes: list[DType]) -> tuple[list[DType], list[DType]]:
+        self.require_same_dtype(dtypes)
+        self.require_float(dtypes[0])
+        return dtypes, [dtypes[0]]
+
+    def require_float(self, dtype: DType) -> None:
+        """Raise unless the inputs are floating-point numbers."""
+        if dtype.kind != "f":
+            raise DTypeError(
+                f"{self.title()}: inputs must be floating-point, got {dtype}; use .astype('float32') on them"
+            )
+
+
+class Transposable(Product):
+    """A product with a flag for each input that says whether it comes transposed."""
+
+    transpose_a: bool = attribute(False, "whether the first input comes transposed")
+    transpose_b: bool = attribute(False, "whether the second input comes transposed")
+
+    def flags(self) -> str:
+        """The flags in words, for errors."""
+        return f"transpose_a={self.transpose_a}, transpose_b={self.transpose_b}"
+
+
+def product_gradients(F: Any, dy: Any, a: Any, b: Any, ta: bool, tb: bool) -> tuple[Any, Any]:
+    """Gradients of ``matmul(a, b, ta, tb)``, each one product and no transpose; computed where needed."""
+
+    def da() -> Any:
+        return F.matmul(b, dy, tb, True) if ta else F.matmul(dy, b, False, not tb)
+
+    def db() -> Any:
+        return F.matmul(dy, a, True, ta) if tb else F.matmul(a, dy, not ta, False)
+
+    return da, db
+
+
+# --- the primitive ----------------------------------------------------------------------------------------
+
+
+@register("hybrid.matmul")
+class Matmul(Transposable, Contraction):
+    """lhs @ rhs for matrices, or for stacks of them with equal leading axes"""
+
+    INPUTS = ("lhs", "rhs")
+
+    def infer_shape(self, shapes: list[Shape]) -> tuple[list[Shape], list[Shape]]:
+        a, b = shapes
+        if len(a) != len(b) or len(a) < 2 or a[:-2] != b[:-2]:
+            raise ShapeError(
+                f"{self.title()}: lhs {a} and rhs {b} must have the same number of axes, at least 2, "
+                "and equal sizes in all but the last two; use expand_dims or broadcast_to"
+            )
+        rows, inner = (a[-1], a[-2]) if self.transpose_a else (a[-2], a[-1])
+        other, columns = (b[-1], b[-2]) if self.transpose_b else (b[-2], b[-1])
+        if inner != other:
+            raise ShapeError(
+                f"{self.title()}: lhs {a} has {inner} columns and rhs {b} has {other} rows "
+                f"({self.flags()}); they must be equal"
+            )
+        return shapes, [(*a[:-2], rows, columns)]
+
+    def eager(self, *arrays: Any) -> Any:
+        a, b = arrays
+        if a.ndim != b.ndim or a.shape[:-2] != b.shape[:-2] or a.dtype.kind != "f":
+            self.infer_shape([a.shape, b.shape])
+            self.require_float(a.dtype)
+        return matmul(a, b, self.transpose_a, self.transpose_b)
+
+    def eager_out(self, outs: Sequence[Any], *arrays: Any) -> None:
+        a, b = arrays
+        matmul(a, b, self.transpose_a, self.transpose_b, outs[0])
+
+    def gradient(self, F: Any, *values: Any) -> Any:
+        dy, a, b, _ = values
+        return product_gradients(F, dy, a, b, self.transpose_a, self.transpose_b)
+
+    @classmethod
+    def samples(cls) -> list[Sample]:
+        return [
+            Sample([(3, 4), (4, 5)], lambda a, b: a @ b),
+            Sample([(4, 3), (4, 5)], lambda a, b: a.T @ b, transpose_a=True),
+            Sample([(3, 4), (5, 4)], lambda a, b: a @ b.T, transpose_b=True),
+            Sample([(4, 3), (5, 4)], lambda a, b: a.T @ b.T, transpose_a=True, transpose_b=True),
+            Sample([(2, 3, 4), (2, 4, 1)], lambda a, b: np.einsum("nij,njk->nik", a, b)),
+            Sample([(2, 4, 3), (2, 5, 4)], _both_transposed, transpose_a=True, transpose_b=True),
+            Sample([(0, 4), (4, 5)], lambda a, b: a @ b),
+            Sample([(3, 0), (0, 2)], lambda a, b: a @ b),
+        ]
+
+    @classmethod
+    def bad_samples(cls) -> list[Bad]:
+        return [
+            (
+                ((2, 3), (4, 5)),
+                {},
+                "matmul: lhs (2, 3) has 3 columns and rhs (4, 5) has 4 rows "
+                "(transpose_a=False, transpose_b=False); they must be equal",
+            ),
+            (
+                ((2, 3), (1, 3, 5)),
+                {},
+                "matmul: lhs (2, 3) and rhs (1, 3, 5) must have the same number of axes, at least 2, "
+                "and equal sizes in all but the last two; use expand_dims or broadcast_to",
+            ),
+        ]
+
+
+def _ends(shape: Shape, first: bool) -> tuple[int, Shape]:
+    """The first (or last) size, and the others."""
+    return (shape[0], shape[1:]) if first else (shape[-1], shape[:-1])
+
+
+def _both_transposed(a: Any, b: Any) -> Any:
+    return np.einsum("nji,nkj->nik", a, b)
+
+
+# --- dot, batch_dot ---------------------------------------------------------------------------------------
+
+
+@register("hybrid.dot")
+class Dot(Transposable, Composite):
+    """The sum of products over the last axis of lhs and the first axis of rhs
+
+    With ``transpose_a`` over the first axis of lhs, with ``transpose_b`` over the last axis of rhs; the
+    other axes stay.
+    """
+
+    INPUTS = ("lhs", "rhs")
+    forward_stype: str | None = attribute(None, "accepted for MXNet's API, without effect")
+
+    def matrices(self, a: Shape, b: Shape) -> tuple[Shape, Shape, Shape, Shape]:
+        """The result's shape, then the shapes of lhs, rhs and result as matrices."""
+        if min(len(a), len(b)) < 1:
+            raise ShapeError(f"dot: inputs need at least one axis, got lhs {a} and rhs {b}")
+        ta, tb = self.transpose_a and len(a) > 1, self.transpose_b and len(b) > 1
+        inner, rows = _ends(a, ta)
+        other, columns = _ends(b, not tb)
+        if inner != other:
+            raise ShapeError(
+                f"dot: the axis of lhs {a} to be summed over has size {inner}, that of rhs {b} has {other} "
+                f"({self.flags()}); they must be equal"
+            )
+        m, n = math.prod(rows), math.prod(columns)
+        return (
+            (*rows, *columns) or (1,),
+            (inner, m) if ta else (m, inner),
+            (n, inner) if tb else (inner, n),
+            (m, n),
+        )
+
+    def infer_shape(self, shapes: list[Shape]) -> tuple[list[Shape], list[Shape]]:
+        return shapes, [self.matrices(*shapes)[0]]
+
+    def transposes(self, a: Any, b: Any) -> tuple[bool, bool]:
+        """Whether each input is transposed as a matrix; vectors are not."""
+        return self.transpose_a and len(a.shape) > 1, self.transpose_b and len(b.shape) > 1
+
+    def decompose(self, F: Any, *inputs: Any) -> Any:
+        a, b = inputs
+        out, as_a, as_b, _ = self.matrices(a.shape, b.shape)
+        y = F.matmul(reshaped(F, a, as_a), reshaped(F, b, as_b), *self.transposes(a, b))
+        return reshaped(F, y, out)
+
+    def eager(self, *arrays: Any) -> Any:
+        a, b = arrays
+        if a.dtype.kind != "f":
+            self.require_float(a.dtype)
+        if a.ndim == b.ndim == 2:
+            return matmul(a, b, self.transpose_a, self.transpose_b)
+        out, as_a, as_b, _ = self.matrices(a.shape, b.shape)
+        return matmul(a.reshape(as_a), b.reshape(as_b), *self.transposes(a, b)).reshape(out)
+
+    def gradient(self, F: Any, *values: Any) -> Any:
+        dy, a, b, _ = values
+        _, as_a, as_b, as_y = self.matrices(a.shape, b.shape)
+        da, db = product_gradients(
+            F, reshaped(F, dy, as_y), reshaped(F, a, as_a), reshaped(F, b, as_b), *self.transposes(a, b)
+        )
+        return lambda: reshaped(F, da(), a.shape), lambda: reshaped(F, db(), b.shape)
+
+    @classmethod
+    def samples(cls) -> list[Sample]:
+        return [
+            Sample([(3, 4), (4, 5)], lambda a, b: np.einsum("ij,jk", a, b)),
+            Sample([(4, 3), (5, 4)], lambda a, b: (b @ a).T, transpose_a=True, transpose_b=True),
+            Sample([(5,), (5,)], lambda a, b: np.sum(a * b, keepdims=True)),
+            Sample([(3, 5), (5,)], lambda a, b: np.einsum("ij,j", a, b)),
+            Sample([(5,), (5, 3)], lambda a, b: np.einsum("j,jk", a, b)),
+            Sample([(2, 3, 4), (4, 5)], lambda a, b: np.einsum("nij,jk", a, b)),
+            Sample([(2, 3), (3, 4, 5)], lambda a, b: np.einsum("ij,jkl", a, b)),
+            Sample([(3, 2, 4), (3, 5)], lambda a, b: np.einsum("jmn,jk->mnk", a, b), transpose_a=True),
+            Sample([(2, 3), (4, 5, 3)], lambda a, b: np.einsum("ij,mnj->imn", a, b), transpose_b=True),
+            Sample([(2, 0), (0, 3)], lambda a, b: a @ b),
+        ]
+
+    @classmethod
+    def bad_samples(cls) -> list[Bad]:
+        text = "dot: the axis of lhs (2, 3) to be summed over has size 3, that of rhs (4, 5) has 4 "
+        return [(((2, 3), (4, 5)), {}, text + "(transpose_a=False, transpose_b=False); they must be equal")]
+
+
+def reshaped(F: Any, x: Any, shape: Shape) -> Any:
+    """``x`` in that shape; itself if it has it."""
+    return x if x.shape == shape else F.reshape_to(x, shape=shape)
+
+
+@register("hybrid.batch_dot")
+class BatchDot(Matmul):
+    """lhs @ rhs for stacks of matrices with equal leading axes"""
+
+    forward_stype: str | None = attribute(None, "accepted for MXNet's API, without effect")
+
+    def infer_shape(self, shapes: list[Shape]) -> tuple[list[Shape], list[Shape]]:
+        if min(map(len, shapes)) < 3:
+            raise ShapeError(
+                f"batch_dot: inputs must be stacks of matrices, with at least 3 axes, got lhs {shapes[0]} "
+                f"and rhs {shapes[1]}; use dot for single matrices"
+            )
+        return super().infer_shape(shapes)
+
+    def decomposes(self) -> bool:
+        """It is ``matmul`` under another name."""
+        return True
+
+    def decompose(self, F: Any, *inputs: Any) -> Any:
+        return F.matmul(*inputs, self.transpose_a, self.transpose_b)
+
+    def eager(self, *arrays: Any) -> Any:
+        if arrays[0].ndim < 3:
+            self.infer_shape([x.shape for x in arrays])
+        return super().eager(*arrays)
+
+    @classmethod
+    def samples(cls) -> list[Sample]:
+        return [
+            Sample([(2, 3, 4), (2, 4, 5)], lambda a, b: np.einsum("nij,njk->nik", a, b)),
+            Sample([(2, 4, 3), (2, 5, 4)], _both_transposed, transpose_a=True, transpose_b=True),
+            Sample([(2, 2, 3, 1), (2, 2, 1, 5)], lambda a, b: a * b),
+        ]
+
+    @classmethod
+    def bad_samples(cls) -> list[Bad]:
+        text = "batch_dot: inputs must be stacks of matrices, with at least 3 axes, got lhs (2, 3) "
+        return [(((2, 3), (3, 4)), {}, text + "and rhs (3, 4); use dot for single matrices")]
+
+
+# --- fully connected layer --------------------------------------------------------------------------------
+
+
+@register("hybrid.fully_connected", "FullyConnected")
+class FullyConnected(Product, Composite):
+    """data @ weight.T + bias, with the data flattened to rows"""
+
+    INPUTS = ("data", "weight", "bias")
+    OPTIONAL = 1
+
+    num_hidden: int = attribute(doc="the number of outputs", low=1)
+    no_bias: bool = attribute(False, "leave the bias out")
+    flatten: bool = attribute(True, "all axes but the first are one row; else the last axis alone is")
+
+    def input_names(self) -> tuple[str, ...]:
+        return self.INPUTS[:2] if self.no_bias else self.INPUTS
+
+    def rows(self, data: Shape) -> tuple[int, int]:
+        """The shape of the data as a matrix."""
+        split = 1 if self.flatten else len(data) - 1
+        return math.prod(data[:split]), math.prod(data[split:])
+
+    def infer_shape(self, shapes: list[Shape]) -> tuple[list[Shape], list[Shape]]:
+        data = shapes[0]
+        if not data:
+            raise ShapeError("FullyConnected: data needs at least one axis, got shape ()")
+        wanted = [data, (self.num_hidden, self.rows(data)[1]), (self.num_hidden,)][: len(shapes)]
+        if -1 in data:
+            wanted[1] = (self.num_hidden, shapes[1][1] if len(shapes[1]) == 2 else -1)
+        for name, shape, want in zip(self.input_names()[1:], shapes[1:], wanted[1:], strict=True):
+            if len(shape) != len(want) or any(n not in (-1, m) for n, m in zip(shape, want, strict=True)):
+                raise ShapeError(
+                    f"FullyConnected: {name} has shape {shape}, expected {want} for data of shape {data} "
+                    f"with num_hidden={self.num_hidden}, flatten={self.flatten}"
+                )
+        lead = data[:1] if self.flatten else data[:-1]
+        return wanted, [(*lead, self.num_hidden)]
+
+    def decompose(self, F: Any, *inputs: Any) -> Any:
+        data, weight, *bias = inputs
+        lead = data.shape[:1] if self.flatten else data.shape[:-1]
+        y = F.matmul(reshaped(F, data, self.rows(data.shape)), weight, False, True)
+        y = y + bias[0] if bias else y
+        return reshaped(F, y, (*lead, self.num_hidden))
+
+    def eager(self, *arrays: Any) -> Any:
+        data, weight, *bias = arrays
+        if weight.shape[0] != self.num_hidden or weight.ndim != 2 or data.dtype.kind != "f":
+            self.infer_shape([x.shape for x in arrays])
+            self.require_float(data.dtype)
+        x = data if data.ndim == 2 else data.reshape(self.rows(data.shape))
+        y = matmul(x, weight, False, True)
+        if bias:
+            np.add(y, bias[0], out=y)
+        return y if self.flatten or data.ndim == 2 else y.reshape(*data.shape[:-1], self.num_hidden)
+
+    def gradient(self, F: Any, *values: Any) -> Any:
+        dy, data, weight = values[:3]
+        rows, columns = self.rows(data.shape)
+        dy = reshaped(F, dy, (rows, self.num_hidden))
+
+        def ddata() -> Any:
+            return reshaped(F, F.matmul(dy, weight), data.shape)
+
+        def dweight() -> Any:
+            return F.matmul(dy, reshaped(F, data, (rows, columns)), True, False)
+
+        if self.no_bias:
+            return ddata, dweight
+        return ddata, dweight, lambda: F.sum(dy, 0)
+
+    @classmethod
+    def samples(cls) -> list[Sample]:
+        return [
+            Sample([(3, 4), (5, 4), (5,)], lambda x, w, b: x @ w.T + b, num_hidden=5),
+            Sample([(3, 4), (5, 4)], lambda x, w: x @ w.T, num_hidden=5, no_bias=True),
+            Sample([(2, 3, 4), (5, 12), (5,)], lambda x, w, b: x.reshape(2, 12) @ w.T + b, num_hidden=5),
+            Sample(
+                [(2, 3, 4), (5, 4), (5,)],
+                lambda x, w, b: np.einsum("nmk,hk->nmh", x, w) + b,
+                num_hidden=5,
+                flatten=False,
+            ),
+            Sample([(0, 4), (5, 4), (5,)], lambda x, w, b: x @ w.T + b, num_hidden=5),
+            Sample([(4,), (5, 4), (5,)], lambda x, w, b: w @ x + b, num_hidden=5, flatten=False),
+        ]
+
+    @classmethod
+    def bad_samples(cls) -> list[Bad]:
+        head = "FullyConnected: {} expected {} for data of shape (2, 3) with num_hidden=4, flatten=True"
+        return [
+            (((2, 3), (4, 2), (4,)), {"num_hidden": 4}, head.format("weight has shape (4, 2),", "(4, 3)")),
+            (((2, 3), (5, 3), (5,)), {"num_hidden": 4}, head.format("weight has shape (5, 3),", "(4, 3)")),
+            (((2, 3), (4, 3), (1,)), {"num_hidden": 4}, head.format("bias has shape (1,),", "(4,)")),
+        ]
