@@ -1,0 +1,1 @@
+"""Measurements: eager against hybridized."""

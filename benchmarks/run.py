@@ -1,0 +1,85 @@
+"""The benchmark table, eager against hybridized: ``python benchmarks/run.py``, see ``--help``.
+
+Every result is checked against float64 NumPy before it is timed. Times are medians of blocks that alternate
+between the two (see ``timing.py``), so that the ratio holds on a busy machine even where the times do not.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+if __package__ is None:
+    sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from benchmarks import memory, timing
+from benchmarks.workloads import WORKLOADS, Workload
+
+COLUMNS = ("workload", "what", "eager ms", "hybridized ms", "ratio", "kernels", "host calls")
+QUICK, THOROUGH = (5, 0.1), (9, 0.4)  # number of blocks, seconds of each
+PEAKS = ("eager peak MiB", "hybridized peak MiB")
+
+
+def measure(workload: Workload, blocks: int, seconds: float, peaks: bool) -> dict[str, Any]:
+    """One row: both programs checked, then timed."""
+    eager, hybrid = workload.build(hybridized=False), workload.build(hybridized=True)
+    error = max(workload.check(eager), workload.check(hybrid))
+    kernels, host_calls = hybrid.kernels(), hybrid.host_calls()
+    slow, fast = timing.compare((eager.call, hybrid.call), blocks, seconds)
+    row: dict[str, Any] = {
+        "workload": workload.name,
+        "what": workload.about,
+        "eager ms": slow * 1e3,
+        "hybridized ms": fast * 1e3,
+        "ratio": slow / fast,
+        "kernels": kernels,
+        "host calls": host_calls,
+        "error": error,
+    }
+    if peaks:
+        row |= zip(PEAKS, (memory.peaks(workload.name, hybridized=h)[1] for h in (False, True)))
+    return row
+
+
+def shown(value: Any) -> str:
+    """A cell of the table."""
+    return f"{value:.3g}" if isinstance(value, float) else str(value)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description="eager against hybridized, as a Markdown table")
+    parser.add_argument("--only", help="workloads, separated by commas", default=",".join(WORKLOADS))
+    parser.add_argument("--quick", action="store_true", help="fewer and shorter blocks")
+    parser.add_argument("--memory", action="store_true", help="peak memory too, in processes of their own")
+    parser.add_argument("--json", help="also write the rows to this file")
+    options = parser.parse_args()
+    names = options.only.split(",")
+    unknown = [n for n in names if n not in WORKLOADS]
+    if unknown:
+        parser.error(f"no workload {unknown[0]!r}; there are {', '.join(WORKLOADS)}")
+    columns = COLUMNS + (PEAKS if options.memory else ())
+    print("| " + " | ".join(columns) + " |")
+    print("|" + "---|" * len(columns), flush=True)
+    rows: list[dict[str, Any]] = []
+    failed = False
+    for name in names:
+        try:
+            row = measure(
+                WORKLOADS[name], 5 if options.quick else 9, 0.1 if options.quick else 0.4, options.memory
+            )
+        except Exception as error:
+            failed = True
+            print(f"{name}: {type(error).__name__}: {error}", file=sys.stderr)
+            continue
+        rows.append(row)
+        print("| " + " | ".join(shown(row[c]) for c in columns) + " |", flush=True)
+    if options.json:
+        Path(options.json).write_text(json.dumps(rows, indent=1))
+    return int(failed)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
