@@ -19,7 +19,7 @@ from hybridc.options import OPTIONS
 from hybridc.runtime.compiled_graph import CompiledGraph, Executable
 from hybridc.trace.trace_to_graph import trace_to_graph
 from hybridc.trace.tracer import Trace
-from hybridc.transforms.splice import functions
+from hybridc.transforms.values import functions
 
 TARGETS = ("numpy",)
 

@@ -143,6 +143,16 @@ class _Split(Movement):
         pieces = tuple(x[(*lead, slice(b, e))].reshape(s) for (b, e), s in zip(pairs, shapes, strict=True))
         return pieces[0] if len(pieces) == 1 else pieces
 
+    def decomposes(self) -> bool:
+        return True
+
+    def decompose(self, F: Any, *inputs: Any) -> Any:
+        (x,) = inputs
+        axis = self.axis % len(x.shape)
+        bounds = self.bounds(x.shape[axis])
+        pieces = [F.slice_axis(x, axis=axis, begin=b, end=max(b, e)) for b, e in pairwise(bounds)]
+        return tuple(F.squeeze(p, axis=axis) if self.squeeze_axis else p for p in pieces)
+
     def gradient(self, F: Any, *values: Any) -> Any:
         n = self.num_outputs()
         dys, x = values[:n], values[n]

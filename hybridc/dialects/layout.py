@@ -165,6 +165,12 @@ class BroadcastLike(_Broadcast):
             out[a] = rhs[normalize_axis("broadcast_like", b, len(rhs), "rhs_axes has")]
         return tuple(out)
 
+    def decomposes(self) -> bool:
+        return True
+
+    def decompose(self, F: Any, *inputs: Any) -> Any:
+        return F.broadcast_to(inputs[0], shape=self.target([x.shape for x in inputs]))
+
     @classmethod
     def samples(cls) -> Sequence[Sample]:
         return [

@@ -110,7 +110,7 @@ class Operator:
         cls.ATTRIBUTES = fields
         cls._BOUND = {}
 
-    # --- attributes -------------------------------------------------------------------------------------------------
+    # --- attributes ----------------------------------------------------------------------------------------
 
     @classmethod
     def bind(cls, **attrs: Any) -> Operator:
@@ -179,7 +179,7 @@ class Operator:
         """The function of ``mx.nd`` if it is written by hand; None to generate it from the attributes."""
         return None
 
-    # --- inputs and outputs -----------------------------------------------------------------------------------------
+    # --- inputs and outputs --------------------------------------------------------------------------------
 
     def input_names(self) -> tuple[str, ...]:
         """Names of the inputs for these attributes (a variadic operator has one name for all)."""
@@ -213,7 +213,7 @@ class Operator:
                 f"{self.title()}: all inputs must have one dtype, but {got}; use .astype('{dtypes[0]}') on the others"
             )
 
-    # --- meaning ----------------------------------------------------------------------------------------------------
+    # --- meaning -------------------------------------------------------------------------------------------
 
     def eager(self, *arrays: Any) -> Any:
         """The NumPy meaning: one array, or a tuple of them for several outputs."""
@@ -386,8 +386,12 @@ class Contraction(Operator):
 class Movement(Operator):
     """Elements change their place, not their value: views, transposes, gathers, concatenation.
 
-    ``is_view`` says that NumPy's result of ``eager`` shares the input's memory, so that no copy is planned.
+    ``is_view`` says that NumPy's result of ``eager`` shares the input's memory, so that no copy is planned. ``LAYOUT``
+    says of a view: ``strided`` (any strides), ``same`` (row-major if the input is), or ``row-major`` (as ``same``, and a
+    view of row-major inputs only: a reshape copies a transposed array).
     """
+
+    LAYOUT: ClassVar[str] = "strided"
 
     def is_view(self) -> bool:
         """Whether ``eager`` returns a view of its first input."""

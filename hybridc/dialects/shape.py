@@ -139,6 +139,7 @@ class Reshape(View):
     merges two, and -4 splits one into the two numbers that follow it.
     """
 
+    LAYOUT = "row-major"
     shape: Shape = attribute(doc="the new shape, which may contain 0, -1, -2, -3 and -4")
     reverse: bool = attribute(False, "match the special numbers from the right")
 
@@ -194,6 +195,7 @@ class Reshape(View):
 class ReshapeTo(View):
     """The same elements, in row-major order, in exactly this shape: no number is special."""
 
+    LAYOUT = "row-major"
     shape: Shape = attribute(doc="the new shape")
 
     def infer_shape(self, shapes: list[Shape]) -> tuple[list[Shape], list[Shape]]:
@@ -245,6 +247,13 @@ class ReshapeLike(View):
         lhs, rhs = arrays
         return lhs.reshape(self.infer_shape([lhs.shape, rhs.shape])[1][0])
 
+    def decomposes(self) -> bool:
+        return True
+
+    def decompose(self, F: Any, *inputs: Any) -> Any:
+        shapes = [x.shape for x in inputs]
+        return F.reshape_to(inputs[0], shape=self.infer_shape(shapes)[1][0])
+
     def gradient(self, F: Any, *values: Any) -> Any:
         dy, lhs, _, _ = values
         return F.reshape_to(dy, shape=lhs.shape), None
@@ -278,6 +287,7 @@ class ReshapeLike(View):
 class ExpandDims(View):
     """A new axis of size 1 at position ``axis``."""
 
+    LAYOUT = "same"
     axis: int = attribute(doc="position of the new axis, negative from the end of the result")
 
     def infer_shape(self, shapes: list[Shape]) -> tuple[list[Shape], list[Shape]]:
@@ -316,6 +326,7 @@ class ExpandDims(View):
 class Squeeze(View):
     """Without the axes of size 1, or without the named ones; if none is left the shape is (1,)."""
 
+    LAYOUT = "same"
     axis: Axis = attribute(None, "the axes to drop; all of size 1 by default")
 
     def infer_shape(self, shapes: list[Shape]) -> tuple[list[Shape], list[Shape]]:
@@ -354,6 +365,7 @@ class Squeeze(View):
 class Flatten(View):
     """All axes but the first merged into one: ``(n, a, b)`` becomes ``(n, a * b)``."""
 
+    LAYOUT = "row-major"
     def infer_shape(self, shapes: list[Shape]) -> tuple[list[Shape], list[Shape]]:
         (shape,) = shapes
         return shapes, [(shape[0], math.prod(shape[1:])) if shape else (1, 1)]

@@ -351,6 +351,13 @@ class SliceLike(View):
         out = self.infer_shape([x.shape, like.shape])[1][0]
         return x[tuple(slice(0, n) for n in out)]
 
+    def decomposes(self) -> bool:
+        return True
+
+    def decompose(self, F: Any, *inputs: Any) -> Any:
+        out = self.infer_shape([x.shape for x in inputs])[1][0]
+        return F.slice(inputs[0], begin=(0,) * len(out), end=out)
+
     def gradient(self, F: Any, *values: Any) -> Any:
         dy, x, _, _ = values
         return F.slice_scatter(dy, shape=x.shape, begin=(0,) * len(x.shape), end=dy.shape), None

@@ -58,6 +58,10 @@ def watching(block: Any) -> Generator[dict[tuple[int, str], Read]]:
             _READS.pop()
 
 
+def _is_plain(value: Any) -> bool:
+    return isinstance(value, PLAIN)
+
+
 def _descendants(block: Any, seen: set[int]) -> Iterator[Any]:
     if id(block) in seen:
         return
@@ -74,7 +78,7 @@ def _watched(cls: type) -> type:
 
         def getattribute(self: Any, name: str) -> Any:
             value: Any = super(_WATCHED[cls], self).__getattribute__(name)
-            if _READS and isinstance(value, PLAIN) and not name.startswith("__"):
+            if _READS and _is_plain(value) and not name.startswith("__"):
                 fields = object.__getattribute__(self, "__dict__")
                 if name in fields:
                     _READS[-1].setdefault((id(self), name), Read(self, name, value))

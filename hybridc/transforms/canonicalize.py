@@ -9,7 +9,8 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 
 from hybridc.dialects.hybrid import HybridOp
-from hybridc.transforms.splice import Splicer, functions, hybrid_ops
+from hybridc.transforms.splice import Splicer
+from hybridc.transforms.values import functions, hybrid_ops
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,8 @@ from xdsl.passes import ModulePass
 
 from hybridc.dialects.hybrid import HybridOp, location_of
 from hybridc.errors import VerifyError
-from hybridc.transforms.splice import Splicer, functions, hybrid_ops
+from hybridc.transforms.splice import Splicer
+from hybridc.transforms.values import functions, hybrid_ops
 
 
 @dataclass(frozen=True)

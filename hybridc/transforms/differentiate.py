@@ -23,7 +23,7 @@ from hybridc.dialects.hybrid import HybridOp, dtype_of, shape_of
 from hybridc.symbol.symbol import Symbol
 from hybridc.trace.trace_to_graph import operations
 from hybridc.trace.tracer import Node, Trace
-from hybridc.transforms.splice import constant_value, functions, hybrid_ops
+from hybridc.transforms.values import constant_value, functions, hybrid_ops, root
 
 
 @dataclass(frozen=True)
@@ -117,21 +117,19 @@ class _Backward:
     def _function(self, results: list[Symbol], ograds: list[Symbol], heads: list[SSAValue]) -> func.FuncOp:
         nodes = _live(self.trace.nodes, results)
         used = {id(s) for n in nodes for s in n.inputs} | {id(s) for s in results}
-        saved = [v for s, v in self._saved() if id(s) in used and constant_value(v) is None]
-        constants = [v for s, v in self._saved() if id(s) in used and constant_value(v) is not None]
+        wanted = [v for v, s in self.symbols.items() if id(s) in used]
+        saved = list(dict.fromkeys(r for v in wanted if constant_value(r := root(v)) is None))
         block = Block(arg_types=[v.type for v in saved] + [h.type for h in heads])
-        values: dict[int, SSAValue] = {}
+        known: dict[SSAValue, SSAValue] = {}
         for value, arg in zip(saved, block.args, strict=False):
-            values[id(self.symbols[value])] = arg
+            known[value] = arg
             arg.name_hint = value.name_hint
+        values: dict[int, SSAValue] = {}
         for symbol, arg in zip(ograds, block.args[len(saved) :], strict=True):
             values[id(symbol)] = arg
             arg.name_hint = symbol.name
-        for value in constants:
-            assert isinstance(value.owner, HybridOp)
-            copy = value.owner.clone()
-            block.add_op(copy)
-            values[id(self.symbols[value])] = copy.results[0]
+        for value in wanted:
+            values[id(self.symbols[value])] = _again(value, known, block)
         for node, op in zip(nodes, operations(nodes, values), strict=True):
             op.location = self.locations.get(id(node), op.location)
             block.add_op(op)
@@ -143,9 +141,6 @@ class _Backward:
         if self.trace.training:
             backward.attributes["hybrid.training"] = UnitAttr()
         return backward
-
-    def _saved(self) -> list[tuple[Symbol, SSAValue]]:
-        return [(s, v) for v, s in self.symbols.items()]
 
     def _return_saved(self, saved: list[SSAValue], heads: list[SSAValue]) -> list[int]:
         """Let the forward return the intermediate values that the backward uses; where each of them comes from."""
@@ -168,6 +163,17 @@ class _Backward:
         )
         self.forward.attributes["hybrid.outputs"] = DenseArrayBase.from_list(i64, [len(heads)])
         return positions
+
+
+def _again(value: SSAValue, known: dict[SSAValue, SSAValue], block: Block) -> SSAValue:
+    """A value of the forward inside the backward: views and constants are cheaper to make again than to save."""
+    if value not in known:
+        assert isinstance(value.owner, HybridOp)
+        operands = [_again(v, known, block) for v in value.owner.operands]
+        copy = value.owner.clone(dict(zip(value.owner.operands, operands, strict=True)))
+        block.add_op(copy)
+        known[value] = copy.results[0]
+    return known[value]
 
 
 def _live(nodes: list[Node], results: list[Symbol]) -> list[Node]:

@@ -22,8 +22,9 @@ from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from hybridc.dialects.hybrid import HybridOp, shape_of
-from hybridc.dialects.operator import Elementwise, Movement, Reduction
-from hybridc.transforms.splice import Splicer, constant_value, functions, hybrid_ops
+from hybridc.dialects.operator import Elementwise, Reduction
+from hybridc.transforms.splice import Splicer
+from hybridc.transforms.values import constant_value, functions, hybrid_ops, is_view, root
 
 Shape = tuple[int, ...]
 
@@ -55,19 +56,6 @@ class FuseKernels(ModulePass):
         for function in functions(op):
             _copy_returned_inputs(function)
             _outline(op, function, _Partition(function).ordered(), kernels)
-
-
-def is_view(op: HybridOp) -> bool:
-    """Whether the operation gives another view of its operand's memory."""
-    operator = op.operator
-    return isinstance(operator, Movement) and operator.is_view()
-
-
-def root(value: SSAValue) -> SSAValue:
-    """The value whose memory a chain of views shows."""
-    while isinstance(value.owner, HybridOp) and value.owner.operands and is_view(value.owner):
-        value = value.owner.operands[0]
-    return value
 
 
 def _copy_returned_inputs(function: func.FuncOp) -> None:

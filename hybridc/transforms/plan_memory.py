@@ -25,9 +25,8 @@ from xdsl.rewriter import Rewriter
 
 from hybridc.dialects.hybrid import HybridOp, dtype_of, element_type, shape_of
 from hybridc.dialects.hybrid_rt import AliasOp, AllocOp, ArenaOp, ConstantOp, LaunchOp, ViewOp
-from hybridc.transforms.fuse_kernels import root
-from hybridc.transforms.splice import constant_value, functions
 from hybridc.transforms.tile_kernels import aligned
+from hybridc.transforms.values import constant_value, functions, root
 
 
 @dataclass(eq=False)

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from xdsl.dialects import func
-from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
@@ -15,6 +13,7 @@ from hybridc.symbol.symbol import Symbol
 from hybridc.trace.structure import as_list
 from hybridc.trace.trace_to_graph import operations
 from hybridc.trace.tracer import Trace
+from hybridc.transforms.values import constant_value
 
 
 class Splicer:
@@ -72,21 +71,3 @@ class Splicer:
         made = self.splice(op)
         Rewriter.replace_op(op, [], [self.value(s) for s in symbols])
         return made
-
-
-def constant_value(value: SSAValue) -> Any:
-    """The number that a value is known to be, or None."""
-    op = value.owner
-    if isinstance(op, HybridOp) and not op.operands and not shape_of(value):
-        return op.operator.attrs.get("value")
-    return None
-
-
-def functions(module: ModuleOp) -> list[func.FuncOp]:
-    """The functions of a module, in order."""
-    return [op for op in module.ops if isinstance(op, func.FuncOp)]
-
-
-def hybrid_ops(function: func.FuncOp) -> list[HybridOp]:
-    """The operators of a function's body, in order."""
-    return [op for op in function.body.block.ops if isinstance(op, HybridOp)]

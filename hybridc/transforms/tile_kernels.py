@@ -10,7 +10,7 @@ from xdsl.passes import ModulePass
 
 from hybridc.lower.numpy.schedule import inplace_pairs, is_fused, schedule
 from hybridc.lower.numpy.tiling import tiling, volume
-from hybridc.transforms.splice import functions
+from hybridc.transforms.values import functions
 
 ALIGNMENT = 64
 

@@ -19,8 +19,8 @@ from hybridc.dialects.hybrid_rt import AliasOp, AllocOp, ArenaOp, ConstantOp, La
 from hybridc.dialects.operator import Opaque, Operator
 from hybridc.lower.numpy.emit_kernel import KernelEmitter
 from hybridc.lower.numpy.schedule import is_fused
-from hybridc.transforms.splice import constant_value, functions, hybrid_ops
 from hybridc.transforms.tile_kernels import aligned
+from hybridc.transforms.values import constant_value, functions, hybrid_ops
 
 
 @dataclass

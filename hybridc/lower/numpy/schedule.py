@@ -13,7 +13,7 @@ from xdsl.ir import SSAValue
 from hybridc.dialects.hybrid import HybridOp, dtype_of, location_of, shape_of
 from hybridc.dialects.operator import Elementwise, Reduction
 from hybridc.dialects.scalar import PREDICATES, SPECIAL, Recorder, Scalar
-from hybridc.transforms.splice import constant_value, hybrid_ops
+from hybridc.transforms.values import constant_value, hybrid_ops
 
 Shape = tuple[int, ...]
 BOOL = np.dtype(bool)

@@ -1,0 +1,57 @@
+"""Questions that passes ask about the values and functions of a graph."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from xdsl.dialects import func
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import SSAValue
+
+from hybridc.dialects.hybrid import HybridOp, shape_of
+from hybridc.dialects.operator import Movement
+
+
+def constant_value(value: SSAValue) -> Any:
+    """The number that a value is known to be, or None."""
+    op = value.owner
+    if isinstance(op, HybridOp) and not op.operands and not shape_of(value):
+        return op.operator.attrs.get("value")
+    return None
+
+
+def functions(module: ModuleOp) -> list[func.FuncOp]:
+    """The functions of a module, in order."""
+    return [op for op in module.ops if isinstance(op, func.FuncOp)]
+
+
+def hybrid_ops(function: func.FuncOp) -> list[HybridOp]:
+    """The operators of a function's body, in order."""
+    return [op for op in function.body.block.ops if isinstance(op, HybridOp)]
+
+
+def is_view(op: HybridOp) -> bool:
+    """Whether the operation gives another view of its operand's memory."""
+    operator = op.operator
+    if not isinstance(operator, Movement) or len(op.operands) != 1 or not operator.is_view():
+        return False
+    return operator.LAYOUT != "row-major" or is_row_major(op.operands[0])
+
+
+def is_row_major(value: SSAValue) -> bool:
+    """Whether a value's elements follow each other in memory: not behind a transpose or a slice."""
+    while isinstance(value.owner, HybridOp):
+        operator = value.owner.operator
+        if not isinstance(operator, Movement) or not operator.is_view():
+            return True
+        if operator.LAYOUT == "strided":
+            return False
+        value = value.owner.operands[0]
+    return True
+
+
+def root(value: SSAValue) -> SSAValue:
+    """The value whose memory a chain of views shows."""
+    while isinstance(value.owner, HybridOp) and value.owner.operands and is_view(value.owner):
+        value = value.owner.operands[0]
+    return value
