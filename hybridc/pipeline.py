@@ -21,6 +21,7 @@ from hybridc.transforms.differentiate import Differentiate
 from hybridc.transforms.fuse_kernels import FuseKernels
 from hybridc.transforms.plan_memory import PlanMemory
 from hybridc.transforms.tile_kernels import TileKernels
+from hybridc.transforms.verify_plan import VerifyPlan
 
 CLEANUP: tuple[ModulePass, ...] = (
     Canonicalize(),
@@ -33,7 +34,12 @@ CLEANUP: tuple[ModulePass, ...] = (
 GRAPH: tuple[ModulePass, ...] = (*CLEANUP, Differentiate(), Decompose(), *CLEANUP)
 
 # From the graph to kernels and a memory plan, for the numpy target.
-NUMPY: tuple[ModulePass, ...] = (FuseKernels(), TileKernels(threads=OPTIONS.num_threads), PlanMemory())
+NUMPY: tuple[ModulePass, ...] = (
+    FuseKernels(),
+    TileKernels(threads=OPTIONS.num_threads),
+    PlanMemory(),
+    *((VerifyPlan(),) if OPTIONS.verify else ()),
+)
 
 PASSES: tuple[type[ModulePass], ...] = (
     Canonicalize,
@@ -43,6 +49,7 @@ PASSES: tuple[type[ModulePass], ...] = (
     FuseKernels,
     PlanMemory,
     TileKernels,
+    VerifyPlan,
 )
 
 

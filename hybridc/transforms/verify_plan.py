@@ -1,19 +1,19 @@
 """Check a memory plan without trusting the planner: walk the program and keep track of what every byte holds.
 
-Nothing here shares code with :mod:`hybridc.transforms.plan_memory`. Each launch stamps the bytes that it writes;
-every later read must find the stamp of its own array on all of its bytes. So a wrong offset, an array overwritten too
-early, a read before any write, or a write that the kernel did not declare, is found where it does harm.
+Nothing is shared with :mod:`hybridc.transforms.plan_memory`. A launch stamps the bytes that it writes; every
+later read must find the stamp of its own array on all of its bytes. So a wrong offset, an array overwritten
+too early, a read before any write, a write that the kernel did not declare: each is found where it does harm.
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, NoReturn, cast
+from typing import Any, NoReturn
 
 from xdsl.context import Context
 from xdsl.dialects import func
-from xdsl.dialects.builtin import ContainerType, DenseArrayBase, IntegerAttr, ModuleOp, ShapedType
+from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr, ModuleOp
 from xdsl.ir import Attribute, BlockArgument, Operation, SSAValue
 from xdsl.passes import ModulePass
 
@@ -25,7 +25,7 @@ from hybridc.transforms.values import functions
 
 @dataclass(frozen=True)
 class VerifyPlan(ModulePass):
-    """Raises :class:`hybridc.errors.VerifyError` at the first operation that breaks the plan; changes nothing."""
+    """Raises :class:`~hybridc.errors.VerifyError` at the first operation that breaks the plan."""
 
     name = "verify-plan"
 
@@ -84,7 +84,7 @@ class _Checker:
                 case _:
                     _fail(op, f"{op.name} does not belong in a planned program")
 
-    # --- memory ----------------------------------------------------------------------------------------------
+    # --- memory ---------------------------------------------------------------------------------------------
 
     def _own(self, value: SSAValue) -> None:
         self.spans[value] = Span(value, 0, _size(value))
@@ -132,7 +132,7 @@ class _Checker:
         if held < span.stop - span.start:
             _fail(op, f"reads {_name(array)} before it is written")
 
-    # --- operations ------------------------------------------------------------------------------------------
+    # --- operations -----------------------------------------------------------------------------------------
 
     def _launch(self, op: LaunchOp) -> None:
         kernel = self.kernels.get(op.kernel.string_value())
@@ -209,8 +209,8 @@ def _source(value: SSAValue) -> SSAValue:
 
 def _content(kind: Attribute) -> tuple[Any, tuple[int, ...]]:
     """Element type and shape of a tensor or of a buffer."""
-    assert isinstance(kind, ShapedType) and isinstance(kind, ContainerType)
-    return cast("Any", kind).get_element_type(), kind.get_shape()
+    shaped: Any = kind
+    return shaped.get_element_type(), shaped.get_shape()
 
 
 def _size(value: SSAValue) -> int:
