@@ -221,7 +221,7 @@ class Dot(Transposable, Composite):
             Sample([(5,), (5,)], lambda a, b: np.sum(a * b, keepdims=True)),
             Sample([(3, 5), (5,)], lambda a, b: np.einsum("ij,j", a, b)),
             Sample([(5,), (5, 3)], lambda a, b: np.einsum("j,jk", a, b)),
-            Sample([(2, 3, 4), (4, 5)], lambda a, b: np.einsum("nij,jk", a, b)),
+            Sample([(2, 3, 4), (4, 5)], lambda a, b: np.einsum("nij,jk->nik", a, b)),
             Sample([(2, 3), (3, 4, 5)], lambda a, b: np.einsum("ij,jkl", a, b)),
             Sample([(3, 2, 4), (3, 5)], lambda a, b: np.einsum("jmn,jk->mnk", a, b), transpose_a=True),
             Sample([(2, 3), (4, 5, 3)], lambda a, b: np.einsum("ij,mnj->imn", a, b), transpose_b=True),
@@ -332,6 +332,8 @@ class FullyConnected(Product, Composite):
         x = data if data.ndim == 2 else data.reshape(self.rows(data.shape))
         y = matmul(x, weight, False, True)
         if bias:
+            if bias[0].shape != (self.num_hidden,):  # it must not broadcast
+                self.infer_shape([x.shape for x in arrays])
             np.add(y, bias[0], out=y)
         return y if self.flatten or data.ndim == 2 else y.reshape(*data.shape[:-1], self.num_hidden)
 
