@@ -10,9 +10,10 @@ import numpy as np
 
 from hybridc.dialects.gradient import vjp
 from hybridc.dialects.operator import Operator
-from hybridc.errors import MXNetError
+from hybridc.errors import MXNetError, TraceError
 from hybridc.nd.ndarray import NDArray
 from hybridc.runtime.state import STATE
+from hybridc.trace.location import user_location
 
 _ORDER = itertools.count()
 
@@ -93,7 +94,7 @@ def record_operator(
         y._entry = (node, i)
 
 
-# --- modes ----------------------------------------------------------------------------------------------------------
+# --- modes ------------------------------------------------------------------------------------------------
 
 
 class _Scope:
@@ -158,7 +159,7 @@ def set_training(train_mode: bool) -> bool:
     return previous
 
 
-# --- variables ------------------------------------------------------------------------------------------------------
+# --- variables --------------------------------------------------------------------------------------------
 
 _REQS = ("write", "add", "null")
 
@@ -192,7 +193,7 @@ def mark_used(x: NDArray) -> None:
         x._leaf.fresh = False
 
 
-# --- backward -------------------------------------------------------------------------------------------------------
+# --- backward ---------------------------------------------------------------------------------------------
 
 
 class _Gradients:
@@ -334,7 +335,7 @@ def grad(
     return results[0] if single else results
 
 
-# --- functions with their own gradient ------------------------------------------------------------------------------
+# --- functions with their own gradient --------------------------------------------------------------------
 
 
 class Function:
@@ -359,6 +360,11 @@ class Function:
         raise MXNetError(f"{type(self).__name__} must override backward(self, *output_grads)")
 
     def __call__(self, *inputs: NDArray) -> Any:
+        if STATE.trace is not None:
+            raise TraceError(
+                f"{user_location(STATE.trace.path())}: autograd.Function {type(self).__name__} runs Python code in its "
+                "backward and cannot be traced; make it an mx.operator.CustomOp, or leave the block unhybridized"
+            )
         with _Scope(False, None):
             outputs = self.forward(*inputs)
         single = isinstance(outputs, NDArray)

@@ -18,6 +18,7 @@ from xdsl.dialects.builtin import (
     IntAttr,
     IntegerAttr,
     IntegerType,
+    NameLoc,
     NoneAttr,
     Signedness,
     StringAttr,
@@ -262,14 +263,17 @@ def dialects() -> dict[str, Dialect]:
     }
 
 
-def file_line(location: Location) -> FileLineColLoc:
-    """The IR form of a location."""
-    return FileLineColLoc(StringAttr(location.file), IntAttr(location.line), IntAttr(0))
+def file_line(location: Location) -> FileLineColLoc | NameLoc:
+    """The IR form of a location: ``loc("net_dense0"("net.py":12:0))``."""
+    where = FileLineColLoc(StringAttr(location.file), IntAttr(location.line), IntAttr(0))
+    return NameLoc(StringAttr(location.block), where) if location.block else where
 
 
 def location_of(op: Operation) -> Location | None:
     """The user's line that an operation comes from, if known."""
-    found = op.location
+    found, block = op.location, ""
+    if isinstance(found, NameLoc):
+        found, block = found.location, found.desc.data
     if isinstance(found, FileLineColLoc):
-        return Location(found.filename.data, found.line.data)
+        return Location(found.filename.data, found.line.data, block)
     return None

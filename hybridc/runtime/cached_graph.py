@@ -30,6 +30,7 @@ class Entry:
         self.reads = list(reads.values())
         self.reason = reason
         self.epoch = ATTRIBUTE_EPOCH.value
+        self.used = False
         self.plain: CompiledGraph | None = None
         self.recorded: dict[tuple[int, ...], CompiledGraph] = {}
         self.others: list[Any] = []
@@ -71,7 +72,7 @@ class CachedGraph:
     """What a hybridized block calls: finds or makes the graph for the arguments' signature and runs it.
 
     The signature is the arguments' structure, shapes and dtypes, train mode, and the plain attributes that the forward
-    read. At most ``HYBRIDC_CACHE_ENTRIES`` signatures are kept; the least recently used goes first.
+    read. At most ``HYBRIDC_CACHE_ENTRIES`` signatures are kept; the oldest of those not used lately goes first.
     """
 
     def __init__(self, block: Any, **flags: Any) -> None:
@@ -100,6 +101,7 @@ class CachedGraph:
         entry = self._entries.get(key)
         if entry is None or entry.epoch != ATTRIBUTE_EPOCH.value:
             entry = self._find(key, args)
+        entry.used = True
         inputs: list[NDArray] = list(arrays)
         for role, source in entry.others:
             inputs.append(source if role != "key" else entry.trace.draw_key())
@@ -120,9 +122,18 @@ class CachedGraph:
             entry = self._trace(args, reason)
             self._entries[key] = entry
             self._entries.move_to_end(key)
-            while len(self._entries) > OPTIONS.cache_entries:
-                self._entries.popitem(last=False)
+            self._evict()
             return entry
+
+    def _evict(self) -> None:
+        """Drop the oldest signatures beyond the bound, sparing once those that were used since they were last looked at."""
+        while len(self._entries) > OPTIONS.cache_entries:
+            key, oldest = next(iter(self._entries.items()))
+            if not oldest.used:
+                del self._entries[key]
+                continue
+            oldest.used = False
+            self._entries.move_to_end(key)
 
     def _trace(self, args: tuple[Any, ...], reason: str) -> Entry:
         block = self._block()

@@ -1,8 +1,9 @@
 """Partition a function into kernels: elementwise operators and row reductions over one domain become one kernel.
 
 A *domain* is the shape that a kernel iterates over. An elementwise operator whose result has that shape belongs to it; so
-does a reduction over its trailing axes (which then are the *rows* of the kernel), and every elementwise operator on row
-results. Two kernels over one domain join where a value flows from one to the other, unless a path between them leads
+does a reduction over its trailing axes (the leading ones are then the *rows* of the kernel), and every elementwise operator
+on row results. A reduction over all axes (no rows) ends its kernel, since its result exists after the last tile only;
+several such reductions of one value share a pass over it. Two kernels over one domain join where a value flows from one to the other, unless a path between them leads
 through a third (then a joined kernel would have to run before and after it). Views stay outside: they cost nothing.
 
 Afterwards the function calls private kernel functions; equal kernels are shared.
@@ -21,10 +22,17 @@ from xdsl.ir import Block, Operation, Region, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 
-from hybridc.dialects.hybrid import HybridOp, shape_of
-from hybridc.dialects.operator import Elementwise, Reduction
+from hybridc.dialects.hybrid import HybridOp
 from hybridc.transforms.splice import Splicer
-from hybridc.transforms.values import constant_value, functions, hybrid_ops, is_view, root
+from hybridc.transforms.values import (
+    constant_value,
+    functions,
+    hybrid_ops,
+    is_view,
+    loop_domain,
+    root,
+    volume,
+)
 
 Shape = tuple[int, ...]
 
@@ -87,21 +95,33 @@ class _Partition:
 
     def _place(self, op: HybridOp) -> None:
         sources = {v.owner for v in op.operands if v.owner in self.group and isinstance(v.owner, Operation)}
-        own = Group([op], *_domain(op), sources=sources)
+        own = Group([op], *loop_domain(op), sources=sources)
         self.group[op] = own
         if own.domain is None:
             return
         for source in sources:
             candidate = self.group[source]
-            if candidate is not self.group[op] and _compatible(candidate, self.group[op], op):
+            if candidate is not self.group[op] and _compatible(candidate, self.group[op]):
                 self._join(candidate, self.group[op])
+        if own.rows == 0:
+            self._join_siblings(op)
+
+    def _join_siblings(self, op: HybridOp) -> None:
+        """Let full reductions of one value share a pass over it."""
+        for use in op.operands[0].uses:
+            other = self.group.get(use.operation)
+            own = self.group[op]
+            if other is None or other is own or other.rows != 0 or other.domain != own.domain:
+                continue
+            if not self._depends(own, other, direct=True):
+                self._join(other, own)
 
     def _join(self, a: Group, b: Group) -> None:
         if self._depends(b, a, direct=False) or self._depends(a, b, direct=False):
             return
         order = {op: i for i, op in enumerate(self.ops)}
         rows = a.rows if a.rows is not None else b.rows
-        domain = max((d for d in (a.domain, b.domain) if d is not None), key=_volume)
+        domain = max((d for d in (a.domain, b.domain) if d is not None), key=volume)
         joined = Group(sorted(a.ops + b.ops, key=order.__getitem__), domain, rows, a.sources | b.sources)
         for op in joined.ops:
             self.group[op] = joined
@@ -150,30 +170,9 @@ def _is_constant(op: HybridOp) -> bool:
     return len(op.results) == 1 and constant_value(op.results[0]) is not None
 
 
-def _volume(shape: Shape) -> int:
-    total = 1
-    for n in shape:
-        total *= n
-    return total
-
-
-def _domain(op: HybridOp) -> tuple[Shape | None, int | None]:
-    """The domain that an operator iterates over, and the rank of its rows if it reduces them."""
-    operator = op.operator
-    if isinstance(operator, Elementwise):
-        return shape_of(op.results[0]), None
-    if isinstance(operator, Reduction) and operator.keepdims:
-        shape = shape_of(op.operands[0])
-        axes = operator.axes(len(shape))
-        trailing = bool(axes) and axes == tuple(range(axes[0], len(shape))) and axes[0] > 0
-        if trailing and _volume(shape):
-            return shape, axes[0]
-    return None, None
-
-
-def _compatible(source: Group, group: Group, op: HybridOp) -> bool:
-    """Whether a group with the operator ``op`` may be one kernel with the group that feeds it."""
-    if source.domain is None or group.domain is None:
+def _compatible(source: Group, group: Group) -> bool:
+    """Whether a group may be one kernel with the group that feeds it."""
+    if source.domain is None or group.domain is None or (source.rows == 0 and group.rows != 0):
         return False
     if source.rows is not None and group.rows is not None and source.rows != group.rows:
         return False

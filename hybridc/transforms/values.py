@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from xdsl.dialects import func
@@ -9,7 +10,7 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import SSAValue
 
 from hybridc.dialects.hybrid import HybridOp, shape_of
-from hybridc.dialects.operator import Movement
+from hybridc.dialects.operator import Elementwise, Movement, Reduction
 
 
 def constant_value(value: SSAValue) -> Any:
@@ -28,6 +29,27 @@ def functions(module: ModuleOp) -> list[func.FuncOp]:
 def hybrid_ops(function: func.FuncOp) -> list[HybridOp]:
     """The operators of a function's body, in order."""
     return [op for op in function.body.block.ops if isinstance(op, HybridOp)]
+
+
+def volume(shape: tuple[int, ...]) -> int:
+    """The number of elements."""
+    return math.prod(shape)
+
+
+def loop_domain(op: HybridOp) -> tuple[tuple[int, ...] | None, int | None]:
+    """The domain that an operator's loops walk, and the rank of its rows if it reduces them; None if it has no loops.
+
+    Elementwise operators have loops, and so have reductions over trailing axes that they keep.
+    """
+    operator = op.operator
+    if isinstance(operator, Elementwise):
+        return shape_of(op.results[0]), None
+    if isinstance(operator, Reduction) and operator.keepdims:
+        shape = shape_of(op.operands[0])
+        axes = operator.axes(len(shape))
+        if axes and axes == tuple(range(axes[0], len(shape))) and volume(shape):
+            return shape, axes[0]
+    return None, None
 
 
 def is_view(op: HybridOp) -> bool:

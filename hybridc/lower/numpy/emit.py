@@ -103,6 +103,7 @@ class _ProgramEmitter:
             header.append("from scipy import special")
         if "parallel(" in text:
             header.append("from hybridc.runtime.threads import parallel")
+        header += [f"# {n} = {v!r}" for n, v in self.program.scope.items() if isinstance(v, Operator)]
         parts.append("\n".join(header) + "\n")
         parts += kernels
         kept = "".join(f"{n}, " for n in self.kept)

@@ -30,6 +30,18 @@ def literal(value: Any) -> str:
     return repr(value)
 
 
+def _identity(step: Step) -> str:
+    """The neutral element of a reduction, as source."""
+    dtype, combine = step.result.dtype, step.function.partition(":")[2]
+    if combine in ("add", "mul"):
+        return "0" if combine == "add" else "1"
+    if dtype.kind == "f":
+        return "-np.inf" if combine == "max" else "np.inf"
+    if dtype.kind == "b":
+        return repr(combine == "min")
+    return repr(np.iinfo(dtype).min if combine == "max" else np.iinfo(dtype).max)
+
+
 class KernelEmitter:
     """Writes one kernel; ``source()`` is a function of its arguments, its results and its scratch."""
 
@@ -99,19 +111,35 @@ class KernelEmitter:
         axes = tuple(a - t.loop for a in range(t.rows, len(t.dims)))
         steps = [line for step in self.plan.steps for line in self._step(step, names, axes)]
         body = self._loops(slots, steps)
+        partial = {f"t{s.partial.slot}": s for s in self.plan.steps if s.partial is not None}
+        start = [f"{name}[...] = {_identity(step)}" for name, step in partial.items()]
         if t.threads == 1:
             if slots:
                 lines.append(f"({', '.join(self._slot_names(slots))},) = scratch")
-            return [*lines, *self._range(f"0, {t.dims[0]}", body)]
+            end = [f"{self.outputs[s.result.out or 0]}[...] = {name}" for name, s in partial.items()]
+            return [*lines, *start, *self._range(f"0, {t.dims[0]}", body), *end]
         head = "def tiles(lo, hi, scratch):"
         inner = [f"({', '.join(self._slot_names(slots))},) = scratch"] if slots else []
-        inner += self._range("lo, hi", body)
+        inner += start + self._range("lo, hi", body)
         lines += [head, *("    " + line for line in inner)]
         grain = t.block if t.loop == 0 else 1
-        return [*lines, f"parallel(tiles, {t.dims[0]}, {grain}, scratch)"]
+        lines.append(f"parallel(tiles, {t.dims[0]}, {grain}, scratch)")
+        for step in partial.values():
+            assert step.partial is not None
+            gathered = [f"scratch[{thread}][{step.partial.slot}]" for thread in range(t.threads)]
+            combined = gathered[0]
+            for other in gathered[1:]:
+                combined = f"{ufunc(step.function.partition(':')[2])}({combined}, {other})"
+            lines.append(f"{self.outputs[step.result.out or 0]}[...] = {combined}")
+        return lines
 
     def _slot_names(self, slots: list[str]) -> list[str]:
-        return slots if self.loops.even else [s.replace("t", "s") for s in slots]
+        if self.loops.even:
+            return slots
+        return [s if self._is_partial(s) else s.replace("t", "s") for s in slots]
+
+    def _is_partial(self, slot: str) -> bool:
+        return any(s.partial is not None and slot == f"t{s.partial.slot}" for s in self.plan.steps)
 
     def _range(self, outer: str, body: list[str]) -> list[str]:
         """The outermost loop, over axis 0, and what is inside."""
@@ -128,10 +156,9 @@ class KernelEmitter:
             bound = [f"j = i + {t.block}"]
         else:
             limit = "hi" if t.loop == 0 and t.threads > 1 else str(size)
-            bound = [
-                f"j = min(i + {t.block}, {limit})",
-                *(f"{s} = {s.replace('t', 's')}[: j - i]" for s in slots),
-            ]
+            whole = [s for s in slots if not self._is_partial(s)]
+            cut = [f"{s} = {s.replace('t', 's')}[: j - i]" for s in whole]
+            bound = [f"j = min(i + {t.block}, {limit})", *cut]
         inner = [*bound, *steps]
         if t.loop > 0:
             inner = [f"for i in range(0, {size}, {t.block}):", *("    " + line for line in inner)]
@@ -162,6 +189,10 @@ class KernelEmitter:
         operands = [self._name(v, names) for v in step.operands]
         if step.function.startswith("reduce:"):
             function = ufunc(step.function.partition(":")[2])
+            if step.partial is not None and not self.loops.flat:
+                part = f"t{step.partial.slot}"
+                whole = f"{function}.reduce({operands[0]}, axis=None, dtype={step.result.dtype.name!r})"
+                return [f"{function}({part}, {whole}, out={part})"]
             axis = axes[0] if len(axes) == 1 else axes
             return [f"{function}.reduce({operands[0]}, axis={axis}, keepdims=True, out={out})"]
         if step.function == "select":

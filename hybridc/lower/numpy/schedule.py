@@ -13,7 +13,7 @@ from xdsl.ir import SSAValue
 from hybridc.dialects.hybrid import HybridOp, dtype_of, location_of, shape_of
 from hybridc.dialects.operator import Elementwise, Reduction
 from hybridc.dialects.scalar import PREDICATES, SPECIAL, Recorder, Scalar
-from hybridc.transforms.values import constant_value, hybrid_ops
+from hybridc.transforms.values import constant_value, hybrid_ops, loop_domain
 
 Shape = tuple[int, ...]
 BOOL = np.dtype(bool)
@@ -44,6 +44,7 @@ class Step:
     result: Value
     op: HybridOp
     number: int = 0
+    partial: Value | None = None  # of a reduction over everything: where a thread gathers its tiles
 
 
 @dataclass
@@ -62,11 +63,7 @@ class Schedule:
 
 def is_fused(kernel: func.FuncOp) -> bool:
     """Whether a kernel is made of elementwise operators and row reductions (else it is one library or host call)."""
-    ops = [op for op in hybrid_ops(kernel) if not _constant(op)]
-    operators = [op.operator for op in ops]
-    if all(isinstance(o, Elementwise) for o in operators):
-        return True
-    return len(ops) > 1
+    return all(loop_domain(op)[0] is not None for op in hybrid_ops(kernel) if not _constant(op))
 
 
 def schedule(kernel: func.FuncOp) -> Schedule:
@@ -125,7 +122,8 @@ class _Scheduler:
         target = self.values.get(result) or self._value(result)
         operands = [self._operand(v) for v in op.operands]
         if isinstance(operator, Reduction):
-            plan.steps.append(Step(f"reduce:{operator.COMBINE}", operands, target, op))
+            partial = Value(target.dtype, row=True) if self.rows == 0 else None
+            plan.steps.append(Step(f"reduce:{operator.COMBINE}", operands, target, op, partial=partial))
             return
         assert isinstance(operator, Elementwise)
         recorder = Recorder()
@@ -189,6 +187,9 @@ def _assign_slots(plan: Schedule) -> None:
         )
         if overwrites:
             free += [v.slot for v in dying.values() if v.slot is not None]
+        if step.partial is not None:
+            step.partial.slot = len(plan.slots)
+            plan.slots.append((step.partial.dtype, True))
         value = step.result
         if value.arg is None and value.out is None and value.slot is None:
             wanted = (value.dtype, value.row)

@@ -33,6 +33,8 @@ class Tiling:
 
     def tile(self, row: bool) -> Shape:
         """The shape of a scratch tile."""
+        if row and self.rows == 0:
+            return (1,)
         inner = self.dims[self.loop + 1 :]
         if row:
             kept = self.rows - self.loop - 1
@@ -61,8 +63,8 @@ def tiling(plan: Schedule, threads: int) -> Tiling:
     axes = _merged(plan)
     dims = tuple(volume(plan.domain[a:b]) for a, b in axes)
     rows = len(axes) if plan.rows is None else sum(1 for _, b in axes if b <= plan.rows)
-    loop = 0
-    while loop < rows - 1 and volume(dims[loop + 1 :]) > TILE_ELEMENTS:
+    loop, outer = 0, rows or len(axes)
+    while loop < outer - 1 and volume(dims[loop + 1 :]) > TILE_ELEMENTS:
         loop += 1
     block = _block(dims[loop], max(1, TILE_ELEMENTS // volume(dims[loop + 1 :])))
     parallel = total >= PARALLEL_ELEMENTS and dims[0] >= threads
