@@ -21,9 +21,8 @@ from hybridc.runtime.state import STATE
 
 _PACKAGE = str(Path(__file__).resolve().parent.parent) + "/"
 _TOKENS = itertools.count(1)
-# How many CustomOp instances with state one use keeps for backwards still to come, and after their backward.
-_KEPT_TRAINING = 1024
-_KEPT_PREDICTING = 16
+# How many CustomOps with state one use keeps for a backward still to come, and after it for another one.
+_KEPT = 1024
 _KEPT_DONE = 16
 
 
@@ -110,7 +109,7 @@ class CustomCall:
         """How error texts name a method of this operator."""
         return f"custom operator {self.op_type!r}: {type(owner or self.prop).__name__}.{method}"
 
-    # --- what the Prop says ---------------------------------------------------------------------------------
+    # --- what the Prop says --------------------------------------------------------------------------------
 
     def _names(self, method: str) -> list[str]:
         where = self.where(method)
@@ -206,7 +205,7 @@ class CustomCall:
             raise MXNetError(f"{where} must return some of the numbers it got, {groups}, not {said!r}")
         return sorted(set(read))
 
-    # --- running --------------------------------------------------------------------------------------------
+    # --- running -------------------------------------------------------------------------------------------
 
     def forward(self, train: bool, arrays: Sequence[Array]) -> tuple[Array, ...]:
         """The outputs, and the number under which the CustomOp waits for its backward."""
@@ -226,7 +225,7 @@ class CustomCall:
                 aux=[NDArray(a) for a in arrays[count:]],
             )
         _check_filled(where, "out_data", given, results)
-        return (*[r.asnative() for r in results], np.array([self._keep(op, train)]))
+        return (*[r.asnative() for r in results], np.array([self._keep(op)]))
 
     def backward(self, needed: Sequence[bool], read: Sequence[int], arrays: Sequence[Array]) -> list[Array]:
         """The gradients of the needed arguments.
@@ -269,12 +268,12 @@ class CustomCall:
             raise MXNetError(f"{where} must return a CustomOp, got {type(op).__name__}")
         return op
 
-    def _keep(self, op: Any, train: bool) -> int:
-        """The number under which an instance waits; 0 if it holds no state, so that any other will do."""
-        if not getattr(op, "__dict__", True):
+    def _keep(self, op: Any) -> int:
+        """The number under which a CustomOp waits; 0 if no backward will come or if it holds no state."""
+        if not STATE.recording or not getattr(op, "__dict__", True):
             return 0
         token = next(_TOKENS)
-        _remember(self._pending, token, op, _KEPT_TRAINING if train else _KEPT_PREDICTING)
+        _remember(self._pending, token, op, _KEPT)
         return token
 
     def _recall(self, token: int) -> Any:
