@@ -256,7 +256,7 @@ class Program:
             k = finals.get(id(term))
             in_place = k is not None and last_use.get(id(arrays[k]), -1) <= i
             term.name = self._targets[k] if k is not None and in_place else self._take()
-            self._lines.append(f"{term.op}({', '.join([*operands, term.name])})")
+            self._lines.append(f"{term.op}({', '.join(operands)}, out={term.name})")
         for result, target in zip(results, self._targets):
             if result.name != target:
                 self._lines.append(f"copyto({target}, {result.name})")

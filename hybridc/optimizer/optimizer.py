@@ -70,7 +70,7 @@ class Optimizer:
         self.set_lr_mult({})
         self.set_wd_mult({})
 
-    # --- what a subclass defines ----------------------------------------------------------------------------
+    # --- what a subclass defines ---------------------------------------------------------------------------
 
     def state_count(self) -> int:
         """How many arrays of the weight's shape and dtype, zeros at first, each weight has."""
@@ -94,7 +94,7 @@ class Optimizer:
         """
         raise MXNetError(f"{type(self).__name__} defines neither formula() nor update(); define one of them")
 
-    # --- states and updates ---------------------------------------------------------------------------------
+    # --- states and updates --------------------------------------------------------------------------------
 
     def create_state(self, index: Any, weight: Any) -> Any:
         """The states of a weight: None, one array, or a tuple of arrays."""
@@ -140,7 +140,7 @@ class Optimizer:
         self.update(index, master, grad, inner)
         np.copyto(weight.asnative(), master.asnative(), casting="same_kind")
 
-    # --- learning rates and weight decays -------------------------------------------------------------------
+    # --- learning rates and weight decays ------------------------------------------------------------------
 
     @property
     def learning_rate(self) -> float:
@@ -198,7 +198,7 @@ class Optimizer:
         table: dict[Any, float] = getattr(self, kind)
         return table[index] if index in table else table.get(self.idx2name.get(index), 1.0)
 
-    # --- counts ---------------------------------------------------------------------------------------------
+    # --- counts --------------------------------------------------------------------------------------------
 
     def _set_current_context(self, device_id: int) -> None:
         self._index_update_count = self._all_index_update_counts.setdefault(device_id, {})
@@ -209,7 +209,7 @@ class Optimizer:
             counts[i] = counts.get(i, self.begin_num_update) + 1
             self.num_update = max(counts[i], self.num_update)
 
-    # --- the registry ---------------------------------------------------------------------------------------
+    # --- the registry --------------------------------------------------------------------------------------
 
     @staticmethod
     def register(klass: C) -> C:

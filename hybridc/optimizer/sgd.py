@@ -43,7 +43,8 @@ class ccSGD(SGD):
 class NAG(Optimizer):
     """Nesterov's accelerated gradient: ``mom = momentum * mom - lr * g; w += momentum * mom - lr * g``.
 
-    ``g = clip(rescale_grad * grad) + wd * w``.
+    ``g = clip(rescale_grad * grad) + wd * w``. As in MXNet, whose kernel writes the weight first, the
+    momentum that is kept has the decay of the new weight.
     """
 
     def __init__(self, momentum: float = 0.0, **kwargs: Any) -> None:
@@ -57,18 +58,21 @@ class NAG(Optimizer):
         return {**super().numbers(index), "momentum": self.momentum}
 
     def formula(self, F: Any, w: Any, g: Any, state: tuple[Any, ...], h: Any) -> tuple[Any, ...]:
-        step = h.lr * (F.clip(h.rescale * g, h.clip) + h.wd * w)
+        g = F.clip(h.rescale * g, h.clip)
+        step = h.lr * (g + h.wd * w)
         if not state:
             return (w - step,)
-        mom = h.momentum * state[0] - step
-        return w + (h.momentum * mom - step), mom
+        decayed = h.momentum * state[0]
+        w = w + (h.momentum * (decayed - step) - step)
+        return w, decayed - h.lr * (g + h.wd * w)
 
 
 @register
 class Signum(Optimizer):
     """Steps of equal size: ``mom = momentum*mom - (1-momentum)*g; w = (1 - lr*wd_lh)*w + lr*sign(mom)``.
 
-    ``g = clip(rescale_grad * grad) + wd * w``; without momentum ``w = (1 - lr * wd_lh) * w - lr * sign(g)``.
+    ``g = clip(rescale_grad * grad) + wd * w``.
+    Without momentum ``w = (1 - lr*(wd + wd_lh))*w - lr*sign(grad)``.
     From Bernstein et al., https://arxiv.org/abs/1802.04434.
     """
 
@@ -86,8 +90,9 @@ class Signum(Optimizer):
         return {**super().numbers(index), "momentum": self.momentum, "wd_lh": self.wd_lh}
 
     def formula(self, F: Any, w: Any, g: Any, state: tuple[Any, ...], h: Any) -> tuple[Any, ...]:
-        g = F.clip(h.rescale * g, h.clip) + h.wd * w
+        g = F.clip(h.rescale * g, h.clip)
         if not state:
-            return ((1 - h.lr * h.wd_lh) * w - h.lr * F.sign(g),)
-        mom = h.momentum * state[0] - (1 - h.momentum) * g
+            # COMPAT(mxnet): there wd_lh without momentum is an error.
+            return ((1 - h.lr * (h.wd + h.wd_lh)) * w - h.lr * F.sign(g),)
+        mom = h.momentum * state[0] - (1 - h.momentum) * (g + h.wd * w)
         return (1 - h.lr * h.wd_lh) * w + h.lr * F.sign(mom), mom

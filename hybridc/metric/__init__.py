@@ -1,0 +1,32 @@
+"""Evaluation metrics: ``mx.metric``. Each takes labels and predictions batch by batch, and keeps a result."""
+
+from hybridc.metric.base import (
+    Caffe,
+    CompositeEvalMetric,
+    CustomMetric,
+    EvalMetric,
+    Loss,
+    Torch,
+    alias,
+    check_label_shapes,
+    create,
+    np,
+    register,
+)
+from hybridc.metric.classification import (
+    F1,
+    MCC,
+    PCC,
+    Accuracy,
+    CrossEntropy,
+    NegativeLogLikelihood,
+    Perplexity,
+    TopKAccuracy,
+)
+from hybridc.metric.regression import MAE, MSE, RMSE, PearsonCorrelation
+
+__all__ = [
+    "Accuracy", "Caffe", "CompositeEvalMetric", "CrossEntropy", "CustomMetric", "EvalMetric", "F1", "Loss",
+    "MAE", "MCC", "MSE", "NegativeLogLikelihood", "PCC", "PearsonCorrelation", "Perplexity", "RMSE",
+    "TopKAccuracy", "Torch", "alias", "check_label_shapes", "create", "np", "register",
+]  # fmt: skip

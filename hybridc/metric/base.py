@@ -1,0 +1,282 @@
+"""What all metrics share, the registry, and the metrics made of others or of a function."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, cast
+
+import numpy
+import numpy.typing as npt
+
+from hybridc.nd.ndarray import NDArray
+from hybridc.registry import get_alias_func, get_create_func, get_register_func
+
+Array = npt.NDArray[Any]
+Names = Sequence[str] | None
+
+
+def check_label_shapes(labels: Any, preds: Any, wrap: bool = False, shape: bool = False) -> tuple[Any, Any]:
+    """Raise unless labels and predictions are equally many, or with ``shape`` of equal shapes.
+
+    With ``wrap`` a single array becomes a list of one.
+    """
+    got, other = (labels.shape, preds.shape) if shape else (len(labels), len(preds))
+    if got != other:
+        raise ValueError(f"Shape of labels {got} does not match shape of predictions {other}")
+    if wrap:
+        labels = [labels] if isinstance(labels, (NDArray, numpy.ndarray)) else labels
+        preds = [preds] if isinstance(preds, (NDArray, numpy.ndarray)) else preds
+    return labels, preds
+
+
+def values(x: Any) -> Array:
+    """The numbers of an NDArray, or of anything NumPy understands; not to be written to."""
+    return x.asnative() if isinstance(x, NDArray) else numpy.asarray(x)
+
+
+class EvalMetric:
+    """A metric: the sum ``sum_metric`` over ``num_inst`` items, since the last reset.
+
+    A second pair, ``global_…``, runs on when :meth:`reset_local` starts the first over.
+    ``output_names`` and ``label_names`` choose what :meth:`update_dict` uses; None means everything.
+    """
+
+    def __init__(
+        self, name: str, output_names: Names = None, label_names: Names = None, **kwargs: Any
+    ) -> None:
+        self.name = str(name)
+        self.output_names = output_names
+        self.label_names = label_names
+        kwargs.pop("has_global_stats", None)
+        self._kwargs = kwargs
+        self.num_inst: Any = 0
+        self.sum_metric: Any = 0.0
+        self.global_num_inst: Any = 0
+        self.global_sum_metric: Any = 0.0
+        self.reset()
+
+    def update(self, labels: Any, preds: Any) -> None:
+        """Take in one batch: lists of arrays, or single arrays. Here: each pair by :meth:`measure`."""
+        labels, preds = check_label_shapes(labels, preds, True)
+        for label, pred in zip(labels, preds):
+            self.add_up(*self.measure(values(label), values(pred)))
+
+    def measure(self, label: Array, pred: Array) -> tuple[Any, Any]:
+        """The sum and the count of one pair of arrays: what most subclasses define."""
+        raise TypeError(
+            f"{type(self).__name__} defines neither update(labels, preds) nor measure(label, pred)"
+        )
+
+    def add_up(self, total: Any, count: Any) -> None:
+        """Add to both running results."""
+        self.sum_metric += total
+        self.num_inst += count
+        self.global_sum_metric += total
+        self.global_num_inst += count
+
+    def update_dict(self, label: Mapping[str, Any], pred: Mapping[str, Any]) -> None:
+        """Take in one batch given as arrays by name."""
+        preds = [pred[name] for name in self.output_names or pred]
+        labels = [label[name] for name in self.label_names or label]
+        self.update(labels, preds)
+
+    def reset(self) -> None:
+        """Start over."""
+        self.reset_local()
+        self.global_num_inst = 0
+        self.global_sum_metric = 0.0
+
+    def reset_local(self) -> None:
+        """Start over what :meth:`get` gives; :meth:`get_global` runs on."""
+        self.num_inst = 0
+        self.sum_metric = 0.0
+
+    def get(self) -> tuple[Any, Any]:
+        """The name and the result so far; NaN without data."""
+        return self.name, self.result(self.sum_metric, self.num_inst)
+
+    def get_global(self) -> tuple[Any, Any]:
+        """The name and the result since :meth:`reset`."""
+        return self.name, self.result(self.global_sum_metric, self.global_num_inst)
+
+    def result(self, total: Any, count: Any) -> float:
+        """The metric from a sum and a count: their mean."""
+        return float(total / count) if count else math.nan
+
+    def get_name_value(self) -> list[tuple[str, float]]:
+        """The result as pairs of name and value."""
+        return _pairs(*self.get())
+
+    def get_global_name_value(self) -> list[tuple[str, float]]:
+        """The result since :meth:`reset` as pairs of name and value."""
+        return _pairs(*self.get_global())
+
+    def get_config(self) -> dict[str, Any]:
+        """What makes the metric again: ``create(**config)``."""
+        return {
+            **self._kwargs,
+            "metric": type(self).__name__,
+            "name": self.name,
+            "output_names": self.output_names,
+            "label_names": self.label_names,
+        }
+
+    def __str__(self) -> str:
+        return f"EvalMetric: {dict(self.get_name_value())}"
+
+
+def _pairs(name: Any, value: Any) -> list[tuple[str, float]]:
+    return list(zip(cast("list[str]", name), value)) if isinstance(name, list) else [(name, value)]
+
+
+register = get_register_func(EvalMetric, "metric")
+alias = get_alias_func(EvalMetric, "metric")
+_create = get_create_func(EvalMetric, "metric")
+
+
+def create(metric: Any = None, *args: Any, **kwargs: Any) -> EvalMetric:
+    """A metric from its name, a function ``f(label, pred)`` of NumPy arrays, a list, or a config."""
+    # COMPAT(mxnet): a metric's class is taken too; there it counts as a function.
+    if isinstance(metric, type) and issubclass(cast("type[Any]", metric), EvalMetric):
+        return cast("type[Any]", metric)(*args, **kwargs)
+    if callable(metric):
+        return CustomMetric(cast("Callable[..., Any]", metric), *args, **kwargs)
+    if isinstance(metric, (list, tuple)):
+        children = [create(child, *args, **kwargs) for child in cast("list[Any]", metric)]
+        return CompositeEvalMetric(children)
+    if isinstance(metric, dict):
+        return create(**cast("dict[str, Any]", metric))
+    return _create(metric, *args, **kwargs)
+
+
+@register
+@alias("composite")
+class CompositeEvalMetric(EvalMetric):
+    """Several metrics of the same data."""
+
+    def __init__(
+        self,
+        metrics: Iterable[Any] | None = None,
+        name: str = "composite",
+        output_names: Names = None,
+        label_names: Names = None,
+    ) -> None:
+        self.metrics = [create(m) for m in metrics or ()]
+        super().__init__(name, output_names, label_names)
+
+    def add(self, metric: Any) -> None:
+        """Add a metric, given as :func:`create` takes it."""
+        self.metrics.append(create(metric))
+
+    def get_metric(self, index: int) -> EvalMetric:
+        """The metric at this position."""
+        # COMPAT(mxnet): there a bad index gives a ValueError back instead of raising it.
+        if not -len(self.metrics) <= index < len(self.metrics):
+            raise ValueError(f"Metric index {index} is out of range 0 and {len(self.metrics)}")
+        return self.metrics[index]
+
+    def update_dict(self, label: Mapping[str, Any], pred: Mapping[str, Any]) -> None:
+        if self.label_names is not None:
+            label = {k: v for k, v in label.items() if k in self.label_names}
+        if self.output_names is not None:
+            pred = {k: v for k, v in pred.items() if k in self.output_names}
+        for metric in self.metrics:
+            metric.update_dict(label, pred)
+
+    def update(self, labels: Any, preds: Any) -> None:
+        for metric in self.metrics:
+            metric.update(labels, preds)
+
+    def reset(self) -> None:
+        for metric in self.metrics:
+            metric.reset()
+
+    def reset_local(self) -> None:
+        for metric in self.metrics:
+            metric.reset_local()
+
+    def get(self) -> tuple[list[str], list[float]]:
+        pairs = [pair for metric in self.metrics for pair in metric.get_name_value()]
+        return [name for name, _ in pairs], [value for _, value in pairs]
+
+    def get_global(self) -> tuple[list[str], list[float]]:
+        pairs = [pair for metric in self.metrics for pair in metric.get_global_name_value()]
+        return [name for name, _ in pairs], [value for _, value in pairs]
+
+    def get_config(self) -> dict[str, Any]:
+        return {**super().get_config(), "metrics": [m.get_config() for m in self.metrics]}
+
+
+@register
+class Loss(EvalMetric):
+    """The mean of the outputs themselves, which are a loss; labels do not matter."""
+
+    def __init__(self, name: str = "loss", output_names: Names = None, label_names: Names = None) -> None:
+        super().__init__(name, output_names, label_names)
+
+    def update(self, labels: Any, preds: Any) -> None:
+        single = isinstance(preds, (NDArray, numpy.ndarray))
+        for pred in cast("list[Any]", [preds] if single else preds):
+            loss = values(pred)
+            self.add_up(loss.sum(), loss.size)
+
+
+@register
+class Torch(Loss):
+    """The same as :class:`Loss`, under MXNet's old name."""
+
+    def __init__(self, name: str = "torch", output_names: Names = None, label_names: Names = None) -> None:
+        super().__init__(name, output_names, label_names)
+
+
+@register
+class Caffe(Loss):
+    """The same as :class:`Loss`, under MXNet's old name."""
+
+    def __init__(self, name: str = "caffe", output_names: Names = None, label_names: Names = None) -> None:
+        super().__init__(name, output_names, label_names)
+
+
+@register
+class CustomMetric(EvalMetric):
+    """The mean of ``feval(label, pred)`` over batches; both are NumPy arrays.
+
+    ``feval`` gives a number, or a sum and a count. With ``allow_extra_outputs`` there may be more predictions
+    than labels.
+    """
+
+    def __init__(
+        self,
+        feval: Callable[[Array, Array], Any],
+        name: str | None = None,
+        allow_extra_outputs: bool = False,
+        output_names: Names = None,
+        label_names: Names = None,
+    ) -> None:
+        own = getattr(feval, "__name__", type(feval).__name__)
+        default = f"custom({own})" if "<" in own else own
+        super().__init__(
+            name or default, output_names, label_names, feval=feval, allow_extra_outputs=allow_extra_outputs
+        )
+        self._feval = feval
+        self._allow_extra_outputs = allow_extra_outputs
+
+    def update(self, labels: Any, preds: Any) -> None:
+        if not self._allow_extra_outputs:
+            labels, preds = check_label_shapes(labels, preds, True)
+        for label, pred in zip(labels, preds):
+            value = self._feval(_copy(label), _copy(pred))
+            self.add_up(*(value if isinstance(value, tuple) else (value, 1)))
+
+
+def _copy(x: Any) -> Array:
+    """A NumPy array that the user's function may write to."""
+    return numpy.array(values(x))
+
+
+def np(
+    numpy_feval: Callable[[Array, Array], Any], name: str | None = None, allow_extra_outputs: bool = False
+) -> CustomMetric:
+    """A metric from a function of two NumPy arrays, ``f(label, pred)``."""
+    return CustomMetric(numpy_feval, name, allow_extra_outputs)

@@ -1,0 +1,305 @@
+"""Metrics of classification: accuracy, F1, MCC, PCC, perplexity, cross entropy."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy
+
+from hybridc.metric.base import Array, EvalMetric, Names, alias, check_label_shapes, register, values
+
+
+@register
+@alias("acc")
+class Accuracy(EvalMetric):
+    """The share of predictions that equal their label; class scores count by their largest along ``axis``."""
+
+    def __init__(
+        self,
+        axis: int = 1,
+        name: str = "accuracy",
+        output_names: Names = None,
+        label_names: Names = None,
+    ) -> None:
+        super().__init__(name, output_names, label_names, axis=axis)
+        self.axis = axis
+
+    def measure(self, label: Array, pred: Array) -> tuple[Any, Any]:
+        if pred.shape != label.shape:
+            pred = pred.argmax(self.axis)
+        guesses = pred.astype(numpy.int32).ravel()
+        truth = label.astype(numpy.int32).ravel()
+        check_label_shapes(truth, guesses)
+        return int((guesses == truth).sum()), guesses.size
+
+
+@register
+@alias("top_k_accuracy", "top_k_acc")
+class TopKAccuracy(EvalMetric):
+    """The share of labels that are among the ``top_k`` classes of the largest scores."""
+
+    def __init__(
+        self,
+        top_k: int = 1,
+        name: str = "top_k_accuracy",
+        output_names: Names = None,
+        label_names: Names = None,
+    ) -> None:
+        if top_k <= 1:
+            raise ValueError(f"TopKAccuracy needs top_k of at least 2, got {top_k}; use Accuracy for 1")
+        super().__init__(name, output_names, label_names, top_k=top_k)
+        self.top_k = top_k
+        self._given_name = name
+        self.name += f"_{top_k}"
+
+    def measure(self, label: Array, pred: Array) -> tuple[Any, Any]:
+        if pred.ndim != 2:
+            raise ValueError(
+                f"TopKAccuracy: predictions need 2 dimensions (samples, classes), got {pred.shape}"
+            )
+        check_label_shapes(label, pred)
+        truth = label.astype(numpy.int32).reshape(-1, 1)
+        # COMPAT(mxnet): there fewer than top_k classes are an error.
+        k = min(self.top_k, pred.shape[1])
+        best = numpy.argpartition(pred.astype(numpy.float32), -k)[:, -k:]
+        return int((best == truth).sum()), pred.shape[0]
+
+    def get_config(self) -> dict[str, Any]:
+        return {**super().get_config(), "name": self._given_name}
+
+
+class _Confusion:
+    """Counts of a binary classification."""
+
+    def __init__(self) -> None:
+        self.true_positives = self.false_positives = self.true_negatives = self.false_negatives = 0
+
+    def update(self, label: Array, pred: Array, metric: str) -> None:
+        """Count a batch: scores of two classes for each label."""
+        guesses = pred.argmax(1)
+        truth = label.astype(numpy.int32).ravel()
+        check_label_shapes(truth, guesses)
+        if len(numpy.unique(truth)) > 2:
+            raise ValueError(f"{metric} currently only supports binary classification.")
+        guessed, positive = guesses == 1, truth == 1
+        self.true_positives += int((guessed & positive).sum())
+        self.false_positives += int((guessed & ~positive).sum())
+        self.false_negatives += int((~guessed & positive).sum())
+        self.true_negatives += int((~guessed & ~positive).sum())
+
+    @property
+    def total(self) -> int:
+        return self.true_positives + self.false_positives + self.true_negatives + self.false_negatives
+
+    def f1(self) -> float:
+        """``2 tp / (2 tp + fp + fn)``, the harmonic mean of precision and recall; 0 without positives."""
+        doubled = 2 * self.true_positives
+        denominator = doubled + self.false_positives + self.false_negatives
+        return doubled / denominator if denominator else 0.0
+
+    def mcc(self) -> float:
+        """Matthews' correlation; empty rows and columns of the table are left out of the denominator."""
+        tp, fp = self.true_positives, self.false_positives
+        tn, fn = self.true_negatives, self.false_negatives
+        sides = [side for side in (tp + fp, tp + fn, tn + fp, tn + fn) if side]
+        return (tp * tn - fp * fn) / math.sqrt(math.prod(sides)) if self.total else 0.0
+
+
+class _Binary(EvalMetric):
+    """A score of binary classification: averaged over batches ('macro') or of all samples ('micro')."""
+
+    def __init__(self, name: str, output_names: Names, label_names: Names, average: str) -> None:
+        if average not in ("macro", "micro"):
+            raise ValueError(f"average must be 'macro' or 'micro', got {average!r}")
+        self.average = average
+        super().__init__(name, output_names, label_names, average=average)
+
+    def score(self, counts: _Confusion) -> float:
+        """The metric of these counts."""
+        return counts.f1()
+
+    def update(self, labels: Any, preds: Any) -> None:
+        labels, preds = check_label_shapes(labels, preds, True)
+        batches = [_Confusion()] if self.average == "macro" else [self._local, self._global]
+        for label, pred in zip(labels, preds):
+            for counts in batches:
+                counts.update(values(label), values(pred), type(self).__name__)
+        if self.average == "macro":
+            self.add_up(self.score(batches[0]), 1)
+            return
+        self.sum_metric = self.score(self._local) * self._local.total
+        self.num_inst = self._local.total
+        self.global_sum_metric = self.score(self._global) * self._global.total
+        self.global_num_inst = self._global.total
+
+    def reset(self) -> None:
+        super().reset()
+        self._global = _Confusion()
+
+    def reset_local(self) -> None:
+        super().reset_local()
+        self._local = _Confusion()
+
+
+@register
+class F1(_Binary):
+    """``2 * precision * recall / (precision + recall)`` of a binary classification."""
+
+    def __init__(
+        self,
+        name: str = "f1",
+        output_names: Names = None,
+        label_names: Names = None,
+        average: str = "macro",
+    ) -> None:
+        super().__init__(name, output_names, label_names, average)
+
+
+@register
+class MCC(_Binary):
+    """Matthews' correlation coefficient of a binary classification, from -1 to 1."""
+
+    def __init__(
+        self,
+        name: str = "mcc",
+        output_names: Names = None,
+        label_names: Names = None,
+        average: str = "macro",
+    ) -> None:
+        super().__init__(name, output_names, label_names, average)
+
+    def score(self, counts: _Confusion) -> float:
+        return counts.mcc()
+
+
+@register
+class Perplexity(EvalMetric):
+    """``exp`` of the mean of ``-log(max(p, 1e-10))``, ``p`` the probability given to each label.
+
+    Labels equal to ``ignore_label`` do not count.
+    """
+
+    def __init__(
+        self,
+        ignore_label: int | None,
+        axis: int = -1,
+        name: str = "perplexity",
+        output_names: Names = None,
+        label_names: Names = None,
+    ) -> None:
+        super().__init__(name, output_names, label_names, ignore_label=ignore_label)
+        self.ignore_label = ignore_label
+        self.axis = axis
+
+    def measure(self, label: Array, pred: Array) -> tuple[Any, Any]:
+        rows = numpy.moveaxis(pred, self.axis, -1).reshape(-1, pred.shape[self.axis])
+        truth = label.reshape(-1)
+        if truth.size != len(rows):
+            raise ValueError(f"shape mismatch: {label.shape} vs. {pred.shape}")
+        if self.ignore_label is not None:
+            counted = truth != self.ignore_label
+            rows, truth = rows[counted], truth[counted]
+        # Labels outside the classes are clipped, as the operator pick does it in MXNet.
+        picked = rows[numpy.arange(truth.size), numpy.clip(truth.astype(numpy.int64), 0, rows.shape[1] - 1)]
+        return -numpy.log(numpy.maximum(picked, 1e-10)).sum(), truth.size
+
+    def result(self, total: Any, count: Any) -> float:
+        return math.exp(total / count) if count else math.nan
+
+
+class _LogLikelihood(EvalMetric):
+    """The mean of ``-log(p + eps)``, ``p`` the probability given to each label."""
+
+    def __init__(self, eps: float, name: str, output_names: Names, label_names: Names) -> None:
+        super().__init__(name, output_names, label_names, eps=eps)
+        self.eps = eps
+
+    def measure(self, label: Array, pred: Array) -> tuple[Any, Any]:
+        truth = label.ravel()
+        if truth.shape[0] != pred.shape[0]:
+            raise ValueError(f"{truth.shape[0]} labels do not match predictions of shape {pred.shape}")
+        picked = pred[numpy.arange(truth.shape[0]), truth.astype(numpy.int64)]
+        return -numpy.log(picked + self.eps).sum(), truth.shape[0]
+
+
+@register
+@alias("ce")
+class CrossEntropy(_LogLikelihood):
+    """The mean of ``-log(p + eps)``, ``p`` the probability given to each label."""
+
+    def __init__(
+        self,
+        eps: float = 1e-12,
+        name: str = "cross-entropy",
+        output_names: Names = None,
+        label_names: Names = None,
+    ) -> None:
+        super().__init__(eps, name, output_names, label_names)
+
+
+@register
+@alias("nll_loss")
+class NegativeLogLikelihood(_LogLikelihood):
+    """The same as :class:`CrossEntropy` under another name."""
+
+    def __init__(
+        self,
+        eps: float = 1e-12,
+        name: str = "nll-loss",
+        output_names: Names = None,
+        label_names: Names = None,
+    ) -> None:
+        super().__init__(eps, name, output_names, label_names)
+
+
+@register
+class PCC(EvalMetric):
+    """Matthews' correlation for any number of classes, from the confusion table of all batches."""
+
+    def __init__(
+        self,
+        name: str = "pcc",
+        output_names: Names = None,
+        label_names: Names = None,
+        has_global_stats: bool = True,
+    ) -> None:
+        super().__init__(name, output_names, label_names, has_global_stats=has_global_stats)
+
+    def update(self, labels: Any, preds: Any) -> None:
+        labels, preds = check_label_shapes(labels, preds, True)
+        for label, pred in zip(labels, preds):
+            scores, truth = values(pred), values(label).astype(numpy.int64)
+            guesses = (scores if scores.shape == truth.shape else scores.argmax(1)).astype(numpy.int64)
+            pairs = guesses.ravel(), truth.ravel()
+            self._local = _count(self._local, *pairs)
+            self._global = _count(self._global, *pairs)
+        self.num_inst += 1
+        self.global_num_inst += 1
+        self.sum_metric = _correlation(self._local) * self.num_inst
+        self.global_sum_metric = _correlation(self._global) * self.global_num_inst
+
+    def reset(self) -> None:
+        super().reset()
+        self._global = numpy.zeros((2, 2))
+
+    def reset_local(self) -> None:
+        super().reset_local()
+        self._local = numpy.zeros((2, 2))
+
+
+def _count(table: Array, guesses: Array, truth: Array) -> Array:
+    """The table with these pairs added, larger if there are new classes."""
+    size = max(len(table), int(guesses.max(initial=-1)) + 1, int(truth.max(initial=-1)) + 1)
+    grown = numpy.zeros((size, size))
+    grown[: len(table), : len(table)] = table
+    numpy.add.at(grown, (guesses, truth), 1)
+    return grown
+
+
+def _correlation(table: Array) -> float:
+    n, rows, columns = table.sum(), table.sum(1), table.sum(0)
+    denominator = (rows * (n - rows)).sum() * (columns * (n - columns)).sum()
+    if not denominator:
+        return math.nan
+    return float((n * numpy.trace(table) - rows @ columns) / math.sqrt(denominator))
