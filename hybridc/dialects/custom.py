@@ -39,6 +39,9 @@ class _Use(Opaque):
         """Bound anew: remembering every use would keep its CustomOps and all that they hold alive."""
         return cls._parse(values)
 
+    def __repr__(self) -> str:
+        return f"{self.NAME} {self.call!r}"
+
     @property
     def used(self) -> CustomCall:
         """The use of the operator that this is."""

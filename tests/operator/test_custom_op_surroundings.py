@@ -1,6 +1,8 @@
 """mx.operator: operators in operators, threads, processes and forks; host calls are visible."""
 
 import os
+import pathlib
+import re
 import subprocess
 import sys
 import textwrap
@@ -8,7 +10,7 @@ import threading
 
 import numpy as np
 import pytest
-from custom_ops import Function, array, declare
+from custom_ops import Function, array, declare, double_backward
 
 from hybridc import autograd, nd
 
@@ -137,5 +139,37 @@ def test_in_a_hybridized_network_it_is_a_visible_host_call(double):
     net = Function(lambda F, x: F.exp(F.Custom(F.exp(x), op_type="double", scale=3)))
     net.hybridize()
     net(array([1.0]))
-    report = net.explain()
-    assert "double" in str(report)
+    calls = [line.strip() for line in net.explain().splitlines() if "host call " in line]
+    (call,) = calls
+    assert call.startswith(f"host call hybrid.custom double(scale='3') at {__file__}:")
+
+
+def test_calls_are_neither_merged_nor_dropped_nor_folded(apply):
+    calls = []
+
+    def forward(self, is_train, req, in_data, out_data, aux):
+        calls.append(self.params["n"])
+        self.assign(out_data[0], req[0], in_data[0] + len(calls))
+
+    declare("count", forward, double_backward)
+
+    def count(F, x):
+        first = F.Custom(F.ones((1,)), op_type="count", n=1)
+        F.Custom(x, op_type="count", n=2)
+        return F.Custom(x, op_type="count", n=3) + F.Custom(x, op_type="count", n=3) + first
+
+    for _ in range(2):
+        calls.clear()
+        assert apply(count, array([0.0])).asscalar() == 3 + 4 + 2
+        assert calls == ["1", "2", "3", "3"]
+
+
+def test_the_page_about_custom_operators_runs(capsys):
+    page = pathlib.Path(__file__).resolve().parents[2] / "docs" / "custom_operators.md"
+    blocks = re.findall(r"^```python\n(.*?)^```", page.read_text(), re.DOTALL | re.MULTILINE)
+    code = "\n".join(blocks)
+    exec(compile(code, str(page), "exec"), {"__name__": "docs"})
+    printed = capsys.readouterr().out
+    assert "[-1.5 -1.   0.   1.5] [0. 1. 1. 0.]" in printed
+    assert "host call hybrid.custom my_clip(limit='2') at " in printed
+    assert "assign: a value of shape (2, 3) does not fit into an array of shape (4,)" in printed
