@@ -8,7 +8,7 @@ from typing import Any
 
 
 class AttrScope:
-    """``with mx.AttrScope(ctx_group="dev1"):`` gives attributes, all of them strings, to what is made inside."""
+    """``with mx.AttrScope(ctx_group="dev1"):`` gives attributes, strings, to what is made inside."""
 
     def __init__(self, **kwargs: str) -> None:
         for name, value in kwargs.items():

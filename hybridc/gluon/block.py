@@ -11,7 +11,6 @@ from typing import Any, cast
 
 from hybridc import nd
 from hybridc.errors import (
-    AttributeValueError,
     CheckError,
     DeferredInitializationError,
     MXNetError,
@@ -19,10 +18,11 @@ from hybridc.errors import (
 )
 from hybridc.gluon import files
 from hybridc.gluon.epoch import ATTRIBUTE_EPOCH
+from hybridc.gluon.flags import FLAGS, check_flags
 from hybridc.gluon.naming import BlockScope
 from hybridc.gluon.parameter import Parameter
 from hybridc.gluon.parameter_dict import ParameterDict
-from hybridc.gluon.utils import HookHandle, Hooks, indent, shape_is_known
+from hybridc.gluon.utils import HookHandle, Hooks, has_arrays, indent, same, shape_is_known, traces
 from hybridc.nd.ndarray import NDArray
 from hybridc.runtime.state import STATE
 
@@ -30,24 +30,14 @@ __all__ = ["ATTRIBUTE_EPOCH", "Block", "HybridBlock"]
 
 
 _COMPILING = threading.RLock()
-_FLAGS: dict[str, Any] = {
-    "backend": None,
-    "backend_opts": None,
-    "clear": True,
-    "static_alloc": False,
-    "static_shape": False,
-    "inline_limit": 2,
-    "forward_bulk_size": None,
-    "backward_bulk_size": None,
-}
 _MISSING = object()
 
 
 class Block:
     """A layer or network: its children and parameters are what is assigned to its attributes.
 
-    Override ``forward(self, *args)``. Make children and parameters inside ``with self.name_scope():`` to give them names
-    that begin with this block's. ``params`` shares the parameters of another block:
+    Override ``forward(self, *args)``. Make children and parameters inside ``with self.name_scope():`` to give
+    them names that begin with this block's. ``params`` shares the parameters of another block:
     ``nn.Dense(20, params=other.collect_params())``.
     """
 
@@ -61,7 +51,7 @@ class Block:
         self._forward_pre_hooks = Hooks()
         self._parents: list[weakref.ref[Block]] = []
 
-    # --- attributes -------------------------------------------------------------------------------------------------
+    # --- attributes ----------------------------------------------------------------------------------------
 
     def __setattr__(self, name: str, value: Any) -> None:
         """Register parameters and children; any other change is noted for the compiled graphs."""
@@ -74,7 +64,7 @@ class Block:
             self.register_child(value, name)
         elif isinstance(value, Parameter):
             self._register_parameter(name, value)
-        elif not _same(existing, value):
+        elif not same(existing, value):
             ATTRIBUTE_EPOCH.value += 1
         object.__setattr__(self, name, value)
 
@@ -88,7 +78,8 @@ class Block:
         # COMPAT(mxnet): assigning the same parameter again is fine.
         if self._reg_params.get(name, param) is not param:
             raise CheckError(
-                f"Overriding Parameter attribute {name} is not allowed. If you want to share parameters between blocks, "
+                f"Overriding Parameter attribute {name} is not allowed. If you want to share parameters "
+                "between blocks, "
                 "please set 'params' at Block construction instead."
             )
         self._reg_params[name] = param
@@ -130,7 +121,7 @@ class Block:
         for child in self._children.values():
             child._add_parent(self)
 
-    # --- names and parameters ---------------------------------------------------------------------------------------
+    # --- names and parameters ------------------------------------------------------------------------------
 
     def _alias(self) -> str:
         return type(self).__name__.lower()
@@ -151,11 +142,11 @@ class Block:
         return self._params
 
     def name_scope(self) -> BlockScope:
-        """``with self.name_scope():`` blocks and parameters made inside get names that begin with this block's prefix."""
+        """Blocks and parameters made ``with self.name_scope():`` get names that begin with this block's."""
         return self._scope
 
     def collect_params(self, select: str | None = None) -> ParameterDict:
-        """The parameters of this block and all below it; only names that match a regular expression, if one is given.
+        """The parameters of this block and all below it; of these, with ``select``, the names that match.
 
         ``collect_params('.*weight|.*bias')``.
         """
@@ -174,8 +165,10 @@ class Block:
                 continue
             if any(id(block) not in children for block in _blocks_in(value)):
                 warnings.warn(
-                    f'"{type(self).__name__}.{name}" is an unregistered container with Blocks. Note that Blocks inside '
-                    "the list, tuple or dict will not be registered automatically. Make sure to register them using "
+                    f'"{type(self).__name__}.{name}" is an unregistered container with Blocks. Note that '
+                    "Blocks inside "
+                    "the list, tuple or dict will not be registered automatically. Make sure to register "
+                    "them using "
                     "register_child() or switching to nn.Sequential/nn.HybridSequential instead.",
                     stacklevel=3,
                 )
@@ -191,7 +184,7 @@ class Block:
     def initialize(
         self, init: Any = None, ctx: Any = None, verbose: bool = False, force_reinit: bool = False
     ) -> None:
-        """Initialize all parameters; ``init`` (Uniform by default) serves those without their own initializer."""
+        """Initialize all parameters; ``init`` (default Uniform) serves those without one of their own."""
         self.collect_params().initialize(init, ctx, verbose, force_reinit)
 
     def zero_grad(self) -> None:
@@ -206,10 +199,10 @@ class Block:
             param.cast(dtype)
         self._drop_graphs()
 
-    # --- files ------------------------------------------------------------------------------------------------------
+    # --- files ---------------------------------------------------------------------------------------------
 
     def save_parameters(self, filename: str, deduplicate: bool = False) -> None:
-        """Save all parameters, named by the path of attributes; with ``deduplicate`` shared ones only once."""
+        """Save all parameters, named by the path of attributes; shared ones once with ``deduplicate``."""
         files.save_parameters(self._collect_params_with_prefix(), filename, deduplicate)
 
     def load_parameters(
@@ -221,7 +214,7 @@ class Block:
         cast_dtype: bool = False,
         dtype_source: str = "current",
     ) -> None:
-        """Load what :meth:`save_parameters` wrote (files of :meth:`ParameterDict.save` are recognised too)."""
+        """Load what :meth:`save_parameters` wrote; files of :meth:`ParameterDict.save` are recognised."""
         files.load_parameters(
             self,
             self._collect_params_with_prefix(),
@@ -234,7 +227,7 @@ class Block:
         )
 
     def save_params(self, filename: str) -> None:
-        """The old name of :meth:`save_parameters`; parameters are saved by their names without this block's prefix."""
+        """Save parameters by their names without this block's prefix, as :meth:`ParameterDict.save` does."""
         warnings.warn("save_params is deprecated. Please use save_parameters.", stacklevel=2)
         self.collect_params().save(filename, strip_prefix=self.prefix)
 
@@ -245,7 +238,7 @@ class Block:
         warnings.warn("load_params is deprecated. Please use load_parameters.", stacklevel=2)
         self.load_parameters(filename, ctx, allow_missing, ignore_extra)
 
-    # --- calls ------------------------------------------------------------------------------------------------------
+    # --- calls ---------------------------------------------------------------------------------------------
 
     def __call__(self, *args: Any) -> Any:
         """Run ``forward`` between the hooks; positional arguments only."""
@@ -286,7 +279,7 @@ class Block:
         return self
 
     def hybridize(self, active: bool = True, **kwargs: Any) -> None:
-        """Hybridize every HybridBlock below this one; the keywords are those of :meth:`HybridBlock.hybridize`."""
+        """Hybridize every HybridBlock below this one; keywords as in :meth:`HybridBlock.hybridize`."""
         check_flags(kwargs)
         for child in self._children.values():
             child.hybridize(active, **kwargs)
@@ -316,7 +309,7 @@ class Block:
 class HybridBlock(Block):
     """A block that can be compiled: override ``hybrid_forward(self, F, x, …)`` or ``forward(self, x, …)``.
 
-    ``hybrid_forward`` gets ``F`` (``mx.nd``, or ``mx.sym`` while it is traced) and its own parameters as keywords.
+    ``hybrid_forward`` gets ``F`` (``mx.nd``, or ``mx.sym`` while traced) and its own parameters as keywords.
     """
 
     def __init__(self, prefix: str | None = None, params: ParameterDict | None = None) -> None:
@@ -333,7 +326,8 @@ class HybridBlock(Block):
         """Make a HybridBlock a child; other blocks cannot be compiled."""
         if not isinstance(block, HybridBlock):
             raise ValueError(
-                f"Children of HybridBlock must also be HybridBlock, but {block} has type {type(block)}. If you are using "
+                f"Children of HybridBlock must also be HybridBlock, but {block} has type {type(block)}. If "
+                "you are using "
                 "Sequential, please try HybridSequential instead."
             )
         super().register_child(block, name)
@@ -341,19 +335,20 @@ class HybridBlock(Block):
     def hybridize(self, active: bool = True, **kwargs: Any) -> None:
         """Compile this block at its next call, and likewise its children where they are called alone.
 
-        Keywords: ``static_alloc``, ``static_shape``, ``inline_limit``, ``forward_bulk_size``, ``backward_bulk_size``
-        (memory is always planned and shapes are always specialised: these are accepted and change nothing),
+        Keywords: ``static_alloc``, ``static_shape``, ``inline_limit``, ``forward_bulk_size``,
+        ``backward_bulk_size`` (memory is always planned, shapes always specialised: these change nothing),
         ``backend``, ``backend_opts``, and ``clear``, which with False keeps what was compiled before.
         """
         check_flags(kwargs)
         if active and (self._forward_hooks or self._forward_pre_hooks):
             warnings.warn(
-                f'"{self}" is being hybridized while still having forward hook/pre-hook. If "{self}" is a child of '
+                f'"{self}" is being hybridized while still having forward hook/pre-hook. If "{self}" is a '
+                "child of "
                 "HybridBlock, the hooks will not take effect.",
                 stacklevel=2,
             )
         self._active = bool(active)
-        self.__dict__["_flags"] = {**_FLAGS, **kwargs}
+        self.__dict__["_flags"] = {**FLAGS, **kwargs}
         if kwargs.get("clear", True):
             self._drop_graphs()
         super().hybridize(active, **kwargs)
@@ -363,31 +358,32 @@ class HybridBlock(Block):
         if STATE.trace is not None:
             return super().__call__(*args)
         if not args or type(args[0]) is not NDArray:
-            owner = next(_traces(args), None)
+            owner = next(traces(args), None)
             if owner is not None:  # Symbols: record into their trace
                 with owner.active():
                     return super().__call__(*args)
-        if not self._active:
-            return self._call_eagerly(args)
         if self._forward_pre_hooks:
             for hook in list(self._forward_pre_hooks.values()):
                 hook(self, args)
-        graph = self.__dict__.get("_cached_graph")
-        out = (self._compile(args) if graph is None else graph)(*args)
+        if self._active:
+            graph = self.__dict__.get("_cached_graph")
+            out = (self._compile(args) if graph is None else graph)(*args)
+        else:
+            out = self._forward_eagerly(args)
         if self._forward_hooks:
             for hook in list(self._forward_hooks.values()):
                 hook(self, args, out)
         return out
 
-    def _call_eagerly(self, args: tuple[Any, ...]) -> Any:
+    def _forward_eagerly(self, args: tuple[Any, ...]) -> Any:
         try:
-            return super().__call__(*args)
+            return self.forward(*args)
         except DeferredInitializationError:
-            # A forward(x) that reads its own parameters; hybrid_forward gets them from forward, which takes care.
+            # A forward(x) that reads its own parameters; hybrid_forward gets them from HybridBlock.forward.
             if not any(p.is_deferred for p in self._reg_params.values()):
                 raise
             self._finish_deferred(self._reg_params, args)
-            return super().__call__(*args)
+            return self.forward(*args)
 
     def _compile(self, args: tuple[Any, ...]) -> Any:
         """The graph cache of this block, made at the first hybridized call."""
@@ -402,7 +398,7 @@ class HybridBlock(Block):
             return self.__dict__["_cached_graph"]
 
     def forward(self, *args: Any) -> Any:
-        """Call ``hybrid_forward`` with ``F`` and the parameters; override instead of it where ``F`` is not wanted."""
+        """Call ``hybrid_forward`` with ``F`` and the parameters; override this where ``F`` is not wanted."""
         trace = STATE.trace
         if trace is not None:
             from hybridc import symbol
@@ -414,9 +410,10 @@ class HybridBlock(Block):
         except DeferredInitializationError:
             self._finish_deferred(self._reg_params, args)
             arrays = {name: p.data() for name, p in self._reg_params.items()}
-        if not args or (type(args[0]) is not NDArray and not _has_arrays(args)):
+        if not args or (type(args[0]) is not NDArray and not has_arrays(args)):
             raise ValueError(
-                f"In HybridBlock, there must be one NDArray or one Symbol in the input; {type(self).__name__} got "
+                "In HybridBlock, there must be one NDArray or one Symbol in the input; "
+                f"{type(self).__name__} got "
                 f"{', '.join(type(a).__name__ for a in args) or 'nothing'}. Convert it with mx.nd.array(…)"
             )
         return self.hybrid_forward(nd, *args, **arrays)
@@ -427,7 +424,7 @@ class HybridBlock(Block):
             f"{type(self).__name__} must override hybrid_forward(self, F, x, …) or forward(self, x, …)"
         )
 
-    # --- shapes -----------------------------------------------------------------------------------------------------
+    # --- shapes --------------------------------------------------------------------------------------------
 
     def infer_shape(self, *args: Any) -> None:
         """Give parameters of unknown shape the shape that follows from the inputs."""
@@ -449,7 +446,7 @@ class HybridBlock(Block):
             if param.is_deferred and shape_is_known(param.shape):
                 param.finish_deferred_init()
 
-    # --- the compiled graph -----------------------------------------------------------------------------------------
+    # --- the compiled graph --------------------------------------------------------------------------------
 
     def trace(self, *args: Any) -> Any:
         """The first stage of the compiler for these inputs: ``net.trace(x).optimize().lower().compile()``."""
@@ -482,26 +479,6 @@ class HybridBlock(Block):
         )
 
 
-def check_flags(flags: Mapping[str, Any]) -> None:
-    """Raise if ``hybridize`` does not know a keyword."""
-    unknown = sorted(flags.keys() - _FLAGS.keys())
-    if unknown:
-        raise AttributeValueError(
-            f"hybridize() got an unexpected keyword {unknown[0]!r}; it takes active, {', '.join(_FLAGS)}"
-        )
-
-
-def _same(old: Any, new: Any) -> bool:
-    """Whether two plain values are certainly equal."""
-    if old is new:
-        return True
-    if type(old) is not type(new):
-        return False
-    if type(new) is tuple:
-        return len(old) == len(new) and all(_same(a, b) for a, b in zip(old, cast("tuple[Any, ...]", new)))
-    return isinstance(old, int | float | str) and old == new
-
-
 def _blocks_in(value: Any) -> Iterator[Block]:
     """All blocks in nested lists, tuples and dicts."""
     if isinstance(value, Block):
@@ -510,16 +487,3 @@ def _blocks_in(value: Any) -> Iterator[Block]:
         nested = cast("Any", value)
         for part in nested.values() if isinstance(value, dict) else nested:
             yield from _blocks_in(part)
-
-
-def _traces(args: Any) -> Iterator[Any]:
-    """The traces that Symbols among the arguments belong to."""
-    for arg in args:
-        if isinstance(arg, list | tuple):
-            yield from _traces(arg)
-        elif hasattr(arg, "trace") and hasattr(arg, "node"):
-            yield arg.trace
-
-
-def _has_arrays(args: Any) -> bool:
-    return any(_has_arrays(a) if isinstance(a, list | tuple) else isinstance(a, NDArray) for a in args)

@@ -47,7 +47,8 @@ def load_parameters(
             not allow_missing and id(param) not in present
         ):  # a shared parameter may be saved under its other name
             raise CheckError(
-                f"Parameter '{name}' is missing in file '{filename}', which contains parameters: {brief(loaded)}. "
+                f"Parameter '{name}' is missing in file '{filename}', which contains parameters: "
+                f"{brief(loaded)}. "
                 "Set allow_missing=True to ignore missing parameters."
             )
     for name, value in loaded.items():
@@ -55,6 +56,7 @@ def load_parameters(
             params[name].load_init(value, ctx, cast_dtype=cast_dtype, dtype_source=dtype_source)
         elif not ignore_extra:
             raise ValueError(
-                f"Parameter '{name}' loaded from file '{filename}' is not present in ParameterDict, which contains "
+                f"Parameter '{name}' loaded from file '{filename}' is not present in ParameterDict, which "
+                "contains "
                 f"parameters {brief(params)}. Set ignore_extra=True to ignore. "
             )

@@ -1,4 +1,4 @@
-"""Loss functions: one number for each sample, averaged over all axes but ``batch_axis`` unless said otherwise.
+"""Loss functions: one number for each sample, averaged over all axes but ``batch_axis``.
 
 ``weight`` scales the loss; ``sample_weight`` is an array that broadcasts to the loss of each element.
 """
@@ -95,7 +95,10 @@ class L1Loss(Loss):
 
 
 class SigmoidBinaryCrossEntropyLoss(Loss):
-    """-label * log(p) * pos_weight - (1 - label) * log(1 - p), with p = sigmoid(pred), or pred if ``from_sigmoid``"""
+    """-label * log(p) * pos_weight - (1 - label) * log(1 - p), with p = sigmoid(pred)
+
+    With ``from_sigmoid`` p = pred.
+    """
 
     def __init__(
         self, from_sigmoid: bool = False, weight: float | None = None, batch_axis: int = 0, **kwargs: Any
@@ -272,7 +275,7 @@ class TripletLoss(Loss):
 
 
 class PoissonNLLLoss(Loss):
-    """exp(pred) - target * pred, or pred - target * log(pred) without ``from_logits``: one mean over everything
+    """exp(pred) - target * pred, or pred - target * log(pred) without ``from_logits``; one mean of all
 
     ``compute_full`` adds Stirling's approximation of log(target!) where target > 1.
     """
@@ -307,7 +310,7 @@ class PoissonNLLLoss(Loss):
 
 
 class CosineEmbeddingLoss(Loss):
-    """1 - cos(input1, input2) where label is 1, max(0, cos(input1, input2) - margin) where it is -1; shape (N, 1)"""
+    """1 - c where label is 1, max(0, c - margin) where it is -1; c = cos(input1, input2), shape (N, 1)"""
 
     def __init__(
         self, weight: float | None = None, batch_axis: int = 0, margin: float = 0, **kwargs: Any

@@ -25,9 +25,10 @@ _STYPES = ("default", "row_sparse", "csr")
 class Parameter:
     """An array that is trained (or not), with its gradient.
 
-    ``grad_req`` is 'write', 'add' or 'null'. Unknown dimensions in ``shape`` are 0 (or -1); with ``allow_deferred_init``
-    they are inferred at the first forward pass, and initialisation waits for them. ``lr_mult`` and ``wd_mult`` scale the
-    learning rate and the weight decay; ``init`` wins over the initializer of the network.
+    ``grad_req`` is 'write', 'add' or 'null'. Unknown dimensions in ``shape`` are 0 (or -1); with
+    ``allow_deferred_init`` they are inferred at the first forward pass, and initialisation waits for them.
+    ``lr_mult`` and ``wd_mult`` scale the learning rate and the weight decay; ``init`` wins over the
+    initializer of the network.
     """
 
     def __init__(
@@ -54,7 +55,7 @@ class Parameter:
         self._grad: NDArray | None = None
         self._ctx: Context | None = None
         self._trainer: Any = None
-        # (initializer, devices, default initializer, data to use instead): what initialisation is waiting to do.
+        # (initializer, devices, default initializer, data to use instead): what initialisation will do.
         self._deferred_init: tuple[Any, ...] = ()
         self._key: Any = None
         self._differentiable = differentiable
@@ -73,7 +74,7 @@ class Parameter:
     def __repr__(self) -> str:
         return f"{type(self).__name__} {self.name} (shape={self.shape}, dtype={self.dtype})"
 
-    # --- what it is -------------------------------------------------------------------------------------------------
+    # --- what it is ----------------------------------------------------------------------------------------
 
     @property
     def grad_req(self) -> str:
@@ -123,7 +124,7 @@ class Parameter:
                 )
         self._shape = new
 
-    # --- its arrays -------------------------------------------------------------------------------------------------
+    # --- its arrays ----------------------------------------------------------------------------------------
 
     def data(self, ctx: Context | None = None) -> Any:
         """The array itself; while a block is traced, the Symbol that stands for it."""
@@ -192,7 +193,8 @@ class Parameter:
         """The Symbol that stands for this parameter in the graph being traced."""
         if STATE.trace is None:
             raise UnsupportedError(
-                f"Parameter '{self.name}': var() has a meaning only while a block is traced; use data() for its array"
+                f"Parameter '{self.name}': var() has a meaning only while a block is traced; use data() for "
+                "its array"
             )
         return STATE.trace.parameter(self)
 
@@ -215,12 +217,15 @@ class Parameter:
     def _raise_uninitialized(self) -> NoReturn:
         if self._deferred_init:
             raise DeferredInitializationError(
-                f"Parameter '{self.name}' has not been initialized yet because initialization was deferred: its shape "
-                f"{self.shape} is not known before the first forward pass. Pass one batch of data through the network "
+                f"Parameter '{self.name}' has not been initialized yet because initialization was deferred: "
+                "its shape "
+                f"{self.shape} is not known before the first forward pass. Pass one batch of data through "
+                "the network "
                 "first, or give the sizes where the layer is made (in_units, in_channels, …)"
             )
         raise RuntimeError(
-            f"Parameter '{self.name}' has not been initialized. Call initialize() on the network; create the Trainer "
+            f"Parameter '{self.name}' has not been initialized. Call initialize() on the network; create the "
+            "Trainer "
             "with Block.collect_params(), because Block.params lacks the Parameters of child Blocks"
         )
 
@@ -232,7 +237,7 @@ class Parameter:
                 f"{self.list_ctx()}"
             )
 
-    # --- initialisation ---------------------------------------------------------------------------------------------
+    # --- initialisation ------------------------------------------------------------------------------------
 
     def initialize(
         self, init: Any = None, ctx: Any = None, default_init: Any = None, force_reinit: bool = False
@@ -243,7 +248,8 @@ class Parameter:
         """
         if self._data is not None and not force_reinit:
             warnings.warn(
-                f"Parameter '{self.name}' is already initialized, ignoring. Set force_reinit=True to re-initialize.",
+                f"Parameter '{self.name}' is already initialized, ignoring. Set force_reinit=True to "
+                "re-initialize.",
                 stacklevel=2,
             )
             return
@@ -256,7 +262,7 @@ class Parameter:
                 f"Cannot initialize Parameter '{self.name}' because it has invalid shape: {self.shape}."
             )
         self._data = self._grad = None
-        # The random key is taken now: values do not depend on the order in which deferred shapes become known.
+        # The random key is taken now: values do not depend on the order in which shapes become known.
         self._key = random.next_key()
         self._deferred_init = (init, devices, default_init, None)
         if shape_is_known(self.shape):
@@ -269,7 +275,8 @@ class Parameter:
         init, devices, default_init, data = self._deferred_init
         if not shape_is_known(self.shape):
             raise CheckError(
-                f"Cannot initialize Parameter '{self.name}' because it has invalid shape: {self.shape}. Please specify "
+                f"Cannot initialize Parameter '{self.name}' because it has invalid shape: {self.shape}. "
+                "Please specify "
                 "in_units, in_channels, etc for `Block`s."
             )
         self._deferred_init = ()
@@ -330,7 +337,8 @@ class Parameter:
     def _load_dtype(self, data: NDArray, cast_dtype: bool, dtype_source: str) -> NDArray:
         if not cast_dtype:
             raise CheckError(
-                f"Failed loading Parameter '{self.name}' from saved params: dtype incompatible expected {self.dtype} vs "
+                f"Failed loading Parameter '{self.name}' from saved params: dtype incompatible expected "
+                f"{self.dtype} vs "
                 f"saved {data.dtype}. Set cast_dtype=True to cast the dtype of saved params."
             )
         if dtype_source == "saved":
@@ -381,23 +389,21 @@ def _seed(key: Any) -> int:
 
 
 def _fill(name: str, data: NDArray, init: Any, default_init: Any) -> None:
-    """Run the initializer; a parameter's own one (in the attribute ``__init__``) ignores what the name ends with."""
-    for chosen in (init, default_init):
-        # COMPAT(mxnet): Mixed, Load and plain functions may initialise networks too.
-        if not isinstance(chosen, str | initializer.Initializer) and callable(chosen):
-            chosen(initializer.InitDesc(name), data)
-            return
-        if init is not default_init:
-            break
+    """Run the initializer: as the attribute ``__init__`` it does not look at what the name ends with."""
+    # COMPAT(mxnet): Mixed, Load and plain functions may initialise networks too.
+    if not isinstance(init, str | initializer.Initializer) and callable(init):
+        init(initializer.InitDesc(name), data)
+        return
+    vehicle = default_init if isinstance(default_init, str | initializer.Initializer) else init
     attrs: dict[str, Any] = {"__init__": init}
-    initializer.create(default_init)(initializer.InitDesc(name, attrs), data)
+    initializer.create(vehicle)(initializer.InitDesc(name, attrs), data)
 
 
 class Constant(Parameter):
     """An array that is not trained: ``Constant('scale', [[1, 2], [3, 4]])``; ``set_data`` can change it."""
 
     def __init__(self, name: str, value: Any) -> None:
-        # COMPAT(mxnet): lists, NumPy arrays and NDArrays are accepted alike, also where the constant exists already.
+        # COMPAT(mxnet): lists, NumPy arrays and NDArrays alike, also where the constant exists already.
         self.value = (
             value if isinstance(value, NDArray) else NDArray(np.array(value, dtype=np.float32, ndmin=1))
         )
@@ -415,7 +421,8 @@ class Constant(Parameter):
         self._grad_req = "null"
         if req != "null":
             warnings.warn(
-                f'Constant parameter "{self.name}" does not support grad_req other than "null", and new value "{req}" '
+                f'Constant parameter "{self.name}" does not support grad_req other than "null", and new '
+                f'value "{req}" '
                 "is ignored.",
                 stacklevel=2,
             )

@@ -18,7 +18,7 @@ __all__ = ["ParameterDict"]
 
 
 class ParameterDict:
-    """Parameters by their full names, each the prefix and a name; ``shared`` is searched before one is made."""
+    """Parameters by their full names, which begin with the prefix; made on demand, or found in ``shared``."""
 
     def __init__(self, prefix: str = "", shared: ParameterDict | None = None) -> None:
         self._prefix = prefix
@@ -63,7 +63,7 @@ class ParameterDict:
         """Where parameters are looked for before they are made."""
         return self._shared
 
-    # --- making parameters ------------------------------------------------------------------------------------------
+    # --- making parameters ---------------------------------------------------------------------------------
 
     def _find(self, name: str) -> Parameter | None:
         if name not in self._params and self._shared is not None and name in self._shared:
@@ -71,7 +71,7 @@ class ParameterDict:
         return self._params.get(name)
 
     def get(self, name: str, **kwargs: Any) -> Parameter:
-        """The parameter ``prefix + name``, made with these arguments if it does not exist; else they must agree."""
+        """The parameter ``prefix + name``, made with these arguments, or existing and agreeing with them."""
         name = self.prefix + name
         param = self._find(name)
         if param is None:
@@ -82,7 +82,7 @@ class ParameterDict:
         return param
 
     def get_constant(self, name: str, value: Any = None) -> Parameter:
-        """The constant ``prefix + name``, made with this value if it does not exist; else the value must be equal."""
+        """The constant ``prefix + name``, made with this value, or existing with an equal one."""
         name = self.prefix + name
         param = self._find(name)
         if param is None and value is None:
@@ -106,20 +106,21 @@ class ParameterDict:
         for name, param in other.items():
             if self._params.get(name, param) is not param:
                 raise CheckError(
-                    f"Cannot update self with other because they have different Parameters with the same name '{name}'"
+                    "Cannot update self with other because they have different Parameters with the same "
+                    f"name '{name}'"
                 )
         self._params.update(other.items())
 
-    # --- doing something with all -----------------------------------------------------------------------------------
+    # --- doing something with all --------------------------------------------------------------------------
 
     def initialize(
         self, init: Any = None, ctx: Any = None, verbose: bool = False, force_reinit: bool = False
     ) -> None:
-        """Initialize all parameters; ``init`` (Uniform by default) serves those without their own initializer."""
+        """Initialize all parameters; ``init`` (default Uniform) serves those without one of their own."""
         init = initializer.Uniform() if init is None else init
         if isinstance(init, str):
             init = initializer.create(init)
-        if verbose:
+        if verbose and isinstance(init, initializer.Initializer):
             init.set_verbosity(verbose=verbose)
         for param in self.values():
             param.initialize(None, ctx, init, force_reinit=force_reinit)
@@ -143,7 +144,7 @@ class ParameterDict:
         for param in self.values():
             setattr(param, name, value)
 
-    # --- files ------------------------------------------------------------------------------------------------------
+    # --- files ---------------------------------------------------------------------------------------------
 
     def save(self, filename: str, strip_prefix: str = "") -> None:
         """Save the values under the parameters' names without ``strip_prefix``."""
@@ -153,8 +154,10 @@ class ParameterDict:
         for param in self.values():
             if not param.name.startswith(strip_prefix):
                 raise ValueError(
-                    f"Prefix '{strip_prefix}' is to be striped before saving, but Parameter's name '{param.name}' does "
-                    "not start with it; does the block share parameters with another, or were children made outside "
+                    f"Prefix '{strip_prefix}' is to be striped before saving, but Parameter's name "
+                    f"'{param.name}' does "
+                    "not start with it; does the block share parameters with another, or were children made "
+                    "outside "
                     "name_scope()? save_parameters() does not need prefixes"
                 )
             named[param.name[len(strip_prefix) :]] = param.reduce()
@@ -176,7 +179,8 @@ class ParameterDict:
         for name in self.keys():
             if not name.startswith(restore_prefix):
                 raise CheckError(
-                    f"restore_prefix is '{restore_prefix}' but Parameters name '{name}' does not start with it"
+                    f"restore_prefix is '{restore_prefix}' but Parameters name '{name}' does not start with "
+                    "it"
                 )
         loaded = storage.load_named(filename)
         self.load_dict(
@@ -200,7 +204,8 @@ class ParameterDict:
         missing = [name for name in self.keys() if name not in named]
         if missing and not allow_missing:
             raise CheckError(
-                f"Parameter '{missing[0][len(restore_prefix) :]}' is missing in {source}, which contains parameters: "
+                f"Parameter '{missing[0][len(restore_prefix) :]}' is missing in {source}, which contains "
+                "parameters: "
                 f"{brief(named)}. Please make sure source and target networks have the same prefix, or set "
                 "allow_missing=True"
             )
@@ -209,7 +214,8 @@ class ParameterDict:
                 self[name].load_init(value, ctx, cast_dtype=cast_dtype, dtype_source=dtype_source)
             elif not ignore_extra:
                 raise CheckError(
-                    f"Parameter '{name[len(restore_prefix) :]}' loaded from {source} is not present in ParameterDict, "
+                    f"Parameter '{name[len(restore_prefix) :]}' loaded from {source} is not present in "
+                    "ParameterDict, "
                     f"choices are: {brief(self._params)}. Set ignore_extra to True to ignore. "
                     "Please make sure source and target networks have the same prefix."
                 )
@@ -236,6 +242,7 @@ def _agree(param: Parameter, key: str, wanted: Any) -> None:
         return
     if wanted is not None and wanted != existing:
         raise CheckError(
-            f"Cannot retrieve Parameter '{param.name}' because desired attribute does not match with stored for "
+            f"Cannot retrieve Parameter '{param.name}' because desired attribute does not match with stored "
+            "for "
             f"attribute '{key}': desired '{wanted}' vs stored '{existing}'."
         )

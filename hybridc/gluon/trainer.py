@@ -17,7 +17,7 @@ __all__ = ["Trainer"]
 
 
 class Trainer:
-    """``Trainer(net.collect_params(), 'sgd', {'learning_rate': 0.1})``; ``step(batch_size)`` after each ``backward``.
+    """``Trainer(net.collect_params(), 'sgd', {'learning_rate': 0.1})``; then ``step(batch_size)``.
 
     ``kvstore`` and ``compression_params`` are accepted; with one process there is nothing to communicate.
     """
@@ -70,7 +70,7 @@ class Trainer:
         """Set the learning rate; not possible while a scheduler rules it."""
         self._optimizer.set_learning_rate(lr)
 
-    # --- steps ------------------------------------------------------------------------------------------------------
+    # --- steps ---------------------------------------------------------------------------------------------
 
     def step(self, batch_size: float, ignore_stale_grad: bool = False) -> None:
         """Update all parameters with their gradients, divided by ``batch_size``.
@@ -111,7 +111,7 @@ class Trainer:
         for param in self._params:
             param.data()
 
-    # --- files ------------------------------------------------------------------------------------------------------
+    # --- files ---------------------------------------------------------------------------------------------
 
     def save_states(self, fname: str) -> None:
         """Save the optimizer's states and settings; multipliers stay with the parameters."""
@@ -143,8 +143,11 @@ def _as_list(params: Any) -> list[Parameter]:
 
 def _raise_stale(param: Parameter) -> None:
     raise UserWarning(
-        f"Gradient of Parameter `{param.name}` on context {param.list_ctx()[0]} has not been updated by backward since "
-        "last `step`. This could mean a bug in your model that made it only use a subset of the Parameters (Blocks) for "
-        "this iteration. If you are intentionally only using a subset, call step with ignore_stale_grad=True to suppress "
+        f"Gradient of Parameter `{param.name}` on context {param.list_ctx()[0]} has not been updated by "
+        "backward since "
+        "last `step`. This could mean a bug in your model that made it only use a subset of the Parameters "
+        "(Blocks) for "
+        "this iteration. If you are intentionally only using a subset, call step with ignore_stale_grad=True "
+        "to suppress "
         "this warning and skip updating of Parameters with stale gradient"
     )

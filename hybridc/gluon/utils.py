@@ -7,9 +7,9 @@ import itertools
 import math
 import warnings
 import weakref
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -20,11 +20,12 @@ __all__ = ["HookHandle", "check_sha1", "clip_global_norm", "shape_is_known", "sp
 
 
 def split_data(data: Any, num_slice: int, batch_axis: int = 0, even_split: bool = True) -> list[Any]:
-    """``num_slice`` slices of an array along ``batch_axis``; the first ones are longer by one if it does not divide."""
+    """``num_slice`` slices of an array along ``batch_axis``; the first longer if not ``even_split``."""
     size = data.shape[batch_axis]
     if even_split and size % num_slice != 0:
         raise ValueError(
-            f"data with shape {data.shape} cannot be evenly split into {num_slice} slices along axis {batch_axis}; "
+            f"data with shape {data.shape} cannot be evenly split into {num_slice} slices along axis "
+            f"{batch_axis}; "
             f"use a batch size that is a multiple of {num_slice}, or set even_split=False"
         )
     length, longer = divmod(size, num_slice)
@@ -49,9 +50,9 @@ def split_and_load(
 
 
 def clip_global_norm(arrays: Sequence[NDArray], max_norm: float, check_isfinite: bool = True) -> Any:
-    """Scale arrays in place so that the 2-norm of all of them together is at most ``max_norm``; returns that norm.
+    """Scale arrays in place so that the 2-norm of all together is at most ``max_norm``; returns that norm.
 
-    A float; with ``check_isfinite=False`` an NDArray of shape (1,), and nothing is said about nan and inf.
+    A number; with ``check_isfinite=False`` an NDArray of shape (1,), and nothing is said about nan and inf.
     """
     if not arrays:
         raise ValueError("clip_global_norm needs at least one array, got none")
@@ -67,12 +68,14 @@ def clip_global_norm(arrays: Sequence[NDArray], max_norm: float, check_isfinite:
         for a in arrays:
             native = a.asnative()
             np.multiply(native, native.dtype.type(scale), out=native)
-    return total if check_isfinite else NDArray(np.array([total], dtype=arrays[0].dtype))
+    norm = np.array([total], dtype=np.float64 if arrays[0].dtype is np.float64 else np.float32)
+    return norm[0] if check_isfinite else NDArray(norm)
 
 
 def _sum_of_squares(a: Any) -> float:
     if a.dtype == np.float32:
-        partial = float(np.dot(a, a))
+        with np.errstate(over="ignore"):
+            partial = float(np.dot(a, a))
         if math.isfinite(partial):
             return partial
     wide = a.astype(np.float64)
@@ -134,3 +137,29 @@ def brief(names: Iterable[str], limit: int = 7) -> str:
     if len(quoted) > limit:
         quoted = [*quoted[: limit // 2], "...", *quoted[-(limit // 2) :]]
     return ", ".join(quoted)
+
+
+def same(old: Any, new: Any) -> bool:
+    """Whether two plain values are certainly equal."""
+    if old is new:
+        return True
+    if type(old) is not type(new):
+        return False
+    if isinstance(old, tuple):
+        a, b = cast("tuple[Any, ...]", old), cast("tuple[Any, ...]", new)
+        return len(a) == len(b) and all(map(same, a, b))
+    return isinstance(old, int | float | str) and old == new
+
+
+def traces(args: Any) -> Iterator[Any]:
+    """The traces that Symbols among nested arguments belong to."""
+    for arg in args:
+        if isinstance(arg, list | tuple):
+            yield from traces(arg)
+        elif hasattr(arg, "trace") and hasattr(arg, "node"):
+            yield arg.trace
+
+
+def has_arrays(args: Any) -> bool:
+    """Whether there is an NDArray among nested arguments."""
+    return any(has_arrays(a) if isinstance(a, list | tuple) else isinstance(a, NDArray) for a in args)

@@ -41,6 +41,8 @@ def load(fname: str | os.PathLike[str]) -> Any:
     try:
         with np.load(fname, allow_pickle=False) as archive:
             named = {name: NDArray(archive[name]) for name in archive.files}
+    except OSError as error:
+        raise MXNetError(f"cannot read {fname}: {error.strerror or error}") from error
     except (ValueError, zipfile.BadZipFile, AttributeError, TypeError, EOFError) as error:
         raise MXNetError(
             f"{fname} is not a file of arrays that this version reads (a zip of .npy members): {error}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, cast
 
 from hybridc import nd
 from hybridc.errors import CheckError
@@ -30,7 +30,7 @@ class _Stack(Block):
         return type(self)(prefix=self._prefix)
 
     def __getitem__(self, key: Any) -> Any:
-        layers: Any = list(self._children.values())[key]
+        layers = cast("Any", list(self._children.values())[key])
         if isinstance(layers, Block):
             return layers
         net = self._like()
@@ -81,7 +81,7 @@ class HybridSequential(_Stack, HybridBlock):
 class Dense(HybridBlock):
     """activation(x · weightᵀ + bias), weight (units, in_units)
 
-    With ``flatten`` all axes but the first are one: (N, …) → (N, units); without it the last axis is the one that is
+    With ``flatten`` all axes but the first are one: (N, …) → (N, units); without it the last axis is
     transformed: (…, in_units) → (…, units). ``in_units=0`` is inferred from the first input.
     """
 
@@ -130,7 +130,10 @@ class Dense(HybridBlock):
 
 
 class Dropout(HybridBlock):
-    """In train mode, zero with probability ``rate`` and scale the rest by 1 / (1 - rate); the mask is shared along axes."""
+    """In train mode, zero with probability ``rate``, the rest scaled by 1 / (1 - rate)
+
+    The elements along ``axes`` share their fate.
+    """
 
     def __init__(self, rate: float, axes: tuple[int, ...] = (), **kwargs: Any) -> None:
         super().__init__(**kwargs)
@@ -264,7 +267,7 @@ class Lambda(Block):
 
 
 class HybridLambda(HybridBlock):
-    """A function of F and arrays, or the name of an operator, as a block: ``nn.HybridLambda(lambda F, x: F.tanh(x))``."""
+    """A function of F and arrays, or an operator's name: ``nn.HybridLambda(lambda F, x: F.tanh(x))``."""
 
     def __init__(self, function: str | Callable[..., Any], prefix: str | None = None) -> None:
         super().__init__(prefix=prefix)

@@ -1,0 +1,470 @@
+"""Blocks beyond what MXNet's golden data covers: caches, tracing, copies, keywords, error texts."""
+
+from __future__ import annotations
+
+import copy
+import pickle  # noqa: TID251
+import subprocess
+import sys
+import threading
+
+import numpy as np
+import pytest
+
+import hybridc as mx
+from hybridc.gluon import nn
+
+
+def values(*shape, seed=0):
+    return mx.nd.array(np.random.default_rng(seed).uniform(-1, 1, shape).astype(np.float32))
+
+
+def same(a, b, rtol=1e-5):
+    np.testing.assert_allclose(a.asnumpy(), b.asnumpy(), rtol=rtol, atol=1e-6)
+
+
+class Scaled(mx.gluon.HybridBlock):
+    """A plain attribute in the forward function."""
+
+    def __init__(self, **kwargs):
+        super().__init__(**kwargs)
+        self.factor = 2.0
+        with self.name_scope():
+            self.inner = nn.Dense(3)
+
+    def hybrid_forward(self, F, x):
+        return self.inner(x) * self.factor
+
+
+class Gluon2(mx.gluon.HybridBlock):
+    """A forward that reads its parameter itself."""
+
+    def __init__(self, **kwargs):
+        super().__init__(**kwargs)
+        self.weight = self.params.get("weight", shape=(3, 0), allow_deferred_init=True)
+
+    def forward(self, x):
+        return mx.nd.FullyConnected(x, self.weight.data(), num_hidden=3, no_bias=True) + 1
+
+
+@pytest.fixture
+def scaled():
+    net = Scaled()
+    net.initialize()
+    net(values(2, 4))
+    return net
+
+
+# --- hybridized and eager ---------------------------------------------------------------------------------
+
+
+def test_changed_attribute_is_seen(scaled):
+    x = values(2, 4)
+    once = scaled(x)
+    scaled.hybridize()
+    same(scaled(x), once)
+    scaled.factor = 4.0
+    same(scaled(x), once * 2)
+
+
+def test_changed_child_is_seen_by_all_blocks_around_it(scaled):
+    outer = nn.HybridSequential()
+    outer.add(scaled)
+    outer.hybridize()
+    x = values(2, 4)
+    outer(x)
+    scaled.inner = nn.Dense(3, in_units=4, weight_initializer="ones")
+    scaled.inner.initialize()
+    same(outer(x), mx.nd.array(np.repeat(x.asnumpy().sum(1, keepdims=True), 3, 1) * 2))
+
+
+def test_cast_set_data_and_reinitialisation_are_seen(scaled):
+    scaled.hybridize()
+    x = values(2, 4)
+    scaled(x)
+    scaled.inner.weight.set_data(mx.nd.ones((3, 4)))
+    expected = np.repeat(x.asnumpy().sum(1, keepdims=True), 3, 1) * 2
+    np.testing.assert_allclose(scaled(x).asnumpy(), expected, rtol=1e-5)
+    scaled.cast("float64")
+    assert scaled(x.astype("float64")).dtype == np.float64
+    scaled.cast("float32")
+    scaled.initialize(mx.init.Zero(), force_reinit=True)
+    assert not scaled(x).asnumpy().any()
+
+
+@pytest.mark.parametrize("active", [False, True])
+def test_forward_that_reads_its_parameters(active):
+    net = Gluon2()
+    net.initialize(mx.init.One())
+    net.hybridize(active)
+    x = values(2, 4)
+    with mx.autograd.record():
+        y = net(x)
+    y.backward()
+    np.testing.assert_allclose(y.asnumpy(), np.repeat(x.asnumpy().sum(1, keepdims=True), 3, 1) + 1, rtol=1e-5)
+    np.testing.assert_allclose(net.weight.grad().asnumpy(), np.tile(x.asnumpy().sum(0), (3, 1)), rtol=1e-5)
+
+
+@pytest.mark.parametrize("active", [False, True])
+def test_nested_lists_in_and_out(active):
+    class Swap(mx.gluon.HybridBlock):
+        def hybrid_forward(self, F, x, states):
+            return x + states[0], [states[1] * 2, states[0]]
+
+    net = Swap()
+    net.hybridize(active)
+    x, a, b = values(2), values(2, seed=1), values(2, seed=2)
+    y, (doubled, first) = net(x, [a, b])
+    same(y, x + a)
+    same(doubled, b * 2)
+    same(first, a)
+
+
+def test_children_compile_for_themselves_when_called_alone(scaled):
+    x = values(2, 4)
+    eager = scaled.inner(x)
+    scaled.hybridize()
+    same(scaled.inner(x), eager)
+    assert "traced 1 times" in scaled.inner.explain()
+    scaled.hybridize(False)
+    same(scaled.inner(x), eager)
+
+
+def test_plain_block_runs_hybridized_children(scaled):
+    class Plain(mx.gluon.Block):
+        def __init__(self, inner, **kwargs):
+            super().__init__(**kwargs)
+            self.inner = inner
+
+        def forward(self, x):
+            return self.inner(x).asnumpy() * 2
+
+    net = Plain(scaled)
+    eager = net(values(2, 4))
+    net.hybridize()
+    np.testing.assert_allclose(net(values(2, 4)), eager, rtol=1e-6)
+    assert scaled.is_active
+
+
+def test_hooks_of_a_hybridized_block(scaled):
+    seen = []
+    scaled.inner.register_forward_hook(lambda *_: seen.append("inner"))
+    scaled.register_forward_hook(lambda block, args, out: seen.append(out.shape))
+    with pytest.warns(UserWarning, match="hooks will not take effect"):
+        scaled.hybridize()
+    scaled(values(2, 4))
+    scaled(values(2, 4))
+    assert seen == [(2, 3), (2, 3)]
+
+
+def test_trace_prints_the_graph_and_explain_tells_the_state(scaled):
+    assert "is not hybridized" in scaled.explain()
+    scaled.hybridize()
+    assert "nothing is compiled yet" in scaled.explain()
+    text = str(scaled.trace(values(2, 4)))
+    assert "hybrid.fully_connected" in text
+    scaled(values(2, 4))
+    assert "first call" in scaled.explain()
+
+
+def test_trace_infers_deferred_shapes():
+    net = nn.Dense(3)
+    net.initialize()
+    net.trace(values(2, 4))
+    assert net.weight.shape == (3, 4)
+    assert net.weight.data().shape == (3, 4)
+
+
+def test_many_threads_make_one_graph(scaled):
+    scaled.hybridize()
+    x = values(2, 4)
+    results, errors = [], []
+
+    def work():
+        try:
+            results.append(scaled(x).asnumpy())
+        except Exception as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=work) for _ in range(8)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    assert not errors
+    assert all(np.array_equal(r, results[0]) for r in results)
+    assert "traced 1 times" in scaled.explain()
+
+
+# --- initialisation ---------------------------------------------------------------------------------------
+
+
+def weights(build, active=False):
+    mx.random.seed(7)
+    with mx.name.NameManager():
+        net = build()
+        net.initialize(mx.init.Xavier())
+    net.hybridize(active)
+    net(values(2, 4))
+    return {name: p.data().asnumpy() for name, p in net.collect_params().items()}
+
+
+def two_ways(last_first):
+    class Net(mx.gluon.HybridBlock):
+        def __init__(self):
+            super().__init__()
+            with self.name_scope():
+                self.a = nn.Dense(4)
+                self.b = nn.Dense(4)
+
+        def hybrid_forward(self, F, x):
+            return self.a(self.b(x)) if last_first else self.b(self.a(x))
+
+    return Net
+
+
+@pytest.mark.parametrize("active", [False, True])
+@pytest.mark.parametrize("last_first", [False, True])
+def test_the_seed_alone_decides_the_weights(active, last_first):
+    wanted = weights(two_ways(False))
+    for name, value in weights(two_ways(last_first), active).items():
+        np.testing.assert_array_equal(value, wanted[name])
+    assert len({v.tobytes() for k, v in wanted.items() if k.endswith("weight")}) == 2
+
+
+def test_known_and_inferred_sizes_give_the_same_weights():
+    inferred = weights(lambda: nn.Dense(4))
+    known = weights(lambda: nn.Dense(4, in_units=4))
+    np.testing.assert_array_equal(inferred["dense0_weight"], known["dense0_weight"])
+
+
+def test_unused_parameters_stay_deferred():
+    class Net(mx.gluon.HybridBlock):
+        def __init__(self):
+            super().__init__()
+            self.used = nn.Dense(2)
+            self.unused = nn.Dense(2)
+
+        def hybrid_forward(self, F, x):
+            return self.used(x)
+
+    for active in (False, True):
+        net = Net()
+        net.initialize()
+        net.hybridize(active)
+        net(values(2, 4))
+        with pytest.raises(mx.gluon.parameter.DeferredInitializationError, match="deferred"):
+            net.unused.weight.data()
+
+
+def test_mixed_initializes_a_network():
+    net = nn.HybridSequential(prefix="n_")
+    with net.name_scope():
+        net.add(nn.Dense(2, in_units=3, bias_initializer=None), nn.Dense(2, in_units=2))
+    net.initialize(mx.init.Mixed([".*dense0", ".*"], [mx.init.Constant(5.0), mx.init.One()]))
+    assert (net[0].weight.data().asnumpy() == 5).all()
+    assert (net[1].weight.data().asnumpy() == 1).all()
+    assert (net[0].bias.data().asnumpy() == 0).all()
+
+
+def test_shapes_that_cannot_be_inferred_name_the_parameter():
+    class Net(mx.gluon.HybridBlock):
+        def __init__(self):
+            super().__init__()
+            self.scale = self.params.get("scale", shape=(0,), allow_deferred_init=True)
+
+        def hybrid_forward(self, F, x, scale):
+            return F.concat(x, F.reshape(scale, (1, -1)), dim=1)
+
+    net = Net()
+    net.initialize()
+    with pytest.raises(ValueError, match="Deferred initialization failed because shape cannot be inferred"):
+        net(values(1, 4))
+
+
+# --- attributes, children, copies -------------------------------------------------------------------------
+
+
+def test_keywords_of_hybridize_are_checked(scaled):
+    scaled.hybridize(
+        static_alloc=True, static_shape=True, inline_limit=3, forward_bulk_size=1, backward_bulk_size=2
+    )
+    scaled(values(2, 4))
+    for net in (scaled, nn.Sequential()):
+        with pytest.raises(
+            ValueError, match=r"unexpected keyword 'static_aloc'; it takes active, backend, .*static_alloc"
+        ):
+            net.hybridize(static_aloc=True)
+
+
+def test_children_before_init_are_refused_clearly():
+    class Wrong(mx.gluon.HybridBlock):
+        def __init__(self):
+            self.inner = nn.Dense(2)
+            super().__init__()
+
+    with pytest.raises(mx.MXNetError, match=r"call super\(\).__init__"):
+        Wrong()
+
+
+def test_deleted_child_is_forgotten(scaled):
+    del scaled.inner
+    assert list(scaled.collect_params()) == []
+    with pytest.raises(AttributeError):
+        scaled(values(2, 4))
+
+
+def test_blocks_in_plain_containers_are_warned_about():
+    class Net(mx.gluon.Block):
+        def __init__(self):
+            super().__init__()
+            self.layers = [nn.Dense(2), {"x": nn.Dense(2)}]
+
+    with pytest.warns(UserWarning, match=r'"Net.layers" is an unregistered container with Blocks'):
+        Net().collect_params()
+
+
+def test_registered_blocks_in_containers_are_not_warned_about(recwarn):
+    class Net(mx.gluon.Block):
+        def __init__(self):
+            super().__init__()
+            self.layers = [nn.Dense(2)]
+            self.register_child(self.layers[0])
+
+    assert len(Net().collect_params()) == 2
+    assert not recwarn
+
+
+@pytest.mark.parametrize("duplicate", [copy.deepcopy, lambda net: pickle.loads(pickle.dumps(net))])
+def test_copies_are_independent_and_train(duplicate, scaled):
+    scaled.hybridize()
+    x = values(2, 4)
+    y = scaled(x)
+    twin = duplicate(scaled)
+    same(twin(x), y)
+    trainer = mx.gluon.Trainer(twin.collect_params(), "sgd", {"learning_rate": 1.0})
+    with mx.autograd.record():
+        loss = twin(x).sum()
+    loss.backward()
+    trainer.step(1)
+    assert np.abs(twin(x).asnumpy() - y.asnumpy()).max() > 0.1
+    same(scaled(x), y)
+    twin.inner = nn.Dense(3, in_units=4, weight_initializer="zeros")
+    twin.inner.initialize()
+    assert not twin(x).asnumpy().any()
+
+
+def test_symbols_are_recorded_into_their_trace(scaled):
+    from hybridc.trace.tracer import Trace
+
+    trace = Trace()
+    x = trace.leaf("x", (2, 4), np.float32, "data")
+    y = scaled(x)
+    assert y.shape == (2, 3)
+    assert [s.name for s in trace.leaves] == ["x", scaled.inner.weight.name, scaled.inner.bias.name]
+
+
+def test_forward_must_be_overridden():
+    with pytest.raises(mx.MXNetError, match=r"Block must override forward"):
+        mx.gluon.Block()(values(2))
+    with pytest.raises(mx.MXNetError, match=r"HybridBlock must override hybrid_forward"):
+        mx.gluon.HybridBlock()(values(2))
+
+
+def test_export_says_what_to_use_instead(scaled):
+    with pytest.raises(mx.errors.UnsupportedError, match="save_parameters"):
+        scaled.export("x")
+
+
+def test_hook_handle_serves_one_hook(scaled):
+    with scaled.register_forward_hook(lambda *_: None) as handle:
+        with pytest.raises(ValueError, match="attached twice"):
+            handle.attach(scaled._forward_hooks, print)
+        assert len(scaled._forward_hooks) == 1
+    assert not scaled._forward_hooks
+
+
+# --- the package ------------------------------------------------------------------------------------------
+
+
+def test_import_is_light_and_names_exist():
+    code = """
+import sys, warnings
+import hybridc as mx
+heavy = [m for m in ("scipy", "xdsl", "hybridc.gluon.nn", "matplotlib") if m in sys.modules]
+assert not heavy, heavy
+names = '''
+nd ndarray sym symbol autograd gluon init initializer optimizer lr_scheduler metric operator random cpu gpu
+cpu_pinned Context current_context num_gpus context base MXNetError name attribute AttrScope waitall util
+test_utils __version__ registry
+'''
+for name in names.split():
+    getattr(mx, name)
+assert mx.base.MXNetError is mx.MXNetError and mx.ndarray is mx.nd and mx.symbol is mx.sym
+assert set(dir(mx)) >= {"gluon", "nd", "optimizer"}
+heavy = [m for m in ("scipy", "xdsl") if m in sys.modules]
+assert not heavy, heavy
+"""
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_eager_training_does_not_import_the_compiler():
+    code = """
+import sys
+import hybridc as mx
+net = mx.gluon.nn.Dense(2)
+net.initialize()
+trainer = mx.gluon.Trainer(net.collect_params(), "sgd")
+with mx.autograd.record():
+    loss = mx.gluon.loss.L2Loss()(net(mx.nd.ones((2, 3))), mx.nd.ones((2, 2)))
+loss.backward()
+trainer.step(2)
+assert "xdsl" not in sys.modules
+"""
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_unknown_names_raise_attribute_error():
+    for module in (mx, mx.gluon, mx.nd):
+        with pytest.raises(AttributeError, match="nonesuch"):
+            _ = module.nonesuch
+
+
+def test_names_count_for_each_thread():
+    found = []
+
+    def work():
+        found.append(nn.Dense(1).prefix)
+
+    with mx.name.NameManager():
+        nn.Dense(1)
+        thread = threading.Thread(target=work)
+        thread.start()
+        thread.join()
+        assert nn.Dense(1).prefix == "dense1_"
+    assert found == ["dense0_"]
+
+
+def test_attribute_scopes_nest():
+    with mx.AttrScope(a="1", b="2"), mx.AttrScope(b="3") as inner:
+        assert inner.get({"c": "4"}) == {"a": "1", "b": "3", "c": "4"}
+        assert mx.attribute.current() is inner
+    assert mx.attribute.current().get() == {}
+    with pytest.raises(ValueError, match="need to be string"):
+        mx.AttrScope(a=1)
+
+
+def test_test_utils():
+    mx.test_utils.assert_almost_equal(mx.nd.ones((2,)), np.ones(2) + 1e-5)
+    assert mx.test_utils.same(mx.nd.ones((2,)), np.ones(2))
+    assert not mx.test_utils.almost_equal(mx.nd.ones((2,)), np.zeros(2))
+    with pytest.raises(AssertionError, match="left and right differ"):
+        mx.test_utils.assert_almost_equal(mx.nd.ones((2,)), np.zeros(2), names=("left", "right"))
+    assert mx.test_utils.rand_ndarray((2, 3)).shape == (2, 3)
+    assert mx.test_utils.default_context() == mx.cpu()
+
+
+def test_np_semantics_are_refused():
+    assert not mx.util.is_np_array()
+    with pytest.raises(mx.errors.UnsupportedError, match=r"mx\.np"):
+        mx.util.set_np()
