@@ -6,6 +6,7 @@ import threading
 import weakref
 from collections import OrderedDict
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from hybridc.errors import MXNetError
@@ -22,15 +23,23 @@ from hybridc.trace.tracer import Trace, trace_call
 Signature = tuple[Any, ...]
 
 
+@dataclass(frozen=True)
+class _Nesting:
+    """How arguments are nested, as a part of a signature."""
+
+    structure: Any
+
+
 class Entry:
     """One signature: the trace, what it depends on, and the graphs made of it (with and without a backward)."""
 
     def __init__(self, trace: Trace, reads: dict[tuple[int, str], Read], reason: str) -> None:
         self.trace = trace
         self.reads = list(reads.values())
+        # Lists and dicts change without notice, so they are compared at every call.
+        self.mutable = any(read.mutable for read in self.reads)
         self.reason = reason
         self.epoch = ATTRIBUTE_EPOCH.value
-        self.used = False
         self.plain: CompiledGraph | None = None
         self.recorded: dict[tuple[int, ...], CompiledGraph] = {}
         self.others: list[Any] = []
@@ -72,13 +81,14 @@ class CachedGraph:
     """What a hybridized block calls: finds or makes the graph for the arguments' signature and runs it.
 
     The signature is the arguments' structure, shapes and dtypes, train mode, and the plain attributes that the forward
-    read. At most ``HYBRIDC_CACHE_ENTRIES`` signatures are kept; the oldest of those not used lately goes first.
+    read. At most ``HYBRIDC_CACHE_ENTRIES`` signatures are kept; the least recently used goes first.
     """
 
     def __init__(self, block: Any, **flags: Any) -> None:
         self._block = weakref.ref(block)
         self._flags = flags
         self._entries: OrderedDict[Signature, Entry] = OrderedDict()
+        self._latest: Entry | None = None
         self._lock = threading.RLock()
         self._history: list[str] = []
 
@@ -94,14 +104,17 @@ class CachedGraph:
     def _call_structured(self, args: tuple[Any, ...]) -> Any:
         """Arguments that are lists or tuples of arrays, or None."""
         arrays, structure = flatten(list(args), NDArray, "the arguments of a hybridized block")
-        key = (STATE.training, freeze(structure), *((x.shape, x._data.dtype) for x in arrays))
-        return self._run(key, arrays, args)
+        key: list[Any] = [STATE.training, _Nesting(freeze(structure))]
+        for x in arrays:
+            key += (x.shape, x._data.dtype)
+        return self._run(tuple(key), arrays, args)
 
     def _run(self, key: Signature, arrays: Sequence[NDArray], args: tuple[Any, ...]) -> Any:
         entry = self._entries.get(key)
-        if entry is None or entry.epoch != ATTRIBUTE_EPOCH.value:
+        if entry is None or entry.epoch != ATTRIBUTE_EPOCH.value or entry.mutable:
             entry = self._find(key, args)
-        entry.used = True
+        if entry is not self._latest:
+            self._touch(key, entry)
         inputs: list[NDArray] = list(arrays)
         for role, source in entry.others:
             inputs.append(source if role != "key" else entry.trace.draw_key())
@@ -111,29 +124,28 @@ class CachedGraph:
         """The entry, made if it is missing or if what it depends on has changed."""
         with self._lock:
             entry = self._entries.get(key)
-            reason = "first call" if not self._entries else self._difference(key)
-            if entry is not None:
+            if entry is None:
+                reason = "first call" if not self._entries else self._difference(key)
+            else:
                 moved = entry.changed()
                 if moved is None:
                     entry.refresh()
                     entry.epoch = ATTRIBUTE_EPOCH.value
                     return entry
-                reason = f"attribute {moved.path} changed from {moved.value!r} to {_now(moved)!r}"
+                reason = f"attribute {moved.path} changed from {moved.text} to {moved.text_now()}"
             entry = self._trace(args, reason)
             self._entries[key] = entry
-            self._entries.move_to_end(key)
-            self._evict()
+            self._touch(key, entry)
+            while len(self._entries) > OPTIONS.cache_entries:
+                self._entries.popitem(last=False)
             return entry
 
-    def _evict(self) -> None:
-        """Drop the oldest signatures beyond the bound, sparing once those that were used since they were last looked at."""
-        while len(self._entries) > OPTIONS.cache_entries:
-            key, oldest = next(iter(self._entries.items()))
-            if not oldest.used:
-                del self._entries[key]
-                continue
-            oldest.used = False
-            self._entries.move_to_end(key)
+    def _touch(self, key: Signature, entry: Entry) -> None:
+        """Note that this signature is the one used most recently."""
+        with self._lock:
+            self._latest = entry
+            if key in self._entries:
+                self._entries.move_to_end(key)
 
     def _trace(self, args: tuple[Any, ...], reason: str) -> Entry:
         block = self._block()
@@ -149,12 +161,14 @@ class CachedGraph:
         old = next(reversed(self._entries))
         if old[0] != key[0]:
             return f"train mode is {key[0]}, compiled before for {old[0]}"
-        if len(old) != len(key):
+        before, now = _arrays(old), _arrays(key)
+        if len(before) != len(now) or _nesting(old) != _nesting(key):
             return "other number or nesting of arguments"
-        for number, (before, now) in enumerate(zip(old[1:], key[1:], strict=True)):
-            if before != now:
-                what = "shape" if isinstance(now, tuple) else "dtype"
-                return f"argument {number // 2} has {what} {now}, compiled before for {before}"
+        for number, (was, is_) in enumerate(zip(before, now, strict=True)):
+            if was[0] != is_[0]:
+                return f"argument {number} has shape {is_[0]}, compiled before for {was[0]}"
+            if was[1] != is_[1]:
+                return f"argument {number} has dtype {is_[1]}, compiled before for {was[1]}"
         return "evicted from the cache, which keeps the most recent signatures only"
 
     # --- what happened -------------------------------------------------------------------------------------
@@ -178,11 +192,17 @@ class CachedGraph:
         return "\n".join(lines)
 
 
-def _now(read: Read) -> Any:
-    block = read.block()
-    return None if block is None else block.__dict__.get(read.name)
+def _nesting(key: Signature) -> Any:
+    """The structure of arguments that are not all arrays, else None."""
+    return key[1].structure if len(key) > 1 and isinstance(key[1], _Nesting) else None
+
+
+def _arrays(key: Signature) -> list[tuple[Any, Any]]:
+    """Shape and dtype of all arrays among the arguments."""
+    flat = key[1:] if _nesting(key) is None else key[2:]
+    return list(zip(flat[::2], flat[1::2], strict=True))
 
 
 def _describe(key: Signature) -> str:
-    parts = [f"{key[i + 1]}{list(key[i])}" for i in range(1, len(key) - 1, 2) if isinstance(key[i], tuple)]
+    parts = [f"{dtype}{list(shape)}" for shape, dtype in _arrays(key)]
     return f"({', '.join(parts)}), {'train' if key[0] else 'predict'} mode"

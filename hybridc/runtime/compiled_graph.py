@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import linecache
+import weakref
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -27,12 +28,9 @@ class Executable:
         self.program = program
         filename = f"<hybridc {program.name} {next(_NUMBER)}>"
         lines = program.source.splitlines(keepends=True)
-        linecache.cache[filename] = (
-            len(program.source),
-            None,
-            lines,
-            filename,
-        )  # tracebacks then show the source
+        # Tracebacks then show the source, as long as this program exists.
+        linecache.cache[filename] = (len(program.source), None, lines, filename)
+        weakref.finalize(self, linecache.cache.pop, filename, None)
         scope = {"__name__": "hybridc.generated", **program.scope}
         exec(compile(program.source, filename, "exec"), scope)
         self.run: Any = scope[program.name]

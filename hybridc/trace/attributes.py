@@ -1,8 +1,13 @@
-"""Which plain attributes a forward function reads: they are part of a compiled graph's signature."""
+"""Which attributes a forward function reads: they are part of a compiled graph's signature.
+
+Numbers, strings and containers count by value; arrays, functions and other objects by identity. What is in an
+array may change: it is read again at every call.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import inspect
 import threading
 import weakref
 from collections.abc import Generator, Iterator
@@ -10,38 +15,138 @@ from typing import Any
 
 import numpy as np
 
-PLAIN = (bool, int, float, str, tuple, type(None), np.generic)
+# What Block itself keeps in its fields; a change there drops the graphs.
+_INTERNAL = frozenset(
+    {
+        "_active",
+        "_cached_graph",
+        "_children",
+        "_flags",
+        "_forward_hooks",
+        "_forward_pre_hooks",
+        "_name",
+        "_params",
+        "_parents",
+        "_prefix",
+        "_reg_params",
+        "_scope",
+    }
+)
+_NUMBERS: Any = (bool, int, float, complex, str, type(None), np.generic)
+_CONTAINERS: Any = (list, tuple, dict, set, frozenset)
+_MISSING = object()
 
 _LOCK = threading.RLock()
 _WATCHED: dict[type, type] = {}
 _READS: list[dict[tuple[int, str], Read]] = []
 
 
+class _Same:
+    """An object that equals only itself."""
+
+    __slots__ = ("value",)
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Same) and other.value is self.value
+
+    __hash__ = None  # pyright: ignore[reportAssignmentType]
+
+
+def snapshot(value: Any) -> Any:
+    """What must stay equal for a value to count as unchanged."""
+    kind = _type(value)
+    if isinstance(value, _NUMBERS):
+        return kind, repr(value)  # by text: nan is unchanged then, and 0.0 is not -0.0
+    if isinstance(value, dict):
+        return kind, [(snapshot(k), snapshot(v)) for k, v in _items(value)]
+    if isinstance(value, set | frozenset):
+        return kind, frozenset(_elements(value))
+    return (kind, [snapshot(v) for v in _elements(value)]) if isinstance(value, _CONTAINERS) else _Same(value)
+
+
+def _items(value: Any) -> list[tuple[Any, Any]]:
+    return list(value.items())
+
+
+def _elements(value: Any) -> list[Any]:
+    return list(value)
+
+
+def _describe(value: Any) -> str:
+    if value is _MISSING:
+        return "nothing"
+    text = repr(value) if isinstance(value, _NUMBERS + _CONTAINERS) else "\n"
+    return text if "\n" not in text and len(text) <= 80 else f"one {_kind(value)}"
+
+
+def _kind(value: Any) -> str:
+    return type(value).__name__
+
+
+def _type(value: Any) -> Any:
+    return value.__class__
+
+
 class Read:
     """An attribute of a block and the value that was read while tracing."""
 
-    __slots__ = ("block", "name", "path", "value")
+    __slots__ = ("block", "mutable", "name", "path", "snapshot", "text")
 
     def __init__(self, block: Any, name: str, value: Any) -> None:
         self.block = weakref.ref(block)
         self.path = f"{block.__dict__.get('_prefix', '')}{name}"
         self.name = name
-        self.value = value
+        self.text = _describe(value)
+        self.snapshot = snapshot(value)
+        self.mutable = _is_mutable(value)
 
     def changed(self) -> bool:
         """Whether the attribute has another value now."""
         block = self.block()
-        if block is None:
-            return True
-        now = block.__dict__.get(self.name, Read)
-        return type(now) is not type(self.value) or now != self.value
+        return block is None or snapshot(_look_up(block, self.name)) != self.snapshot
+
+    def text_now(self) -> str:
+        """The value that it has now, for a message."""
+        block = self.block()
+        now = _MISSING if block is None else _look_up(block, self.name)
+        text = _describe(now)
+        return text if text != self.text else f"another {_kind(now)}"
+
+
+def _is_mutable(value: Any) -> bool:
+    if isinstance(value, tuple):
+        return any(_is_mutable(v) for v in _elements(value))
+    return isinstance(value, list | dict | set)
+
+
+def _look_up(block: Any, name: str) -> Any:
+    """The attribute without running any code of the block."""
+    fields = block.__dict__
+    cls = _type(block)
+    return fields[name] if name in fields else inspect.getattr_static(cls, name, _MISSING)
+
+
+def _counts(block: Any, name: str) -> bool:
+    """Whether the forward depends on an attribute; methods, children and parameters do not count."""
+    from hybridc.gluon.block import Block
+    from hybridc.gluon.parameter import Parameter
+
+    if name in _INTERNAL or name.startswith("__"):
+        return False
+    value = _look_up(block, name)
+    if name in block.__dict__ or value is _MISSING:
+        return not isinstance(value, Block | Parameter)
+    return isinstance(value, _NUMBERS + _CONTAINERS)
 
 
 @contextlib.contextmanager
 def watching(block: Any) -> Generator[dict[tuple[int, str], Read]]:
-    """Record the plain attributes that are read, inside, of a block and of all its descendants.
+    """Record the attributes that are read, inside, of a block and of all its descendants.
 
-    Their classes are exchanged for subclasses that notice reads, so that blocks pay nothing when not being traced.
+    Their classes are exchanged for subclasses that notice reads, so that blocks pay nothing when not traced.
     """
     with _LOCK:
         reads: dict[tuple[int, str], Read] = {}
@@ -56,10 +161,6 @@ def watching(block: Any) -> Generator[dict[tuple[int, str], Read]]:
             for b, cls in originals:
                 object.__setattr__(b, "__class__", cls)
             _READS.pop()
-
-
-def _is_plain(value: Any) -> bool:
-    return isinstance(value, PLAIN)
 
 
 def _descendants(block: Any, seen: set[int]) -> Iterator[Any]:
@@ -77,12 +178,9 @@ def _watched(cls: type) -> type:
     if cls not in _WATCHED:
 
         def getattribute(self: Any, name: str) -> Any:
-            value: Any = super(_WATCHED[cls], self).__getattribute__(name)
-            if _READS and _is_plain(value) and not name.startswith("__"):
-                fields = object.__getattribute__(self, "__dict__")
-                if name in fields:
-                    _READS[-1].setdefault((id(self), name), Read(self, name, value))
-            return value
+            if _READS and (id(self), name) not in _READS[-1] and _counts(self, name):
+                _READS[-1][id(self), name] = Read(self, name, _look_up(self, name))
+            return super(_WATCHED[cls], self).__getattribute__(name)
 
         _WATCHED[cls] = type(
             cls.__name__, (cls,), {"__getattribute__": getattribute, "__module__": cls.__module__}
