@@ -6,6 +6,7 @@
 | ``HYBRIDC_DUMP`` | (none) | folder into which every stage of every compilation is written |
 | ``HYBRIDC_NUM_THREADS`` | cores, at most 2 | threads that a tile loop of the numpy target may use |
 | ``HYBRIDC_CACHE_ENTRIES`` | 64 | compiled graphs kept per block |
+| ``HYBRIDC_POOL_BYTES`` | 1 GiB | memory of freed results that is kept for new ones |
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ class Options:
     dump: str | None = None
     num_threads: int = 2
     cache_entries: int = 64
+    pool_bytes: int = 1 << 30
 
 
 def _cores() -> int:
@@ -36,6 +38,7 @@ def _from_environment() -> Options:
         dump=env.get("HYBRIDC_DUMP") or None,
         num_threads=max(1, int(env.get("HYBRIDC_NUM_THREADS", min(2, _cores())))),
         cache_entries=max(1, int(env.get("HYBRIDC_CACHE_ENTRIES", "64"))),
+        pool_bytes=max(0, int(env.get("HYBRIDC_POOL_BYTES", 1 << 30))),
     )
 
 

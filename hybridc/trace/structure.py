@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any, cast
 
 from hybridc.errors import MXNetError
@@ -36,17 +37,16 @@ def as_list(value: Any) -> list[Any]:
 
 def regroup(leaves: list[Any], structure: Structure) -> Any:
     """The inverse of :func:`flatten`."""
-    iterator = iter(leaves)
+    return _build(iter(leaves), structure)
 
-    def build(shape: Structure) -> Any:
-        if shape is None:
-            return None
-        if isinstance(shape, list | tuple):
-            parts = [build(s) for s in shape]  # pyright: ignore[reportUnknownVariableType]
-            return tuple(parts) if isinstance(shape, tuple) else parts
-        return next(iterator)
 
-    return build(structure)
+def _build(leaves: Iterator[Any], structure: Structure) -> Any:
+    if structure is None:
+        return None
+    if isinstance(structure, list | tuple):
+        parts = [_build(leaves, s) for s in as_list(structure)]
+        return tuple(parts) if isinstance(structure, tuple) else parts
+    return next(leaves)
 
 
 def freeze(structure: Structure) -> Any:

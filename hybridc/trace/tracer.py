@@ -19,7 +19,7 @@ from hybridc.nd.ndarray import NDArray
 from hybridc.runtime.state import STATE
 from hybridc.symbol.symbol import Shape, Symbol
 from hybridc.trace.location import Location, user_location
-from hybridc.trace.structure import flatten
+from hybridc.trace.structure import as_list, flatten
 
 
 class Node:
@@ -207,20 +207,22 @@ class Trace:
             STATE.trace, STATE.recording, STATE.training = previous
 
 
+def _stand_in(trace: Trace, value: Any) -> Any:
+    """Symbols in place of the arrays of an argument."""
+    if isinstance(value, NDArray):
+        return trace.leaf(f"data{len(trace.leaves)}", value.shape, value.dtype, "data")
+    if isinstance(value, list | tuple):
+        parts = [_stand_in(trace, v) for v in as_list(value)]
+        return tuple(parts) if isinstance(value, tuple) else parts
+    return value
+
+
 def trace_call(block: Any, args: Sequence[Any], training: bool) -> Trace:
     """The trace of ``block(*args)``: arguments give shapes and dtypes only."""
     trace = Trace(training)
 
-    def stand_in(value: Any) -> Any:
-        if isinstance(value, NDArray):
-            return trace.leaf(f"data{len(trace.leaves)}", value.shape, value.dtype, "data")
-        if isinstance(value, list | tuple):
-            parts = [stand_in(v) for v in value]  # pyright: ignore[reportUnknownVariableType]
-            return tuple(parts) if isinstance(value, tuple) else parts
-        return value
-
     with trace.active():
-        result = block(*[stand_in(a) for a in args])
+        result = block(*[_stand_in(trace, a) for a in args])
     outputs, trace.structure = flatten(result, (Symbol, NDArray), f"the result of {block.name}")
     trace.outputs = [trace.capture(o) if isinstance(o, NDArray) else o for o in outputs]
     trace.infer()

@@ -19,8 +19,9 @@ from hybridc.dialects.hybrid_rt import AliasOp, AllocOp, ArenaOp, ConstantOp, La
 from hybridc.dialects.operator import Opaque, Operator
 from hybridc.lower.numpy.emit_kernel import KernelEmitter
 from hybridc.lower.numpy.schedule import is_fused
+from hybridc.runtime.buffers import SMALLEST
 from hybridc.transforms.tile_kernels import aligned
-from hybridc.transforms.values import constant_value, functions, hybrid_ops
+from hybridc.transforms.values import constant_value, functions, hybrid_ops, volume
 
 
 @dataclass
@@ -68,7 +69,7 @@ class _ProgramEmitter:
                 case ViewOp():
                     self._view(op)
                 case AllocOp():
-                    self._define(op.array, f"np.empty({_shape(op.array)}, {_dtype(op.array).name!r})", "y")
+                    self._alloc(op)
                 case ConstantOp():
                     number = np.asarray(from_attribute(op.value), _dtype(op.array))
                     self.names[op.array] = self._bind(number, "c")
@@ -101,6 +102,8 @@ class _ProgramEmitter:
         text = "\n".join(kernels)
         if "special." in text:
             header.append("from scipy import special")
+        if any(" = empty(" in line for line in self.body):
+            header.append("from hybridc.runtime.buffers import empty")
         if "parallel(" in text:
             header.append("from hybridc.runtime.threads import parallel")
         header += [f"# {n} = {v!r}" for n, v in self.program.scope.items() if isinstance(v, Operator)]
@@ -143,6 +146,11 @@ class _ProgramEmitter:
         self.static.add(value)
         self.setup.append(f"{name} = {expression}")
         self.kept.append(name)
+
+    def _alloc(self, op: AllocOp) -> None:
+        shape, dtype = _shape(op.array), _dtype(op.array)
+        large = volume(shape) * dtype.itemsize >= SMALLEST
+        self._define(op.array, f"{'' if large else 'np.'}empty({shape}, {dtype.name!r})", "y")
 
     def _view(self, op: ViewOp) -> None:
         if all(isinstance(u.operation, LaunchOp) and u.operation.scratch is op.array for u in op.array.uses):

@@ -58,17 +58,26 @@ def volume(shape: Shape) -> int:
 def tiling(plan: Schedule, threads: int) -> Tiling:
     """The loops for a kernel on at most ``threads`` threads."""
     total = volume(plan.domain)
-    if total <= TILE_ELEMENTS * 2 or not plan.domain:
+    shared = threads if total >= PARALLEL_ELEMENTS else 1
+    elements = _tile_elements(plan, shared)
+    if total <= 2 * TILE_ELEMENTS or (shared == 1 and total <= elements):
         return Tiling(flat=True)
     axes = _merged(plan)
     dims = tuple(volume(plan.domain[a:b]) for a, b in axes)
     rows = len(axes) if plan.rows is None else sum(1 for _, b in axes if b <= plan.rows)
     loop, outer = 0, rows or len(axes)
-    while loop < outer - 1 and volume(dims[loop + 1 :]) > TILE_ELEMENTS:
+    while loop < outer - 1 and volume(dims[loop + 1 :]) > elements:
         loop += 1
-    block = _block(dims[loop], max(1, TILE_ELEMENTS // volume(dims[loop + 1 :])))
-    parallel = total >= PARALLEL_ELEMENTS and dims[0] >= threads
-    return Tiling(False, dims, axes, rows, loop, block, threads if parallel else 1)
+    block = _block(dims[loop], max(1, elements // volume(dims[loop + 1 :])))
+    return Tiling(False, dims, axes, rows, loop, block, shared if dims[0] >= shared else 1)
+
+
+def _tile_elements(plan: Schedule, threads: int) -> int:
+    """How large a tile may be: a thread's whole share where every value is touched once and no cache would help."""
+    touched = [v for s in plan.steps for v in (*s.operands, s.result) if isinstance(v, Value) and not v.row]
+    if len(touched) == len({id(v) for v in touched}):
+        return -(-volume(plan.domain) // threads)
+    return TILE_ELEMENTS
 
 
 def _block(size: int, wanted: int) -> int:
