@@ -10,6 +10,7 @@ import numpy as np
 from hybridc import random
 from hybridc.dialects.operator import Elementwise, Movement
 from hybridc.errors import MXNetError
+from hybridc.nd.fluent import Fluent
 from hybridc.nd.ndarray import NDArray
 from hybridc.runtime.state import STATE
 
@@ -51,6 +52,11 @@ def _invoke_converted(op: Operator, inputs: Sequence[Any], out: Any) -> Any:
     converted = [_as_ndarray(op, x, dtype) for x in inputs]
     arrays = [x._data for x in converted]
     return run(op, converted, arrays, len({a.dtype for a in arrays}) > 1, out)
+
+
+def is_symbol(x: Any) -> bool:
+    """Whether this is a value of a trace."""
+    return isinstance(x, Fluent) and not isinstance(x, NDArray)
 
 
 def _of_numbers(op: Operator, inputs: Sequence[Any]) -> Any:
@@ -143,6 +149,12 @@ def _record(op: Operator, inputs: Sequence[Any], arrays: Sequence[Any], outputs:
 
     globals()["_record"] = record_operator
     record_operator(op, inputs, arrays, outputs)
+
+
+def record(op: Operator, inputs: Sequence[Any], arrays: Sequence[Any], outputs: list[NDArray]) -> None:
+    """Put an operator that ran already on the tape, if recording."""
+    if STATE.recording:
+        _record(op, inputs, arrays, outputs)
 
 
 def write_out(out: Any, results: Sequence[Any]) -> Any:

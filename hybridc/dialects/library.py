@@ -9,12 +9,16 @@ from hybridc.dialects import creation as creation
 from hybridc.dialects import custom as custom
 from hybridc.dialects import dropout as dropout
 from hybridc.dialects import elementwise as elementwise
+from hybridc.dialects import gather as gather
+from hybridc.dialects import gather_nd as gather_nd
 from hybridc.dialects import joining as joining
 from hybridc.dialects import layout as layout
 from hybridc.dialects import linalg as linalg
+from hybridc.dialects import normalization as normalization
 from hybridc.dialects import reduction as reduction
 from hybridc.dialects import shape as shape
 from hybridc.dialects import slicing as slicing
+from hybridc.dialects import softmax as softmax
 from hybridc.dialects import statistics as statistics
 from hybridc.dialects import trigonometry as trigonometry
 from hybridc.dialects import unary as unary

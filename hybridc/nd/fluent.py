@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 # Every operator that MXNet also offers as a method of its arrays.
 METHODS = """
     abs arccos arccosh arcsin arcsinh arctan arctanh argmax argmax_channel argmin argsort batch_dot
@@ -104,7 +106,7 @@ class Fluent:
 
     def astype(self, dtype: Any, copy: bool = True) -> Any:
         """The same values in another dtype; a copy, unless ``copy=False`` and the dtype is the same."""
-        if not copy and self.dtype == dtype:
+        if not copy and np.dtype(self.dtype) == np.dtype(dtype):
             return self
         return _call("cast", self, dtype)
 

@@ -33,6 +33,7 @@ def function(name: str) -> Callable[..., Any]:
 def _build(name: str, cls: type[Operator]) -> Callable[..., Any]:
     """Compile ``def softmax(data=None, axis=-1, …, out=None, name=None, ctx=None)``; see :func:`_source`."""
     scope: dict[str, Any] = {
+        "__name__": "hybridc.nd.generated",  # NumPy's warnings about inf and nan name it, and are ignored
         "_bind": cls.bind_values,
         "_invoke": invoke,
         "_check_inputs": _check_inputs,

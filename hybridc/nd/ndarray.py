@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hybridc.context import Context, check_device, cpu
+from hybridc.dialects.shape import resolve_shape
 from hybridc.errors import MXNetError
 from hybridc.nd.fluent import Fluent
 from hybridc.runtime.state import STATE
@@ -21,7 +22,9 @@ _CPU = cpu()
 class NDArray(Fluent):
     """An array on the CPU: one NumPy buffer, or a view of one.
 
-    Operators run at once; under ``autograd.record()`` they are also put on the tape.
+    Operators run at once; under ``autograd.record()`` they are also put on the tape. NumPy's functions take
+    NDArrays and give NumPy arrays; Python's operators with an NDArray on either side give NDArrays. Basic
+    indexing and ``x.reshape`` give views, every other operator a new array.
     """
 
     __slots__ = ("__weakref__", "_data", "_entry", "_leaf")
@@ -32,7 +35,7 @@ class NDArray(Fluent):
         self._entry: tuple[TapeNode | Leaf, int] | None = None
         self._leaf: Leaf | None = None
 
-    # --- what it is -------------------------------------------------------------------------------------------------
+    # --- what it is ----------------------------------------------------------------------------------------
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -68,7 +71,7 @@ class NDArray(Fluent):
         return "default"
 
     @property
-    def T(self) -> Any:  # noqa: N802
+    def T(self) -> Any:
         """The transpose."""
         return self.transpose()
 
@@ -77,14 +80,37 @@ class NDArray(Fluent):
         """The gradient buffer that ``attach_grad`` made, or None."""
         return None if self._leaf is None else self._leaf.grad
 
+    @property
+    def writable(self) -> bool:
+        """Whether the values can be assigned."""
+        return self._data.flags.writeable
+
     def __len__(self) -> int:
-        return self._data.shape[0]
+        return len(self._data)
+
+    def reshape(self, *shape: Any, **kwargs: Any) -> Any:
+        """The same elements in another shape, sharing memory; see ``nd.reshape`` for 0, -1, -2, -3 and -4."""
+        if STATE.trace is not None or (STATE.recording and self._entry is not None):
+            return self._recorded_reshape(shape, kwargs)
+        if len(shape) == 1 and not isinstance(shape[0], int):
+            shape = tuple(shape[0])
+        elif not shape:
+            shape = _as_shape(kwargs.get("shape"))
+        return NDArray(
+            self._data.reshape(resolve_shape(self._data.shape, shape, bool(kwargs.get("reverse", False))))
+        )
+
+    def _recorded_reshape(self, shape: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        y = super().reshape(*shape, **kwargs)
+        if isinstance(y, NDArray):
+            y._data = self._data.reshape(y.shape)  # shares memory, as outside of record()
+        return y
 
     def __repr__(self) -> str:
         shape = "x".join(map(str, self.shape))
-        return f"\n{self._data!s}\n<NDArray {shape} @{self.context}>"
+        return f"\n{self._data!s}\n<{type(self).__name__} {shape} @{self.context}>"
 
-    # --- values -----------------------------------------------------------------------------------------------------
+    # --- values --------------------------------------------------------------------------------------------
 
     def asnumpy(self) -> npt.NDArray[Any]:
         """A NumPy copy of the values."""
@@ -93,7 +119,9 @@ class NDArray(Fluent):
     def asscalar(self) -> Any:
         """The value of an array of one element."""
         if self._data.size != 1:
-            raise ValueError(f"asscalar needs an array of one element, this one has shape {self.shape}")
+            raise ValueError(
+                f"The current array is not a scalar: asscalar needs one element, its shape is {self.shape}"
+            )
         return self._data.reshape(-1)[0]
 
     item = asscalar
@@ -103,11 +131,12 @@ class NDArray(Fluent):
         return self._data.tolist()
 
     def __bool__(self) -> bool:
-        if self._data.size != 1:
+        if self._data.size > 1:
             raise ValueError(
-                f"the truth value of an array of shape {self.shape} is ambiguous; reduce it to one element first"
+                "The truth value of an NDArray with multiple elements is ambiguous: "
+                f"its shape is {self.shape}; reduce it to one element first"
             )
-        return bool(self.asscalar())
+        return bool(self._data.any())
 
     def __float__(self) -> float:
         return float(self.asscalar())
@@ -122,6 +151,8 @@ class NDArray(Fluent):
 
     def __array__(self, dtype: npt.DTypeLike | None = None, copy: bool | None = None) -> npt.NDArray[Any]:
         if dtype is not None and np.dtype(dtype) != self._data.dtype:
+            if copy is False:
+                raise ValueError(f"an array of dtype {self._data.dtype} cannot become {dtype} without a copy")
             return self._data.astype(dtype)
         return self._data.copy() if copy else self._data
 
@@ -142,7 +173,7 @@ class NDArray(Fluent):
 
     wait_to_write = wait_to_read
 
-    # --- copies -----------------------------------------------------------------------------------------------------
+    # --- copies --------------------------------------------------------------------------------------------
 
     def copyto(self, other: NDArray | Context) -> NDArray:
         """Copy the values into another array, or to a device."""
@@ -168,13 +199,17 @@ class NDArray(Fluent):
         """The NumPy buffer itself, not a copy."""
         return self._data
 
+    def as_nd_ndarray(self) -> NDArray:
+        """This array."""
+        return self
+
     def tostype(self, stype: str) -> NDArray:
         """This array; only ``'default'`` storage exists."""
         if stype != "default":
             raise MXNetError(f"storage type {stype!r} is not supported; only 'default' (dense) arrays exist")
         return self
 
-    # --- autograd ---------------------------------------------------------------------------------------------------
+    # --- autograd ------------------------------------------------------------------------------------------
 
     def attach_grad(self, grad_req: str = "write", stype: str | None = None) -> None:
         """Allocate a gradient buffer, so that ``backward`` computes this array's gradient."""
@@ -199,48 +234,51 @@ class NDArray(Fluent):
 
         autograd.backward([self], None if out_grad is None else [out_grad], retain_graph, train_mode)
 
-    # --- indexing ---------------------------------------------------------------------------------------------------
+    # --- indexing ------------------------------------------------------------------------------------------
 
     def __getitem__(self, key: Any) -> Any:
-        from hybridc.nd import indexing
-
-        return indexing.getitem(self, key)
+        return _indexing().getitem(self, key)
 
     def __setitem__(self, key: Any, value: Any) -> None:
-        from hybridc.nd import indexing
-
-        indexing.setitem(self, key, value)
+        _indexing().setitem(self, key, value)
 
     def __iter__(self) -> Any:
         for i in range(len(self)):
             yield self[i]
 
-    # --- in place ---------------------------------------------------------------------------------------------------
+    # --- in place -------------------------------------------------------------------------------------------
 
-    def _inplace(self, ufunc: Any, other: Any) -> NDArray:
-        if STATE.recording and self._entry is not None:
+    def _inplace(self, name: str, ufunc: Any, other: Any) -> NDArray:
+        """``ufunc`` into this buffer; where dtypes or shapes need care, the operator ``name`` into it."""
+        if STATE.recording and (self._entry is not None or getattr(other, "_entry", None) is not None):
             raise MXNetError(
-                "in-place operators (+=, -=, *=, /=, x[:] =) are not supported on an array that autograd is recording; "
-                "write x = x + y"
+                "inplace operations (+=, -=, x[:] = y, ...) are not supported on arrays of a graph that "
+                "autograd is recording; write x = x + y"
             )
-        value = other._data if isinstance(other, NDArray) else other
-        ufunc(self._data, value, out=self._data, casting="unsafe")
-        return self
+        data = self._data
+        if STATE.trace is None and data.dtype.kind == "f" and ufunc is not None:
+            if type(other) is NDArray and other._data.dtype is data.dtype and other._data.shape == data.shape:
+                ufunc(data, other._data, out=data)
+                return self
+            if type(other) is float or type(other) is int:
+                ufunc(data, data.dtype.type(other), out=data)
+                return self
+        return _indexing().inplace(self, name, other)
 
     def __iadd__(self, other: Any) -> NDArray:
-        return self._inplace(np.add, other)
+        return self._inplace("add", np.add, other)
 
     def __isub__(self, other: Any) -> NDArray:
-        return self._inplace(np.subtract, other)
+        return self._inplace("subtract", np.subtract, other)
 
     def __imul__(self, other: Any) -> NDArray:
-        return self._inplace(np.multiply, other)
+        return self._inplace("multiply", np.multiply, other)
 
     def __itruediv__(self, other: Any) -> NDArray:
-        return self._inplace(np.divide, other)
+        return self._inplace("divide", np.divide, other)
 
     def __imod__(self, other: Any) -> NDArray:
-        return self._inplace(np.mod, other)
+        return self._inplace("modulo", None, other)
 
     def __hash__(self) -> int:
         return id(self) >> 4
@@ -253,3 +291,17 @@ class NDArray(Fluent):
 
     def __deepcopy__(self, memo: Any) -> NDArray:
         return NDArray(self._data.copy())
+
+
+def _as_shape(shape: Any) -> tuple[int, ...]:
+    if shape is None:
+        raise MXNetError("reshape: the new shape is missing; write x.reshape((2, 3)) or x.reshape(2, 3)")
+    return (shape,) if isinstance(shape, int) else tuple(shape)
+
+
+def _indexing() -> Any:
+    """The module of ``x[key]``, which needs the operators, which need this module."""
+    from hybridc.nd import indexing
+
+    globals()["_indexing"] = lambda: indexing
+    return indexing

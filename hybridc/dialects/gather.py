@@ -1,0 +1,353 @@
+"""Operators that pick elements by index, and their gradients, which add the elements back to their places."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from hybridc.dialects.attribute import DType, Shape
+from hybridc.dialects.operator import Bad, Composite, Movement, Sample, attribute, register
+from hybridc.dialects.shape import normalize_axis
+from hybridc.errors import ShapeError
+
+MODES = ("clip", "wrap", "raise")
+
+
+def as_index(indices: Any, size: int, mode: str) -> Any:
+    """Indices of any dtype as integers from 0 to ``size - 1``, by the rule of ``mode``."""
+    index = indices if indices.dtype.kind in "iu" else indices.astype(np.int64)
+    if mode == "wrap":
+        return index % size if size else index
+    if mode == "clip":
+        return np.minimum(np.maximum(index, 0), max(size - 1, 0))
+    wrong = index[(index < -size) | (index >= size)]
+    if wrong.size:
+        raise IndexError(f"index {wrong.reshape(-1)[0]} is out of bounds for axis with size {size}")
+    return index % size if size else index
+
+
+def add_rows(rows: int, index: Any, values: Any) -> Any:
+    """``out[index[i]] += values[i]`` into zeros: sorted, then one sum a row; faster than ``np.add.at``."""
+    out = np.zeros((rows, *values.shape[1:]), values.dtype)
+    if not index.size or not values.size:
+        return out
+    if values.ndim == 1 and values.dtype.kind == "f":
+        return np.bincount(index, values, rows).astype(values.dtype)
+    order = np.argsort(index, kind="stable")
+    ordered = index[order]
+    starts = np.flatnonzero(np.r_[True, ordered[1:] != ordered[:-1]])
+    if starts.size == index.size:
+        out[index] = values
+    else:
+        out[ordered[starts]] = np.add.reduceat(values[order], starts, axis=0)
+    return out
+
+
+class _Indexed(Movement):
+    """A movement whose indices may have any dtype; the result has the data's."""
+
+    SAME_DTYPE = False
+
+    def infer_type(self, dtypes: list[DType]) -> tuple[list[DType], list[DType]]:
+        return dtypes, [dtypes[0]]
+
+
+@register("hybrid.take")
+class Take(_Indexed):
+    """``a[…, indices, …]``: the slices of ``a`` along an axis that the indices name."""
+
+    INPUTS = ("a", "indices")
+    axis: int = attribute(0, "the axis")
+    mode: str = attribute("clip", "what indices out of range mean", enum=MODES)
+
+    def infer_shape(self, shapes: list[Shape]) -> tuple[list[Shape], list[Shape]]:
+        a, indices = shapes
+        axis = normalize_axis("take", self.axis, len(a))
+        if not a[axis] and math.prod(indices):
+            raise ShapeError(f"take: nothing can be taken along axis {axis} of an array of shape {a}")
+        return shapes, [(*a[:axis], *indices, *a[axis + 1 :])]
+
+    def eager(self, *arrays: Any) -> Any:
+        a, indices = arrays
+        return np.take(a, as_index(indices, a.shape[self.axis], self.mode), self.axis)
+
+    def gradient(self, F: Any, *values: Any) -> Any:
+        dy, a, indices, _ = values
+        axis = self.axis % len(a.shape)
+        return F.take_scatter(dy, indices, shape=a.shape, axis=axis, mode=self.mode), None
+
+    @classmethod
+    def samples(cls) -> Sequence[Sample]:
+        index = np.array([[0, 2], [1, 1]], np.int32)
+        far = np.array([-1.0, 5, 1], np.float32)
+        return [
+            Sample([(3, 2), index], lambda a, i: a[i]),
+            Sample([(2, 3, 2), index], lambda a, i: np.swapaxes(a, 0, 1)[i].transpose(2, 0, 1, 3), axis=1),
+            Sample([(2, 3), far], lambda a, _: a[:, [0, 2, 1]], grad=False, axis=-1),
+            Sample([(2, 3), far], lambda a, _: a[:, [2, 2, 1]], grad=False, axis=1, mode="wrap"),
+            Sample([(3,), np.array([0, -1, 2, 0])], lambda a, i: a[i], mode="raise"),
+            Sample([(2, 3), np.zeros((0,), np.int64)], lambda a, _: a[:0]),
+        ]
+
+    @classmethod
+    def bad_samples(cls) -> Sequence[Bad]:
+        text = (
+            "take: index 3 is out of bounds for axis with size 2 (inputs: float32[2, 3], int64[1]; "
+            "attributes: {'axis': 0, 'mode': 'raise'})"
+        )
+        return [
+            (((2, 3), np.array([3])), {"mode": "raise"}, text),
+            (
+                ((2, 3), np.array([0])),
+                {"axis": 2},
+                "take: axis 2 is out of range for an input of 2 dimensions; it must be from -2 to 1",
+            ),
+        ]
+
+
+@register("hybrid.take_scatter")
+class TakeScatter(_Indexed):
+    """Zeros of ``shape``, to whose slices those of the input are added: the gradient of ``take``."""
+
+    INPUTS = ("data", "indices")
+    shape: Shape = attribute(doc="shape of the result")
+    axis: int = attribute(0, "the axis", low=0)
+    mode: str = attribute("clip", "what indices out of range mean", enum=MODES)
+
+    def infer_shape(self, shapes: list[Shape]) -> tuple[list[Shape], list[Shape]]:
+        data, indices = shapes
+        expected = (*self.shape[: self.axis], *indices, *self.shape[self.axis + 1 :])
+        if data != expected:
+            raise ShapeError(f"take_scatter: data has shape {data}, expected {expected}")
+        return shapes, [self.shape]
+
+    def eager(self, *arrays: Any) -> Any:
+        data, indices = arrays
+        before, size, after = self.shape[: self.axis], self.shape[self.axis], self.shape[self.axis + 1 :]
+        index = as_index(indices, size, self.mode).reshape(-1)
+        middle = data.reshape(math.prod(before), index.size, math.prod(after))
+        rows = add_rows(size, index, middle.swapaxes(0, 1).reshape(index.size, -1 if data.size else 0))
+        if not data.size:
+            return np.zeros(self.shape, data.dtype)
+        return np.ascontiguousarray(rows.reshape(size, middle.shape[0], -1).swapaxes(0, 1)).reshape(
+            self.shape
+        )
+
+    def gradient(self, F: Any, *values: Any) -> Any:
+        ddx, _, indices, _ = values
+        return F.take(ddx, indices, axis=self.axis, mode=self.mode), None
+
+    @classmethod
+    def samples(cls) -> Sequence[Sample]:
+        def reference(y: Any, _: Any) -> Any:
+            out = np.zeros((2, 3))
+            for column, target in enumerate((0, 2, 0, 0)):
+                out[:, target] += y[:, column]
+            return out
+
+        return [Sample([(2, 4), np.array([0, 2, 0, 0])], reference, shape=(2, 3), axis=1)]
+
+
+@register("hybrid.embedding", "Embedding")
+class Embedding(Composite):
+    """``weight[data]``: the row of the table for each integer; integers out of range are clipped."""
+
+    INPUTS = ("data", "weight")
+    SAME_DTYPE = False
+    input_dim: int = attribute(doc="number of rows of the table", low=1)
+    output_dim: int = attribute(doc="length of a row", low=1)
+    dtype: DType = attribute("float32", "for MXNet's signature; the weight's own dtype counts")
+    sparse_grad: bool = attribute(False, "for MXNet's signature; gradients are dense")
+
+    def infer_shape(self, shapes: list[Shape]) -> tuple[list[Shape], list[Shape]]:
+        data, weight = shapes
+        table = (self.input_dim, self.output_dim)
+        if len(weight) != 2 or any(n not in (-1, m) for n, m in zip(weight, table, strict=True)):
+            raise ShapeError(
+                f"Embedding: weight must have shape {table} (input_dim, output_dim), got {weight}"
+            )
+        return [data, table], [(*data, self.output_dim)]
+
+    def infer_type(self, dtypes: list[DType]) -> tuple[list[DType], list[DType]]:
+        return dtypes, [dtypes[1]]
+
+    def eager(self, *arrays: Any) -> Any:
+        data, weight = arrays
+        self.infer_shape([data.shape, weight.shape])
+        return np.take(weight, as_index(data, weight.shape[0], "clip"), 0)
+
+    def decompose(self, F: Any, *inputs: Any) -> Any:
+        data, weight = inputs
+        return F.take(weight, data)
+
+    def gradient(self, F: Any, *values: Any) -> Any:
+        dy, data, weight, _ = values
+        return None, F.take_scatter(dy, data, shape=weight.shape)
+
+    @classmethod
+    def samples(cls) -> Sequence[Sample]:
+        words = np.array([[0, 2, 2], [1, 9, -1]], np.float32)
+        return [
+            Sample(
+                [words, (3, 4)], lambda _, w: w[np.array([[0, 2, 2], [1, 2, 0]])], input_dim=3, output_dim=4
+            ),
+            Sample([np.array([1, 0], np.int64), (2, 1)], lambda i, w: w[i], input_dim=2, output_dim=1),
+        ]
+
+    @classmethod
+    def bad_samples(cls) -> Sequence[Bad]:
+        text = "Embedding: weight must have shape (4, 2) (input_dim, output_dim), got (3, 2)"
+        return [((np.array([0]), (3, 2)), {"input_dim": 4, "output_dim": 2}, text)]
+
+
+@register("hybrid.pick", "choose_element_0index")
+class Pick(_Indexed):
+    """One element along an axis for each place: ``data[i, index[i]]``."""
+
+    INPUTS = ("data", "index")
+    axis: int = attribute(-1, "the axis")
+    keepdims: bool = attribute(False, "keep the axis, with size 1")
+    mode: str = attribute("clip", "what indices out of range mean", enum=("clip", "wrap"))
+
+    def infer_shape(self, shapes: list[Shape]) -> tuple[list[Shape], list[Shape]]:
+        data, index = shapes
+        axis = normalize_axis("pick", self.axis, len(data))
+        dropped, kept = data[:axis] + data[axis + 1 :], (*data[:axis], 1, *data[axis + 1 :])
+        if index not in (dropped, kept):
+            raise ShapeError(
+                f"pick: index must have the shape of data {data} without axis {axis}, {dropped}, got {index}"
+            )
+        return shapes, [kept if self.keepdims else dropped or (1,)]
+
+    def eager(self, *arrays: Any) -> Any:
+        data, index = arrays
+        shape = self.infer_shape([data.shape, index.shape])[1][0]
+        axis = self.axis % data.ndim
+        chosen = as_index(index, data.shape[axis], self.mode)
+        chosen = chosen.reshape(*data.shape[:axis], 1, *data.shape[axis + 1 :])
+        return np.take_along_axis(data, chosen, axis).reshape(shape)
+
+    def gradient(self, F: Any, *values: Any) -> Any:
+        dy, data, index, _ = values
+        return F.pick_scatter(dy, index, shape=data.shape, axis=self.axis, mode=self.mode), None
+
+    @classmethod
+    def samples(cls) -> Sequence[Sample]:
+        index = np.array([2, 0], np.float32)
+        far = np.array([5, -1], np.int32)
+        return [
+            Sample([(2, 3), index], lambda x, _: np.array([x[0, 2], x[1, 0]])),
+            Sample([(2, 3), index], lambda x, _: np.array([[x[0, 2]], [x[1, 0]]]), keepdims=True),
+            Sample(
+                [(2, 3), np.array([[0, 1, 0]])], lambda x, _: np.array([x[0, 0], x[1, 1], x[0, 2]]), axis=0
+            ),
+            Sample([(2, 3), far], lambda x, _: np.array([x[0, 2], x[1, 0]]), grad=False),
+            Sample([(2, 3), far], lambda x, _: np.array([x[0, 2], x[1, 2]]), grad=False, mode="wrap"),
+        ]
+
+    @classmethod
+    def bad_samples(cls) -> Sequence[Bad]:
+        text = "pick: index must have the shape of data (2, 3) without axis 1, (2,), got (3,)"
+        return [(((2, 3), np.array([0, 1, 1])), {}, text)]
+
+
+@register("hybrid.pick_scatter")
+class PickScatter(Composite):
+    """Zeros of ``shape`` with the input's elements at the places ``index``: the gradient of ``pick``."""
+
+    INPUTS = ("data", "index")
+    SAME_DTYPE = False
+    shape: Shape = attribute(doc="shape of the result")
+    axis: int = attribute(-1, "the axis")
+    mode: str = attribute("clip", "what indices out of range mean", enum=("clip", "wrap"))
+
+    def kept(self) -> Shape:
+        """The shape of the inputs with the axis kept."""
+        axis = self.axis % len(self.shape)
+        return (*self.shape[:axis], 1, *self.shape[axis + 1 :])
+
+    def infer_shape(self, shapes: list[Shape]) -> tuple[list[Shape], list[Shape]]:
+        return shapes, [self.shape]
+
+    def infer_type(self, dtypes: list[DType]) -> tuple[list[DType], list[DType]]:
+        return dtypes, [dtypes[0]]
+
+    def eager(self, *arrays: Any) -> Any:
+        data, index = arrays
+        out = np.zeros(self.shape, data.dtype)
+        chosen = as_index(index, self.shape[self.axis], self.mode).reshape(self.kept())
+        np.put_along_axis(out, chosen, data.reshape(self.kept()), self.axis)
+        return out
+
+    def decompose(self, F: Any, *inputs: Any) -> Any:
+        data, index = (F.reshape_to(x, shape=self.kept()) for x in inputs)
+        size = self.shape[self.axis]
+        axis = self.axis % len(self.shape)
+        # Integers are exact in int64; the comparison gives 0 or 1 there.
+        index = F.cast(index, dtype="int64")
+        index = F.clip(index, 0, size - 1) if self.mode == "clip" else F.modulo(index, size)
+        counter = F.reshape_to(
+            F._arange(size, dtype="int64"),
+            shape=tuple(size if i == axis else 1 for i in range(len(self.shape))),
+        )
+        return data * F.cast(F.equal(counter, index), dtype=data.dtype)
+
+    def gradient(self, F: Any, *values: Any) -> Any:
+        ddx, data, index, _ = values
+        picked = F.pick(ddx, index, axis=self.axis, keepdims=True, mode=self.mode)
+        return F.reshape_to(picked, shape=data.shape), None
+
+    @classmethod
+    def samples(cls) -> Sequence[Sample]:
+        def reference(y: Any, _: Any) -> Any:
+            out = np.zeros((2, 3))
+            out[0, 2], out[1, 0] = y
+            return out
+
+        return [Sample([(2,), np.array([2, 0], np.float32)], reference, shape=(2, 3))]
+
+
+@register("hybrid.batch_take")
+class BatchTake(Composite):
+    """``a[i, indices[i]]`` for a matrix ``a``."""
+
+    INPUTS = ("a", "indices")
+    SAME_DTYPE = False
+
+    def infer_shape(self, shapes: list[Shape]) -> tuple[list[Shape], list[Shape]]:
+        a, indices = shapes
+        if len(a) != 2 or math.prod(indices) != a[0]:
+            raise ShapeError(
+                f"batch_take: a must be a matrix with a row for each index, got a {a}, indices {indices}"
+            )
+        return shapes, [indices]
+
+    def infer_type(self, dtypes: list[DType]) -> tuple[list[DType], list[DType]]:
+        return dtypes, [dtypes[0]]
+
+    def eager(self, *arrays: Any) -> Any:
+        a, indices = arrays
+        self.infer_shape([a.shape, indices.shape])
+        chosen = as_index(indices, a.shape[1], "clip")
+        return a[np.arange(a.shape[0]), chosen.reshape(-1)].reshape(indices.shape)
+
+    def decompose(self, F: Any, *inputs: Any) -> Any:
+        a, indices = inputs
+        picked = F.pick(a, F.reshape_to(indices, shape=a.shape[:1]))
+        return F.reshape_to(picked, shape=indices.shape)
+
+    def gradient(self, F: Any, *values: Any) -> Any:
+        dy, a, indices, _ = values
+        return F.pick_scatter(dy, indices, shape=a.shape), None
+
+    @classmethod
+    def samples(cls) -> Sequence[Sample]:
+        return [Sample([(2, 3), np.array([1, 2], np.int32)], lambda a, _: np.array([a[0, 1], a[1, 2]]))]
+
+    @classmethod
+    def bad_samples(cls) -> Sequence[Bad]:
+        text = "batch_take: a must be a matrix with a row for each index, got a (2, 3), indices (3,)"
+        return [(((2, 3), np.array([0, 1, 1])), {}, text)]
