@@ -15,6 +15,10 @@ from hybridc.errors import ShapeError
 _FLOAT16 = np.dtype("float16")
 _FLOAT32 = np.dtype("float32")
 
+# Called as (x, axis, dtype, out, keepdims): the quick form, which NumPy's type stubs do not know.
+add_reduce: Any = np.add.reduce
+max_reduce: Any = np.maximum.reduce
+
 
 def reduce(ufunc: Any, x: Any, axis: Any, keepdims: bool) -> Any:
     """``ufunc`` over the axes, in the dtype of ``x``; half precision is accumulated in single."""

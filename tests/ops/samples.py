@@ -56,6 +56,11 @@ def fill(rng: np.random.Generator, given: Any, low: float, high: float, dtype: s
     return given.astype(dtype) if given.dtype.kind == "f" else given
 
 
+def differentiable(given: Any) -> bool:
+    """Whether to take an input's gradient: not that of an array of whole numbers, as indices and labels are."""
+    return not isinstance(given, np.ndarray) or (given.dtype.kind == "f" and bool((given % 1).any()))
+
+
 def reference_of(sample: Sample, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
     """What the sample's independent reference gives, in float64."""
     wide = [

@@ -18,6 +18,7 @@ from tests.ops.samples import (
     bound,
     close,
     differences,
+    differentiable,
     eager,
     gradients,
     inputs_of,
@@ -139,7 +140,7 @@ def decomposing():
                 yield call, dtype, training
 
 
-@pytest.mark.parametrize(("call", "dtype", "training"), decomposing())
+@pytest.mark.parametrize(("call", "dtype", "training"), list(decomposing()))
 def test_decomposition(call, dtype, training):
     cls, sample = CALLS[call]
     op = bound(cls, sample, training)
@@ -185,7 +186,7 @@ def test_gradient(call):
 
         got = gradients(op, arrays, weights, training)
         for i, grad in enumerate(got):
-            if grad is not None:
+            if grad is not None and differentiable(sample.inputs[i]):
                 np.testing.assert_allclose(grad, differences(loss, arrays, i), rtol=1e-5, atol=2e-7)
 
 
@@ -195,7 +196,7 @@ def test_second_gradient(call):
     cls, sample = CALLS[call]
     op = bound(cls, sample)
     arrays = inputs_of(call, sample, "float64")
-    chosen = [i for i, x in enumerate(arrays) if x.dtype == np.float64]
+    chosen = [i for i, x in enumerate(arrays) if x.dtype == np.float64 and differentiable(sample.inputs[i])]
     rng = np.random.default_rng(3)
     weights = weights_of(run(op, [NDArray(x) for x in arrays]))
     directions = {i: rng.uniform(-1, 1, arrays[i].shape) for i in chosen}

@@ -1,0 +1,343 @@
+"""Normalizations that need no running statistics: layer, instance and group norm, and L2."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from hybridc.dialects.attribute import DType, Shape
+from hybridc.dialects.contraction import reshaped
+from hybridc.dialects.operator import Bad, Composite, Sample, attribute, register
+from hybridc.dialects.reduction import add_reduce
+from hybridc.errors import DTypeError, MXNetError, ShapeError
+from hybridc.runtime.state import STATE
+
+_FLOAT16 = np.dtype("float16")
+
+
+def standardize(x: Any, axes: tuple[int, ...], eps: float) -> tuple[Any, Any, Any]:
+    """(x - mean) / std in a new array, the mean and std = sqrt(variance + eps), with the axes kept."""
+    n = math.prod(x.shape[a] for a in axes) or 1
+    mean = add_reduce(x, axes, None, None, True)
+    np.divide(mean, n, out=mean)
+    y = np.subtract(x, mean)
+    std = add_reduce(np.square(y), axes, None, None, True)
+    np.divide(std, n, out=std)
+    np.add(std, eps, out=std)
+    np.sqrt(std, out=std)
+    return np.divide(y, std, out=y), mean, std
+
+
+class Normalization(Composite):
+    """(data - mean) / std * gamma + beta: which axes are averaged over, and how gamma and beta broadcast.
+
+    Outputs are the result, the mean and std = sqrt(variance + eps), the latter two hidden unless asked for.
+    """
+
+    INPUTS = ("data", "gamma", "beta")
+    eps: Any = 1e-5
+    output_mean_var: Any = False
+
+    def num_outputs(self) -> int:
+        return 3
+
+    def num_visible_outputs(self) -> int:
+        return 3 if self.output_mean_var else 1
+
+    def work(self, data: Shape) -> Shape:
+        """The shape in which the data is normalized."""
+        return data
+
+    def reduced(self, data: Shape) -> tuple[int, ...]:
+        """The axes of the work shape that are averaged over."""
+        raise MXNetError(f"{self.title()} must override this")
+
+    def parameters(self, data: Shape) -> int:
+        """How many numbers gamma and beta have."""
+        raise MXNetError(f"{self.title()} must override this")
+
+    def aligned(self, data: Shape) -> Shape:
+        """The shape with which gamma and beta broadcast to the data."""
+        raise MXNetError(f"{self.title()} must override this")
+
+    def statistics(self, data: Shape) -> Shape:
+        """The shape of mean and std."""
+        return tuple(1 if i in self.reduced(data) else n for i, n in enumerate(self.work(data)))
+
+    def infer_shape(self, shapes: list[Shape]) -> tuple[list[Shape], list[Shape]]:
+        data, *others = shapes
+        want = (self.parameters(data),)
+        for name, shape in zip(self.INPUTS[1:], others, strict=True):
+            if shape not in (want, (-1,)):
+                raise ShapeError(
+                    f"{self.title()}: {name} has shape {shape}, expected {want} for data of shape {data}"
+                )
+        return [data, want, want], [data, self.statistics(data), self.statistics(data)]
+
+    def infer_type(self, dtypes: list[DType]) -> tuple[list[DType], list[DType]]:
+        self.require_same_dtype(dtypes)
+        if dtypes[0].kind != "f":
+            raise DTypeError(
+                f"{self.title()}: inputs must be floating-point, got {dtypes[0]}; use .astype('float32')"
+            )
+        return dtypes, [dtypes[0]] * 3
+
+    def decompose(self, F: Any, *inputs: Any) -> Any:
+        data, gamma, beta = inputs
+        if data.dtype == np.float16:
+            made = self.decompose(F, *[F.cast(x, "float32") for x in inputs])
+            return tuple(F.cast(y, "float16") for y in made)
+        x = reshaped(F, data, self.work(data.shape))
+        axes = self.reduced(data.shape)
+        n = max(math.prod(x.shape[a] for a in axes), 1)
+        mean = F.sum(x, axes, True) / n
+        off = x - mean
+        std = F.sqrt(F.sum(off * off, axes, True) / n + self.eps)
+        shape = self.aligned(data.shape)
+        y = reshaped(F, off / std, data.shape)
+        return y * reshaped(F, gamma, shape) + reshaped(F, beta, shape), mean, std
+
+    def eager(self, *arrays: Any) -> Any:
+        data, gamma, beta = arrays
+        want = (self.parameters(data.shape),)
+        if gamma.shape != want or beta.shape != want or data.dtype.kind != "f":
+            self.infer_shape([x.shape for x in arrays])
+            self.infer_type([x.dtype for x in arrays])
+        if data.dtype is _FLOAT16:
+            return tuple(y.astype(_FLOAT16) for y in self.eager(*[x.astype(np.float32) for x in arrays]))
+        y, mean, std = standardize(data.reshape(self.work(data.shape)), self.reduced(data.shape), self.eps)
+        y = y.reshape(data.shape)
+        shape = self.aligned(data.shape)
+        np.multiply(y, gamma.reshape(shape), out=y)
+        return np.add(y, beta.reshape(shape), out=y), mean, std
+
+    def gradient(self, F: Any, *values: Any) -> Any:
+        dy, data, gamma, beta, _, mean, std = values[0], *values[-6:]
+        work, axes, shape = self.work(data.shape), self.reduced(data.shape), self.aligned(data.shape)
+        x = reshaped(F, data, work)
+        n = max(math.prod(x.shape[a] for a in axes), 1)
+        if STATE.recording:  # to be differentiated again: hidden outputs pass no gradient on to the data
+            mean = F.mean(x, axes, True)
+            std = F.sqrt(F.mean(F.square(x - mean), axes, True) + self.eps)
+        normal = (x - mean) / std
+
+        def ddata() -> Any:
+            dn = reshaped(F, dy * reshaped(F, gamma, shape), work)
+            slope = F.sum(dn * normal, axes, True) / n
+            dx = (dn - F.sum(dn, axes, True) / n - normal * slope) / std
+            if self.output_mean_var:
+                dmean, dstd = values[1:3]
+                dx = dx + (dmean + dstd * normal) / n
+            return reshaped(F, dx, data.shape)
+
+        def dgamma() -> Any:
+            return reshaped(F, F.sum_to(dy * reshaped(F, normal, data.shape), shape=shape), gamma.shape)
+
+        def dbeta() -> Any:
+            return reshaped(F, F.sum_to(dy, shape=shape), beta.shape)
+
+        return ddata, dgamma, dbeta
+
+
+def _reference(x: Any, axes: Any, eps: float = 1e-5) -> tuple[Any, Any, Any]:
+    mean = x.mean(axes, keepdims=True)
+    std = np.sqrt(x.var(axes, keepdims=True) + eps)
+    return (x - mean) / std, mean, std
+
+
+@register("hybrid.layer_norm", "LayerNorm")
+class LayerNorm(Normalization):
+    """(data - mean) / sqrt(variance + eps) * gamma + beta, with mean and variance along one axis"""
+
+    axis: int = attribute(-1, "the axis that is normalized; gamma and beta run along it")
+    eps: float = attribute(1e-5, "added to the variance")
+    output_mean_var: bool = attribute(False, "also return the mean and sqrt(variance + eps)")
+
+    def normalized(self, data: Shape) -> int:
+        """The axis, counted from 0."""
+        rank = len(data)
+        if not -rank <= self.axis < rank:
+            raise ShapeError(
+                f"LayerNorm: axis {self.axis} is out of range for data of {rank} dimensions; "
+                f"it must be from {-rank} to {rank - 1}"
+            )
+        return self.axis % rank
+
+    def reduced(self, data: Shape) -> tuple[int, ...]:
+        return (self.normalized(data),)
+
+    def parameters(self, data: Shape) -> int:
+        return data[self.normalized(data)]
+
+    def aligned(self, data: Shape) -> Shape:
+        axis = self.normalized(data)
+        return (data[axis],) + (1,) * (len(data) - 1 - axis)
+
+    @classmethod
+    def samples(cls) -> list[Sample]:
+        def all_three(x: Any, g: Any, b: Any) -> Any:
+            y, mean, std = _reference(x, 1)
+            return y * g + b, mean, std
+
+        return [
+            Sample([(3, 5), (5,), (5,)], lambda x, g, b: _reference(x, -1)[0] * g + b),
+            Sample(
+                [(2, 3, 4), (3,), (3,)],
+                lambda x, g, b: _reference(x, 1, 0.1)[0] * g[:, None] + b[:, None],
+                axis=1,
+                eps=0.1,
+            ),
+            Sample([(3, 5), (5,), (5,)], all_three, output_mean_var=True),
+            Sample([(0, 5), (5,), (5,)], lambda x, g, b: x + g + b),
+            Sample([(3, 6), (6,), (6,)], lambda x, g, b: _reference(x, -1)[0] * g + b, dtypes=("float16",)),
+        ]
+
+    @classmethod
+    def bad_samples(cls) -> list[Bad]:
+        text = "LayerNorm: gamma has shape (2,), expected (3,) for data of shape (2, 3)"
+        axis = "LayerNorm: axis 2 is out of range for data of 2 dimensions; it must be from -2 to 1"
+        return [(((2, 3), (2,), (3,)), {}, text), (((2, 3), (3,), (3,)), {"axis": 2}, axis)]
+
+
+@register("hybrid.instance_norm", "InstanceNorm")
+class InstanceNorm(Normalization):
+    """(data - mean) / sqrt(variance + eps) * gamma + beta, for each example and channel alone
+
+    Axis 0 are the examples, axis 1 the channels.
+    """
+
+    eps: float = attribute(1e-3, "added to the variance")
+
+    def reduced(self, data: Shape) -> tuple[int, ...]:
+        return tuple(range(2, len(data)))
+
+    def parameters(self, data: Shape) -> int:
+        if len(data) < 3:
+            raise ShapeError(
+                f"InstanceNorm: data needs at least 3 axes (example, channel, …), got shape {data}"
+            )
+        return data[1]
+
+    def aligned(self, data: Shape) -> Shape:
+        return (data[1],) + (1,) * (len(data) - 2)
+
+    @classmethod
+    def samples(cls) -> list[Sample]:
+        return [
+            Sample(
+                [(2, 3, 5), (3,), (3,)], lambda x, g, b: _reference(x, 2, 1e-3)[0] * g[:, None] + b[:, None]
+            ),
+            Sample(
+                [(2, 2, 3, 4), (2,), (2,)],
+                lambda x, g, b: _reference(x, (2, 3), 0.1)[0] * g[:, None, None] + b[:, None, None],
+                eps=0.1,
+            ),
+        ]
+
+    @classmethod
+    def bad_samples(cls) -> list[Bad]:
+        text = "InstanceNorm: data needs at least 3 axes (example, channel, …), got shape (2, 3)"
+        return [(((2, 3), (3,), (3,)), {}, text)]
+
+
+@register("hybrid.group_norm", "GroupNorm")
+class GroupNorm(Normalization):
+    """(data - mean) / sqrt(variance + eps) * gamma + beta, for each example and group of channels alone
+
+    Axis 0 are the examples, axis 1 the channels.
+    """
+
+    num_groups: int = attribute(1, "how many groups the channels form", low=1)
+    eps: float = attribute(1e-5, "added to the variance")
+    output_mean_var: bool = attribute(False, "also return the mean and sqrt(variance + eps)")
+
+    def work(self, data: Shape) -> Shape:
+        if len(data) < 3 or data[1] % self.num_groups:
+            raise ShapeError(
+                f"GroupNorm: data of shape {data} must have at least 3 axes, and the size of axis 1 "
+                f"must be a multiple of num_groups={self.num_groups}"
+            )
+        return (data[0], self.num_groups, data[1] // self.num_groups * math.prod(data[2:]))
+
+    def reduced(self, data: Shape) -> tuple[int, ...]:
+        return (2,)
+
+    def parameters(self, data: Shape) -> int:
+        self.work(data)
+        return data[1]
+
+    def aligned(self, data: Shape) -> Shape:
+        return (data[1],) + (1,) * (len(data) - 2)
+
+    def statistics(self, data: Shape) -> Shape:
+        return (*self.work(data)[:2], 1)
+
+    @classmethod
+    def samples(cls) -> list[Sample]:
+        def reference(x: Any, g: Any, b: Any) -> Any:
+            y = _reference(x.reshape(2, 2, -1), 2)[0].reshape(x.shape)
+            return y * g[:, None] + b[:, None]
+
+        return [Sample([(2, 4, 3), (4,), (4,)], reference, num_groups=2)]
+
+
+@register("hybrid.l2_normalization", "L2Normalization")
+class L2Normalization(Composite):
+    """data / sqrt(sum of squares + eps)
+
+    The sum is over each example (mode='instance'), along axis 1 ('channel') or over the axes behind it
+    ('spatial').
+    """
+
+    eps: float = attribute(1e-10, "added to the sum of squares")
+    mode: str = attribute("instance", "over which axes", enum=("channel", "instance", "spatial"))
+
+    def axes(self, shape: Shape) -> tuple[int, ...]:
+        """The axes that are summed over."""
+        if len(shape) < (2 if self.mode == "instance" else 3):
+            raise ShapeError(f"L2Normalization: mode={self.mode!r} cannot be used on data of shape {shape}")
+        if self.mode == "channel":
+            return (1,)
+        return tuple(range(1 if self.mode == "instance" else 2, len(shape)))
+
+    def infer_shape(self, shapes: list[Shape]) -> tuple[list[Shape], list[Shape]]:
+        self.axes(shapes[0])
+        return shapes, list(shapes)
+
+    def decompose(self, F: Any, *inputs: Any) -> Any:
+        (x,) = inputs
+        return x / F.sqrt(F.sum(x * x, self.axes(x.shape), True) + self.eps)
+
+    def eager(self, *arrays: Any) -> Any:
+        (x,) = arrays
+        size = add_reduce(np.square(x), self.axes(x.shape), x.dtype, None, True)
+        size += self.eps
+        return np.divide(x, np.sqrt(size, out=size))
+
+    def gradient(self, F: Any, *values: Any) -> Any:
+        dy, x, y = values
+        axes = self.axes(x.shape)
+        size = F.sqrt(F.sum(x * x, axes, True) + self.eps)
+        return (dy - y * F.sum(dy * y, axes, True)) / size
+
+    @classmethod
+    def samples(cls) -> list[Sample]:
+        def over(axes: Any) -> Any:
+            def reference(x: Any) -> Any:
+                return x / np.sqrt((x * x).sum(axes, keepdims=True) + 1e-10)
+
+            return reference
+
+        return [
+            Sample([(3, 5)], over(1)),
+            Sample([(2, 3, 4)], over((1, 2))),
+            Sample([(2, 3, 4)], over(1), mode="channel"),
+            Sample([(2, 3, 4)], over(2), mode="spatial"),
+        ]
+
+    @classmethod
+    def bad_samples(cls) -> list[Bad]:
+        text = "L2Normalization: mode='channel' cannot be used on data of shape (2, 3)"
+        return [(((2, 3),), {"mode": "channel"}, text)]
