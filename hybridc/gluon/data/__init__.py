@@ -1,0 +1,18 @@
+"""Data sets, samplers and the loader: ``mx.gluon.data``."""
+
+from hybridc.gluon.data import batchify, vision
+from hybridc.gluon.data.dataloader import DataLoader, default_batchify_fn, default_mp_batchify_fn
+from hybridc.gluon.data.dataset import ArrayDataset, Dataset, SimpleDataset
+from hybridc.gluon.data.sampler import (
+    BatchSampler,
+    FilterSampler,
+    RandomSampler,
+    Sampler,
+    SequentialSampler,
+)
+
+__all__ = [
+    "ArrayDataset", "BatchSampler", "DataLoader", "Dataset", "FilterSampler", "RandomSampler", "Sampler",
+    "SequentialSampler", "SimpleDataset", "batchify", "default_batchify_fn", "default_mp_batchify_fn",
+    "vision",
+]  # fmt: skip

@@ -1,0 +1,112 @@
+"""Functions that make a batch of a list of samples, for the loader's ``batchify_fn``.
+
+MXNet 1.9.1 has the default only; the others are those of MXNet 2 (``Tuple`` is GluonNLP's name of ``Group``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, cast
+
+import numpy as np
+import numpy.typing as npt
+
+from hybridc.errors import MXNetError
+from hybridc.nd.ndarray import NDArray
+
+Array = npt.NDArray[Any]
+
+
+class Stack:
+    """Samples of one shape along a new first axis."""
+
+    def __call__(self, data: Sequence[Any]) -> NDArray:
+        """The batch."""
+        arrays = [_array(sample) for sample in data]
+        shapes = sorted({a.shape for a in arrays})
+        if len(shapes) > 1:
+            raise MXNetError(
+                f"cannot stack samples of different shapes {', '.join(map(str, shapes))}; make them equal in "
+                f"a transform, or use batchify_fn=gluon.data.batchify.Pad()"
+            )
+        return NDArray(_batchable(np.stack(arrays)))
+
+
+class Pad:
+    """Samples along a new first axis, filled up with ``val`` to the largest size of each axis.
+
+    ``round_to`` makes the sizes multiples of it; ``dtype`` is that of the batch.
+    """
+
+    def __init__(
+        self, val: float = 0, dtype: npt.DTypeLike | None = None, round_to: int | None = None
+    ) -> None:
+        self._val = val
+        self._dtype = dtype
+        self._round_to = round_to
+
+    def __call__(self, data: Sequence[Any]) -> NDArray:
+        """The batch."""
+        arrays = [_array(sample) for sample in data]
+        dimensions = {a.ndim for a in arrays}
+        if len(dimensions) != 1:
+            raise MXNetError(f"Pad: samples have different numbers of dimensions {sorted(dimensions)}")
+        step = self._round_to or 1
+        sizes = [-(-max(axis) // step) * step for axis in zip(*(a.shape for a in arrays))]
+        dtype = np.result_type(*arrays) if self._dtype is None else np.dtype(self._dtype)
+        batch = np.full((len(arrays), *sizes), self._val, dtype=dtype)
+        for i, array in enumerate(arrays):
+            batch[(i, *(slice(n) for n in array.shape))] = array
+        return NDArray(_batchable(batch))
+
+
+class Group:
+    """One function for each element of the samples, which are tuples: ``Group(Pad(), Stack())``."""
+
+    def __init__(self, fn: Any, *args: Callable[[Sequence[Any]], Any]) -> None:
+        first = cast("list[Any]", fn if isinstance(fn, (list, tuple)) else [fn])
+        self._fns: list[Callable[[Sequence[Any]], Any]] = [*first, *args]
+
+    def __call__(self, data: Sequence[Any]) -> tuple[Any, ...]:
+        """The batches."""
+        if len(data[0]) != len(self._fns):
+            raise MXNetError(
+                f"Group has {len(self._fns)} functions, but the samples have {len(data[0])} elements"
+            )
+        return tuple(fn([sample[i] for sample in data]) for i, fn in enumerate(self._fns))
+
+
+Tuple = Group
+
+
+class AsList:
+    """The samples as they are, in a list."""
+
+    def __call__(self, data: Sequence[Any]) -> list[Any]:
+        """The list."""
+        return list(data)
+
+
+def default_batchify_fn(data: Sequence[Any]) -> Any:
+    """Stack samples; of samples that are tuples, a list of the batches of their elements."""
+    if isinstance(data[0], tuple):
+        return [default_batchify_fn(elements) for elements in zip(*data)]
+    return Stack()(data)
+
+
+def _array(sample: Any) -> Array:
+    if isinstance(sample, NDArray):
+        return sample.asnative()
+    try:
+        return np.asarray(sample)
+    except ValueError as error:
+        raise MXNetError(f"cannot make an array of the sample {sample!r}: {error}") from error
+
+
+def _batchable(batch: Array) -> Array:
+    if batch.dtype.kind not in "fiub":
+        raise MXNetError(
+            f"cannot batch samples of dtype {batch.dtype}; numbers are expected. Keep other things in a list "
+            f"with batchify_fn=gluon.data.batchify.Group(Stack(), AsList())"
+        )
+    return batch

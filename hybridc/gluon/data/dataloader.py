@@ -1,0 +1,226 @@
+"""DataLoader: batches of a data set, loaded ahead by processes or threads."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any, Protocol, cast
+
+from hybridc import random
+from hybridc.gluon.data.batchify import default_batchify_fn
+from hybridc.gluon.data.dataset import ArrayDataset
+from hybridc.gluon.data.sampler import BatchSampler, RandomSampler, Sampler, SequentialSampler
+from hybridc.gluon.data.workers import WorkerPool, too_slow
+
+# MXNet's default for worker processes puts the batch into shared memory; here the pipe takes care of it.
+default_mp_batchify_fn = default_batchify_fn
+
+
+class _Pool(Protocol):
+    """Where batches are loaded; tickets stand for those under way."""
+
+    def submit(self, indices: Sequence[Any], seed: int) -> Any:
+        """Ask for a batch."""
+        ...
+
+    def result(self, ticket: Any) -> Any:
+        """Wait for a batch."""
+        ...
+
+    def forget(self, tickets: Any) -> None:
+        """Give up batches."""
+        ...
+
+    def close(self) -> None:
+        """End."""
+        ...
+
+
+class DataLoader:
+    """Batches of a data set, as an iterable that can be iterated again and again.
+
+    Parameters
+    ----------
+    dataset:
+        Anything with ``__len__`` and ``__getitem__``.
+    batch_size, shuffle, sampler, last_batch:
+        How samples are ordered and grouped: see :class:`BatchSampler`. ``shuffle`` and ``sampler`` exclude
+        each other.
+    batch_sampler:
+        Gives lists of indices; replaces the four above.
+    batchify_fn:
+        Makes a batch of a list of samples: :func:`default_batchify_fn` stacks them.
+    num_workers:
+        Processes (or threads, with ``thread_pool``) that load ahead; 0 loads when asked. Random transforms
+        that draw from ``mx.random`` give the same samples for any number. An exception in the data set is
+        raised here, with the worker's traceback; the iteration can go on after it.
+    prefetch:
+        How many batches are loaded ahead: twice the number of workers by default.
+    timeout:
+        Seconds to wait for one batch of a worker.
+    pin_memory, pin_device_id, auto_reload:
+        Accepted for MXNet's API, without effect.
+    """
+
+    def __init__(
+        self,
+        dataset: Any,
+        batch_size: int | None = None,
+        shuffle: bool = False,
+        sampler: Any = None,
+        last_batch: str | None = None,
+        batch_sampler: Any = None,
+        batchify_fn: Callable[[Sequence[Any]], Any] | None = None,
+        num_workers: int = 0,
+        pin_memory: bool = False,
+        pin_device_id: int = 0,
+        prefetch: int | None = None,
+        thread_pool: bool = False,
+        timeout: float = 120,
+        auto_reload: bool = False,
+    ) -> None:
+        if timeout <= 0:
+            raise ValueError(f"timeout must be positive, got {timeout}")
+        self._batch_sampler = batch_sampler
+        if batch_sampler is None:
+            self._batch_sampler = _grouped(dataset, batch_size, shuffle, sampler, last_batch)
+        elif batch_size is not None or shuffle or sampler is not None or last_batch is not None:
+            raise ValueError(
+                "batch_size, shuffle, sampler and last_batch must not be specified if batch_sampler is "
+                "specified."
+            )
+        workers = max(0, num_workers)
+        self._prefetch = max(0, 2 * workers if prefetch is None else prefetch)
+        load = _Load(dataset, batchify_fn or default_batchify_fn)
+        self._pool: _Pool
+        if not workers:
+            self._prefetch = 0
+            self._pool = _Here(load)
+        elif thread_pool:
+            self._pool = _Threads(load, workers, timeout)
+        else:
+            self._pool = WorkerPool(load, workers, timeout)
+
+    def __iter__(self) -> Iterator[Any]:
+        seed, counter = (int(part) for part in random.next_key())
+        return _Batches(self._pool, iter(self._batch_sampler), self._prefetch, seed, counter)
+
+    def __len__(self) -> int:
+        return len(self._batch_sampler)
+
+
+def _grouped(
+    dataset: Any, batch_size: int | None, shuffle: bool, sampler: Any, last_batch: str | None
+) -> Sampler:
+    if batch_size is None:
+        raise ValueError("batch_size must be specified unless batch_sampler is specified")
+    if sampler is None:
+        sampler = RandomSampler(len(dataset)) if shuffle else SequentialSampler(len(dataset))
+    elif shuffle:
+        raise ValueError("shuffle must not be specified if sampler is specified")
+    return BatchSampler(sampler, batch_size, last_batch or "keep")
+
+
+class _Load:
+    """Makes the batch of some indices."""
+
+    def __init__(self, dataset: Any, batchify_fn: Callable[[Sequence[Any]], Any]) -> None:
+        self._dataset = dataset
+        self._batchify_fn = batchify_fn
+        own: Any = getattr(cast("type[Any]", type(dataset)), "__getitem__", None)
+        self._at_once = own is ArrayDataset.__getitem__ and batchify_fn is default_batchify_fn
+
+    def __call__(self, indices: Sequence[Any]) -> Any:
+        """The batch."""
+        batch = self._dataset.batch(indices) if self._at_once else None
+        return self._make(indices) if batch is None else batch
+
+    def _make(self, indices: Sequence[Any]) -> Any:
+        try:
+            return self._batchify_fn([self._dataset[i] for i in indices])
+        except StopIteration as error:
+            # It would end the loop over the loader without a word.
+            raise RuntimeError("the data set or batchify_fn raised StopIteration") from error
+
+
+class _Here:
+    """Loads in this thread, when the batch is asked for."""
+
+    def __init__(self, load: _Load) -> None:
+        self._load = load
+
+    def submit(self, indices: Sequence[Any], seed: int) -> Any:
+        return indices, seed
+
+    def result(self, ticket: Any) -> Any:
+        indices, seed = ticket
+        with random.isolated(seed):
+            return self._load(indices)
+
+    def forget(self, tickets: Any) -> None:
+        """Nothing is under way."""
+
+    def close(self) -> None:
+        """Nothing to end."""
+
+
+class _Threads:
+    """Loads in threads of this process."""
+
+    def __init__(self, load: _Load, count: int, timeout: float) -> None:
+        self._here = _Here(load)
+        self._timeout = timeout
+        self._executor = ThreadPoolExecutor(count, thread_name_prefix="DataLoader")
+
+    def submit(self, indices: Sequence[Any], seed: int) -> Any:
+        return self._executor.submit(self._here.result, (indices, seed))
+
+    def result(self, ticket: Future[Any]) -> Any:
+        try:
+            return ticket.result(self._timeout)
+        except TimeoutError:
+            if ticket.done():
+                raise
+            raise TimeoutError(too_slow(self._timeout)) from None
+
+    def forget(self, tickets: Any) -> None:
+        for ticket in tickets:
+            ticket.cancel()
+
+    def close(self) -> None:
+        self._executor.shutdown(wait=False, cancel_futures=True)
+
+
+class _Batches:
+    """One pass over the batches, some of them under way ahead of the one asked for."""
+
+    def __init__(self, pool: _Pool, order: Iterator[Any], ahead: int, seed: int, counter: int) -> None:
+        self._pool = pool
+        self._order = order
+        self._ahead = ahead
+        self._seed = (seed * 0x9E3779B97F4A7C15 + counter * 0xBF58476D1CE4E5B9) & (2**64 - 1)
+        self._count = 0
+        self._under_way: deque[Any] = deque()
+        self._fill(ahead)
+
+    def __iter__(self) -> _Batches:
+        return self
+
+    def __next__(self) -> Any:
+        self._fill(self._ahead + 1)
+        if not self._under_way:
+            raise StopIteration
+        return self._pool.result(self._under_way.popleft())
+
+    def _fill(self, wanted: int) -> None:
+        while len(self._under_way) < wanted:
+            try:
+                indices = next(self._order)
+            except StopIteration:
+                return
+            self._under_way.append(self._pool.submit(indices, (self._seed + self._count) & (2**64 - 1)))
+            self._count += 1
+
+    def __del__(self) -> None:
+        self._pool.forget(self._under_way)

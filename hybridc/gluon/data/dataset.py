@@ -1,0 +1,153 @@
+"""Data sets: anything with ``__len__`` and ``__getitem__``, and what can be made of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, cast
+
+import numpy as np
+
+from hybridc.gluon.data.sampler import Sampler, SequentialSampler
+from hybridc.nd.ndarray import NDArray
+
+
+class Dataset:
+    """A collection with ``__len__`` and ``__getitem__``, which subclasses define."""
+
+    def __getitem__(self, idx: int) -> Any:
+        raise TypeError(f"{type(self).__name__} does not define __getitem__")
+
+    def __len__(self) -> int:
+        raise TypeError(f"{type(self).__name__} does not define __len__")
+
+    def __iter__(self) -> Iterator[Any]:
+        return (self[i] for i in range(len(self)))
+
+    def filter(self, fn: Callable[[Any], Any]) -> Dataset:
+        """The items for which ``fn(item)`` is true; every item is looked at once, now."""
+        return _Chosen(self, [i for i, item in enumerate(self) if fn(item)])
+
+    def shard(self, num_shards: int, index: int) -> Dataset:
+        """The part ``index`` of ``num_shards`` parts of adjacent items; the first ones may have one more."""
+        if not 0 <= index < num_shards:
+            raise ValueError(f"shard: index must be from 0 to num_shards - 1, got {index} of {num_shards}")
+        size, rest = divmod(len(self), num_shards)
+        start = size * index + min(index, rest)
+        return self.sample(SequentialSampler(size + (index < rest), start))
+
+    def take(self, count: int | None) -> Dataset:
+        """The first ``count`` items; all if there are fewer, or for None."""
+        available = len(self)
+        return self.sample(SequentialSampler(available if count is None else min(count, available)))
+
+    def sample(self, sampler: Sampler) -> Dataset:
+        """The items a sampler gives, in its order."""
+        if not isinstance(sampler, Sampler):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise TypeError(
+                f"Invalid sampler type: {type(sampler).__name__}. Expected gluon.data.Sampler instead."
+            )
+        return _Chosen(self, list(sampler))
+
+    def transform(self, fn: Callable[..., Any], lazy: bool = True) -> Dataset:
+        """``fn(item)`` at each access, ``fn(*item)`` for items that are tuples; not ``lazy``: once, now."""
+        mapped = _Mapped(self, fn)
+        return mapped if lazy else SimpleDataset(list(mapped))
+
+    def transform_first(self, fn: Callable[[Any], Any], lazy: bool = True) -> Dataset:
+        """As :meth:`transform`, but only of the first element of each item: the data, not the label."""
+        return self.transform(_First(fn), lazy)
+
+
+class SimpleDataset(Dataset):
+    """A list, an array, or anything else with ``__len__`` and ``__getitem__``, as a data set."""
+
+    def __init__(self, data: Any) -> None:
+        self._data = data
+
+    def __len__(self) -> int:
+        return len(self._data)
+
+    def __getitem__(self, idx: int) -> Any:
+        return self._data[idx]
+
+
+class ArrayDataset(Dataset):
+    """Arrays or lists of equal length: items are tuples of their elements, or of one array its elements."""
+
+    def __init__(self, *args: Any) -> None:
+        if not args:
+            raise ValueError("ArrayDataset needs at least 1 array")
+        self._length = len(args[0])
+        for i, data in enumerate(args):
+            if len(data) != self._length:
+                raise ValueError(
+                    f"All arrays must have the same length; array[0] has length {self._length} while "
+                    f"array[{i}] has {len(data)}."
+                )
+        # Elements of vectors (labels, usually) are NumPy numbers, as in MXNet.
+        self._data: list[Any] = [
+            a.asnumpy() if isinstance(a, NDArray) and len(a.shape) == 1 else a for a in args
+        ]
+
+    def __getitem__(self, idx: int) -> Any:
+        if len(self._data) == 1:
+            return self._data[0][idx]
+        return tuple(data[idx] for data in self._data)
+
+    def __len__(self) -> int:
+        return self._length
+
+    def batch(self, indices: Sequence[int]) -> Any:
+        """What the default ``batchify_fn`` makes of these items, or None if some data is not an array.
+
+        Rows are gathered at once instead of one by one.
+        """
+        arrays: list[Any] = [a.asnative() if isinstance(a, NDArray) else a for a in self._data]
+        if not all(type(a) is np.ndarray and a.dtype.kind in "fiub" for a in arrays):
+            return None
+        rows = np.asarray(indices)
+        if rows.dtype.kind not in "iu":
+            return None
+        batches = [NDArray(np.take(a, rows, axis=0)) for a in arrays]
+        return batches[0] if len(batches) == 1 else batches
+
+
+class _Chosen(Dataset):
+    """Some items of another data set."""
+
+    def __init__(self, dataset: Dataset, indices: Sequence[int]) -> None:
+        self._dataset = dataset
+        self._indices = indices
+
+    def __len__(self) -> int:
+        return len(self._indices)
+
+    def __getitem__(self, idx: int) -> Any:
+        return self._dataset[self._indices[idx]]
+
+
+class _Mapped(Dataset):
+    """A function of each item of another data set."""
+
+    def __init__(self, dataset: Dataset, fn: Callable[..., Any]) -> None:
+        self._dataset = dataset
+        self._fn = fn
+
+    def __len__(self) -> int:
+        return len(self._dataset)
+
+    def __getitem__(self, idx: int) -> Any:
+        item = self._dataset[idx]
+        if isinstance(item, tuple):
+            return self._fn(*cast("tuple[Any, ...]", item))
+        return self._fn(item)
+
+
+class _First:
+    """Applies a function to the first of its arguments; a class, so that data sets can be pickled."""
+
+    def __init__(self, fn: Callable[[Any], Any]) -> None:
+        self._fn = fn
+
+    def __call__(self, first: Any, *rest: Any) -> Any:
+        return (self._fn(first), *rest) if rest else self._fn(first)

@@ -1,0 +1,294 @@
+"""Worker processes that load batches ahead.
+
+Each worker has one two-way pipe to this process, which starts no thread. A worker sends its results from a
+thread of its own, so it goes on loading while a result waits to be read, and neither side blocks the other.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import multiprocessing
+import queue
+import random as python_random
+import signal
+import sys
+import threading
+import time
+import traceback
+import warnings
+import weakref
+from collections.abc import Callable, Iterable, Sequence
+from multiprocessing import connection
+from multiprocessing.reduction import ForkingPickler
+from typing import Any, cast
+
+import numpy as np
+import numpy.typing as npt
+
+from hybridc import random
+from hybridc.errors import MXNetError
+from hybridc.nd.ndarray import NDArray
+
+Array = npt.NDArray[Any]
+Load = Callable[[Sequence[Any]], Any]
+
+
+class WorkerTraceback(Exception):
+    """Where an exception was raised in a worker: the cause of that exception in the main process."""
+
+    def __str__(self) -> str:
+        return f'\n"""\n{self.args[0]}"""'
+
+
+def too_slow(timeout: float) -> str:
+    """What to say of a batch that does not come."""
+    return (
+        f"a batch was not loaded within {timeout} seconds. Look for what blocks in the data set's __getitem__ "
+        f"or in batchify_fn, or give the DataLoader a larger timeout"
+    )
+
+
+class _Worker:
+    """One process, its pipe, and what it was asked for: tickets and the indices of their samples."""
+
+    def __init__(self, number: int, load: Load, siblings: Iterable[_Worker]) -> None:
+        # Forked workers see the data set as it is, without pickling it; elsewhere they get a copy.
+        method = (
+            "fork" if "fork" in multiprocessing.get_all_start_methods() and sys.platform != "darwin" else None
+        )
+        context: Any = multiprocessing.get_context(method)
+        self.pipe, theirs = context.Pipe(duplex=True)
+        self.number = number
+        self.tasks: dict[int, Sequence[Any]] = {}
+        # A forked worker inherits our ends of the pipes and must close them, or it would never see us die.
+        ours = [self.pipe, *(s.pipe for s in siblings)] if method == "fork" else []
+        self.process = context.Process(
+            target=_work, args=(theirs, load, ours), name=f"DataLoader worker {number}", daemon=True
+        )
+        with warnings.catch_warnings():
+            # Python 3.12 warns of forks beside threads. Workers only load data: they take none of our locks.
+            warnings.filterwarnings("ignore", ".*fork", DeprecationWarning)
+            self.process.start()
+        theirs.close()
+
+
+class WorkerPool:
+    """Loads batches in ``count`` processes; results are fetched by the ticket that ``submit`` gave."""
+
+    def __init__(self, load: Load, count: int, timeout: float) -> None:
+        self._load = load
+        self._timeout = timeout
+        self._next = 0
+        self._ready: dict[int, Any] = {}
+        self._forgotten: set[int] = set()
+        self._lock = threading.RLock()
+        self._workers: list[_Worker] = []
+        for number in range(count):
+            self._workers.append(_Worker(number, load, self._workers))
+        self._finalizer = weakref.finalize(self, _stop, self._workers)
+
+    def submit(self, indices: Sequence[Any], seed: int) -> int:
+        """Ask for a batch; gives its ticket."""
+        with self._lock:
+            ticket, self._next = self._next, self._next + 1
+            worker = min(self._workers, key=lambda w: len(w.tasks))
+            worker.tasks[ticket] = indices
+            try:
+                worker.pipe.send((ticket, indices, seed))
+            except OSError:
+                self._bury(worker)
+            return ticket
+
+    def result(self, ticket: int) -> Any:
+        """The batch, or the exception that loading it raised."""
+        with self._lock:
+            deadline = time.monotonic() + self._timeout
+            while ticket not in self._ready:
+                self._receive(deadline)
+            outcome = self._ready.pop(ticket)
+        if not isinstance(outcome, _Failure):
+            return outcome
+        raise outcome.error from outcome.cause
+
+    def forget(self, tickets: Iterable[int]) -> None:
+        """Drop results that nobody will fetch."""
+        with self._lock:
+            for ticket in tickets:
+                if self._ready.pop(ticket, None) is None:
+                    self._forgotten.add(ticket)
+
+    def close(self) -> None:
+        """End the processes."""
+        self._finalizer()
+
+    def _receive(self, deadline: float) -> None:
+        """Take in what some workers have sent; wait for the first."""
+        owners = {w.pipe: w for w in self._workers}
+        waiting: Any = connection.wait(list(owners), max(0.0, deadline - time.monotonic()))
+        if not waiting:
+            raise TimeoutError(too_slow(self._timeout))
+        for pipe in waiting:
+            worker = owners[pipe]
+            try:
+                ticket, outcome = _read(pipe)
+            except (EOFError, OSError):
+                self._bury(worker)
+                continue
+            worker.tasks.pop(ticket, None)
+            self._keep(ticket, outcome)
+
+    def _keep(self, ticket: int, outcome: Any) -> None:
+        if ticket in self._forgotten:
+            self._forgotten.remove(ticket)
+        else:
+            self._ready[ticket] = outcome
+
+    def _bury(self, worker: _Worker) -> None:
+        """A worker has died: its batches fail, and another one takes its place."""
+        worker.process.join(5)
+        code = worker.process.exitcode
+        how = f"signal {signal.Signals(-code).name}" if code and code < 0 else f"exit code {code}"
+        for ticket, indices in worker.tasks.items():
+            error = MXNetError(
+                f"DataLoader worker {worker.number} died ({how}) while it had to load the samples "
+                f"{_shorten(indices)}. SIGKILL often means that memory ran out; a crash in native code "
+                f"can be found with num_workers=0"
+            )
+            self._keep(ticket, _Failure(error, None))
+        worker.pipe.close()
+        place = self._workers.index(worker)
+        others = [w for w in self._workers if w is not worker]
+        self._workers[place] = _Worker(worker.number, self._load, others)
+
+
+class _Failure:
+    """An exception instead of a batch."""
+
+    def __init__(self, error: Exception, cause: Exception | None) -> None:
+        self.error = error
+        self.cause = cause
+
+
+def _stop(workers: list[_Worker]) -> None:
+    for worker in workers:
+        with contextlib.suppress(OSError):
+            worker.pipe.close()
+        worker.process.terminate()
+    for worker in workers:
+        worker.process.join(5)
+
+
+def _shorten(indices: Sequence[Any]) -> str:
+    shown = ", ".join(map(str, indices[:8]))
+    return f"[{shown}{', …' if len(indices) > 8 else ''}]"
+
+
+# --- in the worker ------------------------------------------------------------------------------------------
+
+
+def _work(pipe: Any, load: Load, inherited: Iterable[Any]) -> None:
+    """The life of a worker: until the main process closes the pipe."""
+    for other in inherited:
+        other.close()
+    # Control-C is the main process's affair; its SIGTERM must end this one, whatever handler was inherited.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    outbox: queue.SimpleQueue[tuple[int, Any]] = queue.SimpleQueue()
+    threading.Thread(target=_post, args=(pipe, outbox), daemon=True).start()
+    while True:
+        try:
+            ticket, indices, seed = pipe.recv()
+        except (EOFError, OSError):
+            return
+        outbox.put((ticket, _attempt(load, indices, seed)))
+
+
+def _attempt(load: Load, indices: Sequence[Any], seed: int) -> Any:
+    # Forked workers inherit equal states of every generator; without this they would all augment alike.
+    np.random.seed(seed % 2**32)
+    python_random.seed(seed)
+    try:
+        with random.isolated(seed):
+            return load(indices)
+    except Exception as error:
+        return _Failure(_portable(error), WorkerTraceback(traceback.format_exc()))
+
+
+def _portable(error: Exception) -> Exception:
+    """The exception itself if it survives the pipe, else one that says the same."""
+    try:
+        again = cast("Any", ForkingPickler).loads(ForkingPickler.dumps(error))
+        if type(again) is type(error):
+            return error
+    except Exception:  # whatever its __reduce__ or __init__ raise
+        return MXNetError(f"{type(error).__name__}: {error}")
+    return MXNetError(f"{type(error).__name__}: {error}")
+
+
+def _post(pipe: Any, outbox: queue.SimpleQueue[tuple[int, Any]]) -> None:
+    """Send results: first their structure, then the arrays' bytes, which are not pickled."""
+    while True:
+        ticket, outcome = outbox.get()
+        arrays: list[Array] = []
+        try:
+            message = bytes(ForkingPickler.dumps((ticket, _strip(outcome, arrays))))
+        except Exception:  # the batch holds something that cannot be pickled
+            arrays = []
+            text = traceback.format_exc()
+            error = MXNetError(
+                "a batch could not be sent from the worker: it holds something that cannot be pickled"
+            )
+            message = bytes(ForkingPickler.dumps((ticket, _Failure(error, WorkerTraceback(text)))))
+        try:
+            pipe.send_bytes(message)
+            for array in arrays:
+                pipe.send_bytes(array.reshape(-1).view(np.uint8))
+        except OSError:  # the main process has gone
+            return
+
+
+class _Slot:
+    """The place of an array that is sent on its own."""
+
+    def __init__(self, array: Array, wrapped: bool) -> None:
+        self.dtype = array.dtype
+        self.shape = array.shape
+        self.wrapped = wrapped
+
+
+def _strip(value: Any, arrays: list[Array]) -> Any:
+    """The structure of a batch, its arrays taken out."""
+    if isinstance(value, (NDArray, np.ndarray)):
+        array = value.asnative() if isinstance(value, NDArray) else cast("Array", value)
+        if array.dtype.hasobject or array.size == 0:
+            return cast("Any", value)
+        arrays.append(np.ascontiguousarray(array))
+        return _Slot(array, isinstance(value, NDArray))
+    return _map(value, lambda v: _strip(v, arrays))
+
+
+def _read(pipe: Any) -> tuple[int, Any]:
+    ticket, outcome = pipe.recv()
+    return ticket, _fill(outcome, pipe)
+
+
+def _fill(value: Any, pipe: Any) -> Any:
+    """The batch from its structure, reading the arrays in the order in which they were taken out."""
+    if not isinstance(value, _Slot):
+        return _map(value, lambda v: _fill(v, pipe))
+    data = np.empty(int(np.prod(value.shape)) * value.dtype.itemsize, np.uint8)
+    pipe.recv_bytes_into(data)
+    array: Array = data.view(value.dtype).reshape(value.shape)
+    return NDArray(array) if value.wrapped else array
+
+
+def _map(value: Any, fn: Callable[[Any], Any]) -> Any:
+    """``fn`` of each element of a list, tuple or dict; other things as they are."""
+    kind = cast("Any", type(value))
+    if kind is dict:
+        return {k: fn(v) for k, v in value.items()}
+    if hasattr(kind, "_fields"):  # a named tuple
+        return kind(*map(fn, value))
+    if kind is list or kind is tuple:
+        return kind(map(fn, value))
+    return value
