@@ -53,9 +53,18 @@ class Entry:
             if role != "data"
         ]
 
-    def changed(self) -> Read | None:
-        """The first attribute that was read while tracing and has another value now."""
-        return next((read for read in self.reads if read.changed()), None)
+    def moved(self) -> str | None:
+        """What the trace depends on and is different now, in words: an attribute, or a parameter's dtype or shape."""
+        for read in self.reads:
+            if read.changed():
+                return f"attribute {read.path} changed from {read.text} to {read.text_now()}"
+        others = [s for s, role in zip(self.trace.leaves, self.trace.roles, strict=True) if role != "data"]
+        for symbol, (role, array) in zip(others, self.others, strict=True):
+            if role == "key" or (array.dtype == symbol.dtype and array.shape == symbol.shape):
+                continue
+            now = f"{array.dtype.__name__}{list(array.shape)}"
+            return f"{symbol.name} is {now}, compiled before for {symbol.dtype.__name__}{list(symbol.shape)}"
+        return None
 
     def graph(self, inputs: Sequence[NDArray]) -> CompiledGraph:
         """The graph to run now: with a backward for the inputs that want gradients, if autograd records."""
@@ -127,12 +136,13 @@ class CachedGraph:
             if entry is None:
                 reason = "first call" if not self._entries else self._difference(key)
             else:
-                moved = entry.changed()
+                epoch = ATTRIBUTE_EPOCH.value
+                entry.refresh()
+                moved = entry.moved()
                 if moved is None:
-                    entry.refresh()
-                    entry.epoch = ATTRIBUTE_EPOCH.value
+                    entry.epoch = epoch
                     return entry
-                reason = f"attribute {moved.path} changed from {moved.text} to {moved.text_now()}"
+                reason = moved
             entry = self._trace(args, reason)
             self._entries[key] = entry
             self._touch(key, entry)

@@ -22,7 +22,7 @@ from xdsl.ir import Block, Operation, Region, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 
-from hybridc.dialects.hybrid import HybridOp
+from hybridc.dialects.hybrid import HybridOp, shape_of
 from hybridc.transforms.splice import Splicer
 from hybridc.transforms.values import (
     constant_value,
@@ -73,7 +73,8 @@ def _copy_returned_inputs(function: func.FuncOp) -> None:
     seen: set[SSAValue] = set()
     for i, value in enumerate(end.arguments):
         base = root(value)
-        if base in seen or not isinstance(base.owner, Operation) or constant_value(base) is not None:
+        foreign = not isinstance(base.owner, Operation) or constant_value(base) is not None
+        if base in seen or foreign or _overlaps_itself(value):
             splicer = Splicer()
             from hybridc import symbol as F
 
@@ -82,6 +83,16 @@ def _copy_returned_inputs(function: func.FuncOp) -> None:
             splicer.splice(end)
             end.operands[i] = splicer.value(copy)
         seen.add(root(end.operands[i]))
+
+
+def _overlaps_itself(value: SSAValue) -> bool:
+    """Whether a view shows one element in several places, as a broadcast does."""
+    while isinstance(value.owner, HybridOp) and value.owner.operands and is_view(value.owner):
+        source = value.owner.operands[0]
+        if volume(shape_of(value)) > volume(shape_of(source)):
+            return True
+        value = source
+    return False
 
 
 class _Partition:

@@ -35,7 +35,7 @@ class TileKernels(ModulePass):
             plan = schedule(kernel)
             loops = tiling(plan, self.threads)
             slots = [
-                aligned(volume(plan.domain if loops.flat else loops.tile(row)) * d.itemsize)
+                aligned(max(1, volume(plan.domain if loops.flat else loops.tile(row)) * d.itemsize))
                 for d, row in plan.slots
             ]
             kernel.attributes["hybrid.scratch"] = IntegerAttr(sum(slots) * loops.threads, i64)
