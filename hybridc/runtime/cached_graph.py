@@ -193,7 +193,7 @@ class CachedGraph:
     def explain(self) -> str:
         """Why each graph was compiled, the kernels it became, its memory and its host calls."""
         block = self._block()
-        lines = [f"{block.name if block is not None else 'a block'}: traced {len(self._history)} times"]
+        lines = [f"{block.name if block is not None else 'a block'}: traced {_times(len(self._history))}"]
         lines += [f"  {number}. {reason}" for number, reason in enumerate(self._history, 1)]
         for key, entry in self._entries.items():
             lines.append(f"signature {_describe(key)}")
@@ -216,3 +216,7 @@ def _arrays(key: Signature) -> list[tuple[Any, Any]]:
 def _describe(key: Signature) -> str:
     parts = [f"{dtype}{list(shape)}" for shape, dtype in _arrays(key)]
     return f"({', '.join(parts)}), {'train' if key[0] else 'predict'} mode"
+
+
+def _times(number: int) -> str:
+    return "once" if number == 1 else f"{number} times"

@@ -93,9 +93,10 @@ class CompiledGraph:
             if executable is None:
                 continue
             program = executable.program
-            calls = len(program.host_calls)
+            kernels, calls = len(program.launches), len(program.host_calls)
             lines.append(
-                f"{program.name}: {len(program.launches)} kernels, {calls} of them host calls; arena {program.arena} bytes"
+                f"{program.name}: {kernels} kernel{'s' * (kernels != 1)}, {calls} of them host calls; "
+                f"arena {program.arena} bytes"
             )
             lines += [f"  kernel {name}" for name in program.launches]
             lines += [f"  host call {call}" for call in program.host_calls]
@@ -170,9 +171,10 @@ class _GraphRule:
         fresh = [NDArray(x._data) for x in inputs]
         for x, original in zip(fresh, inputs, strict=True):
             x._entry = original._entry
+        start = autograd.tape_position()
         outputs = replay(graph.trace, fresh)
         wanted = [fresh[i] for i in graph.grads]
-        found = autograd.grad(outputs, wanted, list(ograds), retain_graph=True, create_graph=True)
+        found = autograd.gradients_since(start, outputs, wanted, ograds)
         grads: list[Any] = [None] * len(inputs)
         for i, g in zip(graph.grads, found, strict=True):
             grads[i] = g

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import threading
 from collections.abc import Callable, Sequence
@@ -12,55 +13,86 @@ import numpy as np
 
 Tiles = Callable[[int, int, Any], None]
 
+# Chunks a kernel is split into for each thread: a thread that the system holds up then delays one of them only.
+CHUNKS = 4
+
 
 class _Job:
-    """One part of a kernel, given to a worker."""
+    """A kernel whose chunks are claimed, one at a time, by the caller and by workers."""
 
-    __slots__ = ("done", "error", "hi", "lo", "scratch", "tiles")
+    __slots__ = ("_active", "_claims", "_closed", "_done", "_lock", "bounds", "error", "scratch", "tiles")
 
-    def __init__(self, tiles: Tiles, lo: int, hi: int, scratch: Any) -> None:
+    def __init__(self, tiles: Tiles, bounds: Sequence[int], scratch: Any) -> None:
         self.tiles = tiles
-        self.lo = lo
-        self.hi = hi
+        self.bounds = bounds
         self.scratch = scratch
         self.error: BaseException | None = None
-        self.done = threading.Lock()
-        self.done.acquire()
+        self._claims = itertools.count()
+        self._lock = threading.Lock()
+        self._active = 0
+        self._closed = False
+        self._done = threading.Lock()
+        self._done.acquire()
+
+    def run(self, scratch: Any) -> None:
+        """Claim chunks until none is left."""
+        chunks = len(self.bounds) - 1
+        for chunk in self._claims:
+            if chunk >= chunks or self.error is not None:
+                return
+            self.tiles(self.bounds[chunk], self.bounds[chunk + 1], scratch)
+
+    def help(self, part: int) -> None:
+        """Take part as a worker, unless the caller has finished everything already."""
+        with self._lock:
+            if self._closed:
+                return
+            self._active += 1
+        try:
+            self.run(self.scratch[part])
+        except BaseException as error:  # noqa: BLE001 - raised again in the caller's thread
+            self.error = error
+        with self._lock:
+            self._active -= 1
+            if self._closed and not self._active:
+                self._done.release()
+
+    def finish(self) -> None:
+        """Wait for the workers that have begun."""
+        with self._lock:
+            self._closed = True
+            waiting = self._active > 0
+        if waiting:
+            self._done.acquire()
 
 
 class Workers:
     """Daemon threads that wait for jobs; a forked child starts its own."""
 
     def __init__(self) -> None:
-        self._queue: SimpleQueue[_Job] = SimpleQueue()
-        self._started = 0
-        self._lock = threading.Lock()
+        self._forget()
         os.register_at_fork(after_in_child=self._forget)
 
     def _forget(self) -> None:
-        self._queue = SimpleQueue()
+        self._queue: SimpleQueue[tuple[_Job, int]] = SimpleQueue()
         self._started = 0
         self._lock = threading.Lock()
 
-    def submit(self, job: _Job, workers: int) -> None:
-        """Give a job to one of at least ``workers`` threads."""
-        if self._started < workers:
+    def submit(self, job: _Job, part: int) -> None:
+        """Ask a worker to help with a job, using scratch number ``part``."""
+        if self._started < part:
             with self._lock:
-                while self._started < workers:
+                while self._started < part:
                     threading.Thread(target=self._work, name="hybridc-worker", daemon=True).start()
                     self._started += 1
-        self._queue.put(job)
+        self._queue.put((job, part))
 
     def _work(self) -> None:
         queue = self._queue
         with np.errstate(all="ignore"):
             while True:
-                job = queue.get()
-                try:
-                    job.tiles(job.lo, job.hi, job.scratch)
-                except BaseException as error:
-                    job.error = error
-                job.done.release()
+                job, part = queue.get()
+                job.help(part)
                 del job
 
 
@@ -68,22 +100,21 @@ _WORKERS = Workers()
 
 
 def parallel(tiles: Tiles, size: int, grain: int, scratch: Sequence[Any]) -> None:
-    """Run ``tiles(lo, hi, scratch)`` over ``range(size)``, split at multiples of ``grain`` among as many threads as there
-    are scratches; the caller takes the first part.
-    """
-    parts = len(scratch)
+    """Run ``tiles(lo, hi, scratch)`` over ``range(size)`` in chunks of multiples of ``grain``, on as many threads as there
+    are scratches; the caller is one of them."""
+    threads = len(scratch)
     blocks = -(-size // grain)
-    bounds = [min(size, blocks * p // parts * grain) for p in range(parts + 1)]
-    jobs: list[_Job] = []
-    for part in range(1, parts):
-        job = _Job(tiles, bounds[part], bounds[part + 1], scratch[part])
-        _WORKERS.submit(job, parts - 1)
-        jobs.append(job)
+    chunks = min(blocks, threads * CHUNKS)
+    bounds = [min(size, blocks * chunk // chunks * grain) for chunk in range(chunks + 1)]
+    job = _Job(tiles, bounds, scratch)
+    for part in range(1, threads):
+        _WORKERS.submit(job, part)
     try:
-        tiles(bounds[0], bounds[1], scratch[0])
+        job.run(scratch[0])
+    except BaseException as error:
+        job.error = error
+        raise
     finally:
-        for job in jobs:
-            job.done.acquire()
-    for job in jobs:
-        if job.error is not None:
-            raise job.error
+        job.finish()
+    if job.error is not None:
+        raise job.error

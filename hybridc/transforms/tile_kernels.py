@@ -16,8 +16,8 @@ ALIGNMENT = 64
 
 
 def aligned(size: int) -> int:
-    """The size, rounded up to a multiple of 64 bytes."""
-    return -(-size // ALIGNMENT) * ALIGNMENT
+    """The size, rounded up to a multiple of 64 bytes and at least that, so that no two buffers have one place."""
+    return max(1, -(-size // ALIGNMENT)) * ALIGNMENT
 
 
 @dataclass(frozen=True)

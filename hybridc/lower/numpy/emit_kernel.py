@@ -120,9 +120,13 @@ class KernelEmitter:
             return [*lines, *start, *self._range(f"0, {t.dims[0]}", body), *end]
         head = "def tiles(lo, hi, scratch):"
         inner = [f"({', '.join(self._slot_names(slots))},) = scratch"] if slots else []
-        inner += start + self._range("lo, hi", body)
+        inner += self._range("lo, hi", body)
         lines += [head, *("    " + line for line in inner)]
         grain = t.block if t.loop == 0 else 1
+        for step in partial.values():
+            assert step.partial is not None
+            place = f"part[{step.partial.slot}][...]"
+            lines += ["for part in scratch:", f"    {place} = {_identity(step)}"]
         lines.append(f"parallel(tiles, {t.dims[0]}, {grain}, scratch)")
         for step in partial.values():
             assert step.partial is not None

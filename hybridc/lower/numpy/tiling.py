@@ -5,11 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from hybridc.lower.numpy.schedule import Schedule, Value
+from hybridc.runtime.threads import CHUNKS
 
 Shape = tuple[int, ...]
 
-# Elements in a tile: a handful of float32 tiles then stay in a core's second-level cache (512 KiB on Zen 3).
-TILE_ELEMENTS = 16384
+# Elements in a tile: larger ones spill the caches, smaller ones drown in the cost of calling ufuncs (about 1 µs each).
+TILE_ELEMENTS = 65536
 # Below this a second thread costs more than it saves.
 PARALLEL_ELEMENTS = 131072
 
@@ -76,7 +77,7 @@ def _tile_elements(plan: Schedule, threads: int) -> int:
     """How large a tile may be: a thread's whole share where every value is touched once and no cache would help."""
     touched = [v for s in plan.steps for v in (*s.operands, s.result) if isinstance(v, Value) and not v.row]
     if len(touched) == len({id(v) for v in touched}):
-        return -(-volume(plan.domain) // threads)
+        return -(-volume(plan.domain) // (threads * CHUNKS if threads > 1 else 1))
     return TILE_ELEMENTS
 
 
