@@ -181,6 +181,8 @@ class Maximum(Binary):
 
     def gradient(self, F: Any, *values: Any) -> Any:
         dy, x, y, _ = values
+        if x.shape == ():  # at equality the gradient goes to lhs, but not to a number
+            return lambda: dy * F.greater(x, y), lambda: dy * F.lesser_equal(x, y)
         return lambda: dy * F.greater_equal(x, y), lambda: dy * F.lesser(x, y)
 
 
@@ -195,6 +197,8 @@ class Minimum(Binary):
 
     def gradient(self, F: Any, *values: Any) -> Any:
         dy, x, y, _ = values
+        if x.shape == ():  # at equality the gradient goes to lhs, but not to a number
+            return lambda: dy * F.lesser(x, y), lambda: dy * F.greater_equal(x, y)
         return lambda: dy * F.lesser_equal(x, y), lambda: dy * F.greater(x, y)
 
 

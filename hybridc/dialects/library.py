@@ -14,6 +14,7 @@ from hybridc.dialects import gather_nd as gather_nd
 from hybridc.dialects import joining as joining
 from hybridc.dialects import layout as layout
 from hybridc.dialects import linalg as linalg
+from hybridc.dialects import loss as loss
 from hybridc.dialects import normalization as normalization
 from hybridc.dialects import reduction as reduction
 from hybridc.dialects import shape as shape

@@ -57,7 +57,7 @@ def fill(rng: np.random.Generator, given: Any, low: float, high: float, dtype: s
 
 
 def differentiable(given: Any) -> bool:
-    """Whether to take an input's gradient: not that of an array of whole numbers, as indices and labels are."""
+    """Whether to take an input's gradient: not that of an array of whole numbers, such as indices."""
     return not isinstance(given, np.ndarray) or (given.dtype.kind == "f" and bool((given % 1).any()))
 
 
