@@ -227,8 +227,8 @@ class _Gradients:
         return [NDArray(np.zeros_like(node.outputs[i])) if g is None else g for i, g in enumerate(found)]
 
 
-def _reachable(heads: Iterable[NDArray]) -> tuple[list[TapeNode], list[Leaf]]:
-    """All nodes behind the heads, latest first, and all variables."""
+def _reachable(heads: Iterable[NDArray], since: int) -> tuple[list[TapeNode], list[Leaf]]:
+    """All nodes behind the heads that are not older than ``since``, latest first, and all variables."""
     nodes: dict[int, TapeNode] = {}
     leaves: dict[int, Leaf] = {}
     stack: list[Any] = [h._entry[0] for h in heads if h._entry is not None]
@@ -236,7 +236,7 @@ def _reachable(heads: Iterable[NDArray]) -> tuple[list[TapeNode], list[Leaf]]:
         node = stack.pop()
         if isinstance(node, Leaf):
             leaves[id(node)] = node
-        elif id(node) not in nodes:
+        elif id(node) not in nodes and node.order >= since:
             nodes[id(node)] = node
             stack.extend(e[0] for e in node.entries if e is not None)
     return sorted(nodes.values(), key=lambda n: -n.order), list(leaves.values())
@@ -249,6 +249,7 @@ def _run_backward(
     create_graph: bool,
     train_mode: bool,
     wanted: Sequence[tuple[Any, int]] = (),
+    since: int = 0,
 ) -> tuple[_Gradients, list[Leaf]]:
     from hybridc import nd
 
@@ -266,7 +267,7 @@ def _run_backward(
         for head, grad in zip(heads, given, strict=True):
             assert head._entry is not None
             gradients.add(head._entry, NDArray(np.ones_like(head._data)) if grad is None else grad)
-        nodes, leaves = _reachable(heads)
+        nodes, leaves = _reachable(heads, since)
         for node in nodes:
             if not any((id(node), i) in gradients.values for i in range(node.visible)):
                 continue
@@ -332,7 +333,44 @@ def grad(
     results = [
         NDArray(np.zeros_like(x._data)) if g is None else g for x, g in zip(wanted, found, strict=True)
     ]
+    results = _separate(results, () if head_grads is None else head_grads)
     return results[0] if single else results
+
+
+def _separate(results: Sequence[NDArray], heads: Iterable[NDArray | None]) -> list[NDArray]:
+    """The results; copies, where they share memory with a head gradient or each other, as for ``x + y``."""
+    taken = {_memory(h) for h in heads if h is not None}
+    separate: list[NDArray] = []
+    for x in results:
+        memory = _memory(x)
+        separate.append(_restore(x._data.copy(), x._entry) if memory in taken else x)
+        taken.add(memory)
+    return separate
+
+
+def _memory(x: NDArray) -> int:
+    """What tells the buffer of an array from others."""
+    data: Any = x._data
+    while (base := getattr(data, "base", None)) is not None:
+        data = base
+    return id(data)
+
+
+def tape_position() -> int:
+    """A mark: what is recorded from now on is newer."""
+    return next(_ORDER)
+
+
+def gradients_since(
+    position: int, heads: Sequence[NDArray], variables: Sequence[NDArray], head_grads: Sequence[NDArray]
+) -> list[NDArray]:
+    """Gradients, to be differentiated again, by what was recorded since a position of the tape."""
+    entries: list[Any] = [x._entry for x in variables]
+    gradients, _ = _run_backward(heads, head_grads, True, True, STATE.training, entries, position)
+    found = [gradients.get(*e) for e in entries]
+    return [
+        NDArray(np.zeros_like(x._data)) if g is None else g for x, g in zip(variables, found, strict=True)
+    ]
 
 
 # --- functions with their own gradient --------------------------------------------------------------------
