@@ -30,6 +30,11 @@ def literal(value: Any) -> str:
     return repr(value)
 
 
+def _combine(step: Step) -> str:
+    """The ufunc that a reduction combines elements with, as source."""
+    return ufunc(step.function.partition(":")[2])
+
+
 def _identity(step: Step) -> str:
     """The neutral element of a reduction, as source."""
     dtype, combine = step.result.dtype, step.function.partition(":")[2]
@@ -111,39 +116,34 @@ class KernelEmitter:
         axes = tuple(a - t.loop for a in range(t.rows, len(t.dims)))
         steps = [line for step in self.plan.steps for line in self._step(step, names, axes)]
         body = self._loops(slots, steps)
-        partial = {f"t{s.partial.slot}": s for s in self.plan.steps if s.partial is not None}
-        start = [f"{name}[...] = {_identity(step)}" for name, step in partial.items()]
+        parts = {self._parts(s): s for s in self.plan.steps if s.whole}
+        pieces = -(-t.dims[0] // t.block) if t.loop == 0 else t.dims[0]
+        for name, step in parts.items():
+            lines.append(f"{name} = np.full({pieces}, {_identity(step)}, {step.result.dtype.name!r})")
+        end = [
+            f"{self.outputs[s.result.out or 0]}[...] = {_combine(s)}.reduce({name})"
+            for name, s in parts.items()
+        ]
         if t.threads == 1:
             if slots:
                 lines.append(f"({', '.join(self._slot_names(slots))},) = scratch")
-            end = [f"{self.outputs[s.result.out or 0]}[...] = {name}" for name, s in partial.items()]
-            return [*lines, *start, *self._range(f"0, {t.dims[0]}", body), *end]
+            return [*lines, *self._range(f"0, {t.dims[0]}", body), *end]
         head = "def tiles(lo, hi, scratch):"
         inner = [f"({', '.join(self._slot_names(slots))},) = scratch"] if slots else []
         inner += self._range("lo, hi", body)
-        lines += [head, *("    " + line for line in inner)]
         grain = t.block if t.loop == 0 else 1
-        for step in partial.values():
-            assert step.partial is not None
-            place = f"part[{step.partial.slot}][...]"
-            lines += ["for part in scratch:", f"    {place} = {_identity(step)}"]
-        lines.append(f"parallel(tiles, {t.dims[0]}, {grain}, scratch)")
-        for step in partial.values():
-            assert step.partial is not None
-            gathered = [f"scratch[{thread}][{step.partial.slot}]" for thread in range(t.threads)]
-            combined = gathered[0]
-            for other in gathered[1:]:
-                combined = f"{ufunc(step.function.partition(':')[2])}({combined}, {other})"
-            lines.append(f"{self.outputs[step.result.out or 0]}[...] = {combined}")
-        return lines
+        lines += [head, *("    " + line for line in inner)]
+        return [*lines, f"parallel(tiles, {t.dims[0]}, {grain}, scratch)", *end]
+
+    def _parts(self, step: Step) -> str:
+        """The array in which a reduction over everything gathers what each piece of axis 0 gives.
+
+        One number a piece, whoever computes it: the result does not depend on how threads share the work.
+        """
+        return f"p{step.result.out}"
 
     def _slot_names(self, slots: list[str]) -> list[str]:
-        if self.loops.even:
-            return slots
-        return [s if self._is_partial(s) else s.replace("t", "s") for s in slots]
-
-    def _is_partial(self, slot: str) -> bool:
-        return any(s.partial is not None and slot == f"t{s.partial.slot}" for s in self.plan.steps)
+        return slots if self.loops.even else [s.replace("t", "s") for s in slots]
 
     def _range(self, outer: str, body: list[str]) -> list[str]:
         """The outermost loop, over axis 0, and what is inside."""
@@ -160,8 +160,7 @@ class KernelEmitter:
             bound = [f"j = i + {t.block}"]
         else:
             limit = "hi" if t.loop == 0 and t.threads > 1 else str(size)
-            whole = [s for s in slots if not self._is_partial(s)]
-            cut = [f"{s} = {s.replace('t', 's')}[: j - i]" for s in whole]
+            cut = [f"{s} = {s.replace('t', 's')}[: j - i]" for s in slots]
             bound = [f"j = min(i + {t.block}, {limit})", *cut]
         inner = [*bound, *steps]
         if t.loop > 0:
@@ -192,11 +191,11 @@ class KernelEmitter:
         out = self._name(step.result, names)
         operands = [self._name(v, names) for v in step.operands]
         if step.function.startswith("reduce:"):
-            function = ufunc(step.function.partition(":")[2])
-            if step.partial is not None and not self.loops.flat:
-                part = f"t{step.partial.slot}"
-                whole = f"{function}.reduce({operands[0]}, axis=None, dtype={step.result.dtype.name!r})"
-                return [f"{function}({part}, {whole}, out={part})"]
+            function = _combine(step)
+            if step.whole and not self.loops.flat:
+                piece = f"{self._parts(step)}[{f'i // {self.loops.block}' if self.loops.loop == 0 else 'i0'}]"
+                part = f"{function}.reduce({operands[0]}, axis=None, dtype={step.result.dtype.name!r})"
+                return [f"{piece} = {function}({piece}, {part})"]
             axis = axes[0] if len(axes) == 1 else axes
             return [f"{function}.reduce({operands[0]}, axis={axis}, keepdims=True, out={out})"]
         if step.function == "select":

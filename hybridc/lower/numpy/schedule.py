@@ -44,7 +44,7 @@ class Step:
     result: Value
     op: HybridOp
     number: int = 0
-    partial: Value | None = None  # of a reduction over everything: where a thread gathers its tiles
+    whole: bool = False  # a reduction over everything, of which each tile gives a part
 
 
 @dataclass
@@ -122,8 +122,7 @@ class _Scheduler:
         target = self.values.get(result) or self._value(result)
         operands = [self._operand(v) for v in op.operands]
         if isinstance(operator, Reduction):
-            partial = Value(target.dtype, row=True) if self.rows == 0 else None
-            plan.steps.append(Step(f"reduce:{operator.COMBINE}", operands, target, op, partial=partial))
+            plan.steps.append(Step(f"reduce:{operator.COMBINE}", operands, target, op, whole=self.rows == 0))
             return
         assert isinstance(operator, Elementwise)
         recorder = Recorder()
@@ -192,9 +191,6 @@ def _assign_slots(plan: Schedule) -> None:
         )
         if overwrites:
             free += [v.slot for v in dying.values() if v.slot is not None]
-        if step.partial is not None:
-            step.partial.slot = len(plan.slots)
-            plan.slots.append((step.partial.dtype, True))
         value = step.result
         if value.arg is None and value.out is None and value.slot is None:
             wanted = (value.dtype, value.row)

@@ -34,8 +34,6 @@ class Tiling:
 
     def tile(self, row: bool) -> Shape:
         """The shape of a scratch tile."""
-        if row and self.rows == 0:
-            return (1,)
         inner = self.dims[self.loop + 1 :]
         if row:
             kept = self.rows - self.loop - 1
