@@ -1,0 +1,134 @@
+"""What hybridc costs on top of NumPy: ``python benchmarks/overhead.py``.
+
+* a hybridized call over running its generated program directly on the arrays;
+* an eager operator over the NumPy calls that compute the same;
+* ``import hybridc`` over ``import numpy``, in fresh processes.
+"""
+
+from __future__ import annotations
+
+import statistics
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+if __package__ is None:
+    sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+import hybridc as mx
+from benchmarks import timing
+from benchmarks.workloads import WORKLOADS
+
+CALLS = 300  # in one sample: the clock itself takes a good part of a microsecond
+BLOCKS, SECONDS = 9, 0.05
+IMPORTS = 15
+
+
+def microseconds(*calls: Callable[[], Any]) -> list[float]:
+    """Microseconds of each call, measured in turns."""
+
+    def many(call: Callable[[], Any]) -> Callable[[], None]:
+        def run() -> None:
+            for _ in range(CALLS):
+                call()
+
+        return run
+
+    return [t / CALLS * 1e6 for t in timing.compare([many(c) for c in calls], BLOCKS, SECONDS)]
+
+
+class AddOne(mx.gluon.HybridBlock):
+    """The smallest network."""
+
+    def hybrid_forward(self, F: Any, x: Any) -> Any:
+        return x + 1
+
+
+def hybridized_calls() -> list[tuple[str, float, float]]:
+    """Of each network: its name, µs of a call, µs of its program run directly."""
+    one = mx.nd.ones((2, 3))
+    add_one = AddOne()
+    add_one.hybridize()
+    tiny = WORKLOADS["tiny_mlp"].build(hybridized=True)
+    rows: list[tuple[str, float, float]] = []
+    for name, block, call in (
+        ("x + 1 of 2x3", add_one, lambda: add_one(one)),
+        ("tiny_mlp", tiny.blocks[0], tiny.call),
+    ):
+        call()
+        (graph,) = block.__dict__["_cached_graph"].graphs()
+        arrays = _arrays(graph, WORKLOADS["tiny_mlp"].inputs()["x"] if name == "tiny_mlp" else one.asnumpy())
+        executable = graph.forward
+        workspace = executable.acquire()
+        called, direct = microseconds(call, lambda e=executable, w=workspace, a=arrays: e.run(w, *a))
+        rows.append((name, called, direct))
+    return rows
+
+
+def _arrays(graph: Any, x: np.ndarray) -> list[np.ndarray]:
+    """What the program takes: the argument and the parameters."""
+    sources = zip(graph.trace.roles, graph.trace.sources)
+    return [x if role == "data" else source.data().asnumpy() for role, source in sources]
+
+
+def eager_operators() -> list[tuple[str, float, float]]:
+    """Of each operator on small arrays: its name, µs in hybridc, µs of the NumPy calls."""
+    rng = np.random.default_rng(0)
+    a, b, w, c = (rng.standard_normal(s, dtype=np.float32) for s in ((8, 16), (8, 16), (4, 16), (4,)))
+    x, y, weight, bias = (mx.nd.array(v) for v in (a, b, w, c))
+    nd = mx.nd
+    two = np.float32(2)
+
+    def softmax() -> Any:
+        e = np.subtract(a, np.maximum.reduce(a, axis=-1, keepdims=True))
+        np.exp(e, out=e)
+        return np.divide(e, np.add.reduce(e, axis=-1, keepdims=True), out=e)
+
+    def dense() -> Any:
+        z = np.matmul(a, w.T)
+        return np.add(z, c, out=z)
+
+    pairs: list[tuple[str, Callable[[], Any], Callable[[], Any]]] = [
+        ("x + y", lambda: x + y, lambda: a + b),
+        ("x + 2", lambda: x + 2, lambda: a + two),
+        ("relu(x)", lambda: nd.relu(x), lambda: np.maximum(a, 0)),
+        ("exp(x)", lambda: nd.exp(x), lambda: np.exp(a)),
+        ("sum(x, axis=1)", lambda: nd.sum(x, axis=1), lambda: np.add.reduce(a, axis=1)),
+        ("softmax(x)", lambda: nd.softmax(x), softmax),
+        ("FullyConnected(x)", lambda: nd.FullyConnected(x, weight, bias, num_hidden=4), dense),
+    ]
+    return [(name, *microseconds(ours, theirs)) for name, ours, theirs in pairs]
+
+
+def imports() -> list[tuple[str, float, float]]:
+    """Milliseconds of importing hybridc and NumPy, in processes that take turns."""
+    code = "import time; t = time.perf_counter(); import {0}; print(time.perf_counter() - t)"
+    found: dict[str, list[float]] = {"hybridc": [], "numpy": []}
+    for _ in range(IMPORTS):
+        for name, times in found.items():
+            command = [sys.executable, "-c", code.format(name)]
+            out = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+            times.append(float(out) * 1e3)
+    ours, numpy = (statistics.median(times) for times in found.values())
+    return [("import, ms", ours, numpy)]
+
+
+def main() -> None:
+    tables: tuple[tuple[str, str, str, Callable[[], list[tuple[str, float, float]]]], ...] = (
+        ("a hybridized call, µs", "called", "its program alone", hybridized_calls),
+        ("an eager operator on 8x16, µs", "hybridc", "NumPy", eager_operators),
+        ("in a fresh process", "hybridc", "NumPy", imports),
+    )
+    for title, ours, theirs, measured in tables:
+        print(f"| {title} | {ours} | {theirs} | difference |\n|---|---|---|---|")
+        for name, mine, other in measured():
+            print(f"| {name} | {mine:.2f} | {other:.2f} | {mine - other:.2f} |", flush=True)
+        print()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,135 @@
+"""Write the parts of the documentation that follow from the code; ``--check`` only compares.
+
+They stand between ``<!-- generated: name -->`` and ``<!-- end -->``.
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT))
+PART = re.compile(r"(<!-- generated: (?P<name>[\w-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
+COMPAT = "# COMPAT(mxnet):"
+
+
+def passes() -> str:
+    """The pipeline, pass by pass; repeated passes keep their number in the order of the run."""
+    from hybridc import pipeline
+
+    lines = ["| step | pass | what it does | source |", "|---|---|---|---|"]
+    steps: dict[str, list[str]] = {}
+    rows: dict[str, str] = {}
+    for number, each in enumerate((*pipeline.GRAPH, *pipeline.NUMPY), 1):
+        steps.setdefault(each.name, []).append(str(number))
+        rows[each.name] = f"| `{each.name}` | {_summary(type(each))} | {_source(type(each))} |"
+    lines += [f"| {', '.join(numbers)} {rows[name]}" for name, numbers in steps.items()]
+    return "\n".join(lines) + "\n"
+
+
+def _source(cls: type) -> str:
+    return f"`{cls.__module__.replace('.', '/')}.py`" if cls.__module__.startswith("hybridc.") else "xDSL"
+
+
+def _summary(cls: type) -> str:
+    """What a pass does: the first line of its docstring, or of its module's."""
+    if not cls.__module__.startswith("hybridc."):
+        words = re.sub(r"([a-z])([A-Z])", r"\1 \2", cls.__name__)
+        return words.capitalize() + "."
+    text = cls.__doc__ or ""
+    if text.startswith("See the module"):
+        text = inspect.getdoc(inspect.getmodule(cls)) or ""
+    return text.split("\n\n")[0].replace("\n", " ").replace("``", "`").strip()
+
+
+def compat() -> str:
+    """Every marked difference from MXNet, by file."""
+    lines: list[str] = []
+    for path in sorted((ROOT / "hybridc").rglob("*.py")):
+        source = path.read_text()
+        notes = list(_notes(source))
+        if notes:
+            lines.append(f"\n**`{path.relative_to(ROOT)}`**\n")
+            lines += [f"* {note}" for note in notes]
+    return "\n".join(lines).lstrip("\n") + "\n"
+
+
+def _notes(source: str) -> Iterator[str]:
+    """The COMPAT comments of a file, each with what it stands in and the comment lines that continue it."""
+    lines = source.splitlines()
+    definitions = _definitions(source)
+    for number, line in enumerate(lines):
+        before, found, text = line.partition(COMPAT)
+        if not found or '"' in before:
+            continue
+        parts = [text.strip()]
+        for following in lines[number + 1 :]:
+            follows = following.strip()
+            if before.strip() or not follows.startswith("#") or COMPAT in follows:
+                break
+            parts.append(follows.lstrip("# "))
+        where = _enclosing(definitions, lines, number)
+        yield (f"`{where}`: " if where else "") + " ".join(parts)
+
+
+def _definitions(source: str) -> list[tuple[int, int, str]]:
+    """First and last line (from 0) and qualified name of every class and function."""
+    found: list[tuple[int, int, str]] = []
+
+    def visit(node: ast.AST, prefix: str) -> None:
+        for child in ast.iter_child_nodes(node):
+            if not isinstance(child, ast.ClassDef | ast.FunctionDef):
+                continue
+            first = min([child.lineno, *(d.lineno for d in child.decorator_list)]) - 1
+            found.append((first, (child.end_lineno or child.lineno) - 1, prefix + child.name))
+            visit(child, f"{prefix}{child.name}.")
+
+    visit(ast.parse(source), "")
+    return found
+
+
+def _enclosing(definitions: list[tuple[int, int, str]], lines: list[str], number: int) -> str:
+    """The innermost definition around a comment, or the one that follows it directly."""
+    after = number
+    while after < len(lines) and lines[after].lstrip().startswith("#"):
+        after += 1
+    following = [name for first, _, name in definitions if first == after]
+    around = [name for first, last, name in definitions if first <= number <= last]
+    return (following or around[-1:] or [""])[0]
+
+
+def options() -> str:
+    """The settings, from the docstring of the module that reads them."""
+    import hybridc.options
+
+    doc = inspect.getdoc(hybridc.options) or ""
+    table = [line.replace("``", "`") for line in doc.splitlines() if line.startswith("|")]
+    return "\n".join(table) + "\n"
+
+
+PARTS = {"passes": passes, "compat": compat, "options": options}
+
+
+def main(check: bool) -> int:
+    """Write, or compare, the parts of every page."""
+    stale: list[str] = []
+    for path in [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]:
+        old = path.read_text()
+        new = PART.sub(lambda m: f"{m[1]}{PARTS[m['name']]()}{m[3]}", old)
+        if new == old:
+            continue
+        stale.append(str(path.relative_to(ROOT)))
+        if not check:
+            path.write_text(new)
+    if check and stale:
+        print(f"out of date: {', '.join(stale)}; run python docs/generate.py", file=sys.stderr)
+    return int(check and bool(stale))
+
+
+if __name__ == "__main__":
+    raise SystemExit(main("--check" in sys.argv[1:]))
