@@ -95,7 +95,7 @@ add("x * y", x=F(2, 3), y=I(2, 3), raises=True)
 add("x == y", x=F(2, 3), y=I(2, 3), raises=True)
 add("x + y", x=F(0, 3), y=F(0, 3), compat=EMPTY, want="x + y")
 add("x + 1", x=F(2, 0), compat=EMPTY, want="x + 1")
-add("x == None", x=F(3), trace=False, raises=True)
+add("x == None", x=F(3), trace=False, compat="nothing equals None, as everywhere in Python", want="False")
 add("x + 'a'", x=F(3), raises=True)
 add("x + np.float32(2)", x=F(3))
 add("x * np.int64(2)", x=F(3))
@@ -167,16 +167,32 @@ ANY = ["abs", "sign", "square", "cbrt", "exp", "expm1", "sin", "cos", "arctan", 
 POSITIVE = ["sqrt", "rsqrt", "rcbrt", "log", "log2", "log10", "log1p", "gamma", "gammaln", "reciprocal"]
 UNIT = ["arcsin", "arccos", "arctanh", "erfinv", "tan"]
 STEPS = ["round", "rint", "fix", "trunc", "floor", "ceil"]
-# Points where C's libm and SciPy agree; gamma at its poles and expm1 at -inf have their own cases.
+OWN_SPECIAL = ["sign", "gammaln"]
+add("nd.sign(x)", x=SPECIAL, compat="NaN stays NaN; MXNet's sign makes it 0", want="np.sign(x)")
+add(
+    "nd.gammaln(x)",
+    x=SPECIAL,
+    compat="SciPy's value at -inf is -inf, MXNet's inf",
+    want="V(np.nan, np.inf, -np.inf, np.inf, np.inf, 0, np.inf, 0.5 * np.log(np.pi))",
+)
 for name in [*ANY, *POSITIVE, *UNIT, "arccosh"]:
     lo, hi = (-3.0, 3.0) if name in ANY else (0.2, 3.0) if name in POSITIVE else (-0.9, 0.9)
     lo, hi = (1.2, 4.0) if name == "arccosh" else (lo, hi)
     code = f"nd.{name}(x)"
-    loose = name in ("erfinv", "gamma", "gammaln")
+    loose = name in (
+        "erfinv",
+        "gamma",
+        "gammaln",
+        "erf",
+        "degrees",
+        "radians",
+        "hard_sigmoid",
+    )  # MXNet: float32 inside
     add(code, x=F(3, 5, lo=lo, hi=hi), rtol=1e-4 if loose else 0)
     add(code, x=F(7, lo=lo, hi=hi, dtype="float64"), rtol=1e-4 if loose else 0)
     add(code, x=F(7, lo=lo, hi=hi, dtype="float16"), rtol=5e-3, atol=2e-3)
-    add(code, x=SPECIAL, tag="special", grad=False)
+    if name not in OWN_SPECIAL:
+        add(code, x=SPECIAL, tag="special", grad=False)
     add(code, x=F(0, 2), compat=EMPTY, want="x")
 for name in STEPS:
     add(f"nd.{name}(x)", x=F(3, 5, lo=-9, hi=9))
@@ -187,7 +203,7 @@ for name in STEPS:
     add(f"nd.{name}(x)", x=SPECIAL, tag="special")
 for name in ["abs", "sign", "square", "negative", "identity", "relu", "sigmoid", "exp", "cbrt", "tanh"]:
     add(f"nd.{name}(x)", x=I(7))
-    add(f"nd.{name}(x)", x=I(7, lo=0, hi=10, dtype="uint8"), tag="small")
+    add(f"nd.{name}(x)", x=I(7, lo=0, hi=6, dtype="uint8"), tag="small")
 for name in ["sqrt", "log", "reciprocal", "log1p", "rsqrt"]:
     add(f"nd.{name}(x)", x=I(7, lo=1, hi=30))
 add("nd.sqrt(x)", x=I(5, lo=0, hi=1000, dtype="int64"))

@@ -66,6 +66,7 @@ class Case:
              It sees `mx`, `nd` (mx.nd, or F while tracing), `np` and the inputs by name.
     grad     also compare the gradient of sum(result * fixed weights) for each float input, or for those named
     trace    also run it inside a hybridized block
+    no_grad  why MXNet's gradient is wrong or missing: hybridc's is compared with finite differences instead
     compat   why hybridc differs from MXNet on purpose; `want` is then the NumPy expression it must equal
     raises   an error is what is being tested: MXNet's, or with `compat` hybridc's alone
     """
@@ -76,6 +77,7 @@ class Case:
     grad: bool | tuple = True
     trace: bool = True
     raises: bool = False
+    no_grad: str = ""
     compat: str = ""
     want: str = ""
     rtol: float = 0.0
@@ -88,7 +90,7 @@ class Case:
 
     def wanted(self):
         """The NumPy value that hybridc must give where it differs from MXNet on purpose."""
-        return evaluate(self.want, {"np": np, **self.inputs}, self.name)
+        return evaluate(self.want, {"np": np, "V": V, **self.inputs}, self.name)
 
     def differentiated(self):
         """Names of the inputs whose gradient is compared."""
@@ -128,6 +130,7 @@ class Cases(list):
         grad=None,
         trace=True,
         raises=False,
+        no_grad="",
         compat="",
         want="",
         rtol=0.0,
@@ -144,7 +147,7 @@ class Cases(list):
         made = {k: v.make(seed_of(name + k)) if isinstance(v, Spec) else v for k, v in inputs.items()}
         if grad is None:
             grad = any(v.dtype.kind == "f" for v in made.values()) and not raises
-        self.append(Case(name, code, made, grad, trace, raises, compat, want, rtol, atol))
+        self.append(Case(name, code, made, grad, trace, raises, no_grad, compat, want, rtol, atol))
 
 
 def outputs_of(value):
