@@ -1,0 +1,115 @@
+"""Every operator inside a hybridized block against the same operator run eagerly, forward and backward."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import hybridc as mx
+from hybridc import autograd, random
+from hybridc.dispatch import invoke
+from hybridc.nd.ndarray import NDArray
+from tests.ops.samples import CALLS, WITH_DTYPES, close, differentiable, gradients, inputs_of, run, weights_of
+
+# What cannot be inside a graph, and why.
+NOT_TRACED: dict[str, str] = {
+    "boolean_mask": "the result's shape depends on values",
+}
+
+
+def traced(call):
+    return call.rpartition("-")[0] not in NOT_TRACED
+
+
+FORWARD = [(call, dtype) for call, dtype in WITH_DTYPES if traced(call)]
+BACKWARD = [call for call, (_, sample) in CALLS.items() if sample.grad and traced(call)]
+TRAINING = [call for call, (cls, _) in CALLS.items() if cls.TRAIN_MODE and traced(call)]
+
+
+class Net(mx.gluon.HybridBlock):
+    """A block of one operator; it takes one more input, so that operators without inputs can be tested."""
+
+    def __init__(self, op):
+        super().__init__()
+        self.op = op
+
+    def forward(self, _, *inputs):
+        return invoke(self.op, inputs)
+
+
+def block(cls, sample):
+    """A hybridized block of the sample's operator."""
+    net = Net(cls.bind(**sample.attrs))
+    net.hybridize()
+    return net
+
+
+def call_of(net):
+    """The block as a function of the operator's inputs; the same random numbers at every call."""
+
+    def apply(*inputs):
+        with random.isolated(11), np.errstate(all="ignore"):
+            result = net(NDArray(np.zeros(1, dtype=np.float32)), *inputs)
+        return list(result) if isinstance(result, tuple | list) else [result]
+
+    return apply
+
+
+@pytest.mark.parametrize(("call", "dtype"), FORWARD)
+def test_forward(call, dtype):
+    cls, sample = CALLS[call]
+    arrays = inputs_of(call, sample, dtype)
+    want = run(cls.bind(**sample.attrs), [NDArray(x) for x in arrays])
+    apply = call_of(block(cls, sample))
+    for _ in range(2):  # the first call compiles, the second finds the compiled graph
+        got = apply(*[NDArray(x) for x in arrays])
+        assert len(got) == len(want)
+        for y, w in zip(got, want):
+            assert y.dtype == w.dtype
+            close(y.asnumpy(), w.asnumpy(), dtype, 4)
+
+
+@pytest.mark.parametrize("call", [c for c in CALLS if traced(c)])
+def test_inputs_that_are_not_contiguous(call):
+    cls, sample = CALLS[call]
+    arrays = inputs_of(call, sample, sample.dtypes[0])
+    want = run(cls.bind(**sample.attrs), [NDArray(x) for x in arrays])
+    got = call_of(block(cls, sample))(*[NDArray(np.ascontiguousarray(x.T).T) for x in arrays])
+    for y, w in zip(got, want):
+        close(y.asnumpy(), w.asnumpy(), sample.dtypes[0], 4)
+
+
+def compare_backward(call, training):
+    cls, sample = CALLS[call]
+    op = cls.bind(**sample.attrs)
+    arrays = inputs_of(call, sample, "float64")
+    mode = autograd.train_mode() if training else autograd.predict_mode()
+    with mode:
+        outputs = run(op, [NDArray(x) for x in arrays])
+    weights = weights_of(outputs)
+    want = gradients(op, arrays, weights, training)
+    apply = call_of(block(cls, sample))
+    inputs = [NDArray(x.copy()) for x in arrays]
+    for x, given in zip(inputs, sample.inputs):
+        if x.dtype is np.float64 and differentiable(given):
+            x.attach_grad()
+    with autograd.record(train_mode=training):
+        got = apply(*inputs)
+    for y, w in zip(got, outputs):
+        close(y.asnumpy(), w.asnumpy(), "float64", 100)
+    heads = [(y, NDArray(w)) for y, w in zip(got, weights) if y._entry is not None]
+    if heads:
+        autograd.backward([y for y, _ in heads], [w for _, w in heads], train_mode=training)
+    for x, w in zip(inputs, want):
+        if x.grad is not None:
+            np.testing.assert_allclose(x.grad.asnumpy(), w, rtol=1e-8, atol=1e-9)
+
+
+@pytest.mark.parametrize("call", BACKWARD)
+def test_backward(call):
+    compare_backward(call, training=False)
+
+
+@pytest.mark.parametrize("call", TRAINING)
+def test_training(call):
+    compare_backward(call, training=True)
