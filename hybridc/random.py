@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from hybridc.runtime.locks import ForkLock
+
 if TYPE_CHECKING:
     from hybridc.context import Context
 
@@ -39,7 +41,7 @@ class _Local(threading.local):
 
 # Like MXNet, a process that never calls seed() starts from seed 0: runs repeat by default.
 _GLOBAL = _Stream(0)
-_LOCK = threading.Lock()
+_LOCK = ForkLock()
 _LOCAL = _Local()
 
 
@@ -57,7 +59,7 @@ def seed(seed_state: Any, ctx: Context | str = "all") -> None:
     if isinstance(ctx, str) and ctx != "all":
         raise ValueError(f"ctx must be 'all' or a Context, got {ctx!r}")
     stream = _LOCAL.stream or _GLOBAL
-    with _LOCK:
+    with _LOCK.current:
         stream.seed = number & _MASK
         stream.counter = 0
 
@@ -65,7 +67,7 @@ def seed(seed_state: Any, ctx: Context | str = "all") -> None:
 def next_key(draws: int = 1) -> npt.NDArray[np.uint64]:
     """Reserve ``draws`` draws: the array ``[seed, first counter]``, for :func:`generator`."""
     stream = _LOCAL.stream or _GLOBAL
-    with _LOCK:
+    with _LOCK.current:
         base = stream.counter
         stream.counter = (base + draws) & _MASK
         return np.array([stream.seed, base], dtype=np.uint64)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import threading
 import warnings
 import weakref
 from collections.abc import Callable, Iterator, Mapping
@@ -24,12 +23,13 @@ from hybridc.gluon.parameter import Parameter
 from hybridc.gluon.parameter_dict import ParameterDict
 from hybridc.gluon.utils import HookHandle, Hooks, has_arrays, indent, same, shape_is_known, traces
 from hybridc.nd.ndarray import NDArray
+from hybridc.runtime.locks import ForkLock
 from hybridc.runtime.state import STATE
 
 __all__ = ["ATTRIBUTE_EPOCH", "Block", "HybridBlock"]
 
 
-_COMPILING = threading.RLock()
+_COMPILING = ForkLock()
 _MISSING = object()
 
 
@@ -389,7 +389,7 @@ class HybridBlock(Block):
         """The graph cache of this block, made at the first hybridized call."""
         from hybridc.runtime.cached_graph import CachedGraph
 
-        with _COMPILING:
+        with _COMPILING.current:
             if "_cached_graph" not in self.__dict__:
                 params = self.collect_params()
                 if any(p.is_deferred for p in params.values()):

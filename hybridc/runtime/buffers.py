@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import math
 import sys
-import threading
 from typing import Any
 
 import numpy as np
 
 from hybridc.options import OPTIONS
+from hybridc.runtime.locks import ForkLock
 
 # Smaller arrays come from malloc's own free lists without page faults.
 SMALLEST = 1 << 17
@@ -30,14 +30,14 @@ class BufferPool:
         self.limit = limit
         self.bytes = 0
         self._buffers: dict[int, list[Any]] = {}
-        self._lock = threading.Lock()
+        self._lock = ForkLock()
 
     def empty(self, shape: tuple[int, ...], dtype: str) -> Any:
         """An uninitialised array, in memory that was used before if possible."""
         size = math.prod(shape) * np.dtype(dtype).itemsize
         if size < SMALLEST or not _COUNTS_ARE_EXACT:
             return np.empty(shape, dtype)
-        with self._lock:
+        with self._lock.current:
             for buffer in self._buffers.get(size, ()):
                 if sys.getrefcount(buffer) == _IDLE:
                     return buffer.view(dtype).reshape(shape)
@@ -51,7 +51,7 @@ class BufferPool:
 
     def trim(self) -> None:
         """Return all free buffers to the system."""
-        with self._lock:
+        with self._lock.current:
             self._trim()
 
     def _trim(self) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 import weakref
 from collections import OrderedDict
 from collections.abc import Sequence
@@ -14,6 +13,7 @@ from hybridc.gluon.epoch import ATTRIBUTE_EPOCH
 from hybridc.nd.ndarray import NDArray
 from hybridc.options import OPTIONS
 from hybridc.runtime.compiled_graph import CompiledGraph
+from hybridc.runtime.locks import ForkLock
 from hybridc.runtime.state import STATE
 from hybridc.stages import Traced
 from hybridc.trace.attributes import Read, watching
@@ -98,7 +98,7 @@ class CachedGraph:
         self._flags = flags
         self._entries: OrderedDict[Signature, Entry] = OrderedDict()
         self._latest: Entry | None = None
-        self._lock = threading.RLock()
+        self._lock = ForkLock()
         self._history: list[str] = []
 
     def __call__(self, *args: Any) -> Any:
@@ -131,7 +131,7 @@ class CachedGraph:
 
     def _find(self, key: Signature, args: tuple[Any, ...]) -> Entry:
         """The entry, made if it is missing or if what it depends on has changed."""
-        with self._lock:
+        with self._lock.current:
             entry = self._entries.get(key)
             if entry is None:
                 reason = "first call" if not self._entries else self._difference(key)
@@ -152,7 +152,7 @@ class CachedGraph:
 
     def _touch(self, key: Signature, entry: Entry) -> None:
         """Note that this signature is the one used most recently."""
-        with self._lock:
+        with self._lock.current:
             self._latest = entry
             if key in self._entries:
                 self._entries.move_to_end(key)

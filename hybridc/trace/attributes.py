@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import contextlib
 import inspect
-import threading
 import weakref
 from collections.abc import Generator, Iterator
 from typing import Any
 
 import numpy as np
+
+from hybridc.runtime.locks import ForkLock
 
 # What Block itself keeps in its fields; a change there drops the graphs.
 _INTERNAL = frozenset(
@@ -36,7 +37,7 @@ _NUMBERS: Any = (bool, int, float, complex, str, type(None), np.generic)
 _CONTAINERS: Any = (list, tuple, dict, set, frozenset)
 _MISSING = object()
 
-_LOCK = threading.RLock()
+_LOCK = ForkLock()
 _WATCHED: dict[type, type] = {}
 _READS: list[dict[tuple[int, str], Read]] = []
 
@@ -148,7 +149,7 @@ def watching(block: Any) -> Generator[dict[tuple[int, str], Read]]:
 
     Their classes are exchanged for subclasses that notice reads, so that blocks pay nothing when not traced.
     """
-    with _LOCK:
+    with _LOCK.current:
         reads: dict[tuple[int, str], Read] = {}
         blocks = list(_descendants(block, set()))
         originals: list[tuple[Any, type]] = [(b, type(b)) for b in blocks]
