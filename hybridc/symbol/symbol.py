@@ -138,5 +138,13 @@ class Symbol(Fluent):
         """Raises: there are no values yet."""
         self._no_value("asscalar()")
 
+    def item(self) -> Any:
+        """Raises: there are no values yet."""
+        self._no_value("item()")
+
+    def tolist(self) -> Any:
+        """Raises: there are no values yet."""
+        self._no_value("tolist()")
+
     def wait_to_read(self) -> None:
         """Nothing to wait for."""

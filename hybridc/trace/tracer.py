@@ -225,6 +225,10 @@ def trace_call(block: Any, args: Sequence[Any], training: bool) -> Trace:
         result = block(*[_stand_in(trace, a) for a in args])
     outputs, trace.structure = flatten(result, (Symbol, NDArray), f"the result of {block.name}")
     trace.outputs = [trace.capture(o) if isinstance(o, NDArray) else o for o in outputs]
+    if any(o.trace is not trace for o in trace.outputs):
+        raise TraceError(
+            f"the result of {block.name} contains a value of another trace; keep no traced values between calls"
+        )
     trace.infer()
     return trace
 

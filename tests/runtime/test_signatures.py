@@ -71,10 +71,10 @@ def test_explain_text():
     assert net.explain() == "net is hybridized, but nothing is compiled yet: call it"
     net(mx.nd.ones((3, 4)))
     assert net.explain() == (
-        "net: traced 1 times\n"
+        "net: traced once\n"
         "  1. first call\n"
         "signature (float32[3, 4]), predict mode\n"
-        "  forward: 1 kernels, 0 of them host calls; arena 64 bytes\n"
+        "  forward: 1 kernel, 0 of them host calls; arena 64 bytes\n"
         "    kernel fused_exp_multiply"
     )
     net.hybridize(False)
