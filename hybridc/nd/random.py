@@ -1,7 +1,147 @@
-"""``mx.nd.random``: the operators of this namespace."""
+"""``mx.nd.random``: random numbers; the parameters are numbers, or arrays: one distribution an element."""
 
 from __future__ import annotations
 
+from typing import Any
+
+from hybridc.context import Context, check_device
+from hybridc.nd.functions import function
 from hybridc.nd.namespace import lookup
 
+Shape = int | tuple[int, ...] | None
+
+# What follows is also an operator of its name; this finds the rest: bernoulli, normal_like, …
 __getattr__, __dir__ = lookup("random", "random_")
+
+
+def _is_array(x: Any) -> bool:
+    return hasattr(x, "shape") and hasattr(x, "context")
+
+
+def _draw(
+    name: str,
+    parameters: tuple[Any, ...],
+    shape: Any,
+    dtype: Any,
+    ctx: Context | None,
+    out: Any,
+) -> Any:
+    """The operator ``random_<name>`` for numbers, ``sample_<name>`` for arrays."""
+    if ctx is not None:
+        check_device(ctx)
+    arrays = [_is_array(p) for p in parameters]
+    if any(arrays) and not all(arrays):
+        raise ValueError(
+            "Distribution parameters must all have the same type, but got "
+            + " and ".join(type(p).__name__ for p in parameters)
+            + "; make all of them NDArrays or all of them numbers"
+        )
+    options: dict[str, Any] = {} if shape is None else {"shape": shape}
+    if dtype not in (None, "None"):
+        options["dtype"] = dtype
+    return function(("sample_" if arrays[0] else "random_") + name)(*parameters, **options, out=out)
+
+
+def uniform(
+    low: Any = 0.0,
+    high: Any = 1.0,
+    shape: Shape = None,
+    dtype: Any = None,
+    ctx: Context | None = None,
+    out: Any = None,
+) -> Any:
+    """Numbers that are equally likely anywhere from low to high."""
+    return _draw("uniform", (low, high), shape, dtype, ctx, out)
+
+
+def normal(
+    loc: Any = 0.0,
+    scale: Any = 1.0,
+    shape: Shape = None,
+    dtype: Any = None,
+    ctx: Context | None = None,
+    out: Any = None,
+) -> Any:
+    """Numbers from the normal distribution with that mean and standard deviation."""
+    return _draw("normal", (loc, scale), shape, dtype, ctx, out)
+
+
+def randn(
+    *shape: int,
+    loc: Any = 0.0,
+    scale: Any = 1.0,
+    dtype: Any = None,
+    ctx: Context | None = None,
+    out: Any = None,
+) -> Any:
+    """Numbers from the normal distribution, in the shape that the arguments give."""
+    return _draw("normal", (loc, scale), shape or None, dtype, ctx, out)
+
+
+def exponential(
+    scale: Any = 1.0, shape: Shape = None, dtype: Any = None, ctx: Context | None = None, out: Any = None
+) -> Any:
+    """Numbers from the exponential distribution with the mean ``scale``."""
+    return _draw("exponential", (1.0 / scale,), shape, dtype, ctx, out)
+
+
+def gamma(
+    alpha: Any = 1.0,
+    beta: Any = 1.0,
+    shape: Shape = None,
+    dtype: Any = None,
+    ctx: Context | None = None,
+    out: Any = None,
+) -> Any:
+    """Numbers from the gamma distribution with the shape alpha and the scale beta; the mean is alpha beta."""
+    return _draw("gamma", (alpha, beta), shape, dtype, ctx, out)
+
+
+def poisson(
+    lam: Any = 1.0, shape: Shape = None, dtype: Any = None, ctx: Context | None = None, out: Any = None
+) -> Any:
+    """Counts from the Poisson distribution with the mean lam."""
+    return _draw("poisson", (lam,), shape, dtype, ctx, out)
+
+
+def negative_binomial(
+    k: Any = 1,
+    p: Any = 1.0,
+    shape: Shape = None,
+    dtype: Any = None,
+    ctx: Context | None = None,
+    out: Any = None,
+) -> Any:
+    """How many failures come before the k-th success of probability p."""
+    return _draw("negative_binomial", (k, p), shape, dtype, ctx, out)
+
+
+def generalized_negative_binomial(
+    mu: Any = 1.0,
+    alpha: Any = 1.0,
+    shape: Shape = None,
+    dtype: Any = None,
+    ctx: Context | None = None,
+    out: Any = None,
+) -> Any:
+    """Counts with the mean mu and the variance mu + alpha mu^2."""
+    return _draw("generalized_negative_binomial", (mu, alpha), shape, dtype, ctx, out)
+
+
+def randint(
+    low: int, high: int, shape: Shape = None, dtype: Any = None, ctx: Context | None = None, out: Any = None
+) -> Any:
+    """Integers that are equally likely from low up to but without high."""
+    return _draw("randint", (low, high), shape, dtype, ctx, out)
+
+
+def multinomial(
+    data: Any, shape: Shape = None, get_prob: bool = False, out: Any = None, dtype: Any = "int32"
+) -> Any:
+    """Indices drawn by the probabilities in each row of data; with ``get_prob``, also their logarithms."""
+    return function("sample_multinomial")(data, () if shape is None else shape, get_prob, dtype, out=out)
+
+
+def shuffle(data: Any, out: Any = None) -> Any:
+    """The slices along the first axis in random order."""
+    return function("shuffle")(data, out=out)

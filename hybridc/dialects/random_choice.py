@@ -1,0 +1,95 @@
+"""Random choices among given things: categories by their probabilities, and the order of rows."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from hybridc import random
+from hybridc.dialects.attribute import DType, Shape
+from hybridc.dialects.operator import Bad, Opaque, attribute, register
+from hybridc.errors import ShapeError
+
+
+@register("hybrid.sample_multinomial", "_sample_multinomial", "random.multinomial")
+class SampleMultinomial(Opaque):
+    """Indices drawn by the probabilities in each row of data; with ``get_prob``, also their logarithms."""
+
+    INPUTS = ("data", "key")
+    DRAWS = True
+    SAME_DTYPE = False
+    shape: Shape = attribute((), "shape of the draws of one row")
+    get_prob: bool = attribute(False, "also return the logarithm of the probability of each draw")
+    dtype: DType = attribute("int32", "dtype of the indices")
+    draw: int = attribute(0, "internal: which use of the key this is")
+
+    def num_outputs(self) -> int:
+        return 2 if self.get_prob else 1
+
+    def infer_shape(self, shapes: list[Shape]) -> tuple[list[Shape], list[Shape]]:
+        data = shapes[0]
+        if not data or not data[-1]:
+            raise ShapeError(f"sample_multinomial: data must have rows of probabilities, got shape {data}")
+        return shapes, [(*data[:-1], *self.shape) or (1,)] * self.num_outputs()
+
+    def infer_type(self, dtypes: list[DType]) -> tuple[list[DType], list[DType]]:
+        return dtypes, [self.dtype, dtypes[0]][: self.num_outputs()]
+
+    def eager(self, *arrays: Any) -> Any:
+        data, key = arrays
+        shape = self.infer_shape([data.shape, key.shape])[1][0]
+        rows: Any = data.reshape(-1, data.shape[-1]).astype(np.float64)
+        sums = np.cumsum(rows, 1)
+        each = math.prod(self.shape)
+        unit = random.generator(key, self.draw).random((rows.shape[0], each))
+        # All rows at once: row i of the cumulated probabilities lies between i and i + 1.
+        offset = np.array(range(rows.shape[0]), np.int64).reshape(-1, 1)
+        found: Any = np.searchsorted(
+            (sums / sums[:, -1:] + offset).reshape(-1), (unit + offset).reshape(-1), "right"
+        )
+        chosen = np.minimum(found.reshape(unit.shape) - offset * rows.shape[1], rows.shape[1] - 1)
+        indices = chosen.reshape(shape).astype(self.dtype)
+        if not self.get_prob:
+            return indices
+        logs = np.log(np.take_along_axis(rows, chosen, 1)).reshape(shape).astype(data.dtype)
+        return indices, logs
+
+    def gradient(self, F: Any, *values: Any) -> Any:
+        if not self.get_prob:
+            return None
+        _, dlog, data, _, indices, _ = values
+        rows = math.prod(data.shape[:-1])
+        flat = (rows, math.prod(indices.shape) // rows if rows else 0)
+        size = data.shape[-1]
+        chosen = F.reshape_to(indices, shape=flat)
+        chances = F.take_along_axis(F.reshape_to(data, shape=(rows, size)), chosen, axis=1)
+        slopes = F.reshape_to(dlog, shape=flat) / chances
+        return F.reshape_to(F.scatter_along_axis(slopes, chosen, size=size, axis=1), shape=data.shape)
+
+    @classmethod
+    def bad_samples(cls) -> Sequence[Bad]:
+        text = "sample_multinomial: data must have rows of probabilities, got shape (2, 0)"
+        return [(((2, 0),), {}, text)]
+
+
+@register("hybrid.shuffle", "random.shuffle", "_shuffle")
+class Shuffle(Opaque):
+    """The slices along the first axis in random order"""
+
+    INPUTS = ("data", "key")
+    DRAWS = True
+    SAME_DTYPE = False
+    draw: int = attribute(0, "internal: which use of the key this is")
+
+    def infer_shape(self, shapes: list[Shape]) -> tuple[list[Shape], list[Shape]]:
+        return shapes, [shapes[0]]
+
+    def infer_type(self, dtypes: list[DType]) -> tuple[list[DType], list[DType]]:
+        return dtypes, [dtypes[0]]
+
+    def eager(self, *arrays: Any) -> Any:
+        x, key = arrays
+        return x[random.generator(key, self.draw).permutation(x.shape[0])]
