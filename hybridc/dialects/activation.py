@@ -163,7 +163,7 @@ class Gelu(Unary):
         if x.dtype.kind != "f" or x.dtype.itemsize < 4 or not x.ndim:
             return super().eager(x)
         y = np.multiply(x, math.sqrt(0.5))
-        special("erf")(y, out=y)
+        NUMPY.erf(y, out=y)
         np.add(y, 1.0, out=y)
         np.multiply(y, x, out=y)
         return np.multiply(y, 0.5, out=y)

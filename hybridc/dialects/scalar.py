@@ -9,23 +9,22 @@ give truth values for ``select`` and the logical operators.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
 
-
-# Steps that NumPy lacks: the ufunc of scipy.special that computes them.
+# Steps that NumPy lacks: the function of hybridc.runtime.special (and of scipy) that computes them.
 SPECIAL = {"erf": "erf", "erfinv": "erfinv", "lgamma": "gammaln", "gamma": "gamma", "digamma": "psi"}
 
 
 def _special(step: str) -> Any:
-    """A ufunc of scipy.special, imported when first used: scipy costs more import time than all of hybridc."""
+    """A special function, imported when first used: scipy costs more import time than all of hybridc."""
 
     def call(*args: Any, **kwargs: Any) -> Any:
-        from scipy import special
+        from hybridc.runtime import special
 
-        return getattr(special, SPECIAL[step])(*args, **kwargs)
+        return cast("Any", getattr(special, SPECIAL[step]))(*args, **kwargs)
 
     return call
 

@@ -101,7 +101,7 @@ class _ProgramEmitter:
         kernels = [e.source() for e in self.emitters.values()]
         text = "\n".join(kernels)
         if "special." in text:
-            header.append("from scipy import special")
+            header.append("from hybridc.runtime import special")
         if any(" = empty(" in line for line in self.body):
             header.append("from hybridc.runtime.buffers import empty")
         if "parallel(" in text:

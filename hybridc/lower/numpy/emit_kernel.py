@@ -17,7 +17,7 @@ Constant = Callable[[Any], str]
 
 
 def ufunc(step: str) -> str:
-    """The NumPy (or scipy.special) function of a scalar step, as source."""
+    """The NumPy (or special) function of a scalar step, as source."""
     if step in SPECIAL:
         return f"special.{SPECIAL[step]}"
     return f"np.{getattr(NUMPY, step).__name__}"
