@@ -64,7 +64,7 @@ def from_numpy(ndarray: npt.NDArray[Any], zero_copy: bool = True) -> NDArray:
 
 
 class _Capsule:
-    """A bare DLPack capsule, as an object of the protocol."""
+    """A DLPack capsule on the CPU, as an object of the protocol."""
 
     def __init__(self, capsule: Any) -> None:
         self._capsule = capsule
@@ -76,15 +76,34 @@ class _Capsule:
         return (1, 0)
 
 
+class _Writable:
+    """The memory of an array that NumPy takes for read-only."""
+
+    def __init__(self, data: npt.NDArray[Any]) -> None:
+        self._owner = data
+        interface = data.__array_interface__
+        self.__array_interface__ = {**interface, "data": (interface["data"][0], False)}
+
+
 def from_dlpack(dlpack: Any) -> NDArray:
     """An array that shares the memory of another library's tensor: the tensor itself or its DLPack capsule.
 
-    Memory that the other library marks as read-only is copied.
+    Memory that the other library declares read-only is copied.
     """
-    if type(dlpack).__name__ == "PyCapsule":
-        dlpack = _Capsule(dlpack)
-    data = np.from_dlpack(dlpack)
-    return NDArray(data if data.flags.writeable else data.copy())
+    capsule = dlpack
+    if type(dlpack).__name__ != "PyCapsule":
+        if dlpack.__dlpack_device__()[0] not in (1, 3):  # CPU, and pinned host memory
+            raise MXNetError("from_dlpack: the tensor is not in the memory of the CPU; copy it there first")
+        try:
+            capsule = dlpack.__dlpack__(max_version=(1, 0))
+        except TypeError:
+            capsule = dlpack.__dlpack__()
+    # Before version 1 of the protocol nothing was said about writing, and MXNet wrote; NumPy forbids it then.
+    silent = '"dltensor"' in repr(capsule)
+    data: Any = np.from_dlpack(_Capsule(capsule))
+    if data.flags.writeable:
+        return NDArray(data)
+    return NDArray(np.asarray(_Writable(data)) if silent else data.copy())
 
 
 def to_dlpack_for_read(data: NDArray) -> Any:
