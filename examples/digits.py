@@ -25,7 +25,7 @@ import hybridc as mx
 from hybridc import autograd, gluon
 from hybridc.gluon import nn
 
-SEED, EPOCHS, BATCH = 7, 25, 64
+SEED, EPOCHS, BATCH = 7, 20, 32
 ACCURACY = 0.97
 LOSS_TOLERANCE = 1e-3  # of the largest loss: float32 rounding, amplified by hundreds of steps
 
