@@ -5,6 +5,7 @@ This module imports the compiler's IR library; nothing that eager code needs imp
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from typing import Any, cast, ClassVar, Self
 
@@ -116,16 +117,22 @@ class HandleAttr(Data[Any]):
         printer.print_string(f'<"{self.data!r}">'.replace("\n", " "))
 
 
+@functools.lru_cache(4096)
+def _integer(value: int, width: int) -> IntegerAttr[IntegerType]:
+    """An integer attribute; making one costs 200 µs, so equal ones are shared."""
+    return IntegerAttr(value, i1 if width == 1 else i64)
+
+
 def to_attribute(value: Any, kind: str) -> Attribute:
     """The IR attribute of a bound value."""
     if value is None:
         return NoneAttr()
     if kind == "bool" or isinstance(value, bool):
-        return IntegerAttr(int(value), i1)
+        return _integer(int(value), 1)
     if kind == "DType":
         return element_type(value)
     if isinstance(value, int):
-        return IntegerAttr(value, i64)
+        return _integer(value, 64)
     if isinstance(value, float):
         return FloatAttr(value, f64)
     if isinstance(value, str):

@@ -9,7 +9,7 @@ give truth values for ``select`` and the logical operators.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -24,13 +24,14 @@ def _special(step: str) -> Any:
     def call(*args: Any, **kwargs: Any) -> Any:
         from hybridc.runtime import special
 
-        return cast("Any", getattr(special, SPECIAL[step]))(*args, **kwargs)
+        return getattr(special, SPECIAL[step])(*args, **kwargs)
 
     return call
 
 
 def _select(condition: Any, a: Any, b: Any) -> Any:
-    return np.where(condition, a, b)
+    where: Any = np.where
+    return where(condition, a, b)
 
 
 def _cast(x: Any, dtype: npt.DTypeLike) -> Any:
