@@ -96,8 +96,9 @@ class Matmul(Transposable, Contraction):
 
     def eager(self, *arrays: Any) -> Any:
         a, b = arrays
-        if a.ndim != b.ndim or a.shape[:-2] != b.shape[:-2] or a.dtype.kind != "f":
+        if (a.ndim != 2 or b.ndim != 2) and (a.ndim != b.ndim or a.shape[:-2] != b.shape[:-2]):
             self.infer_shape([a.shape, b.shape])
+        if a.dtype.kind != "f":
             self.require_float(a.dtype)
         return matmul(a, b, self.transpose_a, self.transpose_b)
 
@@ -325,16 +326,17 @@ class FullyConnected(Product, Composite):
         return reshaped(F, y, (*lead, self.num_hidden))
 
     def eager(self, *arrays: Any) -> Any:
-        data, weight, *bias = arrays
+        data, weight = arrays[0], arrays[1]
         if weight.shape[0] != self.num_hidden or weight.ndim != 2 or data.dtype.kind != "f":
             self.infer_shape([x.shape for x in arrays])
             self.require_float(data.dtype)
         x = data if data.ndim == 2 else data.reshape(self.rows(data.shape))
-        y = matmul(x, weight, False, True)
-        if bias:
-            if bias[0].shape != (self.num_hidden,):  # it must not broadcast
+        y = np.matmul(x, weight.T) if x.dtype is not _FLOAT16 else matmul(x, weight, False, True)
+        if not self.no_bias:
+            bias = arrays[2]
+            if bias.shape[0] != self.num_hidden or bias.ndim != 1:  # it must not broadcast
                 self.infer_shape([x.shape for x in arrays])
-            np.add(y, bias[0], out=y)
+            np.add(y, bias, out=y)
         return y if self.flatten or data.ndim == 2 else y.reshape(*data.shape[:-1], self.num_hidden)
 
     def gradient(self, F: Any, *values: Any) -> Any:

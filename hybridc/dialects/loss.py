@@ -78,7 +78,9 @@ class SoftmaxOutput(Output):
         "what the gradient is divided by: the batch size, or the number of labels that count",
         enum=("batch", "null", "valid"),
     )
+    # COMPAT(mxnet): there out_grad multiplies with the output itself.
     out_grad: bool = attribute(False, "multiply with the gradient of the output")
+    # COMPAT(mxnet): there multi_output ignores smooth_alpha.
     smooth_alpha: float = attribute(
         0.0, "the share of each label that goes to the other classes", low=0, high=1
     )
@@ -300,7 +302,7 @@ class LogisticRegressionOutput(Regression):
 
 @register("hybrid.svm_output", "SVMOutput")
 class SVMOutput(Output):
-    """A copy of data; its gradient is that of a support vector machine's loss, one class against the others"""
+    """A copy of data; its gradient is that of a support vector machine's loss, one class against others"""
 
     margin: float = attribute(1.0, "how far the score of a class must be on its side")
     regularization_coefficient: float = attribute(1.0, "factor of the gradient")

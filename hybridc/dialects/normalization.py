@@ -17,9 +17,8 @@ from hybridc.runtime.state import STATE
 _FLOAT16 = np.dtype("float16")
 
 
-def standardize(x: Any, axes: tuple[int, ...], eps: float) -> tuple[Any, Any, Any]:
-    """(x - mean) / std in a new array, the mean and std = sqrt(variance + eps), with the axes kept."""
-    n = math.prod(x.shape[a] for a in axes) or 1
+def standardize(x: Any, axes: tuple[int, ...], n: int, eps: float) -> tuple[Any, Any, Any]:
+    """(x - mean) / std in a new array, the mean and std = sqrt(variance + eps) over n numbers each."""
     mean = add_reduce(x, axes, None, None, True)
     np.divide(mean, n, out=mean)
     y = np.subtract(x, mean)
@@ -99,19 +98,35 @@ class Normalization(Composite):
         y = reshaped(F, off / std, data.shape)
         return y * reshaped(F, gamma, shape) + reshaped(F, beta, shape), mean, std
 
+    def check(self) -> None:
+        # What eager needs to know of a shape of the data; few shapes come again and again.
+        self.known: dict[Shape, tuple[Any, ...]] = {}
+
+    def know(self, data: Shape) -> tuple[Any, ...]:
+        """The shape to work in, axes, how many numbers, the shape of gamma and beta, as they broadcast."""
+        work, axes = self.work(data), self.reduced(data)
+        n = max(math.prod(work[a] for a in axes), 1)
+        if len(self.known) > 64:
+            self.known.clear()
+        found = self.known[data] = (work, axes, n, (self.parameters(data),), self.aligned(data))
+        return found
+
     def eager(self, *arrays: Any) -> Any:
         data, gamma, beta = arrays
-        want = (self.parameters(data.shape),)
+        shape = data.shape
+        work, axes, n, want, aligned = self.known.get(shape) or self.know(shape)
         if gamma.shape != want or beta.shape != want or data.dtype.kind != "f":
             self.infer_shape([x.shape for x in arrays])
             self.infer_type([x.dtype for x in arrays])
         if data.dtype is _FLOAT16:
             return tuple(y.astype(_FLOAT16) for y in self.eager(*[x.astype(np.float32) for x in arrays]))
-        y, mean, std = standardize(data.reshape(self.work(data.shape)), self.reduced(data.shape), self.eps)
-        y = y.reshape(data.shape)
-        shape = self.aligned(data.shape)
-        np.multiply(y, gamma.reshape(shape), out=y)
-        return np.add(y, beta.reshape(shape), out=y), mean, std
+        y, mean, std = standardize(data if work == shape else data.reshape(work), axes, n, self.eps)
+        if work != shape:
+            y = y.reshape(shape)
+        if want != aligned:
+            gamma, beta = gamma.reshape(aligned), beta.reshape(aligned)
+        np.multiply(y, gamma, out=y)
+        return np.add(y, beta, out=y), mean, std
 
     def gradient(self, F: Any, *values: Any) -> Any:
         dy, data, gamma, beta, _, mean, std = values[0], *values[-6:]

@@ -17,6 +17,9 @@ from hybridc.errors import AttributeValueError, DTypeError, MXNetError, ShapeErr
 _FLOAT16 = np.dtype("float16")
 
 
+# COMPAT(mxnet): a row with nan or inf - inf gives nan throughout; there some of its elements are numbers.
+
+
 def exponentials(x: Any, axis: int, temperature: float | None) -> Any:
     """exp((x - max) / temperature) along an axis, in a new array."""
     y = np.subtract(x, max_reduce(x, axis, None, None, True))

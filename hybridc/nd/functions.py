@@ -139,11 +139,14 @@ def _direct(cls: type[Operator], names: list[str]) -> list[str]:
 
 def _check_inputs(op: Operator, given: tuple[Any, ...]) -> tuple[Any, ...]:
     """The inputs without the absent optional ones; an error that names the first missing."""
-    names = tuple(n for n in op.input_names() if not (op.DRAWS and n == "key"))
+    names: tuple[str, ...] | None = op.__dict__.get("_given_names")
+    if names is None:  # worked out once for each operator: this is on the way of every eager call
+        names = tuple(n for n in op.input_names() if not (op.DRAWS and n == "key"))
+        op.__dict__["_given_names"] = names
     inputs = given[: len(names)]
-    for name, value in zip(names, inputs, strict=True):
+    for i, value in enumerate(inputs):
         if value is None:
-            raise MXNetError(f"{op.title()}: input {name!r} is missing; it takes ({', '.join(names)})")
+            raise MXNetError(f"{op.title()}: input {names[i]!r} is missing; it takes ({', '.join(names)})")
     return inputs
 
 
