@@ -163,7 +163,7 @@ SoftmaxCELoss = SoftmaxCrossEntropyLoss
 
 
 class KLDivLoss(Loss):
-    """label * (log(label) - log p), with log p = pred, or log_softmax(pred) without ``from_logits``; summed"""
+    """label * (log(label) - log p), with log p = pred, or log_softmax(pred) if not ``from_logits``; sums"""
 
     def __init__(
         self,

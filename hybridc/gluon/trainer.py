@@ -41,7 +41,8 @@ class Trainer:
             param.list_ctx()  # raises if it is not initialized
             param.set_trainer(self)
         self._optimizer = self._make_optimizer(optimizer, dict(optimizer_params or {}))
-        self._updater: Any = opt.get_updater(self._optimizer)
+        self._updaters: list[Any] = [opt.get_updater(self._optimizer)]  # one for each device
+        self._checked = False
         self._scale: float = self._optimizer.rescale_grad
 
     def _make_optimizer(self, optimizer: Any, options: dict[str, Any]) -> Any:
@@ -103,24 +104,28 @@ class Trainer:
             grads.append(param.grad())
             weights.append(weight)
         if indices:
-            self._updater(indices, grads, weights)
+            self._updaters[0](indices, grads, weights)
         for weight in weights:
             autograd.mark_used(weight)
 
     def _check_initialized(self) -> None:
+        """Raise, at the first step, if a parameter still waits for its shape."""
+        if self._checked:
+            return
         for param in self._params:
             param.data()
+        self._checked = True
 
     # --- files ---------------------------------------------------------------------------------------------
 
     def save_states(self, fname: str) -> None:
         """Save the optimizer's states and settings; multipliers stay with the parameters."""
-        Path(fname).write_bytes(self._updater.get_states(dump_optimizer=True))
+        Path(fname).write_bytes(self._updaters[0].get_states(dump_optimizer=True))
 
     def load_states(self, fname: str) -> None:
         """Load what :meth:`save_states` wrote."""
-        self._updater.set_states(Path(fname).read_bytes())
-        self._optimizer = self._updater.optimizer
+        self._updaters[0].set_states(Path(fname).read_bytes())
+        self._optimizer = self._updaters[0].optimizer
         self._optimizer.param_dict = dict(enumerate(self._params))
 
 
