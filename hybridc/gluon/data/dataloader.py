@@ -54,7 +54,8 @@ class DataLoader:
     num_workers:
         Processes (or threads, with ``thread_pool``) that load ahead; 0 loads when asked. Random transforms
         that draw from ``mx.random`` give the same samples for any number. An exception in the data set is
-        raised here, with the worker's traceback; the iteration can go on after it.
+        raised here, with the worker's traceback; the iteration can go on after it. Processes are forked now:
+        make the loader before other threads multiply matrices, as OpenBLAS cannot be forked while they do.
     prefetch:
         How many batches are loaded ahead: twice the number of workers by default.
     timeout:

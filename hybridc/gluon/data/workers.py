@@ -43,8 +43,8 @@ class WorkerTraceback(Exception):
 def too_slow(timeout: float) -> str:
     """What to say of a batch that does not come."""
     return (
-        f"a batch was not loaded within {timeout} seconds. Look for what blocks in the data set's __getitem__ "
-        f"or in batchify_fn, or give the DataLoader a larger timeout"
+        f"a batch was not loaded within {timeout} seconds. Look for what blocks in the data set's "
+        f"__getitem__ or in batchify_fn, or give the DataLoader a larger timeout"
     )
 
 
@@ -148,10 +148,11 @@ class WorkerPool:
         worker.process.join(5)
         code = worker.process.exitcode
         how = f"signal {signal.Signals(-code).name}" if code and code < 0 else f"exit code {code}"
-        for ticket, indices in worker.tasks.items():
+        asked = ", ".join(map(_shorten, worker.tasks.values()))
+        for ticket in worker.tasks:
             error = MXNetError(
                 f"DataLoader worker {worker.number} died ({how}) while it had to load the samples "
-                f"{_shorten(indices)}. SIGKILL often means that memory ran out; a crash in native code "
+                f"{asked}. SIGKILL often means that memory ran out; a crash in native code "
                 f"can be found with num_workers=0"
             )
             self._keep(ticket, _Failure(error, None))
@@ -289,6 +290,6 @@ def _map(value: Any, fn: Callable[[Any], Any]) -> Any:
         return {k: fn(v) for k, v in value.items()}
     if hasattr(kind, "_fields"):  # a named tuple
         return kind(*map(fn, value))
-    if kind is list or kind is tuple:
-        return kind(map(fn, value))
+    if issubclass(kind, (list, tuple)):
+        return cast("Any", kind)(map(fn, value))
     return value
