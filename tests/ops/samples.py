@@ -20,6 +20,8 @@ assert mx.nd  # importing it registers the operators
 RTOL = {"float16": 4e-3, "float32": 1e-5, "float64": 1e-10}
 ATOL = {"float16": 2e-3, "float32": 2e-6, "float64": 1e-11}
 
+SPECIAL = np.array([np.nan, np.inf, -np.inf, 0.0, -0.0, 1.0, -1.0, 0.5])
+
 CALLS: dict[str, tuple[type[Operator], Sample]] = {
     f"{name.removeprefix('hybrid.')}-{i}": (cls, sample)
     for name, cls in sorted(OPERATORS.items())

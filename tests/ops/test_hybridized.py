@@ -7,9 +7,20 @@ import pytest
 
 import hybridc as mx
 from hybridc import autograd, random
+from hybridc.dialects.operator import Elementwise
 from hybridc.dispatch import invoke
 from hybridc.nd.ndarray import NDArray
-from tests.ops.samples import CALLS, WITH_DTYPES, close, differentiable, gradients, inputs_of, run, weights_of
+from tests.ops.samples import (
+    CALLS,
+    SPECIAL,
+    WITH_DTYPES,
+    close,
+    differentiable,
+    gradients,
+    inputs_of,
+    run,
+    weights_of,
+)
 
 # What cannot be inside a graph, and why.
 NOT_TRACED: dict[str, str] = {
@@ -113,3 +124,26 @@ def test_backward(call):
 @pytest.mark.parametrize("call", TRAINING)
 def test_training(call):
     compare_backward(call, training=True)
+
+
+ELEMENTWISE = [c for c, (cls, _) in CALLS.items() if issubclass(cls, Elementwise)]
+
+
+@pytest.mark.parametrize("call", ELEMENTWISE)
+def test_special_values(call):
+    """Not-a-numbers, infinities and signed zeros, in arrays long enough for the vectorised part of a loop."""
+    cls, sample = CALLS[call]
+    grids = np.meshgrid(*[np.repeat(SPECIAL, 3)] * len(sample.inputs))
+    arrays = [g.astype("float32") for g in grids]
+    want = run(cls.bind(**sample.attrs), [NDArray(x) for x in arrays])
+    got = call_of(block(cls, sample))(*[NDArray(x) for x in arrays])
+    for y, w in zip(got, want):
+        close(y.asnumpy(), w.asnumpy(), "float32", 4)
+
+
+@pytest.mark.parametrize("call", ELEMENTWISE)
+def test_elementwise_operators_are_one_kernel_without_host_calls(call):
+    cls, sample = CALLS[call]
+    net = block(cls, sample)
+    call_of(net)(*[NDArray(x) for x in inputs_of(call, sample, "float32")])
+    assert "forward: 1 kernel, 0 of them host calls" in net.explain()

@@ -14,6 +14,7 @@ from hybridc.nd.ndarray import NDArray
 from tests.ops.samples import (
     BAD_CALLS,
     CALLS,
+    SPECIAL,
     WITH_DTYPES,
     bound,
     close,
@@ -29,7 +30,6 @@ from tests.ops.samples import (
 )
 
 GRADIENTS = [call for call, (_, sample) in CALLS.items() if sample.grad]
-SPECIAL = np.array([np.nan, np.inf, -np.inf, 0.0, -0.0, 1.0, -1.0, 0.5])
 # First derivatives only, and why.
 ONCE = {
     "gamma": "needs the derivative of digamma",
