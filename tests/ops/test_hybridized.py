@@ -7,7 +7,7 @@ import pytest
 
 import hybridc as mx
 from hybridc import autograd, random
-from hybridc.dialects.operator import Elementwise
+from hybridc.dialects.operator import Elementwise, Reduction
 from hybridc.dispatch import invoke
 from hybridc.nd.ndarray import NDArray
 from tests.ops.samples import (
@@ -147,3 +147,24 @@ def test_elementwise_operators_are_one_kernel_without_host_calls(call):
     net = block(cls, sample)
     call_of(net)(*[NDArray(x) for x in inputs_of(call, sample, "float32")])
     assert "forward: 1 kernel, 0 of them host calls" in net.explain()
+
+
+OTHER_DTYPES = ["float16", "int32", "int64", "int8", "uint8"]
+FIRST_OF_EACH = [
+    c for c, (cls, s) in CALLS.items() if issubclass(cls, Elementwise | Reduction) and c.endswith("-0")
+]
+
+
+@pytest.mark.parametrize("dtype", OTHER_DTYPES)
+@pytest.mark.parametrize("call", FIRST_OF_EACH)
+def test_other_dtypes(call, dtype):
+    """Small whole numbers in half precision and in integers: the result has the input's dtype."""
+    cls, sample = CALLS[call]
+    rng = np.random.default_rng(1)
+    arrays = [rng.integers(1, 4, np.shape(np.empty(x) if isinstance(x, tuple) else x)) for x in sample.inputs]
+    op = cls.bind(**sample.attrs)
+    want = run(op, [NDArray(x.astype(dtype)) for x in arrays])
+    got = call_of(block(cls, sample))(*[NDArray(x.astype(dtype)) for x in arrays])
+    for y, w in zip(got, want):
+        assert y.dtype == w.dtype == op.infer_type([np.dtype(dtype)] * len(arrays))[1][0]
+        close(y.asnumpy(), w.asnumpy(), dtype, 2)
