@@ -423,7 +423,7 @@ class _FunctionRule:
     ) -> Sequence[Any]:
         """The user's ``backward``, checked for the number of gradients."""
         grads = self._function.backward(*ograds)
-        grads = [grads] if isinstance(grads, NDArray) else list(grads)
+        grads = [grads] if grads is None or isinstance(grads, NDArray) else list(grads)
         if len(grads) != len(inputs):
             raise MXNetError(
                 f"{type(self._function).__name__}.backward returned {len(grads)} gradients for {len(inputs)} inputs"
