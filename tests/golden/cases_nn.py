@@ -112,16 +112,26 @@ add("nd.SoftmaxActivation(x)", x=F(3, 4))
 add("nd.SoftmaxActivation(x, mode='channel')", x=F(2, 3, 4))
 
 label = V(1, 0, 3)
+places = V(0, 1, 2, 1, 2, 2, 0, 1, shape=(2, 4))
 for args in ["", ", grad_scale=2.0", ", normalization='batch'", ", normalization='valid'", ", use_ignore=True, ignore_label=0",
-             ", use_ignore=True, ignore_label=0, normalization='valid'", ", smooth_alpha=0.1", ", out_grad=True",
+             ", use_ignore=True, ignore_label=0, normalization='valid'", ", smooth_alpha=0.1",
              ", use_ignore=True, ignore_label=0, normalization='batch', grad_scale=3.0", ", preserve_shape=True"]:  # fmt: skip
     add(f"nd.SoftmaxOutput(x, y{args})", x=F(3, 4), y=label, grad=("x",))
     add(
         f"nd.SoftmaxOutput(x, y, multi_output=True{args})",
         x=F(2, 3, 4),
-        y=V(0, 1, 2, 1, 2, 2, 0, 1, shape=(2, 4)),
+        y=places,
         grad=("x",),
+        no_grad="MXNet does not smooth with multi_output" if "smooth" in args else "",
+        want="(out - 0.05 - 0.85 * np.moveaxis(np.eye(3)[y.astype(int)], -1, 1)) / 4"
+        if "smooth" in args
+        else "",
     )
+OUT_GRAD = "MXNet multiplies with the output where it means the output's gradient"
+add("nd.SoftmaxOutput(x, y, out_grad=True)", x=F(3, 4), y=label, grad=("x",), no_grad=OUT_GRAD,
+    want="(out - np.eye(4)[y.astype(int)]) * w")  # fmt: skip
+add("nd.SoftmaxOutput(x, y, multi_output=True, out_grad=True)", x=F(2, 3, 4), y=places, grad=("x",), no_grad=OUT_GRAD,
+    want="(out - np.moveaxis(np.eye(3)[y.astype(int)], -1, 1)) * w / 4")  # fmt: skip
 add("nd.SoftmaxOutput(x, y)", x=F(3, 4, dtype="float64"), y=label.astype("float64"), grad=("x",))
 add("nd.SoftmaxOutput(x, y)", x=F(3, 4), y=P(3, 4), grad=("x",), tag="probabilities")
 add(

@@ -66,7 +66,8 @@ class Case:
              It sees `mx`, `nd` (mx.nd, or F while tracing), `np` and the inputs by name.
     grad     also compare the gradient of sum(result * fixed weights) for each float input, or for those named
     trace    also run it inside a hybridized block
-    no_grad  why MXNet's gradient is wrong or missing: hybridc's is compared with finite differences instead
+    no_grad  why MXNet's gradient is wrong or missing: hybridc's is compared with finite differences
+             instead, or with `want`: an expression over the inputs, `out` and the weights `w` of the output
     compat   why hybridc differs from MXNet on purpose; `want` is then the NumPy expression it must equal
     raises   an error is what is being tested: MXNet's, or with `compat` hybridc's alone
     """
@@ -88,9 +89,9 @@ class Case:
         names = {"mx": mx, "nd": mx.nd, "np": np, **dict(zip(self.inputs, arrays))}
         return evaluate(self.code, names, self.name)
 
-    def wanted(self):
+    def wanted(self, **more):
         """The NumPy value that hybridc must give where it differs from MXNet on purpose."""
-        return evaluate(self.want, {"np": np, "V": V, **self.inputs}, self.name)
+        return evaluate(self.want, {"np": np, "V": V, **self.inputs, **more}, self.name)
 
     def differentiated(self):
         """Names of the inputs whose gradient is compared."""
