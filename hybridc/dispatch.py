@@ -9,7 +9,7 @@ import numpy as np
 
 from hybridc import random
 from hybridc.dialects.operator import Elementwise, Movement
-from hybridc.errors import MXNetError
+from hybridc.errors import ArgumentTypeError, MXNetError
 from hybridc.nd.fluent import Fluent
 from hybridc.nd.ndarray import NDArray
 from hybridc.runtime.state import STATE
@@ -74,7 +74,7 @@ def _as_ndarray(op: Operator, x: Any, dtype: Any) -> NDArray:
         return NDArray(np.asarray(as_scalar(x, dtype)))
     if x.__class__ is np.ndarray:
         return NDArray(x)
-    raise MXNetError(
+    raise ArgumentTypeError(
         f"{op.title()}: inputs must be NDArrays or numbers, got {type(x).__name__}; "
         "convert it with mx.nd.array(…)"
     )

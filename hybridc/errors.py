@@ -19,6 +19,14 @@ class DTypeError(MXNetError):
     """The dtypes of an operator's inputs do not fit together; use ``x.astype(…)`` on one of them."""
 
 
+class ArgumentTypeError(MXNetError, TypeError):
+    """An operator got something that is neither an array nor a number, as ``x + "a"``."""
+
+
+class IndexRangeError(MXNetError, IndexError):
+    """An index names no element, as in ``nd.take(x, nd.array([9]), mode="raise")`` for a shorter x."""
+
+
 class AttributeValueError(MXNetError, ValueError):
     """An operator got an attribute it cannot use, as ``mx.nd.Activation(x, act_type='rleu')``; the text lists what it takes."""
 

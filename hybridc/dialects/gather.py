@@ -11,7 +11,7 @@ import numpy as np
 from hybridc.dialects.attribute import DType, Shape
 from hybridc.dialects.operator import Bad, Composite, Movement, Sample, attribute, register
 from hybridc.dialects.shape import normalize_axis
-from hybridc.errors import ShapeError
+from hybridc.errors import IndexRangeError, ShapeError
 
 MODES = ("clip", "wrap", "raise")
 
@@ -25,7 +25,7 @@ def as_index(indices: Any, size: int, mode: str) -> Any:
         return np.minimum(np.maximum(index, 0), max(size - 1, 0))
     wrong = index[(index < -size) | (index >= size)]
     if wrong.size:
-        raise IndexError(f"index {wrong.reshape(-1)[0]} is out of bounds for axis with size {size}")
+        raise IndexRangeError(f"index {wrong.reshape(-1)[0]} is out of bounds for an axis of size {size}")
     return index % size if size else index
 
 
@@ -94,10 +94,7 @@ class Take(_Indexed):
 
     @classmethod
     def bad_samples(cls) -> Sequence[Bad]:
-        text = (
-            "take: index 3 is out of bounds for axis with size 2 (inputs: float32[2, 3], int64[1]; "
-            "attributes: {'axis': 0, 'mode': 'raise'})"
-        )
+        text = "index 3 is out of bounds for an axis of size 2"
         return [
             (((2, 3), np.array([3])), {"mode": "raise"}, text),
             (
@@ -288,7 +285,7 @@ class PickScatter(Composite):
         axis = self.axis % len(self.shape)
         # Integers are exact in int64; the comparison gives 0 or 1 there.
         index = F.cast(index, dtype="int64")
-        index = F.clip(index, 0, size - 1) if self.mode == "clip" else F.modulo(index, size)
+        index = F.minimum(F.maximum(index, 0), size - 1) if self.mode == "clip" else F.modulo(index, size)
         counter = F.reshape_to(
             F._arange(size, dtype="int64"),
             shape=tuple(size if i == axis else 1 for i in range(len(self.shape))),

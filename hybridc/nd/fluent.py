@@ -98,11 +98,13 @@ class Fluent:
             shape = kwargs.pop("shape")
         return _call("reshape", self, shape, **kwargs)
 
-    def transpose(self, *axes: Any) -> Any:
+    def transpose(self, *axes: Any, **kwargs: Any) -> Any:
         """``F.transpose``; the axes as one tuple or as several numbers."""
+        if not axes:
+            axes = (kwargs.pop("axes", ()),)
         if len(axes) == 1 and not isinstance(axes[0], int):
             axes = () if axes[0] is None else tuple(axes[0])
-        return _call("transpose", self, axes)
+        return _call("transpose", self, axes, **kwargs)
 
     def astype(self, dtype: Any, copy: bool = True) -> Any:
         """The same values in another dtype; a copy, unless ``copy=False`` and the dtype is the same."""

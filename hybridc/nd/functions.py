@@ -44,6 +44,7 @@ def _build(name: str, cls: type[Operator]) -> Callable[..., Any]:
         "_finish": finish,
         "_as_scalar": as_scalar,
         "_explain": explain,
+        "_MXNetError": MXNetError,
         "_errors": (ValueError, TypeError, IndexError),
         **{f"_default_{n}": a.default for n, a in cls.ATTRIBUTES.items()},
     }
@@ -108,6 +109,8 @@ def _direct(cls: type[Operator], names: list[str]) -> list[str]:
     run = [
         "try:",
         f"    _r = {eager}(*_arrays)",
+        "except _MXNetError:",
+        "    raise",
         "except _errors as _error:",
         "    raise _explain(_op, _arrays, _error) from _error",
     ]

@@ -14,7 +14,7 @@ import numpy as np
 from hybridc import random
 from hybridc.dialects import registry
 from hybridc.dialects.operator import Operator
-from hybridc.errors import MXNetError, ShapeError, TraceError
+from hybridc.errors import ArgumentTypeError, MXNetError, ShapeError, TraceError
 from hybridc.nd.ndarray import NDArray
 from hybridc.runtime.state import STATE
 from hybridc.symbol.symbol import Shape, Symbol
@@ -148,7 +148,7 @@ class Trace:
             return self.constant(x, dtype)
         if isinstance(x, np.ndarray):
             return self.capture(NDArray(x))  # pyright: ignore[reportUnknownArgumentType]
-        raise MXNetError(
+        raise ArgumentTypeError(
             f"{location}: {op.title()}: inputs must be arrays or numbers, got {type(x).__name__}"
         )
 

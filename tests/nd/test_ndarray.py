@@ -191,7 +191,8 @@ def test_reshape_shares_memory_and_operators_do_not():
     for y in (
         nd.reshape(x, (3, 2)), x.T, x.transpose(), x.expand_dims(0), x.flatten(), x.squeeze(), x.flip(0),
         x.copy(), x.broadcast_to((2, 3)), x.slice_axis(0, 0, 1), x.astype("float32"), nd.identity(x),
-        x.swapaxes(0, 1), nd.concat(x, dim=0), *x.split(2, axis=0), nd.BlockGrad(x), nd.take(x, nd.array([0, 1])),
+        x.swapaxes(0, 1), nd.concat(x, dim=0), *x.split(2, axis=0), nd.BlockGrad(x),
+        nd.take(x, nd.array([0, 1])),
     ):  # fmt: skip
         assert not np.shares_memory(x.asnative(), y.asnative())
         assert y.writable

@@ -30,7 +30,7 @@ def _seed():
     mx.random.seed(3)
 
 
-@pytest.mark.parametrize(("name", "parameters", "law"), CONTINUOUS, ids=str)
+@pytest.mark.parametrize(("name", "parameters", "law"), CONTINUOUS, ids=[c[0] for c in CONTINUOUS])
 def test_continuous_distributions(name, parameters, law):
     x = getattr(nd.random, name)(*parameters, shape=(N // 4, 4))
     assert x.shape == (N // 4, 4)
@@ -38,7 +38,7 @@ def test_continuous_distributions(name, parameters, law):
     assert stats.kstest(x.asnumpy().reshape(-1), law.cdf).pvalue > 1e-3
 
 
-@pytest.mark.parametrize(("name", "parameters", "law"), DISCRETE, ids=str)
+@pytest.mark.parametrize(("name", "parameters", "law"), DISCRETE, ids=[d[0] for d in DISCRETE])
 def test_discrete_distributions(name, parameters, law):
     x = getattr(nd.random, name)(*parameters, shape=(N,)).asnumpy()
     values = np.arange(x.min(), x.max() + 1)
@@ -52,7 +52,10 @@ def test_discrete_distributions(name, parameters, law):
     assert stats.chi2(often.sum()).sf(chi2) > 1e-3
 
 
-@pytest.mark.parametrize(("name", "parameters", "law"), [*CONTINUOUS, *DISCRETE[:3]], ids=str)
+ARRAYS = [*CONTINUOUS, *DISCRETE[:3]]
+
+
+@pytest.mark.parametrize(("name", "parameters", "law"), ARRAYS, ids=[a[0] for a in ARRAYS])
 def test_parameters_in_arrays(name, parameters, law):
     arrays = [nd.array([p, p]) for p in parameters]
     x = getattr(nd.random, name)(*arrays, shape=(N // 2,))
