@@ -26,8 +26,9 @@ format: $(STAMPS)-dev ## rewrite the sources in the project's format
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-bench: $(STAMPS)-bench ## print the benchmark table: eager against hybridized
-	$(BIN)/python benchmarks/run.py
+bench: $(STAMPS)-bench ## print the benchmark tables: eager against hybridized, overhead
+	$(BIN)/python benchmarks/run.py --memory --floor
+	$(BIN)/python benchmarks/overhead.py
 
 clean: ## remove the virtual environment and what was built
 	rm -rf $(VENV) build *.egg-info .pytest_cache .ruff_cache .hypothesis .benchmarks

@@ -15,7 +15,7 @@ from typing import Any
 if __package__ is None:
     sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from benchmarks import memory, timing
+from benchmarks import limits, memory, timing
 from benchmarks.workloads import WORKLOADS, Workload
 
 COLUMNS = ("workload", "what", "eager ms", "hybridized ms", "ratio", "kernels", "host calls")
@@ -44,6 +44,11 @@ def measure(workload: Workload, blocks: int, seconds: float, peaks: bool) -> dic
     return row
 
 
+def floor(workload: Workload, bandwidth: float, products: float) -> float:
+    """Seconds that moving the bytes, or the multiply-adds, take at best; exp and its like are not counted."""
+    return max(workload.moved / bandwidth, workload.flops / products)
+
+
 def shown(value: Any) -> str:
     """A cell of the table."""
     return f"{value:.3g}" if isinstance(value, float) else str(value)
@@ -54,13 +59,15 @@ def main() -> int:
     parser.add_argument("--only", help="workloads, separated by commas", default=",".join(WORKLOADS))
     parser.add_argument("--quick", action="store_true", help="fewer and shorter blocks")
     parser.add_argument("--memory", action="store_true", help="peak memory too, in processes of their own")
+    parser.add_argument("--floor", action="store_true", help="the time that the machine's limits allow, too")
     parser.add_argument("--json", help="also write the rows to this file")
     options = parser.parse_args()
     names = options.only.split(",")
     unknown = [n for n in names if n not in WORKLOADS]
     if unknown:
         parser.error(f"no workload {unknown[0]!r}; there are {', '.join(WORKLOADS)}")
-    columns = COLUMNS + (PEAKS if options.memory else ())
+    columns = COLUMNS + (PEAKS if options.memory else ()) + (("floor ms",) if options.floor else ())
+    bandwidth, products = limits.limits() if options.floor else (1.0, 1.0)
     print("| " + " | ".join(columns) + " |")
     print("|" + "---|" * len(columns), flush=True)
     rows: list[dict[str, Any]] = []
@@ -74,6 +81,7 @@ def main() -> int:
             failed = True
             print(f"{name}: {type(error).__name__}: {error}", file=sys.stderr)
             continue
+        row["floor ms"] = floor(WORKLOADS[name], bandwidth, products) * 1e3
         rows.append(row)
         print("| " + " | ".join(shown(row[c]) for c in columns) + " |", flush=True)
     if options.json:
