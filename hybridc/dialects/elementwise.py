@@ -7,11 +7,10 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from hybridc.dialects.attribute import Shape
 from hybridc.dialects.operator import Bad, Elementwise, Reference, Sample, register
 from hybridc.dialects.scalar import NUMPY
-
-# COMPAT(mxnet): every one of these broadcasts by NumPy's rule; there the elemwise_* forms refuse
-# unequal shapes.
+from hybridc.errors import ShapeError
 
 
 def meaning(function: Reference) -> Any:
@@ -49,7 +48,7 @@ class Binary(Elementwise):
         return [(((2, 3), (2, 4)), {}, text + "which must be equal or 1")]
 
 
-@register("hybrid.add", "broadcast_add", "broadcast_plus", "elemwise_add", "_add", "_plus", "_Plus")
+@register("hybrid.add", "broadcast_add", "broadcast_plus", "_add", "_plus", "_Plus")
 class Add(Binary):
     """lhs + rhs"""
 
@@ -66,7 +65,7 @@ class Add(Binary):
         return other_than(inputs, 0, commutes=True)
 
 
-@register("hybrid.subtract", "broadcast_sub", "broadcast_minus", "elemwise_sub", "_sub", "_minus", "_Minus")
+@register("hybrid.subtract", "broadcast_sub", "broadcast_minus", "_sub", "_minus", "_Minus")
 class Subtract(Binary):
     """lhs - rhs"""
 
@@ -83,7 +82,7 @@ class Subtract(Binary):
         return other_than(inputs, 0)
 
 
-@register("hybrid.multiply", "broadcast_mul", "elemwise_mul", "_mul", "_Mul")
+@register("hybrid.multiply", "broadcast_mul", "_mul", "_Mul")
 class Multiply(Binary):
     """lhs * rhs"""
 
@@ -100,7 +99,7 @@ class Multiply(Binary):
         return other_than(inputs, 1, commutes=True)
 
 
-@register("hybrid.divide", "broadcast_div", "elemwise_div", "true_divide", "_div", "_Div")
+@register("hybrid.divide", "broadcast_div", "true_divide", "_div", "_Div")
 class Divide(Binary):
     """lhs / rhs; the quotient of integers is cut towards zero"""
 
@@ -214,6 +213,54 @@ class Hypot(Binary):
     def gradient(self, F: Any, *values: Any) -> Any:
         dy, x, y, z = values
         return lambda: dy * (x / z), lambda: dy * (y / z)
+
+
+class SameShape(Binary):
+    """A binary operator that does not broadcast."""
+
+    def infer_shape(self, shapes: list[Shape]) -> tuple[list[Shape], list[Shape]]:
+        shapes, out = super().infer_shape(shapes)
+        if shapes[0] != shapes[1]:
+            raise ShapeError(
+                f"{self.title()}: lhs has shape {shapes[0]} and rhs {shapes[1]}, which must be equal; "
+                f"use broadcast_{self.title().removeprefix('elemwise_')} for inputs that broadcast"
+            )
+        return shapes, out
+
+    def eager(self, *arrays: Any) -> Any:
+        if arrays[0].shape != arrays[1].shape:
+            self.infer_shape([x.shape for x in arrays])
+        return super().eager(*arrays)
+
+    @classmethod
+    def samples(cls) -> list[Sample]:
+        return [s for s in super().samples() if s.inputs[0] == s.inputs[1]]
+
+    @classmethod
+    def bad_samples(cls) -> list[Bad]:
+        text = f"{cls.title()}: lhs has shape (2, 3) and rhs (1, 3), which must be equal; use broadcast_"
+        text += f"{cls.title().removeprefix('elemwise_')} for inputs that broadcast"
+        return [(((2, 3), (1, 3)), {}, text)]
+
+
+@register("hybrid.elemwise_add")
+class ElemwiseAdd(SameShape, Add):
+    """lhs + rhs for inputs of one shape"""
+
+
+@register("hybrid.elemwise_sub")
+class ElemwiseSubtract(SameShape, Subtract):
+    """lhs - rhs for inputs of one shape"""
+
+
+@register("hybrid.elemwise_mul")
+class ElemwiseMultiply(SameShape, Multiply):
+    """lhs * rhs for inputs of one shape"""
+
+
+@register("hybrid.elemwise_div")
+class ElemwiseDivide(SameShape, Divide):
+    """lhs / rhs for inputs of one shape"""
 
 
 class Comparison(Binary):
