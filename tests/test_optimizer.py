@@ -85,6 +85,36 @@ def test_tiles_do_not_change_the_result(kind, size):
         np.testing.assert_array_equal(whole.asnumpy(), np.concatenate(pieces))
 
 
+@pytest.mark.parametrize("size", [5, TILE + 1, 5 * TILE + 3])
+def test_float16_gradients_are_converted_tile_by_tile(size):
+    rng = np.random.default_rng(size)
+    weight, grad = rng.normal(size=(2, size)).astype("float16")
+    half, full = mx.nd.array(weight, dtype="float16"), mx.nd.array(weight, dtype="float32")
+    opt = mx.optimizer.create("adam", learning_rate=0.1, multi_precision=True)
+    states = opt.create_state_multi_precision(0, half), opt.create_state_multi_precision(1, full)
+    for _ in range(2):
+        opt.update_multi_precision(0, half, mx.nd.array(grad, dtype="float16"), states[0])
+        opt.update_multi_precision(1, full, mx.nd.array(grad, dtype="float32"), states[1])
+    np.testing.assert_array_equal(states[0][0].asnumpy(), full.asnumpy())
+    np.testing.assert_array_equal(half.asnumpy(), full.asnumpy().astype("float16"))
+
+
+@pytest.mark.parametrize("kind", sorted(mx.optimizer.Optimizer.opt_registry))
+def test_infinities_and_nan_pass_without_warning(kind):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        w = mx.nd.ones((5 * TILE,))
+        grad = np.zeros(5 * TILE, "float32")
+        grad[:3] = np.nan, np.inf, 1e38
+        opt = mx.optimizer.create(kind)
+        state = opt.create_state(0, w)
+        for _ in range(2):
+            opt.update(0, w, mx.nd.array(grad), state)
+    if kind not in ("adamax", "signum"):  # 0 / 0 in Adamax's first step, as in MXNet
+        assert np.isfinite(w.asnumpy()[3:]).all()
+    assert np.isnan(w.asnumpy()[0])
+
+
 def test_update_is_in_place_and_leaves_the_gradient_alone():
     weight, grads = cases.problem("float32")
     for kind in mx.optimizer.Optimizer.opt_registry:

@@ -24,6 +24,8 @@ import numpy as np
 import numpy.typing as npt
 
 from hybridc.errors import MXNetError
+from hybridc.options import OPTIONS
+from hybridc.runtime.threads import parallel
 
 Array = npt.NDArray[Any]
 Number = float | int | None
@@ -32,6 +34,8 @@ Formula = Callable[[Any, Any, Any, tuple[Any, ...], Any], tuple[Any, ...]]
 
 # Elements of one tile: a handful of float32 buffers of this length stay in a core's second-level cache.
 TILE = 16384
+# From this many tiles on, several threads share them.
+PARALLEL_TILES = 4
 
 
 class Term:
@@ -315,30 +319,38 @@ def _collect(x: Any, order: list[Term]) -> None:
     order.append(x)
 
 
+class Scratch:
+    """Buffers of one tile for each thread, shared by all weights of one dtype."""
+
+    def __init__(self, dtype: np.dtype[Any]) -> None:
+        self._dtype = dtype
+        self._threads: list[list[Array]] = [[] for _ in range(OPTIONS.num_threads)]
+
+    def take(self, count: int) -> list[list[Array]]:
+        """For each thread, ``count`` buffers."""
+        for buffers in self._threads:
+            buffers += [np.empty(TILE, self._dtype) for _ in range(count - len(buffers))]
+        return [buffers[:count] for buffers in self._threads]
+
+
 class Step:
-    """A program bound to the arrays of one parameter."""
+    """A program bound to the arrays of one parameter: the weight, its states, and last its gradient."""
 
-    def __init__(self, program: Program, arrays: Sequence[Array], scratch: Sequence[Array]) -> None:
+    def __init__(self, program: Program, arrays: Sequence[Array], scratch: Scratch) -> None:
         self._program = program
-        self._arrays = list(arrays)
-        self._size = arrays[0].size
-        self._dtype = arrays[0].dtype
+        weight, gradient = arrays[0], arrays[-1]
         # A gradient of another dtype (float16 beside a float32 master weight) is converted tile by tile.
-        gradient = arrays[-1]
-        self._convert = gradient.dtype != self._dtype
-        self._scratch = list(scratch[: len(program.scratch)])
-        self._gradient_tile = scratch[-1]
-        self._scalars = [np.zeros((), self._dtype) for _ in range(program.scalar_count)]
+        self._convert = gradient.dtype != weight.dtype
+        self._scratch = scratch.take(len(program.scratch) + self._convert)
+        self._scalars = [np.zeros((), weight.dtype) for _ in range(program.scalar_count)]
         self._last: tuple[float, ...] = ()
-        self._tiles = [self._at(i, min(i + TILE, self._size)) for i in range(0, self._size, TILE)]
-
-    def _at(self, start: int, stop: int) -> tuple[Array, list[Array]]:
-        """The gradient of one tile as it is given, and all arguments of ``tile``."""
-        views = [a[start:stop] for a in self._arrays]
-        given = views[-1]
-        if self._convert:
-            views[-1] = self._gradient_tile[: stop - start]
-        return given, [*self._scalars, *views, *(t[: stop - start] for t in self._scratch)]
+        self._tiles = [[a[i : i + TILE] for a in arrays] for i in range(0, weight.size, TILE)]
+        # Small weights have their arguments ready: slicing buffers costs more than a ufunc on few numbers.
+        self._ready = len(self._tiles) == 1 and not self._convert
+        if self._ready:
+            (views,) = self._tiles
+            buffers = [t[: weight.size] for t in self._scratch[0]]
+            self._arguments = [*self._scalars, *views, *buffers]
 
     def run(self, numbers: dict[str, Number]) -> None:
         """Do one update in place."""
@@ -347,8 +359,22 @@ class Step:
             for array, value in zip(self._scalars, values):
                 array[()] = value
             self._last = values
-        tile = self._program.tile
-        for given, arguments in self._tiles:
+        # Infinities and NaN are the user's: they go into the weights without a warning, as in MXNet.
+        with np.errstate(all="ignore"):
+            if self._ready:
+                self._program.tile(*self._arguments)
+            elif len(self._tiles) < PARALLEL_TILES or len(self._scratch) == 1:
+                self._run(0, len(self._tiles), self._scratch[0])
+            else:
+                parallel(self._run, len(self._tiles), 1, self._scratch)
+
+    def _run(self, start: int, stop: int, scratch: list[Array]) -> None:
+        tile, scalars = self._program.tile, self._scalars
+        for views in self._tiles[start:stop]:
+            size = views[0].size
+            buffers = scratch if size == TILE else [t[:size] for t in scratch]
             if self._convert:
-                np.copyto(arguments[-1 - len(self._scratch)], given)
-            tile(*arguments)
+                *buffers, converted = buffers
+                np.copyto(converted, views[-1])
+                views = [*views[:-1], converted]
+            tile(*scalars, *views, *buffers)

@@ -7,12 +7,11 @@ from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar, TypeVar, cast
 
 import numpy as np
-import numpy.typing as npt
 
 from hybridc.errors import MXNetError
 from hybridc.lr_scheduler import LRScheduler
 from hybridc.nd.ndarray import NDArray
-from hybridc.optimizer.formula import TILE, Array, Number, Program, Step, is_trivial
+from hybridc.optimizer.formula import Array, Number, Program, Scratch, Step, is_trivial
 
 C = TypeVar("C", bound=type[Any])
 
@@ -252,7 +251,7 @@ class _Runner:
 
     def __init__(self) -> None:
         self._programs: dict[tuple[Any, ...], Program] = {}
-        self._scratch: dict[npt.DTypeLike, list[Array]] = {}
+        self._scratch: dict[np.dtype[Any], Scratch] = {}
         self._bound: dict[Any, tuple[Array, Array, Any, tuple[Any, ...], Step]] = {}
 
     def run(self, optimizer: Optimizer, index: Any, weight: Any, grad: Any, state: Any) -> None:
@@ -276,7 +275,8 @@ class _Runner:
         arrays: list[Array] = [w, *(s.asnative() for s in states), g]
         flat = [np.ascontiguousarray(a).reshape(-1) for a in arrays]
         program = self._program(optimizer, numbers, variant, len(states))
-        step = Step(program, flat, self._buffers(w.dtype, len(program.scratch)))
+        scratch = self._scratch.setdefault(w.dtype, Scratch(w.dtype))
+        step = Step(program, flat, scratch)
         step.run(numbers)
         if all(np.may_share_memory(a, b) for a, b in zip(arrays, flat)):
             self._bound[index] = (w, g, state, variant, step)
@@ -292,13 +292,6 @@ class _Runner:
         if key not in self._programs:
             self._programs[key] = Program(optimizer.formula, numbers, states, type(optimizer).__name__)
         return self._programs[key]
-
-    def _buffers(self, dtype: npt.DTypeLike, count: int) -> list[Array]:
-        """``count`` scratch tiles and one for a converted gradient, shared by all weights of the dtype."""
-        tiles = self._scratch.setdefault(dtype, [np.empty(TILE, dtype)])
-        while len(tiles) < count + 1:
-            tiles.insert(0, np.empty(TILE, dtype))
-        return [*tiles[:count], tiles[-1]]
 
 
 def _check(optimizer: Optimizer, index: Any, w: Array, g: Array) -> None:
