@@ -78,9 +78,8 @@ class Block:
         # COMPAT(mxnet): assigning the same parameter again is fine.
         if self._reg_params.get(name, param) is not param:
             raise CheckError(
-                f"Overriding Parameter attribute {name} is not allowed. If you want to share parameters "
-                "between blocks, "
-                "please set 'params' at Block construction instead."
+                f"Overriding Parameter attribute {name} is not allowed. To share parameters between blocks, pass "
+                "params=other.params where the block is made."
             )
         self._reg_params[name] = param
         self._drop_graphs()
@@ -165,11 +164,9 @@ class Block:
                 continue
             if any(id(block) not in children for block in _blocks_in(value)):
                 warnings.warn(
-                    f'"{type(self).__name__}.{name}" is an unregistered container with Blocks. Note that '
-                    "Blocks inside "
-                    "the list, tuple or dict will not be registered automatically. Make sure to register "
-                    "them using "
-                    "register_child() or switching to nn.Sequential/nn.HybridSequential instead.",
+                    f'"{type(self).__name__}.{name}" is an unregistered container with Blocks: lists, tuples and '
+                    "dicts do not make them children. Use register_child(), nn.Sequential or "
+                    "nn.HybridSequential.",
                     stacklevel=3,
                 )
 
@@ -327,8 +324,7 @@ class HybridBlock(Block):
         if not isinstance(block, HybridBlock):
             raise ValueError(
                 f"Children of HybridBlock must also be HybridBlock, but {block} has type {type(block)}. If "
-                "you are using "
-                "Sequential, please try HybridSequential instead."
+                "you are using Sequential, please try HybridSequential instead."
             )
         super().register_child(block, name)
 
@@ -343,8 +339,7 @@ class HybridBlock(Block):
         if active and (self._forward_hooks or self._forward_pre_hooks):
             warnings.warn(
                 f'"{self}" is being hybridized while still having forward hook/pre-hook. If "{self}" is a '
-                "child of "
-                "HybridBlock, the hooks will not take effect.",
+                "child of HybridBlock, the hooks will not take effect.",
                 stacklevel=2,
             )
         self._active = bool(active)
@@ -413,8 +408,8 @@ class HybridBlock(Block):
         if not args or (type(args[0]) is not NDArray and not has_arrays(args)):
             raise ValueError(
                 "In HybridBlock, there must be one NDArray or one Symbol in the input; "
-                f"{type(self).__name__} got "
-                f"{', '.join(type(a).__name__ for a in args) or 'nothing'}. Convert it with mx.nd.array(…)"
+                f"{type(self).__name__} got {', '.join(type(a).__name__ for a in args) or 'nothing'}. "
+                "Convert it with mx.nd.array(…)"
             )
         return self.hybrid_forward(nd, *args, **arrays)
 
@@ -436,15 +431,16 @@ class HybridBlock(Block):
         self, params: Mapping[str, Parameter] | ParameterDict, args: tuple[Any, ...]
     ) -> None:
         """Infer the shapes of parameters and initialize those that waited for it."""
-        try:
-            self.infer_shape(*args)
-        except Exception as error:
-            raise ValueError(
-                f"Deferred initialization failed because shape cannot be inferred. {error}"
-            ) from error
-        for param in params.values():
-            if param.is_deferred and shape_is_known(param.shape):
-                param.finish_deferred_init()
+        with _COMPILING.current:
+            try:
+                self.infer_shape(*args)
+            except Exception as error:
+                raise ValueError(
+                    f"Deferred initialization failed because shape cannot be inferred. {error}"
+                ) from error
+            for param in params.values():
+                if param.is_deferred and shape_is_known(param.shape):
+                    param.finish_deferred_init()
 
     # --- the compiled graph --------------------------------------------------------------------------------
 
@@ -474,8 +470,8 @@ class HybridBlock(Block):
     def export(self, path: str, epoch: int = 0, remove_amp_cast: bool = True) -> Any:
         """Not offered yet: a network is saved by its code and ``save_parameters``."""
         raise UnsupportedError(
-            "export: MXNet's symbol files cannot be written by this version; keep the network's code and use "
-            "save_parameters(), or net.trace(x) for the graph as text"
+            "export: MXNet's symbol files cannot be written by this version; keep the network's code and "
+            "use save_parameters(), or net.trace(x) for the graph as text"
         )
 
 

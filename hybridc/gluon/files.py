@@ -48,8 +48,7 @@ def load_parameters(
         ):  # a shared parameter may be saved under its other name
             raise CheckError(
                 f"Parameter '{name}' is missing in file '{filename}', which contains parameters: "
-                f"{brief(loaded)}. "
-                "Set allow_missing=True to ignore missing parameters."
+                f"{brief(loaded)}. Set allow_missing=True to ignore missing parameters."
             )
     for name, value in loaded.items():
         if name in params:
@@ -57,6 +56,5 @@ def load_parameters(
         elif not ignore_extra:
             raise ValueError(
                 f"Parameter '{name}' loaded from file '{filename}' is not present in ParameterDict, which "
-                "contains "
-                f"parameters {brief(params)}. Set ignore_extra=True to ignore. "
+                f"contains parameters {brief(params)}. Set ignore_extra=True to ignore. "
             )

@@ -119,8 +119,8 @@ class Parameter:
             same = len(self._shape) == len(new)
             if not same or any(old not in (-1, 0, n) for n, old in zip(new, self._shape)):
                 raise CheckError(
-                    f"Parameter '{self.name}': shape {new} is incompatible with its shape {self._shape} "
-                    "(0 stands for an unknown dimension)"
+                    f"Parameter '{self.name}': shape {new} is incompatible with its shape {self._shape} (0 "
+                    "stands for an unknown dimension)"
                 )
         self._shape = new
 
@@ -218,15 +218,13 @@ class Parameter:
         if self._deferred_init:
             raise DeferredInitializationError(
                 f"Parameter '{self.name}' has not been initialized yet because initialization was deferred: "
-                "its shape "
-                f"{self.shape} is not known before the first forward pass. Pass one batch of data through "
-                "the network "
-                "first, or give the sizes where the layer is made (in_units, in_channels, …)"
+                f"its shape {self.shape} is not known before the first forward pass. Pass one batch of data "
+                "through the network first, or give the sizes where the layer is made (in_units, "
+                "in_channels, …)"
             )
         raise RuntimeError(
             f"Parameter '{self.name}' has not been initialized. Call initialize() on the network; create the "
-            "Trainer "
-            "with Block.collect_params(), because Block.params lacks the Parameters of child Blocks"
+            "Trainer with Block.collect_params(), because Block.params lacks the Parameters of child Blocks"
         )
 
     def _check_context(self, ctx: Context) -> None:
@@ -276,15 +274,14 @@ class Parameter:
         if not shape_is_known(self.shape):
             raise CheckError(
                 f"Cannot initialize Parameter '{self.name}' because it has invalid shape: {self.shape}. "
-                "Please specify "
-                "in_units, in_channels, etc for `Block`s."
+                "Please specify in_units, in_channels, etc for `Block`s."
             )
-        self._deferred_init = ()
         if data is None:
             data = NDArray(np.zeros(cast("tuple[int, ...]", self.shape), dtype=self.dtype))
             with autograd.pause(), random.isolated(_seed(self._key)):
                 _fill(self.name, data, init, default_init)
         self._init_impl(data, devices)
+        self._deferred_init = ()  # last: until then other threads take it for waiting
 
     def _init_impl(self, data: NDArray, devices: Sequence[Context]) -> None:
         ATTRIBUTE_EPOCH.value += 1
@@ -338,8 +335,7 @@ class Parameter:
         if not cast_dtype:
             raise CheckError(
                 f"Failed loading Parameter '{self.name}' from saved params: dtype incompatible expected "
-                f"{self.dtype} vs "
-                f"saved {data.dtype}. Set cast_dtype=True to cast the dtype of saved params."
+                f"{self.dtype} vs saved {data.dtype}. Set cast_dtype=True to cast the dtype of saved params."
             )
         if dtype_source == "saved":
             self.cast(data.dtype)

@@ -155,10 +155,8 @@ class ParameterDict:
             if not param.name.startswith(strip_prefix):
                 raise ValueError(
                     f"Prefix '{strip_prefix}' is to be striped before saving, but Parameter's name "
-                    f"'{param.name}' does "
-                    "not start with it; does the block share parameters with another, or were children made "
-                    "outside "
-                    "name_scope()? save_parameters() does not need prefixes"
+                    f"'{param.name}' does not start with it; does the block share parameters with another, "
+                    "or were children made outside name_scope()? save_parameters() does not need prefixes"
                 )
             named[param.name[len(strip_prefix) :]] = param.reduce()
         storage.save(filename, named)
@@ -205,9 +203,8 @@ class ParameterDict:
         if missing and not allow_missing:
             raise CheckError(
                 f"Parameter '{missing[0][len(restore_prefix) :]}' is missing in {source}, which contains "
-                "parameters: "
-                f"{brief(named)}. Please make sure source and target networks have the same prefix, or set "
-                "allow_missing=True"
+                f"parameters: {brief(named)}. Please make sure source and target networks have the same "
+                "prefix, or set allow_missing=True"
             )
         for name, value in named.items():
             if name in self._params:
@@ -215,8 +212,7 @@ class ParameterDict:
             elif not ignore_extra:
                 raise CheckError(
                     f"Parameter '{name[len(restore_prefix) :]}' loaded from {source} is not present in "
-                    "ParameterDict, "
-                    f"choices are: {brief(self._params)}. Set ignore_extra to True to ignore. "
+                    f"ParameterDict, choices are: {brief(self._params)}. Set ignore_extra to True to ignore. "
                     "Please make sure source and target networks have the same prefix."
                 )
 
@@ -243,6 +239,5 @@ def _agree(param: Parameter, key: str, wanted: Any) -> None:
     if wanted is not None and wanted != existing:
         raise CheckError(
             f"Cannot retrieve Parameter '{param.name}' because desired attribute does not match with stored "
-            "for "
-            f"attribute '{key}': desired '{wanted}' vs stored '{existing}'."
+            f"for attribute '{key}': desired '{wanted}' vs stored '{existing}'."
         )

@@ -149,10 +149,6 @@ def _as_list(params: Any) -> list[Parameter]:
 def _raise_stale(param: Parameter) -> None:
     raise UserWarning(
         f"Gradient of Parameter `{param.name}` on context {param.list_ctx()[0]} has not been updated by "
-        "backward since "
-        "last `step`. This could mean a bug in your model that made it only use a subset of the Parameters "
-        "(Blocks) for "
-        "this iteration. If you are intentionally only using a subset, call step with ignore_stale_grad=True "
-        "to suppress "
-        "this warning and skip updating of Parameters with stale gradient"
+        "backward since the last step: the network may have used only some of its parameters this time. If "
+        "that is meant, step(batch_size, ignore_stale_grad=True) leaves the others as they are"
     )

@@ -25,8 +25,7 @@ def split_data(data: Any, num_slice: int, batch_axis: int = 0, even_split: bool 
     if even_split and size % num_slice != 0:
         raise ValueError(
             f"data with shape {data.shape} cannot be evenly split into {num_slice} slices along axis "
-            f"{batch_axis}; "
-            f"use a batch size that is a multiple of {num_slice}, or set even_split=False"
+            f"{batch_axis}; use a batch size that is a multiple of {num_slice}, or set even_split=False"
         )
     length, longer = divmod(size, num_slice)
     ends = [0]
