@@ -253,11 +253,9 @@ class Where(Elementwise):
             return (c != 0) * x + (c == 0) * y
 
         mask = np.array([[0, 1, 2], [1, 0, -1]], np.float32)
-        rows = np.array([0, 1])
         return [
             Sample([mask, (2, 3), (2, 3)], choose),
             Sample([mask.astype("int32"), (2, 1), (3,)], choose),
-            Sample([rows, (2, 2), (2, 2)], lambda _, x, y: np.stack([y[0], x[1]])),
         ]
 
     @classmethod

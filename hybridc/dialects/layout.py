@@ -235,7 +235,7 @@ class _Blocks(Composite):
         (x,) = arrays
         out = self.infer_shape([x.shape])[1][0]
         inner, order = self.parts(x.shape)
-        return x.reshape(inner).transpose(order).reshape(out)
+        return x.reshape(inner).transpose(order).copy().reshape(out)
 
     def decompose(self, F: Any, *inputs: Any) -> Any:
         (x,) = inputs

@@ -26,9 +26,12 @@ KINDS = (Elementwise, Reduction, Contraction, Movement, Composite, Opaque)
 # Operators without samples, and what tests them.
 NO_SAMPLES: dict[str, str] = {
     "hybrid.uniform_draw": "random: tests/ops/test_dropout.py",
+    "hybrid.boolean_mask": "its shape depends on values: tests/nd/test_ndarray.py",
     "hybrid.custom": "it is what the user's CustomOp is: tests/operator",
     "hybrid.custom_backward": "it is what the user's CustomOp is: tests/operator",
 }
+RANDOM = ("hybridc.dialects.random_ops", "hybridc.dialects.random_choice")
+NO_SAMPLES |= {name: "tests/nd/test_random.py" for name, cls in OURS.items() if cls.__module__ in RANDOM}
 
 
 @pytest.mark.parametrize("name", OURS)
