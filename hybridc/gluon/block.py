@@ -78,8 +78,8 @@ class Block:
         # COMPAT(mxnet): assigning the same parameter again is fine.
         if self._reg_params.get(name, param) is not param:
             raise CheckError(
-                f"Overriding Parameter attribute {name} is not allowed. To share parameters between blocks, pass "
-                "params=other.params where the block is made."
+                f"Overriding Parameter attribute {name} is not allowed. To share parameters between blocks, "
+                "pass params=other.params where the block is made."
             )
         self._reg_params[name] = param
         self._drop_graphs()
@@ -164,8 +164,8 @@ class Block:
                 continue
             if any(id(block) not in children for block in _blocks_in(value)):
                 warnings.warn(
-                    f'"{type(self).__name__}.{name}" is an unregistered container with Blocks: lists, tuples and '
-                    "dicts do not make them children. Use register_child(), nn.Sequential or "
+                    f'"{type(self).__name__}.{name}" is an unregistered container with Blocks: lists, tuples '
+                    "and dicts do not make them children. Use register_child(), nn.Sequential or "
                     "nn.HybridSequential.",
                     stacklevel=3,
                 )
