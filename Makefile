@@ -26,9 +26,10 @@ format: $(STAMPS)-dev ## rewrite the sources in the project's format
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-bench: $(STAMPS)-bench ## print the benchmark tables: eager against hybridized, overhead
-	$(BIN)/python benchmarks/run.py --memory --floor
+bench: $(STAMPS)-bench ## print the benchmark tables: eager against hybridized, overhead, memory
+	$(BIN)/python benchmarks/run.py --floor
 	$(BIN)/python benchmarks/overhead.py
+	$(BIN)/python benchmarks/memory.py mlp_train encoder
 
 clean: ## remove the virtual environment and what was built
 	rm -rf $(VENV) build *.egg-info .pytest_cache .ruff_cache .hypothesis .benchmarks

@@ -1,4 +1,4 @@
-"""What the machine can do at best: ``python benchmarks/limits.py``; ``run.py --floor`` makes a floor of it."""
+"""What the machine can do at best: ``python benchmarks/limits.py``; ``run.py --floor`` derives a floor."""
 
 from __future__ import annotations
 
