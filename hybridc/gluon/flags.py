@@ -21,6 +21,7 @@ FLAGS: dict[str, Any] = {
 
 def check_flags(flags: Mapping[str, Any]) -> None:
     """Raise if ``hybridize`` does not know a keyword."""
+    # COMPAT(mxnet): there a misspelt keyword becomes an option of the backend, and nothing happens.
     unknown = sorted(flags.keys() - FLAGS.keys())
     if unknown:
         raise AttributeValueError(

@@ -260,7 +260,8 @@ class Parameter:
                 f"Cannot initialize Parameter '{self.name}' because it has invalid shape: {self.shape}."
             )
         self._data = self._grad = None
-        # The random key is taken now: values do not depend on the order in which shapes become known.
+        # COMPAT(mxnet): the random key is taken now, so that values do not depend on the order in which shapes
+        # become known: eager, hybridized, and with the sizes given, a seed makes the same network.
         self._key = random.next_key()
         self._deferred_init = (init, devices, default_init, None)
         if shape_is_known(self.shape):
