@@ -260,7 +260,7 @@ class Parameter:
                 f"Cannot initialize Parameter '{self.name}' because it has invalid shape: {self.shape}."
             )
         self._data = self._grad = None
-        # COMPAT(mxnet): the random key is taken now, so that values do not depend on the order in which shapes
+        # COMPAT(mxnet): the random key is taken now: values do not depend on the order in which shapes
         # become known: eager, hybridized, and with the sizes given, a seed makes the same network.
         self._key = random.next_key()
         self._deferred_init = (init, devices, default_init, None)
