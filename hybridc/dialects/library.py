@@ -5,6 +5,7 @@ from __future__ import annotations
 from hybridc.dialects import activation as activation
 from hybridc.dialects import cast as cast
 from hybridc.dialects import contraction as contraction
+from hybridc.dialects import contrib as contrib
 from hybridc.dialects import creation as creation
 from hybridc.dialects import custom as custom
 from hybridc.dialects import dropout as dropout
@@ -19,6 +20,7 @@ from hybridc.dialects import normalization as normalization
 from hybridc.dialects import random_choice as random_choice
 from hybridc.dialects import random_ops as random_ops
 from hybridc.dialects import reduction as reduction
+from hybridc.dialects import scan as scan
 from hybridc.dialects import shape as shape
 from hybridc.dialects import slicing as slicing
 from hybridc.dialects import softmax as softmax
