@@ -1,7 +1,8 @@
-"""Products of linear algebra: gemm, gemm2, syrk."""
+"""Products of linear algebra: gemm, gemm2, syrk, Khatri-Rao."""
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -213,3 +214,67 @@ class Syrk(Product, Composite):
             Sample([(3, 4)], lambda a: 0.5 * a @ a.T, alpha=0.5),
             Sample([(2, 3, 4)], lambda a: np.einsum("nij,nik->njk", a, a), transpose=True),
         ]
+
+
+@register("hybrid.khatri_rao")
+class KhatriRao(Composite):
+    """The Kronecker products of the columns of all matrices, which have equally many columns"""
+
+    INPUTS = ("args",)
+    VARIADIC = True
+
+    def infer_shape(self, shapes: list[Shape]) -> tuple[list[Shape], list[Shape]]:
+        columns = {s[1] if len(s) == 2 else -1 for s in shapes}
+        if len(columns) != 1 or -1 in columns:
+            raise ShapeError(
+                "khatri_rao: inputs must be matrices with equally many columns, got shapes "
+                + ", ".join(map(str, shapes))
+            )
+        return shapes, [(math.prod(s[0] for s in shapes), columns.pop())]
+
+    def spread(self, F: Any, inputs: tuple[Any, ...]) -> list[Any]:
+        """Each matrix with its rows along an axis of their own."""
+        n = len(inputs)
+        shapes = [(1,) * i + (x.shape[0],) + (1,) * (n - 1 - i) + x.shape[1:] for i, x in enumerate(inputs)]
+        return [F.reshape_to(x, shape=s) for x, s in zip(inputs, shapes, strict=True)]
+
+    def decompose(self, F: Any, *inputs: Any) -> Any:
+        shape = self.infer_shape([x.shape for x in inputs])[1][0]
+        first, *others = self.spread(F, inputs)
+        for x in others:
+            first = first * x
+        return F.reshape_to(first * 1 if not others else first, shape=shape)
+
+    def eager(self, *arrays: Any) -> Any:
+        shape = self.infer_shape([x.shape for x in arrays])[1][0]
+        product = arrays[0].copy()
+        for x in arrays[1:]:
+            product = (product[:, None] * x).reshape(-1, shape[1])
+        return product
+
+    def gradient(self, F: Any, *values: Any) -> Any:
+        dy, *inputs, _ = values
+        parts = self.spread(F, tuple(inputs))
+        dy = F.reshape_to(dy, shape=(*(x.shape[0] for x in inputs), inputs[0].shape[1]))
+        grads: list[Any] = []
+        for i, (part, x) in enumerate(zip(parts, inputs, strict=True)):
+            each = dy
+            for j, other in enumerate(parts):
+                each = each if i == j else each * other
+            grads.append(F.reshape_to(F.sum_to(each, shape=part.shape), shape=x.shape))
+        return grads
+
+    @classmethod
+    def samples(cls) -> list[Sample]:
+        return [
+            Sample([(2, 3), (4, 3)], lambda x, y: np.einsum("ik,jk->ijk", x, y).reshape(8, 3)),
+            Sample(
+                [(2, 3), (1, 3), (3, 3)],
+                lambda x, y, z: np.einsum("ik,jk,lk->ijlk", x, y, z).reshape(6, 3),
+            ),
+        ]
+
+    @classmethod
+    def bad_samples(cls) -> list[Bad]:
+        text = "khatri_rao: inputs must be matrices with equally many columns, got shapes (2, 3), (2, 4)"
+        return [(((2, 3), (2, 4)), {}, text)]
