@@ -20,7 +20,7 @@ from hybridc.dialects import normalization as normalization
 from hybridc.dialects import random_choice as random_choice
 from hybridc.dialects import random_ops as random_ops
 from hybridc.dialects import reduction as reduction
-from hybridc.dialects import scan as scan
+from hybridc.dialects import sequence as sequence
 from hybridc.dialects import shape as shape
 from hybridc.dialects import slicing as slicing
 from hybridc.dialects import softmax as softmax
