@@ -20,7 +20,7 @@ from xdsl.dialects.builtin import (
     IntegerAttr,
     IntegerType,
     NameLoc,
-    NoneAttr,
+    NoneType,
     Signedness,
     StringAttr,
     TensorType,
@@ -126,7 +126,7 @@ def _integer(value: int, width: int) -> IntegerAttr[IntegerType]:
 def to_attribute(value: Any, kind: str) -> Attribute:
     """The IR attribute of a bound value."""
     if value is None:
-        return NoneAttr()
+        return NoneType()  # it prints as `none` and, unlike NoneAttr, parses again
     if kind == "bool" or isinstance(value, bool):
         return _integer(int(value), 1)
     if kind == "DType":
@@ -150,7 +150,7 @@ def to_attribute(value: Any, kind: str) -> Attribute:
 def from_attribute(attribute: Attribute) -> Any:
     """The Python value of an IR attribute."""
     match attribute:
-        case NoneAttr():
+        case NoneType():
             return None
         case IntegerAttr():
             return bool(attribute.value.data) if attribute.type == i1 else attribute.value.data
@@ -205,6 +205,7 @@ class HybridOp(IRDLOperation):
         """The result types must be what the operator infers from the operands."""
         try:
             operator = self.operator
+            self._verify_inputs(operator)
             _, shapes = operator.infer_shape([shape_of(v) for v in self.operands])
             _, dtypes = operator.infer_type([dtype_of(v) for v in self.operands])
         except MXNetError as error:
@@ -215,6 +216,14 @@ class HybridOp(IRDLOperation):
             raise VerifyException(
                 f"{self.name}: result types are {', '.join(map(str, got))}, inferred {', '.join(map(str, expected))}"
             )
+
+    def _verify_inputs(self, operator: Operator) -> None:
+        names = operator.input_names()
+        if operator.VARIADIC:
+            return
+        if not len(names) - operator.OPTIONAL <= len(self.operands) <= len(names):
+            takes = f"{len(names)} input{'s' * (len(names) != 1)} ({', '.join(names)})"
+            raise VerifyException(f"{operator.title()}: takes {takes}, got {len(self.operands)}")
 
     def print(self, printer: Printer) -> None:
         if self.operands:

@@ -1,22 +1,44 @@
 """``hybridc-opt``: run the compiler's passes on a text file, as ``mlir-opt`` does.
 
 hybridc-opt graph.mlir -p canonicalize-graph,decompose,fuse-kernels
+hybridc-opt graph.mlir -p decompose,fuse-kernels,tile-kernels,plan-memory -t numpy
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
+from typing import IO
 
-from xdsl.dialects.builtin import Builtin
+from xdsl.context import Context
+from xdsl.dialects.builtin import Builtin, ModuleOp
 from xdsl.dialects.func import Func
 from xdsl.passes import ModulePass
 from xdsl.transforms.common_subexpression_elimination import CommonSubexpressionElimination
 from xdsl.transforms.dead_code_elimination import DeadCodeElimination
+from xdsl.utils.exceptions import VerifyException
+from xdsl.utils.target import Target
 from xdsl.xdsl_opt_main import xDSLOptMain
 
 from hybridc import nd, pipeline
 from hybridc.dialects.hybrid import dialects
 from hybridc.dialects.hybrid_rt import HybridRt
+from hybridc.errors import VerifyError
+from hybridc.lower.numpy.emit import emit
+from hybridc.transforms.values import functions
+
+
+@dataclass(frozen=True)
+class NumPy(Target):
+    """The Python source of every planned function."""
+
+    name = "numpy"
+
+    threads: int = 2
+
+    def emit(self, ctx: Context, module: ModuleOp, output: IO[str]) -> None:
+        planned = [f.sym_name.data for f in functions(module) if f.sym_visibility is None]
+        output.write("\n\n".join(emit(module, name, self.threads).source for name in planned))
 
 
 __all__ = ["HybridcOpt", "main", "nd"]  # nd registers the operators
@@ -39,6 +61,18 @@ class HybridcOpt(xDSLOptMain):
         )
         for each in passes:
             self.register_pass(each.name, _factory(each))
+
+    def register_all_targets(self) -> None:
+        """Those of xDSL, and ours."""
+        super().register_all_targets()
+        self.available_targets["numpy"] = lambda: NumPy
+
+    def apply_passes(self, prog: ModuleOp) -> None:
+        """Apply passes in order; what one of them refuses is a diagnostic."""
+        try:
+            super().apply_passes(prog)
+        except VerifyError as error:
+            raise VerifyException(str(error)) from error
 
 
 def _factory(each: type[ModulePass]) -> Callable[[], type[ModulePass]]:
