@@ -1,14 +1,16 @@
-"""Operators on batches of sequences of different lengths."""
+"""Operators on batches of sequences of different lengths, and cumulative sums."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from hybridc.dialects.attribute import DType, Shape
-from hybridc.dialects.operator import Bad, Composite, Movement, Sample, attribute, register
+from hybridc.dialects.operator import Bad, Composite, Movement, Opaque, Sample, attribute, register
+from hybridc.dialects.shape import normalize_axis
 from hybridc.errors import AttributeValueError, ShapeError
 
 
@@ -251,3 +253,45 @@ class SequenceReverse(Movement):
             "got data (3, 2) and sequence_length (3,)"
         )
         return [(((3, 2), (3,)), {"use_sequence_length": True}, text)]
+
+
+@register("hybrid.cumsum", "_np_cumsum")
+class CumSum(Opaque):
+    """The sums of all elements up to each one along an axis, or in the flattened array."""
+
+    INPUTS = ("a",)
+    axis: int | None = attribute(None, "the axis; the flattened array if None")
+    dtype: DType | None = attribute(None, "dtype of the result; the input's by default")
+
+    def infer_shape(self, shapes: list[Shape]) -> tuple[list[Shape], list[Shape]]:
+        (shape,) = shapes
+        if self.axis is None:
+            return shapes, [(math.prod(shape),)]
+        normalize_axis("cumsum", self.axis, len(shape))
+        return shapes, [shape]
+
+    def infer_type(self, dtypes: list[DType]) -> tuple[list[DType], list[DType]]:
+        return dtypes, [dtypes[0] if self.dtype is None else self.dtype]
+
+    def eager(self, *arrays: Any) -> Any:
+        (x,) = arrays
+        return np.cumsum(x, self.axis, x.dtype if self.dtype is None else self.dtype)
+
+    def gradient(self, F: Any, *values: Any) -> Any:
+        dy, x, _ = values
+        axis = 0 if self.axis is None else self.axis
+        return F.reshape_to(F.flip(F.cumsum(F.flip(dy, axis=axis), axis=axis), axis=axis), shape=x.shape)
+
+    @classmethod
+    def samples(cls) -> Sequence[Sample]:
+        return [
+            Sample([(2, 3)], lambda x: np.array([x.reshape(-1)[: i + 1].sum() for i in range(6)])),
+            Sample([(2, 3)], lambda x: np.stack([x[0], x[0] + x[1]]), axis=-2),
+            Sample([(2, 0)], lambda x: x, axis=1),
+            Sample([(2, 1)], lambda x: x, axis=1, dtype="float64"),
+        ]
+
+    @classmethod
+    def bad_samples(cls) -> Sequence[Bad]:
+        text = "cumsum: axis 2 is out of range for an input of 2 dimensions; it must be from -2 to 1"
+        return [(((2, 3),), {"axis": 2}, text)]
