@@ -223,6 +223,24 @@ def test_a_killed_worker_is_reported_and_replaced():
     assert [values(b) for b in loader] == [[0, 1], [4]]
 
 
+def test_an_interrupt_amid_a_message_leaves_the_loader_usable(monkeypatch):
+    from hybridc.gluon.data import workers
+
+    x = np.arange(8.0).reshape(4, 2)
+    loader = DataLoader(SimpleDataset(list(x)), 1, num_workers=1)
+    assert [values(b) for b in loader] == x.reshape(4, 1, 2).tolist()
+
+    def interrupted(fd, data):
+        os.read(fd, 3)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(workers, "_read_into", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            next(iter(loader))
+    assert [values(b) for b in loader] == x.reshape(4, 1, 2).tolist()
+
+
 class Slow(Dataset):
     def __len__(self):
         return 4

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import multiprocessing
+import os
 import queue
 import random as python_random
 import signal
@@ -97,6 +98,9 @@ class WorkerPool:
                 worker.pipe.send((ticket, indices, seed))
             except OSError:
                 self._bury(worker)
+            except BaseException:
+                self._interrupted(worker)
+                raise
             return ticket
 
     def result(self, ticket: int) -> Any:
@@ -134,6 +138,9 @@ class WorkerPool:
             except (EOFError, OSError):
                 self._bury(worker)
                 continue
+            except BaseException:
+                self._interrupted(worker)
+                raise
             worker.tasks.pop(ticket, None)
             self._keep(ticket, outcome)
 
@@ -142,6 +149,11 @@ class WorkerPool:
             self._forgotten.remove(ticket)
         else:
             self._ready[ticket] = outcome
+
+    def _interrupted(self, worker: _Worker) -> None:
+        """Control-C left half a message in the pipe: the worker cannot be talked to any more."""
+        worker.process.kill()
+        self._bury(worker)
 
     def _bury(self, worker: _Worker) -> None:
         """A worker has died: its batches fail, and another one takes its place."""
@@ -243,9 +255,23 @@ def _post(pipe: Any, outbox: queue.SimpleQueue[tuple[int, Any]]) -> None:
         try:
             pipe.send_bytes(message)
             for array in arrays:
-                pipe.send_bytes(array.reshape(-1).view(np.uint8))
+                _write(pipe.fileno(), array.reshape(-1).view(np.uint8).data)
         except OSError:  # the main process has gone
             return
+
+
+def _write(fd: int, data: memoryview) -> None:
+    """All the bytes; a Connection would copy them first."""
+    while data:
+        data = data[os.write(fd, data) :]
+
+
+def _read_into(fd: int, data: memoryview) -> None:
+    while data:
+        count = os.readv(fd, [data])
+        if not count:
+            raise EOFError
+        data = data[count:]
 
 
 class _Slot:
@@ -278,7 +304,7 @@ def _fill(value: Any, pipe: Any) -> Any:
     if not isinstance(value, _Slot):
         return _map(value, lambda v: _fill(v, pipe))
     data = np.empty(int(np.prod(value.shape)) * value.dtype.itemsize, np.uint8)
-    pipe.recv_bytes_into(data)
+    _read_into(pipe.fileno(), data.data)
     array: Array = data.view(value.dtype).reshape(value.shape)
     return NDArray(array) if value.wrapped else array
 
