@@ -22,9 +22,14 @@ class Differentiable(Protocol):
     """What a node of the tape asks of the thing it recorded."""
 
     def vjp(
-        self, F: Any, ograds: Sequence[Any], inputs: Sequence[Any], outputs: Sequence[Any]
+        self,
+        F: Any,
+        ograds: Sequence[Any],
+        inputs: Sequence[Any],
+        outputs: Sequence[Any],
+        into: Sequence[Any],
     ) -> Sequence[Any]:
-        """Gradients of the inputs."""
+        """Gradients of the inputs; they may be written into the raw arrays ``into``, where these are not None."""
         ...
 
 
@@ -54,8 +59,8 @@ class TapeNode:
         self.visible = visible
         self.order = next(_ORDER)
 
-    def backward(self, F: Any, ograds: Sequence[Any]) -> Sequence[Any]:
-        """Gradients of this node's inputs."""
+    def backward(self, F: Any, ograds: Sequence[Any], into: Sequence[Any]) -> Sequence[Any]:
+        """Gradients of this node's inputs, in the arrays ``into`` if the operator can write there."""
         if self.arrays is None:
             raise MXNetError(
                 "this part of the graph was differentiated already and its buffers are freed; "
@@ -65,7 +70,7 @@ class TapeNode:
         outputs = [_restore(a, (self, i)) for i, a in enumerate(self.outputs)]
         if isinstance(self.op, Operator):
             return vjp(self.op, F, ograds, inputs, outputs, [e is not None for e in self.entries])
-        return self.op.vjp(F, ograds, inputs, outputs)
+        return self.op.vjp(F, ograds, inputs, outputs, into)
 
     def free(self) -> None:
         """Drop the saved arrays; a compiled graph gets its workspace back."""
@@ -242,6 +247,17 @@ def _reachable(heads: Iterable[NDArray], since: int) -> tuple[list[TapeNode], li
     return sorted(nodes.values(), key=lambda n: -n.order), list(leaves.values())
 
 
+def _destinations(heads: Sequence[NDArray], nodes: Sequence[TapeNode]) -> dict[int, Any]:
+    """The gradient buffers that one node alone writes, by the identity of their variable."""
+    used: dict[int, int] = {}
+    leaves: dict[int, Leaf] = {}
+    for entry in itertools.chain([h._entry for h in heads], *[n.entries for n in nodes]):
+        if entry is not None and isinstance(entry[0], Leaf):
+            leaves[id(entry[0])] = entry[0]
+            used[id(entry[0])] = used.get(id(entry[0]), 0) + 1
+    return {i: leaf.grad._data for i, leaf in leaves.items() if used[i] == 1 and leaf.req == "write"}
+
+
 def _run_backward(
     heads: Sequence[NDArray],
     head_grads: Sequence[NDArray | None] | None,
@@ -250,6 +266,7 @@ def _run_backward(
     train_mode: bool,
     wanted: Sequence[tuple[Any, int]] = (),
     since: int = 0,
+    in_place: bool = False,
 ) -> tuple[_Gradients, list[Leaf]]:
     from hybridc import nd
 
@@ -268,11 +285,13 @@ def _run_backward(
             assert head._entry is not None
             gradients.add(head._entry, NDArray(np.ones_like(head._data)) if grad is None else grad)
         nodes, leaves = _reachable(heads, since)
+        buffers = _destinations(heads, nodes) if in_place else {}
         for node in nodes:
             if not any((id(node), i) in gradients.values for i in range(node.visible)):
                 continue
             kept |= {k: gradients.values[k] for k in keep if k[0] == id(node) and k in gradients.values}
-            grads = node.backward(nd, gradients.of_node(node))
+            into = [None if e is None else buffers.get(id(e[0])) for e in node.entries]
+            grads = node.backward(nd, gradients.of_node(node), into)
             for entry, grad in zip(node.entries, grads, strict=True):
                 if entry is not None and grad is not None:
                     gradients.add(entry, grad)
@@ -291,7 +310,9 @@ def backward(
     """Compute gradients of the heads with respect to all marked variables and put them into their ``grad``."""
     heads = [heads] if isinstance(heads, NDArray) else heads
     head_grads = [head_grads] if isinstance(head_grads, NDArray) else head_grads
-    gradients, leaves = _run_backward(heads, head_grads, retain_graph, False, train_mode)
+    gradients, leaves = _run_backward(
+        heads, head_grads, retain_graph, False, train_mode, in_place=True
+    )
     for leaf in leaves:
         grad = gradients.get(leaf, 0)
         if grad is None:
@@ -299,7 +320,7 @@ def backward(
         leaf.fresh = True
         if leaf.req == "add":
             np.add(leaf.grad._data, grad._data, out=leaf.grad._data)
-        else:
+        elif grad._data is not leaf.grad._data:
             np.copyto(leaf.grad._data, grad._data)
 
 
@@ -419,7 +440,12 @@ class _FunctionRule:
         self._function = function
 
     def vjp(
-        self, F: Any, ograds: Sequence[Any], inputs: Sequence[Any], outputs: Sequence[Any]
+        self,
+        F: Any,
+        ograds: Sequence[Any],
+        inputs: Sequence[Any],
+        outputs: Sequence[Any],
+        into: Sequence[Any],
     ) -> Sequence[Any]:
         """The user's ``backward``, checked for the number of gradients."""
         grads = self._function.backward(*ograds)

@@ -8,6 +8,8 @@ import weakref
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from hybridc.nd.ndarray import NDArray
 from hybridc.runtime.state import STATE
 from hybridc.trace.structure import regroup
@@ -19,6 +21,8 @@ if TYPE_CHECKING:
 _NUMBER = itertools.count()
 # Workspaces kept for the next call: one for each thread that ever ran the graph at the same time, but no more than this.
 _KEPT = 4
+# Bytes of a gradient from which writing it in place saves more than finding out that it is safe.
+_WORTH_WRITING = 1 << 14
 
 
 class Executable:
@@ -149,15 +153,21 @@ class _GraphRule:
         self.values = [*arrays, *results]
 
     def vjp(
-        self, F: Any, ograds: Sequence[Any], inputs: Sequence[Any], outputs: Sequence[Any]
+        self,
+        F: Any,
+        ograds: Sequence[Any],
+        inputs: Sequence[Any],
+        outputs: Sequence[Any],
+        into: Sequence[Any],
     ) -> Sequence[Any]:
         """Gradients of the inputs, by the compiled backward; by replaying the trace if they are differentiated again."""
         if STATE.recording:
             return self._replayed(ograds, inputs)
         graph = self.graph
         assert graph.backward is not None
-        saved = [self.values[i] for i in graph.saved]
-        results = graph.backward(*saved, *[g._data for g in ograds])
+        given = [*[self.values[i] for i in graph.saved], *[g._data for g in ograds]]
+        places = [_place(into[i], inputs[i]._data, given) for i in graph.grads]
+        results = graph.backward(places, *given)
         grads: list[Any] = [None] * len(inputs)
         for i, result in zip(graph.grads, results, strict=True):
             grads[i] = NDArray(result)
@@ -186,6 +196,14 @@ class _GraphRule:
             self.graph.forward.release(self.workspace)
             self.workspace = None
             self.values = []
+
+
+def _place(buffer: Any, like: Any, given: Sequence[Any]) -> Any:
+    """A gradient buffer, if the backward can write its result straight into it; small ones are as soon copied."""
+    if buffer is None or buffer.nbytes < _WORTH_WRITING or not buffer.flags.c_contiguous:
+        return None
+    fits = buffer.shape == like.shape and buffer.dtype == like.dtype
+    return buffer if fits and not any(np.may_share_memory(buffer, a) for a in given) else None
 
 
 def replay(trace: Trace, inputs: Sequence[NDArray]) -> list[NDArray]:

@@ -137,6 +137,7 @@ class _Backward:
         block.add_op(func.ReturnOp(*outs))
         kind = FunctionType.from_lists([a.type for a in block.args], [o.type for o in outs])
         backward = func.FuncOp("backward", kind, Region(block))
+        backward.attributes["hybrid.into"] = UnitAttr()  # the caller may give the memory for the results
         backward.attributes["hybrid.saved"] = DenseArrayBase.from_list(i64, self._return_saved(saved, heads))
         if self.trace.training:
             backward.attributes["hybrid.training"] = UnitAttr()

@@ -90,7 +90,7 @@ class _ProgramEmitter:
         taken: set[str] = set()
         for value in values:
             name, number = self.names[value], 1
-            while self.names[value] in taken or self.names[value] in ("np", "special", "parallel", "arena"):
+            while self.names[value] in taken or self.names[value] in ("np", "special", "parallel", "arena", "empty", "into", "ws"):
                 self.names[value] = f"{name}_{number}"
                 number += 1
             taken.add(self.names[value])
@@ -113,7 +113,8 @@ class _ProgramEmitter:
         setup = [f"arena = np.empty({self.program.arena}, np.uint8)", *self.setup, f"return ({kept})"]
         parts.append("def workspace():\n" + "".join(f"    {line}\n" for line in setup))
         unpack = [f"({kept}) = ws"] if self.kept else []
-        parameters = ", ".join(["ws", *args])
+        into = ["into"] if "hybrid.into" in self.function.attributes else []
+        parameters = ", ".join(["ws", *into, *args])
         parts.append(
             f"def {self.program.name}({parameters}):\n"
             + "".join(f"    {line}\n" for line in [*unpack, *self.body])
@@ -150,7 +151,16 @@ class _ProgramEmitter:
     def _alloc(self, op: AllocOp) -> None:
         shape, dtype = _shape(op.array), _dtype(op.array)
         large = volume(shape) * dtype.itemsize >= SMALLEST
-        self._define(op.array, f"{'' if large else 'np.'}empty({shape}, {dtype.name!r})", "y")
+        fresh = f"{'' if large else 'np.'}empty({shape}, {dtype.name!r})"
+        place = self._place(op)
+        self._define(op.array, f"{fresh} if {place} is None else {place}" if place else fresh, "y")
+
+    def _place(self, op: AllocOp) -> str | None:
+        """Where the caller may want this result: it is one of the program's results, as it is."""
+        end = self.function.body.block.last_op
+        if "hybrid.into" not in self.function.attributes or end is None or op.array not in end.operands:
+            return None
+        return f"into[{list(end.operands).index(op.array)}]"
 
     def _view(self, op: ViewOp) -> None:
         if all(isinstance(u.operation, LaunchOp) and u.operation.scratch is op.array for u in op.array.uses):
