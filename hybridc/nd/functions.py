@@ -41,6 +41,7 @@ def _build(name: str, cls: type[Operator]) -> Callable[..., Any]:
         "_state": STATE,
         "_NDArray": NDArray,
         "_ndarray": np.ndarray,
+        "_asarray": np.asarray,
         "_finish": finish,
         "_as_scalar": as_scalar,
         "_explain": explain,
@@ -77,7 +78,7 @@ def _source(safe: str, cls: type[Operator]) -> str:
     """The text of an operator's function: bind the attributes, then run at once or ask ``invoke``.
 
     The branch that runs at once serves one or two NDArrays (or an NDArray and a number, if elementwise) while
-    nothing is recorded or traced. It does what ``invoke`` does, at a quarter of the cost.
+    nothing is traced. It does what ``invoke`` does, at a quarter of the cost.
     """
     attrs = [k for k, a in cls.ATTRIBUTES.items() if not a.doc.startswith("internal")]
     names = [n for n in cls.INPUTS if not (cls.DRAWS and n == "key")]
@@ -105,7 +106,13 @@ def _direct(cls: type[Operator], names: list[str]) -> list[str]:
     eager = "_op.eager" if cls.ATTRIBUTES else "_eager"
     first, second = names[0], names[-1]
     same = " and _a.dtype is _b.dtype" if cls.SAME_DTYPE else ""
-    idle = "out is None and not _state.recording and _state.trace is None"
+    idle = "out is None and _state.trace is None"
+    plain = "type(_r) is _ndarray and not _state.recording"
+    result = "_NDArray(_r)"
+    if issubclass(cls, Movement):  # a result never shares memory with an input
+        result = "_NDArray(_r if _r.base is None else _r.copy())"
+    elif issubclass(cls, Elementwise):
+        plain += " and _r.dtype is _arrays[0].dtype"
     run = [
         "try:",
         f"    _r = {eager}(*_arrays)",
@@ -113,14 +120,10 @@ def _direct(cls: type[Operator], names: list[str]) -> list[str]:
         "    raise",
         "except _errors as _error:",
         "    raise _explain(_op, _arrays, _error) from _error",
+        f"if {plain}:",
+        f"    return {result}",
+        f"return _finish(_op, ({', '.join(names)},), _arrays, _r)",
     ]
-    if issubclass(cls, Movement):  # a result never shares memory with an input
-        run += ["if type(_r) is _ndarray:", "    return _NDArray(_r if _r.base is None else _r.copy())"]
-    elif issubclass(cls, Elementwise):
-        run += ["if type(_r) is _ndarray and _r.dtype is _arrays[0].dtype:", "    return _NDArray(_r)"]
-    else:
-        run += ["if type(_r) is _ndarray:", "    return _NDArray(_r)"]
-    run.append(f"return _finish(_op, {'(' + ', '.join(names) + ',)'}, _arrays, _r)")
     if len(names) == 1:
         body = [f"if type({first}) is _NDArray and {idle}:", f"    _arrays = ({first}._data,)"]
         return ["    " + line for line in (*body, *("    " + r for r in run))]
@@ -133,9 +136,15 @@ def _direct(cls: type[Operator], names: list[str]) -> list[str]:
     body += [f"            if True{same}:", "                _arrays = (_a, _b)"]
     if issubclass(cls, Elementwise):
         body += [f"        elif type({second}) is float or type({second}) is int:"]
-        body += [f"            _arrays = (_a, _as_scalar({second}, _a.dtype))"]
+        body += [f"            _b = _as_scalar({second}, _a.dtype)"]
+        body += ["            if _state.recording:"]
+        body += [f"                {second} = _NDArray(_asarray(_b))", f"                _b = {second}._data"]
+        body += ["            _arrays = (_a, _b)"]
         body += [f"    elif type({second}) is _NDArray and (type({first}) is float or type({first}) is int):"]
-        body += [f"        _b = {second}._data", f"        _arrays = (_as_scalar({first}, _b.dtype), _b)"]
+        body += [f"        _b = {second}._data", f"        _a = _as_scalar({first}, _b.dtype)"]
+        body += ["        if _state.recording:"]
+        body += [f"            {first} = _NDArray(_asarray(_a))", f"            _a = {first}._data"]
+        body += ["        _arrays = (_a, _b)"]
     body += ["    if _arrays is not None:", *("        " + r for r in run)]
     return ["    " + line for line in body]
 
