@@ -32,8 +32,8 @@ Number = float | int | None
 # (F, weight, gradient, states, numbers) -> (new weight, new states …)
 Formula = Callable[[Any, Any, Any, tuple[Any, ...], Any], tuple[Any, ...]]
 
-# Elements of one tile: a handful of float32 buffers of this length stay in a core's second-level cache.
-TILE = 16384
+# Elements of one tile: a handful of float32 buffers of this length stay in the caches, and the calls are few.
+TILE = 32768
 # From this many tiles on, several threads share them.
 PARALLEL_TILES = 4
 
