@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
@@ -62,7 +63,10 @@ class Add(Binary):
         return dy, dy
 
     def simplify(self, F: Any, inputs: Sequence[Any]) -> Any:
-        return other_than(inputs, 0, commutes=True)
+        # -0.0 + 0.0 is 0.0, so only -0.0 changes no float.
+        signs = [math.copysign(1, x.constant) for x in inputs if x.constant is not None]
+        exact = np.dtype(inputs[0].dtype).kind != "f" or -1 in signs
+        return other_than(inputs, 0, commutes=True) if exact else None
 
 
 @register("hybrid.subtract", "broadcast_sub", "broadcast_minus", "_sub", "_minus", "_Minus")
@@ -79,7 +83,9 @@ class Subtract(Binary):
         return dy, lambda: -dy
 
     def simplify(self, F: Any, inputs: Sequence[Any]) -> Any:
-        return other_than(inputs, 0)
+        # x - -0.0 is 0.0 for x = -0.0.
+        y = inputs[1].constant
+        return None if y is None or math.copysign(1, y) < 0 else other_than(inputs, 0)
 
 
 @register("hybrid.multiply", "broadcast_mul", "_mul", "_Mul")
@@ -272,9 +278,7 @@ class Comparison(Binary):
             return []
         few = np.array([[0.0, 1.0, 2.0], [2.0, -1.0, 0.0]])
         inputs: list[list[Any]] = [[(3, 5), (3, 1)], [few, few[:, ::-1]], [(0, 2), (2,)]]
-        return [
-            Sample(xs, cls.REFERENCE, grad=False, dtypes=("float32", "float64", "int32")) for xs in inputs
-        ]
+        return [Sample(xs, cls.REFERENCE, grad=False, dtypes=("float32", "float64", "int32")) for xs in inputs]
 
 
 @register("hybrid.equal", "broadcast_equal", "_equal", "_Equal")

@@ -86,6 +86,14 @@ class AxisRules(Operator):
             return shapes, [tuple(1 if i in axes else n for i, n in enumerate(shape))]
         return shapes, [tuple(n for i, n in enumerate(shape) if i not in axes) or (1,)]
 
+    def drop(self, F: Any, y: Any, x: Any) -> Any:
+        """The result ``y``, computed with the reduced axes kept, in the shape it must have.
+
+        Axes are dropped last, so that what follows a sum can be one kernel with it.
+        """
+        shape = self.infer_shape([x.shape])[1][0]
+        return y if y.shape == shape else F.reshape_to(y, shape=shape)
+
     def over(self, ufunc: Any, x: Any) -> Any:
         """``ufunc`` over this operator's axes."""
         return reduce(ufunc, x, self.axes(x.ndim) if self.exclude else self.numpy_axis, self.keepdims)
@@ -213,8 +221,8 @@ class Mean(OverAxes, Composite):
         (x,) = inputs
         axes = self.axes(len(x.shape))
         if x.dtype == np.float16:  # the sum may be too great for half precision although the mean is not
-            return F.cast(F.sum(F.cast(x, "float32"), axes, self.keepdims) / count(x, axes), "float16")
-        return F.sum(x, axes, self.keepdims) / count(x, axes)
+            return F.cast(self.decompose(F, F.cast(x, "float32")), "float16")
+        return self.drop(F, F.sum(x, axes, True) / count(x, axes), x)
 
     def eager(self, *arrays: Any) -> Any:
         (x,) = arrays
@@ -297,6 +305,4 @@ class SumTo(Composite):
     @classmethod
     def bad_samples(cls) -> list[Bad]:
         text = "sum_to: shape (2,) does not broadcast to the input's shape (2, 3); "
-        return [
-            (((2, 3),), {"shape": (2,)}, text + "its sizes, aligned at the end, must be 1 or the input's")
-        ]
+        return [(((2, 3),), {"shape": (2,)}, text + "its sizes, aligned at the end, must be 1 or the input's")]

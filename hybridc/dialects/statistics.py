@@ -132,7 +132,7 @@ class Norm(AxisRules, Composite):
         axes = self.axes(len(x.shape))
         if self.ord == 1:
             return F.sum(F.abs(x), axes, self.keepdims)
-        return F.sqrt(F.sum(x * x, axes, self.keepdims))
+        return self.drop(F, F.sqrt(F.sum(x * x, axes, True)), x)
 
     def eager(self, *arrays: Any) -> Any:
         (x,) = arrays
@@ -157,9 +157,7 @@ class Norm(AxisRules, Composite):
             return y if np.ndim(y) else np.reshape(y, (1,))
 
         def sample(shape: Shape, order: int, axis: Any, kept: bool = False) -> Sample:
-            return Sample(
-                [shape], lambda x: reference(x, order, axis, kept), ord=order, axis=axis, keepdims=kept
-            )
+            return Sample([shape], lambda x: reference(x, order, axis, kept), ord=order, axis=axis, keepdims=kept)
 
         return [
             sample((3, 5), 2, None),
@@ -192,7 +190,7 @@ class Moments(Composite):
         mean = F.mean(x, self.axes, True)
         off = x - mean
         shape = self.infer_shape([x.shape])[1][0]
-        return F.reshape_to(mean, shape=shape), F.mean(off * off, self.axes, self.keepdims)
+        return F.reshape_to(mean, shape=shape), F.reshape_to(F.mean(off * off, self.axes, True), shape=shape)
 
     def eager(self, *arrays: Any) -> Any:
         (x,) = arrays
@@ -274,7 +272,5 @@ class AddN(Composite):
 
     @classmethod
     def bad_samples(cls) -> list[Bad]:
-        text = (
-            "ElementWiseSum: all inputs must have one shape, but input 1 has shape (3,) and another (2, 3); "
-        )
+        text = "ElementWiseSum: all inputs must have one shape, but input 1 has shape (3,) and another (2, 3); "
         return [(((2, 3), (3,)), {}, text + "use + for inputs that broadcast")]

@@ -65,10 +65,7 @@ def differentiable(given: Any) -> bool:
 
 def reference_of(sample: Sample, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
     """What the sample's independent reference gives, in float64."""
-    wide = [
-        x.astype(np.float64) if x.dtype.kind == "f" or given_shape(g) else x
-        for x, g in zip(arrays, sample.inputs)
-    ]
+    wide = [x.astype(np.float64) if x.dtype.kind == "f" or given_shape(g) else x for x, g in zip(arrays, sample.inputs)]
     with np.errstate(all="ignore"):
         result = sample.reference(*wide)
     return [np.asarray(y) for y in (result if isinstance(result, tuple | list) else [result])]

@@ -150,9 +150,7 @@ def test_elementwise_operators_are_one_kernel_without_host_calls(call):
 
 
 OTHER_DTYPES = ["float16", "int32", "int64", "int8", "uint8"]
-FIRST_OF_EACH = [
-    c for c, (cls, s) in CALLS.items() if issubclass(cls, Elementwise | Reduction) and c.endswith("-0")
-]
+FIRST_OF_EACH = [c for c, (cls, s) in CALLS.items() if issubclass(cls, Elementwise | Reduction) and c.endswith("-0")]
 
 
 @pytest.mark.parametrize("dtype", OTHER_DTYPES)
@@ -168,3 +166,19 @@ def test_other_dtypes(call, dtype):
     for y, w in zip(got, want):
         assert y.dtype == w.dtype == op.infer_type([np.dtype(dtype)] * len(arrays))[1][0]
         close(y.asnumpy(), w.asnumpy(), dtype, 2)
+
+
+# Operators that are passes over rows: all of one row fits into one kernel.
+ROW_KERNELS = [
+    "activation-0", "fully_connected-1", "instance_norm-0", "l2_normalization-0", "layer_norm-0",
+    "leaky_relu-0", "log_softmax-0", "mean-1", "nansum-1", "norm-0", "prelu-0", "smooth_l1-0", "softmax-0", "softmin-0",
+    "softmax_output-0", "square_sum-1", "sum-1",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("call", ROW_KERNELS)
+def test_operators_over_rows_are_one_kernel(call):
+    cls, sample = CALLS[call]
+    net = block(cls, sample)
+    call_of(net)(*[NDArray(x) for x in inputs_of(call, sample, "float32")])
+    assert "forward: 1 kernel, 0 of them host calls" in net.explain()

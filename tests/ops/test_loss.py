@@ -52,9 +52,7 @@ COUNTS = (LABELS != 2)[:, None]
     ids=str,
 )
 def test_softmax_output(attrs, want):
-    np.testing.assert_allclose(
-        gradient(nd.SoftmaxOutput, SCORES, LABELS, **attrs), want, rtol=1e-9, atol=1e-12
-    )
+    np.testing.assert_allclose(gradient(nd.SoftmaxOutput, SCORES, LABELS, **attrs), want, rtol=1e-9, atol=1e-12)
 
 
 def test_softmax_output_with_probabilities_as_labels():
@@ -112,9 +110,7 @@ def test_svm_output_is_the_gradient_of_its_loss(linear):
         hinge = np.maximum(margin + side * x, 0)
         return factor * (hinge if linear else hinge**2).sum()
 
-    got = gradient(
-        nd.SVMOutput, SCORES, LABELS, margin=margin, regularization_coefficient=factor, use_linear=linear
-    )
+    got = gradient(nd.SVMOutput, SCORES, LABELS, margin=margin, regularization_coefficient=factor, use_linear=linear)
     for i in np.ndindex(SCORES.shape):
         step = np.zeros(SCORES.shape)
         step[i] = eps

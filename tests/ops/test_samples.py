@@ -180,9 +180,7 @@ def test_gradient(call):
         weights = weights_of(run(op, [NDArray(x) for x in arrays]))
 
         def loss(moved, op=op, weights=weights):
-            return sum(
-                float((y.asnumpy() * w).sum()) for y, w in zip(run(op, [NDArray(x) for x in moved]), weights)
-            )
+            return sum(float((y.asnumpy() * w).sum()) for y, w in zip(run(op, [NDArray(x) for x in moved]), weights))
 
         got = gradients(op, arrays, weights, training)
         for i, grad in enumerate(got):
@@ -216,9 +214,7 @@ def test_second_gradient(call):
                 create_graph=True,
                 train_mode=False,
             )
-            total = sum(
-                (nd.sum(g * NDArray(directions[i])) for g, i in zip(grads, chosen)), NDArray(np.zeros(1))
-            )
+            total = sum((nd.sum(g * NDArray(directions[i])) for g, i in zip(grads, chosen)), NDArray(np.zeros(1)))
         return total, inputs
 
     with np.errstate(all="ignore"):
@@ -233,9 +229,7 @@ def test_second_gradient(call):
         eps = 1e-6
         sides = [
             float(
-                slope([x + s * eps * directions[i] if i in chosen else x for i, x in enumerate(arrays)])[
-                    0
-                ].asscalar()
+                slope([x + s * eps * directions[i] if i in chosen else x for i, x in enumerate(arrays)])[0].asscalar()
             )
             for s in (1, -1)
         ]
