@@ -12,6 +12,7 @@ from hybridc.dialects import dropout as dropout
 from hybridc.dialects import elementwise as elementwise
 from hybridc.dialects import gather as gather
 from hybridc.dialects import gather_nd as gather_nd
+from hybridc.dialects import indices as indices
 from hybridc.dialects import joining as joining
 from hybridc.dialects import layout as layout
 from hybridc.dialects import linalg as linalg
