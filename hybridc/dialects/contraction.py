@@ -322,8 +322,8 @@ class FullyConnected(Product, Composite):
         data, weight, *bias = inputs
         lead = data.shape[:1] if self.flatten else data.shape[:-1]
         y = F.matmul(reshaped(F, data, self.rows(data.shape)), weight, False, True)
-        y = y + bias[0] if bias else y
-        return reshaped(F, y, (*lead, self.num_hidden))
+        y = reshaped(F, y, (*lead, self.num_hidden))
+        return y + bias[0] if bias else y  # after the reshape, so that it fuses with what follows
 
     def eager(self, *arrays: Any) -> Any:
         data, weight = arrays[0], arrays[1]
