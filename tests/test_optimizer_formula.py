@@ -49,9 +49,7 @@ def formulas(draw):
     """A random formula over the weight, the gradient, some states and three numbers."""
     states = draw(st.integers(0, 3))
     steps = draw(
-        st.lists(
-            st.tuples(st.sampled_from(UNARY + BINARY), st.integers(0, 99), st.integers(0, 99)), max_size=12
-        )
+        st.lists(st.tuples(st.sampled_from(UNARY + BINARY), st.integers(0, 99), st.integers(0, 99)), max_size=12)
     )
     outputs = draw(st.lists(st.integers(0, 99), min_size=states + 1, max_size=states + 1))
     bound = draw(st.sampled_from([None, 0.5]))
@@ -67,7 +65,7 @@ def formulas(draw):
     return formula, states, bound
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(formulas(), st.sampled_from([0.0, 1.0, 0.3]), st.sampled_from([0.0, 1.0, -0.7]))
 def test_random_formulas(case, a, b):
     formula, states, bound = case

@@ -107,9 +107,7 @@ class Adamax(_Moments):
     ``m = beta1*m + (1-beta1)*g`` and ``g = clip(rescale_grad * grad + wd * w)``. Kingma and Ba, section 7.
     """
 
-    def __init__(
-        self, learning_rate: float = 0.002, beta1: float = 0.9, beta2: float = 0.999, **kwargs: Any
-    ) -> None:
+    def __init__(self, learning_rate: float = 0.002, beta1: float = 0.9, beta2: float = 0.999, **kwargs: Any) -> None:
         super().__init__(learning_rate, beta1, beta2, **kwargs)
 
     def numbers(self, index: Any) -> dict[str, Number]:
@@ -280,9 +278,7 @@ class Ftrl(Optimizer):
     ``g = clip(rescale_grad * grad)``. From McMahan et al., "Ad Click Prediction: a View from the Trenches".
     """
 
-    def __init__(
-        self, lamda1: float = 0.01, learning_rate: float = 0.1, beta: float = 1, **kwargs: Any
-    ) -> None:
+    def __init__(self, lamda1: float = 0.01, learning_rate: float = 0.1, beta: float = 1, **kwargs: Any) -> None:
         super().__init__(learning_rate=learning_rate, **kwargs)
         self.lamda1 = lamda1
         self.beta = beta

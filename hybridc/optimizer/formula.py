@@ -90,6 +90,8 @@ _SCALAR_TEXT = {
     "square": "{0} * {0}",
     "maximum": "max({}, {})",
     "minimum": "min({}, {})",
+    "sign": "float({0} > 0) - float({0} < 0)",
+    "greater": "float({} > {})",
 }
 
 
@@ -205,13 +207,10 @@ class Program:
         self._targets = ["w", *(f"s{i}" for i in range(states))]
         arrays = [recorder.input(name, False) for name in self._targets]
         gradient = recorder.input("g", False)
-        results = formula(
-            Functions(recorder), arrays[0], gradient, tuple(arrays[1:]), SimpleNamespace(**given)
-        )
+        results = formula(Functions(recorder), arrays[0], gradient, tuple(arrays[1:]), SimpleNamespace(**given))
         if len(results) != len(arrays):
             raise MXNetError(
-                f"{title}.formula returned {len(results)} values; expected the new weight and "
-                f"{states} new states"
+                f"{title}.formula returned {len(results)} values; expected the new weight and {states} new states"
             )
         self._scalars: list[str] = []  # numbers that ``tile`` takes, in this order
         self._prelude: list[str] = []  # lines that compute them

@@ -108,8 +108,7 @@ class Optimizer:
             master = NDArray(weight.asnumpy().astype(np.float32))
             return (master, self.create_state(index, master))
         warnings.warn(
-            "accumulating in float16 can lead to poor accuracy or slow convergence; "
-            "consider multi_precision=True",
+            "accumulating in float16 can lead to poor accuracy or slow convergence; consider multi_precision=True",
             UserWarning,
             stacklevel=2,
         )
@@ -217,8 +216,7 @@ class Optimizer:
         known = Optimizer.opt_registry.get(name)
         if known is not None:
             warnings.warn(
-                f"new optimizer {klass.__module__}.{klass.__name__} overrides "
-                f"{known.__module__}.{known.__name__}",
+                f"new optimizer {klass.__module__}.{klass.__name__} overrides {known.__module__}.{known.__name__}",
                 UserWarning,
                 stacklevel=2,
             )
@@ -261,13 +259,7 @@ class _Runner:
         numbers = optimizer.numbers(index)
         variant = tuple(v if is_trivial(v) else "x" for v in numbers.values())
         bound = self._bound.get(index)
-        if (
-            bound is not None
-            and bound[0] is w
-            and bound[1] is g
-            and bound[2] is state
-            and bound[3] == variant
-        ):
+        if bound is not None and bound[0] is w and bound[1] is g and bound[2] is state and bound[3] == variant:
             bound[4].run(numbers)
             return
         _check(optimizer, index, w, g)

@@ -76,9 +76,7 @@ class Signum(Optimizer):
     From Bernstein et al., https://arxiv.org/abs/1802.04434.
     """
 
-    def __init__(
-        self, learning_rate: float = 0.01, momentum: float = 0.9, wd_lh: float = 0.0, **kwargs: Any
-    ) -> None:
+    def __init__(self, learning_rate: float = 0.01, momentum: float = 0.9, wd_lh: float = 0.0, **kwargs: Any) -> None:
         super().__init__(learning_rate=learning_rate, **kwargs)
         self.momentum = momentum
         self.wd_lh = wd_lh

@@ -70,9 +70,7 @@ class Updater:
             self.optimizer.param_dict = parameters
         vars(self.optimizer).update(_decode(saved["attributes"], arrays))
         self.optimizer._set_current_context(0)  # pyright: ignore[reportPrivateUsage]
-        self.optimizer.lr_scheduler = _scheduler(
-            self.optimizer.lr_scheduler, content.get("lr_scheduler"), arrays
-        )
+        self.optimizer.lr_scheduler = _scheduler(self.optimizer.lr_scheduler, content.get("lr_scheduler"), arrays)
 
 
 def get_updater(optimizer: Optimizer) -> Updater:
@@ -142,9 +140,7 @@ def _encode(value: Any, arrays: list[npt.NDArray[Any]]) -> Any:
     if isinstance(value, dict):
         mapping = cast("dict[Any, Any]", value)
         return {"dict": [[_encode(k, arrays), _encode(v, arrays)] for k, v in mapping.items()]}
-    raise TypeError(
-        f"it holds a {type(value).__name__}, expected numbers, texts, arrays, and lists or dicts of these"
-    )
+    raise TypeError(f"it holds a {type(value).__name__}, expected numbers, texts, arrays, and lists or dicts of these")
 
 
 def _decode(value: Any, arrays: list[npt.NDArray[Any]]) -> Any:
