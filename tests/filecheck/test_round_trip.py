@@ -101,18 +101,14 @@ def test_values_of_attributes(value):
 
 
 def test_nan_in_an_attribute():
-    again = from_attribute(
-        Parser(pipeline.context(), str(to_attribute(float("nan"), "float"))).parse_attribute()
-    )
+    again = from_attribute(Parser(pipeline.context(), str(to_attribute(float("nan"), "float"))).parse_attribute())
     assert np.isnan(again)
 
 
 def test_a_handle_prints_but_does_not_parse():
     attribute = to_attribute(object(), "object")
     assert isinstance(attribute, HandleAttr)
-    with pytest.raises(
-        Exception, match="names an object of the process that printed it and cannot be read back"
-    ):
+    with pytest.raises(Exception, match="names an object of the process that printed it and cannot be read back"):
         Parser(pipeline.context(), str(attribute)).parse_attribute()
 
 

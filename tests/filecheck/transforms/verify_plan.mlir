@@ -1,0 +1,270 @@
+// Plans with one fault each; the pass knows nothing of the planner and finds them all.
+// RUN: hybridc-opt %s -p verify-plan --split-input-file --verify-diagnostics | filecheck %s
+
+// %b is placed on %a, which is read afterwards.
+func.func @overwritten(%x: memref<16xf32>) -> memref<16xf32> {
+  %m = hybrid_rt.arena : memref<64xi8>
+  %a = hybrid_rt.view %m[0 : i64] : memref<64xi8> -> memref<16xf32>
+  hybrid_rt.launch @k ins(%x : memref<16xf32>) outs(%a : memref<16xf32>)
+  %b = hybrid_rt.view %m[0 : i64] : memref<64xi8> -> memref<16xf32>
+  hybrid_rt.launch @k ins(%x : memref<16xf32>) outs(%b : memref<16xf32>)
+  %c = hybrid_rt.alloc : memref<16xf32>
+  hybrid_rt.launch @k ins(%a : memref<16xf32>) outs(%c : memref<16xf32>)
+  func.return %c : memref<16xf32>
+}
+func.func private @k(%x: tensor<16xf32>) -> tensor<16xf32> {
+  %y = hybrid.exp %x : (tensor<16xf32>) -> tensor<16xf32>
+  func.return %y : tensor<16xf32>
+}
+// CHECK: memory plan of @overwritten, operation 6 (hybrid_rt.launch): reads the view at 0 (a) of type memref<16xf32>, whose memory the view at 0 (b) of type memref<16xf32> has overwritten
+
+// -----
+// Half an array is enough.
+func.func @overwritten_in_part(%x: memref<32xf32>) -> memref<32xf32> {
+  %m = hybrid_rt.arena : memref<256xi8>
+  %a = hybrid_rt.view %m[0 : i64] : memref<256xi8> -> memref<32xf32>
+  hybrid_rt.launch @k ins(%x : memref<32xf32>) outs(%a : memref<32xf32>)
+  %b = hybrid_rt.view %m[64 : i64] : memref<256xi8> -> memref<32xf32>
+  hybrid_rt.launch @k ins(%x : memref<32xf32>) outs(%b : memref<32xf32>)
+  %c = hybrid_rt.alloc : memref<32xf32>
+  hybrid_rt.launch @k ins(%a : memref<32xf32>) outs(%c : memref<32xf32>)
+  func.return %c : memref<32xf32>
+}
+func.func private @k(%x: tensor<32xf32>) -> tensor<32xf32> {
+  %y = hybrid.exp %x : (tensor<32xf32>) -> tensor<32xf32>
+  func.return %y : tensor<32xf32>
+}
+// CHECK: operation 6 (hybrid_rt.launch): reads the view at 0 (a) of type memref<32xf32>, whose memory the view at 64 (b) of type memref<32xf32> has overwritten
+
+// -----
+// In place although the kernel does not declare it.
+func.func @not_declared(%x: memref<16xf32>) -> memref<16xf32> {
+  %m = hybrid_rt.arena : memref<64xi8>
+  %a = hybrid_rt.view %m[0 : i64] : memref<64xi8> -> memref<16xf32>
+  hybrid_rt.launch @k ins(%x : memref<16xf32>) outs(%a : memref<16xf32>)
+  %b = hybrid_rt.view %m[0 : i64] : memref<64xi8> -> memref<16xf32>
+  hybrid_rt.launch @k ins(%a : memref<16xf32>) outs(%b : memref<16xf32>)
+  %c = hybrid_rt.alloc : memref<16xf32>
+  hybrid_rt.launch @k ins(%b : memref<16xf32>) outs(%c : memref<16xf32>)
+  func.return %c : memref<16xf32>
+}
+func.func private @k(%x: tensor<16xf32>) -> tensor<16xf32> {
+  %y = hybrid.exp %x : (tensor<16xf32>) -> tensor<16xf32>
+  func.return %y : tensor<16xf32>
+}
+// CHECK: operation 4 (hybrid_rt.launch): writes the view at 0 (b) of type memref<16xf32> over its argument the view at 0 (a) of type memref<16xf32>, which @k does not declare
+
+// -----
+// The other pair is declared.
+func.func @wrong_pair(%x: memref<16xf32>) -> memref<16xf32> {
+  %m = hybrid_rt.arena : memref<64xi8>
+  %a = hybrid_rt.view %m[0 : i64] : memref<64xi8> -> memref<16xf32>
+  hybrid_rt.launch @k ins(%x, %x : memref<16xf32>, memref<16xf32>) outs(%a : memref<16xf32>)
+  %b = hybrid_rt.view %m[0 : i64] : memref<64xi8> -> memref<16xf32>
+  hybrid_rt.launch @k ins(%x, %a : memref<16xf32>, memref<16xf32>) outs(%b : memref<16xf32>)
+  %c = hybrid_rt.alloc : memref<16xf32>
+  hybrid_rt.launch @k ins(%b, %x : memref<16xf32>, memref<16xf32>) outs(%c : memref<16xf32>)
+  func.return %c : memref<16xf32>
+}
+func.func private @k(%x: tensor<16xf32>, %z: tensor<16xf32>) -> tensor<16xf32> attributes {hybrid.inplace = array<i64: 0, 0>} {
+  %y = hybrid.add %x, %z : (tensor<16xf32>, tensor<16xf32>) -> tensor<16xf32>
+  func.return %y : tensor<16xf32>
+}
+// CHECK: operation 4 (hybrid_rt.launch): writes the view at 0 (b) of type memref<16xf32> over its argument the view at 0 (a) of type memref<16xf32>, which @k does not declare
+
+// -----
+// Declared, and shifted by 64 bytes.
+func.func @shifted(%x: memref<32xf32>) -> memref<32xf32> {
+  %m = hybrid_rt.arena : memref<256xi8>
+  %a = hybrid_rt.view %m[0 : i64] : memref<256xi8> -> memref<32xf32>
+  hybrid_rt.launch @k ins(%x : memref<32xf32>) outs(%a : memref<32xf32>)
+  %b = hybrid_rt.view %m[64 : i64] : memref<256xi8> -> memref<32xf32>
+  hybrid_rt.launch @k ins(%a : memref<32xf32>) outs(%b : memref<32xf32>)
+  %c = hybrid_rt.alloc : memref<32xf32>
+  hybrid_rt.launch @k ins(%b : memref<32xf32>) outs(%c : memref<32xf32>)
+  func.return %c : memref<32xf32>
+}
+func.func private @k(%x: tensor<32xf32>) -> tensor<32xf32> attributes {hybrid.inplace = array<i64: 0, 0>} {
+  %y = hybrid.exp %x : (tensor<32xf32>) -> tensor<32xf32>
+  func.return %y : tensor<32xf32>
+}
+// CHECK: over its argument the view at 0 (a) of type memref<32xf32>, but not exactly over the same array
+
+// -----
+// Over a transposed view of itself.
+func.func @transposed(%x: memref<4x4xf32>) -> memref<4x4xf32> {
+  %m = hybrid_rt.arena : memref<64xi8>
+  %a = hybrid_rt.view %m[0 : i64] : memref<64xi8> -> memref<4x4xf32>
+  hybrid_rt.launch @k ins(%x : memref<4x4xf32>) outs(%a : memref<4x4xf32>)
+  %t = hybrid_rt.alias "hybrid.transpose" %a : memref<4x4xf32> -> memref<4x4xf32>
+  %b = hybrid_rt.view %m[0 : i64] : memref<64xi8> -> memref<4x4xf32>
+  hybrid_rt.launch @k ins(%t : memref<4x4xf32>) outs(%b : memref<4x4xf32>)
+  %c = hybrid_rt.alloc : memref<4x4xf32>
+  hybrid_rt.launch @k ins(%b : memref<4x4xf32>) outs(%c : memref<4x4xf32>)
+  func.return %c : memref<4x4xf32>
+}
+func.func private @k(%x: tensor<4x4xf32>) -> tensor<4x4xf32> attributes {hybrid.inplace = array<i64: 0, 0>} {
+  %y = hybrid.exp %x : (tensor<4x4xf32>) -> tensor<4x4xf32>
+  func.return %y : tensor<4x4xf32>
+}
+// CHECK: over its argument the alias (t) of type memref<4x4xf32>, but not exactly over the same array
+
+// -----
+func.func @outside(%x: memref<32xf32>) -> memref<32xf32> {
+  %m = hybrid_rt.arena : memref<128xi8>
+  %a = hybrid_rt.view %m[64 : i64] : memref<128xi8> -> memref<32xf32>
+  func.return %x : memref<32xf32>
+}
+// CHECK: memory plan of @outside, operation 1 (hybrid_rt.view): bytes 64 to 192 lie outside the arena of 128 bytes
+
+// -----
+func.func @before_it_is_written(%x: memref<16xf32>) -> memref<16xf32> {
+  %m = hybrid_rt.arena : memref<64xi8>
+  %a = hybrid_rt.view %m[0 : i64] : memref<64xi8> -> memref<16xf32>
+  %c = hybrid_rt.alloc : memref<16xf32>
+  hybrid_rt.launch @k ins(%a : memref<16xf32>) outs(%c : memref<16xf32>)
+  func.return %c : memref<16xf32>
+}
+func.func private @k(%x: tensor<16xf32>) -> tensor<16xf32> {
+  %y = hybrid.exp %x : (tensor<16xf32>) -> tensor<16xf32>
+  func.return %y : tensor<16xf32>
+}
+// CHECK: operation 3 (hybrid_rt.launch): reads the view at 0 (a) of type memref<16xf32> before it is written
+
+// -----
+func.func @writes_an_input(%x: memref<16xf32>, %y: memref<16xf32>) -> memref<16xf32> {
+  hybrid_rt.launch @k ins(%y : memref<16xf32>) outs(%x : memref<16xf32>)
+  func.return %x : memref<16xf32>
+}
+func.func private @k(%x: tensor<16xf32>) -> tensor<16xf32> attributes {hybrid.inplace = array<i64: 0, 0>} {
+  %y = hybrid.exp %x : (tensor<16xf32>) -> tensor<16xf32>
+  func.return %y : tensor<16xf32>
+}
+// CHECK: writes argument 0 (x), which is neither a view of the arena nor a fresh array
+
+// -----
+func.func @scratch_on_an_argument(%x: memref<16xf32>) -> memref<16xf32> {
+  %m = hybrid_rt.arena : memref<64xi8>
+  %a = hybrid_rt.view %m[0 : i64] : memref<64xi8> -> memref<16xf32>
+  hybrid_rt.launch @j ins(%x : memref<16xf32>) outs(%a : memref<16xf32>)
+  %c = hybrid_rt.alloc : memref<16xf32>
+  %s = hybrid_rt.view %m[0 : i64] : memref<64xi8> -> memref<64xi8>
+  hybrid_rt.launch @k ins(%a : memref<16xf32>) outs(%c : memref<16xf32>) scratch(%s : memref<64xi8>)
+  func.return %c : memref<16xf32>
+}
+func.func private @j(%x: tensor<16xf32>) -> tensor<16xf32> {
+  %y = hybrid.exp %x : (tensor<16xf32>) -> tensor<16xf32>
+  func.return %y : tensor<16xf32>
+}
+func.func private @k(%x: tensor<16xf32>) -> tensor<16xf32> attributes {hybrid.scratch = 64 : i64} {
+  %y = hybrid.exp %x : (tensor<16xf32>) -> tensor<16xf32>
+  func.return %y : tensor<16xf32>
+}
+// CHECK: scratch shares memory with the view at 0 (a) of type memref<16xf32>
+
+// -----
+func.func @too_little_scratch(%x: memref<16xf32>) -> memref<16xf32> {
+  %m = hybrid_rt.arena : memref<64xi8>
+  %c = hybrid_rt.alloc : memref<16xf32>
+  %s = hybrid_rt.view %m[0 : i64] : memref<64xi8> -> memref<64xi8>
+  hybrid_rt.launch @k ins(%x : memref<16xf32>) outs(%c : memref<16xf32>) scratch(%s : memref<64xi8>)
+  func.return %c : memref<16xf32>
+}
+func.func private @k(%x: tensor<16xf32>) -> tensor<16xf32> attributes {hybrid.scratch = 128 : i64} {
+  %y = hybrid.exp %x : (tensor<16xf32>) -> tensor<16xf32>
+  func.return %y : tensor<16xf32>
+}
+// CHECK: @k needs 128 bytes of scratch
+
+// -----
+func.func @two_results_in_one_place(%x: memref<16xf32>) -> memref<16xf32> {
+  %m = hybrid_rt.arena : memref<128xi8>
+  %a = hybrid_rt.view %m[0 : i64] : memref<128xi8> -> memref<16xf32>
+  %b = hybrid_rt.view %m[0 : i64] : memref<128xi8> -> memref<16xf32>
+  hybrid_rt.launch @k ins(%x : memref<16xf32>) outs(%a, %b : memref<16xf32>, memref<16xf32>)
+  func.return %x : memref<16xf32>
+}
+func.func private @k(%x: tensor<16xf32>) -> (tensor<16xf32>, tensor<16xf32>) {
+  %y = hybrid.exp %x : (tensor<16xf32>) -> tensor<16xf32>
+  %z = hybrid.sin %x : (tensor<16xf32>) -> tensor<16xf32>
+  func.return %y, %z : tensor<16xf32>, tensor<16xf32>
+}
+// CHECK: writes the view at 0 (b) of type memref<16xf32> and the view at 0 (a) of type memref<16xf32> to the same memory
+
+// -----
+func.func @returns_the_arena() -> memref<16xf32> {
+  %m = hybrid_rt.arena : memref<64xi8>
+  %a = hybrid_rt.view %m[0 : i64] : memref<64xi8> -> memref<16xf32>
+  %one = hybrid_rt.constant 1.0 : f64 : memref<f32>
+  hybrid_rt.launch @k ins(%one : memref<f32>) outs(%a : memref<16xf32>)
+  func.return %a : memref<16xf32>
+}
+func.func private @k(%x: tensor<f32>) -> tensor<16xf32> {
+  %y = hybrid.broadcast_to %x {shape = array<i64: 16>} : (tensor<f32>) -> tensor<16xf32>
+  func.return %y : tensor<16xf32>
+}
+// CHECK: operation 4 (func.return): result 0 is not a fresh array that the caller may own
+
+// -----
+func.func @returns_an_input(%x: memref<16xf32>) -> memref<16xf32> {
+  func.return %x : memref<16xf32>
+}
+// CHECK: result 0 is not a fresh array that the caller may own
+
+// -----
+func.func @returns_one_array_twice(%x: memref<16xf32>) -> (memref<16xf32>, memref<16xf32>) {
+  %a = hybrid_rt.alloc : memref<16xf32>
+  hybrid_rt.launch @k ins(%x : memref<16xf32>) outs(%a : memref<16xf32>)
+  %b = hybrid_rt.alias "hybrid.reshape" %a {shape = array<i64: 16>} : memref<16xf32> -> memref<16xf32>
+  func.return %a, %b : memref<16xf32>, memref<16xf32>
+}
+func.func private @k(%x: tensor<16xf32>) -> tensor<16xf32> {
+  %y = hybrid.exp %x : (tensor<16xf32>) -> tensor<16xf32>
+  func.return %y : tensor<16xf32>
+}
+// CHECK: result 1 shares memory with a result before it
+
+// -----
+// What the backward will need is overwritten before the end.
+func.func @residual_lost(%x: memref<16xf32>) -> (memref<16xf32>, memref<16xf32>) attributes {hybrid.outputs = array<i64: 1>} {
+  %m = hybrid_rt.arena : memref<64xi8>
+  %a = hybrid_rt.view %m[0 : i64] : memref<64xi8> -> memref<16xf32>
+  hybrid_rt.launch @k ins(%x : memref<16xf32>) outs(%a : memref<16xf32>)
+  %b = hybrid_rt.view %m[0 : i64] : memref<64xi8> -> memref<16xf32>
+  hybrid_rt.launch @k ins(%a : memref<16xf32>) outs(%b : memref<16xf32>)
+  %c = hybrid_rt.alloc : memref<16xf32>
+  hybrid_rt.launch @k ins(%b : memref<16xf32>) outs(%c : memref<16xf32>)
+  func.return %c, %a : memref<16xf32>, memref<16xf32>
+}
+func.func private @k(%x: tensor<16xf32>) -> tensor<16xf32> attributes {hybrid.inplace = array<i64: 0, 0>} {
+  %y = hybrid.exp %x : (tensor<16xf32>) -> tensor<16xf32>
+  func.return %y : tensor<16xf32>
+}
+// CHECK: operation 7 (func.return): reads the view at 0 (a) of type memref<16xf32>, whose memory the view at 0 (b) of type memref<16xf32> has overwritten
+
+// -----
+func.func @no_kernel(%x: memref<16xf32>) -> memref<16xf32> {
+  %a = hybrid_rt.alloc : memref<16xf32>
+  hybrid_rt.launch @missing ins(%x : memref<16xf32>) outs(%a : memref<16xf32>)
+  func.return %a : memref<16xf32>
+}
+// CHECK: kernel @missing does not exist
+
+// -----
+func.func @wrong_kernel(%x: memref<16xf32>) -> memref<16xf32> {
+  %a = hybrid_rt.alloc : memref<16xf32>
+  hybrid_rt.launch @k ins(%x : memref<16xf32>) outs(%a : memref<16xf32>)
+  func.return %a : memref<16xf32>
+}
+func.func private @k(%x: tensor<16xf64>) -> tensor<16xf64> {
+  %y = hybrid.exp %x : (tensor<16xf64>) -> tensor<16xf64>
+  func.return %y : tensor<16xf64>
+}
+// CHECK: ins do not fit the signature of @k
+
+// -----
+func.func @unplanned(%x: tensor<16xf32>) -> tensor<16xf32> {
+  %a = hybrid.exp %x : (tensor<16xf32>) -> tensor<16xf32>
+  func.return %a : tensor<16xf32>
+}
+// CHECK: memory plan of @unplanned, operation 0 (hybrid.exp): hybrid.exp does not belong in a planned program
