@@ -34,7 +34,7 @@ class Differentiable(Protocol):
 
 
 class Leaf:
-    """A variable whose gradient is wanted: its buffer, how to write there, whether ``backward`` did since it was used."""
+    """A variable whose gradient is wanted: its buffer, how to write there, whether that happened since it was used."""
 
     __slots__ = ("fresh", "grad", "req")
 
@@ -86,9 +86,7 @@ def _restore(array: Any, entry: Any) -> NDArray:
     return x
 
 
-def record_operator(
-    op: Any, inputs: Sequence[NDArray], arrays: Sequence[Any], outputs: Sequence[NDArray]
-) -> None:
+def record_operator(op: Any, inputs: Sequence[NDArray], arrays: Sequence[Any], outputs: Sequence[NDArray]) -> None:
     """Put an operator (or anything with ``vjp``) on the tape, if any of its inputs is on it."""
     entries = [x._entry for x in inputs]
     if all(e is None for e in entries):
@@ -310,15 +308,14 @@ def backward(
     """Compute gradients of the heads with respect to all marked variables and put them into their ``grad``."""
     heads = [heads] if isinstance(heads, NDArray) else heads
     head_grads = [head_grads] if isinstance(head_grads, NDArray) else head_grads
-    gradients, leaves = _run_backward(
-        heads, head_grads, retain_graph, False, train_mode, in_place=True
-    )
+    gradients, leaves = _run_backward(heads, head_grads, retain_graph, False, train_mode, in_place=True)
     for leaf in leaves:
         grad = gradients.get(leaf, 0)
-        if grad is None:
-            continue
         leaf.fresh = True
-        if leaf.req == "add":
+        if grad is None:  # nothing of it flows back, as through floor or BlockGrad: the gradient is 0
+            if leaf.req == "write":
+                leaf.grad._data[...] = 0
+        elif leaf.req == "add":
             np.add(leaf.grad._data, grad._data, out=leaf.grad._data)
         elif grad._data is not leaf.grad._data:
             np.copyto(leaf.grad._data, grad._data)
@@ -351,9 +348,7 @@ def grad(
         heads, head_grads, retain, create_graph, train_mode, [e for e in entries if e is not None]
     )
     found = [gradients.get(*e) for e in entries if e is not None]
-    results = [
-        NDArray(np.zeros_like(x._data)) if g is None else g for x, g in zip(wanted, found, strict=True)
-    ]
+    results = [NDArray(np.zeros_like(x._data)) if g is None else g for x, g in zip(wanted, found, strict=True)]
     results = _separate(results, () if head_grads is None else head_grads)
     return results[0] if single else results
 
@@ -389,9 +384,7 @@ def gradients_since(
     entries: list[Any] = [x._entry for x in variables]
     gradients, _ = _run_backward(heads, head_grads, True, True, STATE.training, entries, position)
     found = [gradients.get(*e) for e in entries]
-    return [
-        NDArray(np.zeros_like(x._data)) if g is None else g for x, g in zip(variables, found, strict=True)
-    ]
+    return [NDArray(np.zeros_like(x._data)) if g is None else g for x, g in zip(variables, found, strict=True)]
 
 
 # --- functions with their own gradient --------------------------------------------------------------------

@@ -181,7 +181,16 @@ class Leaky(Unary):
     slope: float = attribute(0.25, "the slope for negative x")
 
     def scalar(self, b: Any, *xs: Any) -> Any:
+        if 0 < self.slope <= 1:
+            return b.max(*xs, b.mul(*xs, self.slope))
         return b.select(b.gt(*xs, 0), *xs, b.mul(*xs, self.slope))
+
+    def eager(self, *arrays: Any) -> Any:
+        (x,) = arrays
+        if x.dtype.kind != "f" or not x.ndim or not 0 < self.slope <= 1:
+            return super().eager(x)
+        y = np.multiply(x, self.slope)
+        return np.maximum(x, y, out=y)
 
     def gradient(self, F: Any, *values: Any) -> Any:
         dy, x, _ = values
@@ -192,6 +201,7 @@ class Leaky(Unary):
         return [
             Sample([(3, 5)], lambda x: np.maximum(x, 0) + 0.25 * np.minimum(x, 0)),
             Sample([(4,)], lambda x: np.maximum(x, 0) + 0.1 * np.minimum(x, 0), slope=0.1),
+            Sample([(4,)], lambda x: np.maximum(x, 0) - 1.5 * np.minimum(x, 0), slope=-1.5),
         ]
 
 
@@ -224,9 +234,7 @@ _SELU_ALPHA, _SELU_SCALE = 1.6732632423543772848, 1.0507009873554804934
 class Selu(Unary):
     """1.0507 * (x where it is positive, else 1.6733 * (exp(x) - 1))"""
 
-    REFERENCE = meaning(
-        lambda x: _SELU_SCALE * (np.maximum(x, 0) + _SELU_ALPHA * (np.exp(np.minimum(x, 0)) - 1))
-    )
+    REFERENCE = meaning(lambda x: _SELU_SCALE * (np.maximum(x, 0) + _SELU_ALPHA * (np.exp(np.minimum(x, 0)) - 1)))
 
     def scalar(self, b: Any, *xs: Any) -> Any:
         negative = b.mul(b.expm1(*xs), _SELU_SCALE * _SELU_ALPHA)
@@ -349,11 +357,7 @@ class Activation(Choice):
 
     @classmethod
     def bad_samples(cls) -> list[Bad]:
-        text = (
-            "Activation: attribute act_type takes one of "
-            + ", ".join(map(repr, cls.CHOICES))
-            + ", got 'rleu'"
-        )
+        text = "Activation: attribute act_type takes one of " + ", ".join(map(repr, cls.CHOICES)) + ", got 'rleu'"
         return [(((2, 3),), {"act_type": "rleu"}, text)]
 
 
@@ -364,9 +368,7 @@ class LeakyReLU(Choice):
     INPUTS = ("data", "gamma")
     OPTIONAL = 1
 
-    act_type: str = attribute(
-        "leaky", "the function", enum=("elu", "gelu", "leaky", "prelu", "rrelu", "selu")
-    )
+    act_type: str = attribute("leaky", "the function", enum=("elu", "gelu", "leaky", "prelu", "rrelu", "selu"))
     slope: float = attribute(0.25, "the slope of leaky and elu for negative x")
     lower_bound: float = attribute(0.125, "the least slope of rrelu")
     upper_bound: float = attribute(0.334, "the greatest slope of rrelu")

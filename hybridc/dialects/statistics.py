@@ -164,6 +164,7 @@ class Norm(AxisRules, Composite):
             sample((3, 5), 1, -1),
             sample((2, 3, 4), 2, (0, 2), True),
             sample((2, 3, 4), 1, (1, 2)),
+            sample((3, 5), 2, 1),
         ]
 
 

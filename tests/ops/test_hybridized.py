@@ -171,7 +171,7 @@ def test_other_dtypes(call, dtype):
 # Operators that are passes over rows: all of one row fits into one kernel.
 ROW_KERNELS = [
     "activation-0", "fully_connected-1", "instance_norm-0", "l2_normalization-0", "layer_norm-0",
-    "leaky_relu-0", "log_softmax-0", "mean-1", "nansum-1", "norm-0", "prelu-0", "smooth_l1-0", "softmax-0", "softmin-0",
+    "leaky_relu-0", "log_softmax-0", "mean-1", "nansum-1", "norm-4", "prelu-0", "smooth_l1-0", "softmax-0", "softmin-0",
     "softmax_output-0", "square_sum-1", "sum-1",
 ]  # fmt: skip
 
