@@ -92,9 +92,7 @@ class ArgMaxChannel(Opaque):
     def infer_shape(self, shapes: list[Shape]) -> tuple[list[Shape], list[Shape]]:
         (shape,) = shapes
         if len(shape) < 2 or not shape[1]:
-            raise ShapeError(
-                f"argmax_channel: the input needs a second axis with elements, got shape {shape}"
-            )
+            raise ShapeError(f"argmax_channel: the input needs a second axis with elements, got shape {shape}")
         return shapes, [(shape[0], *shape[2:])]
 
     def eager(self, *arrays: Any) -> Any:
@@ -191,8 +189,7 @@ class TakeAlongAxis(Opaque):
             m != n and i != axis for i, (m, n) in enumerate(zip(data, indices, strict=True))
         ):
             raise ShapeError(
-                f"take_along_axis: data {data} and indices {indices} must have equal shapes except along "
-                f"axis {axis}"
+                f"take_along_axis: data {data} and indices {indices} must have equal shapes except along axis {axis}"
             )
         return shapes, [indices]
 
@@ -327,8 +324,8 @@ class TopK(_Sorting):
             mask = np.zeros(flat.shape, x.dtype)
             np.put_along_axis(mask, order, 1, axis)
             return mask.reshape(x.shape)
-        values: Any = np.take_along_axis(flat, order, axis)
-        return values if self.ret_typ == "value" else (values, order.astype(self.dtype))
+        values: list[Any] = [np.take_along_axis(flat, order, axis), order.astype(self.dtype)]
+        return values[0] if self.ret_typ == "value" else tuple(values)
 
     def gradient(self, F: Any, *values: Any) -> Any:
         if self.ret_typ in ("indices", "mask"):
@@ -350,9 +347,7 @@ class TopK(_Sorting):
             Sample([x], lambda _: np.array([[0], [0]]), grad=False),
             Sample([x], lambda _: np.array([[3, 2], [9, 8]]), grad=False, k=2, ret_typ="value"),
             Sample([x], lambda _: np.array([[1, 0, 1], [1, 1, 0]]), grad=False, k=2, ret_typ="mask"),
-            Sample(
-                [x], lambda _: np.array([1, 2]), grad=False, k=2, axis=None, is_ascend=True, dtype="int32"
-            ),
+            Sample([x], lambda _: np.array([1, 2]), grad=False, k=2, axis=None, is_ascend=True, dtype="int32"),
             Sample([(3, 5)], both, grad=False, k=2, ret_typ="both"),
             Sample([(3, 5)], lambda x: np.sort(x, 0)[:2], k=2, axis=0, is_ascend=True, ret_typ="value"),
             Sample([(2, 3)], lambda x: -np.sort(-x), k=0, ret_typ="value"),

@@ -202,3 +202,19 @@ def test_iteration_and_length():
     assert nd.array(3)[()].shape == ()
     with pytest.raises(TypeError):
         len(nd.array(3))
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "int8", "int32", "float16", "float32"])
+def test_gradients_of_gathers_with_small_index_types(dtype):
+    """Positions in the flat gradient are larger than the index type can hold."""
+    index = np.array([3, 99, 3], dtype)
+    x = nd.zeros((100, 7))
+    x.attach_grad()
+    with mx.autograd.record():
+        y = nd.take(x, nd.array(index, dtype=dtype)) + nd.Embedding(
+            nd.array(index, dtype=dtype), x, input_dim=100, output_dim=7
+        )
+    y.backward()
+    want = np.zeros((100, 7))
+    want[3], want[99] = 4, 2
+    np.testing.assert_array_equal(x.grad.asnumpy(), want)

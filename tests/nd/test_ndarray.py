@@ -2,6 +2,7 @@
 
 import copy
 import pickle  # noqa: TID251  (arrays can be pickled, as in MXNet; the library itself never does)
+import threading
 
 import numpy as np
 import pytest
@@ -58,9 +59,7 @@ def test_joining_and_moving():
     np.testing.assert_array_equal(nd.moveaxis(x, 0, 2).asnumpy(), np.moveaxis(x.asnumpy(), 0, 2))
     back = nd.moveaxis(x, [0, 1], [-1, -2])
     np.testing.assert_array_equal(back.asnumpy(), np.moveaxis(x.asnumpy(), [0, 1], [-1, -2]))
-    np.testing.assert_array_equal(
-        nd.onehot_encode(nd.array([1, 0]), nd.zeros((2, 3))).asnumpy(), np.eye(3)[[1, 0]]
-    )
+    np.testing.assert_array_equal(nd.onehot_encode(nd.array([1, 0]), nd.zeros((2, 3))).asnumpy(), np.eye(3)[[1, 0]])
     nd.waitall()
 
 
@@ -178,9 +177,7 @@ def test_in_place_integers_are_as_out_of_place():
 def test_in_place_does_not_change_the_shape():
     x = nd.ones((2, 3))
     x += nd.ones((3,))
-    with pytest.raises(
-        MXNetError, match=r"shape \(4, 2, 3\) and does not fit into an array of shape \(2, 3\)"
-    ):
+    with pytest.raises(MXNetError, match=r"shape \(4, 2, 3\) and does not fit into an array of shape \(2, 3\)"):
         x += nd.ones((4, 2, 3))
 
 
@@ -306,7 +303,45 @@ def test_where_takes_numbers_and_rows():
 
 
 def test_bad_attributes_name_the_operator():
-    with pytest.raises(
-        AttributeValueError, match="Reshape: attribute shape takes a tuple of integers, got 'x'"
-    ):
+    with pytest.raises(AttributeValueError, match="Reshape: attribute shape takes a tuple of integers, got 'x'"):
         nd.Reshape(nd.ones(2), shape="x")
+
+
+def test_modes_belong_to_one_thread():
+    x = nd.ones((2,))
+    x.attach_grad()
+    seen = []
+
+    def work():
+        seen.append((mx.autograd.is_recording(), mx.autograd.is_training()))
+        with mx.autograd.record():
+            (x * 3).backward()
+        seen.append(mx.autograd.is_recording())
+
+    with mx.autograd.record():
+        thread = threading.Thread(target=work)
+        thread.start()
+        thread.join()
+        assert mx.autograd.is_recording()
+        assert (x * 2)._entry is not None
+    assert seen == [(False, False), False]
+    assert x.grad.asnumpy().tolist() == [3, 3]
+
+
+def test_many_threads_compute_at_once():
+    """Operators bind, build their functions and run in any thread."""
+    data = np.arange(12, dtype=np.float32).reshape(3, 4)
+    results = []
+
+    def work(i):
+        x = nd.array(data)
+        for j in range(50):
+            y = x.reshape((j % 2 + 1, -1)).sum() + nd.slice_axis(x, axis=1, begin=i % 3, end=4).max() + x[i % 3, 1:]
+        results.append(y.asnumpy())
+
+    threads = [threading.Thread(target=work, args=(i,)) for i in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(results) == 6

@@ -46,9 +46,7 @@ def test_discrete_distributions(name, parameters, law):
     often = expected > 20
     counts = np.array([(x == v).sum() for v in values])
     rest = N - expected[often].sum(), N - counts[often].sum()
-    chi2 = ((counts - expected)[often] ** 2 / expected[often]).sum() + (rest[1] - rest[0]) ** 2 / max(
-        rest[0], 1
-    )
+    chi2 = ((counts - expected)[often] ** 2 / expected[often]).sum() + (rest[1] - rest[0]) ** 2 / max(rest[0], 1)
     assert stats.chi2(often.sum()).sf(chi2) > 1e-3
 
 
@@ -65,9 +63,7 @@ def test_parameters_in_arrays(name, parameters, law):
     assert getattr(nd.random, name)(*arrays).shape == (2,)
 
 
-@pytest.mark.parametrize(
-    "name", ["uniform", "normal", "exponential", "gamma", "poisson", "negative_binomial"]
-)
+@pytest.mark.parametrize("name", ["uniform", "normal", "exponential", "gamma", "poisson", "negative_binomial"])
 def test_like(name):
     x = nd.zeros((3, 5), dtype="float64")
     y = getattr(nd.random, f"{name}_like")(x)
@@ -167,3 +163,26 @@ def test_errors(call, text):
 def test_numbers_and_arrays_do_not_mix():
     with pytest.raises(ValueError, match="must all have the same type, but got NDArray and int"):
         nd.random.normal(nd.array([1]), 2)
+
+
+class Noisy(mx.gluon.HybridBlock):
+    """Several draws in one forward."""
+
+    def hybrid_forward(self, F, x):
+        noise = F.random.normal(0, 2, shape=(3,)) + F.random.uniform_like(x)
+        return F.shuffle(x * noise) + F.random.gamma(F.exp(x), F.ones_like(x))
+
+
+def test_hybridized_draws_are_the_eager_ones():
+    x = nd.array([1, 2, 3])
+    runs = []
+    for hybridize in (False, True):
+        net = Noisy()
+        if hybridize:
+            net.hybridize()
+        net(x)
+        mx.random.seed(11)
+        runs.append([net(x).asnumpy() for _ in range(3)])
+    for eager, compiled in zip(*runs):
+        np.testing.assert_allclose(eager, compiled, rtol=1e-6)
+    assert (runs[1][0] != runs[1][1]).any()
