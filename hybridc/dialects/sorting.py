@@ -318,14 +318,15 @@ class TopK(_Sorting):
         self.infer_shape([x.shape])
         flat, order, axis = self.order(x)
         order = order[(slice(None),) * axis + (slice(0, self.k if self.k > 0 else None),)]
-        if self.ret_typ == "indices":
-            return order.astype(self.dtype)
         if self.ret_typ == "mask":
-            mask = np.zeros(flat.shape, x.dtype)
+            mask = np.zeros_like(flat)
             np.put_along_axis(mask, order, 1, axis)
             return mask.reshape(x.shape)
-        values: list[Any] = [np.take_along_axis(flat, order, axis), order.astype(self.dtype)]
-        return values[0] if self.ret_typ == "value" else tuple(values)
+        indices = order.astype(self.dtype)
+        if self.ret_typ == "indices":
+            return indices
+        values = np.take_along_axis(flat, order, axis).astype(x.dtype, copy=False)
+        return values if self.ret_typ == "value" else (values, indices)
 
     def gradient(self, F: Any, *values: Any) -> Any:
         if self.ret_typ in ("indices", "mask"):
