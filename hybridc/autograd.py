@@ -245,15 +245,22 @@ def _reachable(heads: Iterable[NDArray], since: int) -> tuple[list[TapeNode], li
     return sorted(nodes.values(), key=lambda n: -n.order), list(leaves.values())
 
 
-def _destinations(heads: Sequence[NDArray], nodes: Sequence[TapeNode]) -> dict[int, Any]:
-    """The gradient buffers that one node alone writes, by the identity of their variable."""
+def _destinations(
+    heads: Sequence[NDArray], head_grads: Sequence[NDArray | None], nodes: Sequence[TapeNode]
+) -> dict[int, Any]:
+    """The gradient buffers that one node alone writes and none reads, by the identity of their variable."""
     used: dict[int, int] = {}
     leaves: dict[int, Leaf] = {}
     for entry in itertools.chain([h._entry for h in heads], *[n.entries for n in nodes]):
         if entry is not None and isinstance(entry[0], Leaf):
             leaves[id(entry[0])] = entry[0]
             used[id(entry[0])] = used.get(id(entry[0]), 0) + 1
-    return {i: leaf.grad._data for i, leaf in leaves.items() if used[i] == 1 and leaf.req == "write"}
+    buffers = {i: leaf.grad._data for i, leaf in leaves.items() if used[i] == 1 and leaf.req == "write"}
+    if not buffers:
+        return {}
+    read = {_memory(a) for n in nodes for a in (*(n.arrays or ()), *n.outputs)}
+    read.update(_memory(g._data) for g in head_grads if g is not None)
+    return {i: buffer for i, buffer in buffers.items() if _memory(buffer) not in read}
 
 
 def _run_backward(
@@ -283,7 +290,7 @@ def _run_backward(
             assert head._entry is not None
             gradients.add(head._entry, NDArray(np.ones_like(head._data)) if grad is None else grad)
         nodes, leaves = _reachable(heads, since)
-        buffers = _destinations(heads, nodes) if in_place else {}
+        buffers = _destinations(heads, given, nodes) if in_place else {}
         for node in nodes:
             if not any((id(node), i) in gradients.values for i in range(node.visible)):
                 continue
@@ -355,21 +362,20 @@ def grad(
 
 def _separate(results: Sequence[NDArray], heads: Iterable[NDArray | None]) -> list[NDArray]:
     """The results; copies, where they share memory with a head gradient or each other, as for ``x + y``."""
-    taken = {_memory(h) for h in heads if h is not None}
+    taken = {_memory(h._data) for h in heads if h is not None}
     separate: list[NDArray] = []
     for x in results:
-        memory = _memory(x)
+        memory = _memory(x._data)
         separate.append(_restore(x._data.copy(), x._entry) if memory in taken else x)
         taken.add(memory)
     return separate
 
 
-def _memory(x: NDArray) -> int:
-    """What tells the buffer of an array from others."""
-    data: Any = x._data
-    while (base := getattr(data, "base", None)) is not None:
-        data = base
-    return id(data)
+def _memory(array: Any) -> int:
+    """What tells the buffer of an array from others: the identity of the array that owns it."""
+    while (base := getattr(array, "base", None)) is not None:
+        array = base
+    return id(array)
 
 
 def tape_position() -> int:

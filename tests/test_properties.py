@@ -120,9 +120,7 @@ def programs(draw):
     for _ in range(draw(st.integers(1, 9))):
         i = draw(st.integers(max(0, len(known) - 4), len(known) - 1))
         shape = known[i]
-        kind = draw(
-            st.sampled_from(["unary", "unary", "binary", "binary", "reduce", "move", "join", "matmul"])
-        )
+        kind = draw(st.sampled_from(["unary", "unary", "binary", "binary", "reduce", "move", "join", "matmul"]))
         if kind == "unary":
             name = draw(st.sampled_from(sorted(UNARY)))
             emit(name, UNARY[name], [i])
@@ -153,9 +151,7 @@ def programs(draw):
 @st.composite
 def moves(draw, shape):
     kind = draw(
-        st.sampled_from(
-            ["transpose", "flat", "slice", "step", "expand", "swap", "flip", "repeat", "broadcast"]
-        )
+        st.sampled_from(["transpose", "flat", "slice", "step", "expand", "swap", "flip", "repeat", "broadcast"])
     )
     axis = draw(st.integers(0, len(shape) - 1))
     if kind == "transpose":

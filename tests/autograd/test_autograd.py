@@ -335,9 +335,9 @@ def test_higher_orders_of_a_polynomial():
         (lambda x: mx.nd.sin(x), lambda v: [np.cos(v), -np.sin(v), -np.cos(v)]),
         (
             lambda x: mx.nd.sigmoid(x),
-            lambda v: (
-                lambda s: [s * (1 - s), s * (1 - s) * (1 - 2 * s), s * (1 - s) * (1 - 6 * s + 6 * s * s)]
-            )(1 / (1 + np.exp(-v))),
+            lambda v: (lambda s: [s * (1 - s), s * (1 - s) * (1 - 2 * s), s * (1 - s) * (1 - 6 * s + 6 * s * s)])(
+                1 / (1 + np.exp(-v))
+            ),
         ),
         (
             lambda x: mx.nd.tanh(x),
@@ -496,9 +496,7 @@ def test_function_in_a_traced_block():
     net.hybridize()
     with pytest.raises(TraceError) as error:
         net(mx.nd.ones((2,)))
-    assert "autograd.Function Sigmoid runs Python code in its backward and cannot be traced" in str(
-        error.value
-    )
+    assert "autograd.Function Sigmoid runs Python code in its backward and cannot be traced" in str(error.value)
     assert "test_autograd.py:" in str(error.value)
 
 
@@ -540,9 +538,7 @@ def test_grad_without_a_variable():
         z = x * y
     with pytest.raises(MXNetError) as error:
         autograd.grad(z, y)
-    assert str(error.value) == (
-        "cannot differentiate with respect to an array of shape (1,): call attach_grad() first"
-    )
+    assert str(error.value) == ("cannot differentiate with respect to an array of shape (1,): call attach_grad() first")
 
 
 def test_writing_into_what_is_recorded():

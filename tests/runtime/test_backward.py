@@ -327,3 +327,56 @@ def test_inference_and_recording_interleaved():
     np.testing.assert_allclose(y.asnumpy(), z.asnumpy())
     y.backward()
     np.testing.assert_allclose(x.grad.asscalar(), np.exp(np.sin(0.5)) * np.cos(0.5))
+
+
+LARGE = (300, 200)  # large enough for gradients to be written where they belong at once
+
+
+@pytest.mark.parametrize("active", [False, True], ids=["eager", "hybrid"])
+def test_a_gradient_buffer_that_the_graph_reads(active):
+    """The old gradient is an input of an earlier part of the graph: it may be replaced only after the last read."""
+    net = nn.HybridLambda(lambda F, a, w: F.tanh(a) * w)
+    net.hybridize(active)
+    w, v = variable(np.full(LARGE, 2.0)), variable(np.full(LARGE, 0.5))
+    w.grad[:] = 3
+    with mx.autograd.record():
+        a = w.grad * v
+        y = net(a, w)
+    y.backward()
+    np.testing.assert_allclose(v.grad.asnumpy(), (1 - np.tanh(1.5) ** 2) * 2 * 3, rtol=1e-12)
+    np.testing.assert_allclose(w.grad.asnumpy(), np.tanh(1.5), rtol=1e-12)
+
+
+@pytest.mark.parametrize("active", [False, True], ids=["eager", "hybrid"])
+def test_a_gradient_buffer_as_head_gradient(active):
+    net = nn.HybridLambda(lambda F, x: F.sin(x))
+    net.hybridize(active)
+    x = variable(np.full(LARGE, 0.5))
+    with mx.autograd.record():
+        z = net(x * 1) + x
+        y = net(x)
+    x.grad[:] = 3
+    y.backward(x.grad, retain_graph=True)
+    np.testing.assert_allclose(x.grad.asnumpy(), 3 * np.cos(0.5), rtol=1e-12)
+    x.grad[:] = 3
+    mx.autograd.backward([y, z], [None, x.grad])
+    np.testing.assert_allclose(x.grad.asnumpy(), np.cos(0.5) + 3 * (np.cos(0.5) + 1), rtol=1e-12)
+
+
+def test_gradients_written_at_once_equal_those_that_are_copied():
+    rng = np.random.default_rng(0)
+    net = nn.HybridSequential()
+    net.add(nn.Dense(150, activation="tanh", in_units=120), nn.Dense(110, in_units=150))
+    net.initialize(mx.init.Normal(0.1))
+    x = mx.nd.array(rng.normal(size=(40, 120)))
+    found = []
+    for active in (False, True):
+        net.hybridize(active)
+        for _ in range(2):
+            with mx.autograd.record():
+                loss = (net(x) ** 2).sum()
+            loss.backward(retain_graph=True)
+            loss.backward()
+        found.append([p.grad().asnumpy() for p in net.collect_params().values()])
+    for a, b in zip(*found, strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-3, atol=1e-4)

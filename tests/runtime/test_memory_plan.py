@@ -163,7 +163,7 @@ def test_no_more_memory_than_alive_at_once():
         module, _, _ = planned(function)
         return next(op.size for op in module.walk() if isinstance(op, ArenaOp))
 
-    assert arena(3) == arena(9) == 2 * 320  # 6 × 6 × 8 bytes, rounded up to 64
+    assert arena(3) == arena(9) == 2 * 320  # 6 * 6 * 8 bytes, rounded up to 64
 
 
 def test_backward_plans_are_verified_too():

@@ -109,8 +109,9 @@ def test_values_are_not_known_while_tracing(function, what):
         re.escape(f"{FILE}:{line_of(function, 0)} (in net): {what} needs the values of an array of shape ")
         + shape
         + re.escape(
-            ", but while a hybridized block is traced only shapes and dtypes are known. Use F.where (or F.contrib.cond, "
-            "while_loop, foreach) instead of Python control flow on values, or leave this block unhybridized."
+            ", but while a hybridized block is traced only shapes and dtypes are known. Use F.where (or "
+            "F.contrib.cond, while_loop, foreach) instead of Python control flow on values, or leave this block "
+            "unhybridized."
         )
     )
     assert re.fullmatch(expected, str(error.value)), str(error.value)
@@ -120,7 +121,7 @@ def test_error_in_a_child_names_the_child():
     class Outer(HybridBlock):
         def __init__(self):
             super().__init__(prefix="outer_")
-            self.child = Lambda(lambda F, x: x if x else x, prefix="child_")
+            self.child = Lambda(lambda F, x: x if x else -x, prefix="child_")
 
         def hybrid_forward(self, F, x):
             return self.child(x)
@@ -134,7 +135,7 @@ def test_error_in_a_child_names_the_child():
 
 
 def test_a_failed_trace_leaves_the_block_usable():
-    net = Lambda(lambda F, x: x * 2 if net.fine else (x if x else x), prefix="net_")
+    net = Lambda(lambda F, x: x * 2 if net.fine else (x if x else -x), prefix="net_")
     net.fine = False
     net.hybridize()
     for _ in range(2):

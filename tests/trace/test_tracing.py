@@ -35,9 +35,7 @@ def test_length_iteration_and_attributes():
     seen = {}
 
     def forward(F, x):
-        seen.update(
-            len=len(x), shape=x.shape, ndim=x.ndim, size=x.size, dtype=x.dtype, ctx=x.context, repr=repr(x)
-        )
+        seen.update(len=len(x), shape=x.shape, ndim=x.ndim, size=x.size, dtype=x.dtype, ctx=x.context, repr=repr(x))
         assert x is not None
         assert x != None  # noqa: E711  what Gluon code does
         rows = list(x)
@@ -274,9 +272,9 @@ def test_shape_that_cannot_be_inferred():
     with pytest.raises(ValueError) as error:
         net(mx.nd.ones((1,)))
     assert str(error.value) == (
-        "Deferred initialization failed because shape cannot be inferred. the shape of net_w cannot be inferred from the "
-        "inputs; give it where the parameter is made (in_units=…, shape=…), or use it in an operator that infers it, such "
-        "as F.FullyConnected"
+        "Deferred initialization failed because shape cannot be inferred. the shape of net_w cannot be inferred "
+        "from the inputs; give it where the parameter is made (in_units=…, shape=…), or use it in an operator that "
+        "infers it, such as F.FullyConnected"
     )
 
 
