@@ -74,9 +74,7 @@ def main() -> int:
     failed = False
     for name in names:
         try:
-            row = measure(
-                WORKLOADS[name], 5 if options.quick else 9, 0.1 if options.quick else 0.4, options.memory
-            )
+            row = measure(WORKLOADS[name], 5 if options.quick else 9, 0.1 if options.quick else 0.4, options.memory)
         except Exception as error:
             failed = True
             print(f"{name}: {type(error).__name__}: {error}", file=sys.stderr)

@@ -88,9 +88,7 @@ class Workload:
         assert len(outs) == len(refs), f"{self.name}: {len(outs)} outputs, expected {len(refs)}"
         worst = 0.0
         for number, (out, ref) in enumerate(zip(outs, refs)):
-            assert out.shape == ref.shape, (
-                f"{self.name}: output {number} is {out.shape}, expected {ref.shape}"
-            )
+            assert out.shape == ref.shape, f"{self.name}: output {number} is {out.shape}, expected {ref.shape}"
             error = float(np.max(np.abs(out - ref)) / np.max(np.abs(ref)))
             assert error <= TOLERANCE, f"{self.name}: output {number} is off by {error:.1e} of its magnitude"
             worst = max(worst, error)

@@ -54,9 +54,7 @@ class Classifier(gluon.HybridBlock):
         with self.name_scope():
             self.body = nn.HybridSequential()
             with self.body.name_scope():
-                self.body.add(
-                    nn.Dense(64, activation="relu"), nn.Dense(64, activation="relu"), nn.Dense(classes)
-                )
+                self.body.add(nn.Dense(64, activation="relu"), nn.Dense(64, activation="relu"), nn.Dense(classes))
 
     def hybrid_forward(self, F, x, label):
         return F.Custom(self.body(x), label, name="softmax", op_type="softmax")

@@ -22,9 +22,7 @@ class Context:
         if isinstance(device_type, Context):
             device_type, device_id = device_type.device_type, device_type.device_id
         if device_type not in self.devstr2type:
-            raise UnsupportedError(
-                f"unknown device type {device_type!r}; use one of {sorted(self.devstr2type)}"
-            )
+            raise UnsupportedError(f"unknown device type {device_type!r}; use one of {sorted(self.devstr2type)}")
         self.device_type = device_type
         self.device_id = device_id
         self._previous: list[Context] = []
@@ -36,9 +34,7 @@ class Context:
 
     def __eq__(self, other: object) -> bool:
         return (
-            isinstance(other, Context)
-            and self.device_type == other.device_type
-            and self.device_id == other.device_id
+            isinstance(other, Context) and self.device_type == other.device_type and self.device_id == other.device_id
         )
 
     def __hash__(self) -> int:

@@ -75,8 +75,7 @@ def _as_ndarray(op: Operator, x: Any, dtype: Any) -> NDArray:
     if x.__class__ is np.ndarray:
         return NDArray(x)
     raise ArgumentTypeError(
-        f"{op.title()}: inputs must be NDArrays or numbers, got {type(x).__name__}; "
-        "convert it with mx.nd.array(…)"
+        f"{op.title()}: inputs must be NDArrays or numbers, got {type(x).__name__}; convert it with mx.nd.array(…)"
     )
 
 

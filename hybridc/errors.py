@@ -28,7 +28,7 @@ class IndexRangeError(MXNetError, IndexError):
 
 
 class AttributeValueError(MXNetError, ValueError):
-    """An operator got an attribute it cannot use, as ``mx.nd.Activation(x, act_type='rleu')``; the text lists what it takes."""
+    """An operator got an attribute it cannot use, as ``act_type='rleu'``; the text lists what it takes."""
 
 
 class CheckError(MXNetError, AssertionError):
@@ -41,7 +41,8 @@ class CheckError(MXNetError, AssertionError):
 class CustomOpError(MXNetError):
     """A custom operator of the user raised, in its forward, its backward or its Prop; ``__cause__`` is what it raised.
 
-    A ``1 / 0`` in ``MyOp.forward`` gives it at ``nd.Custom(x, op_type="my_op")``; the text names the user's file and line.
+    A ``1 / 0`` in ``MyOp.forward`` gives it at ``nd.Custom(x, op_type="my_op")``; the text names the user's file and
+    line.
     """
 
 

@@ -48,9 +48,7 @@ class Initializer:
         self._verbose = False
         self._print_func: Callable[[Any], str] = _root_mean_square
 
-    def set_verbosity(
-        self, verbose: bool = False, print_func: Callable[[Any], str] | None = None
-    ) -> Initializer:
+    def set_verbosity(self, verbose: bool = False, print_func: Callable[[Any], str] | None = None) -> Initializer:
         """Log every initialization with a statistic of its values (their root mean square by default)."""
         self._verbose = verbose
         self._print_func = print_func or _root_mean_square
@@ -86,8 +84,7 @@ class Initializer:
 
     def _init_weight(self, name: str, arr: Any) -> None:
         raise MXNetError(
-            f"{type(self).__name__} cannot initialize {name!r}: "
-            f"it does not define _init_weight(self, name, arr)"
+            f"{type(self).__name__} cannot initialize {name!r}: it does not define _init_weight(self, name, arr)"
         )
 
     def _init_bias(self, name: str, arr: Any) -> None:
@@ -287,8 +284,7 @@ class Xavier(Initializer):
         shape = arr.shape
         if len(shape) < 2:
             raise ValueError(
-                f"Xavier initializer cannot be applied to vector {name} of shape {shape}. "
-                f"It requires at least 2D."
+                f"Xavier initializer cannot be applied to vector {name} of shape {shape}. It requires at least 2D."
             )
         window = math.prod(shape[2:])
         fan_in, fan_out = shape[1] * window, shape[0] * window
@@ -381,9 +377,7 @@ class Load:
 
             param = nd.load(param)
         if not hasattr(param, "items"):
-            raise TypeError(
-                f"Load needs a file name or a dict of name to NDArray, got {type(param).__name__}"
-            )
+            raise TypeError(f"Load needs a file name or a dict of name to NDArray, got {type(param).__name__}")
         named: Mapping[str, Any] = param
         self.param = {re.sub("^(arg|aux):", "", name): arr for name, arr in named.items()}
         self.default_init = default_init
@@ -400,9 +394,7 @@ class Load:
         if loaded is None:
             self.default_init(name, arr)
         elif tuple(loaded.shape) != tuple(arr.shape):
-            raise MXNetError(
-                f"Load: {name} has shape {arr.shape}, but shape {loaded.shape} in what was loaded"
-            )
+            raise MXNetError(f"Load: {name} has shape {arr.shape}, but shape {loaded.shape} in what was loaded")
         else:
             arr[:] = loaded
         if self.verbose:

@@ -27,9 +27,7 @@ class LRScheduler:
         if warmup_steps < 0:
             raise ValueError(f"warmup_steps must be positive or 0, got {warmup_steps}")
         if warmup_begin_lr > base_lr:
-            raise ValueError(
-                f"base_lr has to be higher than warmup_begin_lr, got {base_lr} and {warmup_begin_lr}"
-            )
+            raise ValueError(f"base_lr has to be higher than warmup_begin_lr, got {base_lr} and {warmup_begin_lr}")
         if warmup_mode not in ("linear", "constant"):
             raise ValueError(f"warmup_mode must be 'linear' or 'constant', got {warmup_mode!r}")
         self.base_lr = base_lr

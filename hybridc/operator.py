@@ -40,16 +40,12 @@ class CustomOp:
     values from one to the other.
     """
 
-    def forward(
-        self, is_train: bool, req: list[str], in_data: list[Any], out_data: list[Any], aux: list[Any]
-    ) -> None:
+    def forward(self, is_train: bool, req: list[str], in_data: list[Any], out_data: list[Any], aux: list[Any]) -> None:
         """Compute the outputs from ``in_data`` and hand each to ``self.assign(out_data[i], req[i], value)``.
 
         ``aux`` are the auxiliary states, which may be changed in place.
         """
-        raise MXNetError(
-            f"{type(self).__name__} must override forward(self, is_train, req, in_data, out_data, aux)"
-        )
+        raise MXNetError(f"{type(self).__name__} must override forward(self, is_train, req, in_data, out_data, aux)")
 
     def backward(
         self,

@@ -43,9 +43,7 @@ def get_register_func(base_class: type[T], nickname: str) -> Register:
 
     def register(klass: C, name: str | None = None) -> C:
         if not issubclass(klass, base_class):
-            raise MXNetError(
-                f"register: {klass.__name__} is not a {nickname}; derive it from {base_class.__name__}"
-            )
+            raise MXNetError(f"register: {klass.__name__} is not a {nickname}; derive it from {base_class.__name__}")
         key = (name or klass.__name__).lower()
         known = registry.get(key)
         if known is not None and known is not klass:

@@ -99,9 +99,7 @@ class Lowered:
         executables = {name: Executable(program) for name, program in self.programs.items()}
         backward = next((f for f in functions(self.module) if f.sym_name.data == "backward"), None)
         saved = _numbers(backward, "hybrid.saved") if backward is not None else ()
-        return CompiledGraph(
-            self.trace, executables["forward"], executables.get("backward"), saved, self.grads
-        )
+        return CompiledGraph(self.trace, executables["forward"], executables.get("backward"), saved, self.grads)
 
 
 def _numbers(function: Any, name: str) -> tuple[int, ...]:

@@ -43,9 +43,7 @@ def same(a: Any, b: Any) -> bool:
     return np.array_equal(_numpy(a), _numpy(b))
 
 
-def almost_equal(
-    a: Any, b: Any, rtol: float | None = None, atol: float | None = None, equal_nan: bool = False
-) -> bool:
+def almost_equal(a: Any, b: Any, rtol: float | None = None, atol: float | None = None, equal_nan: bool = False) -> bool:
     """Whether |a - b| <= atol + rtol * |b| everywhere."""
     x, y = _numpy(a), _numpy(b)
     rtol, atol = _tolerances(x, y, rtol, atol)

@@ -69,9 +69,7 @@ def stored_inputs(case):
     """The inputs that MXNet saw; they must still be the case's."""
     inputs = {key: GOLDEN.get(ref) for key, ref in GOLDEN.index[case.name]["inputs"].items()}
     for key, value in case.inputs.items():
-        np.testing.assert_array_equal(
-            inputs[key], value, "the case has changed: run tests/golden/make_ops.py"
-        )
+        np.testing.assert_array_equal(inputs[key], value, "the case has changed: run tests/golden/make_ops.py")
     return inputs
 
 
@@ -136,9 +134,7 @@ def assert_gradients(case, wanted, inputs, make_run):
     with mx.autograd.record(train_mode=False):
         outs = make_run(case)(list(arrays.values()))
     outs = list(outs) if isinstance(outs, (list, tuple)) else [outs]
-    heads = [
-        mx.nd.array(case.weights(k, out.shape, out.dtype), dtype=out.dtype) for k, out in enumerate(outs)
-    ]
+    heads = [mx.nd.array(case.weights(k, out.shape, out.dtype), dtype=out.dtype) for k, out in enumerate(outs)]
     mx.autograd.backward(outs, heads, train_mode=False)
     looser = 4 if not case.no_grad else 1e4 if case.inputs[next(iter(wanted))].dtype == "float64" else 20
     for key, gradient in wanted.items():

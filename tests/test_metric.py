@@ -22,9 +22,7 @@ def test_values_are_those_of_mxnet(name):
     metric = make(mx)
     for i, (labels, preds) in enumerate(batches):
         metric.update([mx.nd.array(x) for x in labels], [mx.nd.array(x) for x in preds])
-        np.testing.assert_allclose(
-            np.atleast_1d(metric.get()[1]), GOLDEN[f"metric/{name}"][i], rtol=1e-6, atol=1e-9
-        )
+        np.testing.assert_allclose(np.atleast_1d(metric.get()[1]), GOLDEN[f"metric/{name}"][i], rtol=1e-6, atol=1e-9)
     assert all(type(value) is float for _, value in metric.get_name_value())
 
 

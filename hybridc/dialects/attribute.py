@@ -41,15 +41,11 @@ class Attribute:
         if value is None or (isinstance(value, str) and value == "None" and self.optional):
             if self.optional or self.default is None:
                 return None
-            raise AttributeValueError(
-                f"{owner}: attribute {name} must not be None; it takes {self.describe()}"
-            )
+            raise AttributeValueError(f"{owner}: attribute {name} must not be None; it takes {self.describe()}")
         try:
             value = PARSERS[self.kind](value)
         except (ValueError, TypeError, SyntaxError) as error:
-            raise AttributeValueError(
-                f"{owner}: attribute {name} takes {self.describe()}, got {value!r}"
-            ) from error
+            raise AttributeValueError(f"{owner}: attribute {name} takes {self.describe()}, got {value!r}") from error
         if self.enum is not None and value not in self.enum:
             raise AttributeValueError(f"{owner}: attribute {name} takes {self.describe()}, got {value!r}")
         if (self.low is not None and value < self.low) or (self.high is not None and value > self.high):
@@ -84,8 +80,8 @@ def attribute(
 ) -> Any:
     """Declare an attribute in the body of an operator class: ``axis: int = attribute(-1, "the axis")``.
 
-    The annotation gives its type: ``int``, ``float``, ``bool``, ``str``, ``Shape``, ``Axis``, ``DType``, ``object``, each
-    also with ``| None``.
+    The annotation gives its type: ``int``, ``float``, ``bool``, ``str``, ``Shape``, ``Axis``, ``DType`` or ``object``,
+    each also with ``| None``.
     """
     return Attribute(default, doc, enum, low, high)
 
@@ -113,10 +109,14 @@ def parse_int(value: Any) -> int:
     return number
 
 
+def _is_integer(value: Any) -> bool:
+    return isinstance(value, int | np.integer)
+
+
 def parse_shape(value: Any) -> Shape:
     """A tuple of integers; a single integer is a tuple of one."""
     value = _literal(value)
-    if isinstance(value, int | np.integer):
+    if _is_integer(value):
         return (int(value),)
     return tuple(parse_int(v) for v in value)
 
@@ -124,7 +124,7 @@ def parse_shape(value: Any) -> Shape:
 def parse_axis(value: Any) -> Axis:
     """One integer or a tuple of them."""
     value = _literal(value)
-    if isinstance(value, int | np.integer):
+    if _is_integer(value):
         return int(value)
     return tuple(parse_int(v) for v in value)
 

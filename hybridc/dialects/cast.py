@@ -39,8 +39,7 @@ class Clip(Unary):
     def samples(cls) -> list[Sample]:
         shapes: list[tuple[int, ...]] = [(3, 5), (0, 2), (7,)]
         return [
-            Sample([s], lambda x: np.where(x < -1, -1, np.where(x > 0.5, 0.5, x)), a_min=-1, a_max=0.5)
-            for s in shapes
+            Sample([s], lambda x: np.where(x < -1, -1, np.where(x > 0.5, 0.5, x)), a_min=-1, a_max=0.5) for s in shapes
         ]
 
 

@@ -243,11 +243,7 @@ class ArangeLike(Opaque):
     def eager(self, *arrays: Any) -> Any:
         (x,) = arrays
         shape = self.infer_shape([x.shape])[1][0]
-        return (
-            (self.start + self.step * (np.arange(math.prod(shape)) // self.repeat))
-            .astype(x.dtype)
-            .reshape(shape)
-        )
+        return (self.start + self.step * (np.arange(math.prod(shape)) // self.repeat)).astype(x.dtype).reshape(shape)
 
     @classmethod
     def samples(cls) -> Sequence[Sample]:

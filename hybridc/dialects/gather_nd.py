@@ -188,9 +188,7 @@ class OneHot(Composite):
     def decompose(self, F: Any, *inputs: Any) -> Any:
         (indices,) = inputs
         index = F.reshape_to(F.cast(indices, dtype="int64"), shape=(*indices.shape, 1))
-        counter = F.reshape_to(
-            F._arange(self.depth, dtype="int64"), shape=(*(1,) * len(indices.shape), self.depth)
-        )
+        counter = F.reshape_to(F._arange(self.depth, dtype="int64"), shape=(*(1,) * len(indices.shape), self.depth))
         hot: Any = F.cast(F.equal(index, counter), dtype=self.dtype)
         if (self.on_value, self.off_value) == (1, 0):
             return hot
@@ -202,9 +200,7 @@ class OneHot(Composite):
         hot = np.array([[1, 0, 0], [0, 0, 1], [0, 0, 0], [0, 0, 0]])
         return [
             Sample([index], lambda _: hot, grad=False, depth=3),
-            Sample(
-                [index], lambda _: hot * 4 + 1, grad=False, depth=3, on_value=5, off_value=1, dtype="int32"
-            ),
+            Sample([index], lambda _: hot * 4 + 1, grad=False, depth=3, on_value=5, off_value=1, dtype="int32"),
             Sample([np.array([[1]])], lambda _: np.array([[[0, 1]]]), grad=False, depth=2),
         ]
 
@@ -227,9 +223,7 @@ class Where(Elementwise):
     def infer_type(self, dtypes: list[DType]) -> tuple[list[DType], list[DType]]:
         _, x, y = dtypes
         if x != y:
-            raise DTypeError(
-                f"where: x and y must have one dtype, but x is {x}, y is {y}; use .astype('{x}')"
-            )
+            raise DTypeError(f"where: x and y must have one dtype, but x is {x}, y is {y}; use .astype('{x}')")
         return dtypes, [x]
 
     def eager(self, *arrays: Any) -> Any:

@@ -8,6 +8,7 @@ from typing import Any
 
 from hybridc.dialects.operator import Operator
 from hybridc.errors import MXNetError
+from hybridc.trace.structure import as_list
 
 
 def vjp(
@@ -23,20 +24,17 @@ def vjp(
     ``ograds`` are those of the visible outputs, ``outputs`` are all of them. A rule may give a function without
     arguments in place of a gradient: it is called only where that gradient is needed.
     """
-    rule = op.gradient_of(needed, F, *ograds, *inputs, *outputs)
-    grads = list(rule) if isinstance(rule, tuple | list) else [rule]
+    rule: Any = op.gradient_of(needed, F, *ograds, *inputs, *outputs)
     if rule is None:
         return [None] * len(inputs)
+    grads = as_list(rule)
     if len(grads) != len(inputs) - op.DRAWS:
         raise MXNetError(
             f"{op.title()}: gradient gave {len(grads)} values for {len(inputs) - op.DRAWS} inputs; "
             "return one for each, None where there is none"
         )
     grads += [None] * op.DRAWS
-    wanted = [
-        None if not n else g() if isinstance(g, FunctionType) else g
-        for g, n in zip(grads, needed, strict=True)
-    ]
+    wanted = [None if not n else g() if isinstance(g, FunctionType) else g for g, n in zip(grads, needed, strict=True)]
     return [None if g is None else fit(F, g, x) for g, x in zip(wanted, inputs, strict=True)]
 
 

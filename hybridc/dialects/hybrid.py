@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Sequence
-from typing import Any, cast, ClassVar, Self
+from typing import Any, ClassVar, Self, cast
 
 import numpy as np
 from xdsl.dialects.builtin import (
@@ -105,7 +105,7 @@ def dtype_of(value: SSAValue) -> np.dtype[Any]:
 
 @irdl_attr_definition
 class HandleAttr(Data[Any]):
-    """A Python object that an operator refers to, such as a custom operator's instance; it prints, but does not parse."""
+    """A Python object that an operator refers to, such as a custom operator; it prints, but does not parse."""
 
     name = "hybrid.handle"
 
@@ -181,9 +181,7 @@ class HybridOp(IRDLOperation):
         return self.OPERATOR.bind(**{k: from_attribute(a) for k, a in self.attributes.items()})
 
     @classmethod
-    def build_op(
-        cls, operator: Operator, operands: Sequence[SSAValue], location: Location | None
-    ) -> HybridOp:
+    def build_op(cls, operator: Operator, operands: Sequence[SSAValue], location: Location | None) -> HybridOp:
         """The operation of a bound operator; result types come from its inference."""
         _, shapes = operator.infer_shape([shape_of(v) for v in operands])
         _, dtypes = operator.infer_type([dtype_of(v) for v in operands])
@@ -272,9 +270,7 @@ def dialects() -> dict[str, Dialect]:
     """A dialect for every namespace of the registry: ``hybrid`` and those of users."""
     names = sorted({name.partition(".")[0] for name in registry.OPERATORS})
     return {
-        d: Dialect(
-            d, [operation(c) for n, c in registry.OPERATORS.items() if n.startswith(f"{d}.")], [HandleAttr]
-        )
+        d: Dialect(d, [operation(c) for n, c in registry.OPERATORS.items() if n.startswith(f"{d}.")], [HandleAttr])
         for d in names
     }
 

@@ -1,8 +1,8 @@
 """The ``hybrid_rt`` dialect: what a planned program does that upstream dialects cannot say.
 
 ``arena`` is the memory of one call, ``view`` an array at an offset of it, ``alloc`` a result that the caller will own,
-``alias`` another view of a buffer (by a view operator), ``launch`` a kernel run on buffers. A kernel stays a function of
-tensors: a launch loads its inputs and stores its results, and may use ``scratch``, bytes of the arena, in between.
+``alias`` another view of a buffer (by a view operator), ``launch`` a kernel run on buffers. A kernel stays a function
+of tensors: a launch loads its inputs and stores its results, and may use ``scratch``, bytes of the arena, in between.
 """
 
 from __future__ import annotations
@@ -62,9 +62,7 @@ class ViewOp(IRDLOperation):
     assembly_format = "$memory `[` $offset `]` attr-dict `:` type($memory) `->` type($array)"
 
     def __init__(self, memory: SSAValue, offset: int, array: Attribute) -> None:
-        super().__init__(
-            operands=[memory], properties={"offset": IntegerAttr(offset, i64)}, result_types=[array]
-        )
+        super().__init__(operands=[memory], properties={"offset": IntegerAttr(offset, i64)}, result_types=[array])
 
     def verify_(self) -> None:
         """Arrays start at multiples of 64 bytes, so that vectors of every width are aligned."""
@@ -107,9 +105,7 @@ class AliasOp(IRDLOperation):
     result = result_def(MemRefType)
     assembly_format = "$view $array attr-dict `:` type($array) `->` type($result)"
 
-    def __init__(
-        self, view: str, array: SSAValue, attributes: dict[str, Attribute], result: Attribute
-    ) -> None:
+    def __init__(self, view: str, array: SSAValue, attributes: dict[str, Attribute], result: Attribute) -> None:
         super().__init__(
             operands=[array],
             properties={"view": StringAttr(view)},

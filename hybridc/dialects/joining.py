@@ -37,9 +37,7 @@ class Concat(Movement):
                 m != n and i != axis for i, (m, n) in enumerate(zip(first, shape, strict=True))
             ):
                 got = ", ".join(map(str, shapes))
-                raise ShapeError(
-                    f"Concat: the inputs must have equal shapes except along axis {axis}, got {got}"
-                )
+                raise ShapeError(f"Concat: the inputs must have equal shapes except along axis {axis}, got {got}")
         return shapes, [(*first[:axis], sum(s[axis] for s in shapes), *first[axis + 1 :])]
 
     def eager(self, *arrays: Any) -> Any:
@@ -127,8 +125,7 @@ class _Split(Movement):
             size = max(end - begin, 0)
             if self.squeeze_axis and size != 1:
                 raise ShapeError(
-                    f"{self.title()}: squeeze_axis needs pieces of size 1, axis {axis} of {shape} gives "
-                    f"{size}"
+                    f"{self.title()}: squeeze_axis needs pieces of size 1, axis {axis} of {shape} gives {size}"
                 )
             out.append((*shape[:axis], *(() if self.squeeze_axis else (size,)), *shape[axis + 1 :]))
         return shapes, out
@@ -175,9 +172,7 @@ class Split(_Split):
 
     def bounds(self, size: int) -> list[int]:
         if size % self.num_outputs_:
-            raise ShapeError(
-                f"SliceChannel: num_outputs={self.num_outputs_} does not divide an axis of size {size}"
-            )
+            raise ShapeError(f"SliceChannel: num_outputs={self.num_outputs_} does not divide an axis of size {size}")
         step = size // self.num_outputs_
         return [i * step for i in range(self.num_outputs_ + 1)]
 
@@ -440,8 +435,7 @@ class Pad(Movement):
             (
                 ((2, 3),),
                 {"mode": "edge", "pad_width": (1, 1)},
-                "Pad: pad_width=(1, 1) must have 4 numbers, (before, after) for each axis of "
-                "the input's shape (2, 3)",
+                "Pad: pad_width=(1, 1) must have 4 numbers, (before, after) for each axis of the input's shape (2, 3)",
             ),
             (
                 ((2,),),

@@ -27,9 +27,7 @@ class Transpose(View):
         # COMPAT(mxnet): negative axes count from the end; MXNet rejects them.
         order = tuple(normalize_axis("transpose", a, rank, "axes has") for a in self.axes)
         if len(set(order)) != rank:
-            raise ShapeError(
-                f"transpose: axes={self.axes} must name each of the {rank} axes of the input exactly once"
-            )
+            raise ShapeError(f"transpose: axes={self.axes} must name each of the {rank} axes of the input exactly once")
         return order
 
     def infer_shape(self, shapes: list[Shape]) -> tuple[list[Shape], list[Shape]]:
@@ -125,9 +123,7 @@ class BroadcastTo(_Broadcast):
     def target(self, shapes: list[Shape]) -> Shape:
         shape = shapes[0]
         lead = len(self.shape) - len(shape)
-        return tuple(
-            shape[i - lead] if n == 0 and 0 <= i - lead < len(shape) else n for i, n in enumerate(self.shape)
-        )
+        return tuple(shape[i - lead] if n == 0 and 0 <= i - lead < len(shape) else n for i, n in enumerate(self.shape))
 
     @classmethod
     def samples(cls) -> Sequence[Sample]:
@@ -216,14 +212,10 @@ class _Blocks(Composite):
     def infer_shape(self, shapes: list[Shape]) -> tuple[list[Shape], list[Shape]]:
         (shape,) = shapes
         if len(shape) != 4:
-            raise ShapeError(
-                f"{self.title()}: the input must be (batch, channel, height, width), got {shape}"
-            )
+            raise ShapeError(f"{self.title()}: the input must be (batch, channel, height, width), got {shape}")
         inner, order = self.parts(shape)
         if math.prod(inner) != math.prod(shape):
-            raise ShapeError(
-                f"{self.title()}: block_size={self.block_size} does not divide the input's {shape}"
-            )
+            raise ShapeError(f"{self.title()}: block_size={self.block_size} does not divide the input's {shape}")
         moved = [inner[a] for a in order]
         return shapes, [self.merged(moved)]
 

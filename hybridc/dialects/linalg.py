@@ -37,8 +37,7 @@ class Gemm(Product, Composite):
         stacks = [tuple(n for i, n in enumerate(s[:-1]) if i != axis) for s in (a, b)]
         if len(a) != len(b) or stacks[0] != stacks[1]:
             raise ShapeError(
-                f"{self.title()}: A {a} and B {b} must have equal sizes in all axes but the last and axis "
-                f"{self.axis}"
+                f"{self.title()}: A {a} and B {b} must have equal sizes in all axes but the last and axis {self.axis}"
             )
         rows, inner = (a[-1], a[axis]) if self.transpose_a else (a[axis], a[-1])
         other, columns = (b[-1], b[axis]) if self.transpose_b else (b[axis], b[-1])
@@ -73,9 +72,7 @@ class Gemm(Product, Composite):
     def product_gradient(self, F: Any, dy: Any, a: Any, b: Any) -> tuple[Any, Any]:
         """Gradients of the product, computed where needed."""
         dy = self.moved(F, dy if self.alpha == 1 else dy * self.alpha)
-        da, db = product_gradients(
-            F, dy, self.moved(F, a), self.moved(F, b), self.transpose_a, self.transpose_b
-        )
+        da, db = product_gradients(F, dy, self.moved(F, a), self.moved(F, b), self.transpose_a, self.transpose_b)
         return lambda: self.moved(F, da()), lambda: self.moved(F, db())
 
 
@@ -106,9 +103,7 @@ class Gemm2(Gemm):
     def samples(cls) -> list[Sample]:
         return [
             Sample([(3, 4), (4, 5)], lambda a, b: a @ b),
-            Sample(
-                [(2, 4, 3), (2, 4, 5)], lambda a, b: 0.5 * a.swapaxes(1, 2) @ b, transpose_a=True, alpha=0.5
-            ),
+            Sample([(2, 4, 3), (2, 4, 5)], lambda a, b: 0.5 * a.swapaxes(1, 2) @ b, transpose_a=True, alpha=0.5),
             Sample([(3, 2, 4), (4, 2, 5)], lambda a, b: np.einsum("inj,jnk->ink", a, b), axis=0),
             Sample([(3, 4), (5, 4)], lambda a, b: a @ b.T, transpose_b=True),
         ]
@@ -134,9 +129,7 @@ class GemmAdd(Gemm):
     def infer_shape(self, shapes: list[Shape]) -> tuple[list[Shape], list[Shape]]:
         out = self.product_shape(shapes[0], shapes[1])
         if shapes[2] != out:
-            raise ShapeError(
-                f"linalg_gemm: C has shape {shapes[2]}, expected {out}, that of the product of A and B"
-            )
+            raise ShapeError(f"linalg_gemm: C has shape {shapes[2]}, expected {out}, that of the product of A and B")
         return shapes, [out]
 
     def decompose(self, F: Any, *inputs: Any) -> Any:
@@ -166,9 +159,7 @@ class GemmAdd(Gemm):
                 alpha=2.0,
                 beta=0.5,
             ),
-            Sample(
-                [(3, 2, 4), (4, 2, 5), (3, 2, 5)], lambda a, b, c: np.einsum("inj,jnk->ink", a, b) + c, axis=0
-            ),
+            Sample([(3, 2, 4), (4, 2, 5), (3, 2, 5)], lambda a, b, c: np.einsum("inj,jnk->ink", a, b) + c, axis=0),
         ]
 
     @classmethod

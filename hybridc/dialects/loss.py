@@ -40,9 +40,7 @@ class Output(Composite):
 
     def infer_type(self, dtypes: list[DType]) -> tuple[list[DType], list[DType]]:
         if dtypes[0].kind != "f":
-            raise DTypeError(
-                f"{self.title()}: data must be floating-point, got {dtypes[0]}; use .astype('float32')"
-            )
+            raise DTypeError(f"{self.title()}: data must be floating-point, got {dtypes[0]}; use .astype('float32')")
         return dtypes, [dtypes[0]]
 
     def require(self, data: Any, label: Any) -> None:
@@ -70,9 +68,7 @@ class SoftmaxOutput(Output):
     ignore_label: float = attribute(-1.0, "examples with this label give no gradient, if use_ignore")
     multi_output: bool = attribute(False, "softmax along axis 1, one label for each position behind it")
     use_ignore: bool = attribute(False, "whether ignore_label counts")
-    preserve_shape: bool = attribute(
-        False, "softmax along the last axis, one label for each position before it"
-    )
+    preserve_shape: bool = attribute(False, "softmax along the last axis, one label for each position before it")
     normalization: str = attribute(
         "null",
         "what the gradient is divided by: the batch size, or the number of labels that count",
@@ -81,9 +77,7 @@ class SoftmaxOutput(Output):
     # COMPAT(mxnet): there out_grad multiplies with the output itself.
     out_grad: bool = attribute(False, "multiply with the gradient of the output")
     # COMPAT(mxnet): there multi_output ignores smooth_alpha.
-    smooth_alpha: float = attribute(
-        0.0, "the share of each label that goes to the other classes", low=0, high=1
-    )
+    smooth_alpha: float = attribute(0.0, "the share of each label that goes to the other classes", low=0, high=1)
 
     def rows(self, data: Shape) -> Shape:
         """The shape (examples, classes) or (examples, classes, positions) to work in."""

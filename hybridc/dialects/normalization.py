@@ -70,17 +70,13 @@ class Normalization(Composite):
         want = (self.parameters(data),)
         for name, shape in zip(self.INPUTS[1:], others, strict=True):
             if shape not in (want, (-1,)):
-                raise ShapeError(
-                    f"{self.title()}: {name} has shape {shape}, expected {want} for data of shape {data}"
-                )
+                raise ShapeError(f"{self.title()}: {name} has shape {shape}, expected {want} for data of shape {data}")
         return [data, want, want], [data, self.statistics(data), self.statistics(data)]
 
     def infer_type(self, dtypes: list[DType]) -> tuple[list[DType], list[DType]]:
         self.require_same_dtype(dtypes)
         if dtypes[0].kind != "f":
-            raise DTypeError(
-                f"{self.title()}: inputs must be floating-point, got {dtypes[0]}; use .astype('float32')"
-            )
+            raise DTypeError(f"{self.title()}: inputs must be floating-point, got {dtypes[0]}; use .astype('float32')")
         return dtypes, [dtypes[0]] * 3
 
     def decompose(self, F: Any, *inputs: Any) -> Any:
@@ -230,9 +226,7 @@ class InstanceNorm(Normalization):
 
     def parameters(self, data: Shape) -> int:
         if len(data) < 3:
-            raise ShapeError(
-                f"InstanceNorm: data needs at least 3 axes (example, channel, …), got shape {data}"
-            )
+            raise ShapeError(f"InstanceNorm: data needs at least 3 axes (example, channel, …), got shape {data}")
         return data[1]
 
     def aligned(self, data: Shape) -> Shape:
@@ -241,9 +235,7 @@ class InstanceNorm(Normalization):
     @classmethod
     def samples(cls) -> list[Sample]:
         return [
-            Sample(
-                [(2, 3, 5), (3,), (3,)], lambda x, g, b: _reference(x, 2, 1e-3)[0] * g[:, None] + b[:, None]
-            ),
+            Sample([(2, 3, 5), (3,), (3,)], lambda x, g, b: _reference(x, 2, 1e-3)[0] * g[:, None] + b[:, None]),
             Sample(
                 [(2, 2, 3, 4), (2,), (2,)],
                 lambda x, g, b: _reference(x, (2, 3), 0.1)[0] * g[:, None, None] + b[:, None, None],

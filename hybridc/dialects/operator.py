@@ -8,6 +8,7 @@ attributes bound; instances with equal attributes are one object.
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, TypeVar
 
@@ -17,6 +18,7 @@ import numpy.typing as npt
 from hybridc.dialects.attribute import REQUIRED, Attribute, DType, Shape, attribute, from_annotation
 from hybridc.dialects.scalar import NUMPY
 from hybridc.errors import AttributeValueError, DTypeError, MXNetError, ShapeError
+from hybridc.trace.structure import as_list
 
 __all__ = [
     "Composite",
@@ -101,14 +103,12 @@ class Operator:
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
         fields = dict(cls.ATTRIBUTES)
-        for name, annotation in cls.__dict__.get("__annotations__", {}).items():
+        for name, annotation in inspect.get_annotations(cls).items():
             declared = cls.__dict__.get(name)
-            if isinstance(
-                declared, Attribute
-            ):  # "num_outputs_" is the attribute num_outputs, beside the method
+            if isinstance(declared, Attribute):  # "num_outputs_" is the attribute num_outputs, beside the method
                 fields[name.rstrip("_")] = from_annotation(declared, str(annotation))
-        cls.ATTRIBUTES = fields
-        cls._BOUND = {}
+        setattr(cls, "ATTRIBUTES", fields)  # noqa: B010 - a constant of each class, computed once
+        setattr(cls, "_BOUND", {})  # noqa: B010
 
     # --- attributes ----------------------------------------------------------------------------------------
 
@@ -127,7 +127,7 @@ class Operator:
         try:
             found = cls._BOUND.get(values)
         except TypeError:
-            values = tuple(tuple(v) if isinstance(v, list) else v for v in values)
+            values = tuple(tuple(as_list(v)) if isinstance(v, list) else v for v in values)
             found = None
         if found is not None:
             return found
@@ -205,9 +205,7 @@ class Operator:
     def require_same_dtype(self, dtypes: list[DType]) -> None:
         """Raise :class:`DTypeError` unless all inputs share one dtype."""
         if self.SAME_DTYPE and any(d != dtypes[0] for d in dtypes):
-            names = (
-                self.input_names() if not self.VARIADIC else tuple(f"input {i}" for i in range(len(dtypes)))
-            )
+            names = self.input_names() if not self.VARIADIC else tuple(f"input {i}" for i in range(len(dtypes)))
             got = ", ".join(f"{name} is {d}" for name, d in zip(names, dtypes, strict=False))
             raise DTypeError(
                 f"{self.title()}: all inputs must have one dtype, but {got}; use .astype('{dtypes[0]}') on the others"
@@ -221,8 +219,8 @@ class Operator:
 
     def eager_out(self, outs: Sequence[Array], *arrays: Any) -> None:
         """As :meth:`eager`, into the given arrays; override where NumPy can write there directly."""
-        results = self.eager(*arrays)
-        for out, result in zip(outs, results if isinstance(results, tuple) else (results,), strict=True):
+        results: Any = self.eager(*arrays)
+        for out, result in zip(outs, as_list(results), strict=True):
             np.copyto(out, result, casting="unsafe")
 
     def gradient(self, F: Any, *values: Any) -> Any:
@@ -309,9 +307,7 @@ class Elementwise(Operator):
         if known is None:
             return shapes
         return [
-            tuple(k if n == -1 else n for n, k in zip(s, known, strict=True))
-            if -1 in s and len(s) == len(known)
-            else s
+            tuple(k if n == -1 else n for n, k in zip(s, known, strict=True)) if -1 in s and len(s) == len(known) else s
             for s in shapes
         ]
 
@@ -325,7 +321,7 @@ class Elementwise(Operator):
 class Reduction(Operator):
     """A combination of all elements along ``axis``: subclasses name the combining ufunc.
 
-    ``COMBINE`` is one of ``add``, ``mul``, ``max``, ``min`` and ``IDENTITY`` its neutral element. All further reductions
+    ``COMBINE`` is one of ``add``, ``mul``, ``max`` and ``min``. All further reductions
     (mean, norm, …) are composites of these and of elementwise operators.
     """
 
@@ -339,9 +335,7 @@ class Reduction(Operator):
         given = () if self.axis is None else (self.axis,) if isinstance(self.axis, int) else tuple(self.axis)
         for a in given:
             if not -rank <= a < rank:
-                raise ShapeError(
-                    f"{self.title()}: axis {a} is out of range for an input of {rank} dimensions"
-                )
+                raise ShapeError(f"{self.title()}: axis {a} is out of range for an input of {rank} dimensions")
         chosen = {a % rank for a in given} if given else set(range(rank))
         if self.exclude and given:
             chosen = set(range(rank)) - chosen
@@ -386,9 +380,9 @@ class Contraction(Operator):
 class Movement(Operator):
     """Elements change their place, not their value: views, transposes, gathers, concatenation.
 
-    ``is_view`` says that NumPy's result of ``eager`` shares the input's memory, so that no copy is planned. ``LAYOUT``
-    says of a view: ``strided`` (any strides), ``same`` (row-major if the input is), or ``row-major`` (as ``same``, and a
-    view of row-major inputs only: a reshape copies a transposed array).
+    ``is_view`` says that NumPy's result of ``eager`` shares the input's memory, so that no copy is planned.
+    ``LAYOUT`` says of a view: ``strided`` (any strides), ``same`` (row-major if the input is), or ``row-major`` (as
+    ``same``, and a view of row-major inputs only: a reshape copies a transposed array).
     """
 
     LAYOUT: ClassVar[str] = "strided"

@@ -47,9 +47,7 @@ class SampleMultinomial(Opaque):
         unit = random.generator(key, self.draw).random((rows.shape[0], each))
         # All rows at once: row i of the cumulated probabilities lies between i and i + 1.
         offset = np.array(range(rows.shape[0]), np.int64).reshape(-1, 1)
-        found: Any = np.searchsorted(
-            (sums / sums[:, -1:] + offset).reshape(-1), (unit + offset).reshape(-1), "right"
-        )
+        found: Any = np.searchsorted((sums / sums[:, -1:] + offset).reshape(-1), (unit + offset).reshape(-1), "right")
         chosen = np.minimum(found.reshape(unit.shape) - offset * rows.shape[1], rows.shape[1] - 1)
         indices = chosen.reshape(shape).astype(self.dtype)
         if not self.get_prob:

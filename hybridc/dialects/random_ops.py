@@ -381,9 +381,7 @@ class PoissonLike(_Like):
     lam: float = attribute(1.0, "the mean")
 
 
-@register(
-    "hybrid.random_negative_binomial_like", "random.negative_binomial_like", "_random_negative_binomial_like"
-)
+@register("hybrid.random_negative_binomial_like", "random.negative_binomial_like", "_random_negative_binomial_like")
 class NegativeBinomialLike(_Like):
     """How many failures come before the k-th success of probability p, in the shape of data"""
 

@@ -1,9 +1,9 @@
 """The vocabulary of scalar bodies, and its meaning in NumPy.
 
-A scalar body is written with a builder ``b`` whose methods are named as in MLIR's ``arith`` and ``math`` dialects. Run on
-:data:`NUMPY` it is the eager operator; run on a recording builder (:class:`Recorder`) it becomes a list of steps which a
-target turns into ufunc calls, LLVM instructions or Triton expressions. Python numbers may stand for operands; comparisons
-give truth values for ``select`` and the logical operators.
+A scalar body is written with a builder ``b`` whose methods are named as in MLIR's ``arith`` and ``math`` dialects.
+Run on :data:`NUMPY` it is the eager operator; run on a recording builder (:class:`Recorder`) it becomes a list of
+steps which a target turns into ufunc calls, LLVM instructions or Triton expressions. Python numbers may stand for
+operands; comparisons give truth values for ``select`` and the logical operators.
 """
 
 from __future__ import annotations
@@ -78,8 +78,8 @@ NUMPY = NumPyScalar()
 
 # Steps that give a truth value, whatever their operands are.
 PREDICATES = frozenset(
-    ("lt", "le", "gt", "ge", "eq", "ne", "logical_and", "logical_or", "logical_xor", "logical_not")
-    + ("isnan", "isinf", "isfinite")
+    {"lt", "le", "gt", "ge", "eq", "ne", "isnan", "isinf", "isfinite"}
+    | {"logical_and", "logical_or", "logical_xor", "logical_not"}
 )
 
 

@@ -82,9 +82,7 @@ class SequenceMask(_Sequences):
             return F.identity(data)
         size = data.shape[self.axis]
         counter = F._arange(size, dtype="float32")
-        counter = F.reshape_to(
-            counter, shape=tuple(size if i == self.axis else 1 for i in range(len(data.shape)))
-        )
+        counter = F.reshape_to(counter, shape=tuple(size if i == self.axis else 1 for i in range(len(data.shape))))
         lengths = F.reshape_to(F.cast(inputs[1], dtype="float32"), shape=self.by_batch(data))
         inside = F.broadcast_to(F.lesser(counter, lengths), shape=data.shape)
         return F.where(inside, data, F.full_like(data, self.value))
@@ -119,8 +117,7 @@ class SequenceMask(_Sequences):
     @classmethod
     def bad_samples(cls) -> Sequence[Bad]:
         text = (
-            "SequenceMask: sequence_length must have shape (2,), one number for each sequence of data "
-            "(3, 2), got (3,)"
+            "SequenceMask: sequence_length must have shape (2,), one number for each sequence of data (3, 2), got (3,)"
         )
         return [
             (((3, 2), (3,)), {"use_sequence_length": True}, text),
@@ -208,8 +205,7 @@ class SequenceReverse(Movement):
         if len(data) < 2 or (len(shapes) > 1 and shapes[1] != (data[1],)):
             got = " and sequence_length ".join(map(str, shapes))
             raise ShapeError(
-                "SequenceReverse: data must be (time, batch, ...) and sequence_length (batch,), "
-                f"got data {got}"
+                f"SequenceReverse: data must be (time, batch, ...) and sequence_length (batch,), got data {got}"
             )
         return shapes, [data]
 

@@ -41,9 +41,7 @@ class _Infer:
         self.taken = 0
 
     def fail(self, why: str) -> ShapeError:
-        return ShapeError(
-            f"Reshape: shape={tuple(self.wanted)} does not fit an input of shape {self.shape}: {why}"
-        )
+        return ShapeError(f"Reshape: shape={tuple(self.wanted)} does not fit an input of shape {self.shape}: {why}")
 
     def take(self) -> int:
         """The next dimension of the input."""
@@ -238,8 +236,7 @@ class ReshapeLike(View):
         out = lhs[:begin] + rhs[self.rhs_begin : self.rhs_end] + lhs[end:]
         if math.prod(out) != math.prod(lhs):
             raise ShapeError(
-                f"reshape_like: lhs of shape {lhs} has {math.prod(lhs)} elements "
-                f"and cannot take the shape {out} of rhs"
+                f"reshape_like: lhs of shape {lhs} has {math.prod(lhs)} elements and cannot take the shape {out} of rhs"
             )
         return shapes, [out]
 
@@ -366,6 +363,7 @@ class Flatten(View):
     """All axes but the first merged into one: ``(n, a, b)`` becomes ``(n, a * b)``."""
 
     LAYOUT = "row-major"
+
     def infer_shape(self, shapes: list[Shape]) -> tuple[list[Shape], list[Shape]]:
         (shape,) = shapes
         return shapes, [(shape[0], math.prod(shape[1:])) if shape else (1, 1)]

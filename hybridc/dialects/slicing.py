@@ -39,8 +39,7 @@ class _Slicing(View):
     def check(self) -> None:
         if len(self.begin) != len(self.end) or len(self.step) > len(self.begin):
             raise AttributeValueError(
-                f"{self.title()}: begin={self.begin}, end={self.end} and step={self.step} must be "
-                "equally long"
+                f"{self.title()}: begin={self.begin}, end={self.end} and step={self.step} must be equally long"
             )
         if 0 in self.step:
             raise AttributeValueError(f"{self.title()}: step={self.step} must not contain 0")
@@ -341,9 +340,7 @@ class SliceLike(View):
             axis = normalize_axis("slice_like", a, len(shape), "axes has")
             out[axis] = like[normalize_axis("slice_like", a, len(like), "axes has")]
             if out[axis] > shape[axis]:
-                raise ShapeError(
-                    f"slice_like: along axis {axis} shape_like {like} is longer than data {shape}"
-                )
+                raise ShapeError(f"slice_like: along axis {axis} shape_like {like} is longer than data {shape}")
         return shapes, [tuple(out)]
 
     def eager(self, *arrays: Any) -> Any:

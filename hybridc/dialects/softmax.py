@@ -56,9 +56,7 @@ class AlongAxis(Composite):
         if self.temperature == 1:
             self.temperature = None
         if self.dtype is not None and self.dtype.kind != "f":
-            raise AttributeValueError(
-                f"{self.title()}: attribute dtype must be floating-point, got {self.dtype}"
-            )
+            raise AttributeValueError(f"{self.title()}: attribute dtype must be floating-point, got {self.dtype}")
 
     def infer_shape(self, shapes: list[Shape]) -> tuple[list[Shape], list[Shape]]:
         data = shapes[0]
@@ -107,9 +105,7 @@ class AlongAxis(Composite):
         position: Any = np.arange(x.shape[axis], dtype=np.int64)
         position = position.reshape((-1,) + (1,) * (x.ndim - 1 - axis))
         inside = np.less(position, np.expand_dims(length, axis))
-        return NUMPY.select(
-            inside, self.compute(NUMPY.select(inside, x, x.dtype.type(-np.inf))), x.dtype.type(0)
-        )
+        return NUMPY.select(inside, self.compute(NUMPY.select(inside, x, x.dtype.type(-np.inf))), x.dtype.type(0))
 
     def wide(self, F: Any, x: Any) -> Any:
         """The input in the precision to compute in."""
@@ -207,9 +203,7 @@ class Softmax(AlongAxis):
             F, F.arange(x.shape[axis], dtype=x.dtype), (x.shape[axis],) + (1,) * (len(x.shape) - 1 - axis)
         )
         inside = F.lesser(position, F.expand_dims(F.cast(inputs[1], x.dtype), axis))
-        e = F.exp(
-            self.scaled(F, F.where(F.broadcast_to(inside, shape=x.shape), x, F.full_like(x, -math.inf)))
-        )
+        e = F.exp(self.scaled(F, F.where(F.broadcast_to(inside, shape=x.shape), x, F.full_like(x, -math.inf))))
         y = F.where(F.broadcast_to(inside, shape=x.shape), e / F.sum(e, self.axis, True), F.zeros_like(x))
         return self.narrow(F, y, inputs[0])
 
@@ -309,9 +303,7 @@ class SoftmaxActivation(Composite):
     def infer_shape(self, shapes: list[Shape]) -> tuple[list[Shape], list[Shape]]:
         (shape,) = shapes
         if len(shape) < (3 if self.mode == "channel" else 2):
-            raise ShapeError(
-                f"SoftmaxActivation: mode={self.mode!r} cannot be used on an input of shape {shape}"
-            )
+            raise ShapeError(f"SoftmaxActivation: mode={self.mode!r} cannot be used on an input of shape {shape}")
         return shapes, shapes
 
     def rows(self, shape: Shape) -> Shape:

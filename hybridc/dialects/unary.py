@@ -392,9 +392,7 @@ class Gammaln(Unary):
 def _digamma_series(x: Any) -> Any:
     """The recurrence digamma(x) = digamma(x + 1) - 1 / x up to where the asymptotic series is exact."""
     y = x + 12
-    series: Any = (
-        np.log(y) - 1 / (2 * y) - 1 / (12 * y**2) + 1 / (120 * y**4) - 1 / (252 * y**6) + 1 / (240 * y**8)
-    )
+    series: Any = np.log(y) - 1 / (2 * y) - 1 / (12 * y**2) + 1 / (120 * y**4) - 1 / (252 * y**6) + 1 / (240 * y**8)
     return series - sum(1 / (x + k) for k in range(12))
 
 

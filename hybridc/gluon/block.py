@@ -178,9 +178,7 @@ class Block:
             found.update(child._collect_params_with_prefix(prefix + name))
         return found
 
-    def initialize(
-        self, init: Any = None, ctx: Any = None, verbose: bool = False, force_reinit: bool = False
-    ) -> None:
+    def initialize(self, init: Any = None, ctx: Any = None, verbose: bool = False, force_reinit: bool = False) -> None:
         """Initialize all parameters; ``init`` (default Uniform) serves those without one of their own."""
         self.collect_params().initialize(init, ctx, verbose, force_reinit)
 
@@ -415,9 +413,7 @@ class HybridBlock(Block):
 
     def hybrid_forward(self, F: Any, x: Any, *args: Any, **kwargs: Any) -> Any:
         """Override to compute the outputs with the functions of ``F``; own parameters come as keywords."""
-        raise MXNetError(
-            f"{type(self).__name__} must override hybrid_forward(self, F, x, …) or forward(self, x, …)"
-        )
+        raise MXNetError(f"{type(self).__name__} must override hybrid_forward(self, F, x, …) or forward(self, x, …)")
 
     # --- shapes --------------------------------------------------------------------------------------------
 
@@ -427,17 +423,13 @@ class HybridBlock(Block):
 
         infer_parameter_shapes(self, args)
 
-    def _finish_deferred(
-        self, params: Mapping[str, Parameter] | ParameterDict, args: tuple[Any, ...]
-    ) -> None:
+    def _finish_deferred(self, params: Mapping[str, Parameter] | ParameterDict, args: tuple[Any, ...]) -> None:
         """Infer the shapes of parameters and initialize those that waited for it."""
         with _COMPILING.current:
             try:
                 self.infer_shape(*args)
             except Exception as error:
-                raise ValueError(
-                    f"Deferred initialization failed because shape cannot be inferred. {error}"
-                ) from error
+                raise ValueError(f"Deferred initialization failed because shape cannot be inferred. {error}") from error
             for param in params.values():
                 if param.is_deferred and shape_is_known(param.shape):
                     param.finish_deferred_init()

@@ -37,15 +37,11 @@ def load_parameters(
     if not loaded and not params:
         return
     if not any("." in name for name in loaded):  # written by ParameterDict.save
-        block.collect_params().load(
-            filename, ctx, allow_missing, ignore_extra, block.prefix, cast_dtype, dtype_source
-        )
+        block.collect_params().load(filename, ctx, allow_missing, ignore_extra, block.prefix, cast_dtype, dtype_source)
         return
     present = {id(param) for name, param in params.items() if name in loaded}
     for name, param in params.items():
-        if (
-            not allow_missing and id(param) not in present
-        ):  # a shared parameter may be saved under its other name
+        if not allow_missing and id(param) not in present:  # a shared parameter may be saved under its other name
             raise CheckError(
                 f"Parameter '{name}' is missing in file '{filename}', which contains parameters: "
                 f"{brief(loaded)}. Set allow_missing=True to ignore missing parameters."

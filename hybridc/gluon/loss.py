@@ -106,9 +106,7 @@ class SigmoidBinaryCrossEntropyLoss(Loss):
         super().__init__(weight, batch_axis, **kwargs)
         self._from_sigmoid = from_sigmoid
 
-    def hybrid_forward(
-        self, F: Any, pred: Any, label: Any, sample_weight: Any = None, pos_weight: Any = None
-    ) -> Any:
+    def hybrid_forward(self, F: Any, pred: Any, label: Any, sample_weight: Any = None, pos_weight: Any = None) -> Any:
         """The loss of each sample."""
         label = _like(F, label, pred)
         if self._from_sigmoid:
@@ -188,9 +186,7 @@ class KLDivLoss(Loss):
 class HuberLoss(Loss):
     """(label - pred)² / (2 rho) where |label - pred| <= rho, else |label - pred| - rho / 2"""
 
-    def __init__(
-        self, rho: float = 1, weight: float | None = None, batch_axis: int = 0, **kwargs: Any
-    ) -> None:
+    def __init__(self, rho: float = 1, weight: float | None = None, batch_axis: int = 0, **kwargs: Any) -> None:
         super().__init__(weight, batch_axis, **kwargs)
         self._rho = rho
 
@@ -206,9 +202,7 @@ class HuberLoss(Loss):
 class HingeLoss(Loss):
     """max(0, margin - pred * label), label -1 or 1"""
 
-    def __init__(
-        self, margin: float = 1, weight: float | None = None, batch_axis: int = 0, **kwargs: Any
-    ) -> None:
+    def __init__(self, margin: float = 1, weight: float | None = None, batch_axis: int = 0, **kwargs: Any) -> None:
         super().__init__(weight, batch_axis, **kwargs)
         self._margin = margin
 
@@ -221,9 +215,7 @@ class HingeLoss(Loss):
 class SquaredHingeLoss(Loss):
     """max(0, margin - pred * label)², label -1 or 1"""
 
-    def __init__(
-        self, margin: float = 1, weight: float | None = None, batch_axis: int = 0, **kwargs: Any
-    ) -> None:
+    def __init__(self, margin: float = 1, weight: float | None = None, batch_axis: int = 0, **kwargs: Any) -> None:
         super().__init__(weight, batch_axis, **kwargs)
         self._margin = margin
 
@@ -260,9 +252,7 @@ class LogisticLoss(Loss):
 class TripletLoss(Loss):
     """max(0, ‖positive - pred‖² - ‖negative - pred‖² + margin)"""
 
-    def __init__(
-        self, margin: float = 1, weight: float | None = None, batch_axis: int = 0, **kwargs: Any
-    ) -> None:
+    def __init__(self, margin: float = 1, weight: float | None = None, batch_axis: int = 0, **kwargs: Any) -> None:
         super().__init__(weight, batch_axis, **kwargs)
         self._margin = margin
 
@@ -292,9 +282,7 @@ class PoissonNLLLoss(Loss):
         self._from_logits = from_logits
         self._compute_full = compute_full
 
-    def hybrid_forward(
-        self, F: Any, pred: Any, target: Any, sample_weight: Any = None, epsilon: float = 1e-08
-    ) -> Any:
+    def hybrid_forward(self, F: Any, pred: Any, target: Any, sample_weight: Any = None, epsilon: float = 1e-08) -> Any:
         """The loss of all samples, shape (1,)."""
         target = _like(F, target, pred)
         if self._from_logits:
@@ -312,9 +300,7 @@ class PoissonNLLLoss(Loss):
 class CosineEmbeddingLoss(Loss):
     """1 - c where label is 1, max(0, c - margin) where it is -1; c = cos(input1, input2), shape (N, 1)"""
 
-    def __init__(
-        self, weight: float | None = None, batch_axis: int = 0, margin: float = 0, **kwargs: Any
-    ) -> None:
+    def __init__(self, weight: float | None = None, batch_axis: int = 0, margin: float = 0, **kwargs: Any) -> None:
         super().__init__(weight, batch_axis, **kwargs)
         self._margin = margin
 

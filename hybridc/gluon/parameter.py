@@ -145,9 +145,7 @@ class Parameter:
         if self._data is None:
             self._raise_uninitialized()
         if self._grad is None:
-            raise RuntimeError(
-                f"Cannot get gradient array for Parameter '{self.name}' because grad_req='null'"
-            )
+            raise RuntimeError(f"Cannot get gradient array for Parameter '{self.name}' because grad_req='null'")
         if ctx is not None:
             self._check_context(ctx)
         return self._grad
@@ -193,8 +191,7 @@ class Parameter:
         """The Symbol that stands for this parameter in the graph being traced."""
         if STATE.trace is None:
             raise UnsupportedError(
-                f"Parameter '{self.name}': var() has a meaning only while a block is traced; use data() for "
-                "its array"
+                f"Parameter '{self.name}': var() has a meaning only while a block is traced; use data() for its array"
             )
         return STATE.trace.parameter(self)
 
@@ -246,8 +243,7 @@ class Parameter:
         """
         if self._data is not None and not force_reinit:
             warnings.warn(
-                f"Parameter '{self.name}' is already initialized, ignoring. Set force_reinit=True to "
-                "re-initialize.",
+                f"Parameter '{self.name}' is already initialized, ignoring. Set force_reinit=True to re-initialize.",
                 stacklevel=2,
             )
             return
@@ -256,9 +252,7 @@ class Parameter:
         if init is None:
             init = default_init if self.init is None else self.init
         if not shape_is_known(self.shape) and not self._allow_deferred_init:
-            raise ValueError(
-                f"Cannot initialize Parameter '{self.name}' because it has invalid shape: {self.shape}."
-            )
+            raise ValueError(f"Cannot initialize Parameter '{self.name}' because it has invalid shape: {self.shape}.")
         self._data = self._grad = None
         # COMPAT(mxnet): the random key is taken now: values do not depend on the order in which shapes
         # become known: eager, hybridized, and with the sizes given, a seed makes the same network.
@@ -305,13 +299,9 @@ class Parameter:
         elif self._deferred_init:
             self._deferred_init = (self._deferred_init[0], devices, *self._deferred_init[2:])
         else:
-            raise ValueError(
-                f"Cannot reset context for Parameter '{self.name}' because it has not been initialized."
-            )
+            raise ValueError(f"Cannot reset context for Parameter '{self.name}' because it has not been initialized.")
 
-    def load_init(
-        self, data: NDArray, ctx: Any, cast_dtype: bool = False, dtype_source: str = "current"
-    ) -> None:
+    def load_init(self, data: NDArray, ctx: Any, cast_dtype: bool = False, dtype_source: str = "current") -> None:
         """Take values that were saved, checking shape and dtype."""
         if cast_dtype and dtype_source not in ("current", "saved"):
             raise CheckError(f"dtype_source must be 'current' or 'saved', got {dtype_source!r}")
@@ -401,12 +391,8 @@ class Constant(Parameter):
 
     def __init__(self, name: str, value: Any) -> None:
         # COMPAT(mxnet): lists, NumPy arrays and NDArrays alike, also where the constant exists already.
-        self.value = (
-            value if isinstance(value, NDArray) else NDArray(np.array(value, dtype=np.float32, ndmin=1))
-        )
-        super().__init__(
-            name, grad_req="null", shape=self.value.shape, dtype=self.value.dtype, init=_Value(self.value)
-        )
+        self.value = value if isinstance(value, NDArray) else NDArray(np.array(value, dtype=np.float32, ndmin=1))
+        super().__init__(name, grad_req="null", shape=self.value.shape, dtype=self.value.dtype, init=_Value(self.value))
 
     @property
     def grad_req(self) -> str:

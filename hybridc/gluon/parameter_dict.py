@@ -86,9 +86,7 @@ class ParameterDict:
         name = self.prefix + name
         param = self._find(name)
         if param is None and value is None:
-            raise KeyError(
-                f"No constant named '{name}'. Please specify value if you want to create a new constant."
-            )
+            raise KeyError(f"No constant named '{name}'. Please specify value if you want to create a new constant.")
         if param is None:
             param = self._params[name] = Constant(name, value)
             return param
@@ -106,16 +104,13 @@ class ParameterDict:
         for name, param in other.items():
             if self._params.get(name, param) is not param:
                 raise CheckError(
-                    "Cannot update self with other because they have different Parameters with the same "
-                    f"name '{name}'"
+                    f"Cannot update self with other because they have different Parameters with the same name '{name}'"
                 )
         self._params.update(other.items())
 
     # --- doing something with all --------------------------------------------------------------------------
 
-    def initialize(
-        self, init: Any = None, ctx: Any = None, verbose: bool = False, force_reinit: bool = False
-    ) -> None:
+    def initialize(self, init: Any = None, ctx: Any = None, verbose: bool = False, force_reinit: bool = False) -> None:
         """Initialize all parameters; ``init`` (default Uniform) serves those without one of their own."""
         init = initializer.Uniform() if init is None else init
         if isinstance(init, str):
@@ -177,13 +172,10 @@ class ParameterDict:
         for name in self.keys():
             if not name.startswith(restore_prefix):
                 raise CheckError(
-                    f"restore_prefix is '{restore_prefix}' but Parameters name '{name}' does not start with "
-                    "it"
+                    f"restore_prefix is '{restore_prefix}' but Parameters name '{name}' does not start with it"
                 )
         loaded = storage.load_named(filename)
-        self.load_dict(
-            loaded, ctx, allow_missing, ignore_extra, restore_prefix, filename, cast_dtype, dtype_source
-        )
+        self.load_dict(loaded, ctx, allow_missing, ignore_extra, restore_prefix, filename, cast_dtype, dtype_source)
 
     def load_dict(
         self,

@@ -32,9 +32,7 @@ class Trainer:
         update_on_kvstore: bool | None = None,
     ) -> None:
         if isinstance(kvstore, str) and kvstore.startswith("dist"):
-            raise UnsupportedError(
-                f"kvstore={kvstore!r}: training on several machines is not supported; use 'device'"
-            )
+            raise UnsupportedError(f"kvstore={kvstore!r}: training on several machines is not supported; use 'device'")
         self._params = _as_list(params)
         self._names = {param.name: i for i, param in enumerate(self._params)}
         for param in self._params:
@@ -51,9 +49,7 @@ class Trainer:
         if not isinstance(optimizer, opt.Optimizer):
             return opt.create(optimizer, param_dict=param_dict, **options)
         if options:
-            raise CheckError(
-                "optimizer_params must be None if optimizer is an instance of Optimizer instead of str"
-            )
+            raise CheckError("optimizer_params must be None if optimizer is an instance of Optimizer instead of str")
         optimizer.param_dict = param_dict
         return optimizer
 

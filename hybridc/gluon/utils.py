@@ -59,9 +59,7 @@ def clip_global_norm(arrays: Sequence[NDArray], max_norm: float, check_isfinite:
     # COMPAT(mxnet): squares that float16 or float32 cannot hold are summed in float64 instead of giving inf.
     total = math.sqrt(sum(_sum_of_squares(a) for a in flat))
     if check_isfinite and not math.isfinite(total):
-        warnings.warn(
-            "nan or inf is detected. Clipping results will be undefined.", UserWarning, stacklevel=2
-        )
+        warnings.warn("nan or inf is detected. Clipping results will be undefined.", UserWarning, stacklevel=2)
     scale = max_norm / (total + 1e-8)
     if not scale >= 1.0:  # nan must get through to the arrays
         for a in arrays:

@@ -42,9 +42,7 @@ class EvalMetric:
     ``output_names`` and ``label_names`` choose what :meth:`update_dict` uses; None means everything.
     """
 
-    def __init__(
-        self, name: str, output_names: Names = None, label_names: Names = None, **kwargs: Any
-    ) -> None:
+    def __init__(self, name: str, output_names: Names = None, label_names: Names = None, **kwargs: Any) -> None:
         self.name = str(name)
         self.output_names = output_names
         self.label_names = label_names
@@ -64,9 +62,7 @@ class EvalMetric:
 
     def measure(self, label: Array, pred: Array) -> tuple[Any, Any]:
         """The sum and the count of one pair of arrays: what most subclasses define."""
-        raise TypeError(
-            f"{type(self).__name__} defines neither update(labels, preds) nor measure(label, pred)"
-        )
+        raise TypeError(f"{type(self).__name__} defines neither update(labels, preds) nor measure(label, pred)")
 
     def add_up(self, total: Any, count: Any) -> None:
         """Add to both running results."""

@@ -55,9 +55,7 @@ class TopKAccuracy(EvalMetric):
 
     def measure(self, label: Array, pred: Array) -> tuple[Any, Any]:
         if pred.ndim != 2:
-            raise ValueError(
-                f"TopKAccuracy: predictions need 2 dimensions (samples, classes), got {pred.shape}"
-            )
+            raise ValueError(f"TopKAccuracy: predictions need 2 dimensions (samples, classes), got {pred.shape}")
         check_label_shapes(label, pred)
         truth = label.astype(numpy.int32).reshape(-1, 1)
         # COMPAT(mxnet): there fewer than top_k classes are an error.

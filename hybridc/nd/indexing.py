@@ -242,9 +242,7 @@ def _reject_mask(index: Any) -> None:
 def setitem(x: NDArray, key: Any, value: Any) -> None:
     """``x[key] = value``: the value broadcasts and is cast to the array's dtype."""
     data = x._data
-    if STATE.recording and (
-        x._entry is not None or (isinstance(value, NDArray) and value._entry is not None)
-    ):
+    if STATE.recording and (x._entry is not None or (isinstance(value, NDArray) and value._entry is not None)):
         if x._entry is None and isinstance(key, slice) and key == slice(None) and value.shape == x.shape:
             return _assign_recorded(x, value)
         raise MXNetError(
@@ -270,8 +268,7 @@ def _write(data: Any, key: Any, value: Any) -> None:
     except ValueError as error:
         target = data[key].shape
         raise ValueError(
-            f"cannot assign a value of shape {np.shape(value)} to the selected elements, of shape {target}: "
-            f"{error}"
+            f"cannot assign a value of shape {np.shape(value)} to the selected elements, of shape {target}: {error}"
         ) from error
 
 

@@ -96,9 +96,7 @@ class NDArray(Fluent):
             shape = tuple(shape[0])
         elif not shape:
             shape = _as_shape(kwargs.get("shape"))
-        return NDArray(
-            self._data.reshape(resolve_shape(self._data.shape, shape, bool(kwargs.get("reverse", False))))
-        )
+        return NDArray(self._data.reshape(resolve_shape(self._data.shape, shape, bool(kwargs.get("reverse", False)))))
 
     def _recorded_reshape(self, shape: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         y = super().reshape(*shape, **kwargs)
@@ -226,9 +224,7 @@ class NDArray(Fluent):
         """The same values, unknown to autograd."""
         return NDArray(self._data)
 
-    def backward(
-        self, out_grad: NDArray | None = None, retain_graph: bool = False, train_mode: bool = True
-    ) -> None:
+    def backward(self, out_grad: NDArray | None = None, retain_graph: bool = False, train_mode: bool = True) -> None:
         """Compute the gradients of this array with respect to the marked variables."""
         from hybridc import autograd
 

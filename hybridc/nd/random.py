@@ -97,9 +97,7 @@ def gamma(
     return _draw("gamma", (alpha, beta), shape, dtype, ctx, out)
 
 
-def poisson(
-    lam: Any = 1.0, shape: Shape = None, dtype: Any = None, ctx: Context | None = None, out: Any = None
-) -> Any:
+def poisson(lam: Any = 1.0, shape: Shape = None, dtype: Any = None, ctx: Context | None = None, out: Any = None) -> Any:
     """Counts from the Poisson distribution with the mean lam."""
     return _draw("poisson", (lam,), shape, dtype, ctx, out)
 
@@ -135,9 +133,7 @@ def randint(
     return _draw("randint", (low, high), shape, dtype, ctx, out)
 
 
-def multinomial(
-    data: Any, shape: Shape = None, get_prob: bool = False, out: Any = None, dtype: Any = "int32"
-) -> Any:
+def multinomial(data: Any, shape: Shape = None, get_prob: bool = False, out: Any = None, dtype: Any = "int32") -> Any:
     """Indices drawn by the probabilities in each row of data; with ``get_prob``, also their logarithms."""
     return function("sample_multinomial")(data, () if shape is None else shape, get_prob, dtype, out=out)
 

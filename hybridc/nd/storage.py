@@ -56,7 +56,5 @@ def load_named(fname: str | os.PathLike[str]) -> dict[str, NDArray]:
     """A dict of arrays; an error for a file that holds a list."""
     loaded = load(fname)
     if isinstance(loaded, list):
-        raise MXNetError(
-            f"{fname} holds a list of arrays, expected arrays with names, as a dict gives them to save"
-        )
+        raise MXNetError(f"{fname} holds a list of arrays, expected arrays with names, as a dict gives them to save")
     return loaded

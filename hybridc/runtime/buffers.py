@@ -1,8 +1,8 @@
 """Memory for results: large buffers are kept and used again, because fresh pages cost more than most kernels.
 
-A fresh array of 16 MiB costs 4096 page faults, several milliseconds; an elementwise kernel over it costs less. So the pool
-keeps the buffers it gave out. A buffer is free again when nobody but the pool refers to it: every view of an array refers to
-the array that owns the memory, so its reference count tells.
+A fresh array of 16 MiB costs 4096 page faults, several milliseconds; an elementwise kernel over it costs less. So the
+pool keeps the buffers it gave out. A buffer is free again when nobody but the pool refers to it: every view of an
+array refers to the array that owns the memory, so its reference count tells.
 """
 
 from __future__ import annotations

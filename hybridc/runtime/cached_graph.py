@@ -70,9 +70,7 @@ class Entry:
         """The graph to run now: with a backward for the inputs that want gradients, if autograd records."""
         grads: tuple[int, ...] = ()
         if STATE.recording:
-            grads = tuple(
-                [i for i, x in enumerate(inputs) if x._entry is not None and x._data.dtype.kind == "f"]
-            )
+            grads = tuple([i for i, x in enumerate(inputs) if x._entry is not None and x._data.dtype.kind == "f"])
         if not grads:
             if self.plain is None:
                 self.plain = _compile(self.trace, ())

@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from hybridc.lower.numpy.emit import Program
 
 _NUMBER = itertools.count()
-# Workspaces kept for the next call: one for each thread that ever ran the graph at the same time, but no more than this.
+# Workspaces kept for the next call: one for each thread that ever ran the graph at the same time, but no more than
+# this.
 _KEPT = 4
 # Bytes of a gradient from which writing it in place saves more than finding out that it is safe.
 _WORTH_WRITING = 1 << 14
@@ -145,9 +146,7 @@ class CompiledGraph:
 class _GraphRule:
     """One recorded call of a graph: what the tape asks for gradients. It owns the call's workspace until freed."""
 
-    def __init__(
-        self, graph: CompiledGraph, workspace: Any, arrays: list[Any], results: Sequence[Any]
-    ) -> None:
+    def __init__(self, graph: CompiledGraph, workspace: Any, arrays: list[Any], results: Sequence[Any]) -> None:
         self.graph = graph
         self.workspace = workspace
         self.values = [*arrays, *results]
@@ -160,7 +159,7 @@ class _GraphRule:
         outputs: Sequence[Any],
         into: Sequence[Any],
     ) -> Sequence[Any]:
-        """Gradients of the inputs, by the compiled backward; by replaying the trace if they are differentiated again."""
+        """Gradients of the inputs, by the compiled backward; by replaying the trace if differentiated again."""
         if STATE.recording:
             return self._replayed(ograds, inputs)
         graph = self.graph

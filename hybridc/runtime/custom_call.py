@@ -237,8 +237,7 @@ class CustomCall:
         labels += [f"out_data[{i}]" for i in range(outs)]
         there = dict(zip(read, arrays, strict=False))
         values: list[Any] = [
-            NDArray(there[i]) if i in there else _Undeclared(label, self._prop_name)
-            for i, label in enumerate(labels)
+            NDArray(there[i]) if i in there else _Undeclared(label, self._prop_name) for i, label in enumerate(labels)
         ]
         *auxiliary, token = arrays[len(read) :]
         op = self._recall(int(token[0]))

@@ -50,7 +50,7 @@ class _Job:
             self._active += 1
         try:
             self.run(self.scratch[part])
-        except BaseException as error:  # noqa: BLE001 - raised again in the caller's thread
+        except BaseException as error:
             self.error = error
         with self._lock:
             self._active -= 1
@@ -100,8 +100,10 @@ _WORKERS = Workers()
 
 
 def parallel(tiles: Tiles, size: int, grain: int, scratch: Sequence[Any]) -> None:
-    """Run ``tiles(lo, hi, scratch)`` over ``range(size)`` in chunks of multiples of ``grain``, on as many threads as there
-    are scratches; the caller is one of them."""
+    """Run ``tiles(lo, hi, scratch)`` over ``range(size)``, in chunks that are multiples of ``grain``.
+
+    As many threads take part as there are scratches; the caller is one of them.
+    """
     threads = len(scratch)
     blocks = -(-size // grain)
     chunks = min(blocks, threads * CHUNKS)

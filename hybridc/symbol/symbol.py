@@ -23,9 +23,7 @@ class Symbol(Fluent):
 
     __slots__ = ("_dtype", "index", "name", "node", "shape", "trace")
 
-    def __init__(
-        self, trace: Trace, shape: Shape, dtype: Any, node: Node | None, index: int, name: str
-    ) -> None:
+    def __init__(self, trace: Trace, shape: Shape, dtype: Any, node: Node | None, index: int, name: str) -> None:
         self.trace = trace
         self.shape = shape
         self._dtype = np.dtype(dtype)
@@ -110,9 +108,9 @@ class Symbol(Fluent):
     def _no_value(self, what: str) -> NoReturn:
         where = user_location(self.trace.path())
         raise TraceError(
-            f"{where}: {what} needs the values of an array of shape {self.shape}, but while a hybridized block is traced "
-            "only shapes and dtypes are known. Use F.where (or F.contrib.cond, while_loop, foreach) instead of Python "
-            "control flow on values, or leave this block unhybridized."
+            f"{where}: {what} needs the values of an array of shape {self.shape}, but while a hybridized block is "
+            "traced only shapes and dtypes are known. Use F.where (or F.contrib.cond, while_loop, foreach) instead of "
+            "Python control flow on values, or leave this block unhybridized."
         )
 
     def __bool__(self) -> bool:

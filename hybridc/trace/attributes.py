@@ -183,7 +183,5 @@ def _watched(cls: type) -> type:
                 _READS[-1][id(self), name] = Read(self, name, _look_up(self, name))
             return super(_WATCHED[cls], self).__getattribute__(name)
 
-        _WATCHED[cls] = type(
-            cls.__name__, (cls,), {"__getattribute__": getattribute, "__module__": cls.__module__}
-        )
+        _WATCHED[cls] = type(cls.__name__, (cls,), {"__getattribute__": getattribute, "__module__": cls.__module__})
     return _WATCHED[cls]

@@ -37,8 +37,8 @@ class Node:
 class Trace:
     """The nodes of one run of a forward function, in order, and the inputs they start from.
 
-    Inputs have a role: ``data`` (an argument), ``parameter``, ``capture`` (an NDArray that the function closed over, read
-    again at every call), ``key`` (the random key, one a call), ``value`` (a value of another graph).
+    Inputs have a role: ``data`` (an argument), ``parameter``, ``capture`` (an NDArray that the function closed over,
+    read again at every call), ``key`` (the random key, one a call), ``value`` (a value of another graph).
     """
 
     def __init__(self, training: bool = False) -> None:
@@ -69,9 +69,7 @@ class Trace:
         """The input that stands for a gluon Parameter; unknown dimensions are -1 until inferred."""
         if id(parameter) not in self._known:
             shape = tuple(-1 if n in (0, -1) else n for n in parameter.shape or ())
-            self._known[id(parameter)] = self.leaf(
-                parameter.name, shape, parameter.dtype, "parameter", parameter
-            )
+            self._known[id(parameter)] = self.leaf(parameter.name, shape, parameter.dtype, "parameter", parameter)
         return self._known[id(parameter)]
 
     def capture(self, array: NDArray) -> Symbol:
@@ -148,18 +146,14 @@ class Trace:
             return self.constant(x, dtype)
         if isinstance(x, np.ndarray):
             return self.capture(NDArray(x))  # pyright: ignore[reportUnknownArgumentType]
-        raise ArgumentTypeError(
-            f"{location}: {op.title()}: inputs must be arrays or numbers, got {type(x).__name__}"
-        )
+        raise ArgumentTypeError(f"{location}: {op.title()}: inputs must be arrays or numbers, got {type(x).__name__}")
 
     def emit(self, op: Operator, inputs: list[Symbol], location: Location | None) -> list[Symbol]:
         """Record a node whose inputs are all Symbols; returns all of its outputs, hidden ones too."""
         node = Node(op, inputs, location)
         shapes, dtypes = self._infer(node)
         for i, (shape, dtype) in enumerate(zip(shapes, dtypes, strict=True)):
-            node.outputs.append(
-                Symbol(self, shape, dtype, node, i, f"{op.NAME.rpartition('.')[2]}{len(self.nodes)}")
-            )
+            node.outputs.append(Symbol(self, shape, dtype, node, i, f"{op.NAME.rpartition('.')[2]}{len(self.nodes)}"))
         self.nodes.append(node)
         return node.outputs
 
@@ -186,9 +180,7 @@ class Trace:
             if before == [s.shape for n in self.nodes for s in n.outputs]:
                 break
         unknown = [
-            s.name
-            for s, role in zip(self.leaves, self.roles, strict=True)
-            if -1 in s.shape and role == "parameter"
+            s.name for s, role in zip(self.leaves, self.roles, strict=True) if -1 in s.shape and role == "parameter"
         ]
         if unknown:
             raise ShapeError(

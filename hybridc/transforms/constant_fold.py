@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,6 +12,7 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 
 from hybridc.dialects.hybrid import HybridOp, dtype_of, shape_of
+from hybridc.symbol.symbol import Symbol
 from hybridc.transforms.splice import Splicer
 from hybridc.transforms.values import constant_value, functions, hybrid_ops
 
@@ -26,10 +28,16 @@ class ConstantFold(ModulePass):
             splicer = Splicer()
             for current in hybrid_ops(function):
                 if _foldable(current):
-                    splicer.replace(
-                        current,
-                        lambda F, xs, o=current: splicer.trace.constant(_run(o), dtype_of(o.results[0])),
-                    )
+                    _fold(splicer, current)
+
+
+def _fold(splicer: Splicer, op: HybridOp) -> None:
+    """Replace an operation by the constant that it computes."""
+
+    def build(F: Any, inputs: Sequence[Symbol]) -> Symbol:  # noqa: ARG001 - the interface of every rewrite
+        return splicer.trace.constant(_run(op), dtype_of(op.results[0]))
+
+    splicer.replace(op, build)
 
 
 def _foldable(op: HybridOp) -> bool:

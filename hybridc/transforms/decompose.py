@@ -28,14 +28,10 @@ class Decompose(ModulePass):
                 current = work.pop()
                 operator = current.operator
                 wanted = operator.decomposes()
-                made = (
-                    splicer.replace(current, lambda F, xs, o=operator: o.decompose(F, *xs))
-                    if wanted
-                    else None
-                )
+                made = splicer.replace(current, lambda F, xs, o=operator: o.decompose(F, *xs)) if wanted else None
                 if wanted and made is None:
                     raise VerifyError(
-                        f"{operator!r} ({location_of(current)}): its decomposition has other shapes or dtypes than itself: "
+                        f"{operator!r} ({location_of(current)}): its decomposition has other types than itself: "
                         f"{', '.join(str(r.type) for r in current.results)} expected"
                     )
                 work += [o for o in reversed(made or []) if isinstance(o, HybridOp)]

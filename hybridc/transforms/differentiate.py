@@ -2,8 +2,8 @@
 
 ``@forward(x…) -> y…`` with the attribute ``hybrid.grads`` (numbers of the inputs to differentiate) becomes
 ``@forward(x…) -> (y…, residuals…)`` and ``@backward(used x…, used y and residuals…, dy…) -> dx…``. The attribute
-``hybrid.saved`` of ``@backward`` lists what its first arguments are: inputs of the forward as their number, results of it
-as their number counted after the inputs.
+``hybrid.saved`` of ``@backward`` lists what its first arguments are: inputs of the forward as their number, results
+of it as their number counted after the inputs.
 """
 
 from __future__ import annotations
@@ -56,9 +56,7 @@ class _Backward:
     def symbol(self, value: SSAValue) -> Symbol:
         """The Symbol that stands for a value of the forward function."""
         if value not in self.symbols:
-            symbol = self.trace.leaf(
-                "saved", shape_of(value), dtype_of(value), "value", constant_value(value)
-            )
+            symbol = self.trace.leaf("saved", shape_of(value), dtype_of(value), "value", constant_value(value))
             self.symbols[value] = symbol
             self.origin[id(symbol)] = value
         return self.symbols[value]
@@ -100,10 +98,7 @@ class _Backward:
     def _differentiate(self, F: Any, op: HybridOp, active: set[SSAValue]) -> None:
         operator = op.operator
         visible = op.results[: operator.num_visible_outputs()]
-        ograds = [
-            self.grads[r] if r in self.grads else F.zeros(shape=shape_of(r), dtype=dtype_of(r))
-            for r in visible
-        ]
+        ograds = [self.grads[r] if r in self.grads else F.zeros(shape=shape_of(r), dtype=dtype_of(r)) for r in visible]
         inputs = [self.symbol(v) for v in op.operands]
         outputs = [self.symbol(r) for r in op.results]
         start = len(self.trace.nodes)
@@ -159,9 +154,7 @@ class _Backward:
         end = block.last_op
         assert end is not None
         Rewriter.replace_op(end, func.ReturnOp(*returned))
-        self.forward.function_type = FunctionType.from_lists(
-            [a.type for a in args], [r.type for r in returned]
-        )
+        self.forward.function_type = FunctionType.from_lists([a.type for a in args], [r.type for r in returned])
         self.forward.attributes["hybrid.outputs"] = DenseArrayBase.from_list(i64, [len(heads)])
         return positions
 

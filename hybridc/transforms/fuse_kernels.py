@@ -1,10 +1,11 @@
 """Partition a function into kernels: elementwise operators and row reductions over one domain become one kernel.
 
-A *domain* is the shape that a kernel iterates over. An elementwise operator whose result has that shape belongs to it; so
-does a reduction over its trailing axes (the leading ones are then the *rows* of the kernel), and every elementwise operator
-on row results. A reduction over all axes (no rows) ends its kernel, since its result exists after the last tile only;
-several such reductions of one value share a pass over it. Two kernels over one domain join where a value flows from one to the other, unless a path between them leads
-through a third (then a joined kernel would have to run before and after it). Views stay outside: they cost nothing.
+A *domain* is the shape that a kernel iterates over. An elementwise operator whose result has that shape belongs to
+it; so does a reduction over its trailing axes (the leading ones are then the *rows* of the kernel), and every
+elementwise operator on row results. A reduction over all axes (no rows) ends its kernel, since its result exists
+after the last tile only; several such reductions of one value share a pass over it. Two kernels over one domain join
+where a value flows from one to the other, unless a path between them leads through a third (then a joined kernel
+would have to run before and after it). Views stay outside: they cost nothing.
 
 Afterwards the function calls private kernel functions; equal kernels are shared.
 """
@@ -195,9 +196,7 @@ def _compatible(source: Group, group: Group) -> bool:
 # --- outlining --------------------------------------------------------------------------------------------
 
 
-def _outline(
-    module: ModuleOp, function: func.FuncOp, groups: Iterable[Group], kernels: dict[Any, func.FuncOp]
-) -> None:
+def _outline(module: ModuleOp, function: func.FuncOp, groups: Iterable[Group], kernels: dict[Any, func.FuncOp]) -> None:
     block = function.body.block
     end = block.last_op
     assert end is not None
@@ -281,7 +280,5 @@ def _structure(kernel: func.FuncOp) -> Any:
         for result in op.results:
             number[result] = len(number)
         attributes = tuple(sorted(op.attributes.items(), key=lambda item: item[0]))
-        rows.append(
-            (op.name, attributes, tuple(number[v] for v in op.operands), tuple(r.type for r in op.results))
-        )
+        rows.append((op.name, attributes, tuple(number[v] for v in op.operands), tuple(r.type for r in op.results)))
     return tuple(rows)

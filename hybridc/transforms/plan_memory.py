@@ -1,8 +1,8 @@
 """Give every buffer a place: an offset in the one arena of a call, or an allocation that the caller will own.
 
-Liveness decides: two buffers share bytes only if none is needed while the other is. A kernel may write over an argument
-only where it declares that pair and the argument is not needed afterwards; inputs are never written. What the backward will
-need (results after the visible ones) stays in the arena until the end.
+Liveness decides: two buffers share bytes only if none is needed while the other is. A kernel may write over an
+argument only where it declares that pair and the argument is not needed afterwards; inputs are never written. What
+the backward will need (results after the visible ones) stays in the arena until the end.
 """
 
 from __future__ import annotations
@@ -87,9 +87,7 @@ class _Planner:
             if isinstance(op, func.CallOp):
                 self._place(number, op, last)
         arena = [
-            b
-            for b in {id(b): b for b in (*self.buffers.values(), *self.scratch.values())}.values()
-            if not b.owned
+            b for b in {id(b): b for b in (*self.buffers.values(), *self.scratch.values())}.values() if not b.owned
         ]
         return self._write(_assign_offsets(arena))
 

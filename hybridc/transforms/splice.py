@@ -28,9 +28,7 @@ class Splicer:
     def symbol(self, value: SSAValue) -> Symbol:
         """The Symbol that stands for an IR value."""
         if value not in self._symbols:
-            symbol = self.trace.leaf(
-                "value", shape_of(value), dtype_of(value), "value", constant_value(value)
-            )
+            symbol = self.trace.leaf("value", shape_of(value), dtype_of(value), "value", constant_value(value))
             self._symbols[value] = symbol
             self._values[id(symbol)] = value
         return self._symbols[value]

@@ -15,9 +15,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-BLOCK = re.compile(
-    r"^```python\n(?P<code>.*?)^```$(?:\n\n```text\n(?P<expected>.*?)^```$)?", re.MULTILINE | re.DOTALL
-)
+BLOCK = re.compile(r"^```python\n(?P<code>.*?)^```$(?:\n\n```text\n(?P<expected>.*?)^```$)?", re.MULTILINE | re.DOTALL)
 ROOT = Path(__file__).resolve().parents[2]
 
 
@@ -38,9 +36,7 @@ def run(path: Path) -> list[tuple[int, re.Match[str], str]]:
 
 def agrees(expected: str, printed: str) -> bool:
     """Whether the output is what the file shows, but for spaces at line ends and what ``...`` stands for."""
-    expected, printed = (
-        "\n".join(s.rstrip() for s in t.strip("\n").split("\n")) + "\n" for t in (expected, printed)
-    )
+    expected, printed = ("\n".join(s.rstrip() for s in t.strip("\n").split("\n")) + "\n" for t in (expected, printed))
     return doctest.OutputChecker().check_output(expected, printed, doctest.ELLIPSIS)
 
 

@@ -360,9 +360,7 @@ def test_shapes_that_cannot_be_inferred_name_the_parameter():
 
 
 def test_keywords_of_hybridize_are_checked(scaled):
-    scaled.hybridize(
-        static_alloc=True, static_shape=True, inline_limit=3, forward_bulk_size=1, backward_bulk_size=2
-    )
+    scaled.hybridize(static_alloc=True, static_shape=True, inline_limit=3, forward_bulk_size=1, backward_bulk_size=2)
     scaled(values(2, 4))
     for net in (scaled, nn.Sequential()):
         with pytest.raises(

@@ -98,9 +98,7 @@ def test_default_batchify_is_that_of_mxnet(name):
 
 def test_pad():
     ragged = [np.array([1, 2, 3]), np.array([4]), mx.nd.array([5, 6], dtype="int64")]
-    np.testing.assert_array_equal(
-        data.batchify.Pad(val=-1)(ragged).asnumpy(), [[1, 2, 3], [4, -1, -1], [5, 6, -1]]
-    )
+    np.testing.assert_array_equal(data.batchify.Pad(val=-1)(ragged).asnumpy(), [[1, 2, 3], [4, -1, -1], [5, 6, -1]])
     rounded = data.batchify.Pad(round_to=4, dtype="float32")(ragged)
     assert (rounded.shape, rounded.dtype) == ((3, 4), np.float32)
     plane = data.batchify.Pad()([np.ones((1, 3)), np.ones((2, 1))]).asnumpy()

@@ -295,9 +295,7 @@ def test_forking_beside_busy_threads():
     for t in threads:
         t.start()
     try:
-        ds = SimpleDataset(list(range(8))).transform(
-            lambda i: (np.ones((100, 100)) @ np.ones((100, 100)))[0, 0] + i
-        )
+        ds = SimpleDataset(list(range(8))).transform(lambda i: (np.ones((100, 100)) @ np.ones((100, 100)))[0, 0] + i)
         loader = DataLoader(ds, 2, num_workers=2, timeout=60)
         assert [values(b) for b in loader] == [[100, 101], [102, 103], [104, 105], [106, 107]]
     finally:

@@ -63,9 +63,7 @@ def test_loaded_parameters_train(tmp_path):
         loss = net(mx.nd.ones((2, 4))).sum()
     loss.backward()
     trainer.step(1)
-    assert all(
-        np.abs(before[k] - v).max() > 0 for k, v in arrays(net).items() if k.endswith("bias") and "1" in k
-    )
+    assert all(np.abs(before[k] - v).max() > 0 for k, v in arrays(net).items() if k.endswith("bias") and "1" in k)
 
 
 def test_parameter_dicts_survive_a_file(tmp_path):
@@ -95,9 +93,7 @@ def test_missing_and_extra_parameters(tmp_path):
     file = str(tmp_path / "net.params")
     net = net_of()
     net[0:1].save_parameters(file)
-    with pytest.raises(
-        AssertionError, match=r"Parameter '1\.weight' is missing in file .*allow_missing=True"
-    ):
+    with pytest.raises(AssertionError, match=r"Parameter '1\.weight' is missing in file .*allow_missing=True"):
         net.load_parameters(file)
     net.load_parameters(file, allow_missing=True)
     net.save_parameters(file)
@@ -184,9 +180,7 @@ def test_texts_of_errors_name_the_parameter_and_the_way_out():
     with pytest.raises(RuntimeError, match=r"Parameter 'p' has not been initialized\. Call initialize\(\)"):
         param.data()
     param.initialize()
-    with pytest.raises(
-        mx.errors.DeferredInitializationError, match=r"its shape \(2, 0\) is not known .*in_units"
-    ):
+    with pytest.raises(mx.errors.DeferredInitializationError, match=r"its shape \(2, 0\) is not known .*in_units"):
         param.data()
     with pytest.raises(RuntimeError, match="was deferred"):
         param.grad()

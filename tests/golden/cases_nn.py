@@ -123,9 +123,7 @@ for args in ["", ", grad_scale=2.0", ", normalization='batch'", ", normalization
         y=places,
         grad=("x",),
         no_grad="MXNet does not smooth with multi_output" if "smooth" in args else "",
-        want="(out - 0.05 - 0.85 * np.moveaxis(np.eye(3)[y.astype(int)], -1, 1)) / 4"
-        if "smooth" in args
-        else "",
+        want="(out - 0.05 - 0.85 * np.moveaxis(np.eye(3)[y.astype(int)], -1, 1)) / 4" if "smooth" in args else "",
     )
 OUT_GRAD = "MXNet multiplies with the output where it means the output's gradient"
 add("nd.SoftmaxOutput(x, y, out_grad=True)", x=F(3, 4), y=label, grad=("x",), no_grad=OUT_GRAD,
@@ -183,9 +181,7 @@ add("nd.Dropout(x, p=1.5)", x=F(3, 4), raises=True)
 
 add("nd.Embedding(i, w, input_dim=5, output_dim=3)", i=V(0, 4, 2), w=F(5, 3), grad=("w",))
 add("nd.Embedding(i, w, input_dim=5, output_dim=3)", i=V(0, 4, 2, 2, shape=(2, 2), dtype="int32"), w=F(5, 3))
-add(
-    "nd.Embedding(i, w, input_dim=5, output_dim=3)", i=V(-1, 7, 2), w=F(5, 3), grad=("w",), tag="out of range"
-)
+add("nd.Embedding(i, w, input_dim=5, output_dim=3)", i=V(-1, 7, 2), w=F(5, 3), grad=("w",), tag="out of range")
 add(
     "nd.Embedding(i, w, input_dim=5, output_dim=3, dtype='float64')",
     i=V(1, 1, 1, dtype="int64"),

@@ -170,16 +170,14 @@ def _sequences():
 def _spatial():
     rng = np.random.RandomState(13)
     return [
-        ([rng.randint(0, 3, size=(2, 4)).astype(np.float32)], [rng.rand(2, 3, 4).astype(np.float32)])
-        for _ in range(2)
+        ([rng.randint(0, 3, size=(2, 4)).astype(np.float32)], [rng.rand(2, 3, 4).astype(np.float32)]) for _ in range(2)
     ]
 
 
 def _values(shape):
     rng = np.random.RandomState(14)
     return [
-        ([rng.normal(size=shape).astype(np.float32)], [rng.normal(size=shape).astype(np.float32)])
-        for _ in range(3)
+        ([rng.normal(size=shape).astype(np.float32)], [rng.normal(size=shape).astype(np.float32)]) for _ in range(3)
     ]
 
 

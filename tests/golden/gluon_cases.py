@@ -422,13 +422,9 @@ def hooks(mx, hybridize):
     with net.name_scope():
         net.add(nn.Dense(2, in_units=3), nn.Dense(1, in_units=2))
     net.initialize()
-    pre = net[0].register_forward_pre_hook(
-        lambda b, x: log.append([b.name, "before", len(x), list(x[0].shape)])
-    )
+    pre = net[0].register_forward_pre_hook(lambda b, x: log.append([b.name, "before", len(x), list(x[0].shape)]))
     after = net[1].register_forward_hook(lambda b, x, y: log.append([b.name, "after", len(x), list(y.shape)]))
-    outer = net.register_forward_hook(
-        lambda b, x, y: log.append([b.name, "outer", list(x[0].shape), list(y.shape)])
-    )
+    outer = net.register_forward_hook(lambda b, x, y: log.append([b.name, "outer", list(x[0].shape), list(y.shape)]))
     x = mx.nd.array(random(4, 3))
     net(x)
     pre.detach()

@@ -45,9 +45,7 @@ def main(only=""):
             print(f"{name}\n    {complaint}")
     if not only:
         writer.save(here / "ops.npz")
-    print(
-        f"{len(writer.index)} cases, {odd} not as they claim, {(here / 'ops.npz').stat().st_size // 1024} KiB"
-    )
+    print(f"{len(writer.index)} cases, {odd} not as they claim, {(here / 'ops.npz').stat().st_size // 1024} KiB")
 
 
 def unexpected(case, record):
@@ -124,9 +122,7 @@ def gradients(case):
     with mx.autograd.record(train_mode=False):
         outs = case.fn(mx, *arrays.values())
     outs = list(outs) if isinstance(outs, (list, tuple)) else [outs]
-    heads = [
-        mx.nd.array(case.weights(k, out.shape, out.dtype), dtype=out.dtype) for k, out in enumerate(outs)
-    ]
+    heads = [mx.nd.array(case.weights(k, out.shape, out.dtype), dtype=out.dtype) for k, out in enumerate(outs)]
     mx.autograd.backward(outs, heads, train_mode=False)
     return {key: arrays[key].grad.asnumpy() for key in wanted}
 

@@ -42,9 +42,7 @@ def P(*shape, lo=0.5, hi=3.0, dtype="float32"):
 
 def I(*shape, lo=-9, hi=10, dtype="int32"):  # noqa: E743
     """Integers of both signs (none below zero where the type has no sign)."""
-    return Spec(
-        shape, 0 if dtype in ("uint8", "bool") and lo < 0 else lo, 2 if dtype == "bool" else hi, dtype
-    )
+    return Spec(shape, 0 if dtype in ("uint8", "bool") and lo < 0 else lo, 2 if dtype == "bool" else hi, dtype)
 
 
 def V(*values, dtype="float32", shape=None):
@@ -121,7 +119,11 @@ def seed_of(text):
 
 
 class Cases(list):
-    """Collects cases: `add("x + y", x=F(2, 3), y=F(2, 3))`."""
+    """Collects cases: `add("x + y", x=F(2, 3), y=F(2, 3))`; the family's tag is part of each name."""
+
+    def __init__(self, tag=""):
+        super().__init__()
+        self.tag = tag
 
     def add(
         self,
@@ -139,10 +141,8 @@ class Cases(list):
         **inputs,
     ):
         """Add one case, named by its code and the types of its inputs."""
-        types = " ".join(
-            f"{k}:{np.dtype(v.dtype).name}{list(v.shape)}".replace(" ", "") for k, v in inputs.items()
-        )
-        name = " | ".join(part for part in (code, types, tag) if part)
+        types = " ".join(f"{k}:{np.dtype(v.dtype).name}{list(v.shape)}".replace(" ", "") for k, v in inputs.items())
+        name = " | ".join(part for part in (code, types, self.tag, tag) if part)
         twins = sum(case.name.partition(" #")[0] == name for case in self)
         name += f" #{twins + 1}" if twins else ""
         made = {k: v.make(seed_of(name + k)) if isinstance(v, Spec) else v for k, v in inputs.items()}
@@ -171,10 +171,10 @@ def one_output(value):
 
 def all_cases():
     """Every case, by name."""
-    from . import cases_array, cases_index, cases_math, cases_nn, cases_reduce, cases_shape
+    from . import cases_array, cases_edges, cases_index, cases_math, cases_nn, cases_reduce, cases_shape
 
     found = {}
-    for module in (cases_math, cases_reduce, cases_nn, cases_shape, cases_array, cases_index):
+    for module in (cases_math, cases_reduce, cases_nn, cases_shape, cases_array, cases_index, cases_edges):
         for case in module.CASES:
             if case.name in found:
                 raise ValueError(f"two cases are called {case.name!r}: give one a tag")

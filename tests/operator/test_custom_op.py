@@ -107,9 +107,7 @@ def test_auxiliary_states_are_changed_in_place(apply):
     def backward(self, req, out_grad, in_data, out_data, in_grad, aux):
         self.assign(in_grad[0], req[0], out_grad[0] + aux[0].reshape((1, -1)))
 
-    declare(
-        "center", forward, backward, auxiliary=("mean",), infer_shape=lambda s, i: (i, [i[0]], [[i[0][1]]])
-    )
+    declare("center", forward, backward, auxiliary=("mean",), infer_shape=lambda s, i: (i, [i[0]], [[i[0][1]]]))
     x, mean = array([[1, 2], [3, 4]], grad="write"), array([0, 8])
     f = lambda F, x, mean: F.Custom(x, mean, op_type="center")  # noqa: E731
     with autograd.record():
@@ -127,9 +125,7 @@ def test_an_auxiliary_parameter_of_a_block(double):
         aux[0][:] = aux[0] + 1
         self.assign(out_data[0], req[0], in_data[0])
 
-    declare(
-        "tick", forward, double_backward, auxiliary=("count",), infer_shape=lambda s, i: (i, [i[0]], [[1]])
-    )
+    declare("tick", forward, double_backward, auxiliary=("count",), infer_shape=lambda s, i: (i, [i[0]], [[1]]))
 
     class Counter(gluon.HybridBlock):
         def __init__(self):
@@ -162,9 +158,7 @@ def test_without_top_gradient(apply):
     np.testing.assert_array_equal(x.grad.asnumpy(), [1, 3])
 
 
-@pytest.mark.parametrize(
-    "read", [lambda g: g[0].asnumpy(), lambda g: g[0] * 2, lambda g: 2 * g[0], lambda g: g[0][0]]
-)
+@pytest.mark.parametrize("read", [lambda g: g[0].asnumpy(), lambda g: g[0] * 2, lambda g: 2 * g[0], lambda g: g[0][0]])
 def test_reading_an_undeclared_gradient(read):
     def backward(self, req, out_grad, in_data, out_data, in_grad, aux):
         self.assign(in_grad[0], req[0], read(out_grad))

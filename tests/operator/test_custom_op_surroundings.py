@@ -68,12 +68,8 @@ def test_threads(apply):
 
 def test_threads_and_processes_inside_an_operator(apply):
     def forward(self, is_train, req, in_data, out_data, aux):
-        found = subprocess.run(
-            [sys.executable, "-c", "print(41 + 1)"], capture_output=True, timeout=60, check=True
-        )
-        thread = threading.Thread(
-            target=lambda: self.assign(out_data[0], req[0], in_data[0] + int(found.stdout))
-        )
+        found = subprocess.run([sys.executable, "-c", "print(41 + 1)"], capture_output=True, timeout=60, check=True)
+        thread = threading.Thread(target=lambda: self.assign(out_data[0], req[0], in_data[0] + int(found.stdout)))
         thread.start()
         thread.join(60)
 
@@ -125,9 +121,7 @@ FORK = """
 @pytest.mark.parametrize("hybrid", [False, True])
 def test_fork_right_after_a_call(hybrid):
     program = textwrap.dedent(FORK).replace("HYBRID", str(hybrid))
-    done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, timeout=120, check=False
-    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 0, done.stderr
     values = "[['0.250', '0.197', '0.105', '0.045'], ['0.500', '0.731', '0.881', '0.953']]"
     assert sorted(done.stdout.splitlines()) == [f"child {values}", f"parent {values}"]

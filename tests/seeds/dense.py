@@ -29,10 +29,10 @@ class DenseProp(mx.operator.CustomOpProp):
         self._bias = float(bias)
 
     def list_arguments(self):
-        return ['data', 'weight']
+        return ["data", "weight"]
 
     def list_outputs(self):
-        return ['output']
+        return ["output"]
 
     def infer_shape(self, in_shapes):
         data_shape = in_shapes[0]
@@ -48,11 +48,11 @@ class DenseBlock(mx.gluon.Block):
     def __init__(self, in_channels, channels, bias, **kwargs):
         super(DenseBlock, self).__init__(**kwargs)
         self._bias = bias
-        self.weight = self.params.get('weight', shape=(channels, in_channels))
+        self.weight = self.params.get("weight", shape=(channels, in_channels))
 
     def forward(self, x):
         ctx = x.context
-        return mx.nd.Custom(x, self.weight.data(ctx), bias=self._bias, op_type='dense')
+        return mx.nd.Custom(x, self.weight.data(ctx), bias=self._bias, op_type="dense")
 
 
 dense = DenseBlock(3, 5, 0.1)

@@ -30,7 +30,7 @@ class DenseProp(mx.operator.CustomOpProp):
         self._bias = float(bias)
 
     def list_arguments(self):
-        return ['data', 'weight']
+        return ["data", "weight"]
 
     def infer_shape(self, in_shapes):
         data_shape = in_shapes[0]
@@ -47,7 +47,7 @@ class DenseBlock(mx.gluon.HybridBlock):
         super(DenseBlock, self).__init__(**kwargs)
         self._bias = bias
         with self.name_scope():
-            self.weight = self.params.get('weight', shape=(channels, in_channels))
+            self.weight = self.params.get("weight", shape=(channels, in_channels))
 
     def hybrid_forward(self, F, x, weight):
-        return F.Custom(x, weight, bias=self._bias, op_type='dense')
+        return F.Custom(x, weight, bias=self._bias, op_type="dense")

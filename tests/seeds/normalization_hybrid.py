@@ -4,6 +4,7 @@ from __future__ import print_function
 import hybridc as mx
 from hybridc import nd, gluon, autograd
 from hybridc.gluon.nn import Dense
+
 mx.random.seed(1)
 
 

@@ -1,9 +1,10 @@
 # A tutorial's code, as a user would paste it.
-# ruff: noqa: E501, I001, UP008, UP010, UP032
+# ruff: noqa: I001, UP008, UP010, UP032
 from __future__ import print_function
 import hybridc as mx
 from hybridc import nd, gluon, autograd
 from hybridc.gluon.nn import Dense
+
 mx.random.seed(1)
 
 
@@ -12,14 +13,11 @@ class NormalizationHybridLayer(gluon.HybridBlock):
         super(NormalizationHybridLayer, self).__init__()
 
         with self.name_scope():
-            self.weights = self.params.get('weights',
-                                           shape=(hidden_units, 0),
-                                           allow_deferred_init=True)
+            self.weights = self.params.get("weights", shape=(hidden_units, 0), allow_deferred_init=True)
 
-            self.scales = self.params.get('scales',
-                                      shape=scales.shape,
-                                      init=mx.init.Constant(scales.asnumpy().tolist()),
-                                      differentiable=False)
+            self.scales = self.params.get(
+                "scales", shape=scales.shape, init=mx.init.Constant(scales.asnumpy().tolist()), differentiable=False
+            )
 
     def hybrid_forward(self, F, x, weights, scales):
         normalized_data = F.broadcast_div(F.broadcast_sub(x, F.min(x)), (F.broadcast_sub(F.max(x), F.min(x))))
@@ -30,16 +28,16 @@ class NormalizationHybridLayer(gluon.HybridBlock):
 
 def print_params(title, net):
     print(title)
-    hybridlayer_params = {k: v for k, v in net.collect_params().items() if 'normalizationhybridlayer' in k }
+    hybridlayer_params = {k: v for k, v in net.collect_params().items() if "normalizationhybridlayer" in k}
 
     for key, value in hybridlayer_params.items():
-        print('{} = {}\n'.format(key, value.data()))
+        print("{} = {}\n".format(key, value.data()))
+
 
 net = gluon.nn.HybridSequential()
 with net.name_scope():
     net.add(Dense(5))
-    net.add(NormalizationHybridLayer(hidden_units=5,
-                                     scales = nd.array([2])))
+    net.add(NormalizationHybridLayer(hidden_units=5, scales=nd.array([2])))
     net.add(Dense(1))
 
 
@@ -50,9 +48,7 @@ input = nd.random_uniform(low=-10, high=10, shape=(5, 2))
 label = nd.random_uniform(low=-1, high=1, shape=(5, 1))
 
 mse_loss = gluon.loss.L2Loss()
-trainer = gluon.Trainer(net.collect_params(),
-                        'sgd',
-                        {'learning_rate': 0.1, 'momentum': 0.9 })
+trainer = gluon.Trainer(net.collect_params(), "sgd", {"learning_rate": 0.1, "momentum": 0.9})
 
 with autograd.record():
     output = net(input)

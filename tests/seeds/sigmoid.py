@@ -15,7 +15,7 @@ class Sigmoid(mx.operator.CustomOp):
     def backward(self, req, out_grad, in_data, out_data, in_grad, aux):
         y = out_data[0].asnumpy()
         dy = out_grad[0].asnumpy()
-        dx = dy*(1.0 - y)*y
+        dx = dy * (1.0 - y) * y
         self.assign(in_grad[0], req[0], mx.nd.array(dx))
 
 
@@ -25,10 +25,10 @@ class SigmoidProp(mx.operator.CustomOpProp):
         super(SigmoidProp, self).__init__(True)
 
     def list_arguments(self):
-        return ['data']
+        return ["data"]
 
     def list_outputs(self):
-        return ['output']
+        return ["output"]
 
     def infer_shape(self, in_shapes):
         data_shape = in_shapes[0]
@@ -42,7 +42,7 @@ class SigmoidProp(mx.operator.CustomOpProp):
 x = mx.nd.array([0, 1, 2, 3])
 x.attach_grad()
 with autograd.record():
-    y = mx.nd.Custom(x, op_type='sigmoid')
+    y = mx.nd.Custom(x, op_type="sigmoid")
 print(y)
 
 y.backward()

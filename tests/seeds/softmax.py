@@ -25,10 +25,10 @@ class SoftmaxProp(mx.operator.CustomOpProp):
         super(SoftmaxProp, self).__init__(need_top_grad=False)
 
     def list_arguments(self):
-        return ['data', 'label']
+        return ["data", "label"]
 
     def list_outputs(self):
-        return ['output']
+        return ["output"]
 
     def infer_shape(self, in_shape):
         data_shape = in_shape[0]

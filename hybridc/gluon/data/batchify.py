@@ -38,9 +38,7 @@ class Pad:
     ``round_to`` makes the sizes multiples of it; ``dtype`` is that of the batch.
     """
 
-    def __init__(
-        self, val: float = 0, dtype: npt.DTypeLike | None = None, round_to: int | None = None
-    ) -> None:
+    def __init__(self, val: float = 0, dtype: npt.DTypeLike | None = None, round_to: int | None = None) -> None:
         self._val = val
         self._dtype = dtype
         self._round_to = round_to
@@ -70,9 +68,7 @@ class Group:
     def __call__(self, data: Sequence[Any]) -> tuple[Any, ...]:
         """The batches."""
         if len(data[0]) != len(self._fns):
-            raise MXNetError(
-                f"Group has {len(self._fns)} functions, but the samples have {len(data[0])} elements"
-            )
+            raise MXNetError(f"Group has {len(self._fns)} functions, but the samples have {len(data[0])} elements")
         return tuple(fn([sample[i] for sample in data]) for i, fn in enumerate(self._fns))
 
 

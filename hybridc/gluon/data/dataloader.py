@@ -88,8 +88,7 @@ class DataLoader:
             self._batch_sampler = _grouped(dataset, batch_size, shuffle, sampler, last_batch)
         elif batch_size is not None or shuffle or sampler is not None or last_batch is not None:
             raise ValueError(
-                "batch_size, shuffle, sampler and last_batch must not be specified if batch_sampler is "
-                "specified."
+                "batch_size, shuffle, sampler and last_batch must not be specified if batch_sampler is specified."
             )
         workers = max(0, num_workers)
         self._prefetch = max(0, 2 * workers if prefetch is None else prefetch)
@@ -111,9 +110,7 @@ class DataLoader:
         return len(self._batch_sampler)
 
 
-def _grouped(
-    dataset: Any, batch_size: int | None, shuffle: bool, sampler: Any, last_batch: str | None
-) -> Sampler:
+def _grouped(dataset: Any, batch_size: int | None, shuffle: bool, sampler: Any, last_batch: str | None) -> Sampler:
     if batch_size is None:
         raise ValueError("batch_size must be specified unless batch_sampler is specified")
     if sampler is None:

@@ -43,9 +43,7 @@ class Dataset:
     def sample(self, sampler: Sampler) -> Dataset:
         """The items a sampler gives, in its order."""
         if not isinstance(sampler, Sampler):  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise TypeError(
-                f"Invalid sampler type: {type(sampler).__name__}. Expected gluon.data.Sampler instead."
-            )
+            raise TypeError(f"Invalid sampler type: {type(sampler).__name__}. Expected gluon.data.Sampler instead.")
         return _Chosen(self, list(sampler))
 
     def transform(self, fn: Callable[..., Any], lazy: bool = True) -> Dataset:
@@ -85,9 +83,7 @@ class ArrayDataset(Dataset):
                     f"array[{i}] has {len(data)}."
                 )
         # Elements of vectors (labels, usually) are NumPy numbers, as in MXNet.
-        self._data: list[Any] = [
-            a.asnumpy() if isinstance(a, NDArray) and len(a.shape) == 1 else a for a in args
-        ]
+        self._data: list[Any] = [a.asnumpy() if isinstance(a, NDArray) and len(a.shape) == 1 else a for a in args]
 
     def __getitem__(self, idx: int) -> Any:
         if len(self._data) == 1:

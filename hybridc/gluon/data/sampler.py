@@ -70,9 +70,7 @@ class BatchSampler(Sampler):
 
     def __init__(self, sampler: Iterable[Any], batch_size: int, last_batch: str = "keep") -> None:
         if last_batch not in ("keep", "discard", "rollover"):
-            raise ValueError(
-                f"last_batch must be one of 'keep', 'discard', or 'rollover', but got {last_batch}"
-            )
+            raise ValueError(f"last_batch must be one of 'keep', 'discard', or 'rollover', but got {last_batch}")
         if batch_size < 1:
             raise ValueError(f"batch_size must be at least 1, got {batch_size}")
         self._sampler: Any = sampler

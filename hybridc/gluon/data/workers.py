@@ -54,9 +54,7 @@ class _Worker:
 
     def __init__(self, number: int, load: Load, siblings: Iterable[_Worker]) -> None:
         # Forked workers see the data set as it is, without pickling it; elsewhere they get a copy.
-        method = (
-            "fork" if "fork" in multiprocessing.get_all_start_methods() and sys.platform != "darwin" else None
-        )
+        method = "fork" if "fork" in multiprocessing.get_all_start_methods() and sys.platform != "darwin" else None
         context: Any = multiprocessing.get_context(method)
         self.pipe, theirs = context.Pipe(duplex=True)
         self.number = number
@@ -248,9 +246,7 @@ def _post(pipe: Any, outbox: queue.SimpleQueue[tuple[int, Any]]) -> None:
         except Exception:  # the batch holds something that cannot be pickled
             arrays = []
             text = traceback.format_exc()
-            error = MXNetError(
-                "a batch could not be sent from the worker: it holds something that cannot be pickled"
-            )
+            error = MXNetError("a batch could not be sent from the worker: it holds something that cannot be pickled")
             message = bytes(ForkingPickler.dumps((ticket, _Failure(error, WorkerTraceback(text)))))
         try:
             pipe.send_bytes(message)

@@ -90,7 +90,15 @@ class _ProgramEmitter:
         taken: set[str] = set()
         for value in values:
             name, number = self.names[value], 1
-            while self.names[value] in taken or self.names[value] in ("np", "special", "parallel", "arena", "empty", "into", "ws"):
+            while self.names[value] in taken or self.names[value] in (
+                "np",
+                "special",
+                "parallel",
+                "arena",
+                "empty",
+                "into",
+                "ws",
+            ):
                 self.names[value] = f"{name}_{number}"
                 number += 1
             taken.add(self.names[value])
@@ -116,8 +124,7 @@ class _ProgramEmitter:
         into = ["into"] if "hybrid.into" in self.function.attributes else []
         parameters = ", ".join(["ws", *into, *args])
         parts.append(
-            f"def {self.program.name}({parameters}):\n"
-            + "".join(f"    {line}\n" for line in [*unpack, *self.body])
+            f"def {self.program.name}({parameters}):\n" + "".join(f"    {line}\n" for line in [*unpack, *self.body])
         )
         return "\n\n".join(parts)
 
@@ -196,7 +203,8 @@ class _ProgramEmitter:
 
     def _scratch(self, op: LaunchOp, emitter: KernelEmitter) -> str:
         """The scratch of a launch: a tuple of arrays, or one such tuple for every thread."""
-        assert op.scratch is not None and isinstance(op.scratch.owner, ViewOp)
+        assert op.scratch is not None
+        assert isinstance(op.scratch.owner, ViewOp)
         offset = op.scratch.owner.offset.value.data
         threads: list[str] = []
         for _ in range(emitter.loops.threads):
@@ -230,9 +238,7 @@ class _ProgramEmitter:
             for r, v in zip(results, op.results, strict=True)
         )
         comment = f"  # {where}" if where else ""
-        self.body.append(
-            f"{self._operator(operator)}.eager_out({', '.join([f'({given_outs})', *operands])}){comment}"
-        )
+        self.body.append(f"{self._operator(operator)}.eager_out({', '.join([f'({given_outs})', *operands])}){comment}")
 
     def _constant(self, value: SSAValue, number: Any) -> str:
         return self._bind(np.asarray(number, dtype_of(value)), "c")

@@ -120,10 +120,7 @@ class KernelEmitter:
         pieces = -(-t.dims[0] // t.block) if t.loop == 0 else t.dims[0]
         for name, step in parts.items():
             lines.append(f"{name} = np.full({pieces}, {_identity(step)}, {step.result.dtype.name!r})")
-        end = [
-            f"{self.outputs[s.result.out or 0]}[...] = {_combine(s)}.reduce({name})"
-            for name, s in parts.items()
-        ]
+        end = [f"{self.outputs[s.result.out or 0]}[...] = {_combine(s)}.reduce({name})" for name, s in parts.items()]
         if t.threads == 1:
             if slots:
                 lines.append(f"({', '.join(self._slot_names(slots))},) = scratch")

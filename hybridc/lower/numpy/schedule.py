@@ -56,9 +56,7 @@ class Schedule:
     args: list[Value]
     outs: list[Value]
     steps: list[Step] = field(default_factory=lambda: list[Step]())
-    slots: list[tuple[np.dtype[Any], bool]] = field(
-        default_factory=lambda: list[tuple[np.dtype[Any], bool]]()
-    )
+    slots: list[tuple[np.dtype[Any], bool]] = field(default_factory=lambda: list[tuple[np.dtype[Any], bool]]())
 
 
 def is_fused(kernel: func.FuncOp) -> bool:
@@ -84,9 +82,7 @@ class _Scheduler:
         self.domain = shape_of(reductions[0].operands[0]) if reductions else shape_of(self.ops[-1].results[0])
         self.rows: int | None = None
         if reductions:
-            axes = [
-                op.operator.axes(len(self.domain)) for op in reductions if isinstance(op.operator, Reduction)
-            ]
+            axes = [op.operator.axes(len(self.domain)) for op in reductions if isinstance(op.operator, Reduction)]
             self.rows = axes[0][0]
 
     def run(self) -> Schedule:
@@ -181,14 +177,10 @@ def _assign_slots(plan: Schedule) -> None:
     free: list[int] = []
     for step in plan.steps:
         dying = {
-            id(v): v
-            for v in step.operands
-            if isinstance(v, Value) and v.slot is not None and v.last_use == step.number
+            id(v): v for v in step.operands if isinstance(v, Value) and v.slot is not None and v.last_use == step.number
         }
         # A ufunc may write over an operand; `select`, reductions and eager calls read after they have begun to write.
-        overwrites = step.function not in ("select", "eager", "copy") and not step.function.startswith(
-            "reduce:"
-        )
+        overwrites = step.function not in ("select", "eager", "copy") and not step.function.startswith("reduce:")
         if overwrites:
             free += [v.slot for v in dying.values() if v.slot is not None]
         value = step.result

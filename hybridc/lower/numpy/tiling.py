@@ -1,4 +1,4 @@
-"""How a fused kernel walks its domain: axes merged where all operands agree, loops over the outer ones, blocks of rows."""
+"""How a fused kernel walks its domain: axes merged where operands agree, loops over the outer ones, blocks of rows."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ PARALLEL_ELEMENTS = 131072
 class Tiling:
     """The loops of a kernel over ``dims``, its merged domain.
 
-    ``loop`` outer axes are walked one by one, axis ``loop`` in blocks of ``block``, the rest is one tile. ``rows`` merged
-    axes are rows (all of them without reductions). ``axes`` are the original axes of each merged one. ``threads`` may
-    share axis 0. A ``flat`` kernel is one tile in the natural shape.
+    ``loop`` outer axes are walked one by one, axis ``loop`` in blocks of ``block``, the rest is one tile. ``rows``
+    merged axes are rows (all of them without reductions). ``axes`` are the original axes of each merged one.
+    ``threads`` may share axis 0. A ``flat`` kernel is one tile in the natural shape.
     """
 
     flat: bool
@@ -92,7 +92,7 @@ def _block(size: int, wanted: int) -> int:
 def _merged(plan: Schedule) -> tuple[tuple[int, int], ...]:
     """Ranges of neighbouring axes along which every operand is either whole or broadcast."""
     rank = len(plan.domain)
-    external = [v for v in (*plan.args, *plan.outs)]
+    external = [*plan.args, *plan.outs]
     ranges: list[tuple[int, int]] = []
     current: tuple[bool, ...] | None = None
     for axis in range(rank):
