@@ -60,6 +60,7 @@ class Take(_Indexed):
 
     INPUTS = ("a", "indices")
     axis: int = attribute(0, "the axis")
+    # COMPAT(mxnet): with mode="raise" negative indices count from the end, as in NumPy; MXNet rejects them.
     mode: str = attribute("clip", "what indices out of range mean", enum=MODES)
 
     def infer_shape(self, shapes: list[Shape]) -> tuple[list[Shape], list[Shape]]:

@@ -36,6 +36,7 @@ def getitem(x: Any, key: Any) -> Any:
 
 def _of_buffer(data: Any, key: Any) -> Any:
     """``data[key]`` as an array of at least one dimension (a view, if the key is basic)."""
+    # COMPAT(mxnet): every basic key gives a view; there x[:, 0] is a copy, since its elements are not contiguous.
     kind = key.__class__
     if kind is not int and kind is not slice:
         parts: tuple[Any, ...] = key if kind is tuple else (key,)
