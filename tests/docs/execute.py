@@ -2,7 +2,7 @@
 
 ``python tests/docs/execute.py README.md`` reports differences; ``--update`` writes what was printed into the
 the file. Blocks share one namespace. A block marked ``python no-run`` is not run. In expected output ``...``
-stands for anything, and a block of output that contains it is not updated.
+stands for anything; an update keeps such lines at the start and the end.
 """
 
 from __future__ import annotations
@@ -40,6 +40,20 @@ def agrees(expected: str, printed: str) -> bool:
     return doctest.OutputChecker().check_output(expected, printed, doctest.ELLIPSIS)
 
 
+def updated(expected: str, printed: str) -> str:
+    """What the file is to show: the output, but only the part that it showed before where lines were left out."""
+    shown, lines = expected.strip("\n").split("\n"), printed.strip("\n").split("\n")
+    first, last = shown[0] == "...", shown[-1] == "..."
+    if first:  # the part begins at the line that begins like the old one's first
+        head = re.split(r"\W", shown[1])[:2]
+        start = next((i for i, line in enumerate(lines) if re.split(r"\W", line)[:2] == head), 0)
+        lines = ["...", *lines[start:]]
+    if last:  # and ends before the first empty line
+        end = lines.index("") if "" in lines else len(lines)
+        lines = [*lines[:end], "..."]
+    return "\n".join(line.rstrip() for line in lines) + "\n"
+
+
 def main(arguments: list[str]) -> int:
     update = "--update" in arguments
     failed = False
@@ -50,9 +64,9 @@ def main(arguments: list[str]) -> int:
             expected = block["expected"]
             if expected is None or agrees(expected, printed):
                 continue
-            if update and "..." not in expected:
+            if update:
                 start, end = block.span("expected")
-                source = source[:start] + printed.rstrip() + "\n" + source[end:]
+                source = source[:start] + updated(expected, printed) + source[end:]
                 continue
             failed = True
             print(f"{name}:{line}: printed\n{printed}\n--- but the file shows\n{expected}")
