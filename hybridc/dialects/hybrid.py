@@ -52,6 +52,7 @@ from hybridc.trace.structure import as_list
 
 # --- types -------------------------------------------------------------------------------------------------
 
+_UNSIGNED = IntegerType(64, Signedness.UNSIGNED)
 _ELEMENTS: dict[str, Attribute] = {
     "float16": f16,
     "float32": f32,
@@ -60,7 +61,7 @@ _ELEMENTS: dict[str, Attribute] = {
     "int32": IntegerType(32),
     "int64": IntegerType(64),
     "uint8": IntegerType(8, Signedness.UNSIGNED),
-    "uint64": IntegerType(64, Signedness.UNSIGNED),
+    "uint64": _UNSIGNED,
     "bool": i1,
 }
 _DTYPES: dict[Attribute, np.dtype[Any]] = {element: np.dtype(name) for name, element in _ELEMENTS.items()}
@@ -120,7 +121,7 @@ class HandleAttr(Data[Any]):
 @functools.lru_cache(4096)
 def _integer(value: int, width: int) -> IntegerAttr[IntegerType]:
     """An integer attribute; making one costs 200 µs, so equal ones are shared."""
-    return IntegerAttr(value, i1 if width == 1 else i64)
+    return IntegerAttr(value, i1 if width == 1 else i64 if value < 1 << 63 else _UNSIGNED)
 
 
 def to_attribute(value: Any, kind: str) -> Attribute:

@@ -73,6 +73,8 @@ def test_print_and_parse(cls, sample):
         0,
         -5,
         2**40,
+        -(2**63),
+        2**64 - 1,
         0.0,
         -0.0,
         1e-30,

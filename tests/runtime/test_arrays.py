@@ -358,3 +358,16 @@ def test_grad_req_changed_after_compilation():
     net.weight.grad_req = "write"
     step()
     assert net.weight.grad().asnumpy().tolist() == [[1, 2]]
+
+
+@pytest.mark.parametrize(
+    ("dtype", "number"), [("uint64", 2**63), ("int64", 2**53 + 1), ("int64", 2**63 - 1), ("uint8", 255), ("int8", 300)]
+)
+def test_large_integer_constants(dtype, number):
+    def function(F, x):
+        return [x + number, x * number, number - x]
+
+    x = mx.nd.array([0, 1], dtype=dtype)
+    for got, want in zip(hybrid(function)(x), Lambda(function)(x), strict=True):
+        assert got.dtype == want.dtype
+        np.testing.assert_array_equal(got.asnumpy(), want.asnumpy())
