@@ -61,14 +61,20 @@ def context() -> Context:
     return made
 
 
-def run(passes: tuple[ModulePass, ...], module: ModuleOp, dump: str = "") -> None:
+def run(passes: tuple[ModulePass, ...], module: ModuleOp, name: str = "graph") -> None:
     """Apply passes to a module; with the options to verify or to dump, do so after each."""
     ctx = Context()
     for number, each in enumerate(passes):
         each.apply(ctx, module)
         if OPTIONS.verify:
             module.verify()
-        if OPTIONS.dump and dump:
-            folder = Path(OPTIONS.dump)
-            folder.mkdir(parents=True, exist_ok=True)
-            (folder / f"{dump}.{number:02}-{each.name}.mlir").write_text(str(module))
+        if OPTIONS.dump:
+            dump(f"{name}.{number:02}-{each.name}.mlir", str(module))
+
+
+def dump(name: str, text: str) -> None:
+    """Write a stage of a compilation into the folder ``HYBRIDC_DUMP``, if that is set."""
+    if OPTIONS.dump:
+        folder = Path(OPTIONS.dump)
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(text)

@@ -24,6 +24,11 @@ from hybridc.transforms.values import functions
 TARGETS = ("numpy",)
 
 
+def _dump_name(trace: Trace, grads: tuple[int, ...], part: str) -> str:
+    """What the files of one compilation are called: ``dense0-3-recorded.kernels``."""
+    return f"{trace.name}{'-recorded' * bool(grads)}.{part}"
+
+
 def text(module: ModuleOp, locations: bool = False) -> str:
     """The module as MLIR text, on request with the user's lines."""
     stream = io.StringIO()
@@ -49,11 +54,8 @@ class Traced:
     def optimize(self) -> Optimized:
         """Simplify, differentiate, decompose."""
         module = self.module
-        pipeline.run(pipeline.GRAPH, module, self._dump())
+        pipeline.run(pipeline.GRAPH, module, _dump_name(self.trace, self.grads, "graph"))
         return Optimized(self.trace, self.grads, module)
-
-    def _dump(self) -> str:
-        return f"{self.trace.path() or 'graph'}-{id(self.trace):x}"
 
 
 @dataclass(frozen=True)
@@ -72,9 +74,12 @@ class Optimized:
         if target not in TARGETS:
             raise UnsupportedError(f"target {target!r} does not exist; use one of {TARGETS}")
         module = self.module.clone()
-        pipeline.run(pipeline.NUMPY, module, f"lower-{id(self.trace):x}")
+        dump = _dump_name(self.trace, self.grads, "kernels")
+        pipeline.run(pipeline.NUMPY, module, dump)
         names = [f.sym_name.data for f in functions(module) if f.sym_visibility is None]
         programs = {name: emit(module, name, OPTIONS.num_threads) for name in names}
+        for program in programs.values():
+            pipeline.dump(f"{dump}.{program.name}.py", program.source)
         return Lowered(self.trace, self.grads, module, programs)
 
 

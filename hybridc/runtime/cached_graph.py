@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import weakref
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -21,6 +21,9 @@ from hybridc.trace.structure import flatten, freeze
 from hybridc.trace.tracer import Trace, trace_call
 
 Signature = tuple[Any, ...]
+
+# How many of the latest reasons for a compilation are remembered.
+_REASONS = 100
 
 
 @dataclass(frozen=True)
@@ -97,7 +100,8 @@ class CachedGraph:
         self._entries: OrderedDict[Signature, Entry] = OrderedDict()
         self._latest: Entry | None = None
         self._lock = ForkLock()
-        self._history: list[str] = []
+        self._traced = 0
+        self._history: deque[str] = deque(maxlen=_REASONS)
 
     def __call__(self, *args: Any) -> Any:
         key: list[Any] = [STATE.training]
@@ -159,6 +163,7 @@ class CachedGraph:
         block = self._block()
         if block is None:
             raise MXNetError("the block of this compiled graph does not exist any more")
+        self._traced += 1
         self._history.append(reason)
         with watching(block) as reads:
             trace = trace_call(block, args, STATE.training)
@@ -191,8 +196,11 @@ class CachedGraph:
     def explain(self) -> str:
         """Why each graph was compiled, the kernels it became, its memory and its host calls."""
         block = self._block()
-        lines = [f"{block.name if block is not None else 'a block'}: traced {_times(len(self._history))}"]
-        lines += [f"  {number}. {reason}" for number, reason in enumerate(self._history, 1)]
+        lines = [f"{block.name if block is not None else 'a block'}: traced {_times(self._traced)}"]
+        lines += [
+            f"  {number}. {reason}"
+            for number, reason in enumerate(self._history, self._traced - len(self._history) + 1)
+        ]
         for key, entry in self._entries.items():
             lines.append(f"signature {_describe(key)}")
             for graph in [g for g in (entry.plain, *entry.recorded.values()) if g is not None]:

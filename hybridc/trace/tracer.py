@@ -6,6 +6,7 @@ The trace does not import the compiler; :mod:`hybridc.trace.trace_to_graph` make
 from __future__ import annotations
 
 import contextlib
+import itertools
 from collections.abc import Generator, Sequence
 from typing import Any
 
@@ -20,6 +21,8 @@ from hybridc.runtime.state import STATE
 from hybridc.symbol.symbol import Shape, Symbol
 from hybridc.trace.location import Location, user_location
 from hybridc.trace.structure import as_list, flatten
+
+_NUMBER = itertools.count()
 
 
 class Node:
@@ -43,6 +46,7 @@ class Trace:
 
     def __init__(self, training: bool = False) -> None:
         self.training = training
+        self.name = "graph"
         self.nodes: list[Node] = []
         self.leaves: list[Symbol] = []
         self.roles: list[str] = []
@@ -212,6 +216,7 @@ def _stand_in(trace: Trace, value: Any) -> Any:
 def trace_call(block: Any, args: Sequence[Any], training: bool) -> Trace:
     """The trace of ``block(*args)``: arguments give shapes and dtypes only."""
     trace = Trace(training)
+    trace.name = f"{block.name}-{next(_NUMBER)}"
 
     with trace.active():
         result = block(*[_stand_in(trace, a) for a in args])

@@ -1,0 +1,100 @@
+"""The stages of a compilation: each prints, holds the next, and is written down on request."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import pytest
+from xdsl.parser import Parser
+
+import hybridc as mx
+from hybridc import pipeline
+from hybridc.errors import UnsupportedError
+from hybridc.gluon import nn
+from hybridc.gluon.nn import HybridLambda
+from hybridc.pipeline import context
+from hybridc.runtime import cached_graph
+
+
+def network():
+    net = nn.HybridSequential(prefix="net_")
+    net.add(nn.Dense(4, activation="tanh", in_units=3, prefix="a_"))
+    net.initialize(mx.init.Constant(0.5))
+    return net
+
+
+def test_each_stage_prints_and_leads_to_the_next():
+    net, x = network(), mx.nd.ones((2, 3))
+    traced = net.trace(x)
+    assert "hybrid.fully_connected %data0, %a_weight, %a_bias" in str(traced)
+    optimized = traced.optimize()
+    assert "hybrid.matmul" in str(optimized)
+    assert "hybrid.fully_connected" not in str(optimized)
+    lowered = optimized.lower(target="numpy")
+    assert "hybrid_rt.arena" in lowered.plan()
+    assert "def forward(ws, data0, a_weight, a_bias):" in str(lowered)
+    compiled = lowered.compile()
+    np.testing.assert_allclose(compiled(x).asnumpy(), net(x).asnumpy(), rtol=1e-6)
+    assert str(compiled) == str(lowered)
+
+
+def test_stages_leave_the_one_before_as_it_was():
+    traced = network().trace(mx.nd.ones((2, 3)))
+    before = str(traced)
+    optimized = traced.optimize()
+    middle = str(optimized)
+    optimized.lower().compile()
+    assert (str(traced), str(optimized)) == (before, middle)
+    assert str(traced.optimize()) == middle
+
+
+def test_printed_stages_parse():
+    traced = network().trace(mx.nd.ones((2, 3)))
+    optimized = traced.optimize()
+    for printed in (str(traced), str(optimized), optimized.lower().plan()):
+        module = Parser(context(), printed).parse_module()
+        module.verify()
+
+
+def test_unknown_target():
+    with pytest.raises(UnsupportedError) as error:
+        network().trace(mx.nd.ones((2, 3))).optimize().lower(target="cuda")
+    assert str(error.value) == "target 'cuda' does not exist; use one of ('numpy',)"
+
+
+def test_every_stage_is_dumped(tmp_path, monkeypatch):
+    options = dataclasses.replace(pipeline.OPTIONS, dump=str(tmp_path / "stages"))
+    monkeypatch.setattr(pipeline, "OPTIONS", options)
+    net, x = network(), mx.nd.ones((2, 3))
+    net.hybridize()
+    net(x)
+    with mx.autograd.record():
+        net(x)
+    names = sorted(p.name for p in (tmp_path / "stages").iterdir())
+    number = names[0].split("-")[1].split(".")[0]
+    expected = [f"net-{number}.graph.{n:02}-{p.name}.mlir" for n, p in enumerate(pipeline.GRAPH)]
+    expected += [f"net-{number}.kernels.{n:02}-{p.name}.mlir" for n, p in enumerate(pipeline.NUMPY)]
+    expected += [f"net-{number}.kernels.forward.py"]
+    assert set(expected) <= set(names)
+    (recorded,) = [n for n in names if n.endswith("-recorded.kernels.backward.py")]
+    assert "def backward(" in (tmp_path / "stages" / recorded).read_text()
+
+
+def test_verification_is_on_in_tests():
+    assert pipeline.OPTIONS.verify
+    assert pipeline.NUMPY[-1].name == "verify-plan"
+
+
+def test_reasons_are_bounded(monkeypatch):
+    monkeypatch.setattr(cached_graph, "_REASONS", 3)
+    net = HybridLambda(lambda F, x: x * 2, prefix="net_")
+    net.hybridize()
+    for n in range(1, 6):
+        net(mx.nd.ones((n,)))
+    assert net.explain().splitlines()[:4] == [
+        "net: traced 5 times",
+        "  3. argument 0 has shape (3,), compiled before for (2,)",
+        "  4. argument 0 has shape (4,), compiled before for (3,)",
+        "  5. argument 0 has shape (5,), compiled before for (4,)",
+    ]
