@@ -14,10 +14,10 @@ _LIMIT, _ONE = np.float32(3.95), np.float32(1)
 _P = (1.1283791, 0.19155091, 0.052875523, 0.0038081831, 0.00028468741, 2.0258949e-06)
 _Q = (1.0, 0.50309026, 0.11455987, 0.015055139, 0.0011707292, 3.7831644e-05)
 # Below so many elements scipy's loop costs less than two dozen calls of ufuncs.
-_FEW = 2048
+_FEW = 4096
 # Elements handled at a time: few enough for three arrays of them to stay in the cache, and enough for threads: calls
 # shorter than some ten microseconds spend their time handing over Python's lock.
-_BLOCK = 131072
+_BLOCK = 262144
 
 
 class _Scratch(threading.local):

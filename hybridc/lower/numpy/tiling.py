@@ -11,6 +11,9 @@ Shape = tuple[int, ...]
 
 # Elements in a tile: larger ones spill the caches, smaller ones drown in the cost of calling ufuncs (about 1 µs each).
 TILE_ELEMENTS = 65536
+# The same where threads share a kernel: they hand over Python's lock at each call, which takes as long as the arithmetic
+# of a smaller tile. The third-level cache holds these.
+SHARED_TILE_ELEMENTS = 262144
 # Below this a second thread costs more than it saves.
 PARALLEL_ELEMENTS = 131072
 
@@ -76,7 +79,10 @@ def _tile_elements(plan: Schedule, threads: int) -> int:
     touched = [v for s in plan.steps for v in (*s.operands, s.result) if isinstance(v, Value) and not v.row]
     if len(touched) == len({id(v) for v in touched}):
         return -(-volume(plan.domain) // (threads * CHUNKS if threads > 1 else 1))
-    return TILE_ELEMENTS
+    if threads == 1:
+        return TILE_ELEMENTS
+    share = volume(plan.domain) // (2 * threads)  # two tiles for each thread at least
+    return max(TILE_ELEMENTS, min(SHARED_TILE_ELEMENTS, share))
 
 
 def _block(size: int, wanted: int) -> int:
