@@ -101,6 +101,7 @@ class _Partition:
 
     def __init__(self, function: func.FuncOp) -> None:
         self.ops = [op for op in hybrid_ops(function) if not _is_constant(op)]
+        self.order = {op: i for i, op in enumerate(self.ops)}
         self.group: dict[Operation, Group] = {}
         for op in self.ops:
             self._place(op)
@@ -131,10 +132,9 @@ class _Partition:
     def _join(self, a: Group, b: Group) -> None:
         if self._depends(b, a, direct=False) or self._depends(a, b, direct=False):
             return
-        order = {op: i for i, op in enumerate(self.ops)}
         rows = a.rows if a.rows is not None else b.rows
         domain = max((d for d in (a.domain, b.domain) if d is not None), key=volume)
-        joined = Group(sorted(a.ops + b.ops, key=order.__getitem__), domain, rows, a.sources | b.sources)
+        joined = Group(sorted(a.ops + b.ops, key=self.order.__getitem__), domain, rows, a.sources | b.sources)
         for op in joined.ops:
             self.group[op] = joined
 

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 import hybridc as mx
-from hybridc.dialects import registry
 from hybridc.gluon import HybridBlock, nn
 
 
@@ -206,7 +205,6 @@ def test_dropout_follows_the_mode_and_draws_anew():
     assert (a != b).any()
 
 
-@pytest.mark.skipif("random.uniform" not in registry.FUNCTIONS, reason="no random operators yet")
 def test_random_numbers_eager_and_hybridized():
     def forward(F, x):
         a = F.random.uniform(0, 1, shape=(50,))
