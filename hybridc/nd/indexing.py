@@ -254,7 +254,8 @@ def setitem(x: NDArray, key: Any, value: Any) -> None:
         parts: tuple[Any, ...] = key if key.__class__ is tuple else (key,)
         key = tuple(p if type(p) in _BASIC else _plain(p) for p in parts)
     if isinstance(value, NDArray):
-        value = value._data
+        # MXNet's scalars have one dimension: an array of one element may become one element.
+        value = value._data if value._data.size != 1 else value._data.reshape(())
     elif isinstance(value, bool | int | float | np.generic):
         value = as_scalar(value, data.dtype)
     elif not isinstance(value, np.ndarray):
