@@ -383,12 +383,13 @@ class HybridBlock(Block):
         from hybridc.runtime.cached_graph import CachedGraph
 
         with _COMPILING.current:
-            if "_cached_graph" not in self.__dict__:
+            graph = self.__dict__.get("_cached_graph")
+            if graph is None:
                 params = self.collect_params()
                 if any(p.is_deferred for p in params.values()):
                     self._finish_deferred(params, args)
-                self.__dict__["_cached_graph"] = CachedGraph(self, **self._flags)
-            return self.__dict__["_cached_graph"]
+                graph = self.__dict__["_cached_graph"] = CachedGraph(self, **self._flags)
+            return graph
 
     def forward(self, *args: Any) -> Any:
         """Call ``hybrid_forward`` with ``F`` and the parameters; override this where ``F`` is not wanted."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import multiprocessing
 import os
 import threading
@@ -14,6 +15,7 @@ import hybridc as mx
 from hybridc.errors import CustomOpError
 from hybridc.gluon import HybridBlock, nn
 from hybridc.lower.numpy import tiling
+from hybridc.runtime import cached_graph
 from hybridc.runtime import threads as workers
 
 THREADS, CALLS = 8, 200
@@ -312,3 +314,90 @@ def test_a_graph_inside_a_custom_operator_of_a_graph():
     v = np.array([0.0, -1.0])
     y = net(mx.nd.array(v))
     np.testing.assert_allclose(y.asnumpy(), np.exp(np.exp(np.exp(v)) + 0) + 3, rtol=1e-5)
+
+
+def test_an_attribute_changed_while_threads_call():
+    """Every call sees one of the values, whole: never a mixture, never an old one after the change was seen."""
+
+    class Scale(HybridBlock):
+        def __init__(self):
+            super().__init__()
+            self.factor = 1.0
+            self.shift = -1.0
+
+        def hybrid_forward(self, F, x):
+            return F.exp(x) * self.factor, F.exp(x) * self.shift
+
+    net = Scale()
+    net.hybridize()
+    x = mx.nd.zeros((5,))
+    stop = threading.Event()
+
+    def change():
+        factor = 1.0
+        while not stop.is_set():
+            factor = factor % 3 + 1
+            net.factor = factor
+
+    changer = threading.Thread(target=change)
+    changer.start()
+    try:
+
+        def work(i):
+            for _ in range(30):
+                a, b = net(x)
+                assert a.asnumpy()[0] in (1, 2, 3)
+                assert (a.asnumpy() == a.asnumpy()[0]).all()
+                assert b.asnumpy()[0] == -1
+
+        assert run_in_threads(work) == []
+    finally:
+        stop.set()
+        changer.join(30)
+    net.factor = 7.0
+    assert net(x)[0].asnumpy()[0] == 7
+
+
+def test_threads_that_evict_each_other(monkeypatch):
+    monkeypatch.setattr(cached_graph, "OPTIONS", dataclasses.replace(cached_graph.OPTIONS, cache_entries=2))
+    net = nn.HybridLambda(lambda F, x: F.sin(x) * x.shape[0])
+    net.hybridize()
+
+    def work(i):
+        x = mx.nd.array(np.arange(i + 1.0))
+        for _ in range(10):
+            np.testing.assert_allclose(net(x).asnumpy(), np.sin(np.arange(i + 1.0)) * (i + 1), rtol=1e-5)
+
+    assert run_in_threads(work) == []
+    assert len(net._cached_graph._entries) <= 2
+
+
+def test_hybridize_while_threads_call():
+    net = network()
+    net.hybridize()
+    x = inputs()[1]
+    expected = net(x)[0].asnumpy()
+
+    def work(i):
+        for n in range(15):
+            if i == 0:
+                net.hybridize(n % 3 != 0)
+            np.testing.assert_allclose(net(x)[0].asnumpy(), expected, rtol=1e-5, atol=1e-6)
+
+    assert run_in_threads(work) == []
+
+
+def test_first_call_with_deferred_shapes_in_all_threads_at_once():
+    for _ in range(5):
+        net = nn.HybridSequential()
+        net.add(nn.Dense(5, activation="relu"), nn.Dense(3))
+        net.initialize(mx.init.One())
+        net.hybridize()
+        x = mx.nd.ones((2, 4))
+        results = [None] * THREADS
+
+        def work(i, net=net, results=results):
+            results[i] = net(x).asnumpy()
+
+        assert run_in_threads(work) == []
+        assert all((r == 20).all() for r in results)
