@@ -396,7 +396,7 @@ def test_first_call_with_deferred_shapes_in_all_threads_at_once():
         x = mx.nd.ones((2, 4))
         results = [None] * THREADS
 
-        def work(i, net=net, results=results):
+        def work(i, net=net, results=results, x=x):
             results[i] = net(x).asnumpy()
 
         assert run_in_threads(work) == []
