@@ -301,6 +301,15 @@ class Block:
         return f"{type(self).__name__}(\n{lines}\n)"
 
 
+class Report(str):
+    """A text that an interactive session shows as it prints."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return str(self)
+
+
 class HybridBlock(Block):
     """A block that can be compiled: override ``hybrid_forward(self, F, x, …)`` or ``forward(self, x, …)``.
 
@@ -446,14 +455,14 @@ class HybridBlock(Block):
             self._finish_deferred(params, args)
         return trace_block(self, args, STATE.training)
 
-    def explain(self) -> str:
+    def explain(self) -> Report:
         """What was compiled and why: signatures, kernels, host calls."""
         graph = self.__dict__.get("_cached_graph")
         if not self._active:
-            return f"{self.name} is not hybridized: call hybridize(), then the block"
+            return Report(f"{self.name} is not hybridized: call hybridize(), then the block")
         if graph is None:
-            return f"{self.name} is hybridized, but nothing is compiled yet: call it"
-        return graph.explain()
+            return Report(f"{self.name} is hybridized, but nothing is compiled yet: call it")
+        return Report(graph.explain())
 
     def optimize_for(self, x: Any, *args: Any, backend: str | None = None, **kwargs: Any) -> None:
         """Hybridize and compile for these inputs."""
