@@ -22,13 +22,13 @@ FLAGS = ["x > 0"]  # comparisons give numbers, so this picks rows 0 and 1, as in
 BAD = ["9", "-5", "1, 2, 3, 4", "..., ...", "[0, 9], 1"]
 
 for key in BASIC:
-    add(f"x[{key}]", x=F(4, 3, 2), trace=False, grad=key not in ("1:1", "5:"))
+    add(f"x[{key}]", x=F(4, 3, 2), grad=key not in ("1:1", "5:"))
     add(f"x[{key}] = 5; x", x=F(4, 3, 2), trace=False, grad=False)
 for key in ADVANCED:
-    add(f"x[{key}]", x=F(4, 3, 4), trace=False)
+    add(f"x[{key}]", x=F(4, 3, 4))
     add(f"x[{key}] = 5; x", x=F(4, 3, 4), trace=False, grad=False)
 for key in FLAGS:
-    add(f"x[{key}]", x=F(4), trace=False, grad=False)
+    add(f"x[{key}]", x=F(4), grad=False)
     add(f"x[{key}] = 5; x", x=F(4), trace=False, grad=False)
 MASK = "MXNet allows boolean arrays as an index in its NumPy mode only"
 MASKS = [
@@ -37,11 +37,11 @@ MASKS = [
 ]  # fmt: skip
 for key in MASKS:
     plain = key.replace("nd.", "np.")
-    add(f"x[{key}]", x=F(4), trace=False, compat=MASK, want=f"x[{plain}]")
-    add(f"x[{key}]", x=F(4, 3), trace=False, compat=MASK, want=f"x[{plain}]")
+    add(f"x[{key}]", x=F(4), compat=MASK, want=f"x[{plain}]")
+    add(f"x[{key}]", x=F(4, 3), compat=MASK, want=f"x[{plain}]")
     add(f"x[{key}] = 5; x", x=F(4, 3), trace=False, compat=MASK, want=f"y = x.copy(); y[{plain}] = 5; y")
 KILLS = "kills MXNet"
-add("x[np.array([-1, 0])]", x=F(4, 3), trace=False, compat=KILLS, want="x[[-1, 0]]")
+add("x[np.array([-1, 0])]", x=F(4, 3), compat=KILLS, want="x[[-1, 0]]")
 add(
     "x[np.array([-1, 0])] = 5; x",
     x=F(4, 3),
@@ -64,12 +64,12 @@ add(
     want="x[[0, 2], None]",
 )
 for key in ["1.5", "'a'"]:
-    add(f"x[{key}]", x=F(4, 3), trace=False, raises=True, compat="IndexError, as for every Python sequence")
+    add(f"x[{key}]", x=F(4, 3), raises=True, compat="IndexError, as for every Python sequence")
 for key in BAD:
-    add(f"x[{key}]", x=F(4, 3, 2), trace=False, raises=True)
+    add(f"x[{key}]", x=F(4, 3, 2), raises=True)
 for key in ["0", "-1", "1:3", "::-1", "[0, 2]", "...", ":", "None", "2:0:-1", "np.array([2, 0])"]:
-    add(f"x[{key}]", x=I(4), trace=False)
-    add(f"x[{key}]", x=F(4, dtype="float64"), trace=False)
+    add(f"x[{key}]", x=I(4))
+    add(f"x[{key}]", x=F(4, dtype="float64"))
     add(f"x[{key}] = 7; x", x=I(4), trace=False)
 
 # What is assigned: scalars, arrays, NumPy arrays, lists, with broadcasting and casting.
@@ -99,7 +99,7 @@ for code in ["y = x[1]; y[:] = 0; x", "y = x[1:3]; y[0] = 7; x", "y = x[1:3]; x[
 VIEW = "every basic slice is a view; MXNet copies what is not contiguous"
 add("y = x[::2]; y[:] = 0; x", x=F(4, 3), trace=False, compat=VIEW, want="y = x.copy(); y[::2] = 0; y")
 add("y = x[:, 1]; y[:] = 0; x", x=F(4, 3), trace=False, compat=VIEW, want="y = x.copy(); y[:, 1] = 0; y")
-add("x[1:3] * 2 + x[0]", x=F(4, 3), trace=False)
-add("x[0] * x[1]", x=F(4, 3), trace=False)
-add("nd.sum(x[:, 1] * x[::2][0][0])", x=F(4, 3), trace=False)
-add("nd.concat(x[:1], x[2:], dim=0)", x=F(4, 3), trace=False)
+add("x[1:3] * 2 + x[0]", x=F(4, 3))
+add("x[0] * x[1]", x=F(4, 3))
+add("nd.sum(x[:, 1] * x[::2][0][0])", x=F(4, 3))
+add("nd.concat(x[:1], x[2:], dim=0)", x=F(4, 3))

@@ -77,7 +77,7 @@ add("-x", x=F(2, 3))
 add("-x", x=I(5))
 add("-x", x=I(5, hi=100, dtype="uint8"))
 add("-x", x=F(5, dtype="float16"))
-add("abs(x)", x=F(2, 3), trace=False)
+add("abs(x)", x=F(2, 3))
 add("x * 0.5", x=I(7))
 add("x + 1.9", x=I(7))
 add("x - 1.9", x=I(7))
@@ -131,26 +131,26 @@ for name in ["add", "sub", "mul", "div"]:
 
 EITHER = ["add", "subtract", "multiply", "divide", "true_divide", "modulo", "power", "maximum", "minimum"]
 for name in EITHER:
-    add(f"nd.{name}(x, y)", x=P(2, 3), y=P(2, 3), trace=False)
-    add(f"nd.{name}(x, y)", x=P(2, 3), y=P(2, 1), trace=False)
-    add(f"nd.{name}(x, 2)", x=P(2, 3), trace=False)
-    add(f"nd.{name}(2, x)", x=P(2, 3), trace=False)
+    add(f"nd.{name}(x, y)", x=P(2, 3), y=P(2, 3))
+    add(f"nd.{name}(x, y)", x=P(2, 3), y=P(2, 1))
+    add(f"nd.{name}(x, 2)", x=P(2, 3))
+    add(f"nd.{name}(2, x)", x=P(2, 3))
     add(f"nd.{name}(7, 2)", trace=False)
 for name in ["equal", "not_equal", "greater", "greater_equal", "lesser", "lesser_equal",
              "logical_and", "logical_or", "logical_xor"]:  # fmt: skip
     few = V(0, 1, 2, 0, 2, 1)
-    add(f"nd.{name}(x, y)", x=few, y=V(0, 2, 1, 1, 2, 0), trace=False)
-    add(f"nd.{name}(x, y)", x=few.reshape(2, 3), y=V(0, 2, shape=(2, 1)), trace=False)
-    add(f"nd.{name}(x, 1)", x=few, trace=False)
-    add(f"nd.{name}(1, x)", x=few, trace=False)
-    add(f"nd.{name}(x, y)", x=I(6, lo=0, hi=3), y=I(6, lo=0, hi=3), trace=False)
+    add(f"nd.{name}(x, y)", x=few, y=V(0, 2, 1, 1, 2, 0))
+    add(f"nd.{name}(x, y)", x=few.reshape(2, 3), y=V(0, 2, shape=(2, 1)))
+    add(f"nd.{name}(x, 1)", x=few)
+    add(f"nd.{name}(1, x)", x=few)
+    add(f"nd.{name}(x, y)", x=I(6, lo=0, hi=3), y=I(6, lo=0, hi=3))
 
 tied = V(1, 2, 3, -1, 0, 5), V(1, 3, 2, -1, 0, 5)
 for name in ["maximum", "minimum"]:
     add(f"nd.broadcast_{name}(x, y)", x=tied[0], y=tied[1], tag="ties")
-    add(f"nd.{name}(x, 1)", x=tied[0], tag="ties", trace=False)
-    add(f"nd.{name}(0, x)", x=tied[0], tag="ties", trace=False)
-    add(f"nd.{name}(x, 0)", x=SPECIAL, tag="special", trace=False, grad=False)
+    add(f"nd.{name}(x, 1)", x=tied[0], tag="ties")
+    add(f"nd.{name}(0, x)", x=tied[0], tag="ties")
+    add(f"nd.{name}(x, 0)", x=SPECIAL, tag="special", grad=False)
 add("nd.broadcast_hypot(x, y)", x=V(3, 0, 1e20, 0), y=V(4, 0, 1e20, 2), grad=False)
 
 add("nd.add_n(x, y, z)", x=F(2, 3), y=F(2, 3), z=F(2, 3))
