@@ -43,6 +43,9 @@ class Concat(Movement):
     def eager(self, *arrays: Any) -> Any:
         return np.concatenate(arrays, axis=self.dim)
 
+    def eager_out(self, outs: Sequence[Any], *arrays: Any) -> None:
+        np.concatenate(arrays, axis=self.dim, out=outs[0])
+
     def gradient(self, F: Any, *values: Any) -> Any:
         dy, *xs = values[:-1]
         axis = self.dim % len(dy.shape)
@@ -86,6 +89,9 @@ class Stack(Movement):
 
     def eager(self, *arrays: Any) -> Any:
         return np.stack(arrays, axis=self.axis)
+
+    def eager_out(self, outs: Sequence[Any], *arrays: Any) -> None:
+        np.stack(arrays, axis=self.axis, out=outs[0])
 
     def gradient(self, F: Any, *values: Any) -> Any:
         dy, *xs = values[:-1]

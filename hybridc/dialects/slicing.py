@@ -175,6 +175,10 @@ class SliceScatter(Movement):
         out[slice_key(self.begin, self.end, self.step)] = x
         return out
 
+    def eager_out(self, outs: Sequence[Any], *arrays: Any) -> None:
+        outs[0][...] = 0
+        outs[0][slice_key(self.begin, self.end, self.step)] = arrays[0]
+
     def gradient(self, F: Any, *values: Any) -> Any:
         return F.slice(values[0], begin=self.begin, end=self.end, step=self.step)
 
