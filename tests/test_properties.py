@@ -61,6 +61,28 @@ REDUCE = {
     "min": lambda F, x, axis, keep: F.min(x, axis=axis, keepdims=keep),
 }
 
+OTHER = {
+    "log_softmax": lambda F, x: F.log_softmax(x, axis=-1),
+    "layer_norm": lambda F, x: F.LayerNorm(x, *[F.ones((x.shape[-1],), dtype="float64") * n for n in (0.5, 2)]),
+    "norm": lambda F, x: F.sqrt(F.sum(F.square(x), axis=0, keepdims=True) + 1),
+    "stack": lambda F, x: F.stack(x, F.sin(x), axis=1),
+    "tile": lambda F, x: F.tile(x, reps=(2,)),
+    "pad": lambda F, x: F.concat(F.zeros_like(x), x, dim=-1),
+    "halves": lambda F, x: (lambda a, b: a * F.exp(b * 0.1))(*F.split(F.concat(x, x, dim=0), num_outputs=2, axis=0)),
+    "cumsum": lambda F, x: F.cumsum(x, axis=0) * 0.2,
+    "sort": lambda F, x: F.sort(x, axis=-1),
+    "argmax": lambda F, x: F.argmax(x, axis=-1) * 0.1 + F.sum(x, axis=-1),
+    "take": lambda F, x: F.take(x, F.arange(3), axis=0, mode="wrap"),
+    "one_hot": lambda F, x: F.one_hot(F.clip(F.floor(F.abs(x)), 0, 2), depth=3, dtype="float64") * F.expand_dims(x, -1),
+    "cast": lambda F, x: F.cast(F.cast(x, "float32"), "float64") + x,
+    "round": lambda F, x: F.round(x) * F.sign(x) + F.floor(x) * x,
+    "prod": lambda F, x: F.prod(F.tanh(x) + 1.5, axis=-1, keepdims=True),
+    "pow": lambda F, x: (F.abs(x) + 0.5) ** 1.5 - 2**x,
+    "slice_like": lambda F, x: F.slice_like(x, F.slice_axis(x, axis=0, begin=0, end=1), axes=(0,)),
+    "reverse_slice": lambda F, x: x[::-1] * x,
+    "nested": lambda F, x: F.concat(*[F.mean(x, axis=0, keepdims=True)] * 2, x, dim=0),
+}
+
 
 def broadcasts(a, b):
     """Whether two shapes broadcast, and do not grow too large."""
@@ -111,7 +133,7 @@ def programs(draw):
     steps = []
 
     def emit(label, function, operands):
-        probe = function(mx.nd, *[mx.nd.ones(known[i]) for i in operands])
+        probe = function(mx.nd, *[mx.nd.ones(known[i], dtype="float64") for i in operands])
         if probe.size > 20000 or probe.ndim > 4:
             return
         steps.append((Step(label, function), operands))
@@ -120,7 +142,9 @@ def programs(draw):
     for _ in range(draw(st.integers(1, 9))):
         i = draw(st.integers(max(0, len(known) - 4), len(known) - 1))
         shape = known[i]
-        kind = draw(st.sampled_from(["unary", "unary", "binary", "binary", "reduce", "move", "join", "matmul"]))
+        kind = draw(
+            st.sampled_from(["unary", "unary", "binary", "binary", "reduce", "move", "join", "matmul", "other"])
+        )
         if kind == "unary":
             name = draw(st.sampled_from(sorted(UNARY)))
             emit(name, UNARY[name], [i])
@@ -136,6 +160,9 @@ def programs(draw):
             emit(f"{name}{axis}{keep}", lambda F, x, n=name, a=axis, k=keep: REDUCE[n](F, x, a, k), [i])
         elif kind == "move":
             emit(*draw(moves(shape)), [i])
+        elif kind == "other":
+            name = draw(st.sampled_from(sorted(OTHER)))
+            emit(name, OTHER[name], [i])
         elif kind == "join":
             axis = draw(st.integers(0, len(shape) - 1))
             emit(f"concat{axis}", lambda F, x, y, a=axis: F.concat(x, y, dim=a), [i, i])
