@@ -109,7 +109,7 @@ class Symbol(Fluent):
         where = user_location(self.trace.path())
         raise TraceError(
             f"{where}: {what} needs the values of an array of shape {self.shape}, but while a hybridized block is "
-            "traced only shapes and dtypes are known. Use F.where (or F.contrib.cond, while_loop, foreach) instead of "
+            "traced only shapes and dtypes are known. Use F.where instead of "
             "Python control flow on values, or leave this block unhybridized."
         )
 

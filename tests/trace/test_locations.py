@@ -109,9 +109,8 @@ def test_values_are_not_known_while_tracing(function, what):
         re.escape(f"{FILE}:{line_of(function, 0)} (in net): {what} needs the values of an array of shape ")
         + shape
         + re.escape(
-            ", but while a hybridized block is traced only shapes and dtypes are known. Use F.where (or "
-            "F.contrib.cond, while_loop, foreach) instead of Python control flow on values, or leave this block "
-            "unhybridized."
+            ", but while a hybridized block is traced only shapes and dtypes are known. Use F.where instead of "
+            "Python control flow on values, or leave this block unhybridized."
         )
     )
     assert re.fullmatch(expected, str(error.value)), str(error.value)
