@@ -38,7 +38,8 @@ _CONTAINERS: Any = (list, tuple, dict, set, frozenset)
 _MISSING = object()
 
 _LOCK = ForkLock()
-_WATCHED: dict[type, type] = {}
+# The field of a user's class that holds its watched subclass.
+_KEPT = "__hybridc_watched__"
 _READS: list[dict[tuple[int, str], Read]] = []
 
 
@@ -173,15 +174,23 @@ def _descendants(block: Any, seen: set[int]) -> Iterator[Any]:
         yield from _descendants(child, seen)
 
 
-def _watched(cls: type) -> type:
-    if cls in _WATCHED.values():
+def _watched(cls: Any) -> Any:
+    """The subclass of a block's class that notes reads; it is kept with the class, and goes with it."""
+    from hybridc.gluon.block import Block
+
+    made = cls.__dict__.get(_KEPT)
+    if made is cls:
         return cls
-    if cls not in _WATCHED:
+    if made is None:
 
         def getattribute(self: Any, name: str) -> Any:
             if _READS and (id(self), name) not in _READS[-1] and _counts(self, name):
                 _READS[-1][id(self), name] = Read(self, name, _look_up(self, name))
-            return super(_WATCHED[cls], self).__getattribute__(name)
+            above: Any = super(made, self)
+            return above.__getattribute__(name)
 
-        _WATCHED[cls] = type(cls.__name__, (cls,), {"__getattribute__": getattribute, "__module__": cls.__module__})
-    return _WATCHED[cls]
+        made: Any = type(cls.__name__, (Block,), {"__getattribute__": getattribute, "__module__": cls.__module__})
+        made.__bases__ = (cls,)  # only now: the hooks of the user's class need not know of it
+        setattr(made, _KEPT, made)
+        setattr(cls, _KEPT, made)
+    return made

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import abc
+
 import numpy as np
 import pytest
 
@@ -311,3 +313,61 @@ def test_forward_style():
     eager = net(x, mx.nd.array([2.0])).asnumpy()
     net.hybridize()
     np.testing.assert_allclose(net(x, mx.nd.array([2.0])).asnumpy(), eager, rtol=1e-6)
+
+
+def test_blocks_with_metaclasses_and_class_hooks():
+    """Reads are noticed by a subclass made for the time of tracing: the user's hooks must not see it."""
+    made = []
+
+    class Registered(HybridBlock, abc.ABC):
+        def __init_subclass__(cls, *, tag, **kwargs):
+            super().__init_subclass__(**kwargs)
+            made.append(tag)
+
+        @abc.abstractmethod
+        def factor(self): ...
+
+        def hybrid_forward(self, F, x):
+            return x * self.factor() * self.scale
+
+    class Leaf(Registered, tag="leaf"):
+        def factor(self):
+            return 3.0
+
+    net = Leaf()
+    net.scale = 2.0
+    net.hybridize()
+    assert net(mx.nd.ones((1,))).asscalar() == 6
+    net.scale = 5.0
+    assert net(mx.nd.ones((1,))).asscalar() == 15
+    assert made == ["leaf"]
+    assert Registered.__subclasses__() == [Leaf]
+
+
+def test_blocks_with_properties_and_own_getattr():
+    class Net(HybridBlock):
+        def __init__(self):
+            super().__init__()
+            self.__dict__["options"] = {"scale": 2.0}
+            self._shift = 1.0
+
+        def __getattr__(self, name):
+            if name in self.__dict__.get("options", {}):
+                return self.options[name]
+            raise AttributeError(name)
+
+        @property
+        def shift(self):
+            return self._shift * 10
+
+        def hybrid_forward(self, F, x):
+            return x * self.scale + self.shift
+
+    net = Net()
+    net.hybridize()
+    x = mx.nd.ones((1,))
+    assert net(x).asscalar() == 12
+    net._shift = 2.0
+    assert net(x).asscalar() == 22
+    net.options["scale"] = 3.0
+    assert net(x).asscalar() == 23
