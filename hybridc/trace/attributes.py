@@ -182,12 +182,12 @@ def _watched(cls: Any) -> Any:
     if made is cls:
         return cls
     if made is None:
+        above: Any = super
 
         def getattribute(self: Any, name: str) -> Any:
             if _READS and (id(self), name) not in _READS[-1] and _counts(self, name):
                 _READS[-1][id(self), name] = Read(self, name, _look_up(self, name))
-            above: Any = super(made, self)
-            return above.__getattribute__(name)
+            return above(made, self).__getattribute__(name)
 
         made: Any = type(cls.__name__, (Block,), {"__getattribute__": getattribute, "__module__": cls.__module__})
         made.__bases__ = (cls,)  # only now: the hooks of the user's class need not know of it
