@@ -62,7 +62,7 @@ def peaks(name: str, hybridized: bool, runs: int = 3) -> tuple[float, float]:
     mode = "hybridized" if hybridized else "eager"
     command = [sys.executable, str(Path(__file__).resolve()), "--here", name, mode]
     found = [
-        json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout) for _ in range(runs)
+        json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout) for _ in range(runs)
     ]
     first, running = zip(*found)
     return statistics.median(first), statistics.median(running)

@@ -83,8 +83,12 @@ class Workload:
         return self.network(arrays, hybridized)
 
     def check(self, program: Program) -> float:
-        """Run one step: its largest error relative to the output's magnitude; AssertionError if too large."""
-        outs, refs = program.fetch(program.call()), self.oracle()
+        """Run one step; its largest error, see :meth:`error`."""
+        return self.error(program.fetch(program.call()))
+
+    def error(self, outs: list[np.ndarray]) -> float:
+        """The largest error of the first step's outputs, relative to their magnitude; AssertionError if too large."""
+        refs = self.oracle()
         assert len(outs) == len(refs), f"{self.name}: {len(outs)} outputs, expected {len(refs)}"
         worst = 0.0
         for number, (out, ref) in enumerate(zip(outs, refs)):
