@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from hybridc.errors import MXNetError
+from hybridc.errors import MXNetError, TraceError
 from hybridc.gluon.epoch import ATTRIBUTE_EPOCH
 from hybridc.nd.ndarray import NDArray
 from hybridc.options import OPTIONS
@@ -167,6 +167,12 @@ class CachedGraph:
         self._history.append(reason)
         with watching(block) as reads:
             trace = trace_call(block, args, STATE.training)
+        for read in reads.values():
+            if read.became_symbol():
+                raise TraceError(
+                    f"attribute {read.path} carries a value from one call to the next; a hybridized forward runs once "
+                    "for all calls, so give the value back as a result and pass it in as an argument"
+                )
         return Entry(trace, reads, reason)
 
     def _difference(self, key: Signature) -> str:

@@ -22,6 +22,7 @@ class Symbol(Fluent):
     """A value in a trace: an input of the graph (``node`` is None) or a result of a node."""
 
     __slots__ = ("_dtype", "index", "name", "node", "shape", "trace")
+    __array_priority__ = 1000.0  # a NumPy number or array times a Symbol is the Symbol's affair
 
     def __init__(self, trace: Trace, shape: Shape, dtype: Any, node: Node | None, index: int, name: str) -> None:
         self.trace = trace
@@ -54,6 +55,11 @@ class Symbol(Fluent):
         return current_context()
 
     ctx = context
+
+    @property
+    def stype(self) -> str:
+        """The storage type: always ``'default'`` (dense)."""
+        return "default"
 
     @property
     def T(self) -> Any:

@@ -110,12 +110,25 @@ class Read:
         block = self.block()
         return block is None or snapshot(_look_up(block, self.name)) != self.snapshot
 
+    def became_symbol(self) -> bool:
+        """Whether the attribute was replaced, since it was read, by a value of a graph being traced."""
+        block = self.block()
+        return block is not None and _has_symbol(_look_up(block, self.name)) and self.changed()
+
     def text_now(self) -> str:
         """The value that it has now, for a message."""
         block = self.block()
         now = _MISSING if block is None else _look_up(block, self.name)
         text = _describe(now)
         return text if text != self.text else f"another {_kind(now)}"
+
+
+def _has_symbol(value: Any) -> bool:
+    from hybridc.symbol.symbol import Symbol
+
+    if isinstance(value, list | tuple):
+        return any(_has_symbol(v) for v in _elements(value))
+    return isinstance(value, Symbol)
 
 
 def _is_mutable(value: Any) -> bool:

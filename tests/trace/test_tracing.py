@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import hybridc as mx
+from hybridc.errors import TraceError
 from hybridc.gluon import HybridBlock, nn
 
 
@@ -371,3 +372,40 @@ def test_blocks_with_properties_and_own_getattr():
     assert net(x).asscalar() == 22
     net.options["scale"] = 3.0
     assert net(x).asscalar() == 23
+
+
+def test_state_kept_on_the_block_is_refused():
+    class Sum(HybridBlock):
+        def __init__(self):
+            super().__init__(prefix="sum_")
+            self.total = None
+            self.last = None
+
+        def hybrid_forward(self, F, x):
+            self.last = x * 2  # not read again by a forward: harmless
+            self.total = x if self.total is None else self.total + x
+            return self.total
+
+    net = Sum()
+    x = mx.nd.ones((2,))
+    assert [net(x).asnumpy()[0] for _ in range(3)] == [1, 2, 3]
+    net.total = None
+    net.hybridize()
+    with pytest.raises(TraceError) as error:
+        net(x)
+    assert str(error.value) == (
+        "attribute sum_total carries a value from one call to the next; a hybridized forward runs once for all calls, "
+        "so give the value back as a result and pass it in as an argument"
+    )
+
+
+def test_numpy_operands():
+    """NumPy numbers and arrays on either side, as for NDArrays."""
+    number, array = np.float32(2), np.array([1.0, 2.0], "float32")
+
+    def forward(F, x):
+        return [number * x, x * number, array * x, x * array, array - x, array / x, number - x, array > x, number**x]
+
+    x = mx.nd.array([3.0, 5.0])
+    for got, want in zip(hybrid(forward)(x), Lambda(forward)(x), strict=True):
+        np.testing.assert_allclose(got.asnumpy(), want.asnumpy())
