@@ -19,12 +19,15 @@ SIZES = (1, 2, 3, 5, 8, 17)
 @contextlib.contextmanager
 def tiles(elements, parallel):
     """Kernels tiled as larger arrays are: loops, partial tiles, worker threads."""
-    before = tiling.TILE_ELEMENTS, tiling.PARALLEL_ELEMENTS
-    tiling.TILE_ELEMENTS, tiling.PARALLEL_ELEMENTS = elements, parallel
+    names = ("TILE_ELEMENTS", "SHARED_TILE_ELEMENTS", "PARALLEL_ELEMENTS")
+    before = [getattr(tiling, name) for name in names]
+    for name, value in zip(names, (elements, elements, parallel), strict=True):
+        setattr(tiling, name, value)
     try:
         yield
     finally:
-        tiling.TILE_ELEMENTS, tiling.PARALLEL_ELEMENTS = before
+        for name, value in zip(names, before, strict=True):
+            setattr(tiling, name, value)
 
 
 UNARY = {

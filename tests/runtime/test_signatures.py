@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import gc
+import inspect
 import linecache
 import weakref
 
@@ -260,4 +261,22 @@ def test_structured_arguments_in_explain():
         "signature (float32[2], float32[2, 1]), predict mode",
         "signature (float32[2], float32[2, 1], float32[2]), predict mode",
         "signature (float32[2, 1], float32[2, 1], float32[2]), predict mode",
+    ]
+
+
+def test_explain_lists_host_calls_and_where_they_come_from():
+    def forward(F, x):
+        return F.sort(F.exp(x), axis=0) + 1
+
+    net = nn.HybridLambda(forward, prefix="net_")
+    net.hybridize()
+    x = mx.nd.ones((4,))
+    x.attach_grad()
+    with mx.autograd.record():
+        net(x)
+    line = inspect.getsourcelines(forward)[1] + 1
+    calls = [text.strip() for text in net.explain().splitlines() if text.strip().startswith("host call")]
+    assert calls[0] == f"host call hybrid.sort(axis=0) at {__file__}:{line} (in net)"
+    assert [text.strip() for text in net.explain().splitlines() if text.startswith("  forward")] == [
+        "forward: 3 kernels, 1 of them host calls; arena 128 bytes"
     ]

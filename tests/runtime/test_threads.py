@@ -25,6 +25,7 @@ THREADS, CALLS = 8, 200
 def small_tiles(monkeypatch):
     """Loops, partial tiles and worker threads already for small arrays."""
     monkeypatch.setattr(tiling, "TILE_ELEMENTS", 64)
+    monkeypatch.setattr(tiling, "SHARED_TILE_ELEMENTS", 64)
     monkeypatch.setattr(tiling, "PARALLEL_ELEMENTS", 256)
 
 
