@@ -99,6 +99,7 @@ class Operator:
     _BOUND: ClassVar[dict[tuple[Any, ...], Any]] = {}
 
     key: tuple[Any, ...]
+    arity: int  # how many inputs these attributes ask for, where some are optional
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -155,6 +156,7 @@ class Operator:
             parsed.append(value)
         self.key = (cls, *parsed)
         self.check()
+        self.arity = len(self.input_names())
         return self
 
     def check(self) -> None:

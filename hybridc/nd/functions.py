@@ -90,8 +90,11 @@ def _source(safe: str, cls: type[Operator]) -> str:
     if cls.ATTRIBUTES:
         lines.append(f"    _op = _bind(({values}))")
     exact = not cls.OPTIONAL and not cls.VARIADIC
-    if exact and len(names) in (1, 2) and not cls.DRAWS and not cls.TRAIN_MODE:
-        lines += _direct(cls, names)
+    if not cls.VARIADIC and not cls.DRAWS and not cls.TRAIN_MODE and names:
+        if exact and len(names) <= 2:
+            lines += _direct(cls, names)
+        elif len(names) <= 4:
+            lines += _direct_by_arity(cls, names)
     if cls.VARIADIC or not names:
         checked = inputs
     elif exact:
@@ -107,23 +110,7 @@ def _direct(cls: type[Operator], names: list[str]) -> list[str]:
     first, second = names[0], names[-1]
     same = " and _a.dtype is _b.dtype" if cls.SAME_DTYPE else ""
     idle = "out is None and _state.trace is None"
-    plain = "type(_r) is _ndarray and not _state.recording"
-    result = "_NDArray(_r)"
-    if issubclass(cls, Movement):  # a result never shares memory with an input
-        result = "_NDArray(_r if _r.base is None else _r.copy())"
-    elif issubclass(cls, Elementwise):
-        plain += " and _r.dtype is _arrays[0].dtype"
-    run = [
-        "try:",
-        f"    _r = {eager}(*_arrays)",
-        "except _MXNetError:",
-        "    raise",
-        "except _errors as _error:",
-        "    raise _explain(_op, _arrays, _error) from _error",
-        f"if {plain}:",
-        f"    return {result}",
-        f"return _finish(_op, ({', '.join(names)},), _arrays, _r)",
-    ]
+    run = _run(cls, eager, "(" + ", ".join(names) + ",)")
     if len(names) == 1:
         body = [f"if type({first}) is _NDArray and {idle}:", f"    _arrays = ({first}._data,)"]
         return ["    " + line for line in (*body, *("    " + r for r in run))]
@@ -147,6 +134,40 @@ def _direct(cls: type[Operator], names: list[str]) -> list[str]:
         body += ["        _arrays = (_a, _b)"]
     body += ["    if _arrays is not None:", *("        " + r for r in run)]
     return ["    " + line for line in body]
+
+
+def _direct_by_arity(cls: type[Operator], names: list[str]) -> list[str]:
+    """As :func:`_direct`, for operators of up to four NDArrays of which the last may be missing."""
+    body = ["if out is None and _state.trace is None:", "    _arrays = None"]
+    for n in range(len(names) - cls.OPTIONAL, len(names) + 1):
+        arrays = [f"type({x}) is _NDArray" for x in names[:n]]
+        if cls.SAME_DTYPE and n > 1:
+            arrays.append(" is ".join(f"{x}._data.dtype" for x in names[:n]))
+        body += [f"    {'if' if len(body) == 2 else 'elif'} _op.arity == {n}:", f"        if {' and '.join(arrays)}:"]
+        body.append(f"            _arrays = ({''.join(f'{x}._data, ' for x in names[:n])})")
+    inputs = f"({', '.join(names)},)[: _op.arity]"
+    body += ["    if _arrays is not None:", *("        " + r for r in _run(cls, "_op.eager", inputs))]
+    return ["    " + line for line in body]
+
+
+def _run(cls: type[Operator], eager: str, inputs: str) -> list[str]:
+    """Run an operator on ``_arrays`` and return its result as an NDArray, by ``_finish`` if it is recorded."""
+    plain, result = "type(_r) is _ndarray and not _state.recording", "_NDArray(_r)"
+    if issubclass(cls, Movement):  # a result never shares memory with an input
+        result = "_NDArray(_r if _r.base is None else _r.copy())"
+    elif issubclass(cls, Elementwise):
+        plain += " and _r.dtype is _arrays[0].dtype"
+    return [
+        "try:",
+        f"    _r = {eager}(*_arrays)",
+        "except _MXNetError:",
+        "    raise",
+        "except _errors as _error:",
+        "    raise _explain(_op, _arrays, _error) from _error",
+        f"if {plain}:",
+        f"    return {result}",
+        f"return _finish(_op, {inputs}, _arrays, _r)",
+    ]
 
 
 def _check_inputs(op: Operator, given: tuple[Any, ...]) -> tuple[Any, ...]:
