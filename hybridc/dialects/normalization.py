@@ -272,6 +272,7 @@ class GroupNorm(Normalization):
         return (2,)
 
     def parameters(self, data: Shape) -> int:
+        # COMPAT(mxnet): gamma and beta belong to the channels, as in the paper and in MXNet 2; in 1.9.1 to the groups.
         self.work(data)
         return data[1]
 
