@@ -98,3 +98,16 @@ def test_reasons_are_bounded(monkeypatch):
         "  4. argument 0 has shape (4,), compiled before for (3,)",
         "  5. argument 0 has shape (5,), compiled before for (4,)",
     ]
+
+
+def test_equal_graphs_give_equal_programs():
+    """Nothing depends on the addresses of objects: the same network compiles to the same text every time."""
+
+    def branches(F, x):
+        parts = [F.exp(x * n) + F.dot(x, x) for n in range(4)]
+        sums = [F.sum(p, axis=1, keepdims=True) for p in parts]
+        return sum(parts) * sum(sums), [p / s for p, s in zip(parts, sums, strict=True)]
+
+    x = mx.nd.ones((5, 5))
+    programs = {str(HybridLambda(branches).trace(x).optimize().lower()) for _ in range(8)}
+    assert len(programs) == 1

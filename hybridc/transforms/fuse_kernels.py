@@ -40,7 +40,10 @@ Shape = tuple[int, ...]
 
 @dataclass(eq=False)
 class Group:
-    """Operations that will be one kernel; ``domain`` is None where nothing can join."""
+    """Operations that will be one kernel; ``domain`` is None where nothing can join.
+
+    ``sources`` are the operations outside whose results it needs.
+    """
 
     ops: list[HybridOp]
     domain: Shape | None = None
@@ -105,18 +108,21 @@ class _Partition:
         self.group: dict[Operation, Group] = {}
         for op in self.ops:
             self._place(op)
+        for group in {id(g): g for g in self.group.values()}.values():
+            group.ops.sort(key=self.order.__getitem__)
 
     def _place(self, op: HybridOp) -> None:
-        sources = {v.owner for v in op.operands if v.owner in self.group and isinstance(v.owner, Operation)}
-        own = Group([op], *loop_domain(op), sources=sources)
-        self.group[op] = own
-        if own.domain is None:
+        owners = [v.owner for v in op.operands if isinstance(v.owner, Operation) and v.owner in self.group]
+        sources = dict.fromkeys(owners)  # in order, so that equal graphs give equal kernels
+        domain, rows = loop_domain(op)
+        self.group[op] = Group([op], domain, rows, set(sources))
+        if domain is None:
             return
         for source in sources:
             candidate = self.group[source]
             if candidate is not self.group[op] and _compatible(candidate, self.group[op]):
                 self._join(candidate, self.group[op])
-        if own.rows == 0:
+        if rows == 0:
             self._join_siblings(op)
 
     def _join_siblings(self, op: HybridOp) -> None:
@@ -134,9 +140,12 @@ class _Partition:
             return
         rows = a.rows if a.rows is not None else b.rows
         domain = max((d for d in (a.domain, b.domain) if d is not None), key=volume)
-        joined = Group(sorted(a.ops + b.ops, key=self.order.__getitem__), domain, rows, a.sources | b.sources)
-        for op in joined.ops:
-            self.group[op] = joined
+        small, large = sorted((a, b), key=lambda g: len(g.ops))
+        large.domain, large.rows = domain, rows
+        large.ops += small.ops
+        for op in small.ops:
+            self.group[op] = large
+        large.sources = {s for s in large.sources | small.sources if self.group[s] is not large}
 
     def _depends(self, group: Group, on: Group, direct: bool) -> bool:
         """Whether ``group`` needs a result of ``on``, through a third group unless ``direct`` counts too."""
@@ -175,7 +184,7 @@ class _Partition:
         return list(done.values())
 
     def _sources(self, group: Group) -> list[Group]:
-        return [self.group[s] for s in group.sources if self.group[s] is not group]
+        return [self.group[s] for s in sorted(group.sources, key=self.order.__getitem__) if self.group[s] is not group]
 
 
 def _is_constant(op: HybridOp) -> bool:
