@@ -104,7 +104,7 @@ class _Partition:
 
     def __init__(self, function: func.FuncOp) -> None:
         self.ops = [op for op in hybrid_ops(function) if not _is_constant(op)]
-        self.order = {op: i for i, op in enumerate(self.ops)}
+        self.order: dict[Operation, int] = {op: i for i, op in enumerate(self.ops)}
         self.group: dict[Operation, Group] = {}
         for op in self.ops:
             self._place(op)
