@@ -27,7 +27,6 @@ _NAMESPACES = {
     "gluon": "hybridc.gluon",
     "init": "hybridc.initializer",
     "initializer": "hybridc.initializer",
-    "io": "hybridc.io",
     "lr_scheduler": "hybridc.lr_scheduler",
     "metric": "hybridc.metric",
     "name": "hybridc.name",
