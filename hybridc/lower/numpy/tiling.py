@@ -11,11 +11,11 @@ Shape = tuple[int, ...]
 
 # Elements in a tile: larger ones spill the caches, smaller ones drown in the cost of calling ufuncs (about 1 µs each).
 TILE_ELEMENTS = 65536
-# The same where threads share a kernel: they hand over Python's lock at each call, which takes as long as the arithmetic
-# of a smaller tile. The third-level cache holds these.
+# The same where threads share a kernel: they hand over Python's lock at each call, which takes as long as the
+# arithmetic of a smaller tile. The third-level cache holds these.
 SHARED_TILE_ELEMENTS = 262144
-# Below this a second thread costs more than it saves.
-PARALLEL_ELEMENTS = 131072
+# Below this a second thread costs as much as it saves: its tiles would be too small for Python's lock.
+PARALLEL_ELEMENTS = 393216
 
 
 @dataclass(frozen=True)
