@@ -320,26 +320,31 @@ class Elementwise(Operator):
         return result if result.dtype is dtype else result.astype(dtype)
 
 
-class Reduction(Operator):
-    """A combination of all elements along ``axis``: subclasses name the combining ufunc.
+class AxisRules(Operator):
+    """What ``axis``, ``keepdims`` and ``exclude`` mean."""
 
-    ``COMBINE`` is one of ``add``, ``mul``, ``max`` and ``min``. All further reductions
-    (mean, norm, …) are composites of these and of elementwise operators.
-    """
+    axis: Any = None
+    keepdims: Any = False
+    exclude: Any = False
 
-    COMBINE: ClassVar[str] = "add"
-    axis: Any = ()
-    keepdims: bool = False
-    exclude: bool = False
+    def check(self) -> None:
+        # What NumPy takes as axis; None where the number of dimensions decides.
+        self.numpy_axis = None if self.exclude or self.axis == () else self.axis
 
     def axes(self, rank: int) -> tuple[int, ...]:
         """The reduced axes, counted from 0 and sorted."""
-        given = () if self.axis is None else (self.axis,) if isinstance(self.axis, int) else tuple(self.axis)
+        axis = self.axis
+        given = () if axis is None else (axis,) if isinstance(axis, int) else axis
         for a in given:
             if not -rank <= a < rank:
-                raise ShapeError(f"{self.title()}: axis {a} is out of range for an input of {rank} dimensions")
-        chosen = {a % rank for a in given} if given else set(range(rank))
-        if self.exclude and given:
+                raise ShapeError(
+                    f"{self.title()}: axis {a} is out of range for an input of {rank} dimensions; "
+                    f"it must be from {-rank} to {rank - 1}"
+                )
+        chosen = {a % rank for a in given}
+        if len(chosen) < len(given):
+            raise ShapeError(f"{self.title()}: axis {axis} names an axis twice; name each once")
+        if not given or self.exclude:
             chosen = set(range(rank)) - chosen
         return tuple(sorted(chosen))
 
@@ -350,6 +355,24 @@ class Reduction(Operator):
         if self.keepdims:
             return shapes, [tuple(1 if i in axes else n for i, n in enumerate(shape))]
         return shapes, [tuple(n for i, n in enumerate(shape) if i not in axes) or (1,)]
+
+    def drop(self, F: Any, y: Any, x: Any) -> Any:
+        """The result ``y``, computed with the reduced axes kept, in the shape it must have.
+
+        Axes are dropped last, so that what follows a sum can be one kernel with it.
+        """
+        shape = self.infer_shape([x.shape])[1][0]
+        return y if y.shape == shape else F.reshape_to(y, shape=shape)
+
+
+class Reduction(AxisRules):
+    """A combination of all elements along ``axis``: subclasses name the combining ufunc.
+
+    ``COMBINE`` is one of ``add``, ``mul``, ``max`` and ``min``. All further reductions (mean, norm, …) are composites
+    of these and of elementwise operators.
+    """
+
+    COMBINE: ClassVar[str] = "add"
 
     def eager(self, *arrays: Any) -> Any:
         """``ufunc.reduce`` of the combining function."""

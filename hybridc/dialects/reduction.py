@@ -9,7 +9,7 @@ import numpy as np
 
 from hybridc.dialects.attribute import Axis, Shape
 from hybridc.dialects.elementwise import meaning
-from hybridc.dialects.operator import Bad, Composite, Operator, Reduction, Sample, attribute, register
+from hybridc.dialects.operator import AxisRules, Bad, Composite, Reduction, Sample, attribute, register
 from hybridc.errors import ShapeError
 
 _FLOAT16 = np.dtype("float16")
@@ -50,49 +50,8 @@ def count(x: Any, axes: Sequence[int]) -> int:
     return n
 
 
-class AxisRules(Operator):
-    """What ``axis``, ``keepdims`` and ``exclude`` mean."""
-
-    axis: Any = None
-    keepdims: Any = False
-    exclude: Any = False
-
-    def check(self) -> None:
-        # What NumPy takes as axis; None where the number of dimensions decides.
-        self.numpy_axis = None if self.exclude or self.axis == () else self.axis
-
-    def axes(self, rank: int) -> tuple[int, ...]:
-        """The reduced axes, counted from 0 and sorted."""
-        axis = self.axis
-        given = () if axis is None else (axis,) if isinstance(axis, int) else axis
-        for a in given:
-            if not -rank <= a < rank:
-                raise ShapeError(
-                    f"{self.title()}: axis {a} is out of range for an input of {rank} dimensions; "
-                    f"it must be from {-rank} to {rank - 1}"
-                )
-        chosen = {a % rank for a in given}
-        if len(chosen) < len(given):
-            raise ShapeError(f"{self.title()}: axis {axis} names an axis twice; name each once")
-        if not given or self.exclude:
-            chosen = set(range(rank)) - chosen
-        return tuple(sorted(chosen))
-
-    def infer_shape(self, shapes: list[Shape]) -> tuple[list[Shape], list[Shape]]:
-        """The input's shape without the reduced axes (or with 1 there); a full reduction gives ``(1,)``."""
-        (shape,) = shapes
-        axes = self.axes(len(shape))
-        if self.keepdims:
-            return shapes, [tuple(1 if i in axes else n for i, n in enumerate(shape))]
-        return shapes, [tuple(n for i, n in enumerate(shape) if i not in axes) or (1,)]
-
-    def drop(self, F: Any, y: Any, x: Any) -> Any:
-        """The result ``y``, computed with the reduced axes kept, in the shape it must have.
-
-        Axes are dropped last, so that what follows a sum can be one kernel with it.
-        """
-        shape = self.infer_shape([x.shape])[1][0]
-        return y if y.shape == shape else F.reshape_to(y, shape=shape)
+class Sampled(AxisRules):
+    """Reductions whose samples follow from a NumPy function, ``REFERENCE``."""
 
     def over(self, ufunc: Any, x: Any) -> Any:
         """``ufunc`` over this operator's axes."""
@@ -140,7 +99,7 @@ class AxisRules(Operator):
         ]
 
 
-class OverAxes(AxisRules):
+class OverAxes(Sampled):
     """What all reductions share: ``axis``, ``keepdims`` and ``exclude``."""
 
     axis: Axis = attribute(None, "the axes to reduce, all by default; negative ones count from the end")

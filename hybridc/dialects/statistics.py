@@ -9,7 +9,7 @@ import numpy as np
 from hybridc.dialects.attribute import Axis, DType, Shape
 from hybridc.dialects.elementwise import meaning
 from hybridc.dialects.operator import Bad, Composite, Sample, attribute, register
-from hybridc.dialects.reduction import AxisRules, Mean, OverAxes, count, keep
+from hybridc.dialects.reduction import Mean, OverAxes, Sampled, count, keep
 from hybridc.dialects.scalar import NUMPY
 from hybridc.dialects.unary import Unary
 from hybridc.errors import ShapeError
@@ -113,7 +113,7 @@ class SquareSum(OverAxes, Composite):
 
 
 @register("hybrid.norm")
-class Norm(AxisRules, Composite):
+class Norm(Sampled, Composite):
     """The sum of absolute values (ord=1) or the square root of the sum of squares (ord=2) along axes"""
 
     ord: int = attribute(2, "1 or 2", low=1, high=2)
