@@ -7,6 +7,7 @@
 
 from __future__ import annotations
 
+import os
 import statistics
 import subprocess
 import sys
@@ -105,13 +106,14 @@ def eager_operators() -> list[tuple[str, float, float]]:
 
 
 def imports() -> list[tuple[str, float, float]]:
-    """Milliseconds of importing hybridc and NumPy, in processes that take turns."""
+    """Milliseconds of importing hybridc and NumPy, in processes that take turns; the first compile the bytecode."""
     code = "import time; t = time.perf_counter(); import {0}; print(time.perf_counter() - t)"
+    environment = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
     found: dict[str, list[float]] = {"hybridc": [], "numpy": []}
     for _ in range(IMPORTS):
         for name, times in found.items():
             command = [sys.executable, "-c", code.format(name)]
-            out = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+            out = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True, env=environment).stdout
             times.append(float(out) * 1e3)
     ours, numpy = (statistics.median(times) for times in found.values())
     return [("import, ms", ours, numpy)]
