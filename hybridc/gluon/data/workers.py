@@ -84,7 +84,7 @@ class WorkerPool:
         self._workers: list[_Worker] = []
         for number in range(count):
             self._workers.append(_Worker(number, load, self._workers))
-        self._finalizer = weakref.finalize(self, _stop, self._workers)
+        self._finalizer = weakref.finalize(self, _stop, self._workers, os.getpid())
 
     def submit(self, indices: Sequence[Any], seed: int) -> int:
         """Ask for a batch; gives its ticket."""
@@ -180,7 +180,9 @@ class _Failure:
         self.cause = cause
 
 
-def _stop(workers: list[_Worker]) -> None:
+def _stop(workers: list[_Worker], owner: int) -> None:
+    if os.getpid() != owner:  # a fork of the process that started them: they are not its children
+        return
     for worker in workers:
         with contextlib.suppress(OSError):
             worker.pipe.close()
