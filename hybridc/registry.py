@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Callable
 from typing import Any, Protocol, TypeVar, cast
 
-from hybridc.errors import MXNetError
+from hybridc.errors import CheckError, MXNetError
 
 T = TypeVar("T")
 C = TypeVar("C", bound=type[Any])
@@ -102,7 +102,7 @@ def get_create_func(base_class: type[T], nickname: str) -> Callable[..., T]:
             return create(**json.loads(spec))
         key = spec.lower()
         if key not in registry:
-            raise MXNetError(f"unknown {nickname} {spec!r}; known are {', '.join(sorted(registry))}")
+            raise CheckError(f"unknown {nickname} {spec!r}; known are {', '.join(sorted(registry))}")
         return registry[key](*rest, **kwargs)
 
     create.__doc__ = f"Make a {nickname} from a name, a JSON text, a dict, or an object (returned as it is)."

@@ -9,7 +9,17 @@ import numpy.typing as npt
 
 from hybridc.context import Context, current_context
 
-__all__ = ["almost_equal", "assert_almost_equal", "default_context", "default_dtype", "rand_ndarray", "same"]
+__all__ = [
+    "almost_equal",
+    "assert_almost_equal",
+    "default_context",
+    "default_dtype",
+    "rand_ndarray",
+    "rand_shape_2d",
+    "rand_shape_3d",
+    "rand_shape_nd",
+    "same",
+]
 
 # Relative and absolute tolerances by dtype, as MXNet has them.
 _TOLERANCES = {"float16": (1e-2, 1e-1), "float32": (1e-4, 1e-3), "float64": (1e-5, 1e-20)}
@@ -73,3 +83,19 @@ def rand_ndarray(shape: tuple[int, ...], dtype: Any = "float32") -> Any:
 
     values = random.generator(random.next_key()).random(shape) * 2 - 1
     return NDArray(values.astype(dtype))
+
+
+def rand_shape_nd(num_dim: int, dim: int = 10, allow_zero_size: bool = False) -> tuple[int, ...]:
+    """A random shape of ``num_dim`` sizes from 1 (or 0) to ``dim``."""
+    sizes = np.random.randint(0 if allow_zero_size else 1, dim + 1, size=num_dim)
+    return tuple(int(n) for n in sizes)
+
+
+def rand_shape_2d(dim0: int = 10, dim1: int = 10, allow_zero_size: bool = False) -> tuple[int, ...]:
+    """A random shape of two sizes, up to ``dim0`` and ``dim1``."""
+    return tuple(rand_shape_nd(1, d, allow_zero_size)[0] for d in (dim0, dim1))
+
+
+def rand_shape_3d(dim0: int = 10, dim1: int = 10, dim2: int = 10, allow_zero_size: bool = False) -> tuple[int, ...]:
+    """A random shape of three sizes, up to ``dim0``, ``dim1`` and ``dim2``."""
+    return tuple(rand_shape_nd(1, d, allow_zero_size)[0] for d in (dim0, dim1, dim2))

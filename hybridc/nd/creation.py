@@ -221,6 +221,11 @@ def moveaxis(tensor: Any, source: Any, destination: Any) -> Any:
     return function("transpose")(tensor, axes=tuple(axes))
 
 
+def power(base: Any, exp: Any, out: Any = None, name: str | None = None) -> Any:
+    """base ** exp; both broadcast, and either may be a number."""
+    return function("broadcast_power")(base, exp, out=out, name=name)
+
+
 def onehot_encode(indices: NDArray, out: NDArray) -> NDArray:
     """Write the one-hot rows of ``indices`` into ``out`` of shape (number of indices, depth)."""
     return function("one_hot")(indices, out.shape[1], dtype=out.dtype, out=out)

@@ -9,12 +9,12 @@ import numpy as np
 # Every operator that MXNet also offers as a method of its arrays.
 METHODS = """
     abs arccos arccosh arcsin arcsinh arctan arctanh argmax argmax_channel argmin argsort batch_dot
-    broadcast_axes broadcast_like broadcast_to cbrt ceil clip cos cosh degrees depth_to_space diag dot erf
-    erfinv exp expand_dims expm1 fix flatten flip floor gamma gammaln log log10 log1p log2 log_sigmoid
+    broadcast_axes broadcast_to cbrt ceil clip cos cosh degrees depth_to_space diag dot erf
+    erfinv exp expm1 fix flip floor gamma gammaln log log10 log1p log2 log_sigmoid
     log_softmax max mean mish min nanprod nansum norm one_hot ones_like pad pick prod radians rcbrt
     reciprocal relu repeat reshape_like rint round rsqrt shape_array sigmoid sign sin sinh size_array
     slice slice_assign slice_assign_scalar slice_axis slice_like softmax softmin sort space_to_depth split
-    split_v2 sqrt square squeeze sum swapaxes take tan tanh tile topk trunc zeros_like
+    split_v2 sqrt square sum swapaxes take tan tanh tile topk trunc zeros_like
 """
 # Python's operators, by the name of the function of that meaning.
 OPERATORS = {
@@ -105,6 +105,26 @@ class Fluent:
         if len(axes) == 1 and not isinstance(axes[0], int):
             axes = () if axes[0] is None else tuple(axes[0])
         return _call("transpose", self, axes, **kwargs)
+
+    def broadcast_like(self, other: Any, **kwargs: Any) -> Any:
+        """``F.broadcast_like``: this array with the shape of ``other``."""
+        return _call("broadcast_like", self, other, **kwargs)
+
+    def expand_dims(self, axis: int, inplace: bool = False, **kwargs: Any) -> Any:
+        """``F.expand_dims``; ``inplace`` makes the result a view of this array."""
+        return self._view_if(inplace, _call("expand_dims", self, axis, **kwargs))
+
+    def flatten(self, inplace: bool = False, **kwargs: Any) -> Any:
+        """``F.flatten``; ``inplace`` makes the result a view of this array."""
+        return self._view_if(inplace, _call("flatten", self, **kwargs))
+
+    def squeeze(self, axis: Any = None, inplace: bool = False, **kwargs: Any) -> Any:
+        """``F.squeeze``; ``inplace`` makes the result a view of this array."""
+        return self._view_if(inplace, _call("squeeze", self, axis, **kwargs))
+
+    def _view_if(self, inplace: bool, result: Any) -> Any:
+        # In a shape given to reshape, 0 means "as before"; an empty array shares nothing anyway.
+        return self.reshape(result.shape) if inplace and 0 not in result.shape else result
 
     def astype(self, dtype: Any, copy: bool = True) -> Any:
         """The same values in another dtype; a copy, unless ``copy=False`` and the dtype is the same."""

@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from hybridc.context import Context, check_device, cpu
 from hybridc.dialects.shape import resolve_shape
-from hybridc.errors import MXNetError
+from hybridc.errors import CheckError, MXNetError
 from hybridc.nd.fluent import Fluent
 from hybridc.runtime.state import STATE
 
@@ -291,7 +291,7 @@ class NDArray(Fluent):
 
 def _as_shape(shape: Any) -> tuple[int, ...]:
     if shape is None:
-        raise MXNetError("reshape: the new shape is missing; write x.reshape((2, 3)) or x.reshape(2, 3)")
+        raise CheckError("reshape: the new shape is missing; write x.reshape((2, 3)) or x.reshape(2, 3)")
     return (shape,) if isinstance(shape, int) else tuple(shape)
 
 

@@ -190,7 +190,7 @@ def test_nearest_resize():
 
 ERRORS = [
     (lambda: data.ArrayDataset(), ValueError, "at least 1"),
-    (lambda: data.ArrayDataset([1], [1, 2]), ValueError, "same length"),
+    (lambda: data.ArrayDataset([1], [1, 2]), AssertionError, "same length"),
     (lambda: data.SimpleDataset([1]).shard(2, 2), ValueError, "from 0 to num_shards"),
     (lambda: data.SimpleDataset([1]).sample([0]), TypeError, "Invalid sampler type: list"),
     (lambda: data.BatchSampler([1], 2, "drop"), ValueError, "'keep', 'discard', or 'rollover'"),

@@ -7,6 +7,7 @@ from typing import Any, cast
 
 import numpy as np
 
+from hybridc.errors import CheckError
 from hybridc.gluon.data.sampler import Sampler, SequentialSampler
 from hybridc.nd.ndarray import NDArray
 
@@ -78,7 +79,7 @@ class ArrayDataset(Dataset):
         self._length = len(args[0])
         for i, data in enumerate(args):
             if len(data) != self._length:
-                raise ValueError(
+                raise CheckError(
                     f"All arrays must have the same length; array[0] has length {self._length} while "
                     f"array[{i}] has {len(data)}."
                 )
