@@ -66,7 +66,9 @@ def __getattr__(name: str) -> Any:
 
         return AttrScope
     if name not in _NAMESPACES:
-        raise AttributeError(f"module 'hybridc' has no attribute {name!r}")
+        from hybridc.absent import absent
+
+        raise absent("module 'hybridc'", name, "attribute", __dir__())
     found = globals()[name] = importlib.import_module(_NAMESPACES[name])
     return found
 

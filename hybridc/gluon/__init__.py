@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
+from hybridc.errors import DeferredInitializationError
 from hybridc.gluon import block, parameter, utils
 from hybridc.gluon.block import Block, HybridBlock
 from hybridc.gluon.parameter import Constant, Parameter
@@ -12,7 +13,17 @@ from hybridc.gluon.parameter_dict import ParameterDict
 
 _SUBMODULES = ("contrib", "data", "loss", "nn", "trainer")
 
-__all__ = ["Block", "Constant", "HybridBlock", "Parameter", "ParameterDict", "block", "parameter", "utils"]
+__all__ = [
+    "Block",
+    "Constant",
+    "DeferredInitializationError",
+    "HybridBlock",
+    "Parameter",
+    "ParameterDict",
+    "block",
+    "parameter",
+    "utils",
+]
 
 
 def __getattr__(name: str) -> Any:
@@ -22,7 +33,9 @@ def __getattr__(name: str) -> Any:
         return Trainer
     if name in _SUBMODULES:
         return importlib.import_module(f"hybridc.gluon.{name}")
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from hybridc.absent import absent
+
+    raise absent("mx.gluon", name, "attribute", __dir__())
 
 
 def __dir__() -> list[str]:

@@ -12,7 +12,9 @@ from hybridc import nd
 from hybridc.errors import (
     CheckError,
     DeferredInitializationError,
+    DTypeError,
     MXNetError,
+    ShapeError,
     UnsupportedError,
 )
 from hybridc.gluon import files
@@ -380,6 +382,11 @@ class HybridBlock(Block):
     def _forward_eagerly(self, args: tuple[Any, ...]) -> Any:
         try:
             return self.forward(*args)
+        except (ShapeError, DTypeError) as error:
+            text = str(error)
+            if "(in " not in text:  # else a block inside this one said where
+                error.args = (f"{text} (in {self.name})",)
+            raise
         except DeferredInitializationError:
             # A forward(x) that reads its own parameters; hybrid_forward gets them from HybridBlock.forward.
             if not any(p.is_deferred for p in self._reg_params.values()):

@@ -318,3 +318,9 @@ class CosineEmbeddingLoss(Loss):
         y_norm = F.norm(y, axis=-1).reshape((-1, 1))
         product = F.sum(x * y, axis=-1).reshape((-1, 1))
         return product / F.broadcast_maximum(x_norm * y_norm, 1e-12)
+
+
+def __getattr__(name: str) -> Any:
+    from hybridc.absent import absent
+
+    raise absent("mx.gluon.loss", name, "loss", globals())

@@ -160,3 +160,9 @@ def traces(args: Any) -> Iterator[Any]:
 def has_arrays(args: Any) -> bool:
     """Whether there is an NDArray among nested arguments."""
     return any(has_arrays(a) if isinstance(a, list | tuple) else isinstance(a, NDArray) for a in args)
+
+
+def __getattr__(name: str) -> Any:
+    from hybridc.absent import absent
+
+    raise absent("mx.gluon.utils", name, "function", globals())

@@ -21,6 +21,7 @@ from hybridc.nd.creation import (
     moveaxis,
     onehot_encode,
     ones,
+    power,
     split_v2,
     to_dlpack_for_read,
     to_dlpack_for_write,
@@ -51,6 +52,7 @@ __all__ = [
     "onehot_encode",
     "ones",
     "op",
+    "power",
     "random",
     "save",
     "split_v2",
@@ -67,7 +69,9 @@ def __getattr__(name: str) -> Any:
     if name in _registry.FUNCTIONS:
         made = globals()[name] = _function(name)
         return made
-    raise AttributeError(f"mx.nd has no operator {name!r}")
+    from hybridc.absent import absent
+
+    raise absent("mx.nd", name, "operator", __dir__())
 
 
 def __dir__() -> list[str]:

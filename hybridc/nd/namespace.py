@@ -20,7 +20,9 @@ def lookup(namespace: str, *prefixes: str) -> tuple[Callable[[str], Any], Callab
         for start in starts:
             if start + name in registry.FUNCTIONS:
                 return function(start + name)
-        raise AttributeError(f"mx.nd.{namespace} has no operator {name!r}")
+        from hybridc.absent import absent
+
+        raise absent(f"mx.nd.{namespace}", name, "operator", dir_())
 
     def dir_() -> list[str]:
         found = {n.removeprefix(s) for n in registry.FUNCTIONS for s in starts if n.startswith(s)}

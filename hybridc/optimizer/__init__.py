@@ -1,5 +1,9 @@
 """Optimizers: ``mx.optimizer``."""
 
+from __future__ import annotations
+
+from typing import Any
+
 from hybridc.optimizer.adaptive import AdaDelta, AdaGrad, Adam, Adamax, AdamW, Ftrl, Nadam, RMSProp
 from hybridc.optimizer.optimizer import Optimizer, create, register
 from hybridc.optimizer.sgd import NAG, SGD, Signum, ccSGD
@@ -9,3 +13,9 @@ __all__ = [
     "AdaDelta", "AdaGrad", "Adam", "AdamW", "Adamax", "Ftrl", "NAG", "Nadam", "Optimizer", "RMSProp", "SGD",
     "Signum", "Updater", "ccSGD", "create", "get_updater", "register",
 ]  # fmt: skip
+
+
+def __getattr__(name: str) -> Any:
+    from hybridc.absent import absent
+
+    raise absent("mx.optimizer", name, "optimizer", globals())

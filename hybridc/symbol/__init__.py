@@ -11,7 +11,12 @@ __all__ = ["Symbol"]
 
 
 def __getattr__(name: str) -> Any:
-    return getattr(_nd, name)
+    found = getattr(_nd, name, None)
+    if found is None:
+        from hybridc.absent import absent
+
+        raise absent("mx.sym", name, "operator", __dir__())
+    return found
 
 
 def __dir__() -> list[str]:

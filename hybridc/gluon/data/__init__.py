@@ -1,5 +1,9 @@
 """Data sets, samplers and the loader: ``mx.gluon.data``."""
 
+from __future__ import annotations
+
+from typing import Any
+
 from hybridc.gluon.data import batchify, vision
 from hybridc.gluon.data.dataloader import DataLoader, default_batchify_fn, default_mp_batchify_fn
 from hybridc.gluon.data.dataset import ArrayDataset, Dataset, SimpleDataset
@@ -16,3 +20,9 @@ __all__ = [
     "SequentialSampler", "SimpleDataset", "batchify", "default_batchify_fn", "default_mp_batchify_fn",
     "vision",
 ]  # fmt: skip
+
+
+def __getattr__(name: str) -> Any:
+    from hybridc.absent import absent
+
+    raise absent("mx.gluon.data", name, "attribute", globals())

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from hybridc.gluon.block import Block, HybridBlock
 from hybridc.gluon.nn.activations import ELU, GELU, SELU, Activation, LeakyReLU, PReLU, Swish
 from hybridc.gluon.nn.basic_layers import (
@@ -40,3 +42,9 @@ __all__ = [
     "GELU",
     "Swish",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    from hybridc.absent import absent
+
+    raise absent("mx.gluon.nn", name, "layer", globals())

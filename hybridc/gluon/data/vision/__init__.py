@@ -1,5 +1,15 @@
 """Vision: transforms of images. Data sets that download are not part of hybridc."""
 
+from __future__ import annotations
+
+from typing import Any
+
 from hybridc.gluon.data.vision import transforms
 
 __all__ = ["transforms"]
+
+
+def __getattr__(name: str) -> Any:
+    from hybridc.absent import absent
+
+    raise absent("mx.gluon.data.vision", name, "data set", globals())

@@ -234,3 +234,9 @@ def _interpolation(kind: int) -> int:
 def _check_image(x: Array, name: str) -> None:
     if x.ndim not in (3, 4) or 0 in x.shape:
         raise MXNetError(f"{name}: expected an image, HWC or NHWC, got shape {x.shape}")
+
+
+def __getattr__(name: str) -> Any:
+    from hybridc.absent import absent
+
+    raise absent("mx.gluon.data.vision.transforms", name, "transform", globals())

@@ -1,0 +1,55 @@
+"""Errors for names that are not here: what of MXNet they are, what to use instead, or what was probably meant."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Iterable
+
+# What hybridc lacks of MXNet: a pattern of names, what they are, and the way out.
+_FAMILIES = [
+    (r"(De)?[Cc]onvolution(_v1)?|(Modulated)?DeformableConvolution|Conv[123]D(Transpose)?|im2col|col2im|Correlation",
+     "convolution", ""),
+    (r"(Global)?(Max|Avg)Pool[123]D|Pooling(_v1)?|AdaptiveAvgPooling2D|(PS)?ROI(Pooling|Align)|ReflectionPad2D",
+     "pooling", ""),
+    (r"(Sync)?BatchNorm(ReLU|WithReLU|_v1)?|LRN", "batch normalization", "; LayerNorm is here"),
+    (r"InstanceNorm|GroupNorm", "this normalization layer", "; mx.nd.InstanceNorm and mx.nd.GroupNorm are here"),
+    (r"RNN|rnn|FusedRNN|LSTM|GRU", "recurrent layers",
+     "; a cell of FullyConnected and split, called once for each step, compiles"),
+    (r"foreach|while_loop|cond", "control flow in graphs", "; Python's for over a fixed number of steps compiles"),
+    (r"SymbolBlock|Variable|var|Group|load_json|mod|module|model|executor|viz|visualization|monitor|mon",
+     "the Symbol API", "; write the network as a gluon.HybridBlock; net.trace(x) gives its graph"),
+    (r"sparse|cast_storage|SparseEmbedding|csr_matrix|row_sparse_array|list_row_sparse_data|row_sparse_data",
+     "sparse storage", "; use dense arrays"),
+    (r"np|npx|numpy|numpy_extension|is_np_array|is_np_shape|set_np|reset_np|use_np\w*|np_array|np_shape|set_np_shape",
+     "the mx.np interface", "; use mx.nd"),
+    (r"library|rtc", "extension libraries", "; mx.operator.CustomOp and mx.op are here"),
+    (r"(multi_|mp_|preloaded_)*\w+_update(_phase[12])?|multi_lars", "optimizers as operators", "; use mx.optimizer"),
+    (r"LAMB|LARS|LBSGD|FTML|DCASGD|SGLD", "this optimizer", ""),
+    (r"det|slogdet|inverse|potrf|potri|trmm|trsm|gelqf|syevd|sumlogdiag|(extract|make)(diag|trian)|linalg_\w+",
+     "this part of linear algebra", "; mx.nd.linalg.gemm2 is here"),
+    (r"random_pdf_\w+", "densities of distributions", ""),
+    (r"quantize\w*|quantized_\w+|dequantize|requantize", "quantization", ""),
+    (r"CTCLoss|ctc_loss|SDMLLoss", "this loss", ""),
+    (r"io|recordio|image|RecordFileDataset|Image\w+Dataset", "reading of record and image files",
+     "; use gluon.data.DataLoader with a data set of your own"),
+    (r"MNIST|FashionMNIST|CIFAR100?|download|model_zoo", "downloading of data and models",
+     "; use gluon.data.ArrayDataset with arrays that you have"),
+    (r"kv|kvstore|KVStore|profiler|engine|contrib|callback|runtime|onnx", "this namespace of MXNet", ""),
+    (r"RandomBrightness|RandomContrast|RandomSaturation|RandomHue|RandomColorJitter|RandomLighting|RandomGray|Rotate"
+     r"|RandomRotation|RandomApply|CropResize|HybridRandomApply|HybridCompose", "this transform", ""),
+    (r"ROIPooling|SpatialTransformer|BilinearSampler|GridGenerator|UpSampling|Crop|BilinearResize2D|PixelShuffle[123]D"
+     r"|MultiBox\w+|box_\w+|(Multi)?Proposal|imdecode|imresize", "operators for images", ""),
+]  # fmt: skip
+
+
+def absent(owner: str, name: str, kind: str, known: Iterable[str]) -> AttributeError:
+    """``owner has no <kind> 'name'``, with what it is in MXNet, or the names in ``known`` that are nearly equal."""
+    text = f"{owner} has no {kind} {name!r}"
+    if name.startswith("_"):
+        return AttributeError(text)
+    for pattern, family, remedy in _FAMILIES:
+        if re.fullmatch(pattern, name):
+            return AttributeError(f"{text}: this version of hybridc does not have {family}{remedy}")
+    near = difflib.get_close_matches(name, [n for n in known if not n.startswith("_")], n=3)
+    return AttributeError(f"{text}; did you mean {', '.join(near)}?" if near else text)
