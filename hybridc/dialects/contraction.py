@@ -13,6 +13,7 @@ from hybridc.dialects.operator import Bad, Composite, Contraction, Operator, Sam
 from hybridc.errors import DTypeError, ShapeError
 
 _FLOAT16 = np.dtype("float16")
+_BLAS = (np.dtype("float32"), np.dtype("float64"))  # what BLAS multiplies
 
 
 def matmul(a: Any, b: Any, transpose_a: bool, transpose_b: bool, out: Any = None) -> Any:
@@ -327,17 +328,17 @@ class FullyConnected(Product, Composite):
 
     def eager(self, *arrays: Any) -> Any:
         data, weight = arrays[0], arrays[1]
-        if weight.shape[0] != self.num_hidden or weight.ndim != 2 or data.dtype.kind != "f":
+        if weight.ndim != 2 or weight.shape[0] != self.num_hidden or data.dtype not in _BLAS:
             self.infer_shape([x.shape for x in arrays])
             self.require_float(data.dtype)
         x = data if data.ndim == 2 else data.reshape(self.rows(data.shape))
-        y = np.matmul(x, weight.T) if x.dtype is not _FLOAT16 else matmul(x, weight, False, True)
+        y = matmul(x, weight, False, True) if x.dtype is _FLOAT16 else np.matmul(x, weight.T)
         if not self.no_bias:
             bias = arrays[2]
-            if bias.shape[0] != self.num_hidden or bias.ndim != 1:  # it must not broadcast
+            if bias.shape != (self.num_hidden,):  # it must not broadcast
                 self.infer_shape([x.shape for x in arrays])
-            np.add(y, bias, out=y)
-        return y if self.flatten or data.ndim == 2 else y.reshape(*data.shape[:-1], self.num_hidden)
+            y += bias
+        return y if x is data or self.flatten else y.reshape(*data.shape[:-1], self.num_hidden)
 
     def gradient(self, F: Any, *values: Any) -> Any:
         dy, data, weight = values[:3]

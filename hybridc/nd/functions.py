@@ -35,6 +35,7 @@ def _build(name: str, cls: type[Operator]) -> Callable[..., Any]:
     scope: dict[str, Any] = {
         "__name__": "hybridc.nd.generated",  # NumPy's warnings about inf and nan name it, and are ignored
         "_bind": cls.bind_values,
+        "_bound": cls._BOUND,
         "_invoke": invoke,
         "_check_inputs": _check_inputs,
         "_flat": _flat,
@@ -88,7 +89,11 @@ def _source(safe: str, cls: type[Operator]) -> str:
     inputs = f"_flat({names[0]})" if cls.VARIADIC else "(" + "".join(f"{n}, " for n in names) + ")"
     lines = [f"def {safe}({', '.join(parameters)}):"]
     if cls.ATTRIBUTES:
-        lines.append(f"    _op = _bind(({values}))")
+        bind = [f"_op = _bind(({values}))"]
+        if cls.bind_values.__func__ is Operator.bind_values.__func__:  # look among the bound ones without a call
+            bind = [f"_values = ({values})", "try:", "    _op = _bound.get(_values) or _bind(_values)"]
+            bind += ["except TypeError:", "    _op = _bind(_values)"]  # a list among them has no hash
+        lines += ["    " + line for line in bind]
     exact = not cls.OPTIONAL and not cls.VARIADIC
     if not cls.VARIADIC and not cls.DRAWS and not cls.TRAIN_MODE and names:
         if exact and len(names) <= 2:
