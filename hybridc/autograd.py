@@ -202,8 +202,7 @@ def mark_used(x: NDArray) -> None:
 class _Gradients:
     """Gradients on their way back, summed by where they belong."""
 
-    def __init__(self, F: Any, differentiable: bool) -> None:
-        self.F = F
+    def __init__(self, differentiable: bool) -> None:
         self.differentiable = differentiable
         self.values: dict[tuple[int, int], NDArray] = {}
         self._owned: set[tuple[int, int]] = set()
@@ -285,7 +284,7 @@ def _run_backward(
     keep = {(id(n), i) for n, i in wanted}
     kept: dict[tuple[int, int], NDArray] = {}
     with _Scope(create_graph, train_mode):
-        gradients = _Gradients(nd, create_graph)
+        gradients = _Gradients(create_graph)
         for head, grad in zip(heads, given, strict=True):
             assert head._entry is not None
             gradients.add(head._entry, NDArray(np.ones_like(head._data)) if grad is None else grad)

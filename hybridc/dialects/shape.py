@@ -128,23 +128,28 @@ class View(Movement):
     def is_view(self) -> bool:
         return True
 
+
+class RowMajor(View):
+    """A view whose elements follow each other as those of the input do: only the shape is another."""
+
+    LAYOUT = "row-major"
+
     def eager_out(self, outs: Sequence[Any], *arrays: Any) -> None:
-        (out,) = outs
-        if self.LAYOUT == "row-major":  # of an array that is not: one copy in the input's shape, not two
-            np.copyto(out.reshape(arrays[0].shape), arrays[0])
-        else:
-            np.copyto(out, self.eager(*arrays))
+        np.copyto(outs[0].reshape(arrays[0].shape), arrays[0])  # of an array that is not row-major: one copy, not two
+
+    def gradient(self, F: Any, *values: Any) -> Any:
+        dy, x, _ = values
+        return F.reshape_to(dy, shape=x.shape)
 
 
 @register("hybrid.reshape", "Reshape")
-class Reshape(View):
+class Reshape(RowMajor):
     """The same elements, in row-major order, in another shape.
 
     In ``shape``, 0 copies the input's dimension, -1 is inferred, -2 copies all remaining dimensions, -3
     merges two, and -4 splits one into the two numbers that follow it.
     """
 
-    LAYOUT = "row-major"
     shape: Shape = attribute(doc="the new shape, which may contain 0, -1, -2, -3 and -4")
     reverse: bool = attribute(False, "match the special numbers from the right")
 
@@ -154,10 +159,6 @@ class Reshape(View):
     def eager(self, *arrays: Any) -> Any:
         (x,) = arrays
         return x.reshape(resolve_shape(x.shape, self.shape, self.reverse))
-
-    def gradient(self, F: Any, *values: Any) -> Any:
-        dy, x, _ = values
-        return F.reshape_to(dy, shape=x.shape)
 
     @classmethod
     def samples(cls) -> Sequence[Sample]:
@@ -197,10 +198,9 @@ class Reshape(View):
 
 
 @register("hybrid.reshape_to")
-class ReshapeTo(View):
+class ReshapeTo(RowMajor):
     """The same elements, in row-major order, in exactly this shape: no number is special."""
 
-    LAYOUT = "row-major"
     shape: Shape = attribute(doc="the new shape")
 
     def infer_shape(self, shapes: list[Shape]) -> tuple[list[Shape], list[Shape]]:
@@ -213,10 +213,6 @@ class ReshapeTo(View):
 
     def eager(self, *arrays: Any) -> Any:
         return arrays[0].reshape(self.shape)
-
-    def gradient(self, F: Any, *values: Any) -> Any:
-        dy, x, _ = values
-        return F.reshape_to(dy, shape=x.shape)
 
     @classmethod
     def samples(cls) -> Sequence[Sample]:
@@ -288,7 +284,7 @@ class ReshapeLike(View):
 
 
 @register("hybrid.expand_dims")
-class ExpandDims(View):
+class ExpandDims(RowMajor):
     """A new axis of size 1 at position ``axis``."""
 
     LAYOUT = "same"
@@ -308,10 +304,6 @@ class ExpandDims(View):
     def eager(self, *arrays: Any) -> Any:
         return np.expand_dims(arrays[0], self.axis)
 
-    def gradient(self, F: Any, *values: Any) -> Any:
-        dy, x, _ = values
-        return F.reshape_to(dy, shape=x.shape)
-
     @classmethod
     def samples(cls) -> Sequence[Sample]:
         return [
@@ -327,7 +319,7 @@ class ExpandDims(View):
 
 
 @register("hybrid.squeeze")
-class Squeeze(View):
+class Squeeze(RowMajor):
     """Without the axes of size 1, or without the named ones; if none is left the shape is (1,)."""
 
     LAYOUT = "same"
@@ -347,10 +339,6 @@ class Squeeze(View):
         (x,) = arrays
         return x.reshape(self.infer_shape([x.shape])[1][0])
 
-    def gradient(self, F: Any, *values: Any) -> Any:
-        dy, x, _ = values
-        return F.reshape_to(dy, shape=x.shape)
-
     @classmethod
     def samples(cls) -> Sequence[Sample]:
         return [
@@ -366,10 +354,8 @@ class Squeeze(View):
 
 
 @register("hybrid.flatten", "Flatten")
-class Flatten(View):
+class Flatten(RowMajor):
     """All axes but the first merged into one: ``(n, a, b)`` becomes ``(n, a * b)``."""
-
-    LAYOUT = "row-major"
 
     def infer_shape(self, shapes: list[Shape]) -> tuple[list[Shape], list[Shape]]:
         (shape,) = shapes
@@ -378,10 +364,6 @@ class Flatten(View):
     def eager(self, *arrays: Any) -> Any:
         (x,) = arrays
         return x.reshape(self.infer_shape([x.shape])[1][0])
-
-    def gradient(self, F: Any, *values: Any) -> Any:
-        dy, x, _ = values
-        return F.reshape_to(dy, shape=x.shape)
 
     @classmethod
     def samples(cls) -> Sequence[Sample]:

@@ -8,9 +8,7 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 
-from hybridc.dialects.hybrid import HybridOp
-from hybridc.transforms.splice import Splicer
-from hybridc.transforms.values import functions, hybrid_ops
+from hybridc.transforms.splice import rewrite
 
 
 @dataclass(frozen=True)
@@ -20,11 +18,4 @@ class Canonicalize(ModulePass):
     name = "canonicalize-graph"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        for function in functions(op):
-            splicer = Splicer("hybrid.training" in function.attributes)
-            work = hybrid_ops(function)[::-1]
-            while work:
-                current = work.pop()
-                operator = current.operator
-                made = splicer.replace(current, operator.simplify)
-                work += [o for o in reversed(made or []) if isinstance(o, HybridOp)]
+        rewrite(op, lambda splicer, current: splicer.replace(current, current.operator.simplify))

@@ -22,7 +22,8 @@ from hybridc.dialects.gradient import vjp
 from hybridc.dialects.hybrid import HybridOp, dtype_of, shape_of
 from hybridc.symbol.symbol import Symbol
 from hybridc.trace.trace_to_graph import operations
-from hybridc.trace.tracer import Node, Trace
+from hybridc.trace.tracer import Node
+from hybridc.transforms.splice import Splicer
 from hybridc.transforms.values import constant_value, functions, hybrid_ops, root
 
 
@@ -43,23 +44,13 @@ class _Backward:
 
     def __init__(self, forward: func.FuncOp) -> None:
         self.forward = forward
-        self.trace = Trace("hybrid.training" in forward.attributes)
-        self.trace.track_locations = False
-        self.symbols: dict[SSAValue, Symbol] = {}
-        self.origin: dict[int, SSAValue] = {}
+        self.splicer = Splicer("hybrid.training" in forward.attributes)
+        self.trace = self.splicer.trace
         self.grads: dict[SSAValue, Symbol] = {}
         self.locations: dict[int, Any] = {}
         wanted = forward.attributes["hybrid.grads"]
         assert isinstance(wanted, DenseArrayBase)
         self.wanted = [forward.body.block.args[i] for i in wanted.get_values()]
-
-    def symbol(self, value: SSAValue) -> Symbol:
-        """The Symbol that stands for a value of the forward function."""
-        if value not in self.symbols:
-            symbol = self.trace.leaf("saved", shape_of(value), dtype_of(value), "value", constant_value(value))
-            self.symbols[value] = symbol
-            self.origin[id(symbol)] = value
-        return self.symbols[value]
 
     def build(self) -> func.FuncOp:
         from hybridc import symbol as F
@@ -99,8 +90,8 @@ class _Backward:
         operator = op.operator
         visible = op.results[: operator.num_visible_outputs()]
         ograds = [self.grads[r] if r in self.grads else F.zeros(shape=shape_of(r), dtype=dtype_of(r)) for r in visible]
-        inputs = [self.symbol(v) for v in op.operands]
-        outputs = [self.symbol(r) for r in op.results]
+        inputs = [self.splicer.symbol(v) for v in op.operands]
+        outputs = [self.splicer.symbol(r) for r in op.results]
         start = len(self.trace.nodes)
         grads = vjp(operator, F, ograds, inputs, outputs, [v in active for v in op.operands])
         for value, grad in zip(op.operands, grads, strict=True):
@@ -112,7 +103,7 @@ class _Backward:
     def _function(self, results: list[Symbol], ograds: list[Symbol], heads: list[SSAValue]) -> func.FuncOp:
         nodes = _live(self.trace.nodes, results)
         used = {id(s) for n in nodes for s in n.inputs} | {id(s) for s in results}
-        wanted = [v for v, s in self.symbols.items() if id(s) in used]
+        wanted = [v for v, s in self.splicer.symbols.items() if id(s) in used]
         saved = list(dict.fromkeys(r for v in wanted if constant_value(r := root(v)) is None))
         block = Block(arg_types=[v.type for v in saved] + [h.type for h in heads])
         known: dict[SSAValue, SSAValue] = {}
@@ -124,7 +115,7 @@ class _Backward:
             values[id(symbol)] = arg
             arg.name_hint = symbol.name
         for value in wanted:
-            values[id(self.symbols[value])] = _again(value, known, block)
+            values[id(self.splicer.symbols[value])] = _again(value, known, block)
         for node, op in zip(nodes, operations(nodes, values), strict=True):
             op.location = self.locations.get(id(node), op.location)
             block.add_op(op)

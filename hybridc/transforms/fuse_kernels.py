@@ -29,6 +29,7 @@ from hybridc.transforms.values import (
     constant_value,
     functions,
     hybrid_ops,
+    is_constant,
     is_view,
     loop_domain,
     root,
@@ -103,7 +104,7 @@ class _Partition:
     """The groups of a function while operators join them one by one, in order."""
 
     def __init__(self, function: func.FuncOp) -> None:
-        self.ops = [op for op in hybrid_ops(function) if not _is_constant(op)]
+        self.ops = [op for op in hybrid_ops(function) if not is_constant(op)]
         self.order: dict[Operation, int] = {op: i for i, op in enumerate(self.ops)}
         self.group: dict[Operation, Group] = {}
         for op in self.ops:
@@ -187,10 +188,6 @@ class _Partition:
         return [self.group[s] for s in sorted(group.sources, key=self.order.__getitem__) if self.group[s] is not group]
 
 
-def _is_constant(op: HybridOp) -> bool:
-    return len(op.results) == 1 and constant_value(op.results[0]) is not None
-
-
 def _compatible(source: Group, group: Group) -> bool:
     """Whether a group may be one kernel with the group that feeds it."""
     if source.domain is None or group.domain is None or (source.rows == 0 and group.rows != 0):
@@ -198,7 +195,7 @@ def _compatible(source: Group, group: Group) -> bool:
     if source.rows is not None and group.rows is not None and source.rows != group.rows:
         return False
     if source.domain == group.domain:
-        return source.rows is None or group.rows is None or source.rows == group.rows
+        return True
     return len(group.ops) == 1 and group.rows is None and group.domain == source.row_shape()
 
 
@@ -216,7 +213,7 @@ def _outline(module: ModuleOp, function: func.FuncOp, groups: Iterable[Group], k
             continue
         _call(module, group, end, kernels)
     for op in hybrid_ops(function):
-        if _is_constant(op) and not op.results[0].uses:
+        if is_constant(op) and not op.results[0].uses:
             Rewriter.erase_op(op)
 
 

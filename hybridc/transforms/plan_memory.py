@@ -26,7 +26,7 @@ from xdsl.rewriter import Rewriter
 from hybridc.dialects.hybrid import HybridOp, dtype_of, element_type, shape_of
 from hybridc.dialects.hybrid_rt import AliasOp, AllocOp, ArenaOp, ConstantOp, LaunchOp, ViewOp
 from hybridc.transforms.tile_kernels import aligned
-from hybridc.transforms.values import constant_value, functions, root
+from hybridc.transforms.values import constant_value, functions, root, volume
 
 
 @dataclass(eq=False)
@@ -60,10 +60,7 @@ def memref(value: SSAValue) -> Attribute:
 
 
 def _bytes(value: SSAValue) -> int:
-    total = dtype_of(value).itemsize
-    for n in shape_of(value):
-        total *= n
-    return aligned(max(total, 1))
+    return aligned(volume(shape_of(value)) * dtype_of(value).itemsize)
 
 
 class _Planner:

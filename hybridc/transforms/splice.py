@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
@@ -13,7 +14,17 @@ from hybridc.symbol.symbol import Symbol
 from hybridc.trace.structure import as_list
 from hybridc.trace.trace_to_graph import operations
 from hybridc.trace.tracer import Trace
-from hybridc.transforms.values import constant_value
+from hybridc.transforms.values import constant_value, functions, hybrid_ops
+
+
+def rewrite(module: ModuleOp, step: Callable[[Splicer, HybridOp], list[Operation] | None]) -> None:
+    """Offer every operation of every function to ``step``, and what it was replaced by again, until nothing changes."""
+    for function in functions(module):
+        splicer = Splicer("hybrid.training" in function.attributes)
+        work = hybrid_ops(function)[::-1]
+        while work:
+            made = step(splicer, work.pop())
+            work += [op for op in reversed(made or []) if isinstance(op, HybridOp)]
 
 
 class Splicer:
@@ -22,16 +33,16 @@ class Splicer:
     def __init__(self, training: bool = False) -> None:
         self.trace = Trace(training)
         self.trace.track_locations = False
-        self._symbols: dict[SSAValue, Symbol] = {}
+        self.symbols: dict[SSAValue, Symbol] = {}
         self._values: dict[int, SSAValue] = {}
 
     def symbol(self, value: SSAValue) -> Symbol:
         """The Symbol that stands for an IR value."""
-        if value not in self._symbols:
+        if value not in self.symbols:
             symbol = self.trace.leaf("value", shape_of(value), dtype_of(value), "value", constant_value(value))
-            self._symbols[value] = symbol
+            self.symbols[value] = symbol
             self._values[id(symbol)] = value
-        return self._symbols[value]
+        return self.symbols[value]
 
     def value(self, symbol: Symbol) -> SSAValue:
         """The IR value of a Symbol that was spliced already."""

@@ -9,8 +9,8 @@ from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr, ModuleOp, i64
 from xdsl.passes import ModulePass
 
 from hybridc.lower.numpy.schedule import inplace_pairs, is_fused, schedule
-from hybridc.lower.numpy.tiling import tiling, volume
-from hybridc.transforms.values import functions
+from hybridc.lower.numpy.tiling import tiling
+from hybridc.transforms.values import functions, volume
 
 ALIGNMENT = 64
 
@@ -35,8 +35,7 @@ class TileKernels(ModulePass):
             plan = schedule(kernel)
             loops = tiling(plan, self.threads)
             slots = [
-                aligned(max(1, volume(plan.domain if loops.flat else loops.tile(row)) * d.itemsize))
-                for d, row in plan.slots
+                aligned(volume(plan.domain if loops.flat else loops.tile(row)) * d.itemsize) for d, row in plan.slots
             ]
             kernel.attributes["hybrid.scratch"] = IntegerAttr(sum(slots) * loops.threads, i64)
             kernel.attributes["hybrid.threads"] = IntegerAttr(loops.threads, i64)

@@ -21,6 +21,11 @@ def constant_value(value: SSAValue) -> Any:
     return None
 
 
+def is_constant(op: HybridOp) -> bool:
+    """Whether the operation is a number, which kernels hold as a literal."""
+    return len(op.results) == 1 and constant_value(op.results[0]) is not None
+
+
 def functions(module: ModuleOp) -> list[func.FuncOp]:
     """The functions of a module, in order."""
     return [op for op in module.ops if isinstance(op, func.FuncOp)]

@@ -21,7 +21,7 @@ from hybridc.lower.numpy.emit_kernel import KernelEmitter
 from hybridc.lower.numpy.schedule import is_fused
 from hybridc.runtime.buffers import SMALLEST
 from hybridc.transforms.tile_kernels import aligned
-from hybridc.transforms.values import constant_value, functions, hybrid_ops, volume
+from hybridc.transforms.values import constant_value, functions, hybrid_ops, is_constant, volume
 
 
 @dataclass
@@ -32,7 +32,6 @@ class Program:
     source: str
     scope: dict[str, Any]
     arena: int
-    kernels: list[str] = field(default_factory=lambda: list[str]())
     launches: list[str] = field(default_factory=lambda: list[str]())
     host_calls: list[str] = field(default_factory=lambda: list[str]())
 
@@ -83,22 +82,13 @@ class _ProgramEmitter:
                 case _:
                     raise TypeError(f"{op.name} in a planned program")
         self.program.source = self._source([self.names[a] for a in block.args])
-        self.program.kernels = list(self.emitters)
         return self.program
 
     def _unique(self, values: list[SSAValue]) -> None:
-        taken: set[str] = set()
+        taken = {"np", "special", "parallel", "arena", "empty", "into", "ws"}
         for value in values:
             name, number = self.names[value], 1
-            while self.names[value] in taken or self.names[value] in (
-                "np",
-                "special",
-                "parallel",
-                "arena",
-                "empty",
-                "into",
-                "ws",
-            ):
+            while self.names[value] in taken:
                 self.names[value] = f"{name}_{number}"
                 number += 1
             taken.add(self.names[value])
@@ -211,7 +201,7 @@ class _ProgramEmitter:
             arrays: list[str] = []
             for dtype, shape in emitter.scratch_shapes():
                 arrays.append(_array(offset, dtype, shape))
-                offset += aligned(int(np.prod(shape, dtype=np.int64)) * dtype.itemsize)
+                offset += aligned(volume(shape) * dtype.itemsize)
             threads.append(f"({', '.join(arrays)},)")
         name = f"s{len(self.kept)}"
         self.setup.append(f"{name} = {threads[0] if len(threads) == 1 else '(' + ', '.join(threads) + ')'}")
@@ -220,7 +210,7 @@ class _ProgramEmitter:
 
     def _single(self, kernel: func.FuncOp, ins: list[str], outs: list[str]) -> None:
         """A kernel of one operator that NumPy or the host computes: a bound ``eager_out``."""
-        (op,) = [o for o in hybrid_ops(kernel) if constant_value(o.results[0]) is None]
+        (op,) = [o for o in hybrid_ops(kernel) if not is_constant(o)]
         given: dict[SSAValue, str] = dict(zip(kernel.body.block.args, ins, strict=True))
         operands: list[str] = []
         for value in op.operands:
@@ -234,7 +224,7 @@ class _ProgramEmitter:
         assert end is not None
         results = [outs[list(end.operands).index(r)] if r in list(end.operands) else None for r in op.results]
         given_outs = "".join(
-            f"{r if r is not None else f'np.empty({tuple(_tensor_shape(v))}, {_tensor_dtype(v)!r})'}, "
+            f"{r if r is not None else f'np.empty({shape_of(v)}, {dtype_of(v).name!r})'}, "
             for r, v in zip(results, op.results, strict=True)
         )
         comment = f"  # {where}" if where else ""
@@ -252,14 +242,6 @@ def _dtype(value: SSAValue) -> np.dtype[Any]:
     return element_dtype(cast(MemRefType[Any], value.type).element_type)
 
 
-def _tensor_shape(value: SSAValue) -> tuple[int, ...]:
-    return shape_of(value)
-
-
-def _tensor_dtype(value: SSAValue) -> str:
-    return dtype_of(value).name
-
-
 def _array(offset: int, dtype: np.dtype[Any], shape: tuple[int, ...]) -> str:
-    size = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
+    size = volume(shape) * dtype.itemsize
     return f"arena[{offset}:{offset + size}].view({dtype.name!r}).reshape({shape})"

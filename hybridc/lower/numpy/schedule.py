@@ -13,7 +13,7 @@ from xdsl.ir import SSAValue
 from hybridc.dialects.hybrid import HybridOp, dtype_of, location_of, shape_of
 from hybridc.dialects.operator import Elementwise, Reduction
 from hybridc.dialects.scalar import PREDICATES, SPECIAL, Recorder, Scalar
-from hybridc.transforms.values import constant_value, hybrid_ops, loop_domain
+from hybridc.transforms.values import constant_value, hybrid_ops, is_constant, loop_domain
 
 Shape = tuple[int, ...]
 BOOL = np.dtype(bool)
@@ -61,7 +61,7 @@ class Schedule:
 
 def is_fused(kernel: func.FuncOp) -> bool:
     """Whether a kernel is made of elementwise operators and row reductions (else it is one library or host call)."""
-    return all(loop_domain(op)[0] is not None for op in hybrid_ops(kernel) if not _constant(op))
+    return all(loop_domain(op)[0] is not None for op in hybrid_ops(kernel) if not is_constant(op))
 
 
 def schedule(kernel: func.FuncOp) -> Schedule:
@@ -69,14 +69,10 @@ def schedule(kernel: func.FuncOp) -> Schedule:
     return _Scheduler(kernel).run()
 
 
-def _constant(op: HybridOp) -> bool:
-    return constant_value(op.results[0]) is not None
-
-
 class _Scheduler:
     def __init__(self, kernel: func.FuncOp) -> None:
         self.kernel = kernel
-        self.ops = [op for op in hybrid_ops(kernel) if not _constant(op)]
+        self.ops = [op for op in hybrid_ops(kernel) if not is_constant(op)]
         self.values: dict[SSAValue, Any] = {}
         reductions = [o for o in self.ops if isinstance(o.operator, Reduction)]
         self.domain = shape_of(reductions[0].operands[0]) if reductions else shape_of(self.ops[-1].results[0])

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from hybridc.lower.numpy.schedule import Schedule, Value
 from hybridc.runtime.threads import CHUNKS
+from hybridc.transforms.values import volume
 
 Shape = tuple[int, ...]
 
@@ -47,14 +48,6 @@ class Tiling:
     def even(self) -> bool:
         """Whether the blocks divide their axis, so that no tile is partial."""
         return self.dims[self.loop] % self.block == 0
-
-
-def volume(shape: Shape) -> int:
-    """The number of elements."""
-    total = 1
-    for n in shape:
-        total *= n
-    return total
 
 
 def tiling(plan: Schedule, threads: int) -> Tiling:
