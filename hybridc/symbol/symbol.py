@@ -1,60 +1,23 @@
-"""Symbol: a value of a graph being traced; it knows its shape and dtype, not its elements."""
+"""Symbol: a value of a graph, which stands for arrays still to come.
+
+There are two kinds: what a block is traced with (:class:`hybridc.symbol.traced.TracedSymbol`, which knows its shape),
+and what ``mx.sym`` composes (:class:`hybridc.symbol.composed.ComposedSymbol`, which does not, until it is bound).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, NoReturn
-
-import numpy as np
+from typing import Any, NoReturn
 
 from hybridc.errors import TraceError
 from hybridc.nd.fluent import Fluent
 from hybridc.trace.location import user_location
 
-if TYPE_CHECKING:
-    from hybridc.context import Context
-    from hybridc.trace.tracer import Node, Trace
-
-Shape = tuple[int, ...]
-
 
 class Symbol(Fluent):
-    """A value in a trace: an input of the graph (``node`` is None) or a result of a node."""
+    """A value of a graph; operators applied to it record themselves in the graph."""
 
-    __slots__ = ("_dtype", "index", "name", "node", "shape", "trace")
+    __slots__ = ()
     __array_priority__ = 1000.0  # a NumPy number or array times a Symbol is the Symbol's affair
-
-    def __init__(self, trace: Trace, shape: Shape, dtype: Any, node: Node | None, index: int, name: str) -> None:
-        self.trace = trace
-        self.shape = shape
-        self._dtype = np.dtype(dtype)
-        self.node = node
-        self.index = index
-        self.name = name
-
-    @property
-    def dtype(self) -> Any:
-        """The element type, as a NumPy scalar type."""
-        return self._dtype.type
-
-    @property
-    def ndim(self) -> int:
-        """The number of dimensions."""
-        return len(self.shape)
-
-    @property
-    def size(self) -> int:
-        """The number of elements."""
-        return int(np.prod(self.shape, dtype=np.int64))
-
-    @property
-    def context(self) -> Context:
-        """The device on which the graph will run."""
-        from hybridc.context import current_context
-
-        return current_context()
-
-    ctx = context
 
     @property
     def stype(self) -> str:
@@ -66,37 +29,8 @@ class Symbol(Fluent):
         """The transpose."""
         return self.transpose()
 
-    @property
-    def constant(self) -> Any:
-        """The number that this value is known to be, or None."""
-        if self.shape:
-            return None
-        if self.node is None:
-            return self.trace.sources[self.index] if self.trace.roles[self.index] == "value" else None
-        return None if self.node.inputs else self.node.op.attrs.get("value")
-
-    def __repr__(self) -> str:
-        return f"<Symbol {self.name} {self._dtype}{list(self.shape)}>"
-
     def __hash__(self) -> int:
         return id(self) >> 4
-
-    def __len__(self) -> int:
-        return self.shape[0]
-
-    def __iter__(self) -> Iterator[Any]:
-        for i in range(self.shape[0]):
-            yield self[i]
-
-    def __getitem__(self, key: Any) -> Any:
-        from hybridc.nd import indexing
-
-        return indexing.getitem(self, key)
-
-    def __setitem__(self, key: Any, value: Any) -> None:
-        raise TraceError(
-            f"{user_location()}: a traced array cannot be assigned to; use F.where, F.concat or F.slice_assign"
-        )
 
     def detach(self) -> Any:
         """The same value, through which no gradient flows."""
@@ -104,20 +38,8 @@ class Symbol(Fluent):
 
         return function("BlockGrad")(self)
 
-    def as_in_context(self, context: Any) -> Symbol:
-        """This value: a graph runs on one device."""
-        return self
-
-    as_in_ctx = as_in_context
-    to_device = as_in_context
-
     def _no_value(self, what: str) -> NoReturn:
-        where = user_location(self.trace.path())
-        raise TraceError(
-            f"{where}: {what} needs the values of an array of shape {self.shape}, but while a hybridized block is "
-            "traced only shapes and dtypes are known. Use F.where instead of "
-            "Python control flow on values, or leave this block unhybridized."
-        )
+        raise TraceError(f"{user_location()}: {what} needs values, which a Symbol does not have")
 
     def __bool__(self) -> bool:
         self._no_value("the truth value (if, while, and, or, not)")

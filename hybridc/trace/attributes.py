@@ -124,11 +124,11 @@ class Read:
 
 
 def _has_symbol(value: Any) -> bool:
-    from hybridc.symbol.symbol import Symbol
+    from hybridc.symbol.traced import TracedSymbol
 
     if isinstance(value, list | tuple):
         return any(_has_symbol(v) for v in _elements(value))
-    return isinstance(value, Symbol)
+    return isinstance(value, TracedSymbol)
 
 
 def _is_mutable(value: Any) -> bool:

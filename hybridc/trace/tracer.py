@@ -18,7 +18,7 @@ from hybridc.dialects.operator import Operator
 from hybridc.errors import ArgumentTypeError, MXNetError, ShapeError, TraceError
 from hybridc.nd.ndarray import NDArray
 from hybridc.runtime.state import STATE
-from hybridc.symbol.symbol import Shape, Symbol
+from hybridc.symbol.traced import Shape, TracedSymbol
 from hybridc.trace.location import Location, user_location
 from hybridc.trace.structure import as_list, flatten
 
@@ -30,11 +30,11 @@ class Node:
 
     __slots__ = ("inputs", "location", "op", "outputs")
 
-    def __init__(self, op: Operator, inputs: list[Symbol], location: Location | None) -> None:
+    def __init__(self, op: Operator, inputs: list[TracedSymbol], location: Location | None) -> None:
         self.op = op
         self.inputs = inputs
         self.location = location
-        self.outputs: list[Symbol] = []
+        self.outputs: list[TracedSymbol] = []
 
 
 class Trace:
@@ -48,42 +48,42 @@ class Trace:
         self.training = training
         self.name = "graph"
         self.nodes: list[Node] = []
-        self.leaves: list[Symbol] = []
+        self.leaves: list[TracedSymbol] = []
         self.roles: list[str] = []
         self.sources: list[Any] = []
-        self.outputs: list[Symbol] = []
+        self.outputs: list[TracedSymbol] = []
         self.structure: Any = None
         self.draws = 0
         self.track_locations = True
-        self._known: dict[int, Symbol] = {}
-        self.constants: dict[tuple[str, Any], Symbol] = {}
+        self._known: dict[int, TracedSymbol] = {}
+        self.constants: dict[tuple[str, Any], TracedSymbol] = {}
         self._blocks: list[str] = []
 
     # --- inputs --------------------------------------------------------------------------------------------
 
-    def leaf(self, name: str, shape: Shape, dtype: Any, role: str, source: Any = None) -> Symbol:
+    def leaf(self, name: str, shape: Shape, dtype: Any, role: str, source: Any = None) -> TracedSymbol:
         """A new input of the graph."""
-        symbol = Symbol(self, shape, dtype, None, len(self.leaves), name)
+        symbol = TracedSymbol(self, shape, dtype, None, len(self.leaves), name)
         self.leaves.append(symbol)
         self.roles.append(role)
         self.sources.append(source)
         return symbol
 
-    def parameter(self, parameter: Any) -> Symbol:
+    def parameter(self, parameter: Any) -> TracedSymbol:
         """The input that stands for a gluon Parameter; unknown dimensions are -1 until inferred."""
         if id(parameter) not in self._known:
             shape = tuple(-1 if n in (0, -1) else n for n in parameter.shape or ())
             self._known[id(parameter)] = self.leaf(parameter.name, shape, parameter.dtype, "parameter", parameter)
         return self._known[id(parameter)]
 
-    def capture(self, array: NDArray) -> Symbol:
+    def capture(self, array: NDArray) -> TracedSymbol:
         """The input that stands for an array from outside the function."""
         if id(array) not in self._known:
             name = f"captured{len(self.leaves)}"
             self._known[id(array)] = self.leaf(name, array.shape, array.dtype, "capture", array)
         return self._known[id(array)]
 
-    def key(self) -> Symbol:
+    def key(self) -> TracedSymbol:
         """The input that carries the random key of a call."""
         if 0 not in self._known:
             self._known[0] = self.leaf("key", (2,), np.uint64, "key")
@@ -93,7 +93,7 @@ class Trace:
         """A random key for one call of the graph, with a counter for each of its draws."""
         return NDArray(random.next_key(self.draws))
 
-    def constant(self, value: Any, dtype: Any) -> Symbol:
+    def constant(self, value: Any, dtype: Any) -> TracedSymbol:
         """A number as a value of the graph."""
         from hybridc.dispatch import as_scalar
 
@@ -137,8 +137,8 @@ class Trace:
         visible = op.num_visible_outputs()
         return outputs[0] if visible == 1 else outputs[:visible]
 
-    def _symbol(self, op: Operator, x: Any, dtype: Any, location: Location | None) -> Symbol:
-        if isinstance(x, Symbol):
+    def _symbol(self, op: Operator, x: Any, dtype: Any, location: Location | None) -> TracedSymbol:
+        if isinstance(x, TracedSymbol):
             if x.trace is not self:
                 raise TraceError(
                     f"{location}: {op.title()} got a value of another trace; return it from its block instead"
@@ -152,12 +152,14 @@ class Trace:
             return self.capture(NDArray(x))  # pyright: ignore[reportUnknownArgumentType]
         raise ArgumentTypeError(f"{location}: {op.title()}: inputs must be arrays or numbers, got {type(x).__name__}")
 
-    def emit(self, op: Operator, inputs: list[Symbol], location: Location | None) -> list[Symbol]:
+    def emit(self, op: Operator, inputs: list[TracedSymbol], location: Location | None) -> list[TracedSymbol]:
         """Record a node whose inputs are all Symbols; returns all of its outputs, hidden ones too."""
         node = Node(op, inputs, location)
         shapes, dtypes = self._infer(node)
         for i, (shape, dtype) in enumerate(zip(shapes, dtypes, strict=True)):
-            node.outputs.append(Symbol(self, shape, dtype, node, i, f"{op.NAME.rpartition('.')[2]}{len(self.nodes)}"))
+            node.outputs.append(
+                TracedSymbol(self, shape, dtype, node, i, f"{op.NAME.rpartition('.')[2]}{len(self.nodes)}")
+            )
         self.nodes.append(node)
         return node.outputs
 
@@ -220,7 +222,7 @@ def trace_call(block: Any, args: Sequence[Any], training: bool) -> Trace:
 
     with trace.active():
         result = block(*[_stand_in(trace, a) for a in args])
-    outputs, trace.structure = flatten(result, (Symbol, NDArray), f"the result of {block.name}")
+    outputs, trace.structure = flatten(result, (TracedSymbol, NDArray), f"the result of {block.name}")
     trace.outputs = [trace.capture(o) if isinstance(o, NDArray) else o for o in outputs]
     if any(o.trace is not trace for o in trace.outputs):
         raise TraceError(

@@ -12,7 +12,7 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 
 from hybridc.dialects.hybrid import HybridOp, dtype_of, shape_of
-from hybridc.symbol.symbol import Symbol
+from hybridc.symbol.traced import TracedSymbol
 from hybridc.transforms.splice import Splicer
 from hybridc.transforms.values import constant_value, functions, hybrid_ops
 
@@ -34,7 +34,7 @@ class ConstantFold(ModulePass):
 def _fold(splicer: Splicer, op: HybridOp) -> None:
     """Replace an operation by the constant that it computes."""
 
-    def build(F: Any, inputs: Sequence[Symbol]) -> Symbol:  # noqa: ARG001 - the interface of every rewrite
+    def build(F: Any, inputs: Sequence[TracedSymbol]) -> TracedSymbol:  # noqa: ARG001 - the interface of every rewrite
         return splicer.trace.constant(_run(op), dtype_of(op.results[0]))
 
     splicer.replace(op, build)

@@ -20,7 +20,7 @@ from xdsl.rewriter import Rewriter
 
 from hybridc.dialects.gradient import vjp
 from hybridc.dialects.hybrid import HybridOp, dtype_of, shape_of
-from hybridc.symbol.symbol import Symbol
+from hybridc.symbol.traced import TracedSymbol
 from hybridc.trace.trace_to_graph import operations
 from hybridc.trace.tracer import Node
 from hybridc.transforms.splice import Splicer
@@ -46,7 +46,7 @@ class _Backward:
         self.forward = forward
         self.splicer = Splicer("hybrid.training" in forward.attributes)
         self.trace = self.splicer.trace
-        self.grads: dict[SSAValue, Symbol] = {}
+        self.grads: dict[SSAValue, TracedSymbol] = {}
         self.locations: dict[int, Any] = {}
         wanted = forward.attributes["hybrid.grads"]
         assert isinstance(wanted, DenseArrayBase)
@@ -59,7 +59,7 @@ class _Backward:
         assert isinstance(end, func.ReturnOp)
         heads = list(end.arguments)
         active = self._active()
-        ograds: list[Symbol] = []
+        ograds: list[TracedSymbol] = []
         with self.trace.active():
             for i, head in enumerate(heads):
                 ograds.append(self.trace.leaf(f"ograd{i}", shape_of(head), dtype_of(head), "value"))
@@ -82,7 +82,7 @@ class _Backward:
                 active.update(op.results)
         return active
 
-    def _add(self, value: SSAValue, grad: Symbol) -> None:
+    def _add(self, value: SSAValue, grad: TracedSymbol) -> None:
         known = self.grads.get(value)
         self.grads[value] = grad if known is None else known + grad
 
@@ -100,7 +100,7 @@ class _Backward:
         for node in self.trace.nodes[start:]:
             self.locations[id(node)] = op.location
 
-    def _function(self, results: list[Symbol], ograds: list[Symbol], heads: list[SSAValue]) -> func.FuncOp:
+    def _function(self, results: list[TracedSymbol], ograds: list[TracedSymbol], heads: list[SSAValue]) -> func.FuncOp:
         nodes = _live(self.trace.nodes, results)
         used = {id(s) for n in nodes for s in n.inputs} | {id(s) for s in results}
         wanted = [v for v, s in self.splicer.symbols.items() if id(s) in used]
@@ -161,7 +161,7 @@ def _again(value: SSAValue, known: dict[SSAValue, SSAValue], block: Block) -> SS
     return known[value]
 
 
-def _live(nodes: list[Node], results: list[Symbol]) -> list[Node]:
+def _live(nodes: list[Node], results: list[TracedSymbol]) -> list[Node]:
     """The nodes on which the results depend, in order."""
     needed = {id(s) for s in results}
     kept: list[Node] = []

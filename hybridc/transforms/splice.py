@@ -10,7 +10,7 @@ from xdsl.ir import Operation, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from hybridc.dialects.hybrid import HybridOp, dtype_of, shape_of
-from hybridc.symbol.symbol import Symbol
+from hybridc.symbol.traced import TracedSymbol
 from hybridc.trace.structure import as_list
 from hybridc.trace.trace_to_graph import operations
 from hybridc.trace.tracer import Trace
@@ -33,10 +33,10 @@ class Splicer:
     def __init__(self, training: bool = False) -> None:
         self.trace = Trace(training)
         self.trace.track_locations = False
-        self.symbols: dict[SSAValue, Symbol] = {}
+        self.symbols: dict[SSAValue, TracedSymbol] = {}
         self._values: dict[int, SSAValue] = {}
 
-    def symbol(self, value: SSAValue) -> Symbol:
+    def symbol(self, value: SSAValue) -> TracedSymbol:
         """The Symbol that stands for an IR value."""
         if value not in self.symbols:
             symbol = self.trace.leaf("value", shape_of(value), dtype_of(value), "value", constant_value(value))
@@ -44,7 +44,7 @@ class Splicer:
             self._values[id(symbol)] = value
         return self.symbols[value]
 
-    def value(self, symbol: Symbol) -> SSAValue:
+    def value(self, symbol: TracedSymbol) -> SSAValue:
         """The IR value of a Symbol that was spliced already."""
         return self._values[id(symbol)]
 
@@ -58,7 +58,7 @@ class Splicer:
         Rewriter.insert_op(made, InsertPoint.before(before))
         return made
 
-    def replace(self, op: HybridOp, build: Callable[[Any, Sequence[Symbol]], Any]) -> list[Operation] | None:
+    def replace(self, op: HybridOp, build: Callable[[Any, Sequence[TracedSymbol]], Any]) -> list[Operation] | None:
         """Replace an operation by what ``build(F, inputs)`` writes; None, and no change, if it returns None."""
         from hybridc import symbol as F
 
@@ -68,10 +68,10 @@ class Splicer:
             self.trace.nodes.clear()
             return None
         symbols = as_list(new)
-        if any(not isinstance(s, Symbol) for s in symbols):
+        if any(not isinstance(s, TracedSymbol) for s in symbols):
             with self.trace.active():
                 symbols = [
-                    s if isinstance(s, Symbol) else self.trace.constant(s, dtype_of(r))
+                    s if isinstance(s, TracedSymbol) else self.trace.constant(s, dtype_of(r))
                     for s, r in zip(symbols, op.results, strict=True)
                 ]
         if [(s.shape, s._dtype) for s in symbols] != [(shape_of(r), dtype_of(r)) for r in op.results]:
