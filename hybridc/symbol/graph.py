@@ -1,0 +1,130 @@
+"""The graph behind a composed Symbol: nodes that refer to the nodes whose results they take.
+
+An *entry* ``(node, index)`` is one result of a node. Nodes are shared between symbols; a graph is whatever can be
+reached from some entries.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from hybridc.dialects.operator import Operator
+    from hybridc.trace.location import Location
+
+
+class Node:
+    """A variable (``op`` is None), or an operator with its inputs.
+
+    ``attrs`` are the user's attributes, strings: ``ctx_group``, ``__shape__``, ``__lr_mult__``; the operator's own
+    are bound in ``op``. Random keys are no inputs here. A number is an input that is a node of ``hybrid.constant``;
+    it takes the dtype of the first array beside it.
+    """
+
+    __slots__ = ("attrs", "inputs", "location", "name", "op")
+
+    def __init__(
+        self,
+        op: Operator | None,
+        name: str,
+        inputs: Sequence[Entry] = (),
+        attrs: dict[str, str] | None = None,
+        location: Location | None = None,
+    ) -> None:
+        self.op = op
+        self.name = name
+        self.inputs = list(inputs)
+        self.attrs = dict(attrs or {})
+        self.location = location
+
+    def __repr__(self) -> str:
+        return f"Node({self.name}, {self.op!r})" if self.op is not None else f"Node({self.name})"
+
+    @property
+    def is_variable(self) -> bool:
+        """Whether this is an input of the graph."""
+        return self.op is None
+
+    @property
+    def number(self) -> Any:
+        """The number that this node stands for, or None."""
+        if self.op is None or self.inputs or self.op.NAME != "hybrid.constant":
+            return None
+        return self.op.attrs["value"]
+
+    def num_outputs(self) -> int:
+        """How many results a user sees."""
+        return 1 if self.op is None else self.op.num_visible_outputs()
+
+    def output_names(self) -> list[str]:
+        """Names of these results: ``fc1_output``; a variable's is its own."""
+        if self.op is None:
+            return [self.name]
+        return [f"{self.name}_{name}" for name in self.op.output_names()[: self.num_outputs()]]
+
+
+Entry = tuple[Node, int]
+
+
+def topological(entries: Iterable[Entry]) -> list[Node]:
+    """All nodes that the entries depend on, inputs first: the order in which MXNet lists them."""
+    seen: set[int] = set()
+    order: list[Node] = []
+    for root, _ in entries:
+        stack: list[tuple[Node, int]] = [(root, 0)]
+        while stack:
+            node, done = stack.pop()
+            if done == 0 and id(node) in seen:
+                continue
+            seen.add(id(node))
+            if done < len(node.inputs):
+                stack += [(node, done + 1), (node.inputs[done][0], 0)]
+                continue
+            order.append(node)
+    return order
+
+
+def variables(entries: Iterable[Entry]) -> list[Node]:
+    """The inputs of a graph, auxiliary states among them."""
+    return [n for n in topological(entries) if n.is_variable]
+
+
+def auxiliary(entries: Iterable[Entry]) -> list[Node]:
+    """The inputs that operators update, such as running means."""
+    nodes = topological(entries)
+    found: set[int] = set()
+    for node in nodes:
+        if node.op is not None:
+            found |= {id(node.inputs[i][0]) for i in node.op.mutates() if i < len(node.inputs)}
+    return [n for n in nodes if n.is_variable and id(n) in found]
+
+
+def arguments(entries: Iterable[Entry]) -> list[Node]:
+    """The inputs that are not auxiliary states."""
+    entries = list(entries)
+    states = {id(n) for n in auxiliary(entries)}
+    return [n for n in variables(entries) if id(n) not in states]
+
+
+def copied(entries: Sequence[Entry]) -> list[Entry]:
+    """The same graph in nodes of its own."""
+    return substituted(entries, {})
+
+
+def substituted(entries: Sequence[Entry], replacements: dict[str, Entry]) -> list[Entry]:
+    """A copy of the graph in which variables, by name, are replaced by results of other graphs."""
+    made: dict[int, Node] = {}
+
+    def moved(entry: Entry) -> Entry:
+        node, index = entry
+        if node.is_variable and node.name in replacements:
+            return replacements[node.name]
+        return made[id(node)], index
+
+    for node in topological(entries):
+        new = made[id(node)] = copy.copy(node)
+        new.attrs = dict(node.attrs)
+        new.inputs = [moved(e) for e in node.inputs]
+    return [moved(e) for e in entries]
