@@ -12,6 +12,7 @@ from hybridc.dialects.operator import Elementwise, Movement
 from hybridc.errors import ArgumentTypeError, MXNetError
 from hybridc.nd.fluent import Fluent
 from hybridc.nd.ndarray import NDArray
+from hybridc.runtime.locks import UPDATES
 from hybridc.runtime.state import STATE
 
 if TYPE_CHECKING:
@@ -104,6 +105,13 @@ def run(op: Operator, inputs: Sequence[Any], arrays: list[Any], mixed: bool, out
     if op.TRAIN_MODE or op.DRAWS:
         op, inputs, keys = in_context(op, inputs)
         arrays = [*arrays, *keys]
+    if op.mutated:
+        with UPDATES.held([arrays[i] for i in op.mutated]):
+            return _run(op, inputs, arrays, mixed, out)
+    return _run(op, inputs, arrays, mixed, out)
+
+
+def _run(op: Operator, inputs: Sequence[Any], arrays: list[Any], mixed: bool, out: Any) -> Any:
     try:
         if mixed and op.SAME_DTYPE:
             op.infer_type([a.dtype for a in arrays])
@@ -114,6 +122,7 @@ def run(op: Operator, inputs: Sequence[Any], arrays: list[Any], mixed: bool, out
         raise explain(op, arrays, error) from error
     if out is not None:
         results: tuple[Any, ...] = result if result.__class__ is tuple else (result,)
+        write_back(op, arrays, results)
         return write_out(out, results[: op.num_visible_outputs()])
     return finish(op, inputs, arrays, result)
 
@@ -127,10 +136,21 @@ def finish(op: Operator, inputs: Sequence[Any], arrays: Sequence[Any], result: A
         return y
     parts: tuple[Any, ...] = result
     ys = [NDArray(_own(op, arrays, r)) for r in parts]
+    if op.mutated:
+        # The gradient rule sees the values that the operator saw.
+        saved = [a.copy() if i in op.mutated else a for i, a in enumerate(arrays)] if STATE.recording else arrays
+        write_back(op, arrays, parts)
+        arrays = saved
     if STATE.recording:
         _record(op, inputs, arrays, ys)
     visible = op.num_visible_outputs()
     return ys[0] if visible == 1 else ys[:visible]
+
+
+def write_back(op: Operator, arrays: Sequence[Any], results: Sequence[Any]) -> None:
+    """Put the new values of the inputs that an operator mutates, its last results, into their arrays."""
+    for i, value in zip(op.mutated, results[len(results) - len(op.mutated) :], strict=True):
+        np.copyto(arrays[i], value, casting="unsafe")
 
 
 def _own(op: Operator, arrays: Sequence[Any], result: Any) -> Any:

@@ -82,7 +82,8 @@ class Operator:
     one name), ``OPTIONAL`` (how many trailing inputs may be missing), ``PURE`` (equal inputs give equal outputs and
     nothing else happens), ``DRAWS`` (it uses random numbers: a key is passed as the last input and ``draw`` tells the
     uses in one graph apart), ``TRAIN_MODE`` (its attribute ``train`` follows ``autograd.is_training()``),
-    ``INPLACE`` (pairs of input and output that may share memory).
+    ``INPLACE`` (pairs of input and output that may share memory), ``MUTATES`` (numbers of the inputs that it updates:
+    its last outputs, hidden ones, are their new values).
     """
 
     NAME: ClassVar[str] = ""
@@ -95,11 +96,13 @@ class Operator:
     DRAWS: ClassVar[bool] = False
     TRAIN_MODE: ClassVar[bool] = False
     INPLACE: ClassVar[tuple[tuple[int, int], ...]] = ()
+    MUTATES: ClassVar[tuple[int, ...]] = ()
     SAME_DTYPE: ClassVar[bool] = True
     _BOUND: ClassVar[dict[tuple[Any, ...], Any]] = {}
 
     key: tuple[Any, ...]
     arity: int  # how many inputs these attributes ask for, where some are optional
+    mutated: tuple[int, ...]  # what mutates() says, asked once
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -157,6 +160,7 @@ class Operator:
         self.key = (cls, *parsed)
         self.check()
         self.arity = len(self.input_names())
+        self.mutated = tuple(self.mutates())
         return self
 
     def check(self) -> None:
@@ -192,8 +196,35 @@ class Operator:
         return 1
 
     def num_visible_outputs(self) -> int:
-        """How many of the results a caller sees; the rest serves the gradient."""
-        return self.num_outputs()
+        """How many of the results a caller sees; the rest serves the gradient, or is a new value of an input."""
+        return self.num_outputs() - len(self.mutated)
+
+    def output_names(self) -> tuple[str, ...]:
+        """Names of the visible outputs."""
+        count = self.num_visible_outputs()
+        return ("output",) if count == 1 else tuple(f"output{i}" for i in range(count))
+
+    def mutates(self) -> tuple[int, ...]:
+        """Numbers of the inputs that the operator updates, such as running statistics (auxiliary states).
+
+        The operator itself changes nothing: its last outputs are the new values, one for each of these inputs. Who
+        applies it writes them back: eager calls at once, a compiled graph after its run; what is traced afterwards
+        uses the new value.
+        """
+        return self.MUTATES
+
+    def complete_shapes(
+        self,
+        shapes: list[Shape | None],
+        outputs: list[Shape | None],
+    ) -> list[Shape | None]:
+        """Shapes of inputs of which nothing is known (None), as far as those known tell; -1 where a size is open."""
+        return shapes
+
+    def complete_types(self, dtypes: list[DType | None]) -> list[DType | None]:
+        """Dtypes of inputs of which nothing is known (None): that of the known ones, if all must be equal."""
+        known = next((d for d in dtypes if d is not None), None)
+        return [known if d is None else d for d in dtypes] if self.SAME_DTYPE else dtypes
 
     def infer_shape(self, shapes: list[Shape]) -> tuple[list[Shape], list[Shape]]:
         """Shapes of the inputs (unknown dimensions, given as -1, filled in) and of all outputs."""
@@ -303,6 +334,11 @@ class Elementwise(Operator):
         if any(-1 in s for s in shapes):
             shapes = self._fill(shapes)
         return shapes, [broadcast_shapes(self.title(), self.input_names(), shapes)]
+
+    def complete_shapes(self, shapes: list[Shape | None], outputs: list[Shape | None]) -> list[Shape | None]:
+        """An unknown input has the shape of the result, or else of a known input."""
+        known = next((s for s in (*outputs, *shapes) if s is not None and -1 not in s), None)
+        return [known if s is None else s for s in shapes]
 
     def _fill(self, shapes: list[Shape]) -> list[Shape]:
         known = next((s for s in shapes if -1 not in s), None)
@@ -432,15 +468,18 @@ class Opaque(Operator):
 Class = TypeVar("Class", bound=type[Operator])
 
 
-def register(name: str, *aliases: str) -> Callable[[Class], Class]:
-    """Class decorator: enter an operator as ``dialect.name``; its functions are ``nd.name`` and ``nd.<alias>``."""
+def register(name: str, *aliases: str, override: bool = False) -> Callable[[Class], Class]:
+    """Class decorator: enter an operator as ``dialect.name``; its functions are ``nd.name`` and ``nd.<alias>``.
+
+    A function's name that another operator has is an error, unless ``override`` says to take it over.
+    """
 
     def enter(cls: Class) -> Class:
         cls.NAME = name
         cls.ALIASES = aliases
         from hybridc.dialects import registry
 
-        registry.add(cls)
+        registry.add(cls, override)
         return cls
 
     return enter

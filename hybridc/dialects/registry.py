@@ -1,7 +1,14 @@
-"""All operators: by their name in the IR and by the names of their functions."""
+"""All operators: by their name in the IR and by the names of their functions.
+
+Operators of other packages are entered by importing them, or by themselves: a package that names its module under the
+entry point group ``hybridc.operators`` has it imported when a name is first not found.
+"""
 
 from __future__ import annotations
 
+import functools
+import warnings
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from hybridc.errors import MXNetError
@@ -9,22 +16,70 @@ from hybridc.errors import MXNetError
 if TYPE_CHECKING:
     from hybridc.dialects.operator import Operator
 
+ENTRY_POINTS = "hybridc.operators"
 OPERATORS: dict[str, type[Operator]] = {}
 FUNCTIONS: dict[str, type[Operator]] = {}
+# Called with the name of each function that means another operator from now on.
+LISTENERS: list[Callable[[str], None]] = []
 
 
-def add(cls: type[Operator]) -> None:
-    """Enter an operator class under its name and aliases; a name can be taken once only."""
-    if cls.NAME in OPERATORS and OPERATORS[cls.NAME].__qualname__ != cls.__qualname__:
-        raise MXNetError(f"operator {cls.NAME!r} is registered already, by {OPERATORS[cls.NAME].__module__}")
+def add(cls: type[Operator], override: bool = False) -> None:
+    """Enter an operator class under its name and aliases; a name can be taken once only, or with ``override``.
+
+    A class of the same name in the same place is a newer version of it, as when its file is read again.
+    """
+    old = OPERATORS.get(cls.NAME)
+    if old is not None and not override and old.__qualname__ != cls.__qualname__:
+        raise MXNetError(
+            f"operator {cls.NAME!r} is registered already, by {old.__module__}.{old.__qualname__}; choose another "
+            "name, or pass override=True to replace it"
+        )
+    names = (cls.NAME.partition(".")[2], *cls.ALIASES)
+    for function in names:
+        taken = FUNCTIONS.get(function)
+        if taken is not None and not override and taken.NAME != cls.NAME:
+            raise MXNetError(
+                f"operator {cls.NAME!r}: mx.nd.{function} is the operator {taken.NAME!r} already; choose another name, "
+                "or pass override=True to replace it"
+            )
     OPERATORS[cls.NAME] = cls
-    for function in (cls.NAME.partition(".")[2], *cls.ALIASES):
+    for function in names:
+        known = function in FUNCTIONS
         FUNCTIONS[function] = cls
+        if known:
+            for listener in LISTENERS:
+                listener(function)
 
 
 def operator(name: str) -> type[Operator]:
     """The operator class that is ``name`` in the IR."""
+    if name not in OPERATORS:
+        load_entry_points()
     try:
         return OPERATORS[name]
     except KeyError:
         raise MXNetError(f"no operator {name!r}; is the module that registers it imported?") from None
+
+
+def has_function(name: str) -> bool:
+    """Whether an operator has a function of this name; installed packages are asked before the answer is no."""
+    if name not in FUNCTIONS and not name.startswith("_"):
+        load_entry_points()
+    return name in FUNCTIONS
+
+
+@functools.cache
+def load_entry_points() -> None:
+    """Import, once, the modules that installed packages offer; one that fails is named in a warning."""
+    from importlib.metadata import entry_points
+
+    for entry in entry_points(group=ENTRY_POINTS):
+        try:
+            entry.load()
+        except Exception as error:
+            package = entry.dist.name if entry.dist is not None else "?"
+            warnings.warn(
+                f"the operators {entry.value!r} of package {package!r} could not be loaded: "
+                f"{type(error).__name__}: {error}",
+                stacklevel=2,
+            )

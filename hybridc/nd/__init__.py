@@ -30,7 +30,7 @@ from hybridc.nd.creation import (
 )
 from hybridc.nd.functions import function as _function
 from hybridc.nd.ndarray import NDArray
-from hybridc.nd.storage import load, save
+from hybridc.nd.storage import load, load_frombuffer, save
 
 __all__ = [
     "NDArray",
@@ -48,6 +48,7 @@ __all__ = [
     "linalg",
     "linspace",
     "load",
+    "load_frombuffer",
     "moveaxis",
     "onehot_encode",
     "ones",
@@ -65,8 +66,16 @@ __all__ = [
 fluent.install()
 
 
+def _forget(name: str) -> None:
+    """The function means another operator now: it is looked up again."""
+    globals().pop(name, None)
+
+
+_registry.LISTENERS.append(_forget)
+
+
 def __getattr__(name: str) -> Any:
-    if name in _registry.FUNCTIONS:
+    if _registry.has_function(name):
         made = globals()[name] = _function(name)
         return made
     from hybridc.absent import absent

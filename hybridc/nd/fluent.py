@@ -142,7 +142,7 @@ def install() -> None:
 
     The functions are the methods: ``x + y`` costs one call of ``nd.add``.
     """
-    from hybridc.dialects.registry import FUNCTIONS
+    from hybridc.dialects.registry import FUNCTIONS, LISTENERS
     from hybridc.nd.functions import function
 
     for name in METHODS.split():
@@ -153,3 +153,12 @@ def install() -> None:
     for symbol, name in COMPARISONS.items():
         setattr(Fluent, f"__{symbol}__", function(name))
     setattr(Fluent, "__neg__", function("negative"))  # noqa: B010  (pyright: it is declared nowhere)
+    LISTENERS.append(_replace)
+
+
+def _replace(name: str) -> None:
+    """The operator of a method was replaced by another of its name."""
+    from hybridc.nd.functions import function
+
+    if name in METHODS.split():
+        setattr(Fluent, name, function(name))

@@ -22,6 +22,14 @@ from hybridc.runtime.state import STATE
 _BUILT: dict[str, Callable[..., Any]] = {}
 
 
+def _forget(name: str) -> None:
+    """The function means another operator now: it is made anew when it is next asked for."""
+    _BUILT.pop(name, None)
+
+
+registry.LISTENERS.append(_forget)
+
+
 def function(name: str) -> Callable[..., Any]:
     """The function of the operator that is called ``name`` (an alias will do)."""
     if name not in _BUILT:

@@ -18,7 +18,7 @@ def lookup(namespace: str, *prefixes: str) -> tuple[Callable[[str], Any], Callab
 
     def getattr_(name: str) -> Any:
         for start in starts:
-            if start + name in registry.FUNCTIONS:
+            if registry.has_function(start + name):
                 return function(start + name)
         from hybridc.absent import absent
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hybridc.nd.ndarray import NDArray
+from hybridc.runtime.locks import UPDATES
 from hybridc.runtime.state import STATE
 from hybridc.trace.structure import regroup
 from hybridc.trace.tracer import Trace
@@ -82,7 +83,8 @@ class CompiledGraph:
         self.backward = backward
         self.saved = saved
         self.grads = grads
-        self.visible = len(trace.outputs)
+        self.updates = trace.updates
+        self.visible = len(trace.outputs) - len(self.updates)
         self.single = type(trace.structure) is int
 
     def __str__(self) -> str:
@@ -120,12 +122,19 @@ class CompiledGraph:
     def run(self, inputs: Sequence[NDArray]) -> Any:
         """Run on NDArrays for all inputs, and put the call on the tape if autograd records and there is a backward."""
         arrays = [x._data for x in inputs]
+        if self.updates:
+            with UPDATES.held([arrays[i] for i in self.updates]):
+                return self._run(inputs, arrays)
+        return self._run(inputs, arrays)
+
+    def _run(self, inputs: Sequence[NDArray], arrays: list[Any]) -> Any:
         if self.backward is not None and STATE.recording:
             return self._recorded(inputs, arrays)
         forward = self.forward
         workspace = forward.acquire()
         try:
             results = forward.run(workspace, *arrays)
+            self._write_back(arrays, results)
         finally:
             forward.release(workspace)
         if self.single:
@@ -138,9 +147,18 @@ class CompiledGraph:
         workspace = self.forward.acquire()
         results = self.forward.run(workspace, *arrays)
         outputs = [NDArray(r) for r in results[: self.visible]]
+        if self.updates:
+            before = [a.copy() if i in self.updates else a for i, a in enumerate(arrays)]  # what the forward saw
+            self._write_back(arrays, results)
+            arrays = before
         rule = _GraphRule(self, workspace, arrays, results)
         autograd.record_operator(rule, inputs, arrays, outputs)
         return outputs[0] if self.single else regroup(outputs, self.trace.structure)
+
+    def _write_back(self, arrays: Sequence[Any], results: Sequence[Any]) -> None:
+        """Put the new values of inputs that operators mutate into their arrays."""
+        for i, value in zip(self.updates, results[self.visible :], strict=False):
+            np.copyto(arrays[i], value)
 
 
 class _GraphRule:
@@ -181,7 +199,7 @@ class _GraphRule:
         for x, original in zip(fresh, inputs, strict=True):
             x._entry = original._entry
         start = autograd.tape_position()
-        outputs = replay(graph.trace, fresh)
+        outputs = replay(graph.trace, fresh)[: graph.visible]
         wanted = [fresh[i] for i in graph.grads]
         found = autograd.gradients_since(start, outputs, wanted, ograds)
         grads: list[Any] = [None] * len(inputs)

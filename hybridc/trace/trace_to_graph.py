@@ -46,6 +46,9 @@ def trace_to_graph(trace: Trace, grads: Sequence[int] = (), name: str = "forward
     function.attributes["hybrid.roles"] = ArrayAttr([StringAttr(r) for r in trace.roles])
     if grads:
         function.attributes["hybrid.grads"] = DenseArrayBase.from_list(i64, list(grads))
+    if trace.updates:  # what follows the visible results are new values of these inputs
+        function.attributes["hybrid.outputs"] = DenseArrayBase.from_list(i64, [len(results) - len(trace.updates)])
+        function.attributes["hybrid.updates"] = DenseArrayBase.from_list(i64, trace.updates)
     if trace.training:
         function.attributes["hybrid.training"] = UnitAttr()
     return ModuleOp([function])

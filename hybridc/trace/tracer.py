@@ -52,10 +52,12 @@ class Trace:
         self.roles: list[str] = []
         self.sources: list[Any] = []
         self.outputs: list[TracedSymbol] = []
+        self.updates: list[int] = []  # the inputs whose new values are the last outputs
         self.structure: Any = None
         self.draws = 0
         self.track_locations = True
         self._known: dict[int, TracedSymbol] = {}
+        self._latest: dict[int, TracedSymbol] = {}  # by identity of a value: what it is since an operator mutated it
         self.constants: dict[tuple[str, Any], TracedSymbol] = {}
         self._blocks: list[str] = []
 
@@ -133,9 +135,22 @@ class Trace:
             op = op.bind(**{**op.attrs, "draw": self.draws})
             self.draws += 1
             symbols.append(self.key())
+        given, symbols = symbols, [self.latest(s) for s in symbols]
         outputs = self.emit(op, symbols, location)
+        for i, new in zip(op.mutated, outputs[len(outputs) - len(op.mutated) :], strict=True):
+            self._latest[id(given[i])] = new
         visible = op.num_visible_outputs()
         return outputs[0] if visible == 1 else outputs[:visible]
+
+    def latest(self, symbol: TracedSymbol) -> TracedSymbol:
+        """The value of a Symbol now: another one since an operator mutated it."""
+        return self._latest.get(id(symbol), symbol)
+
+    def finish(self, outputs: Sequence[TracedSymbol | NDArray]) -> None:
+        """These are the results; the new values of mutated inputs follow them."""
+        self.outputs = [self.latest(self.capture(o) if isinstance(o, NDArray) else o) for o in outputs]
+        self.updates = [i for i, leaf in enumerate(self.leaves) if self.latest(leaf) is not leaf]
+        self.outputs += [self.latest(self.leaves[i]) for i in self.updates]
 
     def _symbol(self, op: Operator, x: Any, dtype: Any, location: Location | None) -> TracedSymbol:
         if isinstance(x, TracedSymbol):
@@ -223,7 +238,7 @@ def trace_call(block: Any, args: Sequence[Any], training: bool) -> Trace:
     with trace.active():
         result = block(*[_stand_in(trace, a) for a in args])
     outputs, trace.structure = flatten(result, (TracedSymbol, NDArray), f"the result of {block.name}")
-    trace.outputs = [trace.capture(o) if isinstance(o, NDArray) else o for o in outputs]
+    trace.finish(outputs)
     if any(o.trace is not trace for o in trace.outputs):
         raise TraceError(
             f"the result of {block.name} contains a value of another trace; keep no traced values between calls"

@@ -24,7 +24,7 @@ from hybridc.symbol.traced import TracedSymbol
 from hybridc.trace.trace_to_graph import operations
 from hybridc.trace.tracer import Node
 from hybridc.transforms.splice import Splicer
-from hybridc.transforms.values import constant_value, functions, hybrid_ops, root
+from hybridc.transforms.values import constant_value, functions, hybrid_ops, result_count, root
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ class _Backward:
 
         end = self.forward.body.block.last_op
         assert isinstance(end, func.ReturnOp)
-        heads = list(end.arguments)
+        heads = list(end.arguments)[: result_count(self.forward)]
         active = self._active()
         ograds: list[TracedSymbol] = []
         with self.trace.active():
@@ -133,7 +133,9 @@ class _Backward:
         """Let the forward return the intermediate values that the backward uses; where each of them comes from."""
         block = self.forward.body.block
         args: list[SSAValue] = list(block.args)
-        returned = list(heads)
+        end = block.last_op
+        assert isinstance(end, func.ReturnOp)
+        returned = list(end.arguments)
         positions: list[int] = []
         for value in saved:
             if value in args:
@@ -142,8 +144,6 @@ class _Backward:
             if value not in returned:
                 returned.append(value)
             positions.append(len(args) + returned.index(value))
-        end = block.last_op
-        assert end is not None
         Rewriter.replace_op(end, func.ReturnOp(*returned))
         self.forward.function_type = FunctionType.from_lists([a.type for a in args], [r.type for r in returned])
         self.forward.attributes["hybrid.outputs"] = DenseArrayBase.from_list(i64, [len(heads)])

@@ -26,7 +26,7 @@ from xdsl.rewriter import Rewriter
 from hybridc.dialects.hybrid import HybridOp, dtype_of, element_type, shape_of
 from hybridc.dialects.hybrid_rt import AliasOp, AllocOp, ArenaOp, ConstantOp, LaunchOp, ViewOp
 from hybridc.transforms.tile_kernels import aligned
-from hybridc.transforms.values import constant_value, functions, root, volume
+from hybridc.transforms.values import constant_value, functions, result_count, root, volume
 
 
 @dataclass(eq=False)
@@ -71,8 +71,7 @@ class _Planner:
         end = self.ops[-1]
         assert isinstance(end, func.ReturnOp)
         self.results = list(end.arguments)
-        outputs = function.attributes.get("hybrid.outputs")
-        visible = outputs.get_values()[0] if isinstance(outputs, DenseArrayBase) else len(self.results)
+        visible = result_count(function)
         self.visible = [root(v) for v in self.results[:visible]]
         self.kept = [root(v) for v in self.results[visible:]]
         self.buffers: dict[SSAValue, Buffer] = {}

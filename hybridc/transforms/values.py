@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 from xdsl.dialects import func
-from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.builtin import DenseArrayBase, ModuleOp
 from xdsl.ir import SSAValue
 
 from hybridc.dialects.hybrid import HybridOp, shape_of
@@ -34,6 +34,12 @@ def functions(module: ModuleOp) -> list[func.FuncOp]:
 def hybrid_ops(function: func.FuncOp) -> list[HybridOp]:
     """The operators of a function's body, in order."""
     return [op for op in function.body.block.ops if isinstance(op, HybridOp)]
+
+
+def result_count(function: func.FuncOp) -> int:
+    """How many of a function's results its caller sees; new values of inputs and what a backward needs follow them."""
+    count = function.attributes.get("hybrid.outputs")
+    return int(count.get_values()[0]) if isinstance(count, DenseArrayBase) else len(function.function_type.outputs)
 
 
 def volume(shape: tuple[int, ...]) -> int:
