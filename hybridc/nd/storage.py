@@ -1,60 +1,261 @@
-"""Arrays in files: a zip of ``.npy`` members (NumPy's npz), which cannot run code when it is read."""
+"""Arrays in files: MXNet's binary ``.params`` format, written and read byte for byte as MXNet 1.9.1 does.
+
+All numbers are little-endian::
+
+    file   u64 0x112, u64 0, u64 count, arrays, u64 count of names (0 for a list), names
+    name   u64 length, UTF-8
+    array  u32 magic, i32 storage type, shape, i32 device type, i32 device number, i32 type flag, elements
+    shape  i32 dimensions, i64 sizes
+
+The magic tells the version. ``V2`` is written, but where an array has no dimension or no element every array of the
+file is ``V3``, which MXNet uses (and demands, on reading) under ``np_shape``. ``V1`` has no storage type; before it
+there was no magic but a ``u32`` number of dimensions and ``u32`` sizes. A sparse array has the shape of its values
+before its own, and behind the type flag type and shape of each index array, whose elements follow the values.
+"""
 
 from __future__ import annotations
 
+import contextlib
+import io
+import math
 import os
-import zipfile
-from collections.abc import Mapping, Sequence
+import threading
+from collections.abc import Generator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from struct import Struct
+from typing import Any, BinaryIO
 
 import numpy as np
+import numpy.typing as npt
 
 from hybridc.errors import MXNetError
 from hybridc.nd.ndarray import NDArray
 
-_LIST = "hybridc.list:"
+_FILE = 0x112
+_V1, _V2, _V3 = 0xF993FAC8, 0xF993FAC9, 0xF993FACA
+_I32, _U32, _U64 = Struct("<i"), Struct("<I"), Struct("<Q")
+_CPU = Struct("<ii").pack(1, 0)
+_STORAGE = ("default", "row_sparse", "csr")
+_MOST_DIMENSIONS = 32
+# A small file may claim a sparse array of any size: above this one nobody wants it dense.
+_DENSE_LIMIT = 1 << 32
+_BFLOAT16 = 12
+_NAMES = "float32 float64 float16 uint8 int32 int8 int64 bool int16 uint16 uint32 uint64"
+_FLAGS = {np.dtype(name): flag for flag, name in enumerate(_NAMES.split())}
+_TYPES = {flag: dtype.newbyteorder("<") for dtype, flag in _FLAGS.items()}
 
 
 def save(fname: str | os.PathLike[str], data: NDArray | Sequence[NDArray] | Mapping[str, NDArray]) -> None:
     """Save one array, a list of arrays, or a dict of named arrays. The file appears whole or not at all."""
+    names: list[str] = []
     if isinstance(data, NDArray):
-        data = [data]
-    named = data if isinstance(data, Mapping) else {f"{_LIST}{i}": x for i, x in enumerate(data)}
-    for name, x in named.items():
+        values = [data]
+    elif isinstance(data, Mapping):
+        names, values = list(data.keys()), list(data.values())
+    else:
+        values = list(data)
+    for i, x in enumerate(values):
+        what = repr(names[i]) if names else f"element {i}"
         if not isinstance(x, NDArray):  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise TypeError(f"save: only NDArrays can be saved, {name!r} is {type(x).__name__}")
-    path = Path(fname)
-    partial = path.with_name(f"{path.name}.{os.getpid()}.partial")
-    try:
-        with zipfile.ZipFile(partial, "w", zipfile.ZIP_STORED, allowZip64=True) as archive:
-            for name, x in named.items():
-                with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
-                    np.lib.format.write_array(member, x.asnative(), allow_pickle=False)
-        partial.replace(path)
-    finally:
-        partial.unlink(missing_ok=True)
+            raise TypeError(f"save: only NDArrays can be saved, {what} is {type(x).__name__}")
+        if np.dtype(x.dtype) not in _FLAGS:
+            raise MXNetError(f"save: {what} has dtype {np.dtype(x.dtype)}, which the format cannot hold; use .astype")
+    for name in names:
+        if not isinstance(name, str):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise TypeError(f"save: names must be strings, got {name!r}")
+    with replacing(fname) as file:
+        _write(file, [x.asnative() for x in values], names)
 
 
 def load(fname: str | os.PathLike[str]) -> Any:
-    """What :func:`save` wrote: a list or a dict of arrays."""
+    """The list or dict of arrays in a file of :func:`save` or of MXNet; sparse arrays become dense."""
     try:
-        with np.load(fname, allow_pickle=False) as archive:
-            named = {name: NDArray(archive[name]) for name in archive.files}
+        with Path(fname).open("rb") as file:
+            source = file if file.seekable() else io.BytesIO(file.read())
+            return _Reader(source, str(fname)).arrays()
     except OSError as error:
         raise MXNetError(f"cannot read {fname}: {error.strerror or error}") from error
-    except (ValueError, zipfile.BadZipFile, AttributeError, TypeError, EOFError) as error:
-        raise MXNetError(
-            f"{fname} is not a file of arrays that this version reads (a zip of .npy members): {error}"
-        ) from error
-    if named and all(name.startswith(_LIST) for name in named):
-        return [named[f"{_LIST}{i}"] for i in range(len(named))]
-    return named
+
+
+def load_frombuffer(buf: bytes | bytearray | memoryview) -> Any:
+    """As :func:`load`, from the bytes of a file."""
+    if not isinstance(buf, bytes | bytearray | memoryview):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise TypeError(f"load_frombuffer: buf must be bytes, got {type(buf).__name__}")
+    return _Reader(io.BytesIO(buf), "the buffer").arrays()
 
 
 def load_named(fname: str | os.PathLike[str]) -> dict[str, NDArray]:
     """A dict of arrays; an error for a file that holds a list."""
     loaded = load(fname)
-    if isinstance(loaded, list):
+    if isinstance(loaded, dict):
+        return loaded  # pyright: ignore[reportUnknownVariableType]
+    if loaded:
         raise MXNetError(f"{fname} holds a list of arrays, expected arrays with names, as a dict gives them to save")
-    return loaded
+    return {}  # an empty dict is written like an empty list
+
+
+@contextlib.contextmanager
+def replacing(fname: str | os.PathLike[str]) -> Generator[BinaryIO]:
+    """A new file that takes the place of ``fname`` when the ``with`` block ends without an error."""
+    path = Path(os.path.realpath(fname))
+    partial = path.with_name(f"{path.name}.{os.getpid()}-{threading.get_ident()}.partial")
+    try:
+        with partial.open("wb") as file:
+            yield file
+        partial.replace(path)
+    except OSError as error:
+        raise MXNetError(f"cannot write {fname}: {error.strerror or error}") from error
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+# --- writing ---------------------------------------------------------------------------------------------------
+
+
+def _write(file: BinaryIO, arrays: Sequence[npt.NDArray[Any]], names: Sequence[str]) -> None:
+    magic = _V2 if all(x.size and x.ndim for x in arrays) else _V3
+    file.write(_U64.pack(_FILE) + _U64.pack(0) + _U64.pack(len(arrays)))
+    for x in arrays:
+        flag = _FLAGS[x.dtype.newbyteorder("=")]
+        shape = _I32.pack(x.ndim) + Struct(f"<{x.ndim}q").pack(*x.shape)
+        file.write(_U32.pack(magic) + _I32.pack(0) + shape + _CPU + _I32.pack(flag))
+        file.write(np.asarray(x, _TYPES[flag], order="C").reshape(-1).view(np.uint8).data)
+    file.write(_U64.pack(len(names)))
+    for name in names:
+        encoded = name.encode()
+        file.write(_U64.pack(len(encoded)) + encoded)
+
+
+# --- reading ---------------------------------------------------------------------------------------------------
+
+
+class _Reader:
+    """Reads a file from its start; every error says which array and byte it is about."""
+
+    def __init__(self, file: Any, where: str) -> None:
+        self.file = file
+        self.where = where
+        self.what = "the header"
+        self.at = 0
+        self.size = file.seek(0, io.SEEK_END)
+        file.seek(0)
+
+    def damaged(self, why: str) -> MXNetError:
+        return MXNetError(f"{self.where} is damaged: {self.what}, byte {self.at}: {why}")
+
+    def need(self, n: int) -> None:
+        if n > self.size - self.at:
+            raise self.damaged(f"{n} bytes expected, {self.size - self.at} left")
+
+    def take(self, n: int) -> bytes:
+        self.need(n)
+        taken = self.file.read(n)
+        self.at += n
+        return taken
+
+    def number(self, kind: Struct) -> int:
+        return kind.unpack(self.take(kind.size))[0]
+
+    def arrays(self) -> Any:
+        """Everything: a list, or a dict if there are names."""
+        if self.size < 8 or self.number(_U64) != _FILE:
+            raise MXNetError(
+                f"{self.where} is not a file of arrays in MXNet's format: it does not begin with "
+                f"{_U64.pack(_FILE).hex()}"
+            )
+        self.number(_U64)
+        count = self.number(_U64)
+        values: list[NDArray] = []
+        for i in range(count):
+            self.what = f"array {i} of {count}"
+            values.append(NDArray(self.array()))
+        self.what = "the names"
+        named = self.number(_U64)
+        if named not in (0, count):
+            raise self.damaged(f"{named} names for {count} arrays")
+        if not named:
+            return values
+        return {self.name(i): value for i, value in enumerate(values)}
+
+    def name(self, i: int) -> str:
+        self.what = f"name {i}"
+        encoded = self.take(self.number(_U64))
+        try:
+            return encoded.decode()
+        except UnicodeDecodeError as error:
+            raise self.damaged(f"it is not UTF-8: {error}") from error
+
+    def array(self) -> npt.NDArray[Any]:
+        """One array, of any version."""
+        magic = self.number(_U32)
+        storage = self.number(_I32) if magic in (_V2, _V3) else 0
+        if not 0 <= storage < len(_STORAGE):
+            raise self.damaged(f"unknown storage type {storage}")
+        if storage:
+            self.shape(magic)  # of the values, which MXNet sometimes writes before it knows it: the indices tell
+        shape = self.shape(magic)
+        if shape is None:  # an array that was never given a shape: nothing follows
+            return np.zeros(0, np.float32)
+        self.take(8)  # where it was: it is loaded on the CPU
+        flag = self.flag()
+        return self.sparse(_STORAGE[storage], shape, flag) if storage else self.elements(shape, flag)
+
+    def shape(self, magic: int) -> tuple[int, ...] | None:
+        old = magic not in (_V1, _V2, _V3)
+        rank = magic if old else self.number(_I32)
+        if rank in (-1, 0) and not (rank == 0 and magic == _V3):
+            return None
+        if not 0 <= rank <= _MOST_DIMENSIONS:
+            raise self.damaged(f"neither a known version nor a number of dimensions: {rank}")
+        kind = Struct(f"<{rank}{'I' if old else 'q'}")
+        shape = kind.unpack(self.take(kind.size))
+        if any(n < 0 for n in shape):
+            raise self.damaged(f"negative size in shape {shape}")
+        return shape
+
+    def flag(self) -> int:
+        flag = self.number(_I32)
+        if flag not in _TYPES and flag != _BFLOAT16:
+            raise self.damaged(f"unknown type flag {flag}")
+        return flag
+
+    def elements(self, shape: tuple[int, ...], flag: int) -> npt.NDArray[Any]:
+        wanted = _TYPES.get(flag)
+        dtype = np.dtype("<u2") if wanted is None else np.dtype("u1") if wanted.kind == "b" else wanted
+        self.need(math.prod(shape) * dtype.itemsize)
+        try:
+            made: Any = np.empty(shape, dtype)
+        except ValueError as error:  # no element, but sizes beyond what NumPy counts
+            raise self.damaged(f"shape {shape}: {error}") from error
+        read = self.file.readinto(made.reshape(-1).view(np.uint8))
+        if read != made.nbytes:
+            raise self.damaged(f"{made.nbytes} bytes expected, {read} read")
+        self.at += made.nbytes
+        if wanted is None:  # bfloat16, the upper half of a float32
+            return (made.astype(np.uint32) << 16).view(np.float32)
+        return made.astype(wanted.newbyteorder("="), copy=False)
+
+    def sparse(self, kind: str, shape: tuple[int, ...], flag: int) -> npt.NDArray[Any]:
+        indices = [(self.flag(), self.shape(_V2) or (0,)) for _ in range(1 if kind == "row_sparse" else 2)]
+        count = math.prod(indices[-1][1])
+        values = self.elements((count, *shape[1:]) if kind == "row_sparse" else (count,), flag)
+        read = [self.elements(index, type_) for type_, index in indices]
+        if math.prod(shape) * values.itemsize > _DENSE_LIMIT:
+            raise self.damaged(f"a {kind} array of shape {shape} is too large to be made dense")
+        dense = np.zeros(shape, values.dtype)
+        try:
+            places = tuple(read) if kind == "row_sparse" else _csr_places(*read)
+            if any(p.dtype.kind not in "iu" or (p.size and p.min() < 0) for p in places):
+                raise IndexError("an index is negative or not an integer")
+            dense[places] = values
+        except (IndexError, ValueError) as error:
+            raise self.damaged(f"its indices do not fit the shape {shape}: {error}") from error
+        return dense
+
+
+def _csr_places(starts: npt.NDArray[Any], columns: npt.NDArray[Any]) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
+    """Row and column of each value, from where each row starts among the columns."""
+    counts = np.diff(starts)
+    if starts.size == 0 or starts[0] != 0 or counts.sum() != columns.size:
+        raise ValueError(f"the rows end at {starts[-1:]}, but there are {columns.size} values")
+    return np.repeat(np.arange(counts.size), counts), columns
