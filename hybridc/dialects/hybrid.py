@@ -30,7 +30,7 @@ from xdsl.dialects.builtin import (
     i1,
     i64,
 )
-from xdsl.ir import Attribute, Data, Dialect, Operation, SSAValue
+from xdsl.ir import Attribute, Data, Dialect, Operation, ParametrizedAttribute, SSAValue, TypeAttribute
 from xdsl.irdl import (
     IRDLOperation,
     irdl_attr_definition,
@@ -52,6 +52,14 @@ from hybridc.trace.structure import as_list
 
 # --- types -------------------------------------------------------------------------------------------------
 
+
+@irdl_attr_definition
+class StateType(ParametrizedAttribute, TypeAttribute):
+    """The type of the Python object that is the state of an operator; a cell is a tensor of one of them."""
+
+    name = "hybrid.state"
+
+
 _UNSIGNED = IntegerType(64, Signedness.UNSIGNED)
 _ELEMENTS: dict[str, Attribute] = {
     "float16": f16,
@@ -63,6 +71,7 @@ _ELEMENTS: dict[str, Attribute] = {
     "uint8": IntegerType(8, Signedness.UNSIGNED),
     "uint64": _UNSIGNED,
     "bool": i1,
+    "object": StateType(),
 }
 _DTYPES: dict[Attribute, np.dtype[Any]] = {element: np.dtype(name) for name, element in _ELEMENTS.items()}
 _TENSORS: dict[tuple[tuple[int, ...], str], TensorType[Any]] = {}
@@ -271,7 +280,9 @@ def dialects() -> dict[str, Dialect]:
     """A dialect for every namespace of the registry: ``hybrid`` and those of users."""
     names = sorted({name.partition(".")[0] for name in registry.OPERATORS})
     return {
-        d: Dialect(d, [operation(c) for n, c in registry.OPERATORS.items() if n.startswith(f"{d}.")], [HandleAttr])
+        d: Dialect(
+            d, [operation(c) for n, c in registry.OPERATORS.items() if n.startswith(f"{d}.")], [HandleAttr, StateType]
+        )
         for d in names
     }
 

@@ -1,8 +1,9 @@
 """The ``hybrid_rt`` dialect: what a planned program does that upstream dialects cannot say.
 
 ``arena`` is the memory of one call, ``view`` an array at an offset of it, ``alloc`` a result that the caller will own,
-``alias`` another view of a buffer (by a view operator), ``launch`` a kernel run on buffers. A kernel stays a function
-of tensors: a launch loads its inputs and stores its results, and may use ``scratch``, bytes of the arena, in between.
+``cell`` the state of an operator, which stays from call to call, ``alias`` another view of a buffer (by a view
+operator), ``launch`` a kernel run on buffers. A kernel stays a function of tensors: a launch loads its inputs and
+stores its results, and may use ``scratch``, bytes of the arena, in between.
 """
 
 from __future__ import annotations
@@ -83,6 +84,18 @@ class AllocOp(IRDLOperation):
 
 
 @irdl_op_definition
+class CellOp(IRDLOperation):
+    """The state of an operator, kept from call to call beside the arena."""
+
+    name = "hybrid_rt.cell"
+    array = result_def(MemRefType)
+    assembly_format = "attr-dict `:` type($array)"
+
+    def __init__(self, array: Attribute) -> None:
+        super().__init__(result_types=[array])
+
+
+@irdl_op_definition
 class ConstantOp(IRDLOperation):
     """A number as an array without dimensions."""
 
@@ -135,4 +148,4 @@ class LaunchOp(IRDLOperation):
         super().__init__(operands=[ins, outs, scratch], properties={"kernel": SymbolRefAttr(kernel)})
 
 
-HybridRt: Any = Dialect("hybrid_rt", [ArenaOp, ViewOp, AllocOp, ConstantOp, AliasOp, LaunchOp])
+HybridRt: Any = Dialect("hybrid_rt", [ArenaOp, ViewOp, AllocOp, CellOp, ConstantOp, AliasOp, LaunchOp])

@@ -26,6 +26,7 @@ from hybridc.dialects import shape as shape
 from hybridc.dialects import slicing as slicing
 from hybridc.dialects import softmax as softmax
 from hybridc.dialects import sorting as sorting
+from hybridc.dialects import stateful as stateful
 from hybridc.dialects import statistics as statistics
 from hybridc.dialects import trigonometry as trigonometry
 from hybridc.dialects import unary as unary

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-import itertools
 import traceback
-from collections import OrderedDict
 from collections.abc import Callable, Generator, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
@@ -20,10 +18,6 @@ from hybridc.nd.ndarray import NDArray
 from hybridc.runtime.state import STATE
 
 _PACKAGE = str(Path(__file__).resolve().parent.parent) + "/"
-_TOKENS = itertools.count(1)
-# How many CustomOps with state one use keeps for a backward still to come, and after it for another one.
-_KEPT = 1024
-_KEPT_DONE = 16
 
 
 @contextlib.contextmanager
@@ -76,11 +70,7 @@ class _Undeclared:
 
 
 class CustomCall:
-    """One use of a custom operator: its Prop, what that says of shapes and dtypes, and the CustomOps it made.
-
-    Every forward makes a CustomOp of its own and returns its number as a hidden result. So the backward of
-    that forward meets what the forward left in ``self``, however many forwards ran in between.
-    """
+    """One use of a custom operator: its Prop, what that says of shapes and dtypes, and how its CustomOps are run."""
 
     def __init__(self, op_type: str, prop: Any, params: dict[str, str], context: Context) -> None:
         self.op_type = op_type
@@ -90,12 +80,8 @@ class CustomCall:
         self.arguments = self._names("list_arguments")
         self.outputs = self._names("list_outputs")
         self.auxiliary = self._names("list_auxiliary_states")
-        self.in_shapes: list[Shape] = []
-        self.in_types: list[DType] = []
         self._shapes: dict[tuple[Shape, ...], tuple[list[Shape], list[Shape]]] = {}
         self._types: dict[tuple[DType, ...], tuple[list[DType], list[DType]]] = {}
-        self._pending: OrderedDict[int, Any] = OrderedDict()
-        self._done: OrderedDict[int, Any] = OrderedDict()
 
     def __repr__(self) -> str:
         params = ", ".join(f"{k}={v!r}" for k, v in self.params.items())
@@ -144,7 +130,6 @@ class CustomCall:
             found = self._infer_shape(key)
             # What depends on dimensions that were unknown is right only when asked again.
             self._shapes[key] = found if key == tuple(found[0]) else self._infer_shape(found[0])
-        self.in_shapes = self._shapes[key][0]
         return self._shapes[key]
 
     def _infer_shape(self, shapes: Sequence[Shape]) -> tuple[list[Shape], list[Shape]]:
@@ -178,7 +163,6 @@ class CustomCall:
         key = tuple(dtypes)
         if key not in self._types:
             self._types[key] = self._infer_type(key)
-        self.in_types = self._types[key][0]
         return self._types[key]
 
     def _infer_type(self, dtypes: tuple[DType, ...]) -> tuple[list[DType], list[DType]]:
@@ -207,98 +191,87 @@ class CustomCall:
 
     # --- running -------------------------------------------------------------------------------------------
 
-    def forward(self, train: bool, arrays: Sequence[Array]) -> tuple[Array, ...]:
-        """The outputs, and the number under which the CustomOp waits for its backward."""
+    def create(self, shapes: Sequence[Shape], dtypes: Sequence[DType]) -> CustomState:
+        """A CustomOp for inputs of these shapes and dtypes."""
+        where = self.where("create_operator")
+        # COMPAT(mxnet): there in_dtypes are type numbers (0 is float32); here they are dtypes, as documented.
+        with user_code(where):
+            op = self.prop.create_operator(self.context, [list(s) for s in shapes], [d.type for d in dtypes])
+        if not callable(getattr(op, "forward", None)) or not callable(getattr(op, "backward", None)):
+            raise MXNetError(f"{where} must return a CustomOp, got {type(op).__name__}")
+        return CustomState(op, shapes, dtypes)
+
+    def forward(self, state: CustomState, train: bool, arrays: Sequence[Array]) -> list[Array]:
+        """The outputs, and the new values of the auxiliary states."""
         count = len(self.arguments)
         _, shapes = self.infer_shape([a.shape for a in arrays])
         _, dtypes = self.infer_type([a.dtype for a in arrays])
-        op = self._create()
         results = [NDArray(np.zeros(s, d)) for s, d in zip(shapes, dtypes, strict=True)]
         given = list(results)
-        where = self.where("forward", op)
+        state.auxiliary = [_lasting(a) for a in arrays[count:]]
+        auxiliary = [NDArray(a.copy()) for a in arrays[count:]]
+        where = self.where("forward", state.op)
         with user_code(where, train):
-            op.forward(
+            state.op.forward(
                 is_train=train,
                 req=["write"] * len(results),
                 in_data=[NDArray(_lasting(a)) for a in arrays[:count]],
                 out_data=given,
-                aux=[NDArray(a) for a in arrays[count:]],
+                aux=auxiliary,
             )
         _check_filled(where, "out_data", given, results)
-        return (*[r.asnative() for r in results], np.array([self._keep(op)]))
+        return [r.asnative() for r in (*results, *auxiliary)]
 
-    def backward(self, needed: Sequence[bool], read: Sequence[int], arrays: Sequence[Array]) -> list[Array]:
-        """The gradients of the needed arguments.
+    def backward(
+        self,
+        state: CustomState,
+        needed: Sequence[bool],
+        ograds: Sequence[Array | None],
+        inputs: Sequence[Array | None],
+        outputs: Sequence[Array | None],
+    ) -> list[Array | None]:
+        """The gradients of the needed arguments; the auxiliary states have none.
 
-        ``arrays`` are those that ``read`` counts, the auxiliary states, and the number of the CustomOp.
+        These it gets as they are now, and may change, as in MXNet.
         """
-        outs, ins = len(self.outputs), len(self.arguments)
-        labels = [*[f"out_grad[{i}]" for i in range(outs)], *[f"in_data[{i}]" for i in range(ins)]]
-        labels += [f"out_data[{i}]" for i in range(outs)]
-        there = dict(zip(read, arrays, strict=False))
-        values: list[Any] = [
-            NDArray(there[i]) if i in there else _Undeclared(label, self._prop_name) for i, label in enumerate(labels)
-        ]
-        *auxiliary, token = arrays[len(read) :]
-        op = self._recall(int(token[0]))
-        shaped = zip(self.in_shapes[:ins], self.in_types, strict=False)
-        results = [NDArray(np.zeros(s, d)) for s, d in shaped]
+        ins = len(self.arguments)
+        results = [NDArray(np.zeros(s, d)) for s, d in zip(state.shapes[:ins], state.dtypes, strict=False)]
         given = list(results)
-        where = self.where("backward", op)
+        where = self.where("backward", state.op)
         with user_code(where):
-            op.backward(
-                req=["write" if n else "null" for n in needed],
-                out_grad=values[:outs],
-                in_data=values[outs : outs + ins],
-                out_data=values[outs + ins :],
+            state.op.backward(
+                req=["write" if n else "null" for n in needed[:ins]],
+                out_grad=self._values("out_grad", ograds),
+                in_data=self._values("in_data", inputs[:ins]),
+                out_data=self._values("out_data", outputs),
                 in_grad=given,
-                aux=[NDArray(a) for a in auxiliary],
+                aux=[NDArray(a) for a in state.auxiliary],
             )
         _check_filled(where, "in_grad", given, results)
-        return [r.asnative() for r, n in zip(results, needed, strict=True) if n]
+        grads = [r.asnative() if n else None for r, n in zip(results, needed, strict=False)]
+        return [*grads, *[None] * len(self.auxiliary)]
 
-    def _create(self) -> Any:
-        where = self.where("create_operator")
-        shapes = [list(s) for s in self.in_shapes]
-        # COMPAT(mxnet): there in_dtypes are type numbers (0 is float32); here they are dtypes, as documented.
-        with user_code(where):
-            op = self.prop.create_operator(self.context, shapes, [d.type for d in self.in_types])
-        if not callable(getattr(op, "forward", None)) or not callable(getattr(op, "backward", None)):
-            raise MXNetError(f"{where} must return a CustomOp, got {type(op).__name__}")
-        return op
+    def _values(self, what: str, arrays: Sequence[Array | None]) -> list[Any]:
+        """Arrays as the backward gets them; what the Prop did not ask for says so when it is used."""
+        return [_Undeclared(f"{what}[{i}]", self._prop_name) if a is None else NDArray(a) for i, a in enumerate(arrays)]
 
-    def _keep(self, op: Any) -> int:
-        """The number under which a CustomOp waits; 0 if no backward will come or if it holds no state."""
-        if not STATE.recording or not getattr(op, "__dict__", True):
-            return 0
-        token = next(_TOKENS)
-        _remember(self._pending, token, op, _KEPT)
-        return token
 
-    def _recall(self, token: int) -> Any:
-        if token == 0:
-            return self._create()
-        op = self._pending.pop(token, None)
-        op = self._done.get(token) if op is None else op
-        if op is None:
-            raise MXNetError(
-                f"custom operator {self.op_type!r}: backward comes too many forwards after its own, and "
-                "what that left in self is gone. Differentiate sooner, or put what it needs into an output"
-            )
-        _remember(self._done, token, op, _KEPT_DONE)
-        return op
+class CustomState:
+    """What a forward leaves for its backward: the user's CustomOp, its inputs' shapes and its auxiliary states."""
+
+    __slots__ = ("auxiliary", "dtypes", "op", "shapes")
+
+    def __init__(self, op: Any, shapes: Sequence[Shape], dtypes: Sequence[DType]) -> None:
+        self.op = op
+        self.shapes = shapes
+        self.dtypes = dtypes
+        self.auxiliary: list[Array] = []
 
 
 def entries(value: Any) -> list[Any] | None:
     """The entries of a list or tuple; None for anything else."""
     entries: Any = value
     return list(entries) if isinstance(value, list | tuple) else None
-
-
-def _remember(kept: OrderedDict[int, Any], token: int, op: Any, limit: int) -> None:
-    kept[token] = op
-    while len(kept) > limit:
-        kept.popitem(last=False)
 
 
 def _read(what: str, names: Sequence[str], part: Any, read: Callable[[Any], Any]) -> list[Any]:

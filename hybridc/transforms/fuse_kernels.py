@@ -30,6 +30,7 @@ from hybridc.transforms.values import (
     functions,
     hybrid_ops,
     is_constant,
+    is_state,
     is_view,
     loop_domain,
     root,
@@ -226,7 +227,7 @@ def _call(module: ModuleOp, group: Group, end: Operation, kernels: dict[Any, fun
             if value.owner not in inside and value not in inputs and constant_value(value) is None:
                 inputs.append(value)
     outputs: list[SSAValue] = [
-        r for op in group.ops for r in op.results if any(u.operation not in inside for u in r.uses)
+        r for op in group.ops for r in op.results if is_state(r) or any(u.operation not in inside for u in r.uses)
     ]
     if not outputs:  # only a host call's effects are wanted
         outputs = list(group.ops[-1].results)

@@ -24,9 +24,9 @@ from xdsl.passes import ModulePass
 from xdsl.rewriter import Rewriter
 
 from hybridc.dialects.hybrid import HybridOp, dtype_of, element_type, shape_of
-from hybridc.dialects.hybrid_rt import AliasOp, AllocOp, ArenaOp, ConstantOp, LaunchOp, ViewOp
+from hybridc.dialects.hybrid_rt import AliasOp, AllocOp, ArenaOp, CellOp, ConstantOp, LaunchOp, ViewOp
 from hybridc.transforms.tile_kernels import aligned
-from hybridc.transforms.values import constant_value, functions, result_count, root, volume
+from hybridc.transforms.values import constant_value, functions, is_state, result_count, root, volume
 
 
 @dataclass(eq=False)
@@ -100,6 +100,8 @@ class _Planner:
         kernel = self.kernels[call.callee.string_value()]
         for index, result in enumerate(call.results):
             end = last.get(result, number)
+            if is_state(result):
+                continue
             if result in self.visible:
                 self.buffers[result] = Buffer(_bytes(result), number, end, owned=True, values=[result])
                 continue
@@ -163,8 +165,7 @@ class _Planner:
         assert isinstance(op, func.CallOp)
         made_ops: list[Operation] = []
         for result in op.results:
-            buffer = self.buffers[result]
-            new = AllocOp(memref(result)) if buffer.owned else ViewOp(arena, buffer.offset, memref(result))
+            new = self._memory(result, arena)
             values[result] = new.array
             new.array.name_hint = result.name_hint
             made_ops.append(new)
@@ -176,6 +177,13 @@ class _Planner:
         ins = [values[v] for v in op.operands]
         made_ops.append(LaunchOp(op.callee.string_value(), ins, [values[r] for r in op.results], scratch))
         return made_ops
+
+    def _memory(self, result: SSAValue, arena: SSAValue) -> AllocOp | CellOp | ViewOp:
+        """Where a result will be."""
+        if is_state(result):
+            return CellOp(memref(result))
+        buffer = self.buffers[result]
+        return AllocOp(memref(result)) if buffer.owned else ViewOp(arena, buffer.offset, memref(result))
 
 
 def _assign_offsets(buffers: list[Buffer]) -> int:

@@ -9,7 +9,7 @@ from xdsl.dialects import func
 from xdsl.dialects.builtin import DenseArrayBase, ModuleOp
 from xdsl.ir import SSAValue
 
-from hybridc.dialects.hybrid import HybridOp, shape_of
+from hybridc.dialects.hybrid import HybridOp, dtype_of, shape_of
 from hybridc.dialects.operator import Elementwise, Movement, Reduction
 
 
@@ -40,6 +40,11 @@ def result_count(function: func.FuncOp) -> int:
     """How many of a function's results its caller sees; new values of inputs and what a backward needs follow them."""
     count = function.attributes.get("hybrid.outputs")
     return int(count.get_values()[0]) if isinstance(count, DenseArrayBase) else len(function.function_type.outputs)
+
+
+def is_state(value: SSAValue) -> bool:
+    """Whether the value is a cell: the state of an operator, which stays from call to call."""
+    return dtype_of(value).kind == "O"
 
 
 def volume(shape: tuple[int, ...]) -> int:

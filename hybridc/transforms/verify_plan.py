@@ -18,7 +18,7 @@ from xdsl.ir import Attribute, BlockArgument, Operation, SSAValue
 from xdsl.passes import ModulePass
 
 from hybridc.dialects.hybrid import element_dtype
-from hybridc.dialects.hybrid_rt import AliasOp, AllocOp, ArenaOp, ConstantOp, LaunchOp, ViewOp
+from hybridc.dialects.hybrid_rt import AliasOp, AllocOp, ArenaOp, CellOp, ConstantOp, LaunchOp, ViewOp
 from hybridc.errors import VerifyError
 from hybridc.transforms.values import functions
 
@@ -70,7 +70,7 @@ class _Checker:
                     self.arena = op
                 case ViewOp():
                     self._view(op)
-                case AllocOp():
+                case AllocOp() | CellOp():
                     self._own(op.array)
                 case ConstantOp():
                     self._own(op.array)
@@ -166,7 +166,7 @@ class _Checker:
             _fail(op, f"@{kernel.sym_name.data} needs {size} bytes of scratch")
 
     def _check_written(self, op: LaunchOp, kernel: func.FuncOp, index: int, value: SSAValue) -> None:
-        if not isinstance(value.owner, ViewOp | AllocOp):
+        if not isinstance(value.owner, ViewOp | AllocOp | CellOp):
             _fail(op, f"writes {_name(value)}, which is neither a view of the arena nor a fresh array")
         span = self._span(op, value)
         for other in list(op.outs)[:index]:

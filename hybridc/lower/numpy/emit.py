@@ -15,7 +15,7 @@ from xdsl.ir import SSAValue
 
 from hybridc.dialects import registry
 from hybridc.dialects.hybrid import dtype_of, element_dtype, from_attribute, location_of, shape_of
-from hybridc.dialects.hybrid_rt import AliasOp, AllocOp, ArenaOp, ConstantOp, LaunchOp, ViewOp
+from hybridc.dialects.hybrid_rt import AliasOp, AllocOp, ArenaOp, CellOp, ConstantOp, LaunchOp, ViewOp
 from hybridc.dialects.operator import Opaque, Operator
 from hybridc.lower.numpy.emit_kernel import KernelEmitter
 from hybridc.lower.numpy.schedule import is_fused
@@ -69,6 +69,8 @@ class _ProgramEmitter:
                     self._view(op)
                 case AllocOp():
                     self._alloc(op)
+                case CellOp():
+                    self._define_static(op.array, f"np.empty({_shape(op.array)}, object)")
                 case ConstantOp():
                     number = np.asarray(from_attribute(op.value), _dtype(op.array))
                     self.names[op.array] = self._bind(number, "c")

@@ -1,0 +1,222 @@
+"""Operators that own a Python object, their state: host calls whose backward meets the state of its forward.
+
+The state travels in a *cell*, an array of one Python object, as a hidden output. Eagerly every call makes a cell, which
+the tape keeps for the backward. A compiled graph keeps one cell for each use in each of its workspaces: calls one
+after the other find the state of the call before, calls at the same time have their own, and a call whose backward is
+still to come keeps its own until then.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+
+from hybridc.dialects.attribute import DType, Shape
+from hybridc.dialects.operator import Opaque, Operator, attribute, register
+from hybridc.errors import MXNetError
+from hybridc.trace.structure import as_list
+
+CELL = np.dtype(object)
+
+
+class Stateful(Opaque):
+    """A host call with a state: override ``create_state``, ``forward`` and, for gradients, ``backward``.
+
+    Outputs are those that ``result_shapes`` and ``result_types`` tell of, then the cell of the state, then the new
+    values of mutated inputs. ``FRESH`` asks for a new state at every forward, also in compiled graphs.
+    """
+
+    PURE = False
+    SAME_DTYPE = False
+    FRESH: ClassVar[bool] = False
+
+    # --- what a subclass says ------------------------------------------------------------------------------
+
+    def create_state(self, shapes: Sequence[Shape], dtypes: Sequence[DType]) -> Any:
+        """A new state for inputs of these shapes and dtypes."""
+        raise MXNetError(f"{self.title()} must override create_state(self, shapes, dtypes)")
+
+    def forward(self, state: Any, *arrays: Any) -> Any:
+        """The results, and the new values of mutated inputs: one NumPy array, or a tuple for several."""
+        raise MXNetError(f"{self.title()} must override forward(self, state, *arrays)")
+
+    def backward(
+        self, state: Any, needed: Sequence[bool], ograds: Sequence[Any], inputs: Sequence[Any], outputs: Sequence[Any]
+    ) -> Sequence[Any]:
+        """A gradient, a NumPy array, for every input that needs one; None for the others.
+
+        Arrays that :meth:`reads` leaves out are None.
+        """
+        raise MXNetError(f"{self.described()} has no backward; override it, or use it outside autograd.record()")
+
+    def result_shapes(self, shapes: list[Shape]) -> tuple[list[Shape], list[Shape]]:
+        """Shapes of the inputs, unknown sizes filled in, and of the results; by default that of the first input."""
+        return shapes, [shapes[0]] * self.num_visible_outputs()
+
+    def result_types(self, dtypes: list[DType]) -> tuple[list[DType], list[DType]]:
+        """Dtypes of the inputs and of the results; by default that of the first input."""
+        return dtypes, [dtypes[0]] * self.num_visible_outputs()
+
+    def num_visible_outputs(self) -> int:
+        """How many results there are."""
+        return 1
+
+    def reads(self) -> Sequence[int]:
+        """Which arrays ``backward`` reads: numbers that count output gradients, then inputs, then outputs."""
+        visible = self.num_visible_outputs()
+        return range(2 * visible + len(self.input_names()))
+
+    def described(self) -> str:
+        """How error texts name it."""
+        return f"operator {self.NAME}"
+
+    # --- the operator --------------------------------------------------------------------------------------
+
+    def num_outputs(self) -> int:
+        """The results, the cell and the new values of mutated inputs."""
+        return self.num_visible_outputs() + 1 + len(self.mutated)
+
+    def infer_shape(self, shapes: list[Shape]) -> tuple[list[Shape], list[Shape]]:
+        """As ``result_shapes`` says."""
+        ins, outs = self.result_shapes(shapes)
+        return ins, [*outs, (1,), *[ins[i] for i in self.mutated]]
+
+    def infer_type(self, dtypes: list[DType]) -> tuple[list[DType], list[DType]]:
+        """As ``result_types`` says."""
+        ins, outs = self.result_types(dtypes)
+        return ins, [*outs, CELL, *[ins[i] for i in self.mutated]]
+
+    def eager(self, *arrays: Any) -> Any:
+        """The results of a forward with a new state."""
+        visible = self.num_visible_outputs()
+        cell = np.empty(1, CELL)
+        results = self._run(cell, arrays)
+        return (*results[:visible], cell, *results[visible:])
+
+    def eager_out(self, outs: Sequence[Any], *arrays: Any) -> None:
+        """As :meth:`eager`, with the state that the cell among ``outs`` holds."""
+        visible = self.num_visible_outputs()
+        results = self._run(outs[visible], arrays)
+        for out, result in zip([*outs[:visible], *outs[visible + 1 :]], results, strict=True):
+            np.copyto(out, result, casting="unsafe")
+
+    def _run(self, cell: Any, arrays: Sequence[Any]) -> list[Any]:
+        if cell[0] is None or self.FRESH:
+            cell[0] = self.create_state([a.shape for a in arrays], [a.dtype for a in arrays])
+        results = as_list(self.forward(cell[0], *arrays))
+        expected = self.num_visible_outputs() + len(self.mutated)
+        if len(results) != expected:
+            raise MXNetError(
+                f"{self.described()}: forward gave {len(results)} arrays, expected {expected}: "
+                f"{self.num_visible_outputs()} results and {len(self.mutated)} new values of mutated inputs"
+            )
+        return results
+
+    def gradient(self, F: Any, *values: Any) -> Any:
+        """As :meth:`gradient_of`, for all inputs."""
+        return self.gradient_of([True] * (len(values) - 2 * self.num_visible_outputs() - 1), F, *values)
+
+    def gradient_of(self, needed: Sequence[bool], F: Any, *values: Any) -> Any:
+        """The backward as one more host call, for the needed inputs only."""
+        from hybridc.dispatch import invoke
+
+        visible = self.num_visible_outputs()
+        count = len(needed)
+        wanted = tuple(bool(n) and i not in self.mutated for i, n in enumerate(needed))
+        if not any(wanted):
+            return [None] * count
+        inputs = values[visible : visible + count]
+        there = [*values[: visible + count], *values[visible + count :][:visible]]
+        read = tuple(i for i in self.reads() if i < len(there))
+        cell = values[2 * visible + count]
+        op = StatefulBackward.bind(
+            of=self,
+            needed=wanted,
+            read=read,
+            shapes=tuple(x.shape for x in inputs),
+            dtypes=tuple(np.dtype(x.dtype) for x in inputs),
+        )
+        grads = iter(as_list(invoke(op, [*[there[i] for i in read], cell])))
+        return [next(grads) if n else None for n in wanted]
+
+
+@register("hybrid.stateful_backward")
+class StatefulBackward(Opaque):
+    """The backward of an operator with a state."""
+
+    INPUTS = ("data",)
+    VARIADIC = True
+    PURE = False
+    SAME_DTYPE = False
+
+    of: object = attribute(None, "internal: the operator whose backward it is")
+    needed: object = attribute((), "internal: for each input, whether its gradient is wanted")
+    read: object = attribute((), "internal: which arrays it gets, see Stateful.reads")
+    shapes: object = attribute((), "internal: the shapes of the inputs")
+    dtypes: object = attribute((), "internal: the dtypes of the inputs")
+
+    @classmethod
+    def bind_values(cls, values: tuple[Any, ...]) -> Operator:
+        """Bound anew: remembering it would keep the forward's operator and all that it holds alive."""
+        return cls._parse(values)
+
+    def __repr__(self) -> str:
+        return f"backward of {self.of!r}"
+
+    @property
+    def forward_op(self) -> Stateful:
+        """The operator whose backward this is."""
+        if not isinstance(self.of, Stateful):
+            raise MXNetError(f"{self.NAME} cannot be made directly; differentiate an operator that has a state")
+        return self.of
+
+    def check(self) -> None:
+        """Only a gradient makes the call."""
+        assert self.forward_op is self.of
+
+    def _wanted(self, values: Any) -> list[Any]:
+        needed: Any = self.needed
+        return [v for v, n in zip(values, needed, strict=True) if n]
+
+    def num_outputs(self) -> int:
+        """One gradient for each input that needs one."""
+        return len(self._wanted(self.shapes))
+
+    def infer_shape(self, shapes: list[Shape]) -> tuple[list[Shape], list[Shape]]:
+        """Gradients have the shapes of their inputs."""
+        return shapes, self._wanted(self.shapes)
+
+    def infer_type(self, dtypes: list[DType]) -> tuple[list[DType], list[DType]]:
+        """Gradients have the dtypes of their inputs."""
+        return dtypes, self._wanted(self.dtypes)
+
+    def eager(self, *arrays: Any) -> Any:
+        """The gradients, by the operator's own backward."""
+        op, needed, read = self.forward_op, self.needed, self.read
+        assert isinstance(needed, tuple)
+        assert isinstance(read, tuple)
+        visible, count = op.num_visible_outputs(), len(as_list(needed))
+        there: list[Any] = [None] * (2 * visible + count)
+        for i, array in zip(as_list(read), arrays, strict=False):
+            there[i] = array
+        groups = there[:visible], there[visible : visible + count], there[visible + count :]
+        grads = as_list(op.backward(arrays[-1][0], as_list(needed), *groups))
+        if len(grads) != count:
+            raise MXNetError(
+                f"{op.described()}: backward gave {len(grads)} gradients for {count} inputs; "
+                "return one for each, None where there is none"
+            )
+        wanted = self._wanted(grads)
+        if any(g is None for g in wanted):
+            missing = self._wanted(range(count))[[g is None for g in wanted].index(True)]
+            raise MXNetError(f"{op.described()}: backward gave no gradient for input {missing}, which needs one")
+        return wanted[0] if len(wanted) == 1 else tuple(wanted)
+
+    def gradient(self, F: Any, *values: Any) -> Any:
+        """Raises: a backward on arrays has no gradient rule of its own."""
+        raise MXNetError(
+            f"{self.forward_op.described()} cannot be differentiated twice: its backward is Python code, "
+            "which has no gradient. Write the operation with F's operators, or leave out create_graph=True"
+        )
