@@ -83,7 +83,7 @@ def element_type(dtype: Any) -> Attribute:
         return _ELEMENTS[np.dtype(dtype).name]
     except KeyError:
         raise MXNetError(
-            f"arrays of dtype {np.dtype(dtype)} cannot be compiled; use one of {sorted(_ELEMENTS)}"
+            f"arrays of dtype {np.dtype(dtype)} cannot be compiled; use one of {sorted(_ELEMENTS.keys() - {'object'})}"
         ) from None
 
 
@@ -279,12 +279,11 @@ def operation(cls: type[Operator]) -> type[HybridOp]:
 def dialects() -> dict[str, Dialect]:
     """A dialect for every namespace of the registry: ``hybrid`` and those of users."""
     names = sorted({name.partition(".")[0] for name in registry.OPERATORS})
-    return {
-        d: Dialect(
-            d, [operation(c) for n, c in registry.OPERATORS.items() if n.startswith(f"{d}.")], [HandleAttr, StateType]
-        )
-        for d in names
-    }
+    made: dict[str, Dialect] = {}
+    for name in names:
+        operations = [operation(c) for n, c in registry.OPERATORS.items() if n.startswith(f"{name}.")]
+        made[name] = Dialect(name, operations, [HandleAttr, StateType] if name == "hybrid" else [])
+    return made
 
 
 def file_line(location: Location) -> FileLineColLoc | NameLoc:
