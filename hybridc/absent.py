@@ -12,7 +12,7 @@ _FAMILIES = [
      "convolution", ""),
     (r"(Global)?(Max|Avg)Pool[123]D|Pooling(_v1)?|AdaptiveAvgPooling2D|(PS)?ROI(Pooling|Align)|ReflectionPad2D",
      "pooling", ""),
-    (r"(Sync)?BatchNorm(ReLU|WithReLU|_v1)?|LRN", "batch normalization", "; LayerNorm is here"),
+    (r"(Sync)?BatchNorm(ReLU|WithReLU|_v1)?|LRN", "this kind of batch normalization", "; BatchNorm is here"),
     (r"InstanceNorm|GroupNorm", "this normalization layer", "; mx.nd.InstanceNorm and mx.nd.GroupNorm are here"),
     (r"RNN|rnn|FusedRNN|LSTM|GRU", "recurrent layers",
      "; a cell of FullyConnected and split, called once for each step, compiles"),

@@ -30,21 +30,33 @@ from xdsl.dialects.builtin import (
     i1,
     i64,
 )
-from xdsl.ir import Attribute, Data, Dialect, Operation, ParametrizedAttribute, SSAValue, TypeAttribute
+from xdsl.ir import (
+    Attribute,
+    Block,
+    Data,
+    Dialect,
+    Operation,
+    ParametrizedAttribute,
+    Region,
+    SSAValue,
+    TypeAttribute,
+)
 from xdsl.irdl import (
     IRDLOperation,
     irdl_attr_definition,
     irdl_op_definition,
     traits_def,
     var_operand_def,
+    var_region_def,
     var_result_def,
 )
 from xdsl.parser import AttrParser, Parser
 from xdsl.printer import Printer
-from xdsl.traits import OpTrait, Pure
+from xdsl.traits import IsolatedFromAbove, IsTerminator, OpTrait, Pure
 from xdsl.utils.exceptions import VerifyException
 
 from hybridc.dialects import registry
+from hybridc.dialects.body import Body, Step
 from hybridc.dialects.operator import Operator
 from hybridc.errors import MXNetError
 from hybridc.trace.location import Location
@@ -184,11 +196,15 @@ class HybridOp(IRDLOperation):
 
     ins = var_operand_def()
     outs = var_result_def()
+    bodies = var_region_def()
 
     @property
     def operator(self) -> Operator:
-        """The operator with this operation's attributes bound."""
-        return self.OPERATOR.bind(**{k: from_attribute(a) for k, a in self.attributes.items()})
+        """The operator with this operation's attributes and regions bound."""
+        bound = {k: from_attribute(a) for k, a in self.attributes.items()}
+        if self.regions:
+            bound |= zip(_body_names(self.OPERATOR), map(region_to_body, self.regions), strict=True)
+        return self.OPERATOR.bind(**bound)
 
     @classmethod
     def build_op(cls, operator: Operator, operands: Sequence[SSAValue], location: Location | None) -> HybridOp:
@@ -198,12 +214,14 @@ class HybridOp(IRDLOperation):
         attributes = {
             name: to_attribute(value, declared.kind)
             for (name, declared), value in zip(operator.ATTRIBUTES.items(), operator.key[1:], strict=True)
-            if value != declared.default or type(value) is not type(declared.default)
+            if declared.kind != "Body" and (value != declared.default or type(value) is not type(declared.default))
         }
+        types = [v.type for v in operands]
         op = operation(type(operator)).create(
             operands=list(operands),
             result_types=[tensor_type(s, d) for s, d in zip(shapes, dtypes, strict=True)],
             attributes=attributes,
+            regions=[body_to_region(operator.attrs[name], types) for name in _body_names(type(operator))],
         )
         if location is not None:
             op.location = file_line(location)
@@ -240,6 +258,9 @@ class HybridOp(IRDLOperation):
         printer.print_op_attributes(self.attributes)
         printer.print_string(" : ")
         printer.print_function_type([v.type for v in self.operands], [v.type for v in self.results])
+        for region in self.regions:
+            printer.print_string(" ")
+            printer.print_region(region)
 
     @classmethod
     def parse(cls, parser: Parser) -> Self:
@@ -253,7 +274,57 @@ class HybridOp(IRDLOperation):
         if not isinstance(kind, FunctionType):
             parser.raise_error("expected the function type of the operation", position, parser.pos)
         resolved = parser.resolve_operands(operands or [], kind.inputs.data, position)
-        return cls.create(operands=resolved, result_types=kind.outputs.data, attributes=attributes)
+        regions = [parser.parse_region() for _ in _body_names(cls.OPERATOR)]
+        return cls.create(operands=resolved, result_types=kind.outputs.data, attributes=attributes, regions=regions)
+
+
+@irdl_op_definition
+class YieldOp(IRDLOperation):
+    """The results of the graph inside an operation."""
+
+    name = "hybrid.yield"
+    values = var_operand_def()
+    traits = traits_def(IsTerminator(), Pure())
+    assembly_format = "attr-dict ($values^ `:` type($values))?"
+
+
+@functools.cache
+def _body_names(cls: type[Operator]) -> tuple[str, ...]:
+    """The attributes of an operator that are graphs; its operations hold them in regions."""
+    return tuple(name for name, declared in cls.ATTRIBUTES.items() if declared.kind == "Body")
+
+
+def body_to_region(body: Body, types: Sequence[Attribute]) -> Region:
+    """The region of a body whose arguments have these types."""
+    block = Block(arg_types=types)
+    values: list[SSAValue] = list(block.args)
+    for step in body.steps:
+        op = HybridOp.build_op(step.op, [values[i] for i in step.inputs], step.location)
+        for result in op.results:
+            result.name_hint = step.name or None
+        block.add_op(op)
+        values += op.results
+    block.add_op(YieldOp.create(operands=[values[i] for i in body.results]))
+    return Region(block)
+
+
+def region_to_body(region: Region) -> Body:
+    """The body of a region of hybrid operations."""
+    block = region.block
+    numbers: dict[SSAValue, int] = {arg: i for i, arg in enumerate(block.args)}
+    steps: list[Step] = []
+    results: list[int] = []
+    for op in block.ops:
+        inputs = [numbers[v] for v in op.operands]
+        if isinstance(op, YieldOp):
+            results = inputs
+            continue
+        if not isinstance(op, HybridOp):
+            raise VerifyException(f"{op.name} cannot be inside the graph of an operator; hybrid operations can")
+        steps.append(Step(op.operator, inputs, len(numbers), location_of(op), op.results[0].name_hint or ""))
+        for result in op.results:
+            numbers[result] = len(numbers)
+    return Body(len(block.args), steps, results)
 
 
 _OPERATIONS: dict[str, type[HybridOp]] = {}
@@ -264,6 +335,7 @@ def operation(cls: type[Operator]) -> type[HybridOp]:
     made = _OPERATIONS.get(cls.NAME)
     if made is None or made.OPERATOR is not cls:
         traits: list[OpTrait] = [Pure()] if cls.PURE else []
+        traits += [IsolatedFromAbove()] if _body_names(cls) else []
         body: dict[str, Any] = {
             "__doc__": cls.__doc__,
             "__module__": cls.__module__,
@@ -281,8 +353,13 @@ def dialects() -> dict[str, Dialect]:
     names = sorted({name.partition(".")[0] for name in registry.OPERATORS})
     made: dict[str, Dialect] = {}
     for name in names:
-        operations = [operation(c) for n, c in registry.OPERATORS.items() if n.startswith(f"{name}.")]
-        made[name] = Dialect(name, operations, [HandleAttr, StateType] if name == "hybrid" else [])
+        operations: list[type[Operation]] = [
+            operation(c) for n, c in registry.OPERATORS.items() if n.startswith(f"{name}.")
+        ]
+        if name == "hybrid":
+            made[name] = Dialect(name, [*operations, YieldOp], [HandleAttr, StateType])
+        else:
+            made[name] = Dialect(name, operations, [])
     return made
 
 

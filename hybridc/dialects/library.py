@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from hybridc.dialects import activation as activation
+from hybridc.dialects import batch_norm as batch_norm
 from hybridc.dialects import cast as cast
 from hybridc.dialects import contraction as contraction
 from hybridc.dialects import contrib as contrib
@@ -28,5 +29,6 @@ from hybridc.dialects import softmax as softmax
 from hybridc.dialects import sorting as sorting
 from hybridc.dialects import stateful as stateful
 from hybridc.dialects import statistics as statistics
+from hybridc.dialects import subgraph as subgraph
 from hybridc.dialects import trigonometry as trigonometry
 from hybridc.dialects import unary as unary

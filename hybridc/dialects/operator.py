@@ -213,6 +213,10 @@ class Operator:
         """
         return self.MUTATES
 
+    def auxiliary(self) -> tuple[int, ...]:
+        """Numbers of the inputs that are auxiliary states, not arguments: those it mutates, in training at least."""
+        return self.mutated
+
     def complete_shapes(
         self,
         shapes: list[Shape | None],

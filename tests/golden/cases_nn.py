@@ -171,6 +171,16 @@ add(
     atol=1e-4,
 )
 add("nd.LayerNorm(x, g, b, output_mean_var=True)", x=F(3, 4), g=P(4), b=F(4), grad=False, rtol=1e-4)
+channels = {"g": P(3), "b": F(3), "m": F(3), "v": P(3)}
+for args in ["", ", fix_gamma=False", ", fix_gamma=False, eps=0.1, axis=-1"]:
+    add(f"nd.BatchNorm(x, g, b, m, v{args})", x=F(4, 3), grad=("x", "b"), rtol=1e-4, atol=1e-5, **channels)
+    add(f"nd.BatchNorm(x, g, b, m, v{args})", x=F(3, 3, 3), grad=("x", "b"), rtol=1e-4, atol=1e-5, **channels)
+add("nd.BatchNorm(x, g, b, m, v, fix_gamma=False, use_global_stats=True)", x=F(4, 3), grad=("x", "g", "b"), **channels)
+add(
+    "nd.BatchNorm(x, g, b, m, v, fix_gamma=False)", x=F(4, 3, 2), grad=("x", "g", "b"), rtol=1e-4, atol=1e-5, **channels
+)
+add("nd.BatchNorm(x, g, b, m, v, output_mean_var=True)", x=F(4, 3), grad=False, rtol=1e-4, **channels)
+add("nd.BatchNorm(x, g, b, m, v)", x=F(4, 2), raises=True, compat="reads beyond gamma", **channels)
 add("nd.LayerNorm(x, g, b)", x=F(3, 4), g=P(3), b=F(4), raises=True)
 
 add("nd.Dropout(x)", x=F(3, 4))

@@ -110,6 +110,37 @@ def layer_results(mx, hybridize):
 
 
 @case
+def batch_norm(mx, hybridize):
+    """Results, gradients and running statistics over three steps of training, then prediction."""
+    found = {}
+    variants = {
+        "plain": ({}, (6, 3)),
+        "image": ({"momentum": 0.7, "epsilon": 1e-2}, (2, 3, 4, 5)),
+        "last_axis": ({"axis": -1}, (4, 2, 3)),
+        "no_scale": ({"scale": False}, (5, 3, 2)),
+        "no_center": ({"center": False, "in_channels": 3}, (5, 3)),
+        "global": ({"use_global_stats": True}, (5, 3)),
+    }
+    for name, (options, shape) in variants.items():
+        net = mx.gluon.nn.BatchNorm(prefix=f"{name}_", **options)
+        net.initialize()
+        hybridize(net)
+        with mx.autograd.predict_mode():
+            net(mx.nd.array(random(*shape)))
+        net.gamma.set_data(mx.nd.array([0.5, 2, -1] if options.get("scale", True) else [1, 1, 1]))
+        net.beta.set_data(mx.nd.array([0.1, -2, 3]))
+        net.running_mean.set_data(mx.nd.array([0.3, 0, -1]))
+        net.running_var.set_data(mx.nd.array([0.5, 1, 2]))
+        for step in range(3):
+            found.update({f"{name}/{step}/{k}": v for k, v in gradients(mx, net, [random(*shape, seed=step)]).items()})
+            found[f"{name}/{step}/mean"] = net.running_mean.data().asnumpy()
+            found[f"{name}/{step}/var"] = net.running_var.data().asnumpy()
+        found[f"{name}/predict"] = net(mx.nd.array(random(*shape, seed=9))).asnumpy()
+        found[f"{name}/unchanged"] = net.running_mean.data().asnumpy()
+    return found
+
+
+@case
 def embedding(mx, hybridize):
     """Rows of the table, and the gradient scattered back."""
     net = mx.gluon.nn.Embedding(7, 4)

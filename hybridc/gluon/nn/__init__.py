@@ -17,6 +17,7 @@ from hybridc.gluon.nn.basic_layers import (
     LayerNorm,
     Sequential,
 )
+from hybridc.gluon.nn.batch_norm import BatchNorm
 from hybridc.gluon.nn.concurrent import Concurrent, HybridConcurrent, Identity
 
 __all__ = [
@@ -28,6 +29,7 @@ __all__ = [
     "Dropout",
     "Embedding",
     "LayerNorm",
+    "BatchNorm",
     "Flatten",
     "Lambda",
     "HybridLambda",

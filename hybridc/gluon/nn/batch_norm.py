@@ -1,0 +1,76 @@
+"""Batch normalization as a layer."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from hybridc.gluon.block import HybridBlock
+
+__all__ = ["BatchNorm"]
+
+
+class BatchNorm(HybridBlock):
+    """(x - mean) / sqrt(variance + epsilon) * gamma + beta, for each channel: each index of ``axis``
+
+    In training mean and variance are those of the batch, and the running ones follow them; otherwise, or with
+    ``use_global_stats``, the running ones are used. Without ``center`` beta is not trained, without ``scale`` gamma
+    is 1.
+    """
+
+    def __init__(
+        self,
+        axis: int = 1,
+        momentum: float = 0.9,
+        epsilon: float = 1e-5,
+        center: bool = True,
+        scale: bool = True,
+        use_global_stats: bool = False,
+        beta_initializer: Any = "zeros",
+        gamma_initializer: Any = "ones",
+        running_mean_initializer: Any = "zeros",
+        running_variance_initializer: Any = "ones",
+        in_channels: int = 0,
+        prefix: str | None = None,
+        params: Any = None,
+    ) -> None:
+        super().__init__(prefix=prefix, params=params)
+        self._kwargs: dict[str, Any] = {
+            "axis": axis,
+            "eps": epsilon,
+            "momentum": momentum,
+            "fix_gamma": not scale,
+            "use_global_stats": use_global_stats,
+        }
+        self._channels(in_channels, "gamma", gamma_initializer, trained=scale)
+        self._channels(in_channels, "beta", beta_initializer, trained=center)
+        self._channels(in_channels, "running_mean", running_mean_initializer, trained=False, state=True)
+        self._channels(in_channels, "running_var", running_variance_initializer, trained=False, state=True)
+
+    def _channels(self, size: int, name: str, init: Any, trained: bool, state: bool = False) -> None:
+        """A parameter with a number for each channel."""
+        parameter = self.params.get(
+            name,
+            grad_req="write" if trained else "null",
+            shape=(size,),
+            init=init,
+            allow_deferred_init=True,
+            differentiable=trained or not state,
+        )
+        setattr(self, name, parameter)
+
+    def cast(self, dtype: Any) -> None:
+        """Change the dtype of the parameters; they stay float32 beside data of float16."""
+        super().cast("float32" if np.dtype(dtype) == np.float16 else dtype)
+
+    def hybrid_forward(
+        self, F: Any, x: Any, gamma: Any = None, beta: Any = None, running_mean: Any = None, running_var: Any = None
+    ) -> Any:
+        """The layer's output."""
+        return F.BatchNorm(x, gamma, beta, running_mean, running_var, name="fwd", **self._kwargs)
+
+    def __repr__(self) -> str:
+        (channels,) = self.params.get("gamma").shape or (0,)
+        content = ", ".join(f"{k}={v!r}" for k, v in self._kwargs.items())
+        return f"{type(self).__name__}({content}, in_channels={channels or None})"
