@@ -13,7 +13,7 @@ import numpy as np
 from hybridc.context import Context
 from hybridc.dialects.attribute import DType, Shape
 from hybridc.dialects.operator import Array
-from hybridc.errors import CustomOpError, DTypeError, MXNetError, ShapeError
+from hybridc.errors import CustomOpError, DTypeError, MXNetError, ShapeError, UnsupportedError
 from hybridc.nd.ndarray import NDArray
 from hybridc.runtime.state import STATE
 
@@ -80,6 +80,7 @@ class CustomCall:
         self.arguments = self._names("list_arguments")
         self.outputs = self._names("list_outputs")
         self.auxiliary = self._names("list_auxiliary_states")
+        self._check_storage()
         self._shapes: dict[tuple[Shape, ...], tuple[list[Shape], list[Shape]]] = {}
         self._types: dict[tuple[DType, ...], tuple[list[DType], list[DType]]] = {}
 
@@ -105,6 +106,24 @@ class CustomCall:
         if names is None or not all(isinstance(n, str) for n in names):
             raise MXNetError(f"{where} must return a list of names, got {said!r}")
         return names
+
+    def _check_storage(self) -> None:
+        """Raise if a Prop of the user's own asks for sparse arrays."""
+        groups = len(self.outputs), len(self.arguments), len(self.outputs), len(self.arguments), len(self.auxiliary)
+        dense = [["default"] * n for n in groups]
+        for method, given in (("infer_storage_type", dense[1:2]), ("infer_storage_type_backward", dense)):
+            function = getattr(type(self.prop), method)
+            if str(getattr(function, "__module__", "")).startswith("hybridc."):
+                continue
+            where = self.where(method)
+            with user_code(where):
+                answer: Any = function(self.prop, *given)
+            asked = {str(s) for part in entries(answer) or [] for s in entries(part) or []} - {"default"}
+            if asked:
+                raise UnsupportedError(
+                    f"{where} asks for storage type {sorted(asked)[0]!r}, but all arrays here are dense; "
+                    "answer 'default' for each, or leave the method out"
+                )
 
     def _ask(self, method: str, given: list[Any], read: Callable[[Any], Any]) -> list[list[Any]]:
         """The three lists that ``infer_shape`` or ``infer_type`` returns, each entry read by ``read``."""

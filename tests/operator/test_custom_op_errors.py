@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 from custom_ops import array, declare, double_backward, double_forward
 
+import hybridc as mx
 from hybridc import autograd, nd
-from hybridc.errors import CustomOpError, DTypeError, MXNetError, ShapeError
+from hybridc.errors import CustomOpError, DTypeError, MXNetError, ShapeError, UnsupportedError
 
 WRONG = [
     (
@@ -218,3 +219,30 @@ def test_no_second_derivative(double):
         "custom operator 'double' cannot be differentiated twice: its backward is Python code, which has no gradient. "
         "Write the operation with F's operators, or leave out create_graph=True"
     )
+
+
+@pytest.mark.parametrize(
+    ("method", "answer"),
+    [
+        ("infer_storage_type", (["row_sparse"], ["default"], [])),
+        ("infer_storage_type_backward", (["default"], ["default"], ["default"], ["csr"], [])),
+    ],
+)
+def test_sparse_storage_is_refused(method, answer):
+    declare("sparse", double_forward, double_backward)
+    prop = mx.operator._PROPS["sparse"]
+    setattr(prop, method, lambda self, *stypes: answer)
+    with pytest.raises(UnsupportedError) as error:
+        nd.Custom(nd.ones(2), op_type="sparse")
+    asked = next(s for part in answer for s in part if s != "default")
+    assert str(error.value) == (
+        f"custom operator 'sparse': Prop.{method} asks for storage type {asked!r}, but all arrays here are dense; "
+        "answer 'default' for each, or leave the method out"
+    )
+
+
+def test_dense_storage_is_accepted():
+    declare("dense_storage", double_forward, double_backward)
+    prop = mx.operator._PROPS["dense_storage"]
+    prop.infer_storage_type = lambda self, stypes: (stypes, ["default"], [])
+    assert nd.Custom(nd.ones(1), op_type="dense_storage").asscalar() == 2
