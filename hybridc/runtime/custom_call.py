@@ -111,8 +111,9 @@ class CustomCall:
         """Raise if a Prop of the user's own asks for sparse arrays."""
         groups = len(self.outputs), len(self.arguments), len(self.outputs), len(self.arguments), len(self.auxiliary)
         dense = [["default"] * n for n in groups]
+        prop_cls: Any = type(self.prop)
         for method, given in (("infer_storage_type", dense[1:2]), ("infer_storage_type_backward", dense)):
-            function = getattr(type(self.prop), method)
+            function = getattr(prop_cls, method)
             if str(getattr(function, "__module__", "")).startswith("hybridc."):
                 continue
             where = self.where(method)
