@@ -53,10 +53,24 @@ class DeferredInitializationError(MXNetError):
     """
 
 
+class OperatorCheckError(MXNetError, AssertionError):
+    """An operator does not do what its class and its samples say; found by ``mx.test_utils.check_op``.
+
+    A gradient that forgets a factor raises it: the text says for which input, what was got and expected.
+    """
+
+
 class TraceError(MXNetError):
     """Something in a forward function needs an array's value while only its shape is known.
 
     ``if x.sum() > 0:`` in a hybridized block raises it. Use ``F.where``, or leave that block unhybridized.
+    """
+
+
+class UnknownShapeError(MXNetError, AttributeError):
+    """A symbol of ``mx.sym`` was asked for its shape or dtype, which it has only when it is bound.
+
+    ``mx.sym.var("data").shape`` raises it; ``sym.infer_shape(data=(2, 3))`` tells what follows from an input's shape.
     """
 
 

@@ -126,6 +126,9 @@ class _Split(Movement):
         (shape,) = shapes
         axis = normalize_axis(self.title(), self.axis, len(shape))
         out: list[Shape] = []
+        if shape[axis] < 0:  # an unknown size has unknown pieces
+            piece = () if self.squeeze_axis else (-1,)
+            return shapes, [(*shape[:axis], *piece, *shape[axis + 1 :])] * self.num_outputs()
         bounds = self.bounds(shape[axis])
         for begin, end in pairwise(bounds):
             size = max(end - begin, 0)

@@ -22,10 +22,10 @@ def slice_key(begin: Slice, end: Slice, step: Slice) -> Key:
 
 
 def sliced_shape(title: str, shape: Shape, key: Key) -> Shape:
-    """The shape of ``x[key]``."""
+    """The shape of ``x[key]``; an axis of unknown size (-1) has one afterwards, too."""
     if len(key) > len(shape):
         raise ShapeError(f"{title}: {len(key)} axes are sliced, but the input has shape {shape}")
-    sizes = [len(range(*k.indices(n))) for k, n in zip(key, shape, strict=False)]
+    sizes = [-1 if n < 0 else len(range(*k.indices(n))) for k, n in zip(key, shape, strict=False)]
     return (*sizes, *shape[len(key) :])
 
 

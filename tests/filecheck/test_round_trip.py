@@ -4,61 +4,24 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from xdsl.dialects import func
-from xdsl.dialects.builtin import FunctionType, ModuleOp
-from xdsl.ir import Block, Region
 from xdsl.parser import Parser
 
 import hybridc as mx
 from hybridc import pipeline
 from hybridc.dialects import registry
-from hybridc.dialects.hybrid import HandleAttr, HybridOp, from_attribute, tensor_type, to_attribute
-from hybridc.dialects.operator import Opaque
+from hybridc.dialects.hybrid import HandleAttr, from_attribute, tensor_type, to_attribute
 from hybridc.errors import MXNetError
-from hybridc.stages import text
-from hybridc.trace.location import Location
+from hybridc.tools.check_op.printed import print_and_parse
 
 mx.nd.ones((1,))  # registers the operators
 
 
-def samples():
-    for name, cls in sorted(registry.OPERATORS.items()):
-        for number, sample in enumerate(cls.samples()):
-            yield pytest.param(cls, sample, id=f"{name.partition('.')[2]}-{number}")
+CASES = [found for _, cls in sorted(registry.OPERATORS.items()) for found in print_and_parse.cases(cls)]
 
 
-def operation(cls, sample):
-    """A module with one operation, or None where the sample's inputs are no tensors of the IR."""
-    operator = cls.bind(**sample.attrs)
-    dtype = sample.dtypes[0]
-    types = []
-    for x in sample.inputs:
-        shape = x if isinstance(x, tuple) else np.shape(x)
-        own = np.asarray(x).dtype if not isinstance(x, tuple) else np.dtype(dtype)
-        types.append(tensor_type(shape, own if own.kind != "f" else dtype))
-    if operator.DRAWS:
-        types.append(tensor_type((2,), "uint64"))
-    block = Block(arg_types=types)
-    op = HybridOp.build_op(operator, list(block.args), Location("model.py", 7, "net"))
-    block.add_ops([op, func.ReturnOp(*op.results)])
-    kind = FunctionType.from_lists(types, [r.type for r in op.results])
-    return ModuleOp([func.FuncOp("f", kind, Region(block))]), op
-
-
-@pytest.mark.parametrize(("cls", "sample"), list(samples()))
-def test_print_and_parse(cls, sample):
-    module, op = operation(cls, sample)
-    module.verify()
-    if any(isinstance(a, HandleAttr) for a in op.attributes.values()):
-        assert issubclass(cls, Opaque), "only host calls may refer to Python objects"
-        return
-    printed = text(module, locations=True)
-    again = Parser(pipeline.context(), printed).parse_module()
-    again.verify()
-    assert text(again, locations=True) == printed
-    (found,) = [o for o in again.walk() if isinstance(o, HybridOp)]
-    assert found.operator is op.operator
-    assert found.location == op.location
+@pytest.mark.parametrize("case", [pytest.param(case, id=label) for label, case in CASES])
+def test_print_and_parse(case):
+    print_and_parse(case)
 
 
 @pytest.mark.parametrize(

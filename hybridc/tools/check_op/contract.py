@@ -1,0 +1,127 @@
+"""Checks of an operator class as such: what it must have before it is called."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import numpy as np
+
+from hybridc.dialects.attribute import REQUIRED
+from hybridc.dialects.operator import (
+    Composite,
+    Contraction,
+    Elementwise,
+    Movement,
+    Opaque,
+    Operator,
+    Reduction,
+)
+from hybridc.dialects.stateful import Stateful
+from hybridc.dispatch import invoke
+from hybridc.errors import MXNetError
+from hybridc.nd.ndarray import NDArray
+from hybridc.tools.check_op.case import Case, each_bad, each_class, each_sample, fail, require
+from hybridc.tools.check_op.check import check
+
+KINDS = (Elementwise, Reduction, Contraction, Movement, Composite, Opaque)
+NAME = r"[a-z][a-z0-9_]*\.[a-z_][a-z0-9_]*"
+
+
+@check(each_class)
+def name(cls: type[Operator]) -> None:
+    """The name in the IR."""
+    require(
+        re.fullmatch(NAME, cls.NAME) is not None,
+        f"the operator's name is {cls.NAME!r}; it must be dialect.name in lower case",
+    )
+
+
+@check(each_class)
+def docstring(cls: type[Operator]) -> None:
+    """The first line says what is computed."""
+    first = (cls.__dict__.get("__doc__") or "").strip().partition("\n")[0]
+    require(bool(first), "the class has no docstring; its first line is the operator's meaning")
+    require(len(first) <= 110, f"the docstring's first line has {len(first)} characters; at most 110 are shown well")
+
+
+@check(each_class)
+def attributes_are_documented(cls: type[Operator]) -> None:
+    """Every attribute says what it is."""
+    for attribute, declared in cls.ATTRIBUTES.items():
+        require(bool(declared.doc), f"attribute {attribute} has no doc; give it: attribute(…, doc='…')")
+
+
+@check(each_class)
+def one_kind(cls: type[Operator]) -> None:
+    """Exactly one kind says what the compiler sees."""
+    kinds = [kind.__name__ for kind in KINDS if issubclass(cls, kind)]
+    names = ", ".join(kind.__name__ for kind in KINDS)
+    require(len(kinds) == 1, f"the class is of the kinds {', '.join(kinds) or 'none'}; derive it from one of {names}")
+
+
+@check(each_class)
+def what_its_kind_needs(cls: type[Operator]) -> None:
+    """The methods that a kind leaves to its classes."""
+    needed: list[tuple[str, type[Operator]]] = []
+    if issubclass(cls, Elementwise):
+        needed.append(("scalar", Elementwise))
+    elif issubclass(cls, Composite):
+        needed.append(("decompose", Composite))
+    elif issubclass(cls, Stateful):
+        needed += [("create_state", Stateful), ("forward", Stateful)]
+    elif issubclass(cls, Movement | Opaque):
+        needed.append(("eager", Operator))
+    if not issubclass(cls, Elementwise | Reduction | Stateful):
+        needed.append(("infer_shape", Operator))
+    for method, base in needed:
+        if getattr(cls, method) is getattr(base, method):
+            raise fail(f"the class has no {method}(); its kind leaves that method to it")
+
+
+@check(each_class)
+def function(cls: type[Operator]) -> None:
+    """There is a function, and it has a docstring."""
+    from hybridc.nd.functions import function as made
+
+    for each in (cls.NAME.partition(".")[2], *cls.ALIASES):
+        require(bool(made(each).__doc__), f"mx.nd.{each} has no docstring")
+
+
+@check(each_class)
+def samples(cls: type[Operator]) -> None:
+    """There is something to check."""
+    require(
+        bool(cls.samples()),
+        "samples() gives no good call, so that its values cannot be checked; return "
+        "[Sample([(3, 5)], lambda x: …)], with a NumPy reference written independently of the operator",
+    )
+
+
+@check(each_sample)
+def attributes_as_strings(case: Case) -> None:
+    """Attributes may be given as strings, as in saved graphs: they mean the same."""
+    op = case.unbound()
+    given: dict[str, Any] = {}
+    for key, value in op.attrs.items():
+        declared = op.ATTRIBUTES[key]
+        textual = declared.kind != "object" and (value is not None or declared.optional)
+        given[key] = str(value) if textual and value is not REQUIRED else value
+    again = op.bind(**given)
+    for key, value in op.attrs.items():
+        if repr(again.attrs[key]) != repr(value):
+            raise fail(f"attribute {key}: {given[key]!r} is read as {again.attrs[key]!r}, expected {value!r}")
+
+
+@check(each_bad)
+def error_text(case: Any) -> None:
+    """Each bad call raises, with exactly the text it documents."""
+    cls, (inputs, attrs, text) = case
+    arrays: list[Any] = [x if hasattr(x, "dtype") else np.zeros(x, "float32") for x in inputs]
+    try:
+        invoke(cls.bind(**attrs), [NDArray(x) for x in arrays])
+    except MXNetError as error:
+        if str(error) != text:
+            raise fail(f"the error says\n    {error}\n  expected\n    {text}") from error
+        return
+    raise fail(f"no error was raised; expected\n    {text}")

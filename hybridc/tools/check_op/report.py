@@ -1,0 +1,108 @@
+"""Running the checks of an operator and telling what they found."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import sys
+import traceback
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from hybridc.dialects import registry
+from hybridc.dialects.operator import Operator
+from hybridc.errors import MXNetError, OperatorCheckError
+from hybridc.tools.check_op.case import Case
+from hybridc.tools.check_op.check import Check
+
+_PACKAGE = str(Path(__file__).resolve().parents[2]) + "/"
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What one check found: the cases that do not hold, and what is wrong with each."""
+
+    check: Check
+    cases: int
+    wrong: tuple[tuple[str, str], ...]
+    remarks: tuple[str, ...]
+
+    def __str__(self) -> str:
+        if not self.wrong:
+            count = f" ({self.cases} cases)" if self.cases > 1 else ""
+            remark = f"; {self.remarks[0]}" if self.remarks else ""
+            return f"ok      {self.check.name}{count}{remark}"
+        lines = [f"FAILED  {self.check.name} ({len(self.wrong)} of {self.cases})"]
+        for label, text in self.wrong:
+            lines += [f"        {label}", *(f"          {line}" for line in text.splitlines())]
+        return "\n".join(lines)
+
+
+def find(name: str) -> type[Operator]:
+    """The operator called ``mylib.swish`` in the IR, or ``swish`` in mx.nd."""
+    from hybridc import nd
+
+    assert nd  # importing it registers the built-in operators
+    cls = registry.OPERATORS.get(name) or registry.FUNCTIONS.get(name)
+    return cls if cls is not None else registry.operator(name)
+
+
+def findings(cls: type[Operator]) -> list[Finding]:
+    """What every check that concerns the operator finds."""
+    from hybridc.tools.check_op import CHECKS
+
+    return [found for check in CHECKS if (found := _run(check, cls)).cases]
+
+
+def _run(check: Check, cls: type[Operator]) -> Finding:
+    wrong: list[tuple[str, str]] = []
+    remarks: list[str] = []
+    try:
+        cases = list(check.cases(cls))
+    except Exception as error:  # the operator's own samples or attributes may be wrong
+        return Finding(check, 1, ((cls.NAME, _describe(error)),), ())
+    for label, case in cases:
+        try:
+            remark = check(case)
+        except Exception as error:  # whatever an operator does wrong is a finding
+            sample = f" ({case.describe()})" if isinstance(case, Case) else ""
+            wrong.append((label + sample, _describe(error)))
+        else:
+            remarks += [remark] if remark else []
+    return Finding(check, len(cases), tuple(wrong), tuple(dict.fromkeys(remarks)))
+
+
+def _describe(error: Exception) -> str:
+    """What a check says; of other errors also their type and the line of the operator's file."""
+    if isinstance(error, OperatorCheckError):
+        return str(error)
+    text = f"{type(error).__name__}: {error}"
+    frames = [f for f in traceback.extract_tb(error.__traceback__) if not f.filename.startswith((_PACKAGE, "<"))]
+    theirs = [f for f in frames if "site-packages" not in f.filename]
+    return f"{text}\n  at {theirs[-1].filename}:{theirs[-1].lineno}, in {theirs[-1].name}" if theirs else text
+
+
+def check_op(name: str, show: Callable[[str], Any] | None = print) -> bool:
+    """Check an operator by its samples; show a line for each check, and say whether all hold."""
+    found = findings(find(name))
+    for each in found:
+        if show is not None:
+            show(str(each))
+    return not any(each.wrong for each in found)
+
+
+def load(module: str) -> None:
+    """Import what registers the operators: a file, a package's folder, or a module's name."""
+    path = Path(module)
+    if not path.exists():
+        importlib.import_module(module)
+        return
+    file = path / "__init__.py" if path.is_dir() else path
+    spec = importlib.util.spec_from_file_location(path.stem, file)
+    if spec is None or spec.loader is None:
+        raise MXNetError(f"{module} is neither a Python file nor a package; give one, or a module's name")
+    made = importlib.util.module_from_spec(spec)
+    sys.modules[path.stem] = made
+    spec.loader.exec_module(made)
