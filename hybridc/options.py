@@ -7,6 +7,8 @@
 | ``HYBRIDC_NUM_THREADS`` | cores, at most 2 | threads that a tile loop of the numpy target may use |
 | ``HYBRIDC_CACHE_ENTRIES`` | 64 | compiled graphs kept per block |
 | ``HYBRIDC_POOL_BYTES`` | 1 GiB | memory of freed results that is kept for new ones |
+| ``HYBRIDC_CACHE`` | ~/.cache/hybridc | folder for what is compiled once and used by later processes |
+| ``HYBRIDC_CXX`` | c++, g++, clang++ | the C++ compiler that makes the shim of extension libraries |
 """
 
 from __future__ import annotations
@@ -24,6 +26,8 @@ class Options:
     num_threads: int = 2
     cache_entries: int = 64
     pool_bytes: int = 1 << 30
+    cache: str = "~/.cache/hybridc"
+    cxx: str | None = None
 
 
 def _cores() -> int:
@@ -39,6 +43,8 @@ def _from_environment() -> Options:
         num_threads=max(1, int(env.get("HYBRIDC_NUM_THREADS", min(2, _cores())))),
         cache_entries=max(1, int(env.get("HYBRIDC_CACHE_ENTRIES", "64"))),
         pool_bytes=max(0, int(env.get("HYBRIDC_POOL_BYTES", 1 << 30))),
+        cache=env.get("HYBRIDC_CACHE") or "~/.cache/hybridc",
+        cxx=env.get("HYBRIDC_CXX") or None,
     )
 
 

@@ -6,6 +6,7 @@ graph and on every target, in whatever order the draws are computed.
 
 from __future__ import annotations
 
+import itertools
 import operator
 import threading
 from collections.abc import Generator
@@ -23,14 +24,29 @@ if TYPE_CHECKING:
 _MASK = (1 << 64) - 1
 
 
+class Epoch:
+    """The time until the next seed; ``pool`` keeps what others derived from this one, ``numbers`` tells these apart."""
+
+    __slots__ = ("numbers", "pool", "seed")
+
+    def __init__(self, seed: int) -> None:
+        self.seed = seed
+        self.pool: list[Any] = []
+        self.numbers = itertools.count()
+
+
 class _Stream:
     """A seed and how many draws were taken from it."""
 
-    __slots__ = ("counter", "seed")
+    __slots__ = ("counter", "epoch", "seed")
 
     def __init__(self, seed: int) -> None:
+        self.start(seed)
+
+    def start(self, seed: int) -> None:
         self.seed = seed & _MASK
         self.counter = 0
+        self.epoch = Epoch(self.seed)
 
 
 class _Local(threading.local):
@@ -60,8 +76,7 @@ def seed(seed_state: Any, ctx: Context | str = "all") -> None:
         raise ValueError(f"ctx must be 'all' or a Context, got {ctx!r}")
     stream = _LOCAL.stream or _GLOBAL
     with _LOCK.current:
-        stream.seed = number & _MASK
-        stream.counter = 0
+        stream.start(number)
 
 
 def next_key(draws: int = 1) -> npt.NDArray[np.uint64]:
@@ -71,6 +86,11 @@ def next_key(draws: int = 1) -> npt.NDArray[np.uint64]:
         base = stream.counter
         stream.counter = (base + draws) & _MASK
         return np.array([stream.seed, base], dtype=np.uint64)
+
+
+def epoch() -> Epoch:
+    """What tells generators with a state of their own (those of compiled libraries) when to start over."""
+    return (_LOCAL.stream or _GLOBAL).epoch
 
 
 def generator(key: npt.NDArray[np.uint64], draw: int = 0) -> np.random.Generator:

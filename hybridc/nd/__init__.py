@@ -28,11 +28,13 @@ from hybridc.nd.creation import (
     waitall,
     zeros,
 )
+from hybridc.nd.extension import CustomOp
 from hybridc.nd.functions import function as _function
 from hybridc.nd.ndarray import NDArray
 from hybridc.nd.storage import load, load_frombuffer, save
 
 __all__ = [
+    "CustomOp",
     "NDArray",
     "arange",
     "array",
