@@ -34,7 +34,7 @@ _NAMESPACES = {
     "metric": "hybridc.metric",
     "name": "hybridc.name",
     "ndarray": "hybridc.nd",
-    "op": "hybridc.dialects.operator",
+    "op": "hybridc.op",
     "operator": "hybridc.operator",
     "optimizer": "hybridc.optimizer",
     "registry": "hybridc.registry",

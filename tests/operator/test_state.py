@@ -1,5 +1,6 @@
 """Operators that own a state or update their inputs: eagerly, hybridized, retraced, in threads, and in backward."""
 
+import sys
 import threading
 
 import numpy as np
@@ -9,7 +10,6 @@ from custom_ops import Function, array
 import hybridc as mx
 from hybridc import autograd, gluon, op
 from hybridc.dialects.registry import FUNCTIONS, LISTENERS, OPERATORS
-from hybridc.dialects.stateful import Stateful
 from hybridc.errors import MXNetError
 
 
@@ -23,7 +23,7 @@ class State:
 
 
 @op.register("tests.counting")
-class Counting(Stateful):
+class Counting(op.Stateful):
     """data * the number of the call; the backward multiplies by the same number"""
 
     def create_state(self, shapes, dtypes):
@@ -64,7 +64,7 @@ class RunningMean(op.Composite):
 
 
 @op.register("tests.host_count")
-class HostCount(Stateful):
+class HostCount(op.Stateful):
     """data; count grows by 1 with every call"""
 
     INPUTS = ("data", "count")
@@ -198,9 +198,14 @@ def test_threads_lose_no_update(hybridized):
         for _ in range(100):
             net(mx.nd.ones(3), count)
 
-    threads = [threading.Thread(target=work) for _ in range(4)]
-    [t.start() for t in threads]
-    [t.join() for t in threads]
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)  # threads take turns in the middle of a call
+    try:
+        threads = [threading.Thread(target=work) for _ in range(4)]
+        [t.start() for t in threads]
+        [t.join() for t in threads]
+    finally:
+        sys.setswitchinterval(interval)
     assert count.asnumpy()[0] == 802
 
 
@@ -218,7 +223,7 @@ def test_the_new_value_is_a_result_in_the_graph():
 
 
 @op.register("tests.forgetful")
-class Forgetful(Stateful):
+class Forgetful(op.Stateful):
     """nothing good"""
 
     def create_state(self, shapes, dtypes):
@@ -238,7 +243,7 @@ class ForwardOnly(Forgetful):
     def forward(self, state, x):
         return x
 
-    backward = Stateful.backward
+    backward = op.Stateful.backward
 
 
 @op.register("tests.no_gradient")
