@@ -89,6 +89,10 @@ class Softrelu(Unary):
         dy, x, _ = values
         return dy * F.sigmoid(x)
 
+    def for_nnvm(self, F: Any, *inputs: Any) -> Any:
+        (x,) = inputs
+        return F.Activation(x, act_type="softrelu")
+
 
 @register("hybrid.softsign")
 class Softsign(Unary):
@@ -117,6 +121,10 @@ class LogSigmoid(Unary):
         dy, x, _ = values
         return dy * F.sigmoid(-x)
 
+    def for_nnvm(self, F: Any, *inputs: Any) -> Any:
+        (x,) = inputs
+        return -F.Activation(-x, act_type="softrelu")
+
 
 @register("hybrid.silu")
 class Silu(Unary):
@@ -140,6 +148,10 @@ class Silu(Unary):
         dy, x, y = values
         s = F.sigmoid(x * self.beta)
         return dy * (s + self.beta * y * (1 - s))
+
+    def for_nnvm(self, F: Any, *inputs: Any) -> Any:
+        (x,) = inputs
+        return x * F.sigmoid(x * self.beta)
 
     @classmethod
     def samples(cls) -> list[Sample]:
@@ -173,6 +185,10 @@ class Gelu(Unary):
         density = F.exp(x * x * -0.5) * (1 / math.sqrt(2 * math.pi))
         return dy * (F.erf(x * math.sqrt(0.5)) * 0.5 + 0.5 + x * density)
 
+    def for_nnvm(self, F: Any, *inputs: Any) -> Any:
+        (x,) = inputs
+        return F.LeakyReLU(x, act_type="gelu")
+
 
 @register("hybrid.leaky")
 class Leaky(Unary):
@@ -196,6 +212,10 @@ class Leaky(Unary):
         dy, x, _ = values
         return dy * (F.greater(x, 0) * (1 - self.slope) + self.slope)
 
+    def for_nnvm(self, F: Any, *inputs: Any) -> Any:
+        (x,) = inputs
+        return F.LeakyReLU(x, act_type="leaky", slope=self.slope)
+
     @classmethod
     def samples(cls) -> list[Sample]:
         return [
@@ -218,6 +238,10 @@ class Elu(Unary):
         dy, x, y = values
         positive = F.greater(x, 0)
         return dy * (positive + (1 - positive) * (F.minimum(y, 0) + self.slope))
+
+    def for_nnvm(self, F: Any, *inputs: Any) -> Any:
+        (x,) = inputs
+        return F.LeakyReLU(x, act_type="elu", slope=self.slope)
 
     @classmethod
     def samples(cls) -> list[Sample]:
@@ -245,6 +269,10 @@ class Selu(Unary):
         positive = F.greater(x, 0)
         negative = F.minimum(y, 0) + _SELU_SCALE * _SELU_ALPHA
         return dy * (positive * _SELU_SCALE + (1 - positive) * negative)
+
+    def for_nnvm(self, F: Any, *inputs: Any) -> Any:
+        (x,) = inputs
+        return F.LeakyReLU(x, act_type="selu")
 
 
 @register("hybrid.prelu")
@@ -290,6 +318,9 @@ class PRelu(Composite):
             return F.reshape_to(F.sum_to(dy * F.minimum(x, 0), shape=shape), shape=gamma.shape)
 
         return dy * (positive + (1 - positive) * slope), dgamma
+
+    def for_nnvm(self, F: Any, *inputs: Any) -> Any:
+        return F.LeakyReLU(*inputs, act_type="prelu")
 
     @classmethod
     def samples(cls) -> list[Sample]:

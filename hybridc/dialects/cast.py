@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -87,6 +88,7 @@ class Cast(Elementwise):
 class AmpCast(Composite):
     """x in another floating-point dtype; what is not floating-point stays as it is"""
 
+    AMP = True
     dtype: DType = attribute(doc="the floating-point dtype of the result")
 
     def infer_shape(self, shapes: list[Shape]) -> tuple[list[Shape], list[Shape]]:
@@ -131,6 +133,8 @@ class Copy(Unary):
 @register("hybrid.identity", "_copy", "_identity")
 class Identity(Copy):
     """A copy of x"""
+
+    NNVM = "_copy"
 
     def gradient(self, F: Any, *values: Any) -> Any:
         return values[0]
@@ -199,6 +203,10 @@ class FullLike(Unary):
     def eager(self, *arrays: Any) -> Any:
         return np.full(arrays[0].shape, self.fill_value, arrays[0].dtype)
 
+    def for_nnvm(self, F: Any, *inputs: Any) -> Any:
+        (x,) = inputs
+        return F.ones_like(x) * self.fill_value
+
     @classmethod
     def samples(cls) -> list[Sample]:
         return [
@@ -232,6 +240,10 @@ class IsNan(Test):
     def scalar(self, b: Any, *xs: Any) -> Any:
         return b.isnan(*xs)
 
+    def for_nnvm(self, F: Any, *inputs: Any) -> Any:
+        (x,) = inputs
+        return F.not_equal(x, x)
+
 
 @register("hybrid.isinf", "contrib.isinf")
 class IsInf(Test):
@@ -242,6 +254,10 @@ class IsInf(Test):
     def scalar(self, b: Any, *xs: Any) -> Any:
         return b.isinf(*xs)
 
+    def for_nnvm(self, F: Any, *inputs: Any) -> Any:
+        (x,) = inputs
+        return F.equal(F.abs(x), math.inf)
+
 
 @register("hybrid.isfinite", "contrib.isfinite")
 class IsFinite(Test):
@@ -251,6 +267,10 @@ class IsFinite(Test):
 
     def scalar(self, b: Any, *xs: Any) -> Any:
         return b.isfinite(*xs)
+
+    def for_nnvm(self, F: Any, *inputs: Any) -> Any:
+        (x,) = inputs
+        return F.lesser(F.abs(x), math.inf)
 
 
 @register("hybrid.logical_not")

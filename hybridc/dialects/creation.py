@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -23,6 +23,7 @@ def cast_number(value: Any, dtype: DType) -> Any:
 class Creation(Opaque):
     """An array that its attributes describe."""
 
+    NNVM_ONLY = ("ctx",)
     INPUTS = ()
     dtype: DType = FLOAT32
     ctx: object = None
@@ -56,6 +57,8 @@ class _Filled(Creation):
 class Zeros(_Filled):
     """0 everywhere."""
 
+    NNVM = "_zeros"
+
     def eager(self, *arrays: Any) -> Any:
         return np.zeros(self.shape, self.dtype)
 
@@ -72,6 +75,8 @@ class Zeros(_Filled):
 class Ones(_Filled):
     """1 everywhere."""
 
+    NNVM = "_ones"
+
     def eager(self, *arrays: Any) -> Any:
         return np.ones(self.shape, self.dtype)
 
@@ -84,11 +89,19 @@ class Ones(_Filled):
 class Full(_Filled):
     """One number everywhere."""
 
+    NNVM = "_full"
     val: float = attribute(0.0, "the number")
     dtype: DType = attribute(FLOAT32, "the element type")
 
     def eager(self, *arrays: Any) -> Any:
         return np.full(self.shape, cast_number(self.val, self.dtype), self.dtype)
+
+    def to_nnvm(self) -> dict[str, Any]:
+        return {"shape": self.shape, "dtype": self.dtype, "value": self.val}
+
+    @classmethod
+    def from_nnvm(cls, attrs: Mapping[str, str]) -> Any:
+        return super().from_nnvm({"val" if k == "value" else k: v for k, v in attrs.items()})
 
     @classmethod
     def samples(cls) -> Sequence[Sample]:
@@ -130,6 +143,8 @@ class Constant(Creation):
 class Arange(Creation):
     """start, start + step, … up to but without stop, each ``repeat`` times; with one number, it is stop."""
 
+    NNVM_ONLY = ("ctx", "infer_range=False", "infer_range=None")
+    NNVM = "_arange"
     start: float = attribute(0.0, "the first number")
     stop: float | None = attribute(None, "the end, which is not reached")
     step: float = attribute(1.0, "the difference between neighbours")
@@ -181,6 +196,7 @@ class Arange(Creation):
 class Linspace(Creation):
     """``num`` numbers at equal distances from start to stop."""
 
+    NNVM = "_linspace"
     start: float = attribute(doc="the first number")
     stop: float = attribute(doc="the last number, or the one after it without endpoint")
     num: int = attribute(doc="how many", low=0)
@@ -205,6 +221,7 @@ class Linspace(Creation):
 class Eye(Creation):
     """1 on the k-th diagonal of an N by M matrix, 0 elsewhere."""
 
+    NNVM = "_eye"
     N: int = attribute(doc="number of rows", low=0)
     M: int = attribute(0, "number of columns; 0 means as many as rows", low=0)
     k: int = attribute(0, "the diagonal: 0 is the main one, positive above it")
@@ -231,6 +248,7 @@ class Eye(Creation):
 class ArangeLike(Opaque):
     """start, start + step, … in the shape of the input, or as long as one of its axes."""
 
+    NNVM_ONLY = ("ctx",)
     start: float = attribute(0.0, "the first number")
     step: float = attribute(1.0, "the difference between neighbours")
     repeat: int = attribute(1, "how often each number comes", low=1)

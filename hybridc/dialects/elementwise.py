@@ -53,6 +53,8 @@ class Binary(Elementwise):
 class Add(Binary):
     """lhs + rhs"""
 
+    NNVM = "broadcast_add"
+    NNVM_SCALAR = ("_plus_scalar", "_plus_scalar")
     REFERENCE = meaning(lambda x, y: x + y)
 
     def scalar(self, b: Any, *xs: Any) -> Any:
@@ -73,6 +75,8 @@ class Add(Binary):
 class Subtract(Binary):
     """lhs - rhs"""
 
+    NNVM = "broadcast_sub"
+    NNVM_SCALAR = ("_minus_scalar", "_rminus_scalar")
     REFERENCE = meaning(lambda x, y: x - y)
 
     def scalar(self, b: Any, *xs: Any) -> Any:
@@ -92,6 +96,8 @@ class Subtract(Binary):
 class Multiply(Binary):
     """lhs * rhs"""
 
+    NNVM = "broadcast_mul"
+    NNVM_SCALAR = ("_mul_scalar", "_mul_scalar")
     REFERENCE = meaning(lambda x, y: x * y)
 
     def scalar(self, b: Any, *xs: Any) -> Any:
@@ -109,6 +115,8 @@ class Multiply(Binary):
 class Divide(Binary):
     """lhs / rhs; the quotient of integers is cut towards zero"""
 
+    NNVM = "broadcast_div"
+    NNVM_SCALAR = ("_div_scalar", "_rdiv_scalar")
     REFERENCE = meaning(lambda x, y: x / y)
     LOW = 0.5
 
@@ -127,6 +135,8 @@ class Divide(Binary):
 class Modulo(Binary):
     """lhs - floor(lhs / rhs) * rhs: the remainder with the sign of the divisor, 0 where the divisor is 0"""
 
+    NNVM = "broadcast_mod"
+    NNVM_SCALAR = ("_mod_scalar", "_rmod_scalar")
     REFERENCE = meaning(lambda x, y: x - np.floor(x / y) * y)
     LOW = 0.5
 
@@ -150,6 +160,8 @@ class Modulo(Binary):
 class Power(Binary):
     """lhs ** rhs"""
 
+    NNVM = "broadcast_power"
+    NNVM_SCALAR = ("_power_scalar", "_rpower_scalar")
     REFERENCE = meaning(lambda x, y: x**y)
     LOW = 0.5
 
@@ -179,6 +191,8 @@ class Power(Binary):
 class Maximum(Binary):
     """The greater of lhs and rhs; nan if either is nan"""
 
+    NNVM = "broadcast_maximum"
+    NNVM_SCALAR = ("_maximum_scalar", "_maximum_scalar")
     REFERENCE = meaning(np.maximum)
 
     def scalar(self, b: Any, *xs: Any) -> Any:
@@ -195,6 +209,8 @@ class Maximum(Binary):
 class Minimum(Binary):
     """The lesser of lhs and rhs; nan if either is nan"""
 
+    NNVM = "broadcast_minimum"
+    NNVM_SCALAR = ("_minimum_scalar", "_minimum_scalar")
     REFERENCE = meaning(np.minimum)
 
     def scalar(self, b: Any, *xs: Any) -> Any:
@@ -211,6 +227,8 @@ class Minimum(Binary):
 class Hypot(Binary):
     """sqrt(lhs**2 + rhs**2) without overflow"""
 
+    NNVM = "broadcast_hypot"
+    NNVM_SCALAR = ("_hypot_scalar", "_hypot_scalar")
     REFERENCE = meaning(lambda x, y: np.sqrt(x * x + y * y))
 
     def scalar(self, b: Any, *xs: Any) -> Any:
@@ -285,6 +303,8 @@ class Comparison(Binary):
 class Equal(Comparison):
     """1 where lhs == rhs, else 0"""
 
+    NNVM = "broadcast_equal"
+    NNVM_SCALAR = ("_equal_scalar", "_equal_scalar")
     REFERENCE = meaning(np.equal)
 
     def scalar(self, b: Any, *xs: Any) -> Any:
@@ -295,6 +315,8 @@ class Equal(Comparison):
 class NotEqual(Comparison):
     """1 where lhs != rhs, else 0"""
 
+    NNVM = "broadcast_not_equal"
+    NNVM_SCALAR = ("_not_equal_scalar", "_not_equal_scalar")
     REFERENCE = meaning(np.not_equal)
 
     def scalar(self, b: Any, *xs: Any) -> Any:
@@ -305,6 +327,8 @@ class NotEqual(Comparison):
 class Lesser(Comparison):
     """1 where lhs < rhs, else 0"""
 
+    NNVM = "broadcast_lesser"
+    NNVM_SCALAR = ("_lesser_scalar", "_greater_scalar")
     REFERENCE = meaning(np.less)
 
     def scalar(self, b: Any, *xs: Any) -> Any:
@@ -315,6 +339,8 @@ class Lesser(Comparison):
 class LesserEqual(Comparison):
     """1 where lhs <= rhs, else 0"""
 
+    NNVM = "broadcast_lesser_equal"
+    NNVM_SCALAR = ("_lesser_equal_scalar", "_greater_equal_scalar")
     REFERENCE = meaning(np.less_equal)
 
     def scalar(self, b: Any, *xs: Any) -> Any:
@@ -325,6 +351,8 @@ class LesserEqual(Comparison):
 class Greater(Comparison):
     """1 where lhs > rhs, else 0"""
 
+    NNVM = "broadcast_greater"
+    NNVM_SCALAR = ("_greater_scalar", "_lesser_scalar")
     REFERENCE = meaning(np.greater)
 
     def scalar(self, b: Any, *xs: Any) -> Any:
@@ -335,6 +363,8 @@ class Greater(Comparison):
 class GreaterEqual(Comparison):
     """1 where lhs >= rhs, else 0"""
 
+    NNVM = "broadcast_greater_equal"
+    NNVM_SCALAR = ("_greater_equal_scalar", "_lesser_equal_scalar")
     REFERENCE = meaning(np.greater_equal)
 
     def scalar(self, b: Any, *xs: Any) -> Any:
@@ -345,6 +375,8 @@ class GreaterEqual(Comparison):
 class LogicalAnd(Comparison):
     """1 where lhs and rhs are both not 0, else 0"""
 
+    NNVM = "broadcast_logical_and"
+    NNVM_SCALAR = ("_logical_and_scalar", "_logical_and_scalar")
     REFERENCE = meaning(np.logical_and)
 
     def scalar(self, b: Any, *xs: Any) -> Any:
@@ -355,6 +387,8 @@ class LogicalAnd(Comparison):
 class LogicalOr(Comparison):
     """1 where lhs or rhs is not 0, else 0"""
 
+    NNVM = "broadcast_logical_or"
+    NNVM_SCALAR = ("_logical_or_scalar", "_logical_or_scalar")
     REFERENCE = meaning(np.logical_or)
 
     def scalar(self, b: Any, *xs: Any) -> Any:
@@ -365,6 +399,8 @@ class LogicalOr(Comparison):
 class LogicalXor(Comparison):
     """1 where exactly one of lhs and rhs is not 0, else 0"""
 
+    NNVM = "broadcast_logical_xor"
+    NNVM_SCALAR = ("_logical_xor_scalar", "_logical_xor_scalar")
     REFERENCE = meaning(np.logical_xor)
 
     def scalar(self, b: Any, *xs: Any) -> Any:

@@ -102,6 +102,7 @@ class GatherND(_IndexedND):
 class ScatterAddND(_IndexedND):
     """Zeros of ``shape`` to which the input's elements are added at the places of ``indices``."""
 
+    NNVM = "_backward_gather_nd"
     INPUTS = ("data", "indices")
     shape: Shape = attribute(doc="shape of the result")
 

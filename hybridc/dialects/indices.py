@@ -19,6 +19,7 @@ from hybridc.errors import ShapeError
 class RavelMultiIndex(Opaque):
     """The position in row-major order of the element that each column of data names by its coordinates."""
 
+    NNVM = "_ravel_multi_index"
     shape: Shape = attribute(doc="shape of the array that is indexed; the first size is not used")
 
     def infer_shape(self, shapes: list[Shape]) -> tuple[list[Shape], list[Shape]]:
@@ -53,6 +54,7 @@ class RavelMultiIndex(Opaque):
 class UnravelIndex(Opaque):
     """The coordinates, one row an axis, of the elements at the given positions in row-major order."""
 
+    NNVM = "_unravel_index"
     # COMPAT(mxnet): data of several dimensions keeps them; MXNet gives a shape that lacks some of the results.
     shape: Shape = attribute(doc="shape of the array that is indexed; the first size is not used")
 

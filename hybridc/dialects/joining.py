@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -209,6 +209,7 @@ class Split(_Split):
 class SplitV2(_Split):
     """Pieces along an axis: so many equal ones, or cut before each of the given indices."""
 
+    NNVM = "_split_v2"
     INPUTS = ("ary",)
     indices_or_sections: object = attribute(doc="number of equal pieces, or the indices where to cut")
     axis: int = attribute(0, "the axis")
@@ -231,6 +232,17 @@ class SplitV2(_Split):
             raise ShapeError(f"split_v2: {self.sections} sections do not divide an axis of size {size}")
         step = size // self.sections
         return [i * step for i in range(self.sections + 1)]
+
+    def to_nnvm(self) -> dict[str, Any]:
+        cuts = () if self.indices is None else (0, *self.indices)  # it wants the beginning of each piece
+        sections = self.sections if self.indices is None else 0
+        return {"indices": cuts, "sections": sections, "axis": self.axis, "squeeze_axis": self.squeeze_axis}
+
+    @classmethod
+    def from_nnvm(cls, attrs: Mapping[str, str]) -> Any:
+        given = dict(attrs)
+        cuts, sections = parse_shape(given.pop("indices", "()")), int(given.pop("sections", "0"))
+        return super().from_nnvm({**given, "indices_or_sections": sections or cuts[1:]})
 
     @classmethod
     def samples(cls) -> Sequence[Sample]:

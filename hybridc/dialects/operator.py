@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hybridc.dialects.attribute import REQUIRED, Attribute, DType, Shape, attribute, from_annotation
+from hybridc.dialects.interchange import Interchange
 from hybridc.dialects.scalar import NUMPY
 from hybridc.errors import AttributeValueError, DTypeError, MXNetError, ShapeError
 from hybridc.trace.structure import as_list
@@ -75,7 +76,7 @@ class Sample:
         self.attrs = attrs
 
 
-class Operator:
+class Operator(Interchange):
     """An operator with its attributes bound.
 
     Class fields that a subclass may set: ``INPUTS`` (names of the inputs), ``VARIADIC`` (any number of inputs under

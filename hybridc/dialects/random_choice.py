@@ -18,6 +18,7 @@ from hybridc.errors import ShapeError
 class SampleMultinomial(Opaque):
     """Indices drawn by the probabilities in each row of data; with ``get_prob``, also their logarithms."""
 
+    NNVM = "_sample_multinomial"
     INPUTS = ("data", "key")
     DRAWS = True
     SAME_DTYPE = False
@@ -77,6 +78,7 @@ class SampleMultinomial(Opaque):
 class Shuffle(Opaque):
     """The slices along the first axis in random order"""
 
+    NNVM = "_shuffle"
     INPUTS = ("data", "key")
     DRAWS = True
     SAME_DTYPE = False

@@ -76,6 +76,7 @@ def bernoulli(rng: Any, shape: Shape, dtype: DType, prob: Any) -> Any:
 class _Draws(Opaque):
     """Draws from the distribution ``VALUES``; ``PARAMETERS`` are the attributes that it takes."""
 
+    NNVM_ONLY = ("ctx",)
     DRAWS = True
     SAME_DTYPE = False
     PARAMETERS: ClassVar[tuple[str, ...]] = ()
@@ -252,6 +253,9 @@ class RandomBernoulli(_FromNumbers):
     PARAMETERS = ("prob",)
     VALUES = staticmethod(bernoulli)
     prob: float = attribute(0.5, "the probability of 1", low=0, high=1)
+
+    def for_nnvm(self, F: Any, *inputs: Any) -> Any:
+        return F.lesser(F.random_uniform(shape=self.shape, dtype=self.dtype), self.prob)
 
 
 @register("hybrid.random_randint", "_random_randint")

@@ -150,6 +150,7 @@ class Reshape(RowMajor):
     merges two, and -4 splits one into the two numbers that follow it.
     """
 
+    NNVM_ONLY = ("target_shape=()", "target_shape=[]", "keep_highest=False")
     shape: Shape = attribute(doc="the new shape, which may contain 0, -1, -2, -3 and -4")
     reverse: bool = attribute(False, "match the special numbers from the right")
 
@@ -213,6 +214,9 @@ class ReshapeTo(RowMajor):
 
     def eager(self, *arrays: Any) -> Any:
         return arrays[0].reshape(self.shape)
+
+    def for_nnvm(self, F: Any, *inputs: Any) -> Any:
+        return F.reshape(*inputs, shape=self.shape)
 
     @classmethod
     def samples(cls) -> Sequence[Sample]:

@@ -136,6 +136,14 @@ class BasicIndex(_Slicing):
             dy = F.reshape_to(dy, shape=sliced)
         return F.slice_scatter(dy, shape=x.shape, begin=self.begin, end=self.end, step=self.step)
 
+    def for_nnvm(self, F: Any, *inputs: Any) -> Any:
+        (x,) = inputs
+        y = F.slice(x, begin=self.begin, end=self.end, step=self.step) if self.begin else x
+        y = F.squeeze(y, axis=self.squeeze) if self.squeeze else y
+        for position in self.newaxis:
+            y = F.expand_dims(y, axis=position)
+        return y
+
     @classmethod
     def samples(cls) -> Sequence[Sample]:
         row: dict[str, Any] = {"begin": (1,), "end": (2,), "squeeze": (0,)}
@@ -202,6 +210,7 @@ class SliceScatter(Movement):
 class SliceAssign(Movement):
     """lhs, in which the box ``[begin:end:step]`` is replaced by rhs (which broadcasts)."""
 
+    NNVM = "_slice_assign"
     INPUTS = ("lhs", "rhs")
     INPLACE = ((0, 0),)
     begin: Slice = attribute(doc="first index along each axis")
@@ -247,6 +256,7 @@ class SliceAssign(Movement):
 class SliceAssignScalar(Movement):
     """data, in which the box ``[begin:end:step]`` is replaced by a number."""
 
+    NNVM = "_slice_assign_scalar"
     INPLACE = ((0, 0),)
     scalar: float = attribute(0.0, "the number")
     begin: Slice = attribute(doc="first index along each axis")

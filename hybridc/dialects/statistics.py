@@ -97,6 +97,7 @@ class NanTo(Unary):
 class SquareSum(OverAxes, Composite):
     """The sum of the squared elements along axes"""
 
+    NNVM = "_square_sum"
     REFERENCE = meaning(_sum_of_squares)
 
     def decompose(self, F: Any, *inputs: Any) -> Any:

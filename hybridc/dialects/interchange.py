@@ -1,0 +1,83 @@
+"""How an operator is written in nnvm's JSON, the format of MXNet's symbol files: part of every operator class."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from hybridc.dialects.attribute import Attribute
+
+
+def text(value: Any) -> str:
+    """An attribute's value as MXNet writes it."""
+    return value.name if isinstance(value, np.dtype) else str(value)
+
+
+class Interchange:
+    """What MXNet calls an operator and its attributes.
+
+    ``NNVM`` is its name there, where that is not its title (``FullyConnected``) or, for a function of a namespace such
+    as ``contrib.quadratic``, ``_contrib_quadratic``. ``NNVM_SCALAR`` are MXNet's two operators for an array and a
+    number and for a number and an array. ``NNVM_ONLY`` are attributes that only MXNet has, with the values that change
+    nothing here; none where every value does.
+    """
+
+    NNVM: ClassVar[str] = ""
+    NNVM_SCALAR: ClassVar[tuple[str, ...]] = ()
+    NNVM_ONLY: ClassVar[tuple[str, ...]] = ()
+    AMP: ClassVar[bool] = False
+
+    if TYPE_CHECKING:
+        ALIASES: ClassVar[tuple[str, ...]]
+        ATTRIBUTES: ClassVar[dict[str, Attribute]]
+
+        @property
+        def attrs(self) -> dict[str, Any]: ...
+
+        @classmethod
+        def bind(cls, **attrs: Any) -> Any: ...
+
+        @classmethod
+        def title(cls) -> str: ...
+
+    @classmethod
+    def nnvm_name(cls) -> str:
+        """The operator's name in nnvm's JSON."""
+        if vars(cls).get("NNVM"):  # its own: a subclass is another operator
+            return cls.NNVM
+        spaced = next((a for a in cls.ALIASES if "." in a), "")
+        return f"_{spaced.replace('.', '_')}" if spaced else cls.title()
+
+    def to_nnvm(self) -> dict[str, Any]:
+        """The attributes under MXNet's names; those that have their default value are left out."""
+        return {
+            name: value
+            for name, value in self.attrs.items()
+            if not (declared := self.ATTRIBUTES[name]).doc.startswith("internal") and value != declared.default
+        }
+
+    @classmethod
+    def from_nnvm(cls, attrs: Mapping[str, str]) -> Any:
+        """The operator with the attributes of a file, which are strings."""
+        given: dict[str, Any] = {}
+        for name, value in attrs.items():
+            declared = cls.ATTRIBUTES.get(name)
+            if declared is None and (name in cls.NNVM_ONLY or f"{name}={value}" in cls.NNVM_ONLY):
+                continue
+            if declared is not None and value == "None" and not declared.optional and declared.default is not None:
+                continue  # it says: the default
+            if declared is not None and declared.kind in ("int", "Shape", "Axis", "Slice"):
+                value = re.sub(r"(?<=\d)L\b", "", value)  # a long integer of Python 2
+            given[name] = value
+        return cls.bind(**given)
+
+    def for_nnvm(self, F: Any, *inputs: Any) -> Any:
+        """The same value by operators that MXNet has; None if it has this one, or nothing equal.
+
+        ``inputs`` are composed symbols, whose shapes are unknown, and numbers.
+        """
+        return None

@@ -1,0 +1,385 @@
+"""Symbols in files: nnvm's JSON, as MXNet 1.9.1 writes it, and as all versions before it did.
+
+What an operator is called there, and how its attributes are written, says its class
+(:class:`hybridc.dialects.interchange.Interchange`); nothing here knows an operator.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, cast
+
+from hybridc import name as naming
+from hybridc.dialects import registry
+from hybridc.dialects.interchange import text
+from hybridc.dialects.operator import Operator
+from hybridc.errors import MXNetError
+from hybridc.nd.storage import replacing
+from hybridc.symbol.compose import HIDDEN
+from hybridc.symbol.composed import ComposedSymbol
+from hybridc.symbol.graph import Entry, Node, topological
+from hybridc.trace.structure import as_list
+
+_VERSION = 10901
+
+
+# --- writing ---------------------------------------------------------------------------------------------------
+
+
+def tojson(symbol: ComposedSymbol, remove_amp_cast: bool = True) -> str:
+    """The graph of a symbol as text."""
+    writer = _Writer(remove_amp_cast)
+    heads = writer.add(symbol.entries)
+    starts = [0]
+    for node in writer.nodes:
+        starts.append(starts[-1] + node.outputs)
+    numbers = [i for i, node in enumerate(writer.nodes) if node.op == "null"]
+    nodes = ", \n".join(f"    {_object(node.members(), 4)}" for node in writer.nodes)
+    members = {
+        "nodes": f"[\n{nodes}\n  ]",
+        "arg_nodes": _list(numbers, 2),
+        "node_row_ptr": _list(starts, 2),
+        "heads": _list([[*head, 0] for head in heads], 2),
+        "attrs": _object({"mxnet_version": f'["int", {_VERSION}]'}, 2),
+    }
+    return _object(members, 0, lines=True)
+
+
+def save(symbol: ComposedSymbol, fname: str | os.PathLike[str], remove_amp_cast: bool = True) -> None:
+    """Write a symbol to a file, which appears whole or not at all."""
+    content = tojson(symbol, remove_amp_cast).encode()
+    with replacing(fname) as file:
+        file.write(content)
+
+
+def _string(value: str) -> str:
+    return json.dumps(value, ensure_ascii=False)
+
+
+def _list(values: Sequence[Any], indent: int) -> str:
+    """A list as MXNet lays it out: more than ten elements have a line each."""
+    written = [str(v) for v in values]
+    if len(written) <= 10:
+        return f"[{', '.join(written)}]"
+    space = " " * indent
+    return "[\n" + ", \n".join(f"{space}  {w}" for w in written) + f"\n{space}]"
+
+
+def _object(members: Mapping[str, str], indent: int, lines: bool = False) -> str:
+    """An object of members that are written already: one member stays on its line."""
+    written = [f"{_string(key)}: {value}" for key, value in members.items()]
+    if len(written) <= 1 and not lines:
+        return f"{{{', '.join(written)}}}"
+    space = " " * indent
+    return "{\n" + ", \n".join(f"{space}  {w}" for w in written) + f"\n{space}}}"
+
+
+@dataclass
+class _Written:
+    """A node of the file."""
+
+    op: str
+    name: str
+    attrs: dict[str, str]
+    inputs: list[tuple[int, int]]
+    outputs: int = 1
+    states: frozenset[int] = field(default_factory=frozenset[int])
+
+    def members(self) -> dict[str, str]:
+        """What is written of it, in order."""
+        inputs = [[*entry, int(i in self.states)] for i, entry in enumerate(self.inputs)]
+        attrs = _object({k: _string(v) for k, v in sorted(self.attrs.items())}, 6)
+        shown = {"attrs": attrs} if self.attrs else {}
+        return {"op": _string(self.op), "name": _string(self.name), **shown, "inputs": _list(inputs, 6)}
+
+
+class _Writer:
+    """Makes the nodes of a file from those of a graph."""
+
+    def __init__(self, remove_amp_cast: bool) -> None:
+        self.nodes: list[_Written] = []
+        self.remove_amp_cast = remove_amp_cast
+        self._places: dict[int, list[tuple[int, int]]] = {}
+        self._alive: list[Node] = []  # what _places knows by identity
+
+    def add(self, entries: Sequence[Entry]) -> list[tuple[int, int]]:
+        """Write what is not yet written; where each entry is in the file."""
+        for node in topological(entries):
+            if id(node) not in self._places and node.number is None:
+                self._places[id(node)] = self._write(node)
+                self._alive.append(node)
+        return [self._place(entry, None, "") for entry in entries]
+
+    def _place(self, entry: Entry, like: tuple[int, int] | None, name: str) -> tuple[int, int]:
+        """Where a value is in the file; a number is made an array, shaped as the one at ``like``."""
+        node, index = entry
+        if node.number is None:
+            return self._places[id(node)][index]
+        number = {"scalar": text(float(node.number))}
+        if like is None:
+            return self._emit("_full", name or node.name, {"shape": "(1,)", "value": number["scalar"]}, [])
+        ones = self._emit("ones_like", f"{name}_ones", {}, [like])
+        return self._emit("_mul_scalar", f"{name}_scalar", number, [ones])
+
+    def _emit(self, op: str, name: str, attrs: dict[str, str], inputs: list[tuple[int, int]]) -> tuple[int, int]:
+        self.nodes.append(_Written(op, name, attrs, inputs))
+        return len(self.nodes) - 1, 0
+
+    def _write(self, node: Node) -> list[tuple[int, int]]:
+        """Write a node; where its results are."""
+        op = node.op
+        if op is None:
+            return [self._emit("null", node.name, node.attrs, [])]
+        if op.AMP and self.remove_amp_cast:
+            return [self._place(entry, None, "") for entry in node.inputs[: node.num_outputs()]]
+        numbers = [i for i, (source, _) in enumerate(node.inputs) if source.number is not None]
+        if len(node.inputs) == 2 and len(numbers) == 1 and op.NNVM_SCALAR:
+            attrs = {**node.attrs, "scalar": text(node.inputs[numbers[0]][0].number)}
+            array = self._place(node.inputs[1 - numbers[0]], None, "")
+            return [self._emit(op.NNVM_SCALAR[1 - numbers[0]], node.name, attrs, [array])]
+        other = self._by_others(node, op)
+        return self.add(other) if other is not None else self._write_operator(node, op)
+
+    def _by_others(self, node: Node, op: Operator) -> list[Entry] | None:
+        """The results by operators that MXNet has, if it lacks this one."""
+        from hybridc import symbol
+
+        inputs = [n.number if n.number is not None else ComposedSymbol([(n, i)]) for n, i in node.inputs]
+        with naming.Prefix(f"{node.name}_"):
+            made = op.for_nnvm(symbol, *inputs)
+        if made is None:
+            return None
+        entries: list[Entry] = [e for s in as_list(made) for e in s.entries]
+        if entries[0][0] not in [n for n, _ in node.inputs]:
+            entries[0][0].name = node.name
+        return entries
+
+    def _write_operator(self, node: Node, op: Operator) -> list[tuple[int, int]]:
+        array = next((e for e in node.inputs if e[0].number is None), None)
+        like = None if array is None else self._place(array, None, "")
+        inputs = [self._place(e, like, f"{node.name}_number{i}") for i, e in enumerate(node.inputs)]
+        attrs = {key: text(value) for key, value in op.to_nnvm().items()}
+        if "num_args" in op.ATTRIBUTES:
+            attrs["num_args"] = str(len(inputs))
+        outputs = op.num_outputs() - len(op.mutated)  # their new values are no outputs there
+        states = frozenset(op.auxiliary())
+        self.nodes.append(_Written(op.nnvm_name(), node.name, {**attrs, **node.attrs}, inputs, outputs, states))
+        return [(len(self.nodes) - 1, i) for i in range(outputs)]
+
+
+# --- reading ---------------------------------------------------------------------------------------------------
+
+
+def load(fname: str | os.PathLike[str]) -> ComposedSymbol:
+    """The symbol in a file that :meth:`Symbol.save` or MXNet wrote."""
+    try:
+        content = Path(fname).read_text(encoding="utf-8")
+    except OSError as error:
+        raise MXNetError(f"cannot read {fname}: {error.strerror or error}") from error
+    except UnicodeDecodeError as error:
+        raise MXNetError(f"{fname} is not a symbol in JSON: {error}") from error
+    return _Reader(str(fname)).symbol(content)
+
+
+def load_json(json_str: str) -> ComposedSymbol:
+    """The symbol that a text in nnvm's JSON describes."""
+    if not isinstance(json_str, str):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise TypeError(f"load_json: the JSON must be a string, got {type(json_str).__name__}")
+    return _Reader("the text").symbol(json_str)
+
+
+def _object_of(value: Any) -> dict[str, Any] | None:
+    return cast("dict[str, Any]", value) if isinstance(value, dict) else None
+
+
+def _list_of(value: Any) -> list[Any] | None:
+    return cast("list[Any]", value) if isinstance(value, list) else None
+
+
+def _operator_class(name: str) -> type[Operator] | None:
+    """The operator that MXNet calls so: by a function's name, or as ``_contrib_quadratic`` is contrib.quadratic."""
+    if registry.has_function(name):
+        return registry.FUNCTIONS[name]
+    for cls in registry.OPERATORS.values():
+        if cls.nnvm_name() == name:
+            return cls
+    return None
+
+
+class _Reader:
+    """Reads a graph; errors say in which node."""
+
+    def __init__(self, where: str) -> None:
+        self.where = where
+        # MXNet's operators of an array and a number: the operator, and whether the number comes first.
+        self.scalars: dict[str, tuple[type[Operator], bool]] = {}
+        for cls in registry.OPERATORS.values():
+            for i, name in enumerate(vars(cls).get("NNVM_SCALAR", ())):
+                self.scalars.setdefault(name, (cls, i == 1))
+
+    def wrong(self, why: str) -> MXNetError:
+        return MXNetError(f"{self.where} is not a symbol in nnvm's JSON: {why}")
+
+    def symbol(self, content: str) -> ComposedSymbol:
+        """The symbol of a text."""
+        try:
+            graph = json.loads(content)
+        except (ValueError, RecursionError) as error:
+            raise self.wrong(str(error)) from error
+        members = _object_of(graph) or {}
+        listed = _list_of(members.get("nodes"))
+        if listed is None:
+            raise self.wrong("it has no list 'nodes'")
+        version = self.version(members)
+        nodes: list[Node] = []
+        for i, described in enumerate(listed):
+            nodes.append(self.node(i, described, nodes, version))
+        heads = self.entries("the heads", members.get("heads"), nodes)
+        if not heads:
+            raise self.wrong("it has no heads")
+        return ComposedSymbol(heads)
+
+    def version(self, graph: dict[str, Any]) -> int:
+        """The version of MXNet that wrote the file; 800 where it did not yet say so."""
+        try:
+            return int(graph["attrs"]["mxnet_version"][1])
+        except (KeyError, TypeError, ValueError, IndexError):
+            return 800
+
+    def node(self, number: int, described: Any, nodes: Sequence[Node], version: int) -> Node:
+        """One node, whose inputs come before it."""
+        given = _object_of(described)
+        if given is None:
+            raise self.wrong(f"node {number} is {type(described).__name__}, expected an object")
+        op, label = given.get("op"), given.get("name")
+        if not isinstance(op, str) or not isinstance(label, str):
+            raise self.wrong(f"node {number} has no 'op' or no 'name'")
+        what = f"node {label!r} ({op})"
+        inputs = self.entries(what, given.get("inputs"), nodes)
+        attrs = self.attributes(what, given)
+        if op == "null":
+            return Node(None, label, (), {_hidden(k): v for k, v in attrs.items()})
+        own, users, of_inputs = _divided(attrs, version)
+        scalar = self.scalars.get(_snake(op) if op.endswith("Scalar") else op)
+        try:
+            if scalar is not None:
+                return self.of_scalar(what, label, scalar, own, users, inputs)
+            made = self.operator(what, op, label, own, inputs, version)
+        except MXNetError as error:
+            if str(error).startswith(self.where):
+                raise
+            raise type(error)(f"{self.where}: {what}: {error}") from error
+        made.attrs.update(users)
+        for name, (source, _) in zip(_input_names(made.op), made.inputs, strict=False):
+            source.attrs.update(of_inputs.get(name, {}))
+        return made
+
+    def attributes(self, what: str, given: dict[str, Any]) -> dict[str, str]:
+        """All attributes of a node: early versions kept the operator's (``param``) apart from the user's."""
+        merged: dict[str, str] = {}
+        for key in ("param", "attr", "attrs"):
+            part = _object_of(given.get(key) or {})
+            if part is None or not all(isinstance(v, str) for v in part.values()):
+                raise self.wrong(f"{what}: {key!r} must be an object of strings")
+            merged.update(part)
+        return merged
+
+    def entries(self, what: str, given: Any, nodes: Sequence[Node]) -> list[Entry]:
+        """The values that a list of ``[node, output, version]`` names."""
+        listed = _list_of(given)
+        if listed is None:
+            raise self.wrong(f"{what}: expected a list of [node, output, 0], got {given!r}")
+        found: list[Entry] = []
+        for entry in listed:
+            numbers: list[Any] = (_list_of(entry) or [])[:2]
+            if len(numbers) != 2 or not all(type(n) is int and n >= 0 for n in numbers):
+                raise self.wrong(f"{what}: expected [node, output, 0], got {entry!r}")
+            at, index = int(numbers[0]), int(numbers[1])
+            if at >= len(nodes):
+                raise self.wrong(f"{what}: node {at} does not exist before it")
+            source = nodes[at]
+            if index >= source.num_outputs():
+                raise self.wrong(f"{what}: {source.name!r} has no output {index}, only {source.num_outputs()}")
+            found.append((source, index))
+        return found
+
+    def of_scalar(
+        self,
+        what: str,
+        label: str,
+        scalar: tuple[type[Operator], bool],
+        own: dict[str, str],
+        users: dict[str, str],
+        inputs: list[Entry],
+    ) -> Node:
+        """An operator of an array and a number."""
+        cls, reflected = scalar
+        try:
+            number = float(own.get("scalar", "1"))
+        except ValueError:
+            raise self.wrong(f"{what}: attribute scalar takes a number, got {own['scalar']!r}") from None
+        if len(inputs) != 1:
+            raise self.wrong(f"{what} takes one input, got {len(inputs)}")
+        value = int(number) if re.fullmatch(r"[-+]?\d+", own.get("scalar", "1")) else number
+        constant = Node(registry.operator("hybrid.constant").bind(value=value), str(value))
+        both = [(constant, 0), inputs[0]] if reflected else [inputs[0], (constant, 0)]
+        return Node(cls.bind(), label, both, users)
+
+    def operator(self, what: str, op: str, label: str, own: dict[str, str], inputs: list[Entry], version: int) -> Node:
+        """An operator whose inputs are all arrays."""
+        cls = _operator_class(op)
+        if cls is None:
+            raise MXNetError(
+                f"{self.where}: {what}: no operator {op!r} is registered. If it is of a library of operators, "
+                "load that first, with mx.library.load(path) or by importing its module; hybridc lacks some of "
+                "MXNet's operators"
+            )
+        bound: Operator = cls.from_nnvm(own)
+        names = _input_names(bound)
+        if bound.VARIADIC and len(names) != len(inputs):
+            return Node(bound, label, inputs)
+        if len(inputs) < len(names) and version < 900:  # auxiliary states were left out then
+            inputs = [*inputs, *[(Node(None, f"{label}_{n}"), 0) for n in names[len(inputs) :]]]
+        if len(inputs) != len(names):
+            raise self.wrong(f"{what} takes the inputs ({', '.join(names)}), got {len(inputs)}")
+        return Node(bound, label, inputs)
+
+
+def _input_names(op: Operator | None) -> list[str]:
+    """Names of the inputs that a graph gives: the random key is none of them."""
+    return [] if op is None else [n for n in op.input_names() if not (op.DRAWS and n == "key")]
+
+
+def _snake(op: str) -> str:
+    """``_RMinusScalar``, as early versions wrote, is ``_rminus_scalar``."""
+    return re.sub(r"(?<=[a-z])(?=[A-Z])", "_", op).lower()
+
+
+def _hidden(key: str) -> str:
+    return f"__{key}__" if key in HIDDEN else key
+
+
+def _divided(attrs: dict[str, str], version: int) -> tuple[dict[str, str], dict[str, str], dict[str, dict[str, str]]]:
+    """The operator's own attributes; the user's, such as ``__lr_mult__``; and the user's of inputs, by their names.
+
+    Before version 1 the user's had no underscores, and ``weight_lr_mult`` was the ``lr_mult`` of the input ``weight``.
+    """
+    own: dict[str, str] = {}
+    users: dict[str, str] = {}
+    of_inputs: dict[str, dict[str, str]] = {}
+    for key, value in attrs.items():
+        hidden = next((h for h in HIDDEN if key == h or key.endswith(f"_{h}")), None)
+        if key.startswith("__") and key.endswith("__"):
+            users[key] = value
+        elif version >= 10000 or hidden is None:
+            own[key] = value
+        elif key == hidden:
+            users[_hidden(key)] = value
+        else:
+            of_inputs.setdefault(key[: -len(hidden) - 1], {})[_hidden(hidden)] = value
+    return own, users, of_inputs
