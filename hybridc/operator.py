@@ -20,6 +20,7 @@ from hybridc.errors import MXNetError, ShapeError, UnsupportedError
 from hybridc.nd.fluent import Fluent
 from hybridc.nd.ndarray import NDArray
 from hybridc.runtime import custom_call as _call
+from hybridc.runtime.state import STATE
 
 __all__ = [
     "Custom",
@@ -29,6 +30,7 @@ __all__ = [
     "NumpyOp",
     "PythonOp",
     "get_all_registered_operators",
+    "load_op_lib",
     "register",
 ]
 
@@ -184,6 +186,13 @@ def get_all_registered_operators() -> list[str]:
     return sorted(_registry.FUNCTIONS)
 
 
+def load_op_lib(path: str) -> None:
+    """Load a library of compiled operators: an older name of ``mx.library.load``."""
+    from hybridc.library import load
+
+    load(path)
+
+
 def Custom(
     *data: Any,
     op_type: str | None = None,
@@ -236,9 +245,9 @@ def _inputs(call: _call.CustomCall, data: Sequence[Any], arrays: dict[str, Any])
             raise MXNetError(f"custom operator {call.op_type!r}: input {key!r} is given twice; {takes}")
         found[key] = array
     missing = [n for n in names if found.get(n) is None]
-    if missing:
+    if missing and not (STATE.trace is not None and STATE.trace.creates_inputs):
         raise MXNetError(f"custom operator {call.op_type!r}: input {missing[0]!r} is missing; {takes}")
-    return [found[n] for n in names]
+    return [found.get(n) for n in names]
 
 
 def _text(value: Any) -> str:

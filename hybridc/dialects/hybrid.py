@@ -24,6 +24,7 @@ from xdsl.dialects.builtin import (
     Signedness,
     StringAttr,
     TensorType,
+    UnrankedTensorType,
     f16,
     f32,
     f64,
@@ -105,6 +106,16 @@ def tensor_type(shape: Sequence[int], dtype: Any) -> TensorType[Any]:
     if key not in _TENSORS:
         _TENSORS[key] = TensorType(element_type(dtype), list(shape))
     return _TENSORS[key]
+
+
+def open_type(shape: Sequence[int] | None, dtype: Any) -> TensorType[Any] | UnrankedTensorType[Any]:
+    """The IR type of an array that a graph without shapes tells little of: unranked, or with sizes that are open."""
+    return UnrankedTensorType(element_type(dtype)) if shape is None else tensor_type(shape, dtype)
+
+
+def is_open(value: SSAValue) -> bool:
+    """Whether the shape of a tensor value is not known in full."""
+    return isinstance(value.type, UnrankedTensorType) or -1 in shape_of(value)
 
 
 def element_dtype(element: Attribute) -> np.dtype[Any]:
@@ -207,10 +218,18 @@ class HybridOp(IRDLOperation):
         return self.OPERATOR.bind(**bound)
 
     @classmethod
-    def build_op(cls, operator: Operator, operands: Sequence[SSAValue], location: Location | None) -> HybridOp:
-        """The operation of a bound operator; result types come from its inference."""
-        _, shapes = operator.infer_shape([shape_of(v) for v in operands])
-        _, dtypes = operator.infer_type([dtype_of(v) for v in operands])
+    def build_op(
+        cls,
+        operator: Operator,
+        operands: Sequence[SSAValue],
+        location: Location | None,
+        results: Sequence[Attribute] | None = None,
+    ) -> HybridOp:
+        """The operation of a bound operator; result types, unless given, come from its inference."""
+        if results is None:
+            _, shapes = operator.infer_shape([shape_of(v) for v in operands])
+            _, dtypes = operator.infer_type([dtype_of(v) for v in operands])
+            results = [tensor_type(s, d) for s, d in zip(shapes, dtypes, strict=True)]
         attributes = {
             name: to_attribute(value, declared.kind)
             for (name, declared), value in zip(operator.ATTRIBUTES.items(), operator.key[1:], strict=True)
@@ -219,7 +238,7 @@ class HybridOp(IRDLOperation):
         types = [v.type for v in operands]
         op = operation(type(operator)).create(
             operands=list(operands),
-            result_types=[tensor_type(s, d) for s, d in zip(shapes, dtypes, strict=True)],
+            result_types=results,
             attributes=attributes,
             regions=[body_to_region(operator.attrs[name], types) for name in _body_names(type(operator))],
         )
@@ -228,10 +247,12 @@ class HybridOp(IRDLOperation):
         return op
 
     def verify_(self) -> None:
-        """The result types must be what the operator infers from the operands."""
+        """The result types must be what the operator infers from the operands, as far as their shapes are known."""
         try:
             operator = self.operator
             self._verify_inputs(operator)
+            if any(is_open(v) for v in self.operands):
+                return
             _, shapes = operator.infer_shape([shape_of(v) for v in self.operands])
             _, dtypes = operator.infer_type([dtype_of(v) for v in self.operands])
         except MXNetError as error:

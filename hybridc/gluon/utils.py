@@ -14,6 +14,7 @@ from typing import Any, cast
 import numpy as np
 
 from hybridc.context import Context, check_device
+from hybridc.dispatch import is_symbol
 from hybridc.nd.ndarray import NDArray
 
 __all__ = ["HookHandle", "check_sha1", "clip_global_norm", "shape_is_known", "split_and_load", "split_data"]
@@ -153,7 +154,7 @@ def traces(args: Any) -> Iterator[Any]:
     for arg in args:
         if isinstance(arg, list | tuple):
             yield from traces(arg)
-        elif hasattr(arg, "trace") and hasattr(arg, "node"):
+        elif is_symbol(arg):
             yield arg.trace
 
 

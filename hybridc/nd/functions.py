@@ -103,7 +103,8 @@ def _source(safe: str, cls: type[Operator]) -> str:
             bind += ["except TypeError:", "    _op = _bind(_values)"]  # a list among them has no hash
         lines += ["    " + line for line in bind]
     exact = not cls.OPTIONAL and not cls.VARIADIC
-    if not cls.VARIADIC and not cls.DRAWS and not cls.TRAIN_MODE and names:
+    mutates = cls.MUTATES or cls.mutates is not Operator.mutates  # updates take turns, see dispatch.run
+    if not cls.VARIADIC and not cls.DRAWS and not cls.TRAIN_MODE and not mutates and names:
         if exact and len(names) <= 2:
             lines += _direct(cls, names)
         elif len(names) <= 4:
@@ -191,7 +192,7 @@ def _check_inputs(op: Operator, given: tuple[Any, ...]) -> tuple[Any, ...]:
         op.__dict__["_given_names"] = names
     inputs = given[: len(names)]
     for i, value in enumerate(inputs):
-        if value is None:
+        if value is None and not (STATE.trace is not None and STATE.trace.creates_inputs):
             raise MXNetError(f"{op.title()}: input {names[i]!r} is missing; it takes ({', '.join(names)})")
     return inputs
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from hybridc.context import Context, check_device
+from hybridc.nd.fluent import Fluent
 from hybridc.nd.functions import function
 from hybridc.nd.namespace import lookup
 
@@ -15,7 +16,7 @@ __getattr__, __dir__ = lookup("random", "random_")
 
 
 def _is_array(x: Any) -> bool:
-    return hasattr(x, "shape") and hasattr(x, "context")
+    return isinstance(x, Fluent)
 
 
 def _draw(

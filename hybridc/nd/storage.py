@@ -41,8 +41,8 @@ _MOST_DIMENSIONS = 32
 _DENSE_LIMIT = 1 << 32
 _BFLOAT16 = 12
 _NAMES = "float32 float64 float16 uint8 int32 int8 int64 bool int16 uint16 uint32 uint64"
-_FLAGS = {np.dtype(name): flag for flag, name in enumerate(_NAMES.split())}
-_TYPES = {flag: dtype.newbyteorder("<") for dtype, flag in _FLAGS.items()}
+TYPE_FLAGS = {np.dtype(name): flag for flag, name in enumerate(_NAMES.split())}
+_TYPES = {flag: dtype.newbyteorder("<") for dtype, flag in TYPE_FLAGS.items()}
 
 
 def save(fname: str | os.PathLike[str], data: NDArray | Sequence[NDArray] | Mapping[str, NDArray]) -> None:
@@ -58,7 +58,7 @@ def save(fname: str | os.PathLike[str], data: NDArray | Sequence[NDArray] | Mapp
         what = repr(names[i]) if names else f"element {i}"
         if not isinstance(x, NDArray):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise TypeError(f"save: only NDArrays can be saved, {what} is {type(x).__name__}")
-        if np.dtype(x.dtype) not in _FLAGS:
+        if np.dtype(x.dtype) not in TYPE_FLAGS:
             raise MXNetError(f"save: {what} has dtype {np.dtype(x.dtype)}, which the format cannot hold; use .astype")
     for name in names:
         if not isinstance(name, str):  # pyright: ignore[reportUnnecessaryIsInstance]
@@ -116,7 +116,7 @@ def _write(file: BinaryIO, arrays: Sequence[npt.NDArray[Any]], names: Sequence[s
     magic = _V2 if all(x.size and x.ndim for x in arrays) else _V3
     file.write(_U64.pack(_FILE) + _U64.pack(0) + _U64.pack(len(arrays)))
     for x in arrays:
-        flag = _FLAGS[x.dtype.newbyteorder("=")]
+        flag = TYPE_FLAGS[x.dtype.newbyteorder("=")]
         shape = _I32.pack(x.ndim) + Struct(f"<{x.ndim}q").pack(*x.shape)
         file.write(_U32.pack(magic) + _I32.pack(0) + shape + _CPU + _I32.pack(flag))
         file.write(np.asarray(x, _TYPES[flag], order="C").reshape(-1).view(np.uint8).data)

@@ -1,7 +1,12 @@
-"""``mx.sym``: the operators on traced values. The functions are those of ``mx.nd``: what they are given decides."""
+"""``mx.sym``: graphs composed of variables and operators, and the operators on values of a traced block.
+
+``mx.sym.<op>`` is the function of ``mx.nd``: what it is given decides whether it runs, is recorded in the trace of a
+block, or makes a node of a graph; here it also takes ``name=`` and ``attr=``.
+"""
 
 from __future__ import annotations
 
+import types
 from typing import Any
 
 from hybridc import nd as _nd
@@ -9,15 +14,39 @@ from hybridc.symbol.symbol import Symbol
 
 __all__ = ["Symbol"]
 
+# Names of other modules, imported when first asked for: this package is on the way of the compiler.
+_ELSEWHERE = {
+    "ComposedSymbol": "composed",
+    "Group": "variables",
+    "Variable": "variables",
+    "var": "variables",
+    "load": "json",
+    "load_json": "json",
+}
+# What mx.nd has for arrays only.
+_ARRAYS_ONLY = {"NDArray", "concatenate", "empty", "from_dlpack", "from_numpy", "load_frombuffer"}
+_ARRAYS_ONLY.update(("onehot_encode", "save", "to_dlpack_for_read", "to_dlpack_for_write", "waitall"))
+
+
+def _import(name: str) -> Any:
+    import importlib
+
+    return getattr(importlib.import_module(f"hybridc.symbol.{_ELSEWHERE[name]}"), name)
+
 
 def __getattr__(name: str) -> Any:
-    found = getattr(_nd, name, None)
-    if found is None:
+    if name in _ELSEWHERE:
+        return _import(name)
+    found = None if name in _ARRAYS_ONLY else getattr(_nd, name, None)
+    if found is None or name.startswith("__"):
         from hybridc.absent import absent
 
         raise absent("mx.sym", name, "operator", __dir__())
-    return found
+    from hybridc.symbol.namespace import Namespace, function
+
+    made = globals()[name] = Namespace(found, name) if isinstance(found, types.ModuleType) else function(name, found)
+    return made
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *dir(_nd)})
+    return sorted({*globals(), *_ELSEWHERE, *dir(_nd)} - _ARRAYS_ONLY)

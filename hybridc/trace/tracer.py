@@ -44,6 +44,8 @@ class Trace:
     read again at every call), ``key`` (the random key, one a call), ``value`` (a value of another graph).
     """
 
+    creates_inputs = False  # as composing symbols does: an input that is missing becomes a variable
+
     def __init__(self, training: bool = False) -> None:
         self.training = training
         self.name = "graph"
@@ -122,9 +124,10 @@ class Trace:
         """The name of the block being traced."""
         return self._blocks[-1] if self._blocks else ""
 
-    def invoke(self, op: Operator, inputs: Sequence[Any], out: Any = None) -> Any:
+    def invoke(self, op: Operator, inputs: Sequence[Any], out: Any = None, location: Location | None = None) -> Any:
         """What ``nd.<op>`` does while tracing: record, and return the results as Symbols."""
-        location = user_location(self.path()) if self.track_locations else None
+        if location is None and self.track_locations:
+            location = user_location(self.path())
         if out is not None:
             raise TraceError(f"{location}: out= cannot be used while tracing; use the returned value")
         dtype = next((x.dtype for x in inputs if hasattr(x, "dtype")), np.float32)

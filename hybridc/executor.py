@@ -1,0 +1,389 @@
+"""``mx.executor``: a composed symbol bound to arrays, compiled as a hybridized block is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from hybridc import autograd
+from hybridc.context import Context, check_device, current_context
+from hybridc.errors import MXNetError, ShapeError
+from hybridc.nd.ndarray import NDArray
+from hybridc.runtime.compiled_graph import CompiledGraph
+from hybridc.stages import Traced
+from hybridc.symbol import graph
+from hybridc.symbol.bind import to_trace
+from hybridc.symbol.infer import Shapes, Types, by_name, is_known
+
+__all__ = ["Executor"]
+
+_REQS = ("write", "add", "null")
+_FLOAT32 = np.dtype(np.float32)
+
+
+class Executor:
+    """Runs a symbol on the arrays that it was bound to; ``bind`` and ``simple_bind`` of a symbol make one.
+
+    ``forward`` computes ``outputs``, ``backward`` puts gradients into ``grad_arrays``. Change the inputs in place, as
+    in ``executor.arg_dict["data"][:] = x``, or give them to ``forward``.
+    """
+
+    def __init__(
+        self,
+        symbol: Any,
+        ctx: Context,
+        arg_arrays: Sequence[NDArray],
+        grad_arrays: Sequence[NDArray | None],
+        reqs: Sequence[str],
+        aux_arrays: Sequence[NDArray],
+    ) -> None:
+        self._symbol = symbol
+        self._ctx = ctx
+        self.arg_arrays = list(arg_arrays)
+        self.grad_arrays = list(grad_arrays)
+        self.aux_arrays = list(aux_arrays)
+        self._arg_names: list[str] = symbol.list_arguments()
+        self._aux_names: list[str] = symbol.list_auxiliary_states()
+        self._reqs = ["null" if g is None else r for r, g in zip(reqs, grad_arrays, strict=True)]
+        self._graphs: dict[tuple[bool, bool, bool], CompiledGraph] = {}
+        self._monitor: tuple[Callable[[str, NDArray], Any], bool] | None = None
+        self._heads: list[NDArray] = []
+        self._is_train: bool | None = None
+        arrays = {**self.arg_dict, **self.aux_dict}
+        self._dtypes = {name: x.asnative().dtype for name, x in arrays.items()}
+        shapes = Shapes(symbol.entries, {n: x.shape for n, x in arrays.items()}, "bind")
+        dtypes = Types(symbol.entries, self._dtypes, what="bind")
+        self.outputs = [
+            NDArray(np.zeros(shapes.get(e) or (0,), _FLOAT32 if dtypes.get(e) is None else dtypes.get(e)))
+            for e in symbol.entries
+        ]
+
+    # --- what it holds -------------------------------------------------------------------------------------
+
+    @property
+    def arg_dict(self) -> dict[str, NDArray]:
+        """The arguments by name."""
+        return dict(zip(self._arg_names, self.arg_arrays, strict=True))
+
+    @property
+    def grad_dict(self) -> dict[str, NDArray | None]:
+        """The gradients by the names of the arguments; None where there is none."""
+        return dict(zip(self._arg_names, self.grad_arrays, strict=True))
+
+    @property
+    def aux_dict(self) -> dict[str, NDArray]:
+        """The auxiliary states by name."""
+        return dict(zip(self._aux_names, self.aux_arrays, strict=True))
+
+    @property
+    def output_dict(self) -> dict[str, NDArray]:
+        """The outputs by name."""
+        names: list[str] = self._symbol.list_outputs()
+        if len(set(names)) < len(names):
+            raise ValueError(f"Duplicate names detected, {names}")
+        return dict(zip(names, self.outputs, strict=True))
+
+    def __repr__(self) -> str:
+        return f"<Executor of {self._symbol!r} @{self._ctx}>"
+
+    def debug_str(self) -> str:
+        """The graph, and what was compiled so far: kernels, memory, host calls."""
+        lines = [self._symbol.debug_str().rstrip("\n")]
+        for (training, _, _), compiled in self._graphs.items():
+            lines += ["train mode" if training else "predict mode", *["  " + line for line in compiled.summary()]]
+        return "\n".join(lines) + "\n"
+
+    # --- running -------------------------------------------------------------------------------------------
+
+    def forward(self, is_train: bool = False, **kwargs: Any) -> list[NDArray]:
+        """Compute the outputs; arguments may be given by name, and are copied into the bound arrays."""
+        arguments = self.arg_dict
+        for name, value in kwargs.items():
+            if not isinstance(value, NDArray) and value.__class__ is not np.ndarray:
+                raise ValueError(f"only accept keyword argument of NDArrays and numpy.ndarray, got {name}={value!r}")
+            if name not in arguments:
+                raise TypeError(f"Unknown argument {name}; the arguments are {', '.join(self._arg_names)}")
+            if arguments[name].shape != value.shape:
+                raise ValueError(
+                    f"Shape not match! Argument {name}, need: {arguments[name].shape}, received: {value.shape}; "
+                    "use reshape() for an executor of other shapes"
+                )
+            arguments[name][:] = value
+        self._is_train = bool(is_train)
+        self._run(bool(is_train), recorded=bool(is_train))
+        return self.outputs
+
+    def _run(self, training: bool, recorded: bool) -> None:
+        self._release()
+        variables = [r != "null" and x.asnative().dtype.kind == "f" for r, x in zip(self._reqs, self.arg_arrays)]
+        recorded = recorded and any(variables)
+        compiled = self._compiled(training, recorded)
+        inputs = {n: NDArray(x.asnative()) for n, x in [*self.arg_dict.items(), *self.aux_dict.items()]}
+        for name, grad, req, wanted in zip(self._arg_names, self.grad_arrays, self._reqs, variables, strict=True):
+            if recorded and wanted and grad is not None:
+                autograd.mark_variables([inputs[name]], [grad], [req])
+        values = [
+            compiled.trace.draw_key() if role == "key" else inputs[leaf.name]
+            for leaf, role in zip(compiled.trace.leaves, compiled.trace.roles, strict=True)
+        ]
+        with autograd.record(training) if recorded else autograd.pause(training):
+            results: list[NDArray] = compiled.run(values)
+        self._show(results)
+        heads = results[len(results) - len(self.outputs) :]
+        self._heads = heads if recorded else []
+        for output, result, leaf in zip(self.outputs, heads, compiled.trace.outputs[-len(heads) :], strict=False):
+            # An output that is an input is a copy, not the bound array itself.
+            output._data = result.asnative().copy() if leaf.node is None else result.asnative()
+
+    def _compiled(self, training: bool, recorded: bool) -> CompiledGraph:
+        key = training, recorded, self._monitor is not None
+        if key not in self._graphs:
+            shapes = {name: x.shape for name, x in [*self.arg_dict.items(), *self.aux_dict.items()]}
+            entries = [*self._symbol.get_internals().entries] if self._monitor is not None else []
+            trace = to_trace([*entries, *self._symbol.entries], shapes, self._dtypes, training)
+            reqs = dict(zip(self._arg_names, self._reqs, strict=True))
+            grads = [
+                i
+                for i, leaf in enumerate(trace.leaves)
+                if recorded and reqs.get(leaf.name, "null") != "null" and self._dtypes[leaf.name].kind == "f"
+            ]
+            self._graphs[key] = Traced(trace, tuple(grads)).optimize().lower().compile()
+        return self._graphs[key]
+
+    def backward(self, out_grads: Any = None, is_train: bool = True) -> None:
+        """Put the gradients of the arguments into their arrays, as ``grad_req`` says.
+
+        ``out_grads`` are the gradients of the outputs: an array, a list, or a dict by name. Without them they are 1,
+        which losses do not read.
+        """
+        # COMPAT(mxnet): there out_grads must be given unless every output is a loss.
+        if self._is_train is None:
+            raise MXNetError("backward: there is nothing to differentiate yet; call forward(is_train=True) first")
+        grads = self._head_grads(out_grads)
+        if not self._heads:
+            self._run(self._is_train, recorded=True)
+        if self._heads:
+            autograd.backward(self._heads, grads, retain_graph=True, train_mode=is_train)
+
+    def _head_grads(self, out_grads: Any) -> list[NDArray | None]:
+        if out_grads is None:
+            return [None] * len(self.outputs)
+        if isinstance(out_grads, Mapping):
+            names: list[str] = self._symbol.list_outputs()
+            out_grads = by_name_checked("backward", "output", names, out_grads)
+        given: list[Any] = [out_grads] if isinstance(out_grads, NDArray) else list(out_grads)
+        if len(given) != len(self.outputs) or not all(isinstance(g, NDArray) for g in given):
+            kinds = ", ".join(type(g).__name__ for g in given)
+            raise TypeError(f"backward: out_grads must be {len(self.outputs)} NDArrays, one an output, got {kinds}")
+        for name, grad, output in zip(self._symbol.list_outputs(), given, self.outputs, strict=True):
+            if grad.shape != output.shape:
+                raise ShapeError(f"backward: the gradient of {name} has shape {grad.shape}, it must be {output.shape}")
+        return given
+
+    def _release(self) -> None:
+        """The workspace of the last forward is free for the next."""
+        for node in {id(h._entry[0]): h._entry[0] for h in self._heads if h._entry is not None}.values():
+            if isinstance(node, autograd.TapeNode):
+                node.free()
+        self._heads = []
+
+    # --- what is seen --------------------------------------------------------------------------------------
+
+    def set_monitor_callback(self, callback: Callable[[str, NDArray], Any], monitor_all: bool = False) -> None:
+        """Call ``callback(name, array)`` with every operator's results after each forward; also with the inputs."""
+        self._monitor = callback, monitor_all
+
+    def _show(self, results: Sequence[NDArray]) -> None:
+        if self._monitor is None:
+            return
+        callback, monitor_all = self._monitor
+        internals = self._symbol.get_internals()
+        for (node, _), name, value in zip(internals.entries, internals.list_outputs(), results, strict=False):
+            if monitor_all or not node.is_variable:
+                callback(name, NDArray(value.asnative()))
+
+    # --- parameters ----------------------------------------------------------------------------------------
+
+    def copy_params_from(
+        self,
+        arg_params: Mapping[str, NDArray],
+        aux_params: Mapping[str, NDArray] | None = None,
+        allow_extra_params: bool = False,
+    ) -> None:
+        """Copy values into the arguments and auxiliary states of these names."""
+        groups = (arg_params, self.arg_dict, "arguments"), (aux_params or {}, self.aux_dict, "auxiliary states")
+        for given, own, what in groups:
+            for name, value in given.items():
+                if name in own:
+                    own[name][:] = value.astype(own[name].dtype)
+                elif not allow_extra_params:
+                    raise ValueError(f'Find name "{name}" that is not in the {what}: {", ".join(own) or "none"}')
+
+    def reshape(self, partial_shaping: bool = False, allow_up_sizing: bool = False, **kwargs: Any) -> Executor:
+        """An executor for other input shapes; arrays whose shape stays are shared.
+
+        ``partial_shaping`` allows shapes of other arguments to change, too; ``allow_up_sizing`` allows larger arrays.
+        """
+        shapes = Shapes(self._symbol.entries, by_name(self._symbol.entries, (), kwargs, "reshape"), "reshape")
+        check_known(self._symbol, shapes, "reshape")
+        found: dict[str, Any] = {n.name: shapes.get((n, 0)) for n in graph.variables(self._symbol.entries)}
+
+        def fitted(name: str, array: NDArray) -> NDArray:
+            if array.shape == found[name]:
+                return array
+            if name not in kwargs and not partial_shaping:
+                raise MXNetError(
+                    f"reshape: the shape of {name}, which is not given, changes from {array.shape} to {found[name]}; "
+                    "give its new shape, or set partial_shaping=True if this is intended"
+                )
+            size = int(np.prod(found[name], dtype=np.int64))
+            if size > array.size and not allow_up_sizing:
+                raise MXNetError(
+                    f"reshape: the new shape {found[name]} of {name} is larger than {array.shape}; make the largest "
+                    "executor first, or set allow_up_sizing=True for new arrays"
+                )
+            if size > array.size:
+                made: Any = np.zeros(found[name], array.dtype)
+                return NDArray(made)
+            return NDArray(array.asnative().reshape(-1)[:size].reshape(found[name]))
+
+        args = [fitted(n, x) for n, x in self.arg_dict.items()]
+        grads = [None if g is None else fitted(n, g) for n, g in self.grad_dict.items()]
+        aux = [fitted(n, x) for n, x in self.aux_dict.items()]
+        return Executor(self._symbol, self._ctx, args, grads, self._reqs, aux)
+
+
+# --- making one ----------------------------------------------------------------------------------------------
+
+
+def bind(symbol: Any, ctx: Any, args: Any, args_grad: Any, grad_req: Any, aux_states: Any) -> Executor:
+    """What ``Symbol.bind`` does."""
+    device = _device(ctx)
+    names, states = _names(symbol)
+    arguments = _arrays("args", "arguments", names, args, missing=False)
+    auxiliary = _arrays("aux_states", "auxiliary states", states, aux_states, missing=False)
+    gradients = _arrays("args_grad", "arguments", names, args_grad, missing=True)
+    for name, x, grad in zip(names, arguments, gradients, strict=True):
+        if grad is not None and grad.shape != x.shape:
+            raise ShapeError(f"bind: the gradient array of {name} has shape {grad.shape}, the argument {x.shape}")
+    return Executor(symbol, device, arguments, gradients, requests(names, grad_req), auxiliary)
+
+
+def simple_bind(
+    symbol: Any,
+    ctx: Any,
+    grad_req: Any,
+    type_dict: Mapping[str, Any] | None,
+    stype_dict: Mapping[str, str] | None,
+    shared_exec: Executor | None,
+    shared_buffer: dict[str, NDArray] | None,
+    shapes: Mapping[str, Any],
+) -> Executor:
+    """What ``Symbol.simple_bind`` does."""
+    device = _device(ctx)
+    names, states = _names(symbol)
+    for name, stype in (stype_dict or {}).items():
+        if stype != "default":
+            raise MXNetError(f"simple_bind: storage type {stype!r} of {name} is not supported; use 'default'")
+    found = Shapes(symbol.entries, by_name(symbol.entries, (), shapes, "simple_bind"), "simple_bind")
+    check_known(symbol, found, "simple_bind")
+    types = Types(symbol.entries, by_name(symbol.entries, (), type_dict or {}, "type_dict"), _FLOAT32, "simple_bind")
+    variables = {n.name: n for n in graph.variables(symbol.entries)}
+    reqs = requests(names, grad_req)
+    known = {} if shared_exec is None else {**shared_exec.arg_dict, **shared_exec.aux_dict}
+    known_grads = {} if shared_exec is None else shared_exec.grad_dict
+
+    def array(name: str, shared: Mapping[str, NDArray | None]) -> NDArray:
+        shape: Any = found.get((variables[name], 0))
+        dtype: Any = types.get((variables[name], 0))
+        old = shared.get(name)
+        if old is not None and old.shape == shape and np.dtype(old.dtype) == dtype:
+            return old
+        made: Any = np.zeros(shape, dtype)
+        return NDArray(made)
+
+    arguments = [array(n, {**(shared_buffer or {}), **known}) for n in names]
+    if shared_buffer is not None:
+        shared_buffer.update(zip(names, arguments, strict=True))
+    gradients = [None if r == "null" else array(n, known_grads) for n, r in zip(names, reqs, strict=True)]
+    return Executor(symbol, device, arguments, gradients, reqs, [array(n, known) for n in states])
+
+
+def check_known(symbol: Any, shapes: Shapes, what: str) -> None:
+    """Raise unless the shape of every input is known."""
+    unknown = [n.name for n in graph.variables(symbol.entries) if not is_known(shapes.get((n, 0)))]
+    if unknown:
+        raise ShapeError(
+            f"{what}: the shapes of {', '.join(unknown)} do not follow from the shapes given "
+            f"({', '.join(f'{k}: {v}' for k, v in shapes.given.items()) or 'none'}); give them, as keywords"
+        )
+
+
+def requests(names: Sequence[str], grad_req: Any) -> list[str]:
+    """What to do with each argument's gradient: from one word, a list, or a dict (others: 'null')."""
+    if isinstance(grad_req, str):
+        reqs = [grad_req] * len(names)
+    elif isinstance(grad_req, Mapping):
+        # COMPAT(mxnet): a name that is no argument is ignored there.
+        reqs = by_name_checked("grad_req", "argument", names, grad_req, "null")
+    else:
+        reqs = list(grad_req)
+    if len(reqs) != len(names):
+        raise MXNetError(f"grad_req: {len(reqs)} entries for {len(names)} arguments: {', '.join(names)}")
+    for req in reqs:
+        if req not in _REQS:
+            raise MXNetError(f"grad_req={req} is not valid; only 'null', 'write' and 'add' are supported")
+    return reqs
+
+
+def by_name_checked(what: str, kind: str, names: Sequence[str], given: Any, missing: Any = None) -> list[Any]:
+    """The values in the order of the names; an error for a name that does not exist."""
+    for name in given:
+        if name not in names:
+            raise MXNetError(f"{what}: no {kind} is called {name!r}; there are {', '.join(names) or 'none'}")
+    return [given.get(name, missing) for name in names]
+
+
+def _device(ctx: Any) -> Context:
+    if ctx is None:
+        return current_context()
+    if not isinstance(ctx, Context):
+        raise TypeError(f"Context type error: expected a Context such as mx.cpu(), got {ctx!r}")
+    check_device(ctx)
+    return ctx
+
+
+def _names(symbol: Any) -> tuple[list[str], list[str]]:
+    names, states = symbol.list_arguments(), symbol.list_auxiliary_states()
+    for name in names:
+        if names.count(name) > 1:
+            raise MXNetError(
+                f"bind: two variables are called {name!r}; make one variable and use it twice, or give them two names"
+            )
+    return names, states
+
+
+def _arrays(key: str, what: str, names: Sequence[str], given: Any, missing: bool) -> list[Any]:
+    """Arrays in the order of the names, from a list or a dict; None where one may be missing."""
+    if given is None:
+        if names and not missing:
+            raise ValueError(f"bind: {key} is missing; give arrays for the {what} {', '.join(names)}")
+        return [None] * len(names)
+    if isinstance(given, Mapping):
+        known: dict[str, Any] = dict(given)  # pyright: ignore[reportUnknownArgumentType]
+        for name in names:
+            if name not in known and not missing:
+                raise ValueError(f"key `{name}` is missing in `{key}`")
+        arrays: list[Any] = [known.get(name) for name in names]
+    else:
+        arrays = list(given)
+        if len(arrays) != len(names):
+            raise ValueError(
+                f"Length of {key} does not match the number of {what}: {len(arrays)} for {', '.join(names) or 'none'}"
+            )
+    for name, x in zip(names, arrays, strict=True):
+        if not isinstance(x, NDArray) and not (x is None and missing):
+            raise TypeError(f"Only accept list of NDArrays or dict of str to NDArray: {name} is {type(x).__name__}")
+    return arrays

@@ -1,0 +1,115 @@
+"""The attributes of a graph's nodes, as MXNet shows them: strings."""
+
+from __future__ import annotations
+
+import ast
+from typing import Any
+
+import numpy as np
+
+from hybridc.dialects.attribute import DType, Shape
+from hybridc.dialects.operator import Operator
+from hybridc.errors import AttributeValueError
+from hybridc.nd.storage import TYPE_FLAGS
+from hybridc.symbol import graph
+from hybridc.symbol.compose import HIDDEN, checked
+from hybridc.symbol.graph import Entry, Node
+
+
+def text(value: Any) -> str:
+    """An attribute's value as MXNet writes it."""
+    return value.name if isinstance(value, np.dtype) else str(value)
+
+
+def operator_attributes(op: Operator) -> dict[str, str]:
+    """The operator's own attributes, where they differ from the defaults."""
+    custom: Any = getattr(op, "parameters", None)
+    if custom is not None:  # an operator of the user's, whose keywords are not declared
+        return dict(custom())
+    return {
+        name: text(value)
+        for (name, declared), value in zip(op.ATTRIBUTES.items(), op.key[1:], strict=True)
+        if not declared.doc.startswith("internal") and value != declared.default
+    }
+
+
+def of_node(node: Node) -> dict[str, str]:
+    """All attributes of a node; those that MXNet hides (``__lr_mult__``) under their plain name, too."""
+    found = {} if node.op is None else operator_attributes(node.op)
+    if node.op is not None and "num_args" in node.op.ATTRIBUTES:
+        found["num_args"] = str(len(node.inputs))
+    for source, _ in node.inputs:
+        if source.number is not None:
+            found["scalar"] = str(source.number)
+    found.update(node.attrs)
+    plain = {key: found[f"__{key}__"] for key in HIDDEN if f"__{key}__" in found}
+    return {**found, **plain}
+
+
+def declared_shape(node: Node) -> Shape | None:
+    """The shape that a variable was made with; unknown sizes are -1."""
+    given = node.attrs.get("__shape__")
+    if given is None:
+        return None
+    try:
+        shape = ast.literal_eval(given)
+        return tuple(-1 if n in (0, -1) else int(n) for n in shape)
+    except (ValueError, SyntaxError, TypeError):
+        raise AttributeValueError(
+            f"variable {node.name!r}: attribute __shape__ takes a tuple of integers, got {given!r}"
+        ) from None
+
+
+def declared_dtype(node: Node) -> DType | None:
+    """The dtype that a variable was made with; MXNet keeps the number of the type."""
+    given = node.attrs.get("__dtype__")
+    if given is None:
+        return None
+    names = {str(flag): dtype for dtype, flag in TYPE_FLAGS.items()}
+    try:
+        return names[given] if given in names else np.dtype(given)
+    except TypeError:
+        raise AttributeValueError(f"variable {node.name!r}: attribute __dtype__ takes a dtype, got {given!r}") from None
+
+
+class AttributesOfNodes:
+    """The part of a composed symbol that is about attributes."""
+
+    __slots__ = ()
+
+    entries: list[Entry]
+
+    def _node(self, what: str) -> Node:
+        nodes = {id(node): node for node, _ in self.entries}
+        if len(nodes) != 1:
+            raise AttributeValueError(f"{what} needs a symbol of one node, this is a group of {len(nodes)}: {self!r}")
+        return self.entries[0][0]
+
+    def attr(self, key: str) -> str | None:
+        """The attribute ``key`` of this node, or None."""
+        return of_node(self._node("attr")).get(key)
+
+    def list_attr(self, recursive: bool = False) -> dict[str, str]:
+        """The attributes of this node."""
+        if recursive:
+            # COMPAT(mxnet): deprecated there, with a warning that the test suite turns into an error.
+            raise AttributeValueError("list_attr(recursive=True) is deprecated; use attr_dict()")
+        return of_node(self._node("list_attr"))
+
+    def attr_dict(self) -> dict[str, dict[str, str]]:
+        """The attributes of all nodes that have some, by name."""
+        nodes = [n for n in graph.topological(self.entries) if n.number is None]
+        return {n.name: found for n in nodes if (found := of_node(n))}
+
+    def _set_attr(self, **kwargs: str) -> None:
+        """Set attributes of this node; values are strings."""
+        node = self._node("_set_attr")
+        given = checked(kwargs)
+        own = given.keys() & node.op.ATTRIBUTES.keys() if node.op is not None else set[str]()
+        if node.op is not None and own:
+            node.op = node.op.bind(**{**node.op.attrs, **{k: given.pop(k) for k in own}})
+        node.attrs.update(given)
+
+    def declared_dtype(self) -> DType | None:
+        """The dtype that a variable was made with, or None."""
+        return declared_dtype(self.entries[0][0]) if len(self.entries) == 1 else None

@@ -1,0 +1,54 @@
+"""A composed graph on values: run operator by operator, or traced for the compiler."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from hybridc.dialects.attribute import DType, Shape
+from hybridc.dispatch import invoke
+from hybridc.runtime.state import STATE
+from hybridc.symbol import graph
+from hybridc.symbol.graph import Entry, Node
+from hybridc.trace.structure import as_list
+from hybridc.trace.tracer import Trace
+
+_NUMBER = itertools.count()
+
+
+def evaluate(entries: Sequence[Entry], values: Mapping[str, Any]) -> list[Any]:
+    """The results for values of the variables, by name: NDArrays run at once, traced Symbols are recorded."""
+    found: dict[int, list[Any]] = {}
+    for node in graph.topological(entries):
+        if node.op is None:
+            found[id(node)] = [values[node.name]]
+        elif node.number is not None:
+            found[id(node)] = [node.number]
+        else:
+            found[id(node)] = _apply(node, [found[id(n)][i] for n, i in node.inputs])
+    return [found[id(node)][i] for node, i in entries]
+
+
+def _apply(node: Node, inputs: list[Any]) -> list[Any]:
+    assert node.op is not None
+    if isinstance(STATE.trace, Trace):
+        return as_list(STATE.trace.invoke(node.op, inputs, None, node.location))
+    return as_list(invoke(node.op, inputs))
+
+
+def to_trace(
+    entries: Sequence[Entry], shapes: Mapping[str, Shape], dtypes: Mapping[str, DType], training: bool
+) -> Trace:
+    """The trace of a graph for these shapes and dtypes of all variables: its inputs are the variables, in order."""
+    trace = Trace(training)
+    trace.name = f"{entries[0][0].name}-{next(_NUMBER)}"
+    leaves = {
+        name: trace.leaf(name, shapes[name], dtypes[name], "data")
+        for name in dict.fromkeys(n.name for n in graph.variables(entries))
+    }
+    with trace.active():
+        results = evaluate(entries, leaves)
+    trace.structure = [0] * len(results)
+    trace.finish(results)
+    return trace

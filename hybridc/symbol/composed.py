@@ -1,0 +1,346 @@
+"""ComposedSymbol: results of a graph that ``mx.sym`` composes; nothing runs until it is bound to arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, NoReturn
+
+from hybridc import nd
+from hybridc.errors import MXNetError, UnknownShapeError, UnsupportedError
+from hybridc.nd import fluent
+from hybridc.symbol import graph
+from hybridc.symbol.attributes import AttributesOfNodes
+from hybridc.symbol.compose import COMPOSER, symbolic
+from hybridc.symbol.graph import Entry, Node
+from hybridc.symbol.symbol import Symbol
+from hybridc.trace.location import user_location
+
+
+class ComposedSymbol(AttributesOfNodes, Symbol):
+    """One or more results of a graph of operators on variables.
+
+    Operators, methods and arithmetic make larger graphs; ``infer_shape`` says which shapes follow, ``bind`` and
+    ``simple_bind`` make an executor, ``eval`` runs once.
+    """
+
+    __slots__ = ("entries",)
+
+    trace = COMPOSER
+
+    def __init__(self, entries: Sequence[Entry]) -> None:
+        self.entries = list(entries)
+
+    # --- what it is ----------------------------------------------------------------------------------------
+
+    @property
+    def name(self) -> str | None:
+        """The name of its node; None for a group."""
+        nodes = {id(node) for node, _ in self.entries}
+        return self.entries[0][0].name if len(nodes) == 1 else None
+
+    @property
+    def num_outputs(self) -> int:
+        """How many results these are."""
+        return len(self.entries)
+
+    def __repr__(self) -> str:
+        if self.name is not None:
+            return f"<Symbol {self.name}>"
+        return f"<Symbol group [{', '.join(node.name for node, _ in self.entries)}]>"
+
+    def __len__(self) -> int:
+        return len(self.entries)
+
+    def __iter__(self) -> Iterator[ComposedSymbol]:
+        return (ComposedSymbol([entry]) for entry in self.entries)
+
+    def __getitem__(self, key: Any) -> Any:
+        """One result, by its number or by the name of an output; a slice gives a group."""
+        if isinstance(key, slice):
+            return ComposedSymbol(self.entries[key])
+        if isinstance(key, str):
+            return self._named(key)
+        if not isinstance(key, int):
+            raise TypeError(
+                f"{user_location()}: a Symbol is indexed by the number or the name of an output, not by "
+                f"{type(key).__name__}; use slice, slice_axis or take for elements"
+            )
+        if not -len(self) <= key < len(self):
+            raise IndexError(f"{user_location()}: output {key} of {self!r}, which has {len(self)}")
+        return ComposedSymbol([self.entries[key]])
+
+    def _named(self, key: str) -> ComposedSymbol:
+        found = [e for e, output in zip(self.entries, self.list_outputs(), strict=True) if output == key]
+        if len(found) == 1:
+            return ComposedSymbol(found)
+        if found:
+            raise ValueError(f'There are multiple outputs with name "{key}"')
+        raise ValueError(f'Cannot find output that matches name "{key}"; there are {", ".join(self.list_outputs())}')
+
+    def list_arguments(self) -> list[str]:
+        """Names of the inputs, without auxiliary states, in the order in which the graph needs them."""
+        return [n.name for n in graph.arguments(self.entries)]
+
+    def list_auxiliary_states(self) -> list[str]:
+        """Names of the inputs that operators update, such as running means."""
+        return [n.name for n in graph.auxiliary(self.entries)]
+
+    def list_inputs(self) -> list[str]:
+        """Names of all inputs."""
+        return [n.name for n in graph.variables(self.entries)]
+
+    def list_outputs(self) -> list[str]:
+        """Names of the results: ``fc1_output``."""
+        return [node.output_names()[i] for node, i in self.entries]
+
+    def get_internals(self) -> ComposedSymbol:
+        """All values of the graph as one group: variables and the results of every operator."""
+        nodes = [n for n in graph.topological(self.entries) if n.number is None]
+        return ComposedSymbol([(n, i) for n in nodes for i in range(n.num_outputs())])
+
+    def get_children(self) -> ComposedSymbol | None:
+        """What goes into the last operators as one group; None for a variable."""
+        entries = [e for node in _unique(self.entries) for e in node.inputs if e[0].number is None]
+        return ComposedSymbol(entries) if entries else None
+
+    # --- composition ---------------------------------------------------------------------------------------
+
+    def __call__(self, *args: Any, name: str | None = None, **kwargs: Any) -> ComposedSymbol:
+        """A copy of the graph in which variables, given by position or name, are replaced by other symbols."""
+        if args and kwargs:
+            raise TypeError("compose only accept input Symbols either as positional or keyword arguments, not both")
+        names = self.list_inputs()
+        if len(args) > len(names):
+            raise TypeError(f"{user_location()}: {len(args)} symbols for {len(names)} inputs: {', '.join(names)}")
+        given = kwargs or dict(zip(self.list_arguments(), args, strict=False))
+        for key, value in given.items():
+            if not isinstance(value, ComposedSymbol) or len(value.entries) != 1:
+                raise TypeError(f"{user_location()}: compose takes Symbols of one output, got {key}={value!r}")
+            if key not in names:
+                raise MXNetError(
+                    f"{user_location()}: Keyword argument name {key} not found; the inputs are {', '.join(names)}"
+                )
+        entries = graph.substituted(self.entries, {k: v.entries[0] for k, v in given.items()})
+        if name is not None and len(_unique(entries)) == 1:
+            entries[0][0].name = name
+        return ComposedSymbol(entries)
+
+    def __copy__(self) -> ComposedSymbol:
+        return ComposedSymbol(graph.copied(self.entries))
+
+    def __deepcopy__(self, memo: Any) -> ComposedSymbol:
+        return ComposedSymbol(graph.copied(self.entries))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        from hybridc.symbol.json import load_json
+
+        return load_json, (self.tojson(),)
+
+    # --- files ---------------------------------------------------------------------------------------------
+
+    def tojson(self, remove_amp_cast: bool = True) -> str:
+        """The graph as a text in MXNet's JSON format."""
+        from hybridc.symbol.json import tojson
+
+        return tojson(self, remove_amp_cast)
+
+    def save(self, fname: Any, remove_amp_cast: bool = True) -> None:
+        """Write :meth:`tojson` to a file."""
+        from hybridc.symbol.json import save
+
+        save(self, fname, remove_amp_cast)
+
+    # --- shapes and dtypes ---------------------------------------------------------------------------------
+
+    def infer_shape(self, *args: Any, **kwargs: Any) -> Any:
+        """Shapes of (arguments, outputs, auxiliary states) that follow from those given; 0 is an unknown size.
+
+        Shapes are given in the order of the arguments, or by name. Three times None, with a warning, if some remain
+        unknown.
+        """
+        from hybridc.symbol.infer import listed_shapes
+
+        return listed_shapes(self.entries, args, kwargs, partial=False)
+
+    def infer_shape_partial(self, *args: Any, **kwargs: Any) -> Any:
+        """As :meth:`infer_shape`; what remains unknown is ``()``, or has sizes of 0."""
+        from hybridc.symbol.infer import listed_shapes
+
+        return listed_shapes(self.entries, args, kwargs, partial=True)
+
+    def infer_type(self, *args: Any, **kwargs: Any) -> Any:
+        """Dtypes of (arguments, outputs, auxiliary states) that follow from those given."""
+        from hybridc.symbol.infer import listed_types
+
+        return listed_types(self.entries, args, kwargs, partial=False)
+
+    def infer_type_partial(self, *args: Any, **kwargs: Any) -> Any:
+        """As :meth:`infer_type`; what remains unknown is None."""
+        from hybridc.symbol.infer import listed_types
+
+        return listed_types(self.entries, args, kwargs, partial=True)
+
+    @property
+    def shape(self) -> Any:
+        """Raises: a composed graph has no shapes yet."""
+        self._unknown("shape")
+
+    @property
+    def ndim(self) -> Any:
+        """Raises, as :attr:`shape`."""
+        self._unknown("ndim")
+
+    @property
+    def size(self) -> Any:
+        """Raises, as :attr:`shape`."""
+        self._unknown("size")
+
+    @property
+    def dtype(self) -> Any:
+        """The dtype that a variable was declared with; raises for anything else."""
+        declared = self.declared_dtype()
+        return self._unknown("dtype") if declared is None else declared.type
+
+    @property
+    def context(self) -> Any:
+        """Raises: the device is chosen when the symbol is bound."""
+        self._unknown("context")
+
+    ctx = context
+
+    def _unknown(self, what: str) -> NoReturn:
+        raise UnknownShapeError(
+            f"{user_location(COMPOSER.path())}: {self!r} has no {what}: shapes, dtypes and the device of a symbol are "
+            "unknown until it is bound. infer_shape and infer_type tell what follows from those of the inputs; "
+            "operators such as reshape_like, slice_like and broadcast_like need none"
+        )
+
+    def module(self, **shapes: Any) -> Any:
+        """The graph in the ``hybrid`` dialect; tensors are unranked where the given shapes do not tell the rank."""
+        from hybridc.symbol.symbol_to_graph import symbol_to_graph
+
+        return symbol_to_graph(self.entries, shapes)
+
+    # --- running -------------------------------------------------------------------------------------------
+
+    def bind(
+        self,
+        ctx: Any = None,
+        args: Any = None,
+        args_grad: Any = None,
+        grad_req: Any = "write",
+        aux_states: Any = None,
+        group2ctx: Any = None,
+        shared_exec: Any = None,
+    ) -> Any:
+        """An executor on the given arrays: lists in the order of the arguments, or dicts by name."""
+        from hybridc import executor
+
+        return executor.bind(self, ctx, args, args_grad, grad_req, aux_states)
+
+    def simple_bind(
+        self,
+        ctx: Any = None,
+        grad_req: Any = "write",
+        type_dict: Any = None,
+        stype_dict: Any = None,
+        group2ctx: Any = None,
+        shared_arg_names: Any = None,
+        shared_exec: Any = None,
+        shared_buffer: Any = None,
+        **kwargs: Any,
+    ) -> Any:
+        """An executor on new arrays (of zeros) whose shapes follow from those given by name."""
+        from hybridc import executor
+
+        return executor.simple_bind(self, ctx, grad_req, type_dict, stype_dict, shared_exec, shared_buffer, kwargs)
+
+    def eval(self, ctx: Any = None, **kwargs: Any) -> Any:
+        """The results, as a list of NDArrays, for the arrays given by name."""
+        return self.bind(ctx, kwargs).forward()
+
+    # --- what a symbol does not do -------------------------------------------------------------------------
+
+    def gradient(self, wrt: Any) -> NoReturn:
+        """Raises: MXNet never had it either."""
+        raise UnsupportedError(
+            "Symbol.gradient is not offered (MXNet's raises, too); bind the symbol and call backward of the executor, "
+            "or use autograd on a SymbolBlock"
+        )
+
+    def get_backend_symbol(self, backend: str) -> NoReturn:
+        """Raises: it is deprecated."""
+        raise UnsupportedError(f"Symbol.get_backend_symbol is deprecated; use sym.optimize_for({backend!r})")
+
+    def _no_value(self, what: str) -> NoReturn:
+        raise UnsupportedError(
+            f"{user_location(COMPOSER.path())}: {what} is not implemented for Symbol: {self!r} has no values before it "
+            "is bound; use eval(…) or an executor, and F.where instead of Python control flow"
+        )
+
+    def __hash__(self) -> int:
+        return id(self) >> 4
+
+
+def _unique(entries: Sequence[Entry]) -> list[Node]:
+    return list({id(node): node for node, _ in entries}.values())
+
+
+# --- operators as methods ------------------------------------------------------------------------------------
+
+# Python's operators: the function, and MXNet's names for nodes of two symbols, of a symbol and a number, and reflected.
+_ARITHMETIC = {
+    "add": ("add", "_plus", "_plusscalar", "_plusscalar"),
+    "sub": ("subtract", "_minus", "_minusscalar", "_rminusscalar"),
+    "mul": ("multiply", "_mul", "_mulscalar", "_mulscalar"),
+    "truediv": ("divide", "_div", "_divscalar", "_rdivscalar"),
+    "mod": ("modulo", "_mod", "_modscalar", "_rmodscalar"),
+    "pow": ("power", "_power", "_powerscalar", "_rpower_scalar"),
+}
+_COMPARISONS = {
+    "lt": ("lesser", "_lesser"),
+    "le": ("lesser_equal", "_lesser_equal"),
+    "gt": ("greater", "_greater"),
+    "ge": ("greater_equal", "_greater_equal"),
+    "eq": ("equal", "_equal"),
+    "ne": ("not_equal", "_not_equal"),
+}
+
+
+def _reflected(call: Any) -> Any:
+    def method(self: Any, other: Any) -> Any:
+        return call(other, self)
+
+    return method
+
+
+def _unless_none(call: Any, answer: bool) -> Any:
+    def method(self: Any, other: Any) -> Any:
+        return answer if other is None else call(self, other)
+
+    return method
+
+
+def _negative(self: Any) -> Any:
+    return self * -1.0  # as MXNet writes it
+
+
+def _install() -> None:
+    """Give composed symbols the operators as methods that know how nodes are called."""
+    for method in fluent.METHODS.split():
+        setattr(ComposedSymbol, method, symbolic(nd, method, method))
+    for method in ("reshape", "transpose", "broadcast_like", "expand_dims", "flatten", "squeeze", "astype", "copy"):
+        setattr(ComposedSymbol, method, symbolic(fluent.Fluent, method, "cast" if method == "astype" else method))
+    for operator, (name, *hints) in _ARITHMETIC.items():
+        call = symbolic(nd, name, *hints)
+        setattr(ComposedSymbol, f"__{operator}__", call)
+        setattr(ComposedSymbol, f"__r{operator}__", _reflected(call))
+    for operator, (name, hint) in _COMPARISONS.items():
+        call = symbolic(nd, name, hint, f"{hint}_scalar", f"{hint}_scalar")
+        setattr(ComposedSymbol, f"__{operator}__", call)
+    setattr(ComposedSymbol, "__eq__", _unless_none(getattr(ComposedSymbol, "__eq__"), False))  # noqa: B009, B010
+    setattr(ComposedSymbol, "__ne__", _unless_none(getattr(ComposedSymbol, "__ne__"), True))  # noqa: B009, B010
+    setattr(ComposedSymbol, "__neg__", _negative)  # noqa: B010
+
+
+_install()

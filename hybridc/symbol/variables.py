@@ -1,0 +1,78 @@
+"""The beginnings of graphs: variables, and groups of results."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from hybridc import attribute
+from hybridc.errors import DTypeError, UnsupportedError
+from hybridc.nd.storage import TYPE_FLAGS
+from hybridc.symbol.compose import checked
+from hybridc.symbol.composed import ComposedSymbol
+from hybridc.symbol.graph import Node
+from hybridc.trace.location import user_location
+
+
+def var(
+    name: str,
+    attr: dict[str, str] | None = None,
+    shape: Sequence[int] | int | None = None,
+    lr_mult: float | None = None,
+    wd_mult: float | None = None,
+    dtype: Any = None,
+    init: Any = None,
+    stype: str | None = None,
+    **kwargs: Any,
+) -> ComposedSymbol:
+    """A variable: an input of a graph, for which an array is given when the graph is bound.
+
+    What is known of it is kept as attributes: ``shape`` and ``dtype`` serve inference, ``init`` the initializer of a
+    module, ``lr_mult`` and ``wd_mult`` the optimizer. Further attributes are strings whose names begin and end with
+    two underscores.
+    """
+    if not isinstance(name, str):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise TypeError(f"Expect a string for variable `name`, got {name!r}")
+    if stype not in (None, "default"):
+        raise UnsupportedError(f"variable {name!r}: stype {stype!r} is not supported; use 'default'")
+    attrs: dict[str, Any] = attribute.current().get(attr)
+    if shape is not None:
+        attrs["__shape__"] = str((shape,) if isinstance(shape, int) else tuple(shape))
+    if lr_mult is not None:
+        attrs["__lr_mult__"] = str(lr_mult)
+    if wd_mult is not None:
+        attrs["__wd_mult__"] = str(wd_mult)
+    if dtype is not None:
+        attrs["__dtype__"] = _type_number(name, dtype)
+    if init is not None:
+        attrs["__init__"] = init if isinstance(init, str) else init.dumps()
+    if stype is not None:
+        attrs["__storage_type__"] = "0"
+    for key, value in kwargs.items():
+        if not (key.startswith("__") and key.endswith("__")):
+            raise ValueError(
+                f"Attribute name={key} is not supported. Additional attributes must start and end with double "
+                "underscores, e.g, __yourattr__"
+            )
+        attrs[key] = str(value)
+    return ComposedSymbol([(Node(None, name, (), checked(attrs), user_location()), 0)])
+
+
+def _type_number(name: str, dtype: Any) -> str:
+    number = TYPE_FLAGS.get(np.dtype(dtype))
+    if number is None:
+        raise DTypeError(f"variable {name!r}: dtype {np.dtype(dtype)} has no number in MXNet's files; cast it")
+    return str(number)
+
+
+Variable = var
+
+
+def Group(symbols: Sequence[Any]) -> ComposedSymbol:
+    """The results of several symbols as one symbol."""
+    found = list(symbols)
+    if not found or any(not isinstance(s, ComposedSymbol) for s in found):
+        raise TypeError(f"Expected a list of symbols as input, got {symbols!r}")
+    return ComposedSymbol([entry for s in found for entry in s.entries])
