@@ -130,6 +130,10 @@ def _run(op: Operator, inputs: Sequence[Any], arrays: list[Any], mixed: bool, ou
 def finish(op: Operator, inputs: Sequence[Any], arrays: Sequence[Any], result: Any) -> Any:
     """Wrap what ``eager`` returned, and put the operator on the tape if recording."""
     if result.__class__ is not tuple:
+        if result.__class__ is list:
+            raise MXNetError(
+                f"{op.title()}: eager returned a list; return an array, or a tuple of arrays for several results"
+            )
         y = NDArray(_own(op, arrays, result))
         if STATE.recording:
             _record(op, inputs, arrays, [y])

@@ -12,6 +12,7 @@ from hybridc.context import Context, current_context
 __all__ = [
     "almost_equal",
     "assert_almost_equal",
+    "check_op",
     "default_context",
     "default_dtype",
     "rand_ndarray",
@@ -74,6 +75,16 @@ def assert_almost_equal(
     np.testing.assert_allclose(
         x, y, rtol=rtol, atol=atol, equal_nan=equal_nan, err_msg=f"{names[0]} and {names[1]} differ"
     )
+
+
+def check_op(name: str) -> None:
+    """Raise an AssertionError that says what is wrong, unless an operator does what its class and its samples say.
+
+    ``check_op("mylib.swish")`` is ``python -m hybridc.tools.check_op mylib.swish``, inside a test.
+    """
+    from hybridc.tools.check_op import check_op as check
+
+    check(name)
 
 
 def rand_ndarray(shape: tuple[int, ...], dtype: Any = "float32") -> Any:

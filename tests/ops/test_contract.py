@@ -57,7 +57,7 @@ def test_samples(case):
         contract.samples(case)
 
 
-@pytest.mark.parametrize("name", FUNCTIONS)
+@pytest.mark.parametrize("name", [name for name, cls in FUNCTIONS.items() if cls in OURS.values()])
 def test_function(name):
     made = function(name)
     assert made.__doc__

@@ -6,7 +6,7 @@ import argparse
 import sys
 
 from hybridc.errors import MXNetError
-from hybridc.tools.check_op.report import check_op, load
+from hybridc.tools.check_op.report import load, print_checks
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -18,16 +18,11 @@ def main(arguments: list[str] | None = None) -> int:
     try:
         for module in given.module:
             load(module)
-        hold = [_check(name) for name in given.name]
+        hold = [print_checks(name) for name in given.name]
         return int(not all(hold))
     except (MXNetError, ImportError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
-
-
-def _check(name: str) -> bool:
-    print(name)
-    return check_op(name)
 
 
 if __name__ == "__main__":

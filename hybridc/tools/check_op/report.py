@@ -6,10 +6,8 @@ import importlib
 import importlib.util
 import sys
 import traceback
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from hybridc.dialects import registry
 from hybridc.dialects.operator import Operator
@@ -84,12 +82,20 @@ def _describe(error: Exception) -> str:
     return f"{text}\n  at {theirs[-1].filename}:{theirs[-1].lineno}, in {theirs[-1].name}" if theirs else text
 
 
-def check_op(name: str, show: Callable[[str], Any] | None = print) -> bool:
-    """Check an operator by its samples; show a line for each check, and say whether all hold."""
-    found = findings(find(name))
+def check_op(name: str) -> None:
+    """Raise :class:`OperatorCheckError`, with all that is wrong, unless every check of an operator holds."""
+    wrong = [str(found) for found in findings(find(name)) if found.wrong]
+    if wrong:
+        raise OperatorCheckError("\n".join([f"{name} does not do what it says:", *wrong]))
+
+
+def print_checks(name: str) -> bool:
+    """Check an operator; print a line for each check, and say whether all hold."""
+    cls = find(name)
+    print(cls.NAME)
+    found = findings(cls)
     for each in found:
-        if show is not None:
-            show(str(each))
+        print(each)
     return not any(each.wrong for each in found)
 
 
