@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from xdsl.context import Context
@@ -19,6 +20,7 @@ from hybridc.transforms.constant_fold import ConstantFold
 from hybridc.transforms.decompose import Decompose
 from hybridc.transforms.differentiate import Differentiate
 from hybridc.transforms.fuse_kernels import FuseKernels
+from hybridc.transforms.partition_graph import PartitionGraph
 from hybridc.transforms.plan_memory import PlanMemory
 from hybridc.transforms.tile_kernels import TileKernels
 from hybridc.transforms.verify_plan import VerifyPlan
@@ -30,8 +32,13 @@ CLEANUP: tuple[ModulePass, ...] = (
     DeadCodeElimination(),
 )
 
-# Graph level: the operators as the user wrote them, then differentiated, then primitive.
-GRAPH: tuple[ModulePass, ...] = (*CLEANUP, Differentiate(), Decompose(), *CLEANUP)
+
+def graph(backends: Sequence[PartitionGraph] = ()) -> tuple[ModulePass, ...]:
+    """Graph level: operators as the user wrote them, parts for backends, then differentiated, then primitive."""
+    return (*CLEANUP, *backends, Differentiate(), Decompose(), *CLEANUP)
+
+
+GRAPH: tuple[ModulePass, ...] = graph()
 
 # From the graph to kernels and a memory plan, for the numpy target.
 NUMPY: tuple[ModulePass, ...] = (
@@ -47,6 +54,7 @@ PASSES: tuple[type[ModulePass], ...] = (
     Decompose,
     Differentiate,
     FuseKernels,
+    PartitionGraph,
     PlanMemory,
     TileKernels,
     VerifyPlan,

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import io
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,6 +20,7 @@ from hybridc.options import OPTIONS
 from hybridc.runtime.compiled_graph import CompiledGraph, Executable
 from hybridc.trace.trace_to_graph import trace_to_graph
 from hybridc.trace.tracer import Trace
+from hybridc.transforms.partition_graph import PartitionGraph
 from hybridc.transforms.values import functions
 
 TARGETS = ("numpy",)
@@ -38,10 +40,14 @@ def text(module: ModuleOp, locations: bool = False) -> str:
 
 @dataclass(frozen=True)
 class Traced:
-    """What the forward function did, as a graph; ``grads`` are the inputs whose gradient the backward will give."""
+    """What the forward function did, as a graph; ``grads`` are the inputs whose gradient the backward will give.
+
+    ``backends`` take their parts of the graph first: pairs of a name and its options.
+    """
 
     trace: Trace
     grads: tuple[int, ...] = ()
+    backends: tuple[tuple[str, Mapping[str, Any]], ...] = ()
 
     @property
     def module(self) -> ModuleOp:
@@ -52,9 +58,10 @@ class Traced:
         return text(self.module, locations=True)
 
     def optimize(self) -> Optimized:
-        """Simplify, differentiate, decompose."""
+        """Simplify, let backends take their parts, differentiate, decompose."""
         module = self.module
-        pipeline.run(pipeline.GRAPH, module, _dump_name(self.trace, self.grads, "graph"))
+        passes = pipeline.graph([PartitionGraph(name, options) for name, options in self.backends])
+        pipeline.run(passes, module, _dump_name(self.trace, self.grads, "graph"))
         return Optimized(self.trace, self.grads, module)
 
 

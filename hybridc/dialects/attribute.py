@@ -171,6 +171,7 @@ PARSERS: dict[str, Callable[[Any], Any]] = {
     "Slice": parse_slice,
     "Floats": _parse_floats,
     "DType": parse_dtype,
+    "Body": _identity,
     "object": _identity,
 }
 Slice = tuple[int | None, ...]

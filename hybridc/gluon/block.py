@@ -19,7 +19,7 @@ from hybridc.errors import (
 )
 from hybridc.gluon import files
 from hybridc.gluon.epoch import ATTRIBUTE_EPOCH
-from hybridc.gluon.flags import FLAGS, check_flags
+from hybridc.gluon.flags import backends_of, check_flags
 from hybridc.gluon.naming import BlockScope
 from hybridc.gluon.parameter import Parameter
 from hybridc.gluon.parameter_dict import ParameterDict
@@ -321,7 +321,7 @@ class HybridBlock(Block):
     def __init__(self, prefix: str | None = None, params: ParameterDict | None = None) -> None:
         super().__init__(prefix=prefix, params=params)
         self._active = False
-        self._flags: dict[str, Any] = {}
+        self._backends: tuple[Any, ...] = ()
 
     @property
     def is_active(self) -> bool:
@@ -342,7 +342,9 @@ class HybridBlock(Block):
 
         Keywords: ``static_alloc``, ``static_shape``, ``inline_limit``, ``forward_bulk_size``,
         ``backward_bulk_size`` (memory is always planned, shapes always specialised: these change nothing),
-        ``backend``, ``backend_opts``, and ``clear``, which with False keeps what was compiled before.
+        ``clear``, which with False keeps what was compiled before and the backends of before, ``backend``, which
+        takes its parts of the graph (see :mod:`hybridc.subgraph`), and ``backend_opts``, its options, to which
+        further keywords belong too.
         """
         check_flags(kwargs)
         if active and (self._forward_hooks or self._forward_pre_hooks):
@@ -352,8 +354,8 @@ class HybridBlock(Block):
                 stacklevel=2,
             )
         self._active = bool(active)
-        self.__dict__["_flags"] = {**FLAGS, **kwargs}
-        if kwargs.get("clear", True):
+        self.__dict__["_backends"] = backends_of(self._backends, kwargs)
+        if kwargs.get("clear", True) or kwargs.get("backend") is not None:
             self._drop_graphs()
         super().hybridize(active, **kwargs)
 
@@ -404,7 +406,7 @@ class HybridBlock(Block):
                 params = self.collect_params()
                 if any(p.is_deferred for p in params.values()):
                     self._finish_deferred(params, args)
-                graph = self.__dict__["_cached_graph"] = CachedGraph(self, **self._flags)
+                graph = self.__dict__["_cached_graph"] = CachedGraph(self, self._backends)
             return graph
 
     def forward(self, *args: Any) -> Any:
@@ -471,10 +473,11 @@ class HybridBlock(Block):
             return Report(f"{self.name} is hybridized, but nothing is compiled yet: call it")
         return Report(graph.explain())
 
-    def optimize_for(self, x: Any, *args: Any, backend: str | None = None, **kwargs: Any) -> None:
-        """Hybridize and compile for these inputs."""
-        self.hybridize(True, backend=backend, **kwargs)
-        self(x, *args)
+    def optimize_for(self, x: Any, *args: Any, backend: str | None = None, clear: bool = False, **kwargs: Any) -> None:
+        """Hybridize and compile for these inputs, without running; after the backends before, unless cleared."""
+        self.hybridize(True, backend=backend, clear=clear, **kwargs)
+        graph = self.__dict__.get("_cached_graph")
+        (self._compile((x, *args)) if graph is None else graph).prepare(x, *args)
 
     def export(self, path: str, epoch: int = 0, remove_amp_cast: bool = True) -> Any:
         """Not offered yet: a network is saved by its code and ``save_parameters``."""

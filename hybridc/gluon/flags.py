@@ -20,10 +20,25 @@ FLAGS: dict[str, Any] = {
 
 
 def check_flags(flags: Mapping[str, Any]) -> None:
-    """Raise if ``hybridize`` does not know a keyword."""
-    # COMPAT(mxnet): there a misspelt keyword becomes an option of the backend, and nothing happens.
+    """Raise if ``hybridize`` does not know a keyword, or the backend; what it does not know is the backend's."""
+    if flags.get("backend") is not None:
+        from hybridc.subgraph import backend_steps
+
+        backend_steps(flags["backend"])
+        return
+    # COMPAT(mxnet): there a misspelt keyword is an option of the backend also where there is none.
     unknown = sorted(flags.keys() - FLAGS.keys())
     if unknown:
         raise AttributeValueError(
             f"hybridize() got an unexpected keyword {unknown[0]!r}; it takes active, {', '.join(FLAGS)}"
         )
+
+
+def backends_of(before: tuple[Any, ...], flags: Mapping[str, Any]) -> tuple[Any, ...]:
+    """The backends that apply, with their options: those before, unless they are cleared, and the new one."""
+    kept = () if flags.get("clear", True) else before
+    name = flags.get("backend")
+    if name is None:
+        return kept
+    options = {k: v for k, v in flags.items() if k not in FLAGS}
+    return (*kept, (name, {**(flags.get("backend_opts") or {}), **options}))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import weakref
 from collections import OrderedDict, deque
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,6 +21,7 @@ from hybridc.trace.structure import flatten, freeze
 from hybridc.trace.tracer import Trace, trace_call
 
 Signature = tuple[Any, ...]
+Backends = tuple[tuple[str, Mapping[str, Any]], ...]  # names and options, in order
 
 # How many of the latest reasons for a compilation are remembered.
 _REASONS = 100
@@ -36,8 +37,9 @@ class _Nesting:
 class Entry:
     """One signature: the trace, what it depends on, and the graphs made of it (with and without a backward)."""
 
-    def __init__(self, trace: Trace, reads: dict[tuple[int, str], Read], reason: str) -> None:
+    def __init__(self, trace: Trace, reads: dict[tuple[int, str], Read], reason: str, backends: Backends) -> None:
         self.trace = trace
+        self.backends = backends
         self.reads = list(reads.values())
         # Lists and dicts change without notice, so they are compared at every call.
         self.mutable = any(read.mutable for read in self.reads)
@@ -76,15 +78,14 @@ class Entry:
             grads = tuple([i for i, x in enumerate(inputs) if x._entry is not None and x._data.dtype.kind == "f"])
         if not grads:
             if self.plain is None:
-                self.plain = _compile(self.trace, ())
+                self.plain = self._compile(())
             return self.plain
         if grads not in self.recorded:
-            self.recorded[grads] = _compile(self.trace, grads)
+            self.recorded[grads] = self._compile(grads)
         return self.recorded[grads]
 
-
-def _compile(trace: Trace, grads: tuple[int, ...]) -> CompiledGraph:
-    return Traced(trace, grads).optimize().lower().compile()
+    def _compile(self, grads: tuple[int, ...]) -> CompiledGraph:
+        return Traced(self.trace, grads, self.backends).optimize().lower().compile()
 
 
 class CachedGraph:
@@ -94,9 +95,9 @@ class CachedGraph:
     read. At most ``HYBRIDC_CACHE_ENTRIES`` signatures are kept; the least recently used goes first.
     """
 
-    def __init__(self, block: Any, **flags: Any) -> None:
+    def __init__(self, block: Any, backends: Backends = ()) -> None:
         self._block = weakref.ref(block)
-        self._flags = flags
+        self._backends = backends
         self._entries: OrderedDict[Signature, Entry] = OrderedDict()
         self._latest: Entry | None = None
         self._lock = ForkLock()
@@ -119,6 +120,18 @@ class CachedGraph:
         for x in arrays:
             key += (x.shape, x._data.dtype)
         return self._run(tuple(key), arrays, args)
+
+    def prepare(self, *args: Any) -> None:
+        """Compile for these arguments, without running."""
+        arrays, structure = flatten(list(args), NDArray, "the arguments of a hybridized block")
+        key: list[Any] = [STATE.training]
+        if any(s != 0 for s in structure):
+            key.append(_Nesting(freeze(structure)))
+        for x in arrays:
+            key += (x.shape, x._data.dtype)
+        entry = self._find(tuple(key), args)
+        others = [source if role != "key" else entry.trace.draw_key() for role, source in entry.others]
+        entry.graph([*arrays, *others])
 
     def _run(self, key: Signature, arrays: Sequence[NDArray], args: tuple[Any, ...]) -> Any:
         entry = self._entries.get(key)
@@ -173,7 +186,7 @@ class CachedGraph:
                     f"attribute {read.path} carries a value from one call to the next; a hybridized forward runs once "
                     "for all calls, so give the value back as a result and pass it in as an argument"
                 )
-        return Entry(trace, reads, reason)
+        return Entry(trace, reads, reason, self._backends)
 
     def _difference(self, key: Signature) -> str:
         """What tells a new signature from the one used last."""

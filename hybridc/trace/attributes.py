@@ -22,7 +22,7 @@ _INTERNAL = frozenset(
         "_active",
         "_cached_graph",
         "_children",
-        "_flags",
+        "_backends",
         "_forward_hooks",
         "_forward_pre_hooks",
         "_name",

@@ -1,0 +1,278 @@
+"""``mx.subgraph``: backends that take parts of a graph, and passes that rewrite it.
+
+A backend is a name with partitioners and passes, applied in the order of their registration by
+``sym.optimize_for(name)``, ``net.hybridize(backend=name)`` and ``net.optimize_for(x, backend=name)``. A
+:class:`Partitioner` says which operations it wants and runs the parts that they form; a pass is a function of the
+module, or an xDSL ``ModulePass``.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, cast
+
+import numpy as np
+
+from hybridc.dialects import registry
+from hybridc.errors import MXNetError
+from hybridc.nd.ndarray import NDArray
+from hybridc.runtime.custom_call import user_code
+from hybridc.trace.structure import as_list
+
+if TYPE_CHECKING:
+    from xdsl.dialects.builtin import ModuleOp
+
+    from hybridc.dialects.attribute import DType, Shape
+    from hybridc.dialects.hybrid import HybridOp
+    from hybridc.dialects.subgraph import Subgraph
+
+__all__ = ["Part", "Partitioner", "list_backends", "register_partitioner", "register_pass", "rewrite"]
+
+
+class Partitioner:
+    """Which operations a backend takes, and how it runs them; made anew for each use, with the backend's options.
+
+    ``ops`` names them, as functions (``"exp"``) or as operations (``"hybrid.exp"``); override :meth:`match` to look
+    closer, and the ``select`` methods to say which neighbours may join a part.
+    """
+
+    ops: ClassVar[Collection[str]] = ()
+    # ``def backward(self, part, ograds, inputs, outputs)`` gives a gradient for each input, or None. Without it the
+    # part is differentiated by the rules of its operators.
+    backward: Any = None
+
+    def __init__(self, **options: Any) -> None:
+        self.options = options
+
+    def match(self, op: HybridOp) -> bool:
+        """Whether the backend can run this operation."""
+        return op.name in self._operations
+
+    @functools.cached_property
+    def _operations(self) -> set[str]:
+        return operation_names(self.ops)
+
+    def select(self, op: HybridOp) -> bool:
+        """Whether a part may start here."""
+        return self.match(op)
+
+    def select_input(self, op: HybridOp, producer: HybridOp) -> bool:
+        """Whether the part that has ``op`` may take the operation that gives one of its inputs."""
+        return self.match(producer)
+
+    def select_output(self, op: HybridOp, user: HybridOp) -> bool:
+        """Whether the part that has ``op`` may take an operation that uses one of its results."""
+        return self.match(user)
+
+    def filter(self, ops: Sequence[HybridOp]) -> Sequence[HybridOp]:
+        """Which of the operations that were found for a part to keep."""
+        return ops
+
+    def review(self, part: Part) -> bool | Mapping[str, Any]:
+        """Whether to take the part; a dict takes it and attaches that as its ``properties``."""
+        return True
+
+    def create(self, part: Part) -> Any:
+        """What running the part needs, made once for each use in a compiled graph: ``part.state``."""
+        return None
+
+    def run(self, part: Part, *arrays: NDArray) -> Any:
+        """The results of the part: an NDArray, or a list for several; by default as hybridc computes them."""
+        return part(*arrays)
+
+
+class Part:
+    """A part of a graph, as its backend sees it: calling it computes it as hybridc would.
+
+    ``backend`` and ``name``, ``options`` (the backend's), ``properties`` (the review's), ``state`` (what ``create``
+    returned), ``arguments`` (names), ``shapes`` and ``dtypes`` of the inputs. ``str(part)`` is its text.
+    """
+
+    def __init__(self, op: Subgraph, shapes: Sequence[Shape], dtypes: Sequence[DType]) -> None:
+        self.op = op
+        self.name = op.name
+        self.backend = op.backend
+        self.options: dict[str, Any] = dict(as_list(op.options))
+        self.properties: dict[str, Any] = dict(as_list(op.properties))
+        self.arguments: tuple[str, ...] = op.input_names()
+        self.shapes = [tuple(s) for s in shapes]
+        self.dtypes = list(dtypes)
+        self.state: Any = None
+        self._runner: Any = None
+        self._graph: Any = None
+
+    @property
+    def operators(self) -> list[Any]:
+        """The operators inside, bound, in order."""
+        return [step.op for step in self.op.body.operators()]
+
+    @property
+    def module(self) -> ModuleOp:
+        """The part as a function of the graph dialect; each call gives a copy."""
+        from hybridc.trace.trace_to_graph import trace_to_graph
+
+        return trace_to_graph(self._trace(), name=self.name)
+
+    def __str__(self) -> str:
+        return str(self.module)
+
+    def _trace(self) -> Any:
+        return self.op.body.trace(self.arguments, self.shapes, self.dtypes, self.op.training)
+
+    def __call__(self, *arrays: NDArray) -> Any:
+        """Compute the part as hybridc would: compiled at the first call."""
+        if self._graph is None:
+            from hybridc.stages import Traced
+
+            self._graph = Traced(self._trace()).optimize().lower().compile()
+        return self._graph(*arrays)
+
+    # --- what the operator calls ---------------------------------------------------------------------------
+
+    def prepare(self, runner: Partitioner) -> Part:
+        """Let the partitioner make what running this part needs."""
+        self._runner = runner
+        with user_code(self._where("create")):
+            self.state = runner.create(self)
+        return self
+
+    def _where(self, method: str) -> str:
+        return f"backend {self.backend!r}: {type(self._runner).__name__}.{method} of {self.name}"
+
+    def forward(self, arrays: Sequence[Any]) -> list[Any]:
+        """What ``run`` returns, checked."""
+        with user_code(self._where("run")):
+            results: Any = self._runner.run(self, *[NDArray(_lasting(a)) for a in arrays])
+        _, shapes = self.op.body.infer_shape(self.shapes)
+        _, dtypes = self.op.body.infer_type(self.dtypes)
+        return self._checked("run", results, list(zip(shapes, dtypes, strict=True)), "results")
+
+    def backward(
+        self, needed: Sequence[bool], ograds: Sequence[Any], inputs: Sequence[Any], outputs: Sequence[Any]
+    ) -> list[Any]:
+        """What the partitioner's ``backward`` returns, checked."""
+        groups = [[NDArray(_lasting(a)) for a in group] for group in (ograds, inputs, outputs)]
+        with user_code(self._where("backward")):
+            grads: Any = self._runner.backward(self, *groups)
+        types = [t if n else None for t, n in zip(zip(self.shapes, self.dtypes, strict=True), needed, strict=True)]
+        return self._checked("backward", grads, types, "gradients, one for each input")
+
+    def _checked(self, method: str, values: Any, types: Sequence[Any], what: str) -> list[Any]:
+        given = as_list(values)
+        where = self._where(method)
+        if len(given) != len(types):
+            raise MXNetError(f"{where} gave {len(given)} arrays, expected {len(types)} {what}")
+        found: list[Any] = []
+        for i, (value, wanted) in enumerate(zip(given, types, strict=True)):
+            array: Any = value.asnative() if isinstance(value, NDArray) else value
+            if wanted is None or (array is None and method == "backward"):
+                found.append(None if wanted is None else np.zeros(*wanted))
+                continue
+            shape, dtype = cast("tuple[Shape, DType]", wanted)
+            if array is None or array.__class__ is not np.ndarray:
+                raise MXNetError(f"{where} gave a {type(value).__name__} as number {i}; return NDArrays")
+            if array.shape != shape or array.dtype != dtype:
+                raise MXNetError(
+                    f"{where} gave {array.dtype}{list(array.shape)} as number {i}, expected {dtype}{list(shape)}"
+                )
+            found.append(array)
+        return found
+
+
+def _lasting(array: Any) -> Any:
+    """An array that the user may keep: not a view, because a compiled graph reuses the memory behind it."""
+    return array if array.base is None else array.copy()
+
+
+# --- the registry ------------------------------------------------------------------------------------------
+
+Optimizer = Any  # a Partitioner class, a ModulePass class, or a function of the module
+_BACKENDS: dict[str, dict[str, Optimizer]] = {}
+Found = TypeVar("Found", bound=Callable[..., Any])
+
+
+def register_partitioner(backend: str) -> Callable[[Found], Found]:
+    """Class decorator: the backend of this name uses this :class:`Partitioner`, after those it has already."""
+
+    def enter(cls: Found) -> Found:
+        given: Any = cls
+        if not isinstance(given, type) or not issubclass(given, Partitioner):
+            raise MXNetError(
+                f"register_partitioner({backend!r}) takes a subclass of mx.subgraph.Partitioner, got {given!r}"
+            )
+        _BACKENDS.setdefault(backend, {})[given.__name__] = given
+        return cls
+
+    return enter
+
+
+def register_pass(backend: str) -> Callable[[Found], Found]:
+    """Decorator: the backend of this name applies this pass, after what it has already.
+
+    A pass is a function ``f(module, **options)``, or a subclass of xDSL's ``ModulePass``, whose fields are options.
+    """
+
+    def enter(made: Found) -> Found:
+        if not callable(made):
+            raise MXNetError(
+                f"register_pass({backend!r}) takes a function of the module or a ModulePass class, got {made!r}"
+            )
+        _BACKENDS.setdefault(backend, {})[getattr(made, "__name__", repr(made))] = made
+        return made
+
+    return enter
+
+
+def list_backends() -> list[str]:
+    """The names of all backends."""
+    return sorted(_BACKENDS)
+
+
+def backend_steps(backend: str) -> list[tuple[str, Optimizer]]:
+    """The partitioners and passes of a backend by name, in order."""
+    if backend not in _BACKENDS:
+        known = ", ".join(map(repr, list_backends())) or "none so far"
+        raise MXNetError(
+            f"Error optimizing for backend {backend!r}: it cannot be found (registered: {known}); load its library "
+            "with mx.library.load(…), or register it with @mx.subgraph.register_partitioner or register_pass"
+        )
+    return list(_BACKENDS[backend].items())
+
+
+def partitioner(backend: str, name: str, options: Mapping[str, Any]) -> Partitioner:
+    """A partitioner of a backend, with these options."""
+    steps = dict(backend_steps(backend))
+    if name not in steps:
+        raise MXNetError(f"backend {backend!r} has no partitioner {name!r}; it has {', '.join(steps)}")
+    with user_code(f"backend {backend!r}: {name}.__init__ with options {dict(options)}"):
+        return steps[name](**options)
+
+
+def operation_names(ops: Collection[str]) -> set[str]:
+    """Names of operations in the IR, from names of functions or of operations."""
+    names: set[str] = set()
+    for name in ops:
+        found = registry.OPERATORS.get(name) or registry.FUNCTIONS.get(name)
+        if found is None:
+            raise MXNetError(f"no operator is called {name!r}; a partitioner's ops are names such as 'exp'")
+        names.add(found.NAME)
+    return names
+
+
+def rewrite(module: ModuleOp, rule: Callable[[Any, HybridOp, Callable[[Any], Any]], Any]) -> None:
+    """Offer every operation of the graph to ``rule(F, op, symbol)``: what it returns replaces the operation's results.
+
+    It returns None to leave the operation alone. ``symbol(value)`` gives an operand, of this or of another operation,
+    as a value for functions of ``F``.
+    """
+    from xdsl.transforms.dead_code_elimination import region_dce
+
+    from hybridc.transforms.splice import Splicer
+    from hybridc.transforms.splice import rewrite as rewrite_graph
+
+    def step(splicer: Splicer, op: HybridOp) -> Any:
+        return splicer.replace(op, lambda F, _: rule(F, op, splicer.symbol))
+
+    rewrite_graph(module, step)
+    region_dce(module.body)

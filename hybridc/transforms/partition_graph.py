@@ -1,0 +1,255 @@
+"""Let a backend have its parts of the graph: each becomes one ``hybrid.subgraph`` with the part in its region.
+
+A part grows from an operation that the partitioner selects, along operands and uses, as far as it selects the
+neighbours. It must be *convex*: no path may leave it and come back, because a part runs as one operation. So what
+comes after an operation that lies between is cut off, and may become a part of its own. Parts that are formed already
+count as one operation. Numbers belong to whoever uses them; everything else that flows in is an argument, parameters
+too, and everything that is used outside is a result.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from xdsl.context import Context
+from xdsl.dialects import func
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import BlockArgument, Operation, SSAValue
+from xdsl.passes import ModulePass
+from xdsl.rewriter import InsertPoint, Rewriter
+from xdsl.utils.exceptions import VerifyException
+
+from hybridc.dialects.body import Body, Step
+from hybridc.dialects.hybrid import HybridOp, dtype_of, location_of, shape_of
+from hybridc.dialects.subgraph import Subgraph
+from hybridc.errors import MXNetError
+from hybridc.runtime.custom_call import user_code
+from hybridc.subgraph import Part, Partitioner, backend_steps, partitioner
+from hybridc.transforms.values import functions, hybrid_ops, is_constant
+
+
+@dataclass(frozen=True)
+class PartitionGraph(ModulePass):
+    """Apply a backend's partitioners and passes, in the order of their registration."""
+
+    name = "partition-graph"
+
+    backend: str = ""
+    options: Mapping[str, Any] | None = None
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        options = dict(self.options or {})
+        for name, step in backend_steps(self.backend):
+            if isinstance(step, type) and issubclass(step, Partitioner):
+                _partition(op, self.backend, name, options)
+            else:
+                _run_pass(ctx, op, self.backend, name, step, options)
+
+
+def _run_pass(ctx: Context, module: ModuleOp, backend: str, name: str, step: Any, options: dict[str, Any]) -> None:
+    where = f"backend {backend!r}: pass {name}"
+    with user_code(where):
+        if isinstance(step, type) and issubclass(step, ModulePass):
+            result: Any = step(**options).apply(ctx, module)
+        else:
+            result = step(module, **options)
+    if result is not None:
+        raise MXNetError(f"{where} returned a {type(result).__name__}; a pass changes the module it gets in place")
+    try:
+        module.verify()
+    except VerifyException as error:
+        raise MXNetError(f"{where} left a graph that is not valid: {error}") from error
+
+
+def _partition(module: ModuleOp, backend: str, name: str, options: dict[str, Any]) -> None:
+    runner = partitioner(backend, name, options)
+    for function in functions(module):
+        parts = _Growth(function, runner, f"backend {backend!r}: {name}").parts()
+        taken = {op.operator.attrs["name"] for op in hybrid_ops(function) if isinstance(op.operator, Subgraph)}
+        for ops in parts:
+            number = next(n for n in range(len(taken) + 1) if f"{backend}{n}" not in taken)
+            attributes = {
+                "name": f"{backend}{number}",
+                "backend": backend,
+                "partitioner": name,
+                "options": tuple(options.items()),
+                "training": "hybrid.training" in function.attributes,
+            }
+            if _replace(ops, attributes, runner):
+                taken.add(attributes["name"])
+
+
+class _Growth:
+    """The parts of a function while they are being found."""
+
+    def __init__(self, function: func.FuncOp, runner: Partitioner, who: str) -> None:
+        self.runner = runner
+        self.who = who
+        self.ops = [op for op in hybrid_ops(function) if not is_constant(op)]
+        self.order: dict[Operation, int] = {op: i for i, op in enumerate(self.ops)}
+        self.part: dict[Operation, list[HybridOp]] = {}
+
+    def parts(self) -> list[list[HybridOp]]:
+        """All parts, each with its operations in order."""
+        found: list[list[HybridOp]] = []
+        for seed in self.ops:
+            while seed not in self.part and self._selects("select", seed):
+                part = self._convex(self._filtered(self._grown(seed)))
+                if not part:
+                    break
+                self.part |= dict.fromkeys(part, part)
+                found.append(part)
+        return found
+
+    def _selects(self, method: str, *ops: HybridOp) -> bool:
+        with user_code(f"{self.who}.{method}"):
+            return bool(getattr(self.runner, method)(*ops))
+
+    def _grown(self, seed: HybridOp) -> list[HybridOp]:
+        """The operations that can be reached from the seed through neighbours that the partitioner selects."""
+        found, work = {seed: None}, [seed]
+        while work:
+            op = work.pop(0)
+            for method, neighbours in (("select_input", self._producers(op)), ("select_output", self._users(op))):
+                for other in neighbours:
+                    if other not in found and other not in self.part and self._selects(method, op, other):
+                        found[other] = None
+                        work.append(other)
+        return list(found)
+
+    def _filtered(self, ops: list[HybridOp]) -> list[HybridOp]:
+        with user_code(f"{self.who}.filter"):
+            kept = list(self.runner.filter(sorted(ops, key=self.order.__getitem__)))
+        if any(op not in ops for op in kept):
+            raise MXNetError(f"{self.who}.filter returned an operation that it was not given")
+        return kept
+
+    def _producers(self, op: HybridOp) -> list[HybridOp]:
+        owners = dict.fromkeys(v.owner for v in op.operands)
+        return [o for o in owners if isinstance(o, HybridOp) and o in self.order]
+
+    def _users(self, op: HybridOp) -> list[HybridOp]:
+        users = dict.fromkeys(u.operation for r in op.results for u in r.uses)
+        return sorted((u for u in users if isinstance(u, HybridOp)), key=self.order.__getitem__)
+
+    def _convex(self, ops: Sequence[HybridOp]) -> list[HybridOp]:
+        """The connected operations around the first that no path leaves and comes back to."""
+        if not ops:
+            return []
+        inside = set[Operation](ops)
+        after = self._reached(ops, inside, self._users)
+        between = after & self._reached(ops, inside, self._producers)
+        cut = self._reached(between, set(), self._users)
+        kept = [op for op in ops if op not in cut]
+        first = min(kept, key=self.order.__getitem__)
+        return sorted(self._connected(first, set(kept)), key=self.order.__getitem__)
+
+    def _reached(self, starts: Iterable[Operation], inside: set[Operation], step: Any) -> set[Operation]:
+        """The operations outside that a path from the starts leads to; a part that is met is left by all its ways."""
+        reached: set[Operation] = set()
+        work = list(starts)
+        while work:
+            for other in step(work.pop()):
+                for each in self.part.get(other, [other]):
+                    if each not in reached and each not in inside:
+                        reached.add(each)
+                        work.append(each)
+        return reached
+
+    def _connected(self, first: HybridOp, kept: set[HybridOp]) -> set[HybridOp]:
+        found, work = {first}, [first]
+        while work:
+            op = work.pop()
+            near = [o for o in (*self._producers(op), *self._users(op)) if o in kept and o not in found]
+            found |= set(near)
+            work += near
+        return found
+
+
+def _replace(ops: list[HybridOp], attributes: dict[str, Any], runner: Partitioner) -> bool:
+    """Put the operations into one, if the review takes them."""
+    inside = set[Operation](ops)
+    inputs, body, outputs, updates = _outline(ops, inside)
+    names = tuple(_input_name(v, i) for i, v in enumerate(inputs))
+    op = Subgraph.bind(body=body, arguments=names, updates=updates, **attributes)
+    assert isinstance(op, Subgraph)
+    part = Part(op, [shape_of(v) for v in inputs], [dtype_of(v) for v in inputs])
+    where = f"backend {op.backend!r}: {op.partitioner}.review"
+    with user_code(where):
+        said: Any = runner.review(part)
+    if said is False:
+        return False
+    if said is not True:
+        op = Subgraph.bind(**{**op.attrs, "properties": _properties(where, said)})
+    _gather(ops, inside)
+    made = HybridOp.build_op(op, inputs, location_of(ops[0]))
+    Rewriter.insert_op(made, InsertPoint.after(ops[-1]))
+    # The state of the operation lies between its results and the new values of inputs.
+    places = [r for i, r in enumerate(made.results) if i != op.num_visible_outputs()]
+    for old, new in zip(outputs, places, strict=True):
+        new.name_hint = old.name_hint
+        old.replace_uses_with_if(new, lambda use: use.operation not in inside)
+    for each in reversed(ops):
+        Rewriter.erase_op(each)
+    return True
+
+
+def _properties(where: str, said: Any) -> tuple[tuple[str, Any], ...]:
+    if not hasattr(said, "items"):
+        raise MXNetError(f"{where} returned {said!r}; return True, False, or a dict of properties")
+    return tuple((str(k), v) for k, v in said.items())
+
+
+def _outline(ops: list[HybridOp], inside: set[Operation]) -> tuple[list[SSAValue], Body, list[SSAValue], Any]:
+    """What flows in, the body, what flows out, and the inputs whose new values come last there."""
+    inputs = list(dict.fromkeys(v for op in ops for v in op.operands if v.owner not in inside and not _is_number(v)))
+    numbers: dict[SSAValue, int] = {v: i for i, v in enumerate(inputs)}
+    steps: list[Step] = []
+    latest: dict[SSAValue, SSAValue] = {}  # of an input that an operator updates
+    origin: dict[SSAValue, SSAValue] = {v: v for v in inputs}
+    count = len(inputs)
+    constants = dict.fromkeys(v.owner for op in ops for v in op.operands if _is_number(v))
+    for op in (*constants, *ops):
+        assert isinstance(op, HybridOp)
+        operator = op.operator
+        step = Step(operator, [numbers[v] for v in op.operands], count, location_of(op), op.results[0].name_hint or "")
+        steps.append(step)
+        numbers |= dict(zip(op.results, step.outputs, strict=True))
+        count += len(op.results)
+        for i, new in zip(operator.mutated, op.results[len(op.results) - len(operator.mutated) :], strict=True):
+            source = origin.get(op.operands[i])
+            if source is not None:
+                latest[source], origin[new] = new, source
+    changed = list(latest.values())
+    used = [r for op in ops for r in op.results if any(u.operation not in inside for u in r.uses)]
+    outputs = [r for r in used if r not in changed] + changed
+    updates = tuple(inputs.index(source) for source in latest)
+    return inputs, Body(len(inputs), steps, [numbers[r] for r in outputs]), outputs, updates
+
+
+def _is_number(value: SSAValue) -> bool:
+    return isinstance(value.owner, HybridOp) and is_constant(value.owner)
+
+
+def _input_name(value: SSAValue, number: int) -> str:
+    if isinstance(value, BlockArgument) or value.name_hint:
+        return value.name_hint or f"arg{value.index if isinstance(value, BlockArgument) else number}"
+    assert isinstance(value.owner, HybridOp)
+    return f"{value.owner.name.rpartition('.')[2]}{number}"
+
+
+def _gather(ops: list[HybridOp], inside: set[Operation]) -> None:
+    """Move what depends on the part, and stands between its operations, behind the last of them."""
+    dependent = set(inside)
+    place: Operation = ops[-1]
+    block = place.parent
+    assert block is not None
+    all_ops = list(block.ops)
+    for op in all_ops[all_ops.index(ops[0]) : all_ops.index(ops[-1])]:
+        if op not in inside and any(v.owner in dependent for v in op.operands):
+            dependent.add(op)
+            op.detach()
+            Rewriter.insert_op(op, InsertPoint.after(place))
+            place = op
