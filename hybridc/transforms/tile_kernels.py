@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import cast
 
 from xdsl.context import Context
+from xdsl.dialects import func
 from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr, ModuleOp, i64
+from xdsl.ir import BlockArgument
 from xdsl.passes import ModulePass
 
 from hybridc.lower.numpy.schedule import inplace_pairs, is_fused, schedule
 from hybridc.lower.numpy.tiling import tiling
-from hybridc.transforms.values import functions, volume
+from hybridc.transforms.values import functions, hybrid_ops, is_constant, volume
 
 ALIGNMENT = 64
 
@@ -30,7 +33,11 @@ class TileKernels(ModulePass):
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         for kernel in functions(op):
-            if kernel.sym_visibility is None or not is_fused(kernel):
+            if kernel.sym_visibility is None:
+                continue
+            if not is_fused(kernel):
+                if pairs := _single_pairs(kernel):
+                    _declare(kernel, pairs)
                 continue
             plan = schedule(kernel)
             loops = tiling(plan, self.threads)
@@ -39,5 +46,24 @@ class TileKernels(ModulePass):
             ]
             kernel.attributes["hybrid.scratch"] = IntegerAttr(sum(slots) * loops.threads, i64)
             kernel.attributes["hybrid.threads"] = IntegerAttr(loops.threads, i64)
-            pairs = [n for pair in inplace_pairs(plan) for n in pair]
-            kernel.attributes["hybrid.inplace"] = DenseArrayBase.from_list(i64, pairs)
+            _declare(kernel, inplace_pairs(plan))
+
+
+def _declare(kernel: func.FuncOp, pairs: list[tuple[int, int]]) -> None:
+    """Note which arguments may share memory with which results."""
+    kernel.attributes["hybrid.inplace"] = DenseArrayBase.from_list(i64, [n for pair in pairs for n in pair])
+
+
+def _single_pairs(kernel: func.FuncOp) -> list[tuple[int, int]]:
+    """The pairs that the one operator of a kernel declares: equal types, and an argument that is read once."""
+    (op,) = [o for o in hybrid_ops(kernel) if not is_constant(o)]
+    end = kernel.body.block.last_op
+    assert end is not None
+    arguments, results, operands = list(kernel.body.block.args), list(end.operands), list(op.operands)
+    pairs: list[tuple[int, int]] = []
+    for i, out in op.operator.INPLACE:
+        if i >= len(operands) or operands[i] not in arguments or op.results[out] not in results:
+            continue
+        if operands.count(operands[i]) == 1 and operands[i].type == op.results[out].type:
+            pairs.append((arguments.index(cast("BlockArgument", operands[i])), results.index(op.results[out])))
+    return pairs

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import numpy as np
 import pytest
 from xdsl.context import Context
@@ -174,3 +176,38 @@ def test_backward_plans_are_verified_too():
     lowered = Traced(trace, (0,)).optimize().lower()
     assert [f.sym_name.data for f in functions(lowered.module) if f.sym_visibility is None] == ["forward", "backward"]
     assert accepted(lowered.module)
+
+
+@mx.op.register("tests.host_negate")
+class HostNegate(mx.op.Opaque):
+    """-data, by the host, where the data is if it may"""
+
+    INPLACE = ((0, 0),)
+    seen: ClassVar = []
+
+    def infer_shape(self, shapes):
+        return shapes, list(shapes)
+
+    def eager(self, x):
+        return -x
+
+    def eager_out(self, outs, x):
+        HostNegate.seen.append(np.may_share_memory(outs[0], x))
+        np.negative(x, out=outs[0])
+
+
+@pytest.mark.parametrize(
+    ("function", "shared"),
+    [
+        (lambda F, x: F.exp(F.host_negate(F.exp(x))), True),
+        (lambda F, x: F.exp(F.host_negate(x)), False),  # an input is never written
+        (lambda F, x: (lambda y: F.host_negate(y) * F.sum(F.dot(y, y)))(F.exp(x)), False),  # it is needed afterwards
+    ],
+)
+def test_a_host_call_works_in_place_where_it_declares_it(function, shared):
+    net, x = HybridLambda(function), mx.nd.array(np.linspace(-1, 1, 9).reshape(3, 3))
+    want = net(x).asnumpy()
+    HostNegate.seen.clear()
+    net.hybridize()
+    np.testing.assert_allclose(net(x).asnumpy(), want, rtol=1e-6)
+    assert HostNegate.seen == [shared]
