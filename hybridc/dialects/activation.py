@@ -285,6 +285,10 @@ class PRelu(Composite):
         """The shape with which gamma broadcasts along axis 1 of data."""
         return (*gamma, *[1] * (len(data) - 2)) if len(data) > 1 and gamma != (1,) else gamma
 
+    def complete_shapes(self, shapes: list[Shape | None], outputs: list[Shape | None]) -> list[Shape | None]:
+        """The data has the shape of the result, gamma has one axis."""
+        return [outputs[0] if shapes[0] is None else shapes[0], (-1,) if shapes[1] is None else shapes[1]]
+
     def infer_shape(self, shapes: list[Shape]) -> tuple[list[Shape], list[Shape]]:
         data, gamma = shapes
         channels = data[1] if len(data) > 1 else 1
@@ -343,6 +347,10 @@ class Choice(Composite):
     """An operator that is one of several, by its attribute ``act_type``."""
 
     chosen: Operator
+
+    def complete_shapes(self, shapes: list[Shape | None], outputs: list[Shape | None]) -> list[Shape | None]:
+        """As the function that is chosen."""
+        return self.chosen.complete_shapes(shapes, outputs)
 
     def infer_shape(self, shapes: list[Shape]) -> tuple[list[Shape], list[Shape]]:
         return self.chosen.infer_shape(shapes)

@@ -303,12 +303,19 @@ class FullyConnected(Product, Composite):
         split = 1 if self.flatten else len(data) - 1
         return math.prod(data[:split]), math.prod(data[split:])
 
+    def complete_shapes(self, shapes: list[Shape | None], outputs: list[Shape | None]) -> list[Shape | None]:
+        """Beside data, the weight has the columns that the data needs."""
+        wanted: list[Shape] = [(self.num_hidden, -1), (self.num_hidden,)]
+        if shapes[0] is None:
+            return shapes
+        return [shapes[0], *[w if s is None else s for s, w in zip(shapes[1:], wanted, strict=False)]]
+
     def infer_shape(self, shapes: list[Shape]) -> tuple[list[Shape], list[Shape]]:
         data = shapes[0]
         if not data:
             raise ShapeError("FullyConnected: data needs at least one axis, got shape ()")
         wanted = [data, (self.num_hidden, self.rows(data)[1]), (self.num_hidden,)][: len(shapes)]
-        if -1 in data:
+        if -1 in data[1 if self.flatten else -1 :]:
             wanted[1] = (self.num_hidden, shapes[1][1] if len(shapes[1]) == 2 else -1)
         for name, shape, want in zip(self.input_names()[1:], shapes[1:], wanted[1:], strict=True):
             if len(shape) != len(want) or any(n not in (-1, m) for n, m in zip(shape, want, strict=True)):

@@ -77,6 +77,14 @@ class Custom(Stateful):
         """As the Prop says."""
         return tuple(self.used.outputs)
 
+    def complete_shapes(self, shapes: list[Shape | None], outputs: list[Shape | None]) -> list[Shape | None]:
+        """As the Prop says, which gets () for what is unknown."""
+        return self.used.complete_shapes(shapes)
+
+    def complete_types(self, dtypes: list[DType | None]) -> list[DType | None]:
+        """As the Prop says, which gets the first dtype for what is unknown."""
+        return self.used.complete_types(dtypes)
+
     def result_shapes(self, shapes: list[Shape]) -> tuple[list[Shape], list[Shape]]:
         """As the Prop says."""
         return self.used.infer_shape(shapes)

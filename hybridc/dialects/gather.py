@@ -157,6 +157,14 @@ class Embedding(Composite):
     dtype: DType = attribute("float32", "for MXNet's signature; the weight's own dtype counts")
     sparse_grad: bool = attribute(False, "for MXNet's signature; gradients are dense")
 
+    def complete_shapes(self, shapes: list[Shape | None], outputs: list[Shape | None]) -> list[Shape | None]:
+        """The table has the size that the attributes say."""
+        return [shapes[0], (self.input_dim, self.output_dim) if shapes[1] is None else shapes[1]]
+
+    def complete_types(self, dtypes: list[DType | None]) -> list[DType | None]:
+        """The table has the dtype of the attribute, whatever the integers have."""
+        return [dtypes[0], self.dtype if dtypes[1] is None else dtypes[1]]
+
     def infer_shape(self, shapes: list[Shape]) -> tuple[list[Shape], list[Shape]]:
         data, weight = shapes
         table = (self.input_dim, self.output_dim)

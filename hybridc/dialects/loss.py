@@ -25,6 +25,15 @@ class Output(Composite):
         """The shapes that labels may have; the first is the usual one."""
         return (data,)
 
+    def complete_shapes(self, shapes: list[Shape | None], outputs: list[Shape | None]) -> list[Shape | None]:
+        """Labels have their usual shape."""
+        data, label = shapes
+        return [data, self.label_shapes(data)[0] if data is not None and label is None else label]
+
+    def complete_types(self, dtypes: list[DType | None]) -> list[DType | None]:
+        """Labels have the dtype of the data, unless they have another."""
+        return [dtypes[0] if d is None else d for d in dtypes]
+
     def infer_shape(self, shapes: list[Shape]) -> tuple[list[Shape], list[Shape]]:
         data, label = shapes
         allowed = self.label_shapes(data)

@@ -65,6 +65,11 @@ class Normalization(Composite):
         """The shape of mean and std."""
         return tuple(1 if i in self.reduced(data) else n for i, n in enumerate(self.work(data)))
 
+    def complete_shapes(self, shapes: list[Shape | None], outputs: list[Shape | None]) -> list[Shape | None]:
+        """The data has the shape of the result, gamma and beta have one axis."""
+        data = shapes[0] if shapes[0] is not None else outputs[0]
+        return [data, *[(-1,) if s is None else s for s in shapes[1:]]]
+
     def infer_shape(self, shapes: list[Shape]) -> tuple[list[Shape], list[Shape]]:
         data, *others = shapes
         want = (self.parameters(data),)

@@ -30,6 +30,13 @@ class _Sequences(Composite):
         if self.axis not in (0, 1):
             raise AttributeValueError(f"{self.title()}: axis={self.axis} must be 0 or 1")
 
+    def complete_shapes(self, shapes: list[Shape | None], outputs: list[Shape | None]) -> list[Shape | None]:
+        """There is one length for each sequence."""
+        data = shapes[0]
+        if data is None or len(data) < 2:
+            return shapes
+        return [data, *[(data[1 - self.axis],) if s is None else s for s in shapes[1:]]]
+
     def infer_shape(self, shapes: list[Shape]) -> tuple[list[Shape], list[Shape]]:
         data = shapes[0]
         if len(data) < 2:
@@ -199,6 +206,13 @@ class SequenceReverse(Movement):
 
     def input_names(self) -> tuple[str, ...]:
         return self.INPUTS if self.use_sequence_length else self.INPUTS[:1]
+
+    def complete_shapes(self, shapes: list[Shape | None], outputs: list[Shape | None]) -> list[Shape | None]:
+        """There is one length for each sequence."""
+        data = shapes[0]
+        if data is None or len(data) < 2:
+            return shapes
+        return [data, *[data[1:2] if s is None else s for s in shapes[1:]]]
 
     def infer_shape(self, shapes: list[Shape]) -> tuple[list[Shape], list[Shape]]:
         data = shapes[0]

@@ -59,6 +59,14 @@ class AlongAxis(Composite):
         if self.dtype is not None and self.dtype.kind != "f":
             raise AttributeValueError(f"{self.title()}: attribute dtype must be floating-point, got {self.dtype}")
 
+    def complete_shapes(self, shapes: list[Shape | None], outputs: list[Shape | None]) -> list[Shape | None]:
+        """The data has the shape of the result, and there is one length for each vector along axis."""
+        data = shapes[0] if shapes[0] is not None else outputs[0]
+        if data is None or not -len(data) <= self.axis < len(data):
+            return shapes
+        axis = self.axis % len(data)
+        return [data, *[data[:axis] + data[axis + 1 :] if s is None else s for s in shapes[1:]]]
+
     def infer_shape(self, shapes: list[Shape]) -> tuple[list[Shape], list[Shape]]:
         data = shapes[0]
         rank = len(data)

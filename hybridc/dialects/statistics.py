@@ -227,8 +227,14 @@ class Moments(Composite):
 class AddN(Composite):
     """The sum of all inputs, which have one shape"""
 
+    NNVM_COUNT = "num_args"
     INPUTS = ("args",)
     VARIADIC = True
+
+    def complete_shapes(self, shapes: list[Shape | None], outputs: list[Shape | None]) -> list[Shape | None]:
+        """All have one shape."""
+        known = next((s for s in (*outputs, *shapes) if s is not None), None)
+        return [known if s is None else s for s in shapes]
 
     def infer_shape(self, shapes: list[Shape]) -> tuple[list[Shape], list[Shape]]:
         if not shapes:

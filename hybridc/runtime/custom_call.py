@@ -111,7 +111,7 @@ class CustomCall:
         """Raise if a Prop of the user's own asks for sparse arrays."""
         groups = len(self.outputs), len(self.arguments), len(self.outputs), len(self.arguments), len(self.auxiliary)
         dense = [["default"] * n for n in groups]
-        prop_cls: Any = type(self.prop)
+        prop_cls = self.prop.__class__
         for method, given in (("infer_storage_type", dense[1:2]), ("infer_storage_type_backward", dense)):
             function = getattr(prop_cls, method)
             if str(getattr(function, "__module__", "")).startswith("hybridc."):
@@ -177,6 +177,26 @@ class CustomCall:
                 f"{self._prop_name}.infer_shape says {said}; reshape the input or correct infer_shape"
             )
         return tuple(s if s > 0 else g for g, s in zip(given, said, strict=True))
+
+    def complete_shapes(self, shapes: Sequence[Shape | None]) -> list[Shape | None]:
+        """Shapes of inputs of which nothing is known (None), as the Prop says; it gets () for them."""
+        count = len(self.arguments)
+        if None not in shapes or (count and shapes[0] is None):
+            return list(shapes)
+        given = [[max(n, 0) for n in s or ()] for s in shapes[:count]]
+        ins, _, aux = self._ask("infer_shape", given, lambda s: tuple(int(n) for n in s))
+        said = [tuple(n or -1 for n in s) or None for s in (*ins, *aux)]
+        return [t if s is None else s for s, t in zip(shapes, said, strict=True)]
+
+    def complete_types(self, dtypes: Sequence[DType | None]) -> list[DType | None]:
+        """Dtypes of inputs of which nothing is known (None), as the Prop says; it gets the first one for them."""
+        count = len(self.arguments)
+        first = dtypes[0] if dtypes else None
+        if None not in dtypes or first is None:
+            return list(dtypes)
+        given = [(first if d is None else d).type for d in dtypes[:count]]
+        ins, _, aux = self._ask("infer_type", given, _dtype)
+        return [t if d is None else d for d, t in zip(dtypes, [*ins, *aux], strict=True)]
 
     def infer_type(self, dtypes: Sequence[DType]) -> tuple[list[DType], list[DType]]:
         """Dtypes of arguments and auxiliary states, and of the outputs."""

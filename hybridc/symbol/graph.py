@@ -97,7 +97,7 @@ def auxiliary(entries: Iterable[Entry]) -> list[Node]:
     found: set[int] = set()
     for node in nodes:
         if node.op is not None:
-            found |= {id(node.inputs[i][0]) for i in node.op.mutates() if i < len(node.inputs)}
+            found |= {id(node.inputs[i][0]) for i in node.op.auxiliary() if i < len(node.inputs)}
     return [n for n in nodes if n.is_variable and id(n) in found]
 
 
