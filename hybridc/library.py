@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import importlib.util
 import sys
+import traceback
 import warnings
 from pathlib import Path
 from types import ModuleType
@@ -77,6 +78,13 @@ def _tell(text: str) -> None:
     sys.stderr.write(text + "\n")
 
 
+def _described(error: Exception, file: Path) -> str:
+    """What was raised, and where in the user's files."""
+    frames = [f for f in traceback.extract_tb(error.__traceback__) if f.filename.startswith(str(file))]
+    where = f" (line {frames[-1].lineno} of {frames[-1].filename})" if frames else ""
+    return f"{type(error).__name__}: {error}{where}"
+
+
 def _load_python(file: Path, verbose: bool) -> ModuleType:
     """Import a file or package under its name, or under a longer one if another module has it."""
     from hybridc.dialects import registry
@@ -102,7 +110,7 @@ def _load_python(file: Path, verbose: bool) -> ModuleType:
             sys.modules[name] = previous
         if isinstance(error, MXNetError) or not isinstance(error, Exception):
             raise
-        raise MXNetError(f"Error loading library: '{file}'\n{type(error).__name__}: {error}") from error
+        raise MXNetError(f"Error loading library: '{file}'\n{_described(error, file)}") from error
     if verbose:
         found = [n for n in registry.OPERATORS if n not in before]
         _tell(f"Found {len(found)} operators in library")

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
+import numpy as np
+
 from hybridc.dialects import registry
 from hybridc.dialects.attribute import Attribute, DType, Shape
 from hybridc.dialects.operator import Opaque, Operator
@@ -156,15 +158,11 @@ class LibraryOperator(_OfLibrary, Opaque):
         """The library's backward, as one more host call."""
         from hybridc.dispatch import invoke
 
-        wanted = [bool(n) and i not in self.mutated for i, n in enumerate(needed)]
-        if not any(wanted):
-            return [None] * len(wanted)
-        if not self.OP.backward:
-            raise MXNetError(
-                f"Operator {self.OP.name} is non-differentiable because it didn't register a backward function; "
-                "give it one with setBackward, or use it outside autograd.record() or under BlockGrad"
-            )
         inputs, outputs = self.call.num_inputs, self.call.num_outputs
+        wanted = [bool(n) and i not in self.mutated for i, n in enumerate(needed)]
+        integers = all(np.dtype(g.dtype).kind != "f" for g in values[:outputs])
+        if not any(wanted) or (integers and not self.OP.backward):
+            return [None] * len(wanted)
         op = self.BACKWARD.bind(**self.attrs)
         grads = as_list(invoke(op, values[: outputs + inputs + outputs]))
         return [g if n else None for g, n in zip(grads, wanted, strict=True)]

@@ -29,6 +29,7 @@ import numpy.typing as npt
 from hybridc import random
 from hybridc.dialects.attribute import DType, Shape
 from hybridc.dialects.operator import Array
+from hybridc.errors import MXNetError
 from hybridc.runtime.buffers import SMALLEST, empty
 from hybridc.runtime.extension_call import Call, State, type_code
 
@@ -266,6 +267,11 @@ class Kernel:
         plan = self._plans.get(key)
         if plan is None:
             call = self.call
+            if not call.op.stateful and not call.op.backward:
+                raise MXNetError(
+                    f"Operator {call.name} is non-differentiable because it didn't register a backward function; "
+                    "give it one with setBackward, or keep gradients from it with BlockGrad"
+                )
             function = None if call.op.stateful else call.for_cpu(call.op.backward)
             plan = self._remember(key, key[1:], tuple([(a.shape, a.dtype) for a in inputs]), function)
         results = plan.results()
