@@ -2,18 +2,10 @@
 
 import numpy as np
 import pytest
+from libraries import Function
 from libraries import loaded as load_once
 
 import hybridc as mx
-
-
-class Function(mx.gluon.HybridBlock):
-    def __init__(self, function):
-        super().__init__()
-        self.function = function
-
-    def hybrid_forward(self, F, *inputs):
-        return self.function(F, *inputs)
 
 
 @pytest.fixture

@@ -13,6 +13,17 @@ HERE = Path(__file__).resolve().parent
 EXAMPLES = HERE.parent.parent / "examples" / "extensions"
 
 
+class Function(mx.gluon.HybridBlock):
+    """A block made of a function."""
+
+    def __init__(self, function):
+        super().__init__()
+        self.function = function
+
+    def hybrid_forward(self, F, *inputs):
+        return self.function(F, *inputs)
+
+
 @functools.cache
 def _folder():
     folder = tempfile.mkdtemp(prefix="hybridc-tests-")

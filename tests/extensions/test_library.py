@@ -4,7 +4,7 @@ import inspect
 
 import numpy as np
 import pytest
-from conftest import Function
+from libraries import Function
 
 import hybridc as mx
 from hybridc import autograd

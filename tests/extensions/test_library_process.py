@@ -9,8 +9,7 @@ import threading
 
 import numpy as np
 import pytest
-from conftest import Function
-from libraries import HERE, compiled
+from libraries import HERE, Function, compiled
 
 import hybridc as mx
 from hybridc import autograd
