@@ -13,10 +13,10 @@ from hybridc.gluon import nn
 
 ABSENT = [
     (mx, "np", "mx.np interface; use mx.nd"),
-    (mx, "library", "extension libraries"),
+    (mx, "rtc", "kernels in CUDA; mx.op and mx.library.load are here"),
     (mx, "profiler", "namespace"),
-    (mx, "mod", "Symbol API; write the network as a gluon.HybridBlock"),
-    (mx.sym, "Variable", "mx.sym has no operator 'Variable'.*Symbol API"),
+    (mx, "mod", "the Module API; sym.bind"),
+    (mx.sym, "Activatoin", "did you mean Activation"),
     (mx.nd, "Convolution", "convolution"),
     (mx.nd, "sparse", "sparse storage; use dense arrays"),
     (mx.nd, "sgd_mom_update", "optimizers as operators; use mx.optimizer"),
@@ -26,7 +26,7 @@ ABSENT = [
     (mx.gluon, "rnn", "recurrent layers"),
     (mx.gluon, "model_zoo", "downloading of data and models"),
     (nn, "Conv2D", "convolution"),
-    (nn, "BatchNorm", "batch normalization; LayerNorm is here"),
+    (nn, "BatchNormReLU", "batch normalization; BatchNorm is here"),
     (nn, "Dens", "did you mean Dense"),
     (mx.gluon.contrib.nn, "SyncBatchNorm", "batch normalization"),
     (mx.gluon.loss, "CTCLoss", "this loss"),
