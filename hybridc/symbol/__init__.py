@@ -24,7 +24,7 @@ _ELSEWHERE = {
     "load_json": "json",
 }
 # What mx.nd has for arrays only.
-_ARRAYS_ONLY = {"NDArray", "concatenate", "empty", "from_dlpack", "from_numpy", "load_frombuffer"}
+_ARRAYS_ONLY = {"NDArray", "empty", "from_dlpack", "from_numpy", "load_frombuffer"}
 _ARRAYS_ONLY.update(("onehot_encode", "save", "to_dlpack_for_read", "to_dlpack_for_write", "waitall"))
 
 
