@@ -211,6 +211,17 @@ inline std::string JsonVal::dump() const {
   return "{" + text + "}";
 }
 
+// An element's text of what nodes' attributes tell of their outputs: "[2,3]" of ("[[1],[2,3]]", 1).
+inline std::string getShapeAt(const std::string& shapes, unsigned index) {
+  std::string text;
+  for (const JsonVal& dim : JsonVal::parse(shapes).at(size_t{index}).list) text += (text.empty() ? "" : ",") + dim.dump();
+  return "[" + text + "]";
+}
+// "2" of ("[1,2]", 1).
+inline std::string getDtypeAt(const std::string& types, unsigned index) {
+  return JsonVal::parse(types).at(size_t{index}).dump();
+}
+
 }  // namespace extension
 }  // namespace hybridc
 

@@ -230,12 +230,20 @@ class Registry {
     entries_.push_back(std::unique_ptr<T>(new T(name)));
     return *entries_.back();
   }
-  int size() const { return static_cast<int>(entries_.size()); }
+  // Runs once, before the host first asks: adds what can be said only when all of a library is known.
+  void later(const std::function<void(Registry*)>& add_more) { later_.push_back(add_more); }
+  int size() {
+    std::vector<std::function<void(Registry*)>> due;
+    due.swap(later_);
+    for (const auto& add_more : due) add_more(this);
+    return static_cast<int>(entries_.size());
+  }
   // Null outside the range.
-  T* get(int index) const { return index >= 0 && index < size() ? entries_[index].get() : nullptr; }
+  T* get(int index) { return index >= 0 && index < size() ? entries_[index].get() : nullptr; }
 
  private:
   std::vector<std::unique_ptr<T>> entries_;
+  std::vector<std::function<void(Registry*)>> later_;
 };
 
 HYBRIDC_LOCAL inline Registry<CustomOp>& operators() {

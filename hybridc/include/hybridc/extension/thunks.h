@@ -7,7 +7,7 @@
   using namespace hybridc::extension; \
   using namespace hybridc::extension::abi
 
-HYBRIDC_ABI int _opVersion() { return 11; }
+HYBRIDC_ABI int _opVersion() { return MX_LIBRARY_VERSION; }
 
 HYBRIDC_ABI int _msgSize() { return hybridc::extension::messages().size(); }
 
