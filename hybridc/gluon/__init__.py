@@ -31,6 +31,10 @@ def __getattr__(name: str) -> Any:
         from hybridc.gluon.trainer import Trainer
 
         return Trainer
+    if name == "SymbolBlock":
+        from hybridc.gluon.symbol_block import SymbolBlock
+
+        return SymbolBlock
     if name in _SUBMODULES:
         return importlib.import_module(f"hybridc.gluon.{name}")
     from hybridc.absent import absent
@@ -39,4 +43,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_SUBMODULES, "Trainer"})
+    return sorted({*globals(), *_SUBMODULES, "SymbolBlock", "Trainer"})

@@ -55,6 +55,7 @@ class Parameter:
         self._grad: NDArray | None = None
         self._ctx: Context | None = None
         self._trainer: Any = None
+        self._var: Any = None
         # (initializer, devices, default initializer, data to use instead): what initialisation will do.
         self._deferred_init: tuple[Any, ...] = ()
         self._key: Any = None
@@ -188,12 +189,13 @@ class Parameter:
             self._grad.asnative().fill(0)
 
     def var(self) -> Any:
-        """The Symbol that stands for this parameter in the graph being traced."""
-        if STATE.trace is None:
-            raise UnsupportedError(
-                f"Parameter '{self.name}': var() has a meaning only while a block is traced; use data() for its array"
-            )
-        return STATE.trace.parameter(self)
+        """The Symbol that stands for this parameter: in the graph being traced, or else a variable of its name."""
+        if STATE.trace is not None and not STATE.trace.creates_inputs:
+            return STATE.trace.parameter(self)
+        from hybridc.symbol.variables import parameter_variable
+
+        self._var = parameter_variable(self, self._var)
+        return self._var
 
     def cast(self, dtype: Any) -> None:
         """Change the element type of the array and its gradient."""
@@ -350,7 +352,7 @@ class Parameter:
     _reduce = reduce
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_trainer": None}
+        return {**self.__dict__, "_trainer": None, "_var": None}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import ast
-from typing import Any
 
 import numpy as np
 
 from hybridc.dialects.attribute import DType, Shape
-from hybridc.dialects.operator import Operator
+from hybridc.dialects.interchange import text
 from hybridc.errors import AttributeValueError
 from hybridc.nd.storage import TYPE_FLAGS
 from hybridc.symbol import graph
@@ -16,28 +15,13 @@ from hybridc.symbol.compose import HIDDEN, checked
 from hybridc.symbol.graph import Entry, Node
 
 
-def text(value: Any) -> str:
-    """An attribute's value as MXNet writes it."""
-    return value.name if isinstance(value, np.dtype) else str(value)
-
-
-def operator_attributes(op: Operator) -> dict[str, str]:
-    """The operator's own attributes, where they differ from the defaults."""
-    custom: Any = getattr(op, "parameters", None)
-    if custom is not None:  # an operator of the user's, whose keywords are not declared
-        return dict(custom())
-    return {
-        name: text(value)
-        for (name, declared), value in zip(op.ATTRIBUTES.items(), op.key[1:], strict=True)
-        if not declared.doc.startswith("internal") and value != declared.default
-    }
-
-
 def of_node(node: Node) -> dict[str, str]:
     """All attributes of a node; those that MXNet hides (``__lr_mult__``) under their plain name, too."""
-    found = {} if node.op is None else operator_attributes(node.op)
-    if node.op is not None and "num_args" in node.op.ATTRIBUTES:
-        found["num_args"] = str(len(node.inputs))
+    found: dict[str, str] = {}
+    if node.op is not None:
+        found = {name: text(value) for name, value in node.op.to_nnvm().items()}
+    if node.op is not None and node.op.NNVM_COUNT:
+        found[node.op.NNVM_COUNT] = str(len(node.inputs))
     for source, _ in node.inputs:
         if source.number is not None:
             found["scalar"] = str(source.number)
@@ -70,6 +54,16 @@ def declared_dtype(node: Node) -> DType | None:
         return names[given] if given in names else np.dtype(given)
     except TypeError:
         raise AttributeValueError(f"variable {node.name!r}: attribute __dtype__ takes a dtype, got {given!r}") from None
+
+
+def _described(node: Node) -> list[str]:
+    if node.op is None:
+        return [f"Variable:{node.name}"]
+    lines = ["-" * 20, f"Op:{node.op.nnvm_name()}, Name={node.name}", "Inputs:"]
+    sources = [source for source in node.inputs if source[0].number is None]
+    lines += [f"\targ[{i}]={source.name}({index})" for i, (source, index) in enumerate(sources)]
+    attrs = of_node(node)
+    return [*lines, *(["Attrs:"] if attrs else []), *[f"\t{k}={v}" for k, v in attrs.items()]]
 
 
 class AttributesOfNodes:
@@ -109,6 +103,15 @@ class AttributesOfNodes:
         if node.op is not None and own:
             node.op = node.op.bind(**{**node.op.attrs, **{k: given.pop(k) for k in own}})
         node.attrs.update(given)
+
+    def debug_str(self) -> str:
+        """The graph as a list of its nodes."""
+        lines = ["Symbol Outputs:"]
+        lines += [f"\toutput[{i}]={node.name}({index})" for i, (node, index) in enumerate(self.entries)]
+        for node in graph.topological(self.entries):
+            if node.number is None:
+                lines += _described(node)
+        return "\n".join(lines) + "\n"
 
     def declared_dtype(self) -> DType | None:
         """The dtype that a variable was made with, or None."""

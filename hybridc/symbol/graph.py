@@ -7,7 +7,7 @@ reached from some entries.
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -110,11 +110,18 @@ def arguments(entries: Iterable[Entry]) -> list[Node]:
 
 def copied(entries: Sequence[Entry]) -> list[Entry]:
     """The same graph in nodes of its own."""
-    return substituted(entries, {})
+    return _rebuilt(entries, {}, copy.copy)
 
 
 def substituted(entries: Sequence[Entry], replacements: dict[str, Entry]) -> list[Entry]:
-    """A copy of the graph in which variables, by name, are replaced by results of other graphs."""
+    """A copy of the graph in which variables, by name, are replaced by results of other graphs.
+
+    The other variables are shared: what is composed twice has its parameters once.
+    """
+    return _rebuilt(entries, replacements, lambda variable: variable)
+
+
+def _rebuilt(entries: Sequence[Entry], replacements: dict[str, Entry], variable: Callable[[Node], Node]) -> list[Entry]:
     made: dict[int, Node] = {}
 
     def moved(entry: Entry) -> Entry:
@@ -124,7 +131,8 @@ def substituted(entries: Sequence[Entry], replacements: dict[str, Entry]) -> lis
         return made[id(node)], index
 
     for node in topological(entries):
-        new = made[id(node)] = copy.copy(node)
-        new.attrs = dict(node.attrs)
-        new.inputs = [moved(e) for e in node.inputs]
+        new = made[id(node)] = variable(node) if node.is_variable else copy.copy(node)
+        if new is not node:
+            new.attrs = dict(node.attrs)
+            new.inputs = [moved(e) for e in node.inputs]
     return [moved(e) for e in entries]

@@ -60,6 +60,23 @@ def var(
     return ComposedSymbol([(Node(None, name, (), checked(attrs), user_location()), 0)])
 
 
+def parameter_variable(parameter: Any, made: ComposedSymbol | None) -> ComposedSymbol:
+    """The variable of a gluon Parameter, always the same, with what is known of the parameter now."""
+    init = parameter.init if isinstance(parameter.init, str) or hasattr(parameter.init, "dumps") else None
+    fresh = var(
+        parameter.name,
+        shape=parameter.shape,
+        lr_mult=parameter.lr_mult,
+        wd_mult=parameter.wd_mult,
+        dtype=parameter.dtype,
+        init=init,
+    )
+    if made is None:
+        return fresh
+    made.entries[0][0].attrs = fresh.entries[0][0].attrs
+    return made
+
+
 def _type_number(name: str, dtype: Any) -> str:
     number = TYPE_FLAGS.get(np.dtype(dtype))
     if number is None:

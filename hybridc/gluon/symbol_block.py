@@ -1,0 +1,130 @@
+"""SymbolBlock: a composed symbol as a layer."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from hybridc.errors import CheckError, ShapeError
+from hybridc.gluon.block import HybridBlock
+from hybridc.gluon.parameter_dict import ParameterDict
+from hybridc.gluon.utils import shape_is_known
+from hybridc.runtime.state import STATE
+from hybridc.symbol import graph
+from hybridc.symbol.attributes import declared_dtype, declared_shape
+from hybridc.symbol.bind import evaluate
+from hybridc.symbol.compose import Composer
+from hybridc.symbol.composed import ComposedSymbol
+from hybridc.symbol.graph import Node
+from hybridc.symbol.infer import Shapes, Types
+from hybridc.trace.structure import as_list
+
+__all__ = ["SymbolBlock"]
+
+
+class SymbolBlock(HybridBlock):
+    """The outputs of a symbol as a function of some of its variables; its other variables are parameters.
+
+    ``SymbolBlock(outputs, inputs)``: symbols or lists of them. Shapes of parameters follow from the first input.
+    Auxiliary states have no gradient.
+    """
+
+    def __init__(self, outputs: Any, inputs: Any, params: ParameterDict | None = None) -> None:
+        super().__init__(prefix=None, params=None)
+        self._prefix = ""
+        self._params = ParameterDict("", params)
+        self.symbol = _joined(outputs, "outputs")
+        self._inputs = _input_names(_joined(inputs, "inputs"))
+        entries = self.symbol.entries
+        states = {id(n) for n in graph.auxiliary(entries)}
+        types = Types(entries, {}, np.dtype(np.float32), "SymbolBlock")
+        for node in graph.variables(entries):
+            if node.name in self._inputs:
+                continue
+            shared = params is not None and node.name in params
+            self._params.get(node.name, **({} if shared else _options(node, types.get((node, 0)), id(node) in states)))
+        common = _common(list(self._params.keys()))
+        for name, param in self._params.items():
+            self._reg_params[name[common:]] = param
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(\n{self.symbol!r} : {len(self._inputs)} -> {len(self.symbol)}\n)"
+
+    def forward(self, *args: Any) -> Any:
+        """The outputs: one, or a list."""
+        given = self._by_name(args)
+        trace = STATE.trace
+        if isinstance(trace, Composer):
+            return self.symbol(**given)
+        if trace is not None and not all(shape_is_known(p.shape) for p in self._params.values()):
+            self.infer_shape(*args)
+        parameters = {name: p.data() for name, p in self._params.items()}
+        results = evaluate(self.symbol.entries, {**parameters, **given})
+        return results[0] if len(results) == 1 else results
+
+    def infer_shape(self, *args: Any) -> None:
+        """Give parameters of unknown shape the shape that follows from the inputs."""
+        given = {name: tuple(x.shape) for name, x in self._by_name(args).items()}
+        entries = self.symbol.entries
+        known = {name: p.shape for name, p in self._params.items() if p.shape}
+        found = Shapes(entries, {**known, **given}, self.name)
+        for node in graph.variables(entries):
+            if node.name in self._params:
+                shape = found.get((node, 0))
+                if shape is None or -1 in shape:
+                    raise ShapeError(
+                        f"the shape of {node.name} cannot be inferred from the inputs of {self.name}; make the "
+                        f"variable with its shape, mx.sym.var({node.name!r}, shape=…)"
+                    )
+                self._params[node.name].shape = shape
+
+    def _by_name(self, args: Sequence[Any]) -> dict[str, Any]:
+        if len(args) != len(self._inputs):
+            raise ValueError(
+                f"{type(self).__name__} {self.name} takes {len(self._inputs)} inputs ({', '.join(self._inputs)}), "
+                f"got {len(args)}"
+            )
+        return dict(zip(self._inputs, args, strict=True))
+
+    def hybrid_forward(self, F: Any, x: Any, *args: Any, **kwargs: Any) -> Any:
+        """Not used: the symbol is the forward."""
+        raise NotImplementedError("a SymbolBlock runs its symbol; call the block")
+
+
+def _common(names: Sequence[str]) -> int:
+    """How many letters all names begin with: they are left out in files of parameters."""
+    columns = [len(set(letters)) == 1 for letters in zip(*names, strict=False)]
+    return columns.index(False) if False in columns else len(columns)
+
+
+def _joined(symbols: Any, what: str) -> ComposedSymbol:
+    """One symbol of all outputs of one or several."""
+    given = as_list(symbols)
+    if not given or not all(isinstance(s, ComposedSymbol) for s in given):
+        raise TypeError(f"SymbolBlock: {what} must be a Symbol or a list of them, got {symbols!r}")
+    return ComposedSymbol([entry for s in given for entry in s.entries])
+
+
+def _input_names(inputs: ComposedSymbol) -> tuple[str, ...]:
+    for node, _ in inputs.entries:
+        if not node.is_variable:
+            raise CheckError(f"Input symbols must be variable, but {node.name} is an output of operators")
+    return tuple(node.name for node, _ in inputs.entries)
+
+
+def _options(node: Node, dtype: Any, is_state: bool) -> dict[str, Any]:
+    """What a variable's attributes say of the parameter that it becomes."""
+    shape, declared = declared_shape(node), declared_dtype(node)
+    options: dict[str, Any] = {"allow_deferred_init": True, "dtype": (dtype if declared is None else declared).type}
+    if shape is not None:
+        options["shape"] = tuple(0 if n == -1 else n for n in shape)
+    if is_state:
+        options["grad_req"] = "null"
+    for key in ("lr_mult", "wd_mult"):
+        if f"__{key}__" in node.attrs:
+            options[key] = float(node.attrs[f"__{key}__"])
+    if "__init__" in node.attrs:
+        options["init"] = node.attrs["__init__"]
+    return options
