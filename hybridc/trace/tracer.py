@@ -74,9 +74,9 @@ class Trace:
         return symbol
 
     def parameter(self, parameter: Any) -> TracedSymbol:
-        """The input that stands for a gluon Parameter; unknown dimensions are -1 until inferred."""
+        """The input that stands for a gluon Parameter; unknown dimensions are -1 until inferred, a shape None."""
         if id(parameter) not in self._known:
-            shape = tuple(-1 if n in (0, -1) else n for n in parameter.shape or ())
+            shape: Any = tuple(-1 if n in (0, -1) else n for n in parameter.shape or ()) or None
             self._known[id(parameter)] = self.leaf(parameter.name, shape, parameter.dtype, "parameter", parameter)
         return self._known[id(parameter)]
 
@@ -183,16 +183,30 @@ class Trace:
 
     def _infer(self, node: Node) -> tuple[list[Shape], list[Any]]:
         try:
-            in_shapes, out_shapes = node.op.infer_shape([s.shape for s in node.inputs])
+            in_shapes, out_shapes = node.op.infer_shape(self._shapes(node))
             _, out_types = node.op.infer_type([s._dtype for s in node.inputs])
         except MXNetError as error:
             if node.location is None:
                 raise
             raise type(error)(f"{node.location}: {error}") from error.__cause__
         for symbol, shape in zip(node.inputs, in_shapes, strict=True):
-            if symbol.node is None and -1 in symbol.shape and shape != symbol.shape:
+            if symbol.node is None and not known(symbol.shape) and shape != symbol.shape:
                 symbol.shape = tuple(shape)
         return out_shapes, out_types
+
+    def _shapes(self, node: Node) -> list[Shape]:
+        """The shapes of a node's inputs; where nothing is known of one, what the operator makes of the others."""
+        shapes: list[Shape | None] = [s.shape for s in node.inputs]
+        if None not in shapes:
+            return [s for s in shapes if s is not None]
+        shapes = node.op.complete_shapes(shapes, [None] * node.op.num_outputs())
+        found = [s for s in shapes if s is not None]
+        if len(found) < len(shapes):
+            raise ShapeError(
+                f"{node.op.title()}: the shape of {node.inputs[shapes.index(None)].name} is unknown, and does not "
+                "follow from the other inputs; give it where the parameter is made"
+            )
+        return found
 
     def infer(self) -> None:
         """Complete shapes that were unknown when first used, by inferring again until nothing changes."""
@@ -204,7 +218,7 @@ class Trace:
             if before == [s.shape for n in self.nodes for s in n.outputs]:
                 break
         unknown = [
-            s.name for s, role in zip(self.leaves, self.roles, strict=True) if -1 in s.shape and role == "parameter"
+            s.name for s, role in zip(self.leaves, self.roles, strict=True) if not known(s.shape) and role == "parameter"
         ]
         if unknown:
             raise ShapeError(
@@ -221,6 +235,11 @@ class Trace:
             yield self
         finally:
             STATE.trace, STATE.recording, STATE.training = previous
+
+
+def known(shape: Shape | None) -> bool:
+    """Whether all of a shape is known."""
+    return shape is not None and -1 not in shape
 
 
 def _stand_in(trace: Trace, value: Any) -> Any:
