@@ -210,6 +210,18 @@ def Custom(
         The name given to ``mx.operator.register``.
     kwargs : inputs by name, and the parameters of the Prop, which gets them as strings.
     """
+    arrays: dict[str, Any] = {k: v for k, v in kwargs.items() if isinstance(v, Fluent | np.ndarray)}
+    params = {k: _text(v) for k, v in kwargs.items() if k not in arrays}
+    first: Any = data[0] if len(data) == 1 else None
+    given = _call.entries(first) or list(data)
+    found = (x.context for x in [*given, *arrays.values()] if isinstance(x, NDArray))
+    call = make_call(op_type, params, lambda: next(found, current_context()))
+    inputs = _inputs(call, given, arrays)
+    return invoke(_custom.Custom.bind(op_type=op_type, call=call), inputs, out)
+
+
+def make_call(op_type: str | None, params: dict[str, str], ctx: Callable[[], Context]) -> _call.CustomCall:
+    """One use of a custom operator: its Prop with these parameters."""
     if not op_type:
         raise MXNetError("Custom: op_type is missing; give the name under which the operator is registered")
     if op_type not in _PROPS:
@@ -218,17 +230,10 @@ def Custom(
             f"Custom: no operator is registered as {op_type!r} (registered: {known}); decorate its "
             f"CustomOpProp with @mx.operator.register({op_type!r})"
         )
-    arrays: dict[str, Any] = {k: v for k, v in kwargs.items() if isinstance(v, Fluent | np.ndarray)}
-    params = {k: _text(v) for k, v in kwargs.items() if k not in arrays}
     prop_cls: Any = _PROPS[op_type]
     with _call.user_code(f"custom operator {op_type!r}: {prop_cls.__name__}.__init__ with {params}"):
         prop = prop_cls(**params)
-    first: Any = data[0] if len(data) == 1 else None
-    given = _call.entries(first) or list(data)
-    found = (x.context for x in [*given, *arrays.values()] if isinstance(x, Fluent))
-    call = _call.CustomCall(op_type, prop, params, next(found, current_context()))
-    inputs = _inputs(call, given, arrays)
-    return invoke(_custom.Custom.bind(op_type=op_type, call=call), inputs, out)
+    return _call.CustomCall(op_type, prop, params, ctx())
 
 
 def _inputs(call: _call.CustomCall, data: Sequence[Any], arrays: dict[str, Any]) -> list[Any]:

@@ -198,6 +198,7 @@ class AllFiniteOne(AllFinite):
 class AllFiniteMany(AllFinite):
     """1 if every element of every input is finite, else 0"""
 
+    NNVM_COUNT = "num_arrays"
     INPUTS = ("data",)
     VARIADIC = True
     COUNTS = (1, 3)
@@ -210,6 +211,7 @@ class AllFiniteMany(AllFinite):
 class MultiSumSq(Composite):
     """The sum of squares of each input, in one array"""
 
+    NNVM_COUNT = "num_arrays"
     INPUTS = ("data",)
     VARIADIC = True
 

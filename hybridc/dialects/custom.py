@@ -5,9 +5,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from hybridc.context import current_context
 from hybridc.dialects.attribute import DType, Shape
 from hybridc.dialects.operator import Operator, attribute, register
 from hybridc.dialects.stateful import Stateful
@@ -56,6 +57,19 @@ class Custom(Stateful):
         """Only ``nd.Custom`` makes the call."""
         if not isinstance(self.call, CustomCall):
             raise MXNetError(f"{self.NAME} cannot be made directly; use mx.nd.Custom(…, op_type=…)")
+
+    def to_nnvm(self) -> dict[str, Any]:
+        """The name, and the parameters of the Prop."""
+        return {"op_type": self.op_type, **self.used.params}
+
+    @classmethod
+    def from_nnvm(cls, attrs: Mapping[str, str]) -> Any:
+        """A use of its own of the operator that is registered now."""
+        from hybridc import operator
+
+        params = dict(attrs)
+        op_type = params.pop("op_type", "")
+        return cls.bind(op_type=op_type, call=operator.make_call(op_type, params, current_context))
 
     def described(self) -> str:
         return f"custom operator {self.op_type!r}"

@@ -17,18 +17,25 @@ def text(value: Any) -> str:
     return value.name if isinstance(value, np.dtype) else str(value)
 
 
+def equal(value: Any, default: Any) -> bool:
+    """Whether an attribute has its default value; NumPy's float64 equals None."""
+    return value is default if value is None or default is None else bool(value == default)
+
+
 class Interchange:
     """What MXNet calls an operator and its attributes.
 
     ``NNVM`` is its name there, where that is not its title (``FullyConnected``) or, for a function of a namespace such
     as ``contrib.quadratic``, ``_contrib_quadratic``. ``NNVM_SCALAR`` are MXNet's two operators for an array and a
-    number and for a number and an array. ``NNVM_ONLY`` are attributes that only MXNet has, with the values that change
-    nothing here; none where every value does.
+    number and for a number and an array. ``NNVM_ONLY`` are attributes that only MXNet has and that change nothing here:
+    ``ctx``, or ``keep_highest=False`` for one value only; ``NNVM_COUNT`` is the one that says how many inputs a
+    variadic operator has there. ``AMP`` marks casts that MXNet's mixed precision inserts, and leaves out of files.
     """
 
     NNVM: ClassVar[str] = ""
     NNVM_SCALAR: ClassVar[tuple[str, ...]] = ()
     NNVM_ONLY: ClassVar[tuple[str, ...]] = ()
+    NNVM_COUNT: ClassVar[str] = ""
     AMP: ClassVar[bool] = False
 
     if TYPE_CHECKING:
@@ -54,11 +61,12 @@ class Interchange:
 
     def to_nnvm(self) -> dict[str, Any]:
         """The attributes under MXNet's names; those that have their default value are left out."""
-        return {
-            name: value
-            for name, value in self.attrs.items()
-            if not (declared := self.ATTRIBUTES[name]).doc.startswith("internal") and value != declared.default
-        }
+        found: dict[str, Any] = {}
+        for name, value in self.attrs.items():
+            declared = self.ATTRIBUTES.get(name)
+            if declared is None or not (declared.doc.startswith("internal") or equal(value, declared.default)):
+                found[name] = value
+        return found
 
     @classmethod
     def from_nnvm(cls, attrs: Mapping[str, str]) -> Any:
@@ -66,7 +74,9 @@ class Interchange:
         given: dict[str, Any] = {}
         for name, value in attrs.items():
             declared = cls.ATTRIBUTES.get(name)
-            if declared is None and (name in cls.NNVM_ONLY or f"{name}={value}" in cls.NNVM_ONLY):
+            if declared is None and (
+                name == cls.NNVM_COUNT or name in cls.NNVM_ONLY or f"{name}={value}" in cls.NNVM_ONLY
+            ):
                 continue
             if declared is not None and value == "None" and not declared.optional and declared.default is not None:
                 continue  # it says: the default
@@ -74,6 +84,11 @@ class Interchange:
                 value = re.sub(r"(?<=\d)L\b", "", value)  # a long integer of Python 2
             given[name] = value
         return cls.bind(**given)
+
+    @classmethod
+    def upgrade_nnvm(cls, attrs: Mapping[str, str], version: int) -> Mapping[str, str]:
+        """The attributes of a file that an earlier version of MXNet wrote (800 is 0.8), as version 1 means them."""
+        return attrs
 
     def for_nnvm(self, F: Any, *inputs: Any) -> Any:
         """The same value by operators that MXNet has; None if it has this one, or nothing equal.

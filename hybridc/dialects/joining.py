@@ -24,6 +24,7 @@ def _part(axis: int, begin: int, end: int) -> dict[str, Any]:
 class Concat(Movement):
     """The inputs one after the other along an axis."""
 
+    NNVM_COUNT = "num_args"
     VARIADIC = True
     # COMPAT(mxnet): negative axes count from the end; MXNet 1.9.1 fails on them.
     dim: int = attribute(1, "the axis")
@@ -76,6 +77,7 @@ class Concat(Movement):
 class Stack(Movement):
     """The inputs, which have one shape, along a new axis."""
 
+    NNVM_COUNT = "num_args"
     VARIADIC = True
     axis: int = attribute(0, "position of the new axis")
     num_args: int | None = attribute(None, "how many inputs there are; counted, so it need not be given")
@@ -240,9 +242,10 @@ class SplitV2(_Split):
 
     @classmethod
     def from_nnvm(cls, attrs: Mapping[str, str]) -> Any:
-        given = dict(attrs)
+        given: dict[str, Any] = dict(attrs)
         cuts, sections = parse_shape(given.pop("indices", "()")), int(given.pop("sections", "0"))
-        return super().from_nnvm({**given, "indices_or_sections": sections or cuts[1:]})
+        given["indices_or_sections"] = sections or cuts[1:]
+        return super().from_nnvm(given)
 
     @classmethod
     def samples(cls) -> Sequence[Sample]:

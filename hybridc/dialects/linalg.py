@@ -211,6 +211,7 @@ class Syrk(Product, Composite):
 class KhatriRao(Composite):
     """The Kronecker products of the columns of all matrices, which have equally many columns"""
 
+    NNVM_COUNT = "num_args"
     INPUTS = ("args",)
     VARIADIC = True
 

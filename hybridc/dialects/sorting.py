@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -22,6 +22,11 @@ class _ArgExtreme(Opaque):
 
     axis: int | None = attribute(None, "the axis; the flattened array if None")
     keepdims: bool = attribute(False, "keep the axis, with size 1")
+
+    @classmethod
+    def upgrade_nnvm(cls, attrs: Mapping[str, str], version: int) -> Mapping[str, str]:
+        """Before 0.9.5, axis -1 meant all axes."""
+        return {k: v for k, v in attrs.items() if version >= 905 or (k, v) != ("axis", "-1")}
 
     def infer_shape(self, shapes: list[Shape]) -> tuple[list[Shape], list[Shape]]:
         (shape,) = shapes

@@ -227,6 +227,7 @@ class Moments(Composite):
 class AddN(Composite):
     """The sum of all inputs, which have one shape"""
 
+    NNVM = "add_n"
     NNVM_COUNT = "num_args"
     INPUTS = ("args",)
     VARIADIC = True

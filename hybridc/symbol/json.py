@@ -139,7 +139,8 @@ class _Writer:
             return [self._place(entry, None, "") for entry in node.inputs[: node.num_outputs()]]
         numbers = [i for i, (source, _) in enumerate(node.inputs) if source.number is not None]
         if len(node.inputs) == 2 and len(numbers) == 1 and op.NNVM_SCALAR:
-            attrs = {**node.attrs, "scalar": text(node.inputs[numbers[0]][0].number)}
+            number = node.inputs[numbers[0]][0].number
+            attrs = {**node.attrs, "scalar": text(int(number) if isinstance(number, bool) else number)}
             array = self._place(node.inputs[1 - numbers[0]], None, "")
             return [self._emit(op.NNVM_SCALAR[1 - numbers[0]], node.name, attrs, [array])]
         other = self._by_others(node, op)
@@ -164,8 +165,8 @@ class _Writer:
         like = None if array is None else self._place(array, None, "")
         inputs = [self._place(e, like, f"{node.name}_number{i}") for i, e in enumerate(node.inputs)]
         attrs = {key: text(value) for key, value in op.to_nnvm().items()}
-        if "num_args" in op.ATTRIBUTES:
-            attrs["num_args"] = str(len(inputs))
+        if op.NNVM_COUNT:
+            attrs[op.NNVM_COUNT] = str(len(inputs))
         outputs = op.num_outputs() - len(op.mutated)  # their new values are no outputs there
         states = frozenset(op.auxiliary())
         self.nodes.append(_Written(op.nnvm_name(), node.name, {**attrs, **node.attrs}, inputs, outputs, states))
@@ -339,7 +340,7 @@ class _Reader:
                 "load that first, with mx.library.load(path) or by importing its module; hybridc lacks some of "
                 "MXNet's operators"
             )
-        bound: Operator = cls.from_nnvm(own)
+        bound: Operator = cls.from_nnvm(cls.upgrade_nnvm(own, version))
         names = _input_names(bound)
         if bound.VARIADIC and len(names) != len(inputs):
             return Node(bound, label, inputs)

@@ -1,0 +1,133 @@
+"""Checks that what hybridc writes loads in MXNet 1.9.1, with equal values and equal results.
+
+Run it with both interpreters, one after the other:
+
+    .venv/bin/python tests/golden/check_files_in_mxnet.py write FOLDER
+    path/to/mxnet-venv/bin/python tests/golden/check_files_in_mxnet.py check FOLDER
+
+The second prints a table and each file that fails, and keeps the symbols that pass in `symbols_checked.json.gz`: the
+tests compare what hybridc writes with these.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import sys
+import warnings
+from pathlib import Path
+
+os.environ["MXNET_ENGINE_TYPE"] = "NaiveEngine"
+warnings.simplefilter("ignore")
+here = Path(__file__).resolve().parent
+sys.path.insert(0, str(here.parents[1]))
+
+import numpy as np  # noqa: E402
+
+from tests.golden.file_cases import CASES, NUMPY_SHAPES  # noqa: E402
+from tests.golden.store import Reader  # noqa: E402
+from tests.golden.symbol_cases import results_in_mxnet, written_by_hybridc  # noqa: E402
+
+OPS = Reader(here / "ops.npz")
+
+
+# --- hybridc ---------------------------------------------------------------------------------------------------
+
+
+def write(folder):
+    import hybridc as mx
+
+    for name, data in {**CASES, **NUMPY_SHAPES}.items():
+        mx.nd.save(folder / f"{name}.params", mapped(lambda x: mx.nd.array(x, dtype=x.dtype), data))
+    texts = written_by_hybridc(mx)
+    (folder / "symbols.json").write_text(json.dumps(texts, ensure_ascii=False), encoding="utf-8")
+    print(len(texts), "symbols")
+
+
+def mapped(make, data):
+    """Every array of a list or dict made by a function."""
+    return {k: make(x) for k, x in data.items()} if isinstance(data, dict) else [make(x) for x in data]
+
+
+# --- MXNet -----------------------------------------------------------------------------------------------------
+
+
+def check(folder):
+    import mxnet as mx  # noqa: TID251
+
+    for name, data in CASES.items():
+        assert_same(mx.nd.load(str(folder / f"{name}.params")), data)
+    with mx.util.np_shape(True):
+        for name, data in NUMPY_SHAPES.items():
+            assert_same(mx.nd.load(str(folder / f"{name}.params")), data)
+    print(len(CASES) + len(NUMPY_SHAPES), "files of arrays are equal")
+    check_symbols(mx, json.loads((folder / "symbols.json").read_text(encoding="utf-8")))
+
+
+def assert_same(found, data):
+    """Equal keys, shapes, dtypes and values."""
+    assert type(found) is type(data)
+    assert len(found) == len(data)
+    for key in data if isinstance(data, dict) else range(len(data)):
+        assert found[key].shape == data[key].shape
+        assert found[key].dtype == data[key].dtype
+        assert np.array_equal(found[key].asnumpy(), data[key])
+
+
+def check_symbols(mx, texts):
+    """Run every symbol with MXNet on the case's inputs and compare with the case's results."""
+    passed, operators, failed = {}, {}, 0
+    for name, text in texts.items():
+        why = in_child(failure, mx, name, text)
+        if why:
+            failed += 1
+            print(f"{name}\n    {why}")
+            continue
+        passed[name] = text
+        for node in json.loads(text)["nodes"]:
+            operators[node["op"]] = operators.get(node["op"], 0) + 1
+    del operators["null"]
+    content = json.dumps(passed, indent=0, ensure_ascii=False).encode()
+    (here / "symbols_checked.json.gz").write_bytes(gzip.compress(content, mtime=0))
+    print(f"{len(passed)} symbols of {len(operators)} operators give MXNet's results, {failed} fail")
+
+
+def in_child(function, *args):
+    """A function's text, from a process of its own: some symbols kill MXNet."""
+    read, write = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
+        os.write(write, function(*args).encode())
+        os._exit(0)
+    os.close(write)
+    with os.fdopen(read, "rb") as pipe:
+        answer = pipe.read().decode()
+    _, status = os.waitpid(child, 0)
+    return f"killed by signal {status}" if status else answer
+
+
+def failure(mx, name, text):
+    """Why a symbol does not give what MXNet gave for the case; empty if it does."""
+    record = OPS.index[name]
+    try:
+        found = results_in_mxnet(mx, text, {key: OPS.get(ref) for key, ref in record["inputs"].items()})
+    except Exception as error:
+        return " ".join(str(error).split())[-300:]
+    wanted = [OPS.get(ref) for ref in record["outs"]]
+    if len(found) != len(wanted):
+        return f"{len(found)} results, expected {len(wanted)}"
+    for x, y in zip(found, wanted):
+        if x.dtype != y.dtype or x.shape != y.shape:
+            return f"{x.dtype}{x.shape}, expected {y.dtype}{y.shape}"
+        if not np.allclose(x.astype("float64"), y.astype("float64"), 1e-5, 1e-6, equal_nan=True):
+            return "other values"
+    return ""
+
+
+if __name__ == "__main__":
+    np.seterr(all="ignore")
+    target = Path(sys.argv[2])
+    target.mkdir(exist_ok=True)
+    {"write": write, "check": check}[sys.argv[1]](target)
