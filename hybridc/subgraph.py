@@ -45,6 +45,9 @@ class Partitioner:
     def __init__(self, **options: Any) -> None:
         self.options = options
 
+    def begin(self, module: ModuleOp) -> None:
+        """Look at the graph as a whole, before anything of it is selected; do not change it."""
+
     def match(self, op: HybridOp) -> bool:
         """Whether the backend can run this operation."""
         return op.name in self._operations

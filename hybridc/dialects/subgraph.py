@@ -6,8 +6,8 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, NoReturn
 
 from hybridc.dialects.attribute import DType, Shape, attribute
 from hybridc.dialects.body import Body
@@ -15,6 +15,11 @@ from hybridc.dialects.operator import Operator, register
 from hybridc.dialects.stateful import Stateful
 from hybridc.errors import MXNetError
 from hybridc.trace.structure import as_list
+
+
+def _refuse(*args: Any, **kwargs: Any) -> NoReturn:  # noqa: ARG001
+    """Raises: only a partition makes subgraphs."""
+    raise MXNetError("hybrid.subgraph cannot be made directly; use optimize_for(…) or hybridize(backend=…)")
 
 
 @register("hybrid.subgraph")
@@ -35,6 +40,11 @@ class Subgraph(Stateful):
     training: bool = attribute(False, "whether it is part of a graph for training")
 
     @classmethod
+    def function(cls) -> Callable[..., Any]:
+        """``nd.subgraph`` says what to use instead."""
+        return _refuse
+
+    @classmethod
     def bind_values(cls, values: tuple[Any, ...]) -> Operator:
         """Bound anew: remembering every use would keep its graph alive."""
         return cls._parse(values)
@@ -47,7 +57,7 @@ class Subgraph(Stateful):
         """Only a partition makes it."""
         given: Any = self.body
         if not isinstance(given, Body):
-            raise MXNetError(f"{self.NAME} cannot be made directly; use optimize_for(…) or hybridize(backend=…)")
+            _refuse()
 
     def described(self) -> str:
         return f"subgraph {self.name} of backend {self.backend!r}"

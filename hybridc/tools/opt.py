@@ -2,10 +2,12 @@
 
 hybridc-opt graph.mlir -p canonicalize-graph,decompose,fuse-kernels
 hybridc-opt graph.mlir -p decompose,fuse-kernels,tile-kernels,plan-memory -t numpy
+hybridc-opt graph.mlir --load my_backend.py -p partition-graph{backend=my_backend}
 """
 
 from __future__ import annotations
 
+from argparse import ArgumentParser
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import IO
@@ -20,10 +22,10 @@ from xdsl.utils.exceptions import VerifyException
 from xdsl.utils.target import Target
 from xdsl.xdsl_opt_main import xDSLOptMain
 
-from hybridc import nd, pipeline
+from hybridc import library, nd, pipeline
 from hybridc.dialects.hybrid import dialects
 from hybridc.dialects.hybrid_rt import HybridRt
-from hybridc.errors import VerifyError
+from hybridc.errors import MXNetError
 from hybridc.lower.numpy.emit import emit
 from hybridc.transforms.values import functions
 
@@ -62,6 +64,22 @@ class HybridcOpt(xDSLOptMain):
         for each in passes:
             self.register_pass(each.name, _factory(each))
 
+    def register_all_arguments(self, arg_parser: ArgumentParser) -> None:
+        """Those of xDSL, and ours."""
+        super().register_all_arguments(arg_parser)
+        arg_parser.add_argument(
+            "--load",
+            type=self._load,
+            metavar="FILE",
+            help="a Python file or a library with operators, partitioners or passes; it can be given several times",
+        )
+
+    def _load(self, path: str) -> None:
+        library.load(path, verbose=False)
+        for dialect in dialects().values():
+            if dialect.name not in self.ctx.registered_dialect_names:
+                self.ctx.load_dialect(dialect)
+
     def register_all_targets(self) -> None:
         """Those of xDSL, and ours."""
         super().register_all_targets()
@@ -71,7 +89,7 @@ class HybridcOpt(xDSLOptMain):
         """Apply passes in order; what one of them refuses is a diagnostic."""
         try:
             super().apply_passes(prog)
-        except VerifyError as error:
+        except MXNetError as error:
             raise VerifyException(str(error)) from error
 
 

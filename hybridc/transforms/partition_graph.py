@@ -65,6 +65,8 @@ def _run_pass(ctx: Context, module: ModuleOp, backend: str, name: str, step: Any
 
 def _partition(module: ModuleOp, backend: str, name: str, options: dict[str, Any]) -> None:
     runner = partitioner(backend, name, options)
+    with user_code(f"backend {backend!r}: {name}.begin"):
+        runner.begin(module)
     for function in functions(module):
         parts = _Growth(function, runner, f"backend {backend!r}: {name}").parts()
         taken = {op.operator.attrs["name"] for op in hybrid_ops(function) if isinstance(op.operator, Subgraph)}
@@ -191,8 +193,12 @@ def _replace(ops: list[HybridOp], attributes: dict[str, Any], runner: Partitione
     for old, new in zip(outputs, places, strict=True):
         new.name_hint = old.name_hint
         old.replace_uses_with_if(new, lambda use: use.operation not in inside)
+    numbers = [v.owner for op in ops for v in op.operands if _is_number(v)]
     for each in reversed(ops):
         Rewriter.erase_op(each)
+    for number in dict.fromkeys(numbers):
+        if isinstance(number, Operation) and not number.results[0].uses:
+            Rewriter.erase_op(number)
     return True
 
 

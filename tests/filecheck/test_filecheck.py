@@ -29,7 +29,7 @@ def run(pipe, file, folder):
     """Run one RUN line; the message of what failed, or an empty string."""
     given = file
     for number, (program, *arguments) in enumerate(pipe):
-        arguments = [str(file) if a == "%s" else a for a in arguments]
+        arguments = [str(file) if a == "%s" else a.replace("%S", str(file.parent)) for a in arguments]
         if program == "filecheck":
             options = parse_argv_options(["filecheck", *arguments, "--input-file", str(given)])
             told = io.StringIO()
