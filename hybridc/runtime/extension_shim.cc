@@ -159,7 +159,8 @@ int shim_call_infer_type(void* thunk, void* function, Strings keys, Strings valu
 int shim_call_infer_shape(void* thunk, void* function, Strings keys, Strings values, int count,
                           unsigned** in_shapes, int* in_dims, int num_inputs, unsigned*** new_in_shapes,
                           int** new_in_dims, unsigned*** out_shapes, int** out_dims, int num_outputs) {
-  typedef int (*Thunk)(void*, Strings, Strings, int, unsigned**, int*, int, unsigned***, int**, unsigned***, int**, int);
+  typedef int (*Thunk)(void*, Strings, Strings, int, unsigned**, int*, int, unsigned***, int**, unsigned***, int**,
+                       int);
   return guarded([=]() {
     return reinterpret_cast<Thunk>(thunk)(function, keys, values, count, in_shapes, in_dims, num_inputs, new_in_shapes,
                                           new_in_dims, out_shapes, out_dims, num_outputs);

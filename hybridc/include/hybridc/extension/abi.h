@@ -84,8 +84,8 @@ inline void copy(const std::vector<std::vector<unsigned int>>& all, unsigned int
 template <typename T>
 void require_count(const std::vector<T>& vector, int expected, const char* what) {
   if (static_cast<int>(vector.size()) == expected) return;
-  throw std::length_error(std::string(what) + ": expected " + std::to_string(expected) + ", the function left " +
-                          std::to_string(vector.size()));
+  throw std::length_error("the function left " + std::to_string(vector.size()) + " " + what + ", expected " +
+                          std::to_string(expected));
 }
 
 inline MXReturnValue infer_types(const void* function, Strings keys, Strings values, int count, int* in, int num_in,

@@ -78,9 +78,7 @@ class JsonReader {
     if (c == '[') return read_list();
     if (c == '"') return JsonVal(read_string());
     size_t start = at_;
-    while (at_ < text_.size() && (std::isalnum(text_[at_]) || std::string("+-.").find(text_[at_]) != std::string::npos)) {
-      ++at_;
-    }
+    while (at_ < text_.size() && is_word(text_[at_])) ++at_;
     std::string word = text_.substr(start, at_ - start);
     if (word == "true" || word == "false" || word == "null") return JsonVal(ERR, -1, word);
     char* end = nullptr;
@@ -149,6 +147,10 @@ class JsonReader {
     *value += static_cast<char>(0x80 | (code & 0x3F));
   }
 
+  // Of numbers, true, false, null.
+  static bool is_word(char c) {
+    return std::isalnum(static_cast<unsigned char>(c)) || c == '+' || c == '-' || c == '.';
+  }
   void space() {
     while (at_ < text_.size() && std::isspace(static_cast<unsigned char>(text_[at_]))) ++at_;
   }
@@ -214,7 +216,8 @@ inline std::string JsonVal::dump() const {
 // An element's text of what nodes' attributes tell of their outputs: "[2,3]" of ("[[1],[2,3]]", 1).
 inline std::string getShapeAt(const std::string& shapes, unsigned index) {
   std::string text;
-  for (const JsonVal& dim : JsonVal::parse(shapes).at(size_t{index}).list) text += (text.empty() ? "" : ",") + dim.dump();
+  JsonVal all = JsonVal::parse(shapes);
+  for (const JsonVal& dim : all.at(size_t{index}).list) text += (text.empty() ? "" : ",") + dim.dump();
   return "[" + text + "]";
 }
 // "2" of ("[1,2]", 1).

@@ -200,7 +200,9 @@ class CustomOp {
                     std::declval<const Shapes&>(), std::declval<const Types&>(), std::declval<CustomStatefulOp**>()),
                   CreateOpState()) {
     return [f](const Attributes& attrs, const MXContext& context, const Shapes& shapes, const Types& types,
-               CustomStatefulOp** state) { return status(f(AttributesArgument(attrs), context, shapes, types, state)); };
+               CustomStatefulOp** state) {
+      return status(f(AttributesArgument(attrs), context, shapes, types, state));
+    };
   }
   // … else with two.
   template <typename F>

@@ -57,14 +57,14 @@ HYBRIDC_ABI int _opCallParseAttrs(const void* function, HYBRIDC_ATTRIBUTES, int*
 HYBRIDC_ABI int _opCallInferType(const void* function, HYBRIDC_ATTRIBUTES, int* in, int num_in, int* out, int num_out) {
   HYBRIDC_NAMES;
   return guarded(
-      [=]() { return infer_types(function, keys, values, count, in, num_in, out, num_out, "number of types"); });
+      [=]() { return infer_types(function, keys, values, count, in, num_in, out, num_out, "types"); });
 }
 
 HYBRIDC_ABI int _opCallInferSType(const void* function, HYBRIDC_ATTRIBUTES, int* in, int num_in, int* out,
                                   int num_out) {
   HYBRIDC_NAMES;
   return guarded(
-      [=]() { return infer_types(function, keys, values, count, in, num_in, out, num_out, "number of storage types"); });
+      [=]() { return infer_types(function, keys, values, count, in, num_in, out, num_out, "storage types"); });
 }
 
 HYBRIDC_ABI int _opCallInferShape(const void* function, HYBRIDC_ATTRIBUTES, const unsigned int* const* in_dims,
@@ -75,8 +75,8 @@ HYBRIDC_ABI int _opCallInferShape(const void* function, HYBRIDC_ATTRIBUTES, cons
     Shapes inputs = shapes(in_dims, in_ndims, num_in), outputs(num_out);
     MXReturnValue result = pointed<CustomOp::InferShape>(function)(attributes(keys, values, count), &inputs, &outputs);
     if (result != MX_SUCCESS) return result;
-    require_count(inputs, num_in, "number of input shapes");
-    require_count(outputs, num_out, "number of output shapes");
+    require_count(inputs, num_in, "input shapes");
+    require_count(outputs, num_out, "output shapes");
     copy(inputs, new_in_dims, new_in_ndims);
     copy(outputs, out_dims, out_ndims);
     return result;
@@ -169,7 +169,7 @@ HYBRIDC_ABI int _partCallSupportedOps(const void* function, const char* json, in
     MXReturnValue result =
         pointed<Strategy::SupportedOps>(function)(graph.get(), &chosen, attributes(keys, values, count));
     if (result != MX_SUCCESS) return result;
-    require_count(chosen, num_ids, "number of ids");
+    require_count(chosen, num_ids, "ids");
     std::copy(chosen.begin(), chosen.end(), ids);
     return result;
   });
