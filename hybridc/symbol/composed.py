@@ -278,6 +278,10 @@ class ComposedSymbol(AttributesOfNodes, Symbol):
             "is bound; use eval(…) or an executor, and F.where instead of Python control flow"
         )
 
+    def wait_to_read(self) -> None:
+        """Raises: there is nothing to wait for."""
+        self._no_value("wait_to_read()")
+
     def __hash__(self) -> int:
         return id(self) >> 4
 

@@ -70,6 +70,7 @@ def parameter_variable(parameter: Any, made: ComposedSymbol | None) -> ComposedS
         wd_mult=parameter.wd_mult,
         dtype=parameter.dtype,
         init=init,
+        stype="default",
     )
     if made is None:
         return fresh
