@@ -52,7 +52,7 @@ _SHIM = {
 }
 _VOID = (
     "_msgGet", "_opRegGet", "_opCallFree", "_opCallDestroyOpState", "_partCallSelect", "_partCallSelectInput",
-    "_partCallSelectOutput", "_partCallFilter", "_partCallReset", "_partRegGetCount", "_partRegGet", "_passRegGet",
+    "_partCallSelectOutput", "_partCallFilter", "_partCallReset", "_partRegGet", "_passRegGet",
 )  # fmt: skip
 
 
