@@ -3,10 +3,35 @@
 ``Elementwise`` (a scalar body), ``Reduction``, ``Composite`` (other operators), ``Movement``, ``Opaque`` (a host call)
 and ``Stateful`` (a host call that owns an object); ``attribute`` declares attributes, ``Sample`` a tested call. The
 operators of hybridc itself are written with nothing else.
+
+``get``, ``set_attr``, ``get_attr`` and ``list_attrs`` read and attach attributes of any operator under any key, and
+``NNVM_REGISTER_OP`` registers one function by function: the registry of NNVM.
 """
 
 from __future__ import annotations
 
+from hybridc.dialects.nnvm import (
+    Node,
+    NodeAttrs,
+    OpContext,
+    get,
+    get_attr,
+    kAddTo,
+    kNullOp,
+    kWriteInplace,
+    kWriteTo,
+    list_attrs,
+    set_attr,
+)
+from hybridc.dialects.nnvm_helpers import (
+    ElemwiseGradUseIn,
+    ElemwiseGradUseNone,
+    ElemwiseGradUseOut,
+    ElemwiseShape,
+    ElemwiseType,
+    MakeGradNode,
+)
+from hybridc.dialects.nnvm_operator import NNVM_REGISTER_OP, Parameter, ParamParser, kVarg
 from hybridc.dialects.operator import (
     Composite,
     Contraction,
@@ -33,4 +58,27 @@ __all__ = [
     "Stateful",
     "attribute",
     "register",
+    # attributes of any operator
+    "get",
+    "get_attr",
+    "list_attrs",
+    "set_attr",
+    # registering as in NNVM
+    "ElemwiseGradUseIn",
+    "ElemwiseGradUseNone",
+    "ElemwiseGradUseOut",
+    "ElemwiseShape",
+    "ElemwiseType",
+    "MakeGradNode",
+    "NNVM_REGISTER_OP",
+    "Node",
+    "NodeAttrs",
+    "OpContext",
+    "ParamParser",
+    "Parameter",
+    "kAddTo",
+    "kNullOp",
+    "kVarg",
+    "kWriteInplace",
+    "kWriteTo",
 ]

@@ -79,18 +79,19 @@ class Sample:
 class Operator(Interchange):
     """An operator with its attributes bound.
 
-    Class fields that a subclass may set: ``INPUTS`` (names of the inputs), ``VARIADIC`` (any number of inputs under
-    one name), ``OPTIONAL`` (how many trailing inputs may be missing), ``PURE`` (equal inputs give equal outputs and
-    nothing else happens), ``DRAWS`` (it uses random numbers: a key is passed as the last input and ``draw`` tells the
-    uses in one graph apart), ``TRAIN_MODE`` (its attribute ``train`` follows ``autograd.is_training()``),
-    ``INPLACE`` (pairs of input and output that may share memory), ``MUTATES`` (numbers of the inputs that it updates:
-    its last outputs, hidden ones, are their new values).
+    Class fields that a subclass may set: ``INPUTS`` (names of the inputs), ``INPUT_DOCS`` (what they are),
+    ``VARIADIC`` (any number of inputs under one name), ``OPTIONAL`` (how many trailing inputs may be missing),
+    ``PURE`` (equal inputs give equal outputs and nothing else happens), ``DRAWS`` (it uses random numbers: a key is
+    passed as the last input and ``draw`` tells the uses in one graph apart), ``TRAIN_MODE`` (its attribute ``train``
+    follows ``autograd.is_training()``), ``INPLACE`` (pairs of input and output that may share memory), ``MUTATES``
+    (numbers of the inputs that it updates: its last outputs, hidden ones, are their new values).
     """
 
     NAME: ClassVar[str] = ""
     ALIASES: ClassVar[tuple[str, ...]] = ()
     ATTRIBUTES: ClassVar[dict[str, Attribute]] = {}
     INPUTS: ClassVar[tuple[str, ...]] = ("data",)
+    INPUT_DOCS: ClassVar[dict[str, str]] = {}
     VARIADIC: ClassVar[bool] = False
     OPTIONAL: ClassVar[int] = 0
     PURE: ClassVar[bool] = True
@@ -192,6 +193,10 @@ class Operator(Interchange):
         """Names of the inputs for these attributes (a variadic operator has one name for all)."""
         return self.INPUTS
 
+    def num_draws(self) -> int:
+        """How many of the numbers that tell uses of one random key apart it takes."""
+        return int(self.DRAWS)
+
     def num_outputs(self) -> int:
         """How many results there are, hidden ones included."""
         return 1
@@ -248,6 +253,10 @@ class Operator(Interchange):
             raise DTypeError(
                 f"{self.title()}: all inputs must have one dtype, but {got}; use .astype('{dtypes[0]}') on the others"
             )
+
+    def owned(self) -> Operator:
+        """The operator as one executor uses it: with a state for its whole life, if it has a state."""
+        return self
 
     # --- meaning -------------------------------------------------------------------------------------------
 

@@ -205,7 +205,12 @@ def _flat(values: tuple[Any, ...]) -> tuple[Any, ...]:
 
 def _docstring(cls: type[Operator]) -> str:
     lines = [(cls.__doc__ or cls.title()).strip(), "", "Parameters", "----------"]
-    lines += [f"{n} : NDArray or Symbol" for n in cls.INPUTS if n != "key"]
+    for name in cls.INPUTS:
+        if name != "key":
+            lines += [
+                f"{name} : NDArray or Symbol",
+                *([f"    {cls.INPUT_DOCS[name]}"] if name in cls.INPUT_DOCS else []),
+            ]
     for name, a in cls.ATTRIBUTES.items():
         if a.doc.startswith("internal"):
             continue
