@@ -27,7 +27,7 @@ def evaluate(entries: Sequence[Entry], values: Mapping[str, Any]) -> list[Any]:
             found[id(node)] = [node.number]
         else:
             found[id(node)] = _apply(node, [found[id(n)][i] for n, i in node.inputs])
-    return [found[id(node)][i] for node, i in entries]
+    return [found[id(node)][i] if node.number is None else _apply(node, [])[0] for node, i in entries]
 
 
 def _apply(node: Node, inputs: list[Any]) -> list[Any]:

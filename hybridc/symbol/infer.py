@@ -76,13 +76,26 @@ def ready(op: Operator) -> Operator:
 
 
 class Shapes(_Known):
-    """Shapes of all values that follow from the given shapes of variables, by name."""
+    """Shapes of all values that follow from the given shapes of variables, by name.
 
-    def __init__(self, entries: Sequence[Entry], given: Mapping[str, Shape | None], what: str = "infer_shape") -> None:
+    Users give 0 for an unknown size and () for an unknown shape; ``exact`` shapes are those of arrays.
+    """
+
+    def __init__(
+        self,
+        entries: Sequence[Entry],
+        given: Mapping[str, Shape | None],
+        what: str = "infer_shape",
+        exact: bool = False,
+    ) -> None:
         super().__init__(entries, what, {k: v for k, v in given.items() if v is not None})
         for node in self.nodes:
+            if node.number is not None:
+                self.put((node, 0), ())
             if node.is_variable:
-                self.put((node, 0), _unknown_as_none(given.get(node.name)) or declared_shape(node))
+                shape = self.given.get(node.name)
+                shape = shape if exact else _unknown_as_none(shape)
+                self.put((node, 0), declared_shape(node) if shape is None else shape)
         self.spread(self._step)
 
     def _step(self, node: Node) -> None:
@@ -197,6 +210,9 @@ class Types(_Known):
     ) -> None:
         super().__init__(entries, what, {k: np.dtype(v) for k, v in given.items() if v is not None})
         variables = [n for n in self.nodes if n.is_variable]
+        for node in self.nodes:
+            if node.op is not None and node.number is not None:  # alone; beside an array it takes the array's dtype
+                self.put((node, 0), node.op.infer_type([])[1][0])
         for node in variables:
             given_type = self.given.get(node.name)  # a dtype is false, so `or` will not do
             self.put((node, 0), declared_dtype(node) if given_type is None else given_type)
