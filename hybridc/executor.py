@@ -39,7 +39,7 @@ class Executor:
         reqs: Sequence[str],
         aux_arrays: Sequence[NDArray],
     ) -> None:
-        self._symbol = symbol
+        self._symbol = symbol = type(symbol)(graph.owned(symbol.entries))
         self._ctx = ctx
         self.arg_arrays = list(arg_arrays)
         self.grad_arrays = list(grad_arrays)
@@ -53,10 +53,10 @@ class Executor:
         self._is_train: bool | None = None
         arrays = {**self.arg_dict, **self.aux_dict}
         self._dtypes = {name: x.asnative().dtype for name, x in arrays.items()}
-        shapes = Shapes(symbol.entries, {n: x.shape for n, x in arrays.items()}, "bind")
+        shapes = Shapes(symbol.entries, {n: x.shape for n, x in arrays.items()}, "bind", exact=True)
         dtypes = Types(symbol.entries, self._dtypes, what="bind")
         self.outputs = [
-            NDArray(np.zeros(shapes.get(e) or (0,), _FLOAT32 if dtypes.get(e) is None else dtypes.get(e)))
+            NDArray(np.zeros(shapes.get(e) or (), _FLOAT32 if dtypes.get(e) is None else dtypes.get(e)))
             for e in symbol.entries
         ]
 
@@ -117,7 +117,7 @@ class Executor:
 
     def _run(self, training: bool, recorded: bool) -> None:
         self._release()
-        variables = [r != "null" and x.asnative().dtype.kind == "f" for r, x in zip(self._reqs, self.arg_arrays)]
+        variables = self._variables()
         recorded = recorded and any(variables)
         compiled = self._compiled(training, recorded)
         inputs = {n: NDArray(x.asnative()) for n, x in [*self.arg_dict.items(), *self.aux_dict.items()]}
@@ -136,6 +136,12 @@ class Executor:
         for output, result, leaf in zip(self.outputs, heads, compiled.trace.outputs[-len(heads) :], strict=False):
             # An output that is an input is a copy, not the bound array itself.
             output._data = result.asnative().copy() if leaf.node is None else result.asnative()
+
+    def _variables(self) -> list[bool]:
+        """For each argument, whether its gradient is wanted."""
+        return [
+            r != "null" and x.asnative().dtype.kind == "f" for r, x in zip(self._reqs, self.arg_arrays, strict=True)
+        ]
 
     def _compiled(self, training: bool, recorded: bool) -> CompiledGraph:
         key = training, recorded, self._monitor is not None
@@ -162,7 +168,7 @@ class Executor:
         if self._is_train is None:
             raise MXNetError("backward: there is nothing to differentiate yet; call forward(is_train=True) first")
         grads = self._head_grads(out_grads)
-        if not self._heads:
+        if not self._heads and any(self._variables()):
             self._run(self._is_train, recorded=True)
         if self._heads:
             autograd.backward(self._heads, grads, retain_graph=True, train_mode=is_train)

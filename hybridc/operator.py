@@ -121,13 +121,17 @@ class CustomOpProp:
     def infer_shape(self, in_shape: Any) -> Any:
         """Shapes of (inputs, outputs, auxiliary states) from those of the inputs; by default the first one.
 
-        An unknown dimension of an input is 0; returning the full shape there gives a parameter its shape.
+        An unknown size of an input is -1, and the shape of one of which nothing is known []; returning the full
+        shape there gives a parameter its shape.
         """
         outputs, states = len(self.list_outputs()), len(self.list_auxiliary_states())
         return in_shape, [in_shape[0]] * outputs, [in_shape[0]] * states
 
     def infer_type(self, in_type: Any) -> Any:
-        """Dtypes of (inputs, outputs, auxiliary states) from those of the inputs; by default the first."""
+        """Dtypes of (inputs, outputs, auxiliary states) from those of the inputs; by default the first.
+
+        The dtype of an input of which nothing is known is None.
+        """
         outputs, states = len(self.list_outputs()), len(self.list_auxiliary_states())
         return in_type, [in_type[0]] * outputs, [in_type[0]] * states
 

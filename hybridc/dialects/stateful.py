@@ -3,7 +3,7 @@
 The state travels in a *cell*, an array of one Python object, as a hidden output. Eagerly every call makes a cell, which
 the tape keeps for the backward. A compiled graph keeps one cell for each use in each of its workspaces: calls one
 after the other find the state of the call before, calls at the same time have their own, and a call whose backward is
-still to come keeps its own until then.
+still to come keeps its own until then. An executor keeps one state for each use itself, in a :class:`Holder`.
 """
 
 from __future__ import annotations
@@ -21,6 +21,18 @@ from hybridc.trace.structure import as_list
 CELL = np.dtype(object)
 
 
+class Holder:
+    """Holds the state of one use of an operator in an executor, from its first forward on."""
+
+    __slots__ = ("state",)
+
+    def __init__(self) -> None:
+        self.state: Any = None
+
+    def __repr__(self) -> str:
+        return "kept"
+
+
 class Stateful(Opaque):
     """A host call with a state: override ``create_state``, ``forward`` and, for gradients, ``backward``.
 
@@ -31,6 +43,8 @@ class Stateful(Opaque):
     PURE = False
     SAME_DTYPE = False
     FRESH: ClassVar[bool] = False
+
+    holder: object = attribute(None, "internal: the Holder of the executor that uses it")
 
     # --- what a subclass says ------------------------------------------------------------------------------
 
@@ -102,10 +116,24 @@ class Stateful(Opaque):
         for out, result in zip([*outs[:visible], *outs[visible + 1 :]], results, strict=True):
             np.copyto(out, result, casting="unsafe")
 
-    def _run(self, cell: Any, arrays: Sequence[Any]) -> list[Any]:
-        if cell[0] is None or self.FRESH:
+    def owned(self) -> Operator:
+        """It with one state for all that an executor runs: in train and predict mode."""
+        return self.bind(**{**self.attrs, "holder": Holder()})
+
+    def _state(self, cell: Any, arrays: Sequence[Any]) -> Any:
+        """The state for this forward, put into the cell."""
+        holder = self.holder
+        if isinstance(holder, Holder):
+            if holder.state is None:
+                holder.state = self.create_state([a.shape for a in arrays], [a.dtype for a in arrays])
+            cell[0] = holder.state
+        elif cell[0] is None or self.FRESH:
             cell[0] = self.create_state([a.shape for a in arrays], [a.dtype for a in arrays])
-        results = as_list(self.forward(cell[0], *arrays))
+        return cell[0]
+
+    def _run(self, cell: Any, arrays: Sequence[Any]) -> list[Any]:
+        state = self._state(cell, arrays)
+        results = as_list(self.forward(state, *arrays))
         expected = self.num_visible_outputs() + len(self.mutated)
         if len(results) != expected:
             raise MXNetError(

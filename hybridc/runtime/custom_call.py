@@ -154,8 +154,7 @@ class CustomCall:
 
     def _infer_shape(self, shapes: Sequence[Shape]) -> tuple[list[Shape], list[Shape]]:
         count = len(self.arguments)
-        given = [[max(n, 0) for n in s] for s in shapes[:count]]
-        ins, outs, aux = self._ask("infer_shape", given, lambda s: tuple(int(n) for n in s))
+        ins, outs, aux = self._ask("infer_shape", [list(s) for s in shapes[:count]], _sizes)
         names = [*self.arguments, *self.auxiliary]
         merged = [self._merge(*entry) for entry in zip(names, shapes, [*ins, *aux], strict=True)]
         if any(-1 in s for s in merged):
@@ -179,24 +178,35 @@ class CustomCall:
         return tuple(s if s > 0 else g for g, s in zip(given, said, strict=True))
 
     def complete_shapes(self, shapes: Sequence[Shape | None]) -> list[Shape | None]:
-        """Shapes of inputs of which nothing is known (None), as the Prop says; it gets () for them."""
-        count = len(self.arguments)
-        if None not in shapes or (count and shapes[0] is None):
+        """Shapes of inputs of which nothing is known (None), as the Prop says; it gets [] for them."""
+        if None not in shapes:
             return list(shapes)
-        given = [[max(n, 0) for n in s or ()] for s in shapes[:count]]
-        ins, _, aux = self._ask("infer_shape", given, lambda s: tuple(int(n) for n in s))
-        said = [tuple(n or -1 for n in s) or None for s in (*ins, *aux)]
+        given = [list(s or ()) for s in shapes[: len(self.arguments)]]
+        said = [tuple(n or -1 for n in s) or None for s in self._ask_early("infer_shape", given, shapes, _sizes)]
         return [t if s is None else s for s, t in zip(shapes, said, strict=True)]
 
     def complete_types(self, dtypes: Sequence[DType | None]) -> list[DType | None]:
-        """Dtypes of inputs of which nothing is known (None), as the Prop says; it gets the first one for them."""
-        count = len(self.arguments)
-        first = dtypes[0] if dtypes else None
-        if None not in dtypes or first is None:
+        """Dtypes of inputs of which nothing is known (None), as the Prop says, which gets None for them too."""
+        if None not in dtypes:
             return list(dtypes)
-        given = [(first if d is None else d).type for d in dtypes[:count]]
-        ins, _, aux = self._ask("infer_type", given, _dtype)
-        return [t if d is None else d for d, t in zip(dtypes, [*ins, *aux], strict=True)]
+        given = [None if d is None else d.type for d in dtypes[: len(self.arguments)]]
+        said = self._ask_early("infer_type", given, dtypes, lambda d: None if d is None else _dtype(d))
+        # COMPAT(mxnet): what the Prop leaves open remains unknown there, and binding fails.
+        said = [dtypes[0] if d is None else d for d in said]
+        return [t if d is None else d for d, t in zip(dtypes, said, strict=True)]
+
+    def _ask_early(
+        self, method: str, given: list[Any], known: Sequence[Any], read: Callable[[Any], Any]
+    ) -> Sequence[Any]:
+        """What the Prop says of arguments and auxiliary states; nothing if it fails because the first is unknown."""
+        try:
+            ins, _, aux = self._ask(method, given, read)
+        except CustomOpError:
+            if known[0] is not None:
+                raise
+            # COMPAT(mxnet): there inference fails; most Props read the first input without asking.
+            return [() if method == "infer_shape" else None] * len(known)
+        return [*ins, *aux]
 
     def infer_type(self, dtypes: Sequence[DType]) -> tuple[list[DType], list[DType]]:
         """Dtypes of arguments and auxiliary states, and of the outputs."""
@@ -323,6 +333,10 @@ def _read(what: str, names: Sequence[str], part: Any, read: Callable[[Any], Any]
         listed = f"{len(names)} ({', '.join(names)})" if names else "none"
         raise MXNetError(f"{what}: {len(values)} entries, but there are {listed}")
     return values
+
+
+def _sizes(said: Any) -> Shape:
+    return tuple(int(n) for n in said)
 
 
 def _dtype(said: Any) -> DType:

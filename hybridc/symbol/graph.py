@@ -113,6 +113,14 @@ def copied(entries: Sequence[Entry]) -> list[Entry]:
     return _rebuilt(entries, {}, copy.copy)
 
 
+def owned(entries: Sequence[Entry]) -> list[Entry]:
+    """The same graph, in which operators with a state have one of their own: that of an executor."""
+    made = copied(entries)
+    for node in topological(made):
+        node.op = None if node.op is None else node.op.owned()
+    return made
+
+
 def substituted(entries: Sequence[Entry], replacements: dict[str, Entry]) -> list[Entry]:
     """A copy of the graph in which variables, by name, are replaced by results of other graphs.
 
