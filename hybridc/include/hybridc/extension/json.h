@@ -125,26 +125,32 @@ class JsonReader {
     if (at_ >= text_.size()) fail("an escape");
     char c = text_[at_++];
     if (c == 'u') {
-      if (at_ + 4 > text_.size()) fail("four hexadecimal digits");
-      append_utf8(std::strtoul(text_.substr(at_, 4).c_str(), nullptr, 16), value);
-      at_ += 4;
+      append_utf8(read_code(), value);
       return;
     }
     size_t known = std::string(names).find(c);
     *value += known == std::string::npos ? c : meanings[known];
   }
-  static void append_utf8(unsigned long code, std::string* value) {  // NOLINT(runtime/int): strtoul's type
-    if (code < 0x80) {
-      *value += static_cast<char>(code);
-      return;
-    }
-    if (code < 0x800) {
-      *value += static_cast<char>(0xC0 | (code >> 6));
-    } else {
-      *value += static_cast<char>(0xE0 | (code >> 12));
-      *value += static_cast<char>(0x80 | ((code >> 6) & 0x3F));
-    }
-    *value += static_cast<char>(0x80 | (code & 0x3F));
+  // The code point after "\u"; beyond 65535 it is written as a pair of surrogates.
+  unsigned read_code() {
+    unsigned high = read_hex();
+    if (high < 0xD800 || high > 0xDBFF || text_.compare(at_, 2, "\\u") != 0) return high;
+    at_ += 2;
+    return 0x10000 + ((high - 0xD800) << 10) + (read_hex() - 0xDC00);
+  }
+  unsigned read_hex() {
+    std::string digits = text_.substr(at_, 4);
+    char* end = nullptr;
+    unsigned value = static_cast<unsigned>(std::strtoul(digits.c_str(), &end, 16));
+    if (digits.size() != 4 || *end != '\0') fail("four hexadecimal digits");
+    at_ += 4;
+    return value;
+  }
+  static void append_utf8(unsigned code, std::string* value) {
+    int more = code < 0x80 ? 0 : code < 0x800 ? 1 : code < 0x10000 ? 2 : 3;  // bytes after the first
+    static const unsigned first[] = {0, 0xC0, 0xE0, 0xF0};
+    *value += static_cast<char>(first[more] | (code >> (6 * more)));
+    while (more-- > 0) *value += static_cast<char>(0x80 | ((code >> (6 * more)) & 0x3F));
   }
 
   // Of numbers, true, false, null.
