@@ -79,7 +79,7 @@ typedef struct {
   int (*infer_shape)(const hybridc_attributes* attributes, hybridc_shape* inputs, int num_inputs,
                      hybridc_shape* outputs, int num_outputs);
   hybridc_compute forward;
-  /* Null: not differentiable. Inputs are the outputs' gradients, the inputs, the outputs; outputs the inputs' gradients. */
+  /* Null: not differentiable. Its inputs: the outputs' gradients, inputs, outputs. Its outputs: the inputs' gradients. */
   hybridc_compute backward;
   /* Which inputs the forward updates. */
   const int* mutated_inputs;

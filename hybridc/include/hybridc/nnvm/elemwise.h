@@ -2,6 +2,7 @@
 #ifndef HYBRIDC_NNVM_ELEMWISE_H_
 #define HYBRIDC_NNVM_ELEMWISE_H_
 
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -36,15 +37,28 @@ inline bool type_assign(int* known, int value) {
     HYBRIDC_FATAL << "type " << (index) << ": expected " << (type) << ", got " << (types)[index]; \
   }
 
+template <typename T>
+void differ(const nnvm::NodeAttrs& attrs, const char* what, const T& one, const T& other) {
+  std::ostringstream text;
+  text << attrs.op->name << ": " << what << " " << one << " and " << other << " differ";
+  throw dmlc::Error(text.str());
+}
+inline void require_counts(const nnvm::NodeAttrs& attrs, size_t in, size_t n_in, size_t out, size_t n_out) {
+  if (in == n_in && out == n_out) return;
+  std::ostringstream text;
+  text << attrs.op->name << ": shapes and types are inferred for " << n_in << " inputs and " << n_out
+       << " outputs, and there are " << in << " and " << out;
+  throw dmlc::Error(text.str());
+}
+
 // All inputs and outputs have one shape; any of them may tell it. True where it is known then.
 template <int n_in, int n_out>
 bool ElemwiseShape(const nnvm::NodeAttrs& attrs, std::vector<TShape>* in_attrs, std::vector<TShape>* out_attrs) {
-  CHECK_EQ(static_cast<int>(in_attrs->size()), n_in) << "inputs of " << attrs.op->name;
-  CHECK_EQ(static_cast<int>(out_attrs->size()), n_out) << "outputs of " << attrs.op->name;
+  require_counts(attrs, in_attrs->size(), n_in, out_attrs->size(), n_out);
   TShape shape;
   for (std::vector<TShape>* side : {in_attrs, out_attrs}) {
     for (const TShape& known : *side) {
-      CHECK(shape_assign(&shape, known)) << attrs.op->name << ": shapes " << shape << " and " << known << " differ";
+      if (!shape_assign(&shape, known)) differ(attrs, "shapes", shape, known);
     }
   }
   for (std::vector<TShape>* side : {in_attrs, out_attrs}) {
@@ -56,12 +70,11 @@ bool ElemwiseShape(const nnvm::NodeAttrs& attrs, std::vector<TShape>* in_attrs, 
 // The same for element types.
 template <int n_in, int n_out>
 bool ElemwiseType(const nnvm::NodeAttrs& attrs, std::vector<int>* in_attrs, std::vector<int>* out_attrs) {
-  CHECK_EQ(static_cast<int>(in_attrs->size()), n_in) << "inputs of " << attrs.op->name;
-  CHECK_EQ(static_cast<int>(out_attrs->size()), n_out) << "outputs of " << attrs.op->name;
+  require_counts(attrs, in_attrs->size(), n_in, out_attrs->size(), n_out);
   int type = -1;
   for (std::vector<int>* side : {in_attrs, out_attrs}) {
     for (int known : *side) {
-      CHECK(type_assign(&type, known)) << attrs.op->name << ": types " << type << " and " << known << " differ";
+      if (!type_assign(&type, known)) differ(attrs, "types", type, known);
     }
   }
   for (std::vector<int>* side : {in_attrs, out_attrs}) {

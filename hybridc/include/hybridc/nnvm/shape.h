@@ -2,10 +2,14 @@
 #ifndef HYBRIDC_NNVM_SHAPE_H_
 #define HYBRIDC_NNVM_SHAPE_H_
 
+#include <cxxabi.h>
+
 #include <cstdint>
+#include <cstdlib>
 #include <initializer_list>
 #include <memory>
 #include <ostream>
+#include <string>
 #include <type_traits>
 #include <typeinfo>
 #include <utility>
@@ -68,19 +72,25 @@ class any {
   template <typename T>
   const T& as() const {
     const Holder<T>* holder = dynamic_cast<const Holder<T>*>(held_.get());
-    if (holder == nullptr) {
-      throw dmlc::Error(std::string("the value is no ") + typeid(T).name() + (empty() ? ": it was never set" : ""));
-    }
-    return holder->value;
+    if (holder != nullptr) return holder->value;
+    std::string held = empty() ? std::string("nothing") : readable(held_->type());
+    throw dmlc::Error("expected a value of type " + readable(typeid(T)) + ", which was set to " + held);
   }
 
  private:
   struct Base {
     virtual ~Base() {}
+    virtual const std::type_info& type() const = 0;
   };
+  static std::string readable(const std::type_info& type) {
+    int status = 0;
+    std::unique_ptr<char, void (*)(void*)> name(abi::__cxa_demangle(type.name(), nullptr, nullptr, &status), std::free);
+    return name ? name.get() : type.name();
+  }
   template <typename T>
   struct Holder : public Base {
     explicit Holder(const T& given) : value(given) {}
+    const std::type_info& type() const override { return typeid(T); }
     const T value;
   };
   std::shared_ptr<const Base> held_;  // what is held never changes, so copies share it
