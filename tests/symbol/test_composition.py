@@ -38,6 +38,10 @@ def message(function):
     return found[:begin] + "L" + found[end:]
 
 
+def normal(*shape, seed=0):
+    return np.random.default_rng(seed).normal(size=shape)
+
+
 def mlp():
     fc1 = mx.sym.FullyConnected(mx.sym.var("data"), num_hidden=4, name="fc1")
     return mx.sym.SoftmaxOutput(mx.sym.FullyConnected(mx.sym.relu(fc1), num_hidden=3, name="fc2"), name="softmax")
@@ -58,6 +62,25 @@ def test_a_layer_called_on_a_variable_computes_the_same(name):
     aux = {k: params[k] for k in symbol.list_auxiliary_states()}
     got = symbol.bind(mx.cpu(), {"data": mx.nd.array(x), **args}, aux_states=aux).forward()[0].asnumpy()
     np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-6)
+
+
+LABELS = {"SoftmaxCrossEntropyLoss": np.array([0, 2, 1, 0]), "CosineEmbeddingLoss": normal(4, 3)}
+MORE = {"TripletLoss": [normal(4, 3, seed=2)], "CosineEmbeddingLoss": [np.array([1.0, -1, 1, -1])]}
+
+
+@pytest.mark.parametrize("name", [n for n in mx.gluon.loss.__all__ if n.endswith("Loss") and n != "Loss"])
+def test_a_loss_called_on_variables_computes_the_same(name):
+    loss = getattr(mx.gluon.loss, name)()
+    arrays = [
+        abs(normal(4, 3)) + 0.1,
+        LABELS.get(name.replace("CELoss", "CrossEntropyLoss"), abs(normal(4, 3, seed=1))),
+    ]
+    arrays += MORE.get(name, [])
+    names = [f"x{i}" for i in range(len(arrays))]
+    inputs = [mx.nd.array(x) for x in arrays]
+    symbol = loss(*[mx.sym.var(n) for n in names])
+    got = symbol.eval(**dict(zip(names, inputs, strict=True)))[0].asnumpy()
+    np.testing.assert_allclose(got, loss(*inputs).asnumpy(), rtol=1e-5, atol=1e-6)
 
 
 def test_a_forward_without_f_composes_too():
