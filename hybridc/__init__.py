@@ -32,6 +32,7 @@ _NAMESPACES = {
     "library": "hybridc.library",
     "lr_scheduler": "hybridc.lr_scheduler",
     "metric": "hybridc.metric",
+    "model": "hybridc.model",
     "name": "hybridc.name",
     "ndarray": "hybridc.nd",
     "op": "hybridc.op",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -30,6 +30,11 @@ class Binary(Elementwise):
     REFERENCE: ClassVar[Any] = None
     LOW: ClassVar[float] = -2.0
     HIGH: ClassVar[float] = 2.0
+
+    @classmethod
+    def from_nnvm(cls, attrs: Mapping[str, str]) -> Any:
+        """MXNet's binary operators have no attributes, and pass over those that a file has, such as ``axis``."""
+        return cls.bind()
 
     @classmethod
     def samples(cls) -> list[Sample]:

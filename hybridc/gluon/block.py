@@ -15,7 +15,6 @@ from hybridc.errors import (
     DTypeError,
     MXNetError,
     ShapeError,
-    UnsupportedError,
 )
 from hybridc.gluon import files
 from hybridc.gluon.epoch import ATTRIBUTE_EPOCH
@@ -479,12 +478,11 @@ class HybridBlock(Block):
         graph = self.__dict__.get("_cached_graph")
         (self._compile((x, *args)) if graph is None else graph).prepare(x, *args)
 
-    def export(self, path: str, epoch: int = 0, remove_amp_cast: bool = True) -> Any:
-        """Not offered yet: a network is saved by its code and ``save_parameters``."""
-        raise UnsupportedError(
-            "export: MXNet's symbol files cannot be written by this version; keep the network's code and "
-            "use save_parameters(), or net.trace(x) for the graph as text"
-        )
+    def export(self, path: str, epoch: int = 0, remove_amp_cast: bool = True) -> None:
+        """Write ``path-symbol.json`` and ``path-0000.params`` for MXNet or ``SymbolBlock.imports``; call it first."""
+        from hybridc.gluon.export import export
+
+        export(self, path, epoch, remove_amp_cast)
 
 
 def _blocks_in(value: Any) -> Iterator[Block]:

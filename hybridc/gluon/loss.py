@@ -44,7 +44,8 @@ def _weighted(F: Any, loss: Any, weight: float | None = None, sample_weight: Any
 
 def _like(F: Any, x: Any, y: Any) -> Any:
     """x in the shape of y"""
-    return x if x.shape == y.shape else F.reshape_like(x, y)
+    known = not hasattr(x, "entries")  # a composed symbol has no shape yet
+    return x if known and x.shape == y.shape else F.reshape_like(x, y)
 
 
 def _softplus_of_minus_abs(F: Any, x: Any) -> Any:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from hybridc.errors import CheckError, ShapeError
+from hybridc.errors import CheckError, DTypeError, ShapeError
 from hybridc.gluon.block import HybridBlock
 from hybridc.gluon.parameter_dict import ParameterDict
 from hybridc.gluon.utils import shape_is_known
@@ -17,7 +17,7 @@ from hybridc.symbol.attributes import declared_dtype, declared_shape
 from hybridc.symbol.bind import evaluate
 from hybridc.symbol.compose import Composer
 from hybridc.symbol.composed import ComposedSymbol
-from hybridc.symbol.graph import Node
+from hybridc.symbol.graph import Entry, Node
 from hybridc.symbol.infer import Shapes, Types
 from hybridc.trace.structure import as_list
 
@@ -39,7 +39,7 @@ class SymbolBlock(HybridBlock):
         self._inputs = _input_names(_joined(inputs, "inputs"))
         entries = self.symbol.entries
         states = {id(n) for n in graph.auxiliary(entries)}
-        types = Types(entries, {}, np.dtype(np.float32), "SymbolBlock")
+        types = _types(entries)
         for node in graph.variables(entries):
             if node.name in self._inputs:
                 continue
@@ -49,6 +49,20 @@ class SymbolBlock(HybridBlock):
         for name, param in self._params.items():
             self._reg_params[name[common:]] = param
 
+    @staticmethod
+    def imports(
+        symbol_file: str,
+        input_names: str | Sequence[str],
+        param_file: str | None = None,
+        ctx: Any = None,
+        allow_missing: bool = False,
+        ignore_extra: bool = False,
+    ) -> SymbolBlock:
+        """The network that ``HybridBlock.export`` or MXNet wrote; without ``param_file`` it must be initialized."""
+        from hybridc.gluon.export import imports
+
+        return imports(SymbolBlock, symbol_file, input_names, param_file, ctx, allow_missing, ignore_extra)
+
     def __repr__(self) -> str:
         return f"{type(self).__name__}(\n{self.symbol!r} : {len(self._inputs)} -> {len(self.symbol)}\n)"
 
@@ -57,7 +71,8 @@ class SymbolBlock(HybridBlock):
         given = self._by_name(args)
         trace = STATE.trace
         if isinstance(trace, Composer):
-            return self.symbol(**given)
+            composed = self.symbol(**given)
+            return composed if composed.num_outputs == 1 else list(composed)
         if trace is not None and not all(shape_is_known(p.shape) for p in self._params.values()):
             self.infer_shape(*args)
         parameters = {name: p.data() for name, p in self._params.items()}
@@ -93,6 +108,14 @@ class SymbolBlock(HybridBlock):
         raise NotImplementedError("a SymbolBlock runs its symbol; call the block")
 
 
+def _types(entries: Sequence[Entry]) -> Types:
+    """The dtypes, if the inputs are float32 or the parameters say otherwise."""
+    try:
+        return Types(entries, {}, np.dtype(np.float32), "SymbolBlock")
+    except DTypeError:  # some parameters are declared in another dtype, which the inputs then have, too
+        return Types(entries, {}, None, "SymbolBlock")
+
+
 def _common(names: Sequence[str]) -> int:
     """How many letters all names begin with: they are left out in files of parameters."""
     columns = [len(set(letters)) == 1 for letters in zip(*names, strict=False)]
@@ -117,7 +140,9 @@ def _input_names(inputs: ComposedSymbol) -> tuple[str, ...]:
 def _options(node: Node, dtype: Any, is_state: bool) -> dict[str, Any]:
     """What a variable's attributes say of the parameter that it becomes."""
     shape, declared = declared_shape(node), declared_dtype(node)
-    options: dict[str, Any] = {"allow_deferred_init": True, "dtype": (dtype if declared is None else declared).type}
+    chosen = dtype if declared is None else declared
+    chosen = np.float32 if chosen is None else chosen
+    options: dict[str, Any] = {"allow_deferred_init": True, "dtype": np.dtype(chosen).type}
     if shape is not None:
         options["shape"] = tuple(0 if n == -1 else n for n in shape)
     if is_state:

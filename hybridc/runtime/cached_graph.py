@@ -17,7 +17,7 @@ from hybridc.runtime.locks import ForkLock
 from hybridc.runtime.state import STATE
 from hybridc.stages import Traced
 from hybridc.trace.attributes import Read, watching
-from hybridc.trace.structure import flatten, freeze
+from hybridc.trace.structure import flatten, freeze, thaw
 from hybridc.trace.tracer import Trace, trace_call
 
 Signature = tuple[Any, ...]
@@ -202,6 +202,15 @@ class CachedGraph:
             if was[1] != is_[1]:
                 return f"argument {number} has dtype {is_[1]}, compiled before for {was[1]}"
         return "evicted from the cache, which keeps the most recent signatures only"
+
+    def latest(self) -> tuple[Trace, Any] | None:
+        """The trace that was used last, and how its arguments are nested."""
+        if not self._entries:
+            return None
+        key = next(reversed(self._entries))
+        trace = self._entries[key].trace
+        nesting = _nesting(key)
+        return trace, [0] * trace.roles.count("data") if nesting is None else thaw(nesting)
 
     # --- what happened -------------------------------------------------------------------------------------
 

@@ -36,6 +36,7 @@ class Composer(threading.local):
     def __init__(self) -> None:
         self._next: tuple[str | None, str, dict[str, str]] | None = None
         self._blocks: list[str] = []
+        self.stands_for_arrays = False
 
     # --- what a trace offers -------------------------------------------------------------------------------
 
@@ -48,6 +49,15 @@ class Composer(threading.local):
             yield self
         finally:
             STATE.trace, STATE.recording = previous
+
+    @contextlib.contextmanager
+    def as_arrays(self) -> Generator[None]:
+        """Inside the ``with`` block a symbol of one result stands for an array: ``x[0]`` would be its first row."""
+        previous, self.stands_for_arrays = self.stands_for_arrays, True
+        try:
+            yield
+        finally:
+            self.stands_for_arrays = previous
 
     @contextlib.contextmanager
     def scope(self, block: Any) -> Generator[None]:

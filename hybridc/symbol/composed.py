@@ -49,13 +49,16 @@ class ComposedSymbol(AttributesOfNodes, Symbol):
         return f"<Symbol group [{', '.join(node.name for node, _ in self.entries)}]>"
 
     def __len__(self) -> int:
+        self._of_results("len()")
         return len(self.entries)
 
     def __iter__(self) -> Iterator[ComposedSymbol]:
+        self._of_results("iteration")
         return (ComposedSymbol([entry]) for entry in self.entries)
 
     def __getitem__(self, key: Any) -> Any:
         """One result, by its number or by the name of an output; a slice gives a group."""
+        self._of_results("indexing")
         if isinstance(key, slice):
             return ComposedSymbol(self.entries[key])
         if isinstance(key, str):
@@ -68,6 +71,14 @@ class ComposedSymbol(AttributesOfNodes, Symbol):
         if not -len(self) <= key < len(self):
             raise IndexError(f"{user_location()}: output {key} of {self!r}, which has {len(self)}")
         return ComposedSymbol([self.entries[key]])
+
+    def _of_results(self, what: str) -> None:
+        """Raise if this is asked of an array, of which this symbol stands for one."""
+        if COMPOSER.stands_for_arrays and len(self.entries) == 1:
+            raise UnknownShapeError(
+                f"{user_location(COMPOSER.path())}: {what} of {self!r} is about its results, not about the elements of "
+                "an array; use slice, slice_axis or split"
+            )
 
     def _named(self, key: str) -> ComposedSymbol:
         found = [e for e, output in zip(self.entries, self.list_outputs(), strict=True) if output == key]
@@ -267,6 +278,26 @@ class ComposedSymbol(AttributesOfNodes, Symbol):
             "Symbol.gradient is not offered (MXNet's raises, too); bind the symbol and call backward of the executor, "
             "or use autograd on a SymbolBlock"
         )
+
+    def optimize_for(
+        self,
+        backend: str,
+        args: Any = None,
+        aux: Any = None,
+        ctx: Any = None,
+        shape_dict: Any = None,
+        type_dict: Any = None,
+        stype_dict: Any = None,
+        skip_infer: bool = False,
+        **kwargs: Any,
+    ) -> ComposedSymbol:
+        """A new symbol, in which a backend has its parts of the graph; further keywords are its options.
+
+        ``args`` and ``aux`` (NDArrays by name), ``shape_dict`` and ``type_dict`` let it know shapes and dtypes.
+        """
+        from hybridc.symbol.optimize import optimize_for
+
+        return optimize_for(self, backend, args, aux, shape_dict, type_dict, skip_infer, kwargs)
 
     def get_backend_symbol(self, backend: str) -> NoReturn:
         """Raises: it is deprecated."""

@@ -55,3 +55,12 @@ def freeze(structure: Structure) -> Any:
         kind = "t" if isinstance(structure, tuple) else "l"
         return (kind, *(freeze(s) for s in structure))  # pyright: ignore[reportUnknownVariableType]
     return structure
+
+
+def thaw(frozen: Any) -> Structure:
+    """The inverse of :func:`freeze`."""
+    if not isinstance(frozen, tuple):
+        return frozen
+    kind, *parts = as_list(frozen)
+    made = [thaw(part) for part in parts]
+    return tuple(made) if kind == "t" else made

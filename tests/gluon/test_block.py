@@ -443,11 +443,6 @@ def test_forward_must_be_overridden():
         mx.gluon.HybridBlock()(values(2))
 
 
-def test_export_says_what_to_use_instead(scaled):
-    with pytest.raises(mx.errors.UnsupportedError, match="save_parameters"):
-        scaled.export("x")
-
-
 def test_hook_handle_serves_one_hook(scaled):
     with scaled.register_forward_hook(lambda *_: None) as handle:
         with pytest.raises(ValueError, match="attached twice"):

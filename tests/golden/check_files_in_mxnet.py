@@ -12,18 +12,21 @@ tests compare what hybridc writes with these.
 from __future__ import annotations
 
 import gzip
+import io
 import json
 import os
 import sys
 import warnings
+import zipfile
 from pathlib import Path
 
 os.environ["MXNET_ENGINE_TYPE"] = "NaiveEngine"
 warnings.simplefilter("ignore")
 here = Path(__file__).resolve().parent
-sys.path.insert(0, str(here.parents[1]))
+sys.path[:0] = [str(here.parents[1]), str(here)]
 
 import numpy as np  # noqa: E402
+from network_cases import flat, input_names, networks, outputs  # noqa: E402
 
 from tests.golden.file_cases import CASES, NUMPY_SHAPES  # noqa: E402
 from tests.golden.store import Reader  # noqa: E402
@@ -42,6 +45,9 @@ def write(folder):
         mx.nd.save(folder / f"{name}.params", mapped(lambda x: mx.nd.array(x, dtype=x.dtype), data))
     texts = written_by_hybridc(mx)
     (folder / "symbols.json").write_text(json.dumps(texts, ensure_ascii=False), encoding="utf-8")
+    for name, net, inputs in networks(mx):
+        outputs(mx, net, inputs)
+        net.export(str(folder / name))
     print(len(texts), "symbols")
 
 
@@ -62,7 +68,26 @@ def check(folder):
         for name, data in NUMPY_SHAPES.items():
             assert_same(mx.nd.load(str(folder / f"{name}.params")), data)
     print(len(CASES) + len(NUMPY_SHAPES), "files of arrays are equal")
+    check_networks(mx, folder)
     check_symbols(mx, json.loads((folder / "symbols.json").read_text(encoding="utf-8")))
+
+
+def check_networks(mx, folder):
+    """Run every network with MXNet and compare with what the same network gave there."""
+    passed = 0
+    with zipfile.ZipFile(here / "networks.zip") as archive:
+        for name, _, inputs in networks(mx):
+            path = str(folder / name)
+            net = mx.gluon.SymbolBlock.imports(f"{path}-symbol.json", input_names(inputs), f"{path}-0000.params")
+            with np.load(io.BytesIO(archive.read(f"{name}.npz"))) as file:
+                wanted = [file[key] for key in file.files]
+            found = outputs(mx, net, flat(inputs))
+            assert len(found) == len(wanted), name
+            for x, y in zip(found, wanted):
+                assert x.dtype == y.dtype, name
+                assert np.allclose(x, y, 2e-5, 2e-6), name
+            passed += 1
+    print(passed, "networks give MXNet's results")
 
 
 def assert_same(found, data):

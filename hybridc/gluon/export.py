@@ -1,0 +1,134 @@
+"""Networks in files: a block's graph as a symbol in MXNet's format, with its parameters."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Sequence
+from typing import Any
+
+from hybridc import name as naming
+from hybridc.errors import MXNetError
+from hybridc.model import save_checkpoint
+from hybridc.nd.ndarray import NDArray
+from hybridc.runtime.state import STATE
+from hybridc.symbol.compose import COMPOSER
+from hybridc.symbol.composed import ComposedSymbol
+from hybridc.symbol.graph import Entry, Node
+from hybridc.symbol.json import load
+from hybridc.symbol.symbol import Symbol
+from hybridc.symbol.variables import var
+from hybridc.trace.structure import flatten, regroup
+from hybridc.trace.tracer import Trace
+
+
+def export(block: Any, path: str, epoch: int, remove_amp_cast: bool) -> None:
+    """Write ``path-symbol.json`` and ``path-0000.params`` from what the block last ran compiled."""
+    graph = block.__dict__.get("_cached_graph")
+    latest = None if graph is None else graph.latest()
+    if not block.is_active or latest is None:
+        raise MXNetError(
+            f"{block.name}.export: Please first call block.hybridize() and then run forward with this block at least "
+            "once before calling export."
+        )
+    trace, structure = latest
+    captured: dict[str, NDArray] = {}
+    symbol = _composed(block, trace, structure)
+    if symbol is None:
+        symbol, captured = _of_trace(block, trace)
+    arguments, states = set(symbol.list_arguments()), set(symbol.list_auxiliary_states())
+    values = {**{p.name: p for p in block.collect_params().values()}, **captured}
+    save_checkpoint(
+        path,
+        epoch,
+        symbol,
+        {name: _value(x) for name, x in values.items() if name in arguments},
+        {name: _value(x) for name, x in values.items() if name in states},
+        remove_amp_cast,
+    )
+
+
+def _value(x: Any) -> NDArray:
+    return x if isinstance(x, NDArray) else x.reduce()
+
+
+def _inputs(count: int) -> list[str]:
+    """What MXNet calls the inputs of a block."""
+    return ["data"] if count == 1 else [f"data{i}" for i in range(count)]
+
+
+def _composed(block: Any, trace: Trace, structure: Any) -> ComposedSymbol | None:
+    """The block called on variables, which names the nodes as MXNet does; None if its forward cannot be."""
+    variables = [var(name) for name in _inputs(trace.roles.count("data"))]
+    args = regroup(variables, structure)
+    training, STATE.training = STATE.training, trace.training
+    try:
+        with naming.NameManager(), COMPOSER.active(), COMPOSER.as_arrays():
+            results, _ = flatten(block(*args), ComposedSymbol, f"the result of {block.name}")
+    except MXNetError as error:
+        warnings.warn(
+            f"{block.name} is exported for the shapes of its last inputs only, and for training or not as it ran last, "
+            f"because its forward needs shapes or arrays that a symbol does not have: {error}",
+            stacklevel=5,
+        )
+        return None
+    finally:
+        STATE.training = training
+    return ComposedSymbol([entry for x in results for entry in x.entries])
+
+
+def _of_trace(block: Any, trace: Trace) -> tuple[ComposedSymbol, dict[str, NDArray]]:
+    """The graph of a trace, and the arrays from outside that it uses, which become parameters."""
+    entries: dict[int, Entry] = {}
+    captured: dict[str, NDArray] = {}
+    names = iter(_inputs(trace.roles.count("data")))
+    for leaf, role, source in zip(trace.leaves, trace.roles, trace.sources, strict=True):
+        if role == "parameter":
+            entries[id(leaf)] = source.var().entries[0]
+        elif role != "key":
+            name = next(names) if role == "data" else f"{block.prefix}constant{len(captured)}"
+            captured |= {name: source} if role != "data" else {}
+            entries[id(leaf)] = (Node(None, name), 0)
+    with naming.Prefix(block.prefix):
+        for node in trace.nodes:
+            _add(node, entries)
+    results = trace.outputs[: len(trace.outputs) - len(trace.updates)]
+    return ComposedSymbol([entries[id(s)] for s in results]), captured
+
+
+def _add(node: Any, entries: dict[int, Entry]) -> None:
+    """The node of a graph for one of a trace."""
+    op = node.op
+    inputs: Sequence[Symbol] = node.inputs[:-1] if op.DRAWS else node.inputs
+    if op.TRAIN_MODE:  # whoever loads it says so
+        op = op.bind(**{**op.attrs, "train": None})
+    made = Node(op, naming.current().get(None, op.title().lower()), [entries[id(s)] for s in inputs])
+    new = len(node.outputs) - len(op.mutated)
+    for i, symbol in enumerate(node.outputs):
+        entries[id(symbol)] = (made, i) if i < new else made.inputs[op.mutated[i - new]]
+
+
+def imports(
+    block_class: Any,
+    symbol_file: str | os.PathLike[str],
+    input_names: str | Sequence[str],
+    param_file: str | os.PathLike[str] | None,
+    ctx: Any,
+    allow_missing: bool,
+    ignore_extra: bool,
+) -> Any:
+    """A block of the symbol and the parameters in files."""
+    names = [input_names] if isinstance(input_names, str) else list(input_names)
+    symbol = load(symbol_file)
+    known = symbol.list_inputs()
+    for name in names:
+        if name not in known:
+            raise MXNetError(
+                f"SymbolBlock.imports: {symbol_file} has no input {name!r}; its inputs and parameters are "
+                f"{', '.join(known)}"
+            )
+    block = block_class(symbol, [var(name) for name in names])
+    if param_file is not None:
+        table = block.collect_params()
+        table.load(str(param_file), ctx, allow_missing, ignore_extra, cast_dtype=True, dtype_source="saved")
+    return block

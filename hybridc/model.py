@@ -1,0 +1,61 @@
+"""``mx.model``: checkpoints, which are a symbol in one file and its arrays in another."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from hybridc.errors import MXNetError
+from hybridc.nd import storage
+from hybridc.nd.ndarray import NDArray
+
+__all__ = ["load_checkpoint", "load_params", "save_checkpoint"]
+
+
+def parameters_file(prefix: str, epoch: int) -> str:
+    """The name of the file of arrays: ``net-0003.params``."""
+    return f"{prefix}-{epoch:04d}.params"
+
+
+def save_checkpoint(
+    prefix: str,
+    epoch: int,
+    symbol: Any,
+    arg_params: Mapping[str, NDArray],
+    aux_params: Mapping[str, NDArray],
+    remove_amp_cast: bool = True,
+) -> None:
+    """Save a symbol, if it is not None, and its arrays: ``prefix-symbol.json`` and ``prefix-0003.params``."""
+    if symbol is not None:
+        symbol.save(f"{prefix}-symbol.json", remove_amp_cast=remove_amp_cast)
+    arguments = {f"arg:{name}": value for name, value in arg_params.items()}
+    states = {f"aux:{name}": value for name, value in aux_params.items()}
+    storage.save(parameters_file(prefix, epoch), {**arguments, **states})
+
+
+def load_params(prefix: str, epoch: int) -> tuple[dict[str, NDArray], dict[str, NDArray]]:
+    """The arrays of a checkpoint by name: arguments, and auxiliary states."""
+    file = parameters_file(prefix, epoch)
+    found: dict[str, dict[str, NDArray]] = {"arg": {}, "aux": {}}
+    for key, value in storage.load_named(file).items():
+        kind, colon, name = key.partition(":")
+        if not colon or kind not in found:
+            raise MXNetError(
+                f"{file} is no file of a checkpoint: its names begin with 'arg:' or 'aux:', but there is {key!r}; "
+                "load_parameters() of a block reads files of save_parameters()"
+            )
+        found[kind][name] = value
+    return found["arg"], found["aux"]
+
+
+def load_checkpoint(prefix: str, epoch: int) -> tuple[Any, dict[str, NDArray], dict[str, NDArray]]:
+    """The symbol, the arguments and the auxiliary states that :func:`save_checkpoint` or MXNet saved."""
+    from hybridc.symbol.json import load
+
+    return load(f"{prefix}-symbol.json"), *load_params(prefix, epoch)
+
+
+def __getattr__(name: str) -> Any:
+    from hybridc.absent import absent
+
+    raise absent("mx.model", name, "attribute", __all__)
