@@ -42,6 +42,8 @@ class Interchange:
         ALIASES: ClassVar[tuple[str, ...]]
         ATTRIBUTES: ClassVar[dict[str, Attribute]]
 
+        mutated: tuple[int, ...]
+
         @property
         def attrs(self) -> dict[str, Any]: ...
 
@@ -50,6 +52,8 @@ class Interchange:
 
         @classmethod
         def title(cls) -> str: ...
+
+        def num_outputs(self) -> int: ...
 
     @classmethod
     def nnvm_name(cls) -> str:
@@ -89,6 +93,10 @@ class Interchange:
     def upgrade_nnvm(cls, attrs: Mapping[str, str], version: int) -> Mapping[str, str]:
         """The attributes of a file that an earlier version of MXNet wrote (800 is 0.8), as version 1 means them."""
         return attrs
+
+    def nnvm_outputs(self) -> int:
+        """How many outputs it has there: hidden ones count, the new values of mutated inputs do not."""
+        return self.num_outputs() - len(self.mutated)
 
     def for_nnvm(self, F: Any, *inputs: Any) -> Any:
         """The same value by operators that MXNet has; None if it has this one, or nothing equal.

@@ -116,6 +116,10 @@ class Stateful(Opaque):
         for out, result in zip([*outs[:visible], *outs[visible + 1 :]], results, strict=True):
             np.copyto(out, result, casting="unsafe")
 
+    def nnvm_outputs(self) -> int:
+        """MXNet keeps a state elsewhere."""
+        return self.num_visible_outputs()
+
     def owned(self) -> Operator:
         """It with one state for all that an executor runs: in train and predict mode."""
         return self.bind(**{**self.attrs, "holder": Holder()})

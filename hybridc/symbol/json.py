@@ -167,7 +167,7 @@ class _Writer:
         attrs = {key: text(value) for key, value in op.to_nnvm().items()}
         if op.NNVM_COUNT:
             attrs[op.NNVM_COUNT] = str(len(inputs))
-        outputs = op.num_outputs() - len(op.mutated)  # their new values are no outputs there
+        outputs = op.nnvm_outputs()
         states = frozenset(op.auxiliary())
         self.nodes.append(_Written(op.nnvm_name(), node.name, {**attrs, **node.attrs}, inputs, outputs, states))
         return [(len(self.nodes) - 1, i) for i in range(outputs)]
