@@ -94,6 +94,7 @@ EXAMPLES = {
     "custom_numpy_operators": ["sigmoid", "dense", "fork"],
     "custom_layers": ["scales", "hybridized"],
     "custom_softmax": ["accuracy", "host call"],
+    "symbol_softmax": ["softmax_label", "accuracy 1.000", "host call"],
 }
 
 
