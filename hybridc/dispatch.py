@@ -14,6 +14,7 @@ from hybridc.nd.fluent import Fluent
 from hybridc.nd.ndarray import NDArray
 from hybridc.runtime.locks import UPDATES
 from hybridc.runtime.state import STATE
+from hybridc.trace.structure import as_list
 
 if TYPE_CHECKING:
     from hybridc.dialects.operator import Operator
@@ -96,7 +97,7 @@ def in_context(op: Operator, inputs: Sequence[Any]) -> tuple[Operator, list[Any]
         op = op.bind(**{**op.attrs, "train": STATE.training})
     if not op.DRAWS:
         return op, list(inputs), []
-    key = NDArray(random.next_key())
+    key = NDArray(random.next_key(op.num_draws()))
     return op, [*inputs, key], [key._data]
 
 
@@ -116,10 +117,9 @@ def _run(op: Operator, inputs: Sequence[Any], arrays: list[Any], mixed: bool, ou
         if mixed and op.SAME_DTYPE:
             op.infer_type([a.dtype for a in arrays])
         result: Any = op.eager(*arrays)
-    except MXNetError:
+    except Exception as error:
+        explain(op, arrays, error)
         raise
-    except (ValueError, TypeError, IndexError) as error:
-        raise explain(op, arrays, error) from error
     if out is not None:
         results: tuple[Any, ...] = result if result.__class__ is tuple else (result,)
         write_back(op, arrays, results)
@@ -130,15 +130,15 @@ def _run(op: Operator, inputs: Sequence[Any], arrays: list[Any], mixed: bool, ou
 def finish(op: Operator, inputs: Sequence[Any], arrays: Sequence[Any], result: Any) -> Any:
     """Wrap what ``eager`` returned, and put the operator on the tape if recording."""
     if result.__class__ is not tuple:
-        if result.__class__ is list:
-            raise MXNetError(
-                f"{op.title()}: eager returned a list; return an array, or a tuple of arrays for several results"
-            )
+        if result.__class__ is list or op.results != 1:
+            raise _wrong_results(op, result)
         y = NDArray(_own(op, arrays, result))
         if STATE.recording:
             _record(op, inputs, arrays, [y])
         return y
     parts: tuple[Any, ...] = result
+    if len(parts) != op.results:
+        raise _wrong_results(op, result)
     ys = [NDArray(_own(op, arrays, r)) for r in parts]
     if op.mutated:
         # The gradient rule sees the values that the operator saw.
@@ -190,15 +190,35 @@ def write_out(out: Any, results: Sequence[Any]) -> Any:
     return out
 
 
-def explain(op: Operator, arrays: Sequence[Any], error: Exception) -> MXNetError:
-    """The operator's own words on bad inputs, from its inference; NumPy's, if that finds nothing wrong."""
-    try:
-        op.infer_shape([a.shape for a in arrays])
-        op.infer_type([a.dtype for a in arrays])
-    except MXNetError as better:
-        return better
-    got = ", ".join(f"{a.dtype}{list(a.shape)}" for a in arrays)
-    return MXNetError(f"{op.title()}: {error} (inputs: {got}; attributes: {op.attrs})")
+def _wrong_results(op: Operator, result: Any) -> MXNetError:
+    got = f"a tuple of {len(as_list(result))}" if isinstance(result, tuple) else f"a {type(result).__name__}"
+    want = "an array" if op.results == 1 else f"a tuple of {op.results} arrays"
+    from hybridc.dialects.blame import defined
+
+    return MXNetError(
+        f"{op.title()}: eager returned {got}; return {want}, as num_outputs() says, with hidden results and the new "
+        f"values of updated inputs{defined(op, 'eager')}"
+    )
+
+
+def explain(op: Operator, arrays: Sequence[Any], error: Exception) -> None:
+    """Raise what says more than an error of ``eager``: the operator's own words, or whose line it was; else return.
+
+    The operator's inference explains bad inputs better than NumPy does.
+    """
+    from hybridc.dialects.blame import blame
+
+    bad_input = isinstance(error, ValueError | TypeError | IndexError) and not isinstance(error, MXNetError)
+    if bad_input:
+        try:
+            op.infer_shape([a.shape for a in arrays])
+            op.infer_type([a.dtype for a in arrays])
+        except MXNetError as better:
+            raise better from error
+    blame(op, "eager", error, *arrays)
+    if bad_input:
+        got = ", ".join(f"{a.dtype}{list(a.shape)}" for a in arrays)
+        raise MXNetError(f"{op.title()}: {error} (inputs: {got}; attributes: {op.attrs})") from error
 
 
 def execute(op: Operator, inputs: Sequence[NDArray], arrays: Sequence[Any]) -> list[NDArray]:

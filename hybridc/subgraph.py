@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Collection, Mapping, Sequence
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, cast
 
 import numpy as np
@@ -41,6 +42,8 @@ class Partitioner:
     # ``def backward(self, part, ograds, inputs, outputs)`` gives a gradient for each input, or None. Without it the
     # part is differentiated by the rules of its operators.
     backward: Any = None
+    # What is known of the values of the graph's arguments while it is partitioned: NDArrays by name.
+    arrays: Mapping[str, Any] = MappingProxyType({})
 
     def __init__(self, **options: Any) -> None:
         self.options = options
@@ -89,47 +92,58 @@ class Part:
     """A part of a graph, as its backend sees it: calling it computes it as hybridc would.
 
     ``backend`` and ``name``, ``options`` (the backend's), ``properties`` (the review's), ``state`` (what ``create``
-    returned), ``arguments`` (names), ``shapes`` and ``dtypes`` of the inputs. ``str(part)`` is its text.
+    returned), ``arguments`` (names), ``shapes`` and ``dtypes`` of the inputs; of a symbol that is being partitioned
+    a shape may be unknown: None, or with sizes of -1. ``str(part)`` is its text.
     """
 
-    def __init__(self, op: Subgraph, shapes: Sequence[Shape], dtypes: Sequence[DType]) -> None:
+    def __init__(self, op: Subgraph, shapes: Sequence[Shape | None], dtypes: Sequence[DType]) -> None:
         self.op = op
         self.name = op.name
         self.backend = op.backend
         self.options: dict[str, Any] = dict(as_list(op.options))
         self.properties: dict[str, Any] = dict(as_list(op.properties))
         self.arguments: tuple[str, ...] = op.input_names()
-        self.shapes = [tuple(s) for s in shapes]
+        self.shapes = [None if s is None else tuple(max(n, -1) for n in s) for s in shapes]
         self.dtypes = list(dtypes)
         self.state: Any = None
         self._runner: Any = None
-        self._graph: Any = None
+        self._graphs: dict[bool, Any] = {}
 
     @property
     def operators(self) -> list[Any]:
         """The operators inside, bound, in order."""
-        return [step.op for step in self.op.body.operators()]
+        return [step.op for step in self.op.running.operators()]
 
     @property
     def module(self) -> ModuleOp:
         """The part as a function of the graph dialect; each call gives a copy."""
-        from hybridc.trace.trace_to_graph import trace_to_graph
+        from hybridc.dialects.hybrid import open_type
+        from hybridc.trace.trace_to_graph import body_to_function
 
-        return trace_to_graph(self._trace(), name=self.name)
+        types = [open_type(s, d) for s, d in zip(self.shapes, self.dtypes, strict=True)]
+        return body_to_function(self.op.running, self.name, self.arguments, types)
 
     def __str__(self) -> str:
         return str(self.module)
 
-    def _trace(self) -> Any:
-        return self.op.body.trace(self.arguments, self.shapes, self.dtypes, self.op.training)
-
     def __call__(self, *arrays: NDArray) -> Any:
         """Compute the part as hybridc would: compiled at the first call."""
-        if self._graph is None:
+        train = bool(self.op.train)
+        if train not in self._graphs:
             from hybridc.stages import Traced
 
-            self._graph = Traced(self._trace()).optimize().lower().compile()
-        return self._graph(*arrays)
+            trace = self.op.running.trace(self.arguments, self._known(), self.dtypes, train)
+            self._graphs[train] = Traced(trace).optimize().lower().compile()
+        return self._graphs[train](*arrays)
+
+    def _known(self) -> list[Shape]:
+        unknown = [n for n, s in zip(self.arguments, self.shapes, strict=True) if s is None or -1 in s]
+        if unknown:
+            raise MXNetError(
+                f"{self.name} of backend {self.backend!r} cannot be computed: the shape of {unknown[0]!r} is unknown "
+                "while a symbol is partitioned; give optimize_for the arrays (args=…) or shapes (shape_dict=…)"
+            )
+        return [s for s in self.shapes if s is not None]
 
     # --- what the operator calls ---------------------------------------------------------------------------
 
@@ -143,22 +157,29 @@ class Part:
     def _where(self, method: str) -> str:
         return f"backend {self.backend!r}: {type(self._runner).__name__}.{method} of {self.name}"
 
-    def forward(self, arrays: Sequence[Any]) -> list[Any]:
-        """What ``run`` returns, checked."""
+    def forward(self, op: Subgraph, arrays: Sequence[Any]) -> list[Any]:
+        """What ``run`` returns, checked; ``op`` is the operator in train mode or not."""
+        self.op = op
         with user_code(self._where("run")):
             results: Any = self._runner.run(self, *[NDArray(_lasting(a)) for a in arrays])
-        _, shapes = self.op.body.infer_shape(self.shapes)
-        _, dtypes = self.op.body.infer_type(self.dtypes)
+        _, shapes = self.op.running.infer_shape(self._known())
+        _, dtypes = self.op.running.infer_type(self.dtypes)
         return self._checked("run", results, list(zip(shapes, dtypes, strict=True)), "results")
 
     def backward(
-        self, needed: Sequence[bool], ograds: Sequence[Any], inputs: Sequence[Any], outputs: Sequence[Any]
+        self,
+        op: Subgraph,
+        needed: Sequence[bool],
+        ograds: Sequence[Any],
+        inputs: Sequence[Any],
+        outputs: Sequence[Any],
     ) -> list[Any]:
         """What the partitioner's ``backward`` returns, checked."""
+        self.op = op
         groups = [[NDArray(_lasting(a)) for a in group] for group in (ograds, inputs, outputs)]
         with user_code(self._where("backward")):
             grads: Any = self._runner.backward(self, *groups)
-        types = [t if n else None for t, n in zip(zip(self.shapes, self.dtypes, strict=True), needed, strict=True)]
+        types = [t if n else None for t, n in zip(zip(self._known(), self.dtypes, strict=True), needed, strict=True)]
         return self._checked("backward", grads, types, "gradients, one for each input")
 
     def _checked(self, method: str, values: Any, types: Sequence[Any], what: str) -> list[Any]:

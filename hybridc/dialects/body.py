@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from hybridc.nd.ndarray import NDArray
     from hybridc.trace.location import Location
     from hybridc.trace.tracer import Trace
+
+_FLOAT32 = np.dtype(np.float32)
 
 
 class Step:
@@ -40,22 +42,100 @@ class Step:
 class Body:
     """Operators in order, on numbered values: first the arguments, then what each operator gives.
 
-    It knows no shapes: they follow from those of the arguments. It is never changed once made.
+    It knows no shapes: they follow from those of the arguments. Of a symbol it knows no dtypes either: its numbers
+    have the dtype None and take that of the array beside them. It is never changed once made.
     """
 
-    __slots__ = ("arguments", "results", "steps")
+    __slots__ = ("arguments", "open", "results", "steps")
 
     def __init__(self, arguments: int, steps: Sequence[Step], results: Sequence[int]) -> None:
         self.arguments = arguments
         self.steps = tuple(steps)
         self.results = tuple(results)
+        self.open = any(_is_open(step) for step in self.steps)
 
     def __repr__(self) -> str:
         return f"Body({', '.join(step.op.title() for step in self.operators())})"
 
     def operators(self) -> list[Step]:
         """The steps that are not numbers."""
-        return [step for step in self.steps if step.inputs or "value" not in step.op.ATTRIBUTES]
+        return [step for step in self.steps if not _is_number(step)]
+
+    def with_numbers(self, dtype_of: Callable[[Step], DType | None]) -> Body:
+        """The same body, in which numbers have the dtypes that a function says."""
+        steps: list[Step] = []
+        for step in self.steps:
+            op = step.op.bind(**{**step.op.attrs, "dtype": dtype_of(step)}) if _is_number(step) else step.op
+            steps.append(Step(op, step.inputs, step.first, step.location, step.name))
+        return Body(self.arguments, steps, self.results)
+
+    def typed(self, dtypes: Sequence[DType]) -> Body:
+        """The same body for arguments of these dtypes: its numbers have dtypes."""
+        if not self.open:
+            return self
+        known: list[Any] = list(dtypes)
+        for step in self.steps:
+            if _is_open(step):
+                known.append(None)
+                continue
+            beside = next((known[i] for i in step.inputs if known[i] is not None), _FLOAT32)
+            for i in step.inputs:
+                known[i] = beside if known[i] is None else known[i]
+            known += step.op.infer_type([known[i] for i in step.inputs])[1]
+        return self.with_numbers(lambda step: _FLOAT32 if known[step.first] is None else known[step.first])
+
+    def bound(self, train: bool, draw: int | None) -> Body:
+        """The body at a moment: operators that follow the train mode know it, those that draw are numbered.
+
+        The numbers begin with ``draw``; None leaves them as they are. Where an operator leaves an input as it is in
+        this train mode, the new value is the old one.
+        """
+        numbers = dict(enumerate(range(self.arguments)))
+        steps: list[Step] = []
+        count = self.arguments
+        for step in self.steps:
+            op = _at_moment(step.op, train, draw)
+            draw = None if draw is None else draw + op.num_draws()
+            inputs = step.inputs[: len(step.inputs) - step.op.DRAWS + op.DRAWS]
+            steps.append(Step(op, [numbers[i] for i in inputs], count, step.location, step.name))
+            before, after = step.op.num_outputs() - len(step.op.mutated), op.num_outputs() - len(op.mutated)
+            numbers |= {step.first + k: count + k for k in range(min(before, after))}
+            for k, i in enumerate(step.op.mutated):
+                new = count + after + op.mutated.index(i) if i in op.mutated else numbers[step.inputs[i]]
+                numbers[step.first + before + k] = new
+            count += op.num_outputs()
+        return Body(self.arguments, steps, [numbers[i] for i in self.results])
+
+    def complete_shapes(
+        self, shapes: Sequence[Shape | None], outputs: Sequence[Shape | None] = ()
+    ) -> list[Shape | None]:
+        """Shapes of the arguments of which nothing is known (None), as far as the operators tell, forth and back."""
+        known: list[Any] = [*shapes, *[None] * sum(len(step.outputs) for step in self.steps)]
+        for i, shape in zip(self.results, outputs, strict=False):
+            known[i] = shape if known[i] is None else known[i]
+        numbers = {step.first for step in self.steps if _is_number(step)}  # they say nothing about what is beside them
+        for step in (*self.steps, *self.steps[::-1]):
+            given: list[Shape | None] = [None if i in numbers else known[i] for i in step.inputs]
+            heads: list[Shape | None] = [known[i] for i in step.outputs[: step.op.num_visible_outputs()]]
+            ins: list[Any] = step.op.complete_shapes(given, heads)
+            ins = [() if i in numbers else s for i, s in zip(step.inputs, ins, strict=True)]
+            if all(s is not None for s in ins):
+                ins, outs = step.op.infer_shape(ins)
+                known[step.first : step.first + len(outs)] = outs
+            for i, shape in zip(step.inputs, ins, strict=True):
+                known[i] = shape
+        return known[: self.arguments]
+
+    def complete_types(self, dtypes: Sequence[DType | None]) -> list[DType | None]:
+        """Dtypes of the arguments of which nothing is known (None), as far as the operators tell."""
+        known: list[Any] = list(dtypes)
+        for step in self.steps:
+            ins: list[Any] = step.op.complete_types([known[i] for i in step.inputs])
+            for i, dtype in zip(step.inputs, ins, strict=True):
+                known[i] = dtype
+            unknown = _is_open(step) or any(d is None for d in ins)
+            known += [None] * len(step.outputs) if unknown else step.op.infer_type(ins)[1]
+        return known[: self.arguments]
 
     def infer_shape(self, shapes: Sequence[Shape]) -> tuple[list[Shape], list[Shape]]:
         """Shapes of the arguments, unknown sizes filled in, and of the results."""
@@ -70,16 +150,19 @@ class Body:
     def infer_type(self, dtypes: Sequence[DType]) -> tuple[list[DType], list[DType]]:
         """Dtypes of the arguments and of the results."""
         known: list[DType] = list(dtypes)
-        for step in self.steps:
+        for step in self.typed(dtypes).steps:
             known += step.op.infer_type([known[i] for i in step.inputs])[1]
         return known[: self.arguments], [known[i] for i in self.results]
 
     def values(self, inputs: Sequence[Any]) -> list[Any]:
         """All values, from those of the arguments: computed now, or recorded where they are Symbols."""
         known = list(inputs)
-        for step in self.steps:
+        for step in self._typed_for(inputs).steps:
             known += outputs_of(step.op, [known[i] for i in step.inputs], step.location)
         return known
+
+    def _typed_for(self, inputs: Sequence[Any]) -> Body:
+        return self.typed([np.dtype(x.dtype) for x in inputs])
 
     def gradients(self, F: Any, ograds: Sequence[Any], inputs: Sequence[Any], needed: Sequence[bool]) -> list[Any]:
         """Gradients of the arguments by the operators' rules, computed or recorded; ``ograds`` may lack the last."""
@@ -118,6 +201,23 @@ class Body:
         trace.outputs = [known[i] for i in self.results]
         trace.structure = [0] * len(self.results) if len(self.results) != 1 else 0
         return trace
+
+
+def _is_number(step: Step) -> bool:
+    return not step.inputs and "value" in step.op.ATTRIBUTES
+
+
+def _is_open(step: Step) -> bool:
+    return _is_number(step) and step.op.attrs["dtype"] is None
+
+
+def _at_moment(op: Operator, train: bool, draw: int | None) -> Operator:
+    changes: dict[str, Any] = {}
+    if op.TRAIN_MODE and op.attrs["train"] is None:
+        changes["train"] = train
+    if op.DRAWS and draw is not None:
+        changes["draw"] = draw
+    return op.bind(**{**op.attrs, **changes}) if changes else op
 
 
 def outputs_of(op: Operator, inputs: Sequence[Any], location: Location | None = None) -> list[Any]:

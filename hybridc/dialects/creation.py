@@ -116,7 +116,9 @@ class Constant(Creation):
     """A number in the graph: an array of shape ()."""
 
     value: object = attribute(doc="the number")
-    dtype: DType = attribute(FLOAT32, "the element type")
+    dtype: DType | None = attribute(  # pyright: ignore[reportIncompatibleVariableOverride]
+        FLOAT32, "the element type; None inside a graph without dtypes"
+    )
 
     @classmethod
     def bind_values(cls, values: tuple[Any, ...]) -> Operator:
@@ -132,7 +134,7 @@ class Constant(Creation):
         return ()
 
     def eager(self, *arrays: Any) -> Any:
-        return np.asarray(cast_number(self.value, self.dtype))
+        return np.asarray(cast_number(self.value, FLOAT32 if self.dtype is None else self.dtype))
 
     @classmethod
     def samples(cls) -> Sequence[Sample]:

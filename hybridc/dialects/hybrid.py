@@ -11,6 +11,7 @@ from typing import Any, ClassVar, Self, cast
 
 import numpy as np
 from xdsl.dialects.builtin import (
+    DYNAMIC_INDEX,
     ArrayAttr,
     DenseArrayBase,
     FileLineColLoc,
@@ -110,12 +111,14 @@ def tensor_type(shape: Sequence[int], dtype: Any) -> TensorType[Any]:
 
 def open_type(shape: Sequence[int] | None, dtype: Any) -> TensorType[Any] | UnrankedTensorType[Any]:
     """The IR type of an array that a graph without shapes tells little of: unranked, or with sizes that are open."""
-    return UnrankedTensorType(element_type(dtype)) if shape is None else tensor_type(shape, dtype)
+    if shape is None:
+        return UnrankedTensorType(element_type(dtype))
+    return tensor_type([DYNAMIC_INDEX if n == -1 else n for n in shape], dtype)
 
 
 def is_open(value: SSAValue) -> bool:
     """Whether the shape of a tensor value is not known in full."""
-    return isinstance(value.type, UnrankedTensorType) or -1 in shape_of(value)
+    return isinstance(value.type, UnrankedTensorType) or DYNAMIC_INDEX in shape_of(value)
 
 
 def element_dtype(element: Attribute) -> np.dtype[Any]:
@@ -319,8 +322,12 @@ def body_to_region(body: Body, types: Sequence[Attribute]) -> Region:
     """The region of a body whose arguments have these types."""
     block = Block(arg_types=types)
     values: list[SSAValue] = list(block.args)
-    for step in body.steps:
-        op = HybridOp.build_op(step.op, [values[i] for i in step.inputs], step.location)
+    for step in body.typed([dtype_of(arg) for arg in block.args]).steps:
+        operands = [values[i] for i in step.inputs]
+        results: list[Attribute] | None = None
+        if any(is_open(v) for v in operands):
+            results = [open_type(None, d) for d in step.op.infer_type([dtype_of(v) for v in operands])[1]]
+        op = HybridOp.build_op(step.op, operands, step.location, results)
         for result in op.results:
             result.name_hint = step.name or None
         block.add_op(op)

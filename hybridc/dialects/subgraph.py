@@ -9,6 +9,8 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
+import numpy as np
+
 from hybridc.dialects.attribute import DType, Shape, attribute
 from hybridc.dialects.body import Body
 from hybridc.dialects.operator import Operator, register
@@ -28,6 +30,7 @@ class Subgraph(Stateful):
 
     INPUTS = ("data",)
     VARIADIC = True
+    TRAIN_MODE = True
 
     body: Body = attribute(doc="the graph inside")
     name: str = attribute("subgraph", "its name, unique in the graph")
@@ -37,7 +40,12 @@ class Subgraph(Stateful):
     options: object = attribute((), "the backend's options: pairs of a name and a value")
     properties: object = attribute((), "what the review attached: pairs of a name and a value")
     updates: Shape = attribute((), "the inputs that it updates; the last results of the body are their new values")
-    training: bool = attribute(False, "whether it is part of a graph for training")
+    keyed: bool = attribute(False, "whether the last argument of the body is a random key that comes with each call")
+    draw: int = attribute(0, "internal: the first of the numbers that tell its uses of the key apart")
+    train: bool | None = attribute(None, "internal: whether this is for training")
+
+    running: Body  # the body as it runs in this train mode
+    live: tuple[int, ...]  # the inputs that it updates in this train mode
 
     @classmethod
     def function(cls) -> Callable[..., Any]:
@@ -58,17 +66,39 @@ class Subgraph(Stateful):
         given: Any = self.body
         if not isinstance(given, Body):
             _refuse()
+        self.running = self.body.bound(self.train is not False, self.draw if self.keyed else None)
+        visible = len(self.body.results) - len(self.updates)
+        news = self.running.results[visible:]
+        self.live = tuple(i for i, new in zip(self.updates, news, strict=True) if new >= self.running.arguments)
+        if self.live != self.updates:
+            kept = [*self.running.results[:visible], *[n for n in news if n >= self.running.arguments]]
+            self.running = Body(self.running.arguments, self.running.steps, kept)
+        if self.keyed:  # of these attributes, not of the class
+            self.__dict__["DRAWS"] = True
 
     def described(self) -> str:
         return f"subgraph {self.name} of backend {self.backend!r}"
 
     def input_names(self) -> tuple[str, ...]:
         """As the graph named them when it was partitioned."""
-        return tuple(as_list(self.arguments))
+        return (*as_list(self.arguments), *["key"] * self.keyed)
 
     def mutates(self) -> tuple[int, ...]:
         """What the operators inside update."""
+        return self.live
+
+    def auxiliary(self) -> tuple[int, ...]:
+        """What the operators inside update in training."""
         return self.updates
+
+    def num_draws(self) -> int:
+        return sum(step.op.num_draws() for step in self.running.steps) if self.keyed else 0
+
+    def complete_shapes(self, shapes: list[Shape | None], outputs: list[Shape | None]) -> list[Shape | None]:
+        return self.running.complete_shapes([*shapes, *[(2,)] * self.keyed], outputs)[: len(shapes)]
+
+    def complete_types(self, dtypes: list[DType | None]) -> list[DType | None]:
+        return self.running.complete_types([*dtypes, *[np.dtype(np.uint64)] * self.keyed])[: len(dtypes)]
 
     def num_visible_outputs(self) -> int:
         """The results of the body without new values of inputs."""
@@ -76,12 +106,12 @@ class Subgraph(Stateful):
 
     def result_shapes(self, shapes: list[Shape]) -> tuple[list[Shape], list[Shape]]:
         """As the operators inside say."""
-        ins, outs = self.body.infer_shape(shapes)
+        ins, outs = self.running.infer_shape(shapes)
         return ins, outs[: self.num_visible_outputs()]
 
     def result_types(self, dtypes: list[DType]) -> tuple[list[DType], list[DType]]:
         """As the operators inside say."""
-        ins, outs = self.body.infer_type(dtypes)
+        ins, outs = self.running.infer_type(dtypes)
         return ins, outs[: self.num_visible_outputs()]
 
     # --- running -------------------------------------------------------------------------------------------
@@ -101,17 +131,18 @@ class Subgraph(Stateful):
 
     def forward(self, state: Any, *arrays: Any) -> Any:
         """The partitioner's ``run``."""
-        return state.forward(arrays)
+        return state.forward(self, arrays)
 
     def backward(
         self, state: Any, needed: Sequence[bool], ograds: Sequence[Any], inputs: Sequence[Any], outputs: Sequence[Any]
     ) -> Sequence[Any]:
         """The partitioner's ``backward``."""
-        return state.backward(needed, ograds, inputs, outputs)
+        return state.backward(self, needed, ograds, inputs, outputs)
 
     def gradient_of(self, needed: Sequence[bool], F: Any, *values: Any) -> Any:
         """The partitioner's ``backward`` if it has one, else by the rules of the operators inside."""
         if self.runner.backward is not None:
-            return super().gradient_of(needed, F, *values)
+            return super().gradient_of(needed, F, *values)[: len(needed) - self.DRAWS]
         visible = self.num_visible_outputs()
-        return self.body.gradients(F, values[:visible], values[visible : visible + len(needed)], needed)
+        inputs = values[visible : visible + len(needed)]
+        return self.running.gradients(F, values[:visible], inputs, needed)[: len(needed) - self.DRAWS]

@@ -1,76 +1,74 @@
-"""From the graph level to a composed symbol: the nodes of a function of ``hybrid`` operations."""
+"""From the graph level to a composed symbol: the inverse of :mod:`hybridc.symbol.symbol_to_graph`."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Any, cast
 
 from xdsl.dialects import func
-from xdsl.dialects.builtin import ArrayAttr, StringAttr
-from xdsl.ir import Operation, SSAValue
+from xdsl.dialects.builtin import ArrayAttr, ModuleOp, StringAttr
+from xdsl.ir import BlockArgument, Operation, SSAValue
 
+from hybridc import name
 from hybridc.dialects.hybrid import HybridOp, location_of
+from hybridc.dialects.operator import Operator
+from hybridc.dialects.subgraph import Subgraph
+from hybridc.errors import MXNetError
 from hybridc.symbol.graph import Entry, Node
-from hybridc.transforms.values import hybrid_ops, result_count
+from hybridc.symbol.symbol_to_graph import Origins
+from hybridc.transforms.values import functions
 
 
-@dataclass
-class SymbolOfGraph:
-    """The results of a function as entries of a graph of nodes, and which node an operation or argument became."""
+def graph_to_symbol(module: ModuleOp, origins: Origins) -> list[Entry]:
+    """The results of the module's function; arguments and operations that have an origin keep its name and attributes.
 
-    entries: list[Entry] = field(default_factory=list[Entry])
-    arguments: list[Node | None] = field(default_factory=list[Node | None])  # None for the random key
-    nodes: dict[Operation, Node] = field(default_factory=dict[Operation, Node])
-
-
-def graph_to_symbol(function: func.FuncOp) -> SymbolOfGraph:
-    """The graph of a function: a variable for each argument, a node for each operation, named as in the IR.
-
-    Random keys are no inputs of nodes, and the new value of an input that an operation updates is the input itself.
+    Random keys and train mode are not of a symbol: it gets them when it runs.
     """
-    made = SymbolOfGraph()
-    taken: set[str] = set()
-    values: dict[SSAValue, Entry] = {}
+    function = functions(module)[0]
     keys = _keys(function)
-    for i, argument in enumerate(function.body.block.args):
-        node = None if i in keys else Node(None, _unique(argument.name_hint or f"arg{i}", taken))
-        made.arguments.append(node)
-        if node is not None:
-            values[argument] = node, 0
-    for op in hybrid_ops(function):
-        node = made.nodes[op] = _node(op, values, taken)
-        for i, result in enumerate(op.results):
-            values[result] = node, i
-        operator = op.operator
-        for i, new in zip(operator.mutated, op.results[len(op.results) - len(operator.mutated) :], strict=True):
-            values[new] = values[op.operands[i]]
-    end = function.body.block.last_op
-    assert isinstance(end, func.ReturnOp)
-    made.entries = [values[v] for v in end.arguments[: result_count(function)]]
-    return made
+    values: dict[SSAValue, Entry] = {}
+    for arg in function.body.block.args:
+        if arg not in keys:
+            values[arg] = (origins.get(arg) or Node(None, arg.name_hint or f"arg{arg.index}"), 0)
+    for op in function.body.block.ops:
+        if isinstance(op, func.ReturnOp):
+            return [values[v] for v in op.arguments]
+        if not isinstance(op, HybridOp):
+            raise MXNetError(f"{op.name} cannot be an operator of a symbol; hybrid operations can")
+        operands = [v for v in op.operands if v not in keys]
+        node = _node(op, [values[v] for v in operands], origins.get(op), len(operands) < len(op.operands))
+        values |= {result: (node, i) for i, result in enumerate(op.results)}
+    raise MXNetError("the graph has no return operation")
 
 
-def _keys(function: func.FuncOp) -> list[int]:
-    """The numbers of the arguments that are random keys."""
-    roles: Any = function.attributes.get("hybrid.roles")
-    if not isinstance(roles, ArrayAttr):
-        return []
-    listed = [r.data if isinstance(r, StringAttr) else "" for r in cast(ArrayAttr[Any], roles)]
-    return [i for i, role in enumerate(listed) if role == "key"]
+def _keys(function: func.FuncOp) -> set[BlockArgument]:
+    roles = function.attributes.get("hybrid.roles")
+    names = [r.data for r in cast("ArrayAttr[StringAttr]", roles)] if isinstance(roles, ArrayAttr) else []
+    return {arg for arg, role in zip(function.body.block.args, names, strict=False) if role == "key"}
 
 
-def _node(op: HybridOp, values: dict[SSAValue, Entry], taken: set[str]) -> Node:
-    operator = op.operator
-    operands = op.operands[: len(op.operands) - operator.DRAWS]
-    title = op.results[0].name_hint or f"{operator.title().lower()}0"
-    return Node(operator, _unique(title, taken), [values[v] for v in operands], {}, location_of(op))
+def _node(op: Operation, inputs: list[Entry], origin: Node | None, keyed: bool) -> Node:
+    if origin is not None and [(id(n), i) for n, i in origin.inputs] == [(id(n), i) for n, i in inputs]:
+        return origin
+    if origin is not None:
+        return Node(origin.op, origin.name, inputs, origin.attrs, origin.location)
+    assert isinstance(op, HybridOp)
+    operator: Operator = op.operator
+    if isinstance(operator, Subgraph):
+        return Node(_of_symbol(operator, keyed), operator.name, inputs, {}, location_of(op))
+    hint: Any = op.results[0].name_hint
+    label = hint or name.current().get(None, operator.title().lower())
+    return Node(operator, label, inputs, {}, location_of(op))
 
 
-def _unique(name: str, taken: set[str]) -> str:
-    """The name, with another number behind it if it is taken."""
-    stem, number, found = name.rstrip("0123456789"), 0, name
-    while found in taken:
-        number += 1
-        found = f"{stem}{number}"
-    taken.add(found)
-    return found
+def _of_symbol(operator: Subgraph, keyed: bool) -> Operator:
+    """The subgraph as it is before a symbol runs: without train mode, key, and dtypes of numbers."""
+    arguments = operator.input_names()
+    return Subgraph.bind(
+        **{
+            **operator.attrs,
+            "body": operator.body.with_numbers(lambda _: None),
+            "arguments": arguments[:-1] if keyed and not operator.keyed else arguments,
+            "keyed": keyed,
+            "train": None,
+        }
+    )

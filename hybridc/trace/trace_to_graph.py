@@ -8,9 +8,10 @@ from typing import Any
 
 from xdsl.dialects import func
 from xdsl.dialects.builtin import ArrayAttr, DenseArrayBase, FunctionType, ModuleOp, StringAttr, UnitAttr, i64
-from xdsl.ir import Block, Operation, Region, SSAValue
+from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
-from hybridc.dialects.hybrid import HybridOp, tensor_type
+from hybridc.dialects.body import Body
+from hybridc.dialects.hybrid import HybridOp, body_to_region, tensor_type
 from hybridc.trace.tracer import Node, Trace
 
 
@@ -52,3 +53,18 @@ def trace_to_graph(trace: Trace, grads: Sequence[int] = (), name: str = "forward
     if trace.training:
         function.attributes["hybrid.training"] = UnitAttr()
     return ModuleOp([function])
+
+
+def body_to_function(body: Body, name: str, arguments: Sequence[str], types: Sequence[Attribute]) -> ModuleOp:
+    """The body as the function of a module of its own."""
+    region = body_to_region(body, types)
+    for arg, label in zip(region.block.args, arguments, strict=True):
+        arg.name_hint = identifier(label)
+    end = region.block.last_op
+    assert end is not None
+    results = list(end.operands)
+    end.detach()
+    end.erase()
+    region.block.add_op(func.ReturnOp(*results))
+    kind = FunctionType.from_lists(types, [v.type for v in results])
+    return ModuleOp([func.FuncOp(name, kind, region)])

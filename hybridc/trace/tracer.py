@@ -136,7 +136,7 @@ class Trace:
             op = op.bind(**{**op.attrs, "train": self.training})
         if op.DRAWS:
             op = op.bind(**{**op.attrs, "draw": self.draws})
-            self.draws += 1
+            self.draws += op.num_draws()
             symbols.append(self.key())
         given, symbols = symbols, [self.latest(s) for s in symbols]
         outputs = self.emit(op, symbols, location)
@@ -189,6 +189,11 @@ class Trace:
             if node.location is None:
                 raise
             raise type(error)(f"{node.location}: {error}") from error.__cause__
+        except Exception as error:
+            from hybridc.dialects.blame import blame
+
+            blame(node.op, "infer_shape", error)
+            raise
         for symbol, shape in zip(node.inputs, in_shapes, strict=True):
             if symbol.node is None and not known(symbol.shape) and shape != symbol.shape:
                 symbol.shape = tuple(shape)
@@ -218,7 +223,9 @@ class Trace:
             if before == [s.shape for n in self.nodes for s in n.outputs]:
                 break
         unknown = [
-            s.name for s, role in zip(self.leaves, self.roles, strict=True) if not known(s.shape) and role == "parameter"
+            s.name
+            for s, role in zip(self.leaves, self.roles, strict=True)
+            if not known(s.shape) and role == "parameter"
         ]
         if unknown:
             raise ShapeError(

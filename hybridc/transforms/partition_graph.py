@@ -15,14 +15,15 @@ from typing import Any
 
 from xdsl.context import Context
 from xdsl.dialects import func
-from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.builtin import ModuleOp, UnrankedTensorType
 from xdsl.ir import BlockArgument, Operation, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 from xdsl.utils.exceptions import VerifyException
 
 from hybridc.dialects.body import Body, Step
-from hybridc.dialects.hybrid import HybridOp, dtype_of, location_of, shape_of
+from hybridc.dialects.hybrid import HybridOp, dtype_of, location_of, shape_of, tensor_type
+from hybridc.dialects.stateful import CELL
 from hybridc.dialects.subgraph import Subgraph
 from hybridc.errors import MXNetError
 from hybridc.runtime.custom_call import user_code
@@ -38,12 +39,13 @@ class PartitionGraph(ModulePass):
 
     backend: str = ""
     options: Mapping[str, Any] | None = None
+    arrays: Mapping[str, Any] | None = None  # what is known of the arguments' values, by name
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         options = dict(self.options or {})
         for name, step in backend_steps(self.backend):
             if isinstance(step, type) and issubclass(step, Partitioner):
-                _partition(op, self.backend, name, options)
+                _partition(op, self.backend, name, options, dict(self.arrays or {}))
             else:
                 _run_pass(ctx, op, self.backend, name, step, options)
 
@@ -63,8 +65,9 @@ def _run_pass(ctx: Context, module: ModuleOp, backend: str, name: str, step: Any
         raise MXNetError(f"{where} left a graph that is not valid: {error}") from error
 
 
-def _partition(module: ModuleOp, backend: str, name: str, options: dict[str, Any]) -> None:
+def _partition(module: ModuleOp, backend: str, name: str, options: dict[str, Any], arrays: dict[str, Any]) -> None:
     runner = partitioner(backend, name, options)
+    runner.arrays = arrays
     with user_code(f"backend {backend!r}: {name}.begin"):
         runner.begin(module)
     for function in functions(module):
@@ -77,7 +80,7 @@ def _partition(module: ModuleOp, backend: str, name: str, options: dict[str, Any
                 "backend": backend,
                 "partitioner": name,
                 "options": tuple(options.items()),
-                "training": "hybrid.training" in function.attributes,
+                "train": None if "hybrid.symbol" in function.attributes else "hybrid.training" in function.attributes,
             }
             if _replace(ops, attributes, runner):
                 taken.add(attributes["name"])
@@ -177,7 +180,8 @@ def _replace(ops: list[HybridOp], attributes: dict[str, Any], runner: Partitione
     names = tuple(_input_name(v, i) for i, v in enumerate(inputs))
     op = Subgraph.bind(body=body, arguments=names, updates=updates, **attributes)
     assert isinstance(op, Subgraph)
-    part = Part(op, [shape_of(v) for v in inputs], [dtype_of(v) for v in inputs])
+    shapes = [None if isinstance(v.type, UnrankedTensorType) else shape_of(v) for v in inputs]
+    part = Part(op, shapes, [dtype_of(v) for v in inputs])
     where = f"backend {op.backend!r}: {op.partitioner}.review"
     with user_code(where):
         said: Any = runner.review(part)
@@ -186,7 +190,9 @@ def _replace(ops: list[HybridOp], attributes: dict[str, Any], runner: Partitione
     if said is not True:
         op = Subgraph.bind(**{**op.attrs, "properties": _properties(where, said)})
     _gather(ops, inside)
-    made = HybridOp.build_op(op, inputs, location_of(ops[0]))
+    types = [v.type for v in outputs]
+    types.insert(op.num_visible_outputs(), tensor_type((1,), CELL))
+    made = HybridOp.build_op(op, inputs, location_of(ops[0]), types)
     Rewriter.insert_op(made, InsertPoint.after(ops[-1]))
     # The state of the operation lies between its results and the new values of inputs.
     places = [r for i, r in enumerate(made.results) if i != op.num_visible_outputs()]
@@ -210,7 +216,9 @@ def _properties(where: str, said: Any) -> tuple[tuple[str, Any], ...]:
 
 def _outline(ops: list[HybridOp], inside: set[Operation]) -> tuple[list[SSAValue], Body, list[SSAValue], Any]:
     """What flows in, the body, what flows out, and the inputs whose new values come last there."""
+    keys = {op.operands[-1] for op in ops if op.operator.DRAWS}  # they come last
     inputs = list(dict.fromkeys(v for op in ops for v in op.operands if v.owner not in inside and not _is_number(v)))
+    inputs.sort(key=lambda v: v in keys)
     numbers: dict[SSAValue, int] = {v: i for i, v in enumerate(inputs)}
     steps: list[Step] = []
     latest: dict[SSAValue, SSAValue] = {}  # of an input that an operator updates

@@ -5,7 +5,7 @@
 
 // A number belongs to whoever uses it; what flows in is an argument, what is used outside is a result.
 // CHECK-LABEL: func.func @forward
-// CHECK-NEXT:    [[P:%.*]], [[Q:%.*]], {{%.*}} = hybrid.subgraph %x {name = "check0", backend = "check", partitioner = "ExpLogAdd", arguments = ["x"], properties = {{\[}}["size", 3 : i64]]} : (tensor<3xf32>) -> (tensor<3xf32>, tensor<3xf32>, tensor<1x!hybrid.state>) {
+// CHECK-NEXT:    [[P:%.*]], [[Q:%.*]], {{%.*}} = hybrid.subgraph %x {name = "check0", backend = "check", partitioner = "ExpLogAdd", arguments = ["x"], properties = {{\[}}["size", 3 : i64]], train = false} : (tensor<3xf32>) -> (tensor<3xf32>, tensor<3xf32>, tensor<1x!hybrid.state>) {
 // CHECK-NEXT:    ^bb0([[A:%.*]]: tensor<3xf32>):
 // CHECK-NEXT:      [[C:%.*]] = hybrid.constant {value = 1.000000e+00 : f64} : () -> tensor<f32>
 // CHECK-NEXT:      [[E:%.*]] = hybrid.exp [[A]] : (tensor<3xf32>) -> tensor<3xf32>
