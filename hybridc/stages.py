@@ -18,7 +18,7 @@ from hybridc.errors import UnsupportedError
 from hybridc.lower.numpy.emit import Program, emit
 from hybridc.options import OPTIONS
 from hybridc.runtime.compiled_graph import CompiledGraph, Executable
-from hybridc.trace.trace_to_graph import trace_to_graph
+from hybridc.trace.trace_to_graph import identifier, trace_to_graph
 from hybridc.trace.tracer import Trace
 from hybridc.transforms.partition_graph import PartitionGraph
 from hybridc.transforms.values import functions
@@ -29,6 +29,12 @@ TARGETS = ("numpy",)
 def _dump_name(trace: Trace, grads: tuple[int, ...], part: str) -> str:
     """What the files of one compilation are called: ``dense0-3-recorded.kernels``."""
     return f"{trace.name}{'-recorded' * bool(grads)}.{part}"
+
+
+def _parameters(trace: Trace) -> dict[str, Any]:
+    """The values of the graph's parameters, by the names of its arguments."""
+    given = zip(trace.leaves, trace.roles, trace.sources, strict=True)
+    return {identifier(leaf.name): source.data() for leaf, role, source in given if role == "parameter"}
 
 
 def text(module: ModuleOp, locations: bool = False) -> str:
@@ -60,7 +66,8 @@ class Traced:
     def optimize(self) -> Optimized:
         """Simplify, let backends take their parts, differentiate, decompose."""
         module = self.module
-        passes = pipeline.graph([PartitionGraph(name, options) for name, options in self.backends])
+        arrays = _parameters(self.trace) if self.backends else {}
+        passes = pipeline.graph([PartitionGraph(name, options, arrays) for name, options in self.backends])
         pipeline.run(passes, module, _dump_name(self.trace, self.grads, "graph"))
         return Optimized(self.trace, self.grads, module)
 

@@ -7,15 +7,15 @@ from typing import Any
 
 import numpy as np
 from xdsl.context import Context
-from xdsl.dialects.builtin import UnitAttr
+from xdsl.dialects.builtin import ModuleOp, UnitAttr
 
 from hybridc.errors import MXNetError
 from hybridc.nd.ndarray import NDArray
-from hybridc.symbol import graph
+from hybridc.subgraph import backend_steps
 from hybridc.symbol.composed import ComposedSymbol
 from hybridc.symbol.graph_to_symbol import graph_to_symbol
 from hybridc.symbol.infer import Shapes, Types
-from hybridc.symbol.symbol_to_graph import convert
+from hybridc.symbol.symbol_to_graph import Origins, convert
 from hybridc.transforms.partition_graph import PartitionGraph
 from hybridc.transforms.values import functions
 
@@ -33,29 +33,39 @@ def optimize_for(
     options: Mapping[str, Any],
 ) -> ComposedSymbol:
     """A new symbol, in which the backend has its parts of the graph."""
-    arrays = {
-        **_arrays("args", args, symbol.list_arguments()),
-        **_arrays("aux", aux, symbol.list_auxiliary_states()),
-    }
-    names = [n.name for n in graph.variables(symbol.entries)]
-    shapes = {**(shape_dict or {}), **{n: a.shape for n, a in arrays.items()}}
-    dtypes = {**(type_dict or {}), **{n: a.dtype for n, a in arrays.items()}}
+    inputs = symbol.list_inputs()
     for kind, given in (("shape_dict", shape_dict), ("type_dict", type_dict)):
-        unknown = sorted((given or {}).keys() - set(names))
+        unknown = sorted((given or {}).keys() - set(inputs))
         if unknown:
             raise MXNetError(
-                f"optimize_for: {kind} names {unknown[0]!r}, which is no input; the inputs are {', '.join(names)}"
+                f"optimize_for: {kind} names {unknown[0]!r}, which is no input; the inputs are {', '.join(inputs)}"
             )
-    if skip_infer:
-        shapes, dtypes = {}, {}
+    for name, step in backend_steps(backend):
+        arrays = {
+            **_arrays("args", args, symbol.list_arguments()),
+            **_arrays("aux", aux, symbol.list_auxiliary_states()),
+        }
+        if hasattr(step, "symbol"):  # it rewrites symbols, and may make arrays, which are added to args and aux
+            symbol = step.symbol(symbol, options, args, aux)
+            continue
+        shapes = {**(shape_dict or {}), **{n: a.shape for n, a in arrays.items()}}
+        dtypes = {**(type_dict or {}), **{n: a.dtype for n, a in arrays.items()}}
+        module, origins = _module(symbol, {} if skip_infer else shapes, {} if skip_infer else dtypes)
+        PartitionGraph(backend, options, arrays).apply_step(Context(), module, name, step)
+        symbol = ComposedSymbol(graph_to_symbol(module, origins))
+    return symbol
+
+
+def _module(symbol: ComposedSymbol, shapes: Mapping[str, Any], dtypes: Mapping[str, Any]) -> tuple[ModuleOp, Origins]:
+    """The graph as a module, and where it comes from; given names that it lacks are left out."""
+    names = set(symbol.list_inputs())
     module, origins = convert(
         symbol.entries,
         Shapes(symbol.entries, {k: v for k, v in shapes.items() if k in names}, "optimize_for"),
         Types(symbol.entries, {k: v for k, v in dtypes.items() if k in names}, _FLOAT32, "optimize_for"),
     )
     functions(module)[0].attributes["hybrid.symbol"] = UnitAttr()  # its train mode is not known yet
-    PartitionGraph(backend, options, arrays).apply(Context(), module)
-    return ComposedSymbol(graph_to_symbol(module, origins))
+    return module, origins
 
 
 def _arrays(what: str, given: Any, names: list[str]) -> dict[str, NDArray]:

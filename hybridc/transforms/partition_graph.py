@@ -42,12 +42,16 @@ class PartitionGraph(ModulePass):
     arrays: Mapping[str, Any] | None = None  # what is known of the arguments' values, by name
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        options = dict(self.options or {})
         for name, step in backend_steps(self.backend):
-            if isinstance(step, type) and issubclass(step, Partitioner):
-                _partition(op, self.backend, name, options, dict(self.arrays or {}))
-            else:
-                _run_pass(ctx, op, self.backend, name, step, options)
+            self.apply_step(ctx, op, name, step)
+
+    def apply_step(self, ctx: Context, op: ModuleOp, name: str, step: Any) -> None:
+        """Apply one partitioner or pass of the backend."""
+        options = dict(self.options or {})
+        if isinstance(step, type) and issubclass(step, Partitioner):
+            _partition(op, self.backend, name, options, dict(self.arrays or {}))
+        else:
+            _run_pass(ctx, op, self.backend, name, step, options)
 
 
 def _run_pass(ctx: Context, module: ModuleOp, backend: str, name: str, step: Any, options: dict[str, Any]) -> None:

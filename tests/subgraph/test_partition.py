@@ -185,7 +185,7 @@ def test_numbers_are_inside_and_parameters_are_arguments():
     seen = {}
 
     def review(self, part):
-        seen[part.name] = part.arguments, part.shapes
+        seen[part.name] = part.arguments, part.shapes, sorted(self.arrays)
         return True
 
     partitioner("taken", {"FullyConnected", "multiply"}, review=review)
@@ -193,5 +193,5 @@ def test_numbers_are_inside_and_parameters_are_arguments():
     net.initialize()
     outer = mx.gluon.nn.HybridSequential()
     outer.add(net, Function(lambda F, x: x * 3))
-    partitioned(outer, values(4, 2, dtype="float32"), backend="taken")
-    assert seen == {"taken0": (("data0", "d_weight", "d_bias"), [(4, 2), (3, 2), (3,)])}
+    outer.optimize_for(values(4, 2, dtype="float32"), backend="taken")
+    assert seen == {"taken0": (("data0", "d_weight", "d_bias"), [(4, 2), (3, 2), (3,)], ["d_bias", "d_weight"])}
