@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from types import FunctionType
 from typing import Any
 
+from hybridc.dialects.blame import blame, defined
 from hybridc.dialects.operator import Operator
 from hybridc.errors import MXNetError
 from hybridc.trace.structure import as_list
@@ -24,14 +25,19 @@ def vjp(
     ``ograds`` are those of the visible outputs, ``outputs`` are all of them. A rule may give a function without
     arguments in place of a gradient: it is called only where that gradient is needed.
     """
-    rule: Any = op.gradient_of(needed, F, *ograds, *inputs, *outputs)
+    values = (*ograds, *inputs, *outputs)
+    try:
+        rule: Any = op.gradient_of(needed, F, *values)
+    except Exception as error:
+        blame(op, "gradient", error, F, *values)
+        raise
     if rule is None:
         return [None] * len(inputs)
     grads = as_list(rule)
     if len(grads) != len(inputs) - op.DRAWS:
         raise MXNetError(
             f"{op.title()}: gradient gave {len(grads)} values for {len(inputs) - op.DRAWS} inputs; "
-            "return one for each, None where there is none"
+            f"return one for each, None where there is none{defined(op, 'gradient')}"
         )
     grads += [None] * op.DRAWS
     wanted = [None if not n else g() if isinstance(g, FunctionType) else g for g, n in zip(grads, needed, strict=True)]

@@ -105,6 +105,7 @@ class Operator(Interchange):
     key: tuple[Any, ...]
     arity: int  # how many inputs these attributes ask for, where some are optional
     mutated: tuple[int, ...]  # what mutates() says, asked once
+    results: int  # what num_outputs() says, asked once
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -163,6 +164,7 @@ class Operator(Interchange):
         self.check()
         self.arity = len(self.input_names())
         self.mutated = tuple(self.mutates())
+        self.results = self.num_outputs()
         return self
 
     def check(self) -> None:
@@ -269,6 +271,10 @@ class Operator(Interchange):
         results: Any = self.eager(*arrays)
         for out, result in zip(outs, as_list(results), strict=True):
             np.copyto(out, result, casting="unsafe")
+
+    def move(self, m: Any, *xs: Any) -> Any:
+        """How elements come to their places, built with ``m`` (see :mod:`hybridc.dialects.movement`); None: unsaid."""
+        return None
 
     def gradient(self, F: Any, *values: Any) -> Any:
         """Gradients of the inputs, given ``F`` and ``(*ograds of visible outputs, *inputs, *outputs)``.
@@ -451,9 +457,16 @@ class Reduction(AxisRules):
 class Contraction(Operator):
     """A sum of products over a shared axis: ``matmul`` is the only primitive one, the others decompose into it."""
 
+    def loops(self, rank: int) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]:
+        """For inputs of ``rank`` axes: the loops that lhs, rhs and the result follow; others are summed over."""
+        raise MXNetError(f"{self.title()} does not say its loops")
+
 
 class Movement(Operator):
     """Elements change their place, not their value: views, transposes, gathers, concatenation.
+
+    ``move`` says how, in a small vocabulary; a movement that the vocabulary lacks (adding to places that may coincide)
+    is a host call.
 
     ``is_view`` says that NumPy's result of ``eager`` shares the input's memory, so that no copy is planned.
     ``LAYOUT`` says of a view: ``strided`` (any strides), ``same`` (row-major if the input is), or ``row-major`` (as
@@ -489,10 +502,12 @@ def register(name: str, *aliases: str, override: bool = False) -> Callable[[Clas
     """
 
     def enter(cls: Class) -> Class:
+        from hybridc.dialects import registry
+        from hybridc.dialects.registration import require_operator
+
+        require_operator(cls, name, aliases)
         cls.NAME = name
         cls.ALIASES = aliases
-        from hybridc.dialects import registry
-
         registry.add(cls, override)
         return cls
 

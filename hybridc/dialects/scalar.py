@@ -8,11 +8,14 @@ operands; comparisons give truth values for ``select`` and the logical operators
 
 from __future__ import annotations
 
+import difflib
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+
+from hybridc.errors import CustomOpError, TraceError
 
 # Steps that NumPy lacks: the function of hybridc.runtime.special (and of scipy) that computes them.
 SPECIAL = {"erf": "erf", "erfinv": "erfinv", "lgamma": "gammaln", "gamma": "gamma", "digamma": "psi"}
@@ -96,6 +99,71 @@ class Scalar:
         """Whether this is a truth value."""
         return self.step in PREDICATES
 
+    # Python's own operators see no value here: a body is written with the builder.
+
+    def __bool__(self) -> bool:
+        raise _no_value("Python's if, and, or, not", "b.select(condition, a, b) and b.logical_and, …")
+
+    def __float__(self) -> float:
+        raise _no_value("a function of Python numbers", "the builder's: b.exp(x), b.max(x, y), …")
+
+    __int__ = __index__ = __float__  # pyright: ignore[reportAssignmentType]  (all of them raise)
+
+    def __array_ufunc__(self, ufunc: Any, *_: Any, **__: Any) -> Any:
+        raise _no_value(f"np.{ufunc.__name__}", "the builder's: b.exp(x), b.max(x, y), …")
+
+    def __array_function__(self, function: Any, *_: Any) -> Any:
+        raise _no_value(f"np.{function.__name__}", "the builder's: b.select(condition, a, b), b.max(x, y), …")
+
+
+def _no_value(what: str, instead: str) -> TraceError:
+    return TraceError(
+        f"{what} cannot be used on the values of a scalar body, which is recorded once for all elements; use {instead}"
+    )
+
+
+_PYTHON = {
+    "add": "+", "sub": "-", "mul": "*", "truediv": "/", "mod": "%", "pow": "**", "lt": "<", "le": "<=", "gt": ">",
+    "ge": ">=", "neg": "-", "abs": "abs",
+}  # fmt: skip
+
+
+def _refuse(name: str, sign: str) -> Any:
+    step = "div" if name == "truediv" else "rem" if name == "mod" else name
+    arguments = "x" if name in ("neg", "abs") else "x, y"
+
+    def refuse(*_: Any) -> Any:
+        raise _no_value(f"Python's {sign}", f"b.{step}({arguments})")
+
+    return refuse
+
+
+for _name, _sign in _PYTHON.items():
+    for _prefix in ("__", "__r") if _name not in ("lt", "le", "gt", "ge", "neg", "abs") else ("__",):
+        setattr(Scalar, f"{_prefix}{_name}__", _refuse(_name, _sign))
+
+
+_NUMBERS: Any = (int, float, np.number)
+
+
+def record(op: Any, count: int) -> tuple[list[Scalar], list[Scalar], Any]:
+    """The scalar body of an operator with ``count`` inputs: its arguments, its steps and the result, or a number."""
+    from hybridc.dialects.blame import blame, defined
+
+    recorder = Recorder()
+    arguments = [Scalar(None, (), i) for i in range(count)]
+    try:
+        result: Any = op.scalar(recorder, *arguments)
+    except Exception as error:
+        blame(op, "scalar", error, recorder, *arguments)
+        raise
+    if result.__class__ is not Scalar and not isinstance(result, _NUMBERS):
+        raise CustomOpError(
+            f"operator {op.NAME}: scalar returned {result!r}; it must return one value, made by its builder"
+            f"{defined(op, 'scalar')}"
+        )
+    return arguments, recorder.steps, result
+
 
 class Recorder:
     """A builder that records what a scalar body does, one :class:`Scalar` a step."""
@@ -105,7 +173,9 @@ class Recorder:
 
     def __getattr__(self, name: str) -> Any:
         if not hasattr(NumPyScalar, name):
-            raise AttributeError(f"scalar bodies have no step {name!r}; see hybridc.dialects.scalar")
+            near = difflib.get_close_matches(name, [n for n in dir(NumPyScalar) if n[0] != "_"], n=3, cutoff=0.5)
+            meant = f"; did you mean {', '.join(near)}?" if near else "; see hybridc.dialects.scalar"
+            raise AttributeError(f"scalar bodies have no step {name!r}{meant}")
 
         def record(*operands: Any) -> Scalar:
             step = Scalar(name, operands, len(self.steps))

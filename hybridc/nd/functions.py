@@ -13,7 +13,7 @@ import numpy as np
 from hybridc.dialects import registry
 from hybridc.dialects.attribute import REQUIRED
 from hybridc.dialects.operator import Elementwise, Movement, Operator
-from hybridc.dialects.scalar import NUMPY, Recorder, Scalar
+from hybridc.dialects.scalar import NUMPY, record
 from hybridc.dispatch import as_scalar, explain, finish, invoke
 from hybridc.errors import MXNetError
 from hybridc.nd.ndarray import NDArray
@@ -54,8 +54,6 @@ def _build(name: str, cls: type[Operator]) -> Callable[..., Any]:
         "_finish": finish,
         "_as_scalar": as_scalar,
         "_explain": explain,
-        "_MXNetError": MXNetError,
-        "_errors": (ValueError, TypeError, IndexError),
         **{f"_default_{n}": a.default for n, a in cls.ATTRIBUTES.items()},
     }
     if not cls.ATTRIBUTES:
@@ -73,13 +71,10 @@ def _ufunc(op: Operator) -> Any:
     """The NumPy ufunc that is the whole scalar body of an elementwise operator, or None."""
     if type(op).eager is not Elementwise.eager:
         return None
-    recorder = Recorder()
-    arguments = tuple(Scalar(None, (), i) for i in range(len(op.INPUTS)))
-    scalar: Any = getattr(op, "scalar")  # noqa: B009  (only Elementwise has it)
-    result = scalar(recorder, *arguments)
-    if recorder.steps != [result] or result.operands != arguments or result.is_predicate:
+    arguments, steps, result = record(op, len(op.INPUTS))
+    if steps != [result] or list(result.operands) != arguments or result.is_predicate:
         return None
-    found = getattr(NUMPY, result.step)
+    found = getattr(NUMPY, str(result.step))
     return found if isinstance(found, np.ufunc) else None
 
 
@@ -167,6 +162,8 @@ def _direct_by_arity(cls: type[Operator], names: list[str]) -> list[str]:
 def _run(cls: type[Operator], eager: str, inputs: str) -> list[str]:
     """Run an operator on ``_arrays`` and return its result as an NDArray, by ``_finish`` if it is recorded."""
     plain, result = "type(_r) is _ndarray and not _state.recording", "_NDArray(_r)"
+    if cls.num_outputs is not Operator.num_outputs:  # how many there are is checked by _finish
+        plain += " and _op.results == 1"
     if issubclass(cls, Movement):  # a result never shares memory with an input
         result = "_NDArray(_r if _r.base is None else _r.copy())"
     elif issubclass(cls, Elementwise):
@@ -174,10 +171,9 @@ def _run(cls: type[Operator], eager: str, inputs: str) -> list[str]:
     return [
         "try:",
         f"    _r = {eager}(*_arrays)",
-        "except _MXNetError:",
+        "except Exception as _error:",
+        "    _explain(_op, _arrays, _error)",
         "    raise",
-        "except _errors as _error:",
-        "    raise _explain(_op, _arrays, _error) from _error",
         f"if {plain}:",
         f"    return {result}",
         f"return _finish(_op, {inputs}, _arrays, _r)",

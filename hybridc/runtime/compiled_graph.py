@@ -59,8 +59,18 @@ class Executable:
         workspace = self.acquire()
         try:
             return self.run(workspace, *arrays)
+        except Exception as error:
+            raise_blame(error)
+            raise
         finally:
             self.release(workspace)
+
+
+def raise_blame(error: Exception) -> None:
+    """Raise what names the operator and the user's line, if a host call of the user's raised."""
+    from hybridc.dialects.blame import blame
+
+    blame(None, "eager", error)
 
 
 class CompiledGraph:
@@ -135,6 +145,9 @@ class CompiledGraph:
         try:
             results = forward.run(workspace, *arrays)
             self._write_back(arrays, results)
+        except Exception as error:
+            raise_blame(error)
+            raise
         finally:
             forward.release(workspace)
         if self.single:
@@ -145,7 +158,12 @@ class CompiledGraph:
         from hybridc import autograd
 
         workspace = self.forward.acquire()
-        results = self.forward.run(workspace, *arrays)
+        try:
+            results = self.forward.run(workspace, *arrays)
+        except Exception as error:
+            self.forward.release(workspace)
+            raise_blame(error)
+            raise
         outputs = [NDArray(r) for r in results[: self.visible]]
         if self.updates:
             before = [a.copy() if i in self.updates else a for i, a in enumerate(arrays)]  # what the forward saw

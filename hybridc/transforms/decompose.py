@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation
 from xdsl.passes import ModulePass
 
+from hybridc.dialects.blame import blame
 from hybridc.dialects.hybrid import HybridOp, location_of
+from hybridc.dialects.operator import Operator
 from hybridc.errors import VerifyError
 from hybridc.transforms.splice import Splicer, rewrite
 
@@ -28,10 +32,18 @@ def _decompose(splicer: Splicer, op: HybridOp) -> list[Operation] | None:
     operator = op.operator
     if not operator.decomposes():
         return None
-    made = splicer.replace(op, lambda F, inputs: operator.decompose(F, *inputs))
+    made = splicer.replace(op, lambda F, inputs: _decomposed(operator, F, inputs))
     if made is None:
         raise VerifyError(
             f"{operator!r} ({location_of(op)}): its decomposition has other types than itself: "
             f"{', '.join(str(r.type) for r in op.results)} expected"
         )
     return made
+
+
+def _decomposed(operator: Operator, F: Any, inputs: Sequence[Any]) -> Any:
+    try:
+        return operator.decompose(F, *inputs)
+    except Exception as error:
+        blame(operator, "decompose", error, F, *inputs)
+        raise

@@ -38,11 +38,6 @@ def test_attributes_are_documented(case):
     contract.attributes_are_documented(case)
 
 
-@each(contract.one_kind)
-def test_one_kind(case):
-    contract.one_kind(case)
-
-
 @each(contract.what_its_kind_needs)
 def test_has_what_its_kind_needs(case):
     contract.what_its_kind_needs(case)

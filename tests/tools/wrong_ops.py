@@ -191,32 +191,6 @@ class RaisesInGradient(Right):
         return dy * F.sigmoid(x) / self.gamma
 
 
-class NoKind(op.Operator):
-    """x, by a class of no kind"""
-
-    FINDS = "one kind", "the class is of the kinds none; derive it from one of Elementwise, Reduction"
-
-    def infer_shape(self, shapes):
-        return shapes, shapes
-
-    def eager(self, *arrays):
-        return arrays[0].copy()
-
-    @classmethod
-    def samples(cls):
-        return [Sample([X], lambda x: x, grad=False)]
-
-
-class NoScalar(op.Elementwise):
-    """An elementwise operator without a body"""
-
-    FINDS = "what its kind needs", "the class has no scalar()"
-
-    @classmethod
-    def samples(cls):
-        return [Sample([X], lambda x: x)]
-
-
 class Scan(op.Opaque):
     """Sums of the elements up to each, along the first axis"""
 
@@ -335,7 +309,7 @@ class NeedsContiguous(Scan):
 class ReturnsList(Scan):
     """Sums along the first axis, in a list"""
 
-    FINDS = "values", "eager returned a list; return an array, or a tuple of arrays for several results"
+    FINDS = "values", "eager returned a list; return an array, as num_outputs() says"
 
     def eager(self, *arrays):
         return [arrays[0].cumsum(0)]

@@ -12,7 +12,7 @@ from xdsl.ir import SSAValue
 
 from hybridc.dialects.hybrid import HybridOp, dtype_of, location_of, shape_of
 from hybridc.dialects.operator import Elementwise, Reduction
-from hybridc.dialects.scalar import PREDICATES, SPECIAL, Recorder, Scalar
+from hybridc.dialects.scalar import PREDICATES, SPECIAL, Scalar, record
 from hybridc.transforms.values import constant_value, hybrid_ops, is_constant, loop_domain
 
 Shape = tuple[int, ...]
@@ -117,10 +117,8 @@ class _Scheduler:
             plan.steps.append(Step(f"reduce:{operator.COMBINE}", operands, target, op, whole=self.rows == 0))
             return
         assert isinstance(operator, Elementwise)
-        recorder = Recorder()
-        arguments = [Scalar(None, (), i) for i in range(len(operands))]
-        final = operator.scalar(recorder, *arguments)
-        steps = _needed(recorder.steps, final)
+        arguments, recorded, final = record(operator, len(operands))
+        steps = _needed(recorded, final)
         kind = np.result_type(*[v.dtype for v in operands if isinstance(v, Value)] or [target.dtype]).kind
         half = target.dtype == np.float16 and any(s.step in SPECIAL for s in steps)
         if half or (kind not in "f" and any(_leaves_integers(s) for s in steps)):

@@ -14,7 +14,6 @@ from hybridc.tools.check_op.report import Finding, check_op, find
 CHECKS: tuple[Check, ...] = (
     contract.name,
     contract.docstring,
-    contract.one_kind,
     contract.what_its_kind_needs,
     contract.function,
     contract.attributes_are_documented,

@@ -7,32 +7,21 @@ from typing import Any
 
 import numpy as np
 
+from hybridc.dialects import registration
 from hybridc.dialects.attribute import REQUIRED
-from hybridc.dialects.operator import (
-    Composite,
-    Contraction,
-    Elementwise,
-    Movement,
-    Opaque,
-    Operator,
-    Reduction,
-)
-from hybridc.dialects.stateful import Stateful
+from hybridc.dialects.operator import Operator
 from hybridc.dispatch import invoke
 from hybridc.errors import MXNetError
 from hybridc.nd.ndarray import NDArray
 from hybridc.tools.check_op.case import Case, each_bad, each_class, each_sample, fail, require
 from hybridc.tools.check_op.check import check
 
-KINDS = (Elementwise, Reduction, Contraction, Movement, Composite, Opaque)
-NAME = r"[a-z][a-z0-9_]*\.[a-z_][a-z0-9_]*"
-
 
 @check(each_class)
 def name(cls: type[Operator]) -> None:
     """The name in the IR."""
     require(
-        re.fullmatch(NAME, cls.NAME) is not None,
+        re.fullmatch(registration.NAME, cls.NAME) is not None,
         f"the operator's name is {cls.NAME!r}; it must be dialect.name in lower case",
     )
 
@@ -53,30 +42,13 @@ def attributes_are_documented(cls: type[Operator]) -> None:
 
 
 @check(each_class)
-def one_kind(cls: type[Operator]) -> None:
-    """Exactly one kind says what the compiler sees."""
-    kinds = [kind.__name__ for kind in KINDS if issubclass(cls, kind)]
-    names = ", ".join(kind.__name__ for kind in KINDS)
-    require(len(kinds) == 1, f"the class is of the kinds {', '.join(kinds) or 'none'}; derive it from one of {names}")
-
-
-@check(each_class)
 def what_its_kind_needs(cls: type[Operator]) -> None:
-    """The methods that a kind leaves to its classes."""
-    needed: list[tuple[str, type[Operator]]] = []
-    if issubclass(cls, Elementwise):
-        needed.append(("scalar", Elementwise))
-    elif issubclass(cls, Composite):
-        needed.append(("decompose", Composite))
-    elif issubclass(cls, Stateful):
-        needed += [("create_state", Stateful), ("forward", Stateful)]
-    elif issubclass(cls, Movement | Opaque):
-        needed.append(("eager", Operator))
-    if not issubclass(cls, Elementwise | Reduction | Stateful):
-        needed.append(("infer_shape", Operator))
-    for method, base in needed:
-        if getattr(cls, method) is getattr(base, method):
-            raise fail(f"the class has no {method}(); its kind leaves that method to it")
+    """Exactly one kind says what the compiler sees, and the methods that it leaves to its classes are there."""
+    found = registration.kinds(cls)
+    require(len(found) == 1, f"the class is of {len(found)} kinds, {found}")
+    lacks = registration.missing(cls)
+    if lacks is not None:
+        raise fail(f"the class has no {lacks[0]}; write {lacks[1]}")
 
 
 @check(each_class)

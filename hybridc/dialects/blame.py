@@ -1,0 +1,99 @@
+"""What goes wrong in the methods of a user's operator is told with the operator, the method and the user's line."""
+
+from __future__ import annotations
+
+import inspect
+import traceback
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from hybridc.dialects.operator import Operator
+from hybridc.errors import CustomOpError, MXNetError
+
+_PACKAGE = str(Path(__file__).resolve().parents[1]) + "/"
+_LIBRARIES = ("numpy", "scipy", "xdsl")
+# What a method is called with, in words.
+_CALLED = {
+    "eager": "an array for each input",
+    "eager_out": "a list of arrays for the results, and an array for each input",
+    "scalar": "the builder and a value for each input",
+    "decompose": "F and each input",
+    "gradient": "F, the gradient of each visible output, each input and each output",
+    "infer_shape": "a list of the inputs' shapes",
+    "infer_type": "a list of the inputs' dtypes",
+}
+
+
+def user_frames(error: BaseException) -> list[traceback.FrameSummary]:
+    """The frames of an error that are neither ours nor of the libraries we stand on, outermost first."""
+    frames = traceback.extract_tb(error.__traceback__)
+    ours = (_PACKAGE, "<")
+    frames = [f for f in frames if not f.filename.startswith(ours)]
+    return [f for f in frames if not any(f"/site-packages/{library}/" in f.filename for library in _LIBRARIES)]
+
+
+def user_line(error: BaseException) -> str:
+    """The innermost line of the user's own files, or of what the user installed."""
+    frames = user_frames(error)
+    own = [f for f in frames if "site-packages" not in f.filename] or frames
+    if not own:
+        return "in no file of yours"
+    return f"{own[-1].filename}:{own[-1].lineno} in {own[-1].name}"
+
+
+def defined(op: Operator, method: str) -> str:
+    """Where a user defines a method: `` (my_ops.py:12)``; nothing for our own."""
+    code: Any = getattr(getattr(type(op), method), "__code__", None)
+    if code is None or code.co_filename.startswith(_PACKAGE):
+        return ""
+    return f" ({code.co_filename}:{code.co_firstlineno})"
+
+
+def blame(op: Operator | None, method: str, error: Exception, *args: Any) -> None:
+    """Raise :class:`CustomOpError` in place of an error that a user's method raised; return if it is not the user's.
+
+    An MXNetError keeps its type and gets a note. ``op`` is None where only the traceback knows; ``args`` are what the
+    method was called with, to explain a wrong signature.
+    """
+    op = op or _operator_of(error)
+    frames = user_frames(error)
+    if op is None:
+        return
+    if not frames:
+        _blame_signature(op, method, error, args)
+        return
+    raised_in = frames[0].name if hasattr(op, frames[0].name) else method
+    where = f"operator {op.NAME}: {raised_in}"
+    if not isinstance(error, MXNetError):
+        raise CustomOpError(f"{where} raised {type(error).__name__}: {error} ({user_line(error)})") from error
+    if not isinstance(error, CustomOpError) and not getattr(error, "__notes__", None):
+        error.add_note(f"raised in {where}, {user_line(error)}")
+
+
+def _operator_of(error: BaseException) -> Operator | None:
+    """The operator whose method was called first."""
+    trace = error.__traceback__
+    while trace is not None:
+        found = trace.tb_frame.f_locals.get("self")
+        if isinstance(found, Operator):
+            return found
+        trace = trace.tb_next
+    return None
+
+
+def _blame_signature(op: Operator, method: str, error: Exception, args: Sequence[Any]) -> None:
+    """A method that does not take what it is called with has no frame of its own."""
+    if method == "eager" and not defined(op, "eager"):  # ours, which calls the user's scalar body
+        method, args = "scalar", (None, *args)
+    function: Any = getattr(op, method, None)
+    if not isinstance(error, TypeError) or function is None or not defined(op, method):
+        return
+    try:
+        inspect.signature(function).bind(*args)
+    except TypeError:
+        takes = str(inspect.signature(getattr(type(op), method)))
+        raise CustomOpError(
+            f"operator {op.NAME}: {method}{takes} is called with {_CALLED.get(method, 'other arguments')}, "
+            f"{len(args)} arguments after self{defined(op, method)}"
+        ) from error
