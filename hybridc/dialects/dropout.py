@@ -136,6 +136,7 @@ class RRelu(Drawing):
     The hidden second output is the slope of each element.
     """
 
+    NNVM = "LeakyReLU"
     lower_bound: float = attribute(0.125, "the least slope")
     upper_bound: float = attribute(0.334, "the greatest slope")
     train: bool | None = attribute(None, "internal: whether autograd is in train mode")
@@ -150,6 +151,9 @@ class RRelu(Drawing):
 
             return Leaky.bind(slope=(self.lower_bound + self.upper_bound) / 2)
         return self
+
+    def to_nnvm(self) -> dict[str, Any]:
+        return {"act_type": "rrelu", **super().to_nnvm()}
 
     def decompose(self, F: Any, *inputs: Any) -> Any:
         x, key = inputs

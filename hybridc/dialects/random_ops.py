@@ -90,6 +90,11 @@ class _Draws(Opaque):
         last = {k: fields[k] for k in cls.LAST if k in fields}
         cls.ATTRIBUTES = first | last  # pyright: ignore[reportConstantRedefinition]
 
+    @classmethod
+    def nnvm_name(cls) -> str:
+        """All begin with an underscore there."""
+        return f"_{cls.title()}"
+
     def check(self) -> None:
         for name in self.PARAMETERS:
             value = getattr(self, name)
@@ -108,6 +113,10 @@ class _FromNumbers(_Draws):
     shape: Shape = attribute((1,), "the shape")
     dtype: DType = attribute(FLOAT32, "the element type")
     draw: int = attribute(0, "internal: which use of the key this is")
+
+    def to_nnvm(self) -> dict[str, Any]:
+        """Also the shape, which has no default there."""
+        return {**super().to_nnvm(), "shape": self.shape, "dtype": self.dtype}
 
     def infer_shape(self, shapes: list[Shape]) -> tuple[list[Shape], list[Shape]]:
         return shapes, [self.shape]

@@ -16,6 +16,8 @@ from hybridc.dispatch import invoke
 from hybridc.symbol.graph import topological
 from tests.golden.store import Reader
 from tests.golden.symbol_cases import (
+    BY_HAND,
+    DRAWS,
     OLD,
     compact,
     graph,
@@ -23,6 +25,7 @@ from tests.golden.symbol_cases import (
     operator,
     symbol_cases,
     variable,
+    whole,
     written_by_hybridc,
 )
 
@@ -99,7 +102,7 @@ def test_what_is_written_is_read(name):
 
 # --- files of earlier versions ------------------------------------------------------------------------------
 
-GOLDEN = json.loads((HERE / "files" / "old_symbols.json").read_text(encoding="utf-8"))
+GOLDEN = json.loads((HERE / "files" / "symbols.json").read_text(encoding="utf-8"))
 
 
 @pytest.mark.parametrize("name", OLD)
@@ -115,6 +118,24 @@ def test_files_of_earlier_versions(name):
     expected = {key: {k: v for k, v in attrs.items() if k.startswith("__")} for key, attrs in wanted["attrs"].items()}
     for key in expected.keys() - {"y_moving_mean", "y_moving_var"}:  # there MXNet adds how they are initialized
         assert users.get(key, {}) == expected[key]
+
+
+@pytest.mark.parametrize("name", [*BY_HAND, *DRAWS])
+def test_files_written_by_hand(name):
+    op, attrs, inputs = {**BY_HAND, **DRAWS}[name]
+    symbol = mx.sym.load_json(whole(op, attrs, *inputs))
+    (written,) = [n for n in json.loads(symbol.tojson())["nodes"] if n["op"] != "null"]
+    assert (written["op"], written.get("attrs", {})) == (op, attrs)
+    mx.random.seed(0)
+    (found,) = run(symbol, {key: mx.nd.array(x, dtype=x.dtype) for key, x in inputs.items()})
+    wanted = GOLDEN["by_hand"][name]
+    assert found.dtype == wanted["dtype"]
+    assert list(found.shape) == wanted["shape"]
+    if name in BY_HAND:
+        np.testing.assert_allclose(found, wanted["result"], 1e-5)
+        return
+    assert abs(found.mean() - wanted["mean"]) <= 0.1 * wanted["std"] + 1e-6
+    assert abs(found.std() - wanted["std"]) <= 0.15 * wanted["std"] + 1e-6
 
 
 def test_the_layout_is_mxnets():

@@ -1,4 +1,4 @@
-"""Makes `symbols.json.gz`, the operator cases as symbol files of MXNet 1.9.1, and `files/old_symbols.json`.
+"""Makes `symbols.json.gz`, the operator cases as symbol files of MXNet 1.9.1, and `files/symbols.json`.
 
 Run it with the Python of an environment that has mxnet==1.9.1 and numpy==1.23.5. The results of the cases are in
 `ops.npz` already.
@@ -23,7 +23,7 @@ import mxnet as mx  # noqa: E402, TID251
 import numpy as np  # noqa: E402
 
 from tests.golden.store import Reader  # noqa: E402
-from tests.golden.symbol_cases import OLD, compact, old_inputs, results_in_mxnet, symbol_cases  # noqa: E402
+from tests.golden.symbol_cases import BY_HAND, DRAWS, OLD, compact, old_inputs, results_in_mxnet, symbol_cases, whole  # noqa: E402
 
 OPS = Reader(here / "ops.npz")
 
@@ -46,8 +46,8 @@ def main():
 
 
 def write_old():
-    """What MXNet makes of files of earlier versions."""
-    found = {}
+    """What MXNet makes of files of earlier versions, and of files written by hand."""
+    found, by_hand = {}, {}
     for name, text in OLD.items():
         symbol = mx.sym.load_json(text)
         results = results_in_mxnet(mx, text, old_inputs(name, symbol.list_inputs()))
@@ -58,9 +58,17 @@ def write_old():
             "attrs": symbol.attr_dict(),
             "result": results[0].tolist(),
         }
+    for name, (op, attrs, inputs) in {**BY_HAND, **DRAWS}.items():
+        x = results_in_mxnet(mx, whole(op, attrs, *inputs), inputs)[0]
+        record = {"dtype": x.dtype.name, "shape": list(x.shape)}
+        if name in DRAWS:
+            record.update(mean=float(x.mean()), std=float(x.std()))
+        else:
+            record.update(result=x.tolist())
+        by_hand[name] = record
     layout = mx.sym.Group([mx.sym.var(f"größe {i}", attr={"__a__": '"\n'}) for i in range(11)]).tojson()
-    content = json.dumps({"old": found, "layout": layout}, indent=1, ensure_ascii=False) + "\n"
-    (here / "files" / "old_symbols.json").write_text(content, encoding="utf-8")
+    content = json.dumps({"old": found, "by_hand": by_hand, "layout": layout}, indent=1, ensure_ascii=False) + "\n"
+    (here / "files" / "symbols.json").write_text(content, encoding="utf-8")
 
 
 def composed(case):

@@ -110,3 +110,86 @@ def old_inputs(name, inputs):
     return {
         key: np.random.RandomState(i).uniform(0.5, 1.5, shapes[key]).astype("float32") for i, key in enumerate(inputs)
     }
+
+
+def whole(op, attrs, *names):
+    """The text of a file of one operator on variables, as MXNet lays out none of its own."""
+    node = {
+        "op": op,
+        "name": "y",
+        **({"attrs": attrs} if attrs else {}),
+        "inputs": [[i, 0, 0] for i in range(len(names))],
+    }
+    made = {
+        "nodes": [*[variable(name) for name in names], node],
+        "arg_nodes": list(range(len(names))),
+        "heads": [[len(names), 0, 0]],
+        "attrs": {"mxnet_version": ["int", 10901]},
+    }
+    return json.dumps(made)
+
+
+def filled(*shape, seed=0, low=-2.0, high=2.0):
+    """Fixed random numbers."""
+    return np.random.RandomState(seed).uniform(low, high, shape).astype("float32")
+
+
+A, B = filled(3, 4), filled(3, 4, seed=1)
+ROWS = filled(2, low=0.5, seed=2)
+# Operators that no case of `op_cases` calls as a function of mx.sym: name, attributes and inputs.
+BY_HAND = {
+    "boolean_mask": ("_contrib_boolean_mask", {}, {"data": A, "index": np.array([1, 0, 1], "float32")}),
+    "eye": ("_eye", {"N": "3", "M": "4", "k": "1"}, {}),
+    "linspace": ("_linspace", {"start": "1.0", "stop": "2.0", "num": "5", "endpoint": "False"}, {}),
+    "slice_assign": ("_slice_assign", {"begin": "(1,)", "end": "(3,)"}, {"lhs": A, "rhs": B[1:]}),
+    "slice_assign_scalar": ("_slice_assign_scalar", {"scalar": "7.0", "begin": "(1,)", "end": "(3,)"}, {"data": A}),
+    "scatter_add": (
+        "_backward_gather_nd",
+        {"shape": "(2, 4)"},
+        {"data": A, "indices": np.array([[0, 1, 0]], "float32")},
+    ),
+    "group_norm": (
+        "GroupNorm",
+        {"num_groups": "2", "eps": "0.1"},
+        {"data": filled(3, 2, 4), "gamma": ROWS, "beta": ROWS},
+    ),
+}
+MANY = {"shape": "(5000,)", "dtype": "float32"}
+ONES = np.ones(5000, "float32")
+# Draws: their mean and standard deviation are compared.
+DRAWS = {
+    "uniform": ("_random_uniform", {"low": "-1.0", "high": "3.0", **MANY}, {}),
+    "normal": ("_random_normal", {"loc": "1.0", "scale": "2.0", **MANY, "dtype": "float64"}, {}),
+    "exponential": ("_random_exponential", {"lam": "2.0", **MANY}, {}),
+    "gamma": ("_random_gamma", {"alpha": "2.0", "beta": "0.5", **MANY}, {}),
+    "poisson": ("_random_poisson", {"lam": "3.0", **MANY}, {}),
+    "negative_binomial": ("_random_negative_binomial", {"k": "3", "p": "0.5", **MANY}, {}),
+    "generalized": ("_random_generalized_negative_binomial", {"mu": "2.0", "alpha": "0.3", **MANY}, {}),
+    "randint": ("_random_randint", {"low": "-3", "high": "9", **MANY, "dtype": "int64"}, {}),
+    "uniform_like": ("_random_uniform_like", {"high": "2.0"}, {"data": ONES}),
+    "normal_like": ("_random_normal_like", {"scale": "3.0"}, {"data": ONES}),
+    "exponential_like": ("_random_exponential_like", {"lam": "2.0"}, {"data": ONES}),
+    "gamma_like": ("_random_gamma_like", {"alpha": "3.0"}, {"data": ONES}),
+    "poisson_like": ("_random_poisson_like", {"lam": "4.0"}, {"data": ONES}),
+    "negative_binomial_like": ("_random_negative_binomial_like", {"k": "2", "p": "0.4"}, {"data": ONES}),
+    "generalized_like": ("_random_generalized_negative_binomial_like", {"mu": "3.0"}, {"data": ONES}),
+    "sample_uniform": ("_sample_uniform", {"shape": "(2500,)"}, {"low": -ROWS, "high": ROWS}),
+    "sample_normal": ("_sample_normal", {"shape": "(2500,)"}, {"mu": ROWS, "sigma": ROWS}),
+    "sample_exponential": ("_sample_exponential", {"shape": "(2500,)"}, {"lam": ROWS}),
+    "sample_gamma": ("_sample_gamma", {"shape": "(2500,)"}, {"alpha": ROWS, "beta": ROWS}),
+    "sample_poisson": ("_sample_poisson", {"shape": "(2500,)"}, {"lam": ROWS}),
+    "sample_negative_binomial": ("_sample_negative_binomial", {"shape": "(2500,)"}, {"k": ONES[:2] * 2, "p": ROWS / 4}),
+    "sample_generalized": (
+        "_sample_generalized_negative_binomial",
+        {"shape": "(2500,)"},
+        {"mu": ROWS, "alpha": ROWS},
+    ),
+    "multinomial": (
+        "_sample_multinomial",
+        {"shape": "(2500,)"},
+        {"data": np.array([[0.1, 0.2, 0.7], [0.5, 0.5, 0.0]], "float32")},
+    ),
+    "shuffle": ("_shuffle", {}, {"data": filled(5000)}),
+    "dropout": ("Dropout", {"p": "0.3", "mode": "always"}, {"data": ONES}),
+    "rrelu": ("LeakyReLU", {"act_type": "rrelu"}, {"data": -ONES}),
+}
