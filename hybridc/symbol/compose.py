@@ -165,6 +165,13 @@ def checked(attrs: Mapping[str, Any]) -> dict[str, str]:
     return {f"__{k}__" if k in HIDDEN else k: v for k, v in attrs.items()}
 
 
+def _locate(error: MXNetError) -> None:
+    """Let an error say which line of the user it comes from."""
+    where, said = str(user_location(COMPOSER.path())), str(error)
+    if where not in said:
+        error.args = (f"{where}: {said}",)
+
+
 def symbolic(owner: Any, function: str, hint: str, scalar_hint: str = "", reflected_hint: str = "") -> Any:
     """A function of ``owner`` (``mx.nd``, or a namespace there) as a function of ``mx.sym``.
 
@@ -184,6 +191,10 @@ def symbolic(owner: Any, function: str, hint: str, scalar_hint: str = "", reflec
         for key in [k for k in kwargs if k in HIDDEN or _is_hidden(k)]:
             attrs[key] = str(kwargs.pop(key))
         with COMPOSER.active(), COMPOSER.naming(given, chosen, attrs):
-            return meaning(*args, **kwargs)
+            try:
+                return meaning(*args, **kwargs)
+            except MXNetError as error:
+                _locate(error)
+                raise
 
     return functools.update_wrapper(call, getattr(owner, function, call))

@@ -309,6 +309,17 @@ class ComposedSymbol(AttributesOfNodes, Symbol):
             "is bound; use eval(…) or an executor, and F.where instead of Python control flow"
         )
 
+    def as_in_context(self, context: Any) -> ComposedSymbol:
+        """This symbol: the device is chosen when it is bound."""
+        return self
+
+    as_in_ctx = as_in_context
+    to_device = as_in_context
+
+    def backward(self, *args: Any, **kwargs: Any) -> NoReturn:
+        """Raises: an executor has gradients."""
+        self._no_value("backward()")
+
     def wait_to_read(self) -> None:
         """Raises: there is nothing to wait for."""
         self._no_value("wait_to_read()")

@@ -263,6 +263,10 @@ ERRORS = {
     "L: relu: input 'data' must be one value, but <Symbol split0> has 2: split0_output0, split0_output1; take one of "
     "them with [i], or pass all with *": lambda: mx.sym.relu(mx.sym.split(A, 2, name="split0")),
     "L: out= cannot be used with symbols; use the returned value": lambda: mx.sym.relu(A, out=A),
+    "L: FullyConnected: attribute num_hidden takes an integer of at least 1, got 'x'": lambda: mx.sym.FullyConnected(
+        A, num_hidden="x"
+    ),
+    "L: Custom: op_type is missing; give the name under which the operator is registered": lambda: mx.sym.Custom(A),
     "L: output 1 of <Symbol a>, which has 1": lambda: A[1],
     "L: a Symbol is indexed by the number or the name of an output, not by tuple; use slice, slice_axis or take for "
     "elements": lambda: A[0, 1],
