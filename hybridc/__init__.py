@@ -44,6 +44,8 @@ _NAMESPACES = {
     "symbol": "hybridc.symbol",
     "test_utils": "hybridc.test_utils",
     "util": "hybridc.util",
+    "visualization": "hybridc.visualization",
+    "viz": "hybridc.visualization",
 }
 
 __all__ = [
