@@ -69,7 +69,8 @@ def print_summary(
     for number, row in enumerate(rows):
         lines.append(("=" if number == 0 else "_") * line_length)
         lines += [_line(part, ends) for part in row]
-    # COMPAT(mxnet): without shapes the number of parameters is unknown; there it is a wrong one.
+    # COMPAT(mxnet): without shapes the number of parameters is unknown; there it is a wrong one, as it is for a layer
+    # that flattens its input.
     lines += [
         "=" * line_length,
         f"Total params: {'unknown; give shape' if total is None else total}",

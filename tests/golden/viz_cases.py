@@ -19,7 +19,7 @@ def branches(mx):
     data = mx.sym.var("data")
     a = mx.sym.exp(data, name="a")
     b = mx.sym.transpose(data, axes=(0, 2, 1, 3), name="b")
-    return mx.sym.FullyConnected(mx.sym.broadcast_add(a, b, name="sum"), num_hidden=7, name="a_layer_with_a_long_name")
+    return mx.sym.softmax(mx.sym.broadcast_add(a, b, name="sum"), name="a_layer_with_quite_a_long_name_for_its_column")
 
 
 CASES = {
