@@ -335,6 +335,10 @@ class L2Normalization(Composite):
         size = F.sqrt(F.sum(x * x, axes, True) + self.eps)
         return (dy - y * F.sum(dy * y, axes, True)) / size
 
+    def nnvm_outputs(self) -> int:
+        """The norm is a hidden output there."""
+        return 2
+
     @classmethod
     def samples(cls) -> list[Sample]:
         def over(axes: Any) -> Any:

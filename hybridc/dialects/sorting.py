@@ -159,6 +159,10 @@ class Sort(_Sorting):
         order = F.argsort(x, axis=self.axis, is_ascend=self.is_ascend, dtype="int64")
         return F.reshape_to(_scatter_along(F, dy, order, self.place(x.shape)[1]), shape=x.shape)
 
+    def nnvm_outputs(self) -> int:
+        """The order is a hidden output there."""
+        return 2
+
     @classmethod
     def samples(cls) -> Sequence[Sample]:
         return [
@@ -340,6 +344,10 @@ class TopK(_Sorting):
         shape, axis = self.place(x.shape)
         order = F.topk(x, axis=self.axis, k=self.k, is_ascend=self.is_ascend, dtype="int64")
         return F.reshape_to(F.scatter_along_axis(dy, order, size=shape[axis], axis=axis), shape=x.shape)
+
+    def nnvm_outputs(self) -> int:
+        """The indices are a hidden output there."""
+        return 2 if self.ret_typ == "value" else self.num_outputs()
 
     @classmethod
     def samples(cls) -> Sequence[Sample]:

@@ -100,6 +100,17 @@ def test_what_is_written_is_read(name):
     assert_results(name, run(symbol, inputs_of(name)))
 
 
+def test_nodes_have_as_many_outputs_as_in_mxnet():
+    same = [n for n in WRITTEN.keys() & OF_MXNET.keys() if nodes_of(WRITTEN[n]) == nodes_of(OF_MXNET[n])]
+    assert len(same) > 700
+    for name in same:
+        assert json.loads(WRITTEN[name])["node_row_ptr"] == json.loads(OF_MXNET[name])["node_row_ptr"], name
+
+
+def nodes_of(text):
+    return [node["op"] for node in json.loads(text)["nodes"]]
+
+
 # --- files of earlier versions ------------------------------------------------------------------------------
 
 GOLDEN = json.loads((HERE / "files" / "symbols.json").read_text(encoding="utf-8"))
