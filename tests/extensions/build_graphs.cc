@@ -29,6 +29,12 @@ REGISTER_PASS(name_by_attributes).setBody([](Graph* graph, const Attrs& options)
   return MX_SUCCESS;
 });
 
+REGISTER_PASS(name_by_order).setBody([](Graph* graph, const Attrs& options) {
+  int position = 0;
+  for (Node* node : graph->topological_sort()) node->name = std::to_string(position++);
+  return MX_SUCCESS;
+});
+
 REGISTER_PASS(cycle).setBody([](Graph* graph, const Attrs& options) {
   graph->getNode(2)->inputs[0] = NodeEntry{graph->getNode(4), 0};
   return MX_SUCCESS;

@@ -144,6 +144,12 @@ def test_tensors_of_variables(graphs):
     assert "b" in edges
 
 
+def test_consumers_come_first(graphs):
+    edges, _ = _edges(graphs.run_pass("name_by_order", CHAIN, {}))
+    assert all(int(name) < int(i) for name, (_, inputs) in edges.items() for i in inputs)
+    assert sorted(map(int, edges)) == list(range(8))
+
+
 def test_deep_graph(graphs):
     nodes = [("null", "n0", []), *[("exp", f"n{i}", [i - 1]) for i in range(1, 20000)]]
     edges, heads = _edges(graphs.run_pass("same", _graph(*nodes, heads=[19999]), {}))

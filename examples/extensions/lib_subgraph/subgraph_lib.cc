@@ -36,16 +36,17 @@ class SubgraphOp : public CustomStatefulOp {
                         const OpResource& resource) override {
     std::unordered_map<const Node*, std::vector<float>> values;
     size_t next_input = 0;
-    for (Node* node : graph_->topological_sort()) {
+    for (size_t i = 0; i < graph_->size(); ++i) {  // a graph as it was read: each node after its inputs
+      const Node* node = graph_->getNode(i);
       std::vector<float>& value = values[node];
       if (node->op == "null") {
-        const MXTensor& input = inputs->at(next_input++);
+        MXTensor& input = inputs->at(next_input++);
         value.assign(input.data<float>(), input.data<float>() + input.size());
         continue;
       }
       const std::vector<float>&x = values.at(node->inputs.front().node), &y = values.at(node->inputs.back().node);
       value.resize(x.size());
-      for (size_t i = 0; i < x.size(); ++i) value[i] = apply(node->op, x[i], y[i]);
+      for (size_t j = 0; j < x.size(); ++j) value[j] = apply(node->op, x[j], y[j]);
     }
     for (size_t i = 0; i < graph_->outputs.size(); ++i) {
       const std::vector<float>& value = values.at(graph_->outputs[i].node);
@@ -103,8 +104,8 @@ class MySelector : public CustomOpSelector {
   bool SelectInput(int node, int input_node) override { return Select(input_node); }
   bool SelectOutput(int node, int output_node) override { return Select(output_node); }
   // One operator alone is not worth a subgraph.
-  void Filter(std::vector<int>& candidates, std::vector<int>& keep) override {
-    if (candidates.size() > 1) keep = candidates;
+  void Filter(const std::vector<int>& candidates, std::vector<int>* keep) override {
+    if (candidates.size() > 1) *keep = candidates;
   }
 
  private:

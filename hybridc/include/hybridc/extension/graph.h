@@ -123,7 +123,7 @@ class Graph {
   }
   std::string toString() const { return toJson().dump(); }
   JsonVal toJson() const {
-    std::vector<Node*> order = topological_sort();
+    std::vector<Node*> order = producers_first();
     std::map<const Node*, int> counts = output_counts(order), index;
     JsonVal json(MAP), nodes(LIST), arguments(LIST), heads(LIST), rows(LIST);
     int row = 0;
@@ -144,13 +144,17 @@ class Graph {
     return json;
   }
 
-  // Every node that an output needs, each after its inputs.
+  // Every node that an output needs, each before its inputs, as in MXNet. getNode(0), getNode(1), … are the other way.
   std::vector<Node*> topological_sort() const {
-    std::vector<Node*> order;
-    DFS([&order](Node* node) { order.push_back(node); });
-    return order;
+    std::vector<Node*> order = producers_first();
+    return std::vector<Node*>(order.rbegin(), order.rend());
   }
   void DFS(const std::function<void(Node*)>& handler) const {
+    for (Node* node : topological_sort()) handler(node);
+  }
+  // Every node that an output needs, each after its inputs.
+  std::vector<Node*> producers_first() const {
+    std::vector<Node*> order;
     std::set<const Node*> seen;
     std::vector<NodeEntry> path;  // nodes being visited, each with its next input: no recursion, graphs may be deep
     for (const NodeEntry& output : outputs) {
@@ -165,11 +169,12 @@ class Graph {
           path.push_back(NodeEntry{input, 0});
         } else {
           seen.insert(top.node);
-          handler(top.node);
+          order.push_back(top.node);
           path.pop_back();
         }
       }
     }
+    return order;
   }
 
   Node* addNode(const std::string& name, const std::string& op) {

@@ -24,8 +24,8 @@ class CustomOpSelector {
   // Whether a subgraph that has `node` takes in a consumer of one of its outputs.
   virtual bool SelectOutput(int node, int output_node) = 0;
   // What of a grown subgraph to keep; nothing, for no subgraph.
-  virtual void Filter(std::vector<int>& candidates, std::vector<int>& keep) {  // NOLINT(runtime/references): the API
-    keep.insert(keep.end(), candidates.begin(), candidates.end());
+  virtual void Filter(const std::vector<int>& candidates, std::vector<int>* keep) {
+    keep->insert(keep->end(), candidates.begin(), candidates.end());
   }
   // Before the next subgraph.
   virtual void Reset() {}

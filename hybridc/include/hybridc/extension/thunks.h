@@ -222,7 +222,7 @@ HYBRIDC_ABI void _partCallFilter(void* selector, int* candidates, int num_candid
   *num_keep = 0;
   guarded([=]() {
     std::vector<int> all(candidates, candidates + num_candidates), kept;
-    static_cast<Selector*>(selector)->selector->Filter(all, kept);
+    static_cast<Selector*>(selector)->selector->Filter(all, &kept);
     *keep = allocate<int>(kept.size());
     std::copy(kept.begin(), kept.end(), *keep);
     *num_keep = static_cast<int>(kept.size());
