@@ -39,6 +39,11 @@ class Partitioner:
     """
 
     ops: ClassVar[Collection[str]] = ()
+    # How its subgraphs are called, with a number; by default as the backend.
+    prefix: ClassVar[str] = ""
+    # How files call the operator that runs its subgraphs, which then have the properties as attributes; by default it
+    # is ``subgraph``, with the names of the backend and of the partitioner.
+    operator: ClassVar[str] = ""
     # ``def backward(self, part, ograds, inputs, outputs)`` gives a gradient for each input, or None. Without it the
     # part is differentiated by the rules of its operators.
     backward: Any = None
@@ -271,6 +276,20 @@ def partitioner(backend: str, name: str, options: Mapping[str, Any]) -> Partitio
         raise MXNetError(f"backend {backend!r} has no partitioner {name!r}; it has {', '.join(steps)}")
     with user_code(f"backend {backend!r}: {name}.__init__ with options {dict(options)}"):
         return steps[name](**options)
+
+
+def operator_of(backend: str, name: str) -> str:
+    """How files call the operator that runs the subgraphs of a partitioner; empty for the usual one."""
+    return getattr(_BACKENDS.get(backend, {}).get(name), "operator", "")
+
+
+def partitioner_of(operator: str) -> tuple[str, str] | None:
+    """The backend and the name of the partitioner whose subgraphs files call so; None if there is none."""
+    for backend, steps in _BACKENDS.items():
+        for name, step in steps.items():
+            if getattr(step, "operator", "") == operator:
+                return backend, name
+    return None
 
 
 def operation_names(ops: Collection[str]) -> set[str]:

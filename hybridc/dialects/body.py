@@ -61,6 +61,18 @@ class Body:
         """The steps that are not numbers."""
         return [step for step in self.steps if not _is_number(step)]
 
+    def updated(self) -> dict[int, int]:
+        """The arguments that operators update, and the numbers of their new values."""
+        latest: dict[int, int] = {}
+        origin = {i: i for i in range(self.arguments)}
+        for step in self.steps:
+            first = step.outputs.stop - len(step.op.mutated)
+            for new, i in enumerate(step.op.mutated, first):
+                source = origin.get(step.inputs[i])
+                if source is not None:
+                    latest[source], origin[new] = new, source
+        return latest
+
     def with_numbers(self, dtype_of: Callable[[Step], DType | None]) -> Body:
         """The same body, in which numbers have the dtypes that a function says."""
         steps: list[Step] = []

@@ -98,6 +98,14 @@ class Interchange:
         """How many outputs it has there: hidden ones count, the new values of mutated inputs do not."""
         return self.num_outputs() - len(self.mutated)
 
+    def nnvm_title(self) -> str:
+        """Its name there, where that depends on the attributes."""
+        return self.nnvm_name()
+
+    def nnvm_graphs(self) -> list[Any]:
+        """The graphs inside it: for each the results, as entries of a graph of nodes."""
+        return []
+
     def for_nnvm(self, F: Any, *inputs: Any) -> Any:
         """The same value by operators that MXNet has; None if it has this one, or nothing equal.
 

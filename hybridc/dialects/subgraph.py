@@ -114,6 +114,27 @@ class Subgraph(Stateful):
         ins, outs = self.running.infer_type(dtypes)
         return ins, outs[: self.num_visible_outputs()]
 
+    # --- files ---------------------------------------------------------------------------------------------
+
+    def nnvm_title(self) -> str:
+        from hybridc.subgraph import operator_of
+
+        return operator_of(self.backend, self.partitioner) or "subgraph"
+
+    def to_nnvm(self) -> dict[str, Any]:
+        from hybridc.symbol.subgraph_nodes import written_attributes
+
+        return written_attributes(self)
+
+    def nnvm_graphs(self) -> list[Any]:
+        from hybridc.symbol.subgraph_nodes import body_to_nodes
+
+        return [body_to_nodes(self.body, as_list(self.arguments), self.num_visible_outputs())]
+
+    def nnvm_outputs(self) -> int:
+        """The results: its state is nothing that files know."""
+        return self.num_visible_outputs()
+
     # --- running -------------------------------------------------------------------------------------------
 
     @functools.cached_property

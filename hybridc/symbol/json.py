@@ -23,6 +23,7 @@ from hybridc.nd.storage import replacing
 from hybridc.symbol.compose import HIDDEN
 from hybridc.symbol.composed import ComposedSymbol
 from hybridc.symbol.graph import Entry, Node, topological
+from hybridc.symbol.subgraph_nodes import read_subgraph
 from hybridc.trace.structure import as_list
 
 _VERSION = 10901
@@ -33,21 +34,26 @@ _VERSION = 10901
 
 def tojson(symbol: ComposedSymbol, remove_amp_cast: bool = True) -> str:
     """The graph of a symbol as text."""
+    version = _object({"mxnet_version": f'["int", {_VERSION}]'}, 2)
+    return _object({**_graph(symbol.entries, remove_amp_cast, 0), "attrs": version}, 0, lines=True)
+
+
+def _graph(entries: Sequence[Entry], remove_amp_cast: bool, indent: int) -> dict[str, str]:
+    """What is written of a graph."""
     writer = _Writer(remove_amp_cast)
-    heads = writer.add(symbol.entries)
+    heads = writer.add(entries)
     starts = [0]
     for node in writer.nodes:
         starts.append(starts[-1] + node.outputs)
     numbers = [i for i, node in enumerate(writer.nodes) if node.op == "null"]
-    nodes = ", \n".join(f"    {_object(node.members(), 4)}" for node in writer.nodes)
-    members = {
-        "nodes": f"[\n{nodes}\n  ]",
-        "arg_nodes": _list(numbers, 2),
-        "node_row_ptr": _list(starts, 2),
-        "heads": _list([[*head, 0] for head in heads], 2),
-        "attrs": _object({"mxnet_version": f'["int", {_VERSION}]'}, 2),
+    space = " " * indent
+    nodes = ", \n".join(f"{space}    {_object(node.members(indent + 6), indent + 4)}" for node in writer.nodes)
+    return {
+        "nodes": f"[\n{nodes}\n{space}  ]",
+        "arg_nodes": _list(numbers, indent + 2),
+        "node_row_ptr": _list(starts, indent + 2),
+        "heads": _list([[*head, 0] for head in heads], indent + 2),
     }
-    return _object(members, 0, lines=True)
 
 
 def save(symbol: ComposedSymbol, fname: str | os.PathLike[str], remove_amp_cast: bool = True) -> None:
@@ -89,13 +95,19 @@ class _Written:
     inputs: list[tuple[int, int]]
     outputs: int = 1
     states: frozenset[int] = field(default_factory=frozenset[int])
+    graphs: list[list[Entry]] = field(default_factory=list[list[Entry]])
 
-    def members(self) -> dict[str, str]:
+    def members(self, indent: int) -> dict[str, str]:
         """What is written of it, in order."""
         inputs = [[*entry, int(i in self.states)] for i, entry in enumerate(self.inputs)]
-        attrs = _object({k: _string(v) for k, v in sorted(self.attrs.items())}, 6)
+        attrs = _object({k: _string(v) for k, v in sorted(self.attrs.items())}, indent)
         shown = {"attrs": attrs} if self.attrs else {}
-        return {"op": _string(self.op), "name": _string(self.name), **shown, "inputs": _list(inputs, 6)}
+        members = {"op": _string(self.op), "name": _string(self.name), **shown, "inputs": _list(inputs, indent)}
+        if self.graphs:
+            space = " " * indent
+            inside = [_object(_graph(g, False, indent + 2), indent + 2, lines=True) for g in self.graphs]
+            members["subgraphs"] = f"[\n{space}  " + f", \n{space}  ".join(inside) + f"\n{space}]"
+        return members
 
 
 class _Writer:
@@ -169,7 +181,8 @@ class _Writer:
             attrs[op.NNVM_COUNT] = str(len(inputs))
         outputs = op.nnvm_outputs()
         states = frozenset(op.auxiliary())
-        self.nodes.append(_Written(op.nnvm_name(), node.name, {**attrs, **node.attrs}, inputs, outputs, states))
+        attrs.update(node.attrs)
+        self.nodes.append(_Written(op.nnvm_title(), node.name, attrs, inputs, outputs, states, op.nnvm_graphs()))
         return [(len(self.nodes) - 1, i) for i in range(outputs)]
 
 
@@ -233,17 +246,27 @@ class _Reader:
         except (ValueError, RecursionError) as error:
             raise self.wrong(str(error)) from error
         members = _object_of(graph) or {}
+        return ComposedSymbol(self.heads(members, self.version(members))[0])
+
+    def heads(self, members: dict[str, Any], version: int) -> tuple[list[Entry], list[Node]]:
+        """The results of a graph, and its variables."""
         listed = _list_of(members.get("nodes"))
         if listed is None:
             raise self.wrong("it has no list 'nodes'")
-        version = self.version(members)
         nodes: list[Node] = []
         for i, described in enumerate(listed):
             nodes.append(self.node(i, described, nodes, version))
         heads = self.entries("the heads", members.get("heads"), nodes)
         if not heads:
             raise self.wrong("it has no heads")
-        return ComposedSymbol(heads)
+        return heads, [n for n in nodes if n.is_variable]
+
+    def graph(self, what: str, given: Any) -> tuple[list[Entry], list[Node]]:
+        """The results and the variables of a graph inside a node."""
+        members = _object_of(given)
+        if members is None:
+            raise self.wrong(f"{what}: a subgraph is {type(given).__name__}, expected an object")
+        return self.heads(members, _VERSION)
 
     def version(self, graph: dict[str, Any]) -> int:
         """The version of MXNet that wrote the file; 800 where it did not yet say so."""
@@ -270,7 +293,11 @@ class _Reader:
         try:
             if scalar is not None:
                 return self.of_scalar(what, label, scalar, own, users, inputs)
-            made = self.operator(what, op, label, own, inputs, version)
+            if given.get("subgraphs"):
+                graphs = [self.graph(what, part) for part in _list_of(given["subgraphs"]) or []]
+                made = Node(read_subgraph(op, label, attrs, graphs, len(inputs)), label, inputs)
+            else:
+                made = self.operator(what, op, label, own, inputs, version)
         except MXNetError as error:
             if str(error).startswith(self.where):
                 raise

@@ -78,9 +78,10 @@ def _partition(module: ModuleOp, backend: str, name: str, options: dict[str, Any
         parts = _Growth(function, runner, f"backend {backend!r}: {name}").parts()
         taken = {op.operator.attrs["name"] for op in hybrid_ops(function) if isinstance(op.operator, Subgraph)}
         for ops in parts:
-            number = next(n for n in range(len(taken) + 1) if f"{backend}{n}" not in taken)
+            prefix = runner.prefix or backend
+            number = next(n for n in range(len(taken) + 1) if f"{prefix}{n}" not in taken)
             attributes = {
-                "name": f"{backend}{number}",
+                "name": f"{prefix}{number}",
                 "backend": backend,
                 "partitioner": name,
                 "options": tuple(options.items()),
@@ -220,31 +221,47 @@ def _properties(where: str, said: Any) -> tuple[tuple[str, Any], ...]:
 
 def _outline(ops: list[HybridOp], inside: set[Operation]) -> tuple[list[SSAValue], Body, list[SSAValue], Any]:
     """What flows in, the body, what flows out, and the inputs whose new values come last there."""
-    keys = {op.operands[-1] for op in ops if op.operator.DRAWS}  # they come last
-    inputs = list(dict.fromkeys(v for op in ops for v in op.operands if v.owner not in inside and not _is_number(v)))
-    inputs.sort(key=lambda v: v in keys)
+    inputs = _inputs(ops, inside)
     numbers: dict[SSAValue, int] = {v: i for i, v in enumerate(inputs)}
     steps: list[Step] = []
-    latest: dict[SSAValue, SSAValue] = {}  # of an input that an operator updates
-    origin: dict[SSAValue, SSAValue] = {v: v for v in inputs}
-    count = len(inputs)
     constants = dict.fromkeys(v.owner for op in ops for v in op.operands if _is_number(v))
     for op in (*constants, *ops):
         assert isinstance(op, HybridOp)
-        operator = op.operator
-        step = Step(operator, [numbers[v] for v in op.operands], count, location_of(op), op.results[0].name_hint or "")
+        hint = op.results[0].name_hint or ""
+        step = Step(op.operator, [numbers[v] for v in op.operands], len(numbers), location_of(op), hint)
         steps.append(step)
         numbers |= dict(zip(op.results, step.outputs, strict=True))
-        count += len(op.results)
-        for i, new in zip(operator.mutated, op.results[len(op.results) - len(operator.mutated) :], strict=True):
-            source = origin.get(op.operands[i])
-            if source is not None:
-                latest[source], origin[new] = new, source
-    changed = list(latest.values())
-    used = [r for op in ops for r in op.results if any(u.operation not in inside for u in r.uses)]
-    outputs = [r for r in used if r not in changed] + changed
-    updates = tuple(inputs.index(source) for source in latest)
-    return inputs, Body(len(inputs), steps, [numbers[r] for r in outputs]), outputs, updates
+    latest = Body(len(inputs), steps, ()).updated()
+    values = list(numbers)
+    changed = [values[i] for i in latest.values()]
+    outputs = [r for r in _used_outside(ops, inside) if r not in changed] + changed
+    return inputs, Body(len(inputs), steps, [numbers[r] for r in outputs]), outputs, tuple(latest)
+
+
+def _used_outside(ops: list[HybridOp], inside: set[Operation]) -> list[SSAValue]:
+    return [r for op in ops for r in op.results if any(u.operation not in inside for u in r.uses)]
+
+
+def _inputs(ops: list[HybridOp], inside: set[Operation]) -> list[SSAValue]:
+    """What flows in, in the order in which the results need it, as the variables of a symbol are; random keys last."""
+    found: dict[SSAValue, None] = {}
+    seen: set[Operation] = set()
+    stack = [(op, 0) for op in [*ops, *[v.owner for v in reversed(_used_outside(ops, inside))]]]
+    while stack:
+        op, number = stack.pop()
+        assert isinstance(op, HybridOp)
+        if number == len(op.operands) or (number == 0 and op in seen):
+            continue
+        seen.add(op)
+        stack.append((op, number + 1))
+        value = op.operands[number]
+        if value.owner in inside:
+            assert isinstance(value.owner, HybridOp)
+            stack.append((value.owner, 0))
+        elif not _is_number(value):
+            found[value] = None
+    keys = {op.operands[-1] for op in ops if op.operator.DRAWS}
+    return [v for v in found if v not in keys] + [v for v in found if v in keys]
 
 
 def _is_number(value: SSAValue) -> bool:

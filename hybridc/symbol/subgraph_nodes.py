@@ -1,0 +1,108 @@
+"""Subgraphs in files: the body of an operator as a graph of nodes, and back."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from hybridc import subgraph
+from hybridc.dialects import registry
+from hybridc.dialects.body import Body, Step
+from hybridc.dialects.operator import Operator
+from hybridc.errors import MXNetError
+from hybridc.symbol.graph import Entry, Node, topological
+
+_NAMES = ("backend", "partitioner")
+_PAIRS = ("options", "properties")
+
+
+def body_to_nodes(body: Body, arguments: Sequence[str], count: int) -> list[Entry]:
+    """The first ``count`` results of a body, on variables with these names; random keys are left out."""
+    values: list[Any] = [(Node(None, name), 0) for name in arguments]
+    values += [None] * (body.arguments - len(arguments))
+    taken = set(arguments)
+    for step in body.steps:
+        op = step.op
+        inputs = [values[i] for i in step.inputs[: len(step.inputs) - op.DRAWS]]
+        if not step.inputs and "value" in op.ATTRIBUTES:
+            op = op.bind(value=op.attrs["value"])
+            node = Node(op, str(op.attrs["value"]))
+        else:
+            node = Node(op, _unique(step.name or f"{op.title().lower()}0", taken), inputs, {}, step.location)
+        values += [(node, i) for i in range(len(step.outputs))]
+    return [values[i] for i in body.results[:count]]
+
+
+def _unique(name: str, taken: set[str]) -> str:
+    stem, number = re.sub(r"\d+$", "", name), 0
+    while name in taken:
+        name, number = f"{stem}{number}", number + 1
+    taken.add(name)
+    return name
+
+
+def nodes_to_body(entries: Sequence[Entry], variables: Sequence[Node]) -> tuple[Body, tuple[int, ...], bool]:
+    """The body of a graph with these variables as arguments; the arguments that it updates; whether it needs a key."""
+    nodes = [n for n in topological(entries) if not n.is_variable]
+    keyed = any(n.op is not None and n.op.DRAWS for n in nodes)
+    places: dict[int, int] = {id(n): i for i, n in enumerate(variables)}
+    count = len(variables) + keyed
+    steps: list[Step] = []
+    for node in nodes:
+        assert node.op is not None
+        op = node.op if node.number is None else node.op.bind(value=node.number, dtype=None)
+        inputs = [places[id(n)] + i for n, i in node.inputs] + [len(variables)] * op.DRAWS
+        places[id(node)] = count
+        steps.append(Step(op, inputs, count, node.location, node.name if node.number is None else ""))
+        count += op.num_outputs()
+    arguments = len(variables) + keyed
+    updated = Body(arguments, steps, ()).updated()
+    results = [places[id(n)] + i for n, i in entries]
+    return Body(arguments, steps, [*results, *updated.values()]), tuple(updated), keyed
+
+
+def written_attributes(op: Any) -> dict[str, Any]:
+    """What a file says of a subgraph besides the graph inside."""
+    if subgraph.operator_of(op.backend, op.partitioner):
+        return {k: v for k, v in op.properties if k != "subgraph_sym_json"}
+    pairs = {name: repr(dict(getattr(op, name))) for name in _PAIRS if getattr(op, name)}
+    return {**{name: getattr(op, name) for name in _NAMES}, **pairs}
+
+
+def read_subgraph(
+    operator: str,
+    label: str,
+    attrs: Mapping[str, str],
+    graphs: Sequence[tuple[list[Entry], list[Node]]],
+    inputs: int,
+) -> Operator:
+    """The operator of a node that has a graph inside."""
+    own = {k: v for k, v in attrs.items() if not k.startswith("__")}
+    runner = subgraph.partitioner_of(operator)
+    if runner is not None:
+        given: dict[str, Any] = dict(zip(_NAMES, runner, strict=True))
+        given["properties"] = tuple(own.items())
+    elif operator == "subgraph" and len(graphs) == 1:
+        given = {name: own.get(name, "") for name in _NAMES}
+        given |= {name: _pairs(name, own.get(name, "{}")) for name in _PAIRS}
+    else:
+        raise MXNetError(
+            f"no backend runs subgraphs with the operator {operator!r}; load its library first, with "
+            "mx.library.load(path)"
+        )
+    entries, variables = graphs[0]
+    if len(variables) != inputs:
+        raise MXNetError(f"its graph takes {len(variables)} inputs, got {inputs}")
+    body, updates, keyed = nodes_to_body(entries, variables)
+    names = tuple(n.name for n in variables)
+    cls = registry.operator("hybrid.subgraph")
+    return cls.bind(body=body, name=label, arguments=names, updates=updates, keyed=keyed, **given)
+
+
+def _pairs(name: str, text: str) -> tuple[tuple[str, Any], ...]:
+    try:
+        return tuple(ast.literal_eval(text).items())
+    except (ValueError, SyntaxError, AttributeError):
+        raise MXNetError(f"attribute {name} takes a dict, got {text!r}") from None
