@@ -197,9 +197,12 @@ class Executor:
 
     # --- what is seen --------------------------------------------------------------------------------------
 
-    def set_monitor_callback(self, callback: Callable[[str, NDArray], Any], monitor_all: bool = False) -> None:
-        """Call ``callback(name, array)`` with every operator's results after each forward; also with the inputs."""
-        self._monitor = callback, monitor_all
+    def set_monitor_callback(self, callback: Callable[[str, NDArray], Any] | None, monitor_all: bool = False) -> None:
+        """Call ``callback(name, array)`` with every operator's results after each forward; None ends that.
+
+        With ``monitor_all`` it is called with the inputs too.
+        """
+        self._monitor = None if callback is None else (callback, monitor_all)
 
     def _show(self, results: Sequence[NDArray]) -> None:
         if self._monitor is None:

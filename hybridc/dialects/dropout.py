@@ -60,6 +60,10 @@ class Drawing(Composite):
         """The shape of the hidden output."""
         return shape
 
+    def complete_shapes(self, shapes: list[Shape | None], outputs: list[Shape | None]) -> list[Shape | None]:
+        """The data has the shape of the result."""
+        return [outputs[0] if shapes[0] is None else shapes[0], *shapes[1:]]
+
     def infer_shape(self, shapes: list[Shape]) -> tuple[list[Shape], list[Shape]]:
         return shapes, [shapes[0], self.hidden_shape(shapes[0])]
 

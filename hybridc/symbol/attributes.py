@@ -8,7 +8,7 @@ import numpy as np
 
 from hybridc.dialects.attribute import DType, Shape
 from hybridc.dialects.interchange import text
-from hybridc.errors import AttributeValueError
+from hybridc.errors import AttributeValueError, UnsupportedError
 from hybridc.nd.storage import TYPE_FLAGS
 from hybridc.symbol import graph
 from hybridc.symbol.compose import HIDDEN, checked
@@ -86,8 +86,7 @@ class AttributesOfNodes:
     def list_attr(self, recursive: bool = False) -> dict[str, str]:
         """The attributes of this node."""
         if recursive:
-            # COMPAT(mxnet): deprecated there, with a warning that the test suite turns into an error.
-            raise AttributeValueError("list_attr(recursive=True) is deprecated; use attr_dict()")
+            raise UnsupportedError("list_attr(recursive=True) has been deprecated; use attr_dict()")
         return of_node(self._node("list_attr"))
 
     def attr_dict(self) -> dict[str, dict[str, str]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -42,7 +43,7 @@ def to_trace(
 ) -> Trace:
     """The trace of a graph for these shapes and dtypes of all variables: its inputs are the variables, in order."""
     trace = Trace(training)
-    trace.name = f"{entries[0][0].name}-{next(_NUMBER)}"
+    trace.name = f"{re.sub(r'[^A-Za-z0-9_]', '_', entries[0][0].name)}-{next(_NUMBER)}"  # it names files
     leaves = {
         name: trace.leaf(name, shapes[name], dtypes[name], "data")
         for name in dict.fromkeys(n.name for n in graph.variables(entries))

@@ -186,6 +186,10 @@ def test_monitor_sees_every_result():
     executor.forward()
     assert seen["fc2_weight"] == (3, 4)
     assert len(seen) == 8
+    seen.clear()
+    executor.set_monitor_callback(None)
+    executor.forward()
+    assert not seen
 
 
 def test_shared_executor_and_buffer():
