@@ -36,16 +36,29 @@ def export(block: Any, path: str, epoch: int, remove_amp_cast: bool) -> None:
     symbol = _composed(block, trace, structure)
     if symbol is None:
         symbol, captured = _of_trace(block, trace)
-    arguments, states = set(symbol.list_arguments()), set(symbol.list_auxiliary_states())
     values = {**{p.name: p for p in block.collect_params().values()}, **captured}
-    save_checkpoint(
-        path,
-        epoch,
-        symbol,
-        {name: _value(x) for name, x in values.items() if name in arguments},
-        {name: _value(x) for name, x in values.items() if name in states},
-        remove_amp_cast,
-    )
+    arguments = {name: _value(values[name]) for name in symbol.list_arguments() if name in values}
+    states = {name: _value(values[name]) for name in symbol.list_auxiliary_states() if name in values}
+    if block._backends:
+        symbol = _partitioned(block, symbol, trace, arguments, states)
+    save_checkpoint(path, epoch, symbol, arguments, states, remove_amp_cast)
+
+
+def _partitioned(
+    block: Any, symbol: ComposedSymbol, trace: Trace, arguments: dict[str, NDArray], states: dict[str, NDArray]
+) -> ComposedSymbol:
+    """The symbol in which the block's backends have their parts; arrays that they make are added."""
+    from hybridc.symbol.optimize import optimize_for
+
+    leaves = [leaf for leaf, role in zip(trace.leaves, trace.roles, strict=True) if role == "data"]
+    names = _inputs(len(leaves))
+    shapes = {name: leaf.shape for name, leaf in zip(names, leaves, strict=True)}
+    dtypes = {name: leaf.dtype for name, leaf in zip(names, leaves, strict=True)}
+    for backend, options in block._backends:
+        known = set(symbol.list_inputs())
+        given = [{k: v for k, v in found.items() if k in known} for found in (shapes, dtypes)]
+        symbol = optimize_for(symbol, backend, arguments, states, *given, skip_infer=False, options=options)
+    return symbol
 
 
 def _value(x: Any) -> NDArray:
@@ -66,6 +79,7 @@ def _composed(block: Any, trace: Trace, structure: Any) -> ComposedSymbol | None
         with naming.NameManager(), COMPOSER.active(), COMPOSER.as_arrays():
             results, _ = flatten(block(*args), ComposedSymbol, f"the result of {block.name}")
     except MXNetError as error:
+        # COMPAT(mxnet): there such a forward cannot be exported; here what was traced for the last inputs is.
         warnings.warn(
             f"{block.name} is exported for the shapes of its last inputs only, and for training or not as it ran last, "
             f"because its forward needs shapes or arrays that a symbol does not have: {error}",

@@ -13,6 +13,7 @@ from test_symbol import network, results_of, titles
 import hybridc as mx
 from hybridc import nd
 from hybridc.errors import MXNetError
+from hybridc.gluon import nn
 
 
 @pytest.mark.parametrize("wanted", [{"exp", "add", "multiply"}, {"BatchNorm", "FullyConnected", "exp"}])
@@ -95,3 +96,29 @@ def test_a_file_whose_backend_is_missing():
     assert symbol.infer_shape(x=(2, 3))[1] == [(2, 3)]
     with pytest.raises(MXNetError, match=r"backend 'taken': it cannot be found \(registered: none so far\)"):
         symbol.eval(x=nd.ones((2,)))
+
+
+def test_export_writes_what_the_backends_made(tmp_path):
+    partitioner("taken", {"FullyConnected", "Activation"})
+
+    @mx.subgraph.register_pass("doubled")
+    def doubled(module):
+        mx.subgraph.rewrite(module, lambda F, op, value: value(op.operands[0]) * 2 if op.name == "hybrid.sin" else None)
+
+    class Net(nn.HybridSequential):
+        def hybrid_forward(self, F, x):
+            return F.sin(super().hybrid_forward(F, x))
+
+    net = Net(prefix="net_")
+    net.add(nn.Dense(4, activation="relu", in_units=3, prefix="a_"), nn.BatchNorm(in_channels=4, prefix="b_"))
+    net.initialize()
+    x = nd.array(np.random.RandomState(0).rand(2, 3))
+    net.optimize_for(x, backend="taken")
+    net.optimize_for(x, backend="doubled")
+    expected = net(x).asnumpy()
+    net.export(str(tmp_path / "net"))
+    RAN.clear()
+    again = mx.gluon.SymbolBlock.imports(str(tmp_path / "net-symbol.json"), ["data"], str(tmp_path / "net-0000.params"))
+    np.testing.assert_allclose(again(x).asnumpy(), expected, rtol=1e-6)
+    assert [(backend, sorted(ops)) for backend, _, ops in RAN] == [("taken", ["Activation", "FullyConnected"])]
+    assert '"op": "sin"' not in (tmp_path / "net-symbol.json").read_text()
