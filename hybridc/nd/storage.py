@@ -191,6 +191,7 @@ class _Reader:
         storage = self.number(_I32) if magic in (_V2, _V3) else 0
         if not 0 <= storage < len(_STORAGE):
             raise self.damaged(f"unknown storage type {storage}")
+        # COMPAT(mxnet): V3 is read without np_shape, too, and sparse arrays become dense.
         if storage:
             self.shape(magic)  # of the values, which MXNet sometimes writes before it knows it: the indices tell
         shape = self.shape(magic)
