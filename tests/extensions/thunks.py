@@ -116,7 +116,7 @@ class Operator:
 
 class Thunks:
     def __init__(self, path):
-        self.handle = ctypes.CDLL(path, mode=ctypes.RTLD_LOCAL)
+        self.path, self.handle = path, ctypes.CDLL(path, mode=ctypes.RTLD_LOCAL)
         self.handle._opCallFree.restype = None
         self.told = self.handle._msgSize()
         assert self.handle._opVersion() == 11
