@@ -95,6 +95,13 @@ class Matmul(Transposable, Contraction):
             )
         return shapes, [(*a[:-2], rows, columns)]
 
+    def loops(self, rank: int) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]:
+        *lead, row, column = range(rank)
+        inner = rank
+        lhs = (inner, row) if self.transpose_a else (row, inner)
+        rhs = (column, inner) if self.transpose_b else (inner, column)
+        return (*lead, *lhs), (*lead, *rhs), (*lead, row, column)
+
     def eager(self, *arrays: Any) -> Any:
         a, b = arrays
         if (a.ndim != 2 or b.ndim != 2) and (a.ndim != b.ndim or a.shape[:-2] != b.shape[:-2]):

@@ -59,6 +59,9 @@ class Zeros(_Filled):
 
     NNVM = "_zeros"
 
+    def move(self, m: Any, *xs: Any) -> Any:
+        return m.full(self.shape, self.dtype, 0)
+
     def eager(self, *arrays: Any) -> Any:
         return np.zeros(self.shape, self.dtype)
 
@@ -77,6 +80,9 @@ class Ones(_Filled):
 
     NNVM = "_ones"
 
+    def move(self, m: Any, *xs: Any) -> Any:
+        return m.full(self.shape, self.dtype, 1)
+
     def eager(self, *arrays: Any) -> Any:
         return np.ones(self.shape, self.dtype)
 
@@ -92,6 +98,9 @@ class Full(_Filled):
     NNVM = "_full"
     val: float = attribute(0.0, "the number")
     dtype: DType = attribute(FLOAT32, "the element type")
+
+    def move(self, m: Any, *xs: Any) -> Any:
+        return m.full(self.shape, self.dtype, self.val)
 
     def eager(self, *arrays: Any) -> Any:
         return np.full(self.shape, cast_number(self.val, self.dtype), self.dtype)
@@ -166,6 +175,15 @@ class Arange(Creation):
     def out_shape(self) -> Shape:
         return (self.numbers()[1] * self.repeat,)
 
+    def move(self, m: Any, *xs: Any) -> Any:
+        begin, count = self.numbers()
+
+        def element(b: Any, i: Any, _: Any) -> Any:
+            return b.add(begin, b.mul(b.cast(i, np.dtype("float64")), self.step))
+
+        apart = m.generate((count, self.repeat), self.dtype, element)
+        return m.reshape(apart, self.out_shape())
+
     def eager(self, *arrays: Any) -> Any:
         begin, count = self.numbers()
         values = (begin + self.step * np.arange(count)).astype(self.dtype)
@@ -208,6 +226,15 @@ class Linspace(Creation):
     def out_shape(self) -> Shape:
         return (self.num,)
 
+    def move(self, m: Any, *xs: Any) -> Any:
+        step = (self.stop - self.start) / max(self.num - self.endpoint, 1)
+
+        def element(b: Any, i: Any) -> Any:
+            value = b.add(b.mul(b.cast(i, np.dtype("float64")), step), self.start)
+            return b.select(b.eq(i, self.num - 1), self.stop, value) if self.endpoint and self.num > 1 else value
+
+        return m.generate((self.num,), self.dtype, element)
+
     def eager(self, *arrays: Any) -> Any:
         return np.linspace(self.start, self.stop, self.num, self.endpoint).astype(self.dtype)
 
@@ -231,6 +258,12 @@ class Eye(Creation):
 
     def out_shape(self) -> Shape:
         return (self.N, self.M or self.N)
+
+    def move(self, m: Any, *xs: Any) -> Any:
+        def element(b: Any, i: Any, j: Any) -> Any:
+            return b.eq(b.sub(j, i), self.k)
+
+        return m.generate(self.out_shape(), self.dtype, element)
 
     def eager(self, *arrays: Any) -> Any:
         return np.eye(self.N, self.M or None, self.k, self.dtype)
@@ -259,6 +292,16 @@ class ArangeLike(Opaque):
     def infer_shape(self, shapes: list[Shape]) -> tuple[list[Shape], list[Shape]]:
         (shape,) = shapes
         return shapes, [shape if self.axis is None else (shape[self.axis],)]
+
+    def move(self, m: Any, *xs: Any) -> Any:
+        (x,) = xs
+        (shape,) = self.infer_shape([x.shape])[1]
+
+        def element(b: Any, i: Any) -> Any:
+            turn = b.floor(b.div(i, self.repeat))
+            return b.add(b.mul(turn, self.step), self.start)
+
+        return m.reshape(m.generate((math.prod(shape),), x.dtype, element), shape)
 
     def eager(self, *arrays: Any) -> Any:
         (x,) = arrays

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from hybridc.dialects.attribute import DType, Shape
+from hybridc.dialects.movement import bounded_index
 from hybridc.dialects.operator import Bad, Composite, Movement, Sample, attribute, register
 from hybridc.dialects.shape import normalize_axis
 from hybridc.errors import IndexRangeError, ShapeError
@@ -69,6 +70,20 @@ class Take(_Indexed):
         if not a[axis] and math.prod(indices):
             raise ShapeError(f"take: nothing can be taken along axis {axis} of an array of shape {a}")
         return shapes, [(*a[:axis], *indices, *a[axis + 1 :])]
+
+    def move(self, m: Any, *xs: Any) -> Any:
+        if self.mode == "raise":  # only the host can
+            return None
+        a, indices = xs
+        (shape,) = self.infer_shape([a.shape, indices.shape])[1]
+        axis = self.axis % len(a.shape)
+        end = axis + len(indices.shape)
+
+        def element(b: Any, *i: Any) -> Any:
+            chosen = bounded_index(b, b.load(indices, *i[axis:end]), a.shape[axis], self.mode)
+            return b.load(a, *i[:axis], chosen, *i[end:])
+
+        return m.generate(shape, a.dtype, element)
 
     def eager(self, *arrays: Any) -> Any:
         a, indices = arrays
@@ -220,6 +235,19 @@ class Pick(_Indexed):
                 f"pick: index must have the shape of data {data} without axis {axis}, {dropped}, got {index}"
             )
         return shapes, [kept if self.keepdims else dropped or (1,)]
+
+    def move(self, m: Any, *xs: Any) -> Any:
+        data, index = xs
+        axis = self.axis % len(data.shape)
+        kept = (*data.shape[:axis], 1, *data.shape[axis + 1 :])
+        index = m.reshape(index, kept)
+
+        def element(b: Any, *i: Any) -> Any:
+            chosen = bounded_index(b, b.load(index, *i), data.shape[axis], self.mode)
+            return b.load(data, *i[:axis], chosen, *i[axis + 1 :])
+
+        picked = m.generate(kept, data.dtype, element)
+        return m.reshape(picked, self.infer_shape([x.shape for x in xs])[1][0])
 
     def eager(self, *arrays: Any) -> Any:
         data, index = arrays

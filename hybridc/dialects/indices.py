@@ -10,6 +10,7 @@ import numpy as np
 
 from hybridc.dialects.attribute import DType, Shape
 from hybridc.dialects.gather import as_index
+from hybridc.dialects.movement import bounded_index
 from hybridc.dialects.operator import Bad, Movement, Opaque, Sample, attribute, register
 from hybridc.dialects.shape import normalize_axis
 from hybridc.errors import ShapeError
@@ -98,6 +99,19 @@ class IndexArray(Opaque):
     def infer_type(self, dtypes: list[DType]) -> tuple[list[DType], list[DType]]:
         return dtypes, [np.dtype("int64")]
 
+    def move(self, m: Any, *xs: Any) -> Any:
+        (x,) = xs
+        axes = self.chosen(len(x.shape))
+
+        def element(b: Any, *i: Any) -> Any:
+            *at, which = i
+            result = at[axes[0]]
+            for number, axis in enumerate(axes):
+                result = b.select(b.eq(which, number), at[axis], result)
+            return result
+
+        return m.generate((*x.shape, len(axes)), np.dtype("int64"), element)
+
     def eager(self, *arrays: Any) -> Any:
         (x,) = arrays
         out = np.empty(self.infer_shape([x.shape])[1][0], np.int64)
@@ -183,6 +197,15 @@ class FillElement(Movement):
 
     def infer_type(self, dtypes: list[DType]) -> tuple[list[DType], list[DType]]:
         return dtypes, [dtypes[0]]
+
+    def move(self, m: Any, *xs: Any) -> Any:
+        lhs, mhs, rhs = xs
+
+        def element(b: Any, row: Any, column: Any) -> Any:
+            chosen = bounded_index(b, b.load(rhs, row), lhs.shape[1], "clip")
+            return b.select(b.eq(column, chosen), b.load(mhs, row), b.load(lhs, row, column))
+
+        return m.generate(lhs.shape, lhs.dtype, element)
 
     def eager(self, *arrays: Any) -> Any:
         lhs, mhs, rhs = arrays

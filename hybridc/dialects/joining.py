@@ -41,6 +41,9 @@ class Concat(Movement):
                 raise ShapeError(f"Concat: the inputs must have equal shapes except along axis {axis}, got {got}")
         return shapes, [(*first[:axis], sum(s[axis] for s in shapes), *first[axis + 1 :])]
 
+    def move(self, m: Any, *xs: Any) -> Any:
+        return m.concat(xs, self.dim % len(xs[0].shape))
+
     def eager(self, *arrays: Any) -> Any:
         return np.concatenate(arrays, axis=self.dim)
 
@@ -88,6 +91,11 @@ class Stack(Movement):
             raise ShapeError(f"stack: the inputs must have one shape, got {', '.join(map(str, shapes))}")
         axis = normalize_axis("stack", self.axis, len(first) + 1)
         return shapes, [(*first[:axis], len(shapes), *first[axis:])]
+
+    def move(self, m: Any, *xs: Any) -> Any:
+        shape = xs[0].shape
+        axis = self.axis % (len(shape) + 1)
+        return m.concat([m.reshape(x, (*shape[:axis], 1, *shape[axis:])) for x in xs], axis)
 
     def eager(self, *arrays: Any) -> Any:
         return np.stack(arrays, axis=self.axis)
@@ -285,6 +293,13 @@ class Tile(Movement):
         shape, reps = self.parts(shapes[0])
         return shapes, [tuple(n * r for n, r in zip(shape, reps, strict=True))]
 
+    def move(self, m: Any, *xs: Any) -> Any:
+        (x,) = xs
+        shape, reps = self.parts(x.shape)
+        apart = m.reshape(x, tuple(n for size in shape for n in (1, size)))
+        spread = m.broadcast(apart, tuple(n for pair in zip(reps, shape, strict=True) for n in pair))
+        return m.reshape(spread, self.infer_shape([x.shape])[1][0])
+
     def eager(self, *arrays: Any) -> Any:
         return np.tile(arrays[0], self.reps)
 
@@ -326,6 +341,13 @@ class Repeat(Movement):
     def infer_shape(self, shapes: list[Shape]) -> tuple[list[Shape], list[Shape]]:
         shape, axis = self.parts(shapes[0])
         return shapes, [(*shape[:axis], shape[axis] * self.repeats, *shape[axis + 1 :])]
+
+    def move(self, m: Any, *xs: Any) -> Any:
+        (x,) = xs
+        shape, axis = self.parts(x.shape)
+        apart = m.reshape(x, (*shape[: axis + 1], 1, *shape[axis + 1 :]))
+        spread = m.broadcast(apart, (*shape[: axis + 1], self.repeats, *shape[axis + 1 :]))
+        return m.reshape(spread, self.infer_shape([x.shape])[1][0])
 
     def eager(self, *arrays: Any) -> Any:
         return np.repeat(arrays[0], self.repeats, self.axis)
@@ -385,6 +407,26 @@ class Pad(Movement):
                     f"elements along axis {axis}, the input's shape is {shape}"
                 )
         return shapes, [tuple(b + n + a for n, (b, a) in zip(shape, widths, strict=True))]
+
+    def move(self, m: Any, *xs: Any) -> Any:
+        (x,) = xs
+        (shape,) = self.infer_shape([x.shape])[1]
+        before = tuple(b for b, _ in self.widths(x.shape))
+        if self.mode == "constant":
+            return m.insert(x, m.full(shape, x.dtype, self.constant_value), before, (1,) * len(shape))
+
+        def source(b: Any, i: Any, first: int, last: int) -> Any:
+            """The index in the input: that of the edge, or mirrored about it."""
+            i = b.sub(i, first)
+            if self.mode == "edge":
+                return b.min(b.max(i, 0), last)
+            return b.sub(last, b.abs(b.sub(last, b.abs(i))))
+
+        def element(b: Any, *index: Any) -> Any:
+            given = zip(index, before, x.shape, strict=True)
+            return b.load(x, *[source(b, i, first, n - 1) for i, first, n in given])
+
+        return m.generate(shape, x.dtype, element)
 
     def eager(self, *arrays: Any) -> Any:
         (x,) = arrays

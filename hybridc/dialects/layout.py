@@ -34,6 +34,9 @@ class Transpose(View):
         (shape,) = shapes
         return shapes, [tuple(shape[a] for a in self.order(len(shape)))]
 
+    def move(self, m: Any, *xs: Any) -> Any:
+        return m.transpose(xs[0], self.order(len(xs[0].shape)))
+
     def eager(self, *arrays: Any) -> Any:
         (x,) = arrays
         return x.transpose(self.order(x.ndim)) if self.axes else x.T
@@ -72,6 +75,12 @@ class SwapAxes(View):
         shape[a], shape[b] = shape[b], shape[a]
         return shapes, [tuple(shape)]
 
+    def move(self, m: Any, *xs: Any) -> Any:
+        (x,) = xs
+        order = list(range(len(x.shape)))
+        order[self.dim1], order[self.dim2] = order[self.dim2], order[self.dim1]
+        return m.transpose(x, order)
+
     def eager(self, *arrays: Any) -> Any:
         return arrays[0].swapaxes(self.dim1, self.dim2)
 
@@ -103,6 +112,9 @@ class _Broadcast(View):
                 "each of its axes must have size 1 or the size it is to get"
             )
         return shapes, [target]
+
+    def move(self, m: Any, *xs: Any) -> Any:
+        return m.broadcast(xs[0], self.infer_shape([x.shape for x in xs])[1][0])
 
     def eager(self, *arrays: Any) -> Any:
         target = self.infer_shape([a.shape for a in arrays])[1][0]
@@ -301,6 +313,25 @@ def _diagonal_length(shape: Shape, k: int, a: int, b: int) -> int:
     return max(min(shape[a], shape[b] - k) if k >= 0 else min(shape[a] + k, shape[b]), 0)
 
 
+def _planes(rank: int, axis1: int, axis2: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """The order of axes with these two at the end, and the order that undoes it."""
+    a, b = axis1 % rank, axis2 % rank
+    order = (*(i for i in range(rank) if i not in (a, b)), a, b)
+    return order, tuple(order.index(i) for i in range(rank))
+
+
+def _diagonal(lead: int, columns: int, k: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Where the k-th diagonal of matrices of so many columns begins once they are flattened, and its step."""
+    return (*(0,) * lead, k if k >= 0 else -k * columns), (*(1,) * lead, columns + 1)
+
+
+def _on_diagonal(m: Any, x: Any, shape: Shape, k: int) -> Any:
+    """Zeros of ``shape`` with ``x`` on the k-th diagonal of the last two axes."""
+    *rest, rows, columns = shape
+    flat = m.full((*rest, rows * columns), x.dtype, 0)
+    return m.reshape(m.insert(x, flat, *_diagonal(len(rest), columns, k)), shape)
+
+
 @register("hybrid.diag")
 class Diag(Movement):
     """The k-th diagonal over two axes, which move to the end; of a vector, the matrix that has it there."""
@@ -320,6 +351,18 @@ class Diag(Movement):
             raise ShapeError(f"diag: axis1 and axis2 must differ, both are {a}")
         rest = tuple(n for i, n in enumerate(shape) if i not in (a, b))
         return shapes, [(*rest, _diagonal_length(shape, self.k, a, b))]
+
+    def move(self, m: Any, *xs: Any) -> Any:
+        (x,) = xs
+        (out,) = self.infer_shape([x.shape])[1]
+        if len(x.shape) < 2:
+            line = m.reshape(x, (math.prod(x.shape),))
+            return _on_diagonal(m, line, out, self.k)
+        order, _ = _planes(len(x.shape), self.axis1, self.axis2)
+        x = m.transpose(x, order)
+        *rest, rows, columns = x.shape
+        flat = m.reshape(x, (*rest, rows * columns))
+        return m.slice(flat, *_diagonal(len(rest), columns, self.k), out)
 
     def eager(self, *arrays: Any) -> Any:
         (x,) = arrays
@@ -359,6 +402,10 @@ class DiagScatter(Movement):
 
     def infer_shape(self, shapes: list[Shape]) -> tuple[list[Shape], list[Shape]]:
         return shapes, [self.shape]
+
+    def move(self, m: Any, *xs: Any) -> Any:
+        order, back = _planes(len(self.shape), self.axis1, self.axis2)
+        return m.transpose(_on_diagonal(m, xs[0], tuple(self.shape[a] for a in order), self.k), back)
 
     def eager(self, *arrays: Any) -> Any:
         (x,) = arrays

@@ -226,6 +226,19 @@ class SequenceReverse(Movement):
     def infer_type(self, dtypes: list[DType]) -> tuple[list[DType], list[DType]]:
         return dtypes, [dtypes[0]]
 
+    def move(self, m: Any, *xs: Any) -> Any:
+        data, rank = xs[0], len(xs[0].shape)
+        last = data.shape[0] - 1
+        if len(xs) == 1:
+            return m.slice(data, (last, *(0,) * (rank - 1)), (-1, *(1,) * (rank - 1)), data.shape)
+
+        def element(b: Any, step: Any, sequence: Any, *rest: Any) -> Any:
+            length = b.cast(b.load(xs[1], sequence), np.dtype("int64"))
+            source = b.select(b.lt(step, length), b.sub(b.sub(length, 1), step), step)
+            return b.load(data, b.min(source, last), sequence, *rest)
+
+        return m.generate(data.shape, data.dtype, element)
+
     def eager(self, *arrays: Any) -> Any:
         data = arrays[0]
         self.infer_shape([a.shape for a in arrays])

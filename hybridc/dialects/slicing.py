@@ -29,6 +29,13 @@ def sliced_shape(title: str, shape: Shape, key: Key) -> Shape:
     return (*sizes, *shape[len(key) :])
 
 
+def box_of(shape: Shape, key: Key) -> tuple[tuple[int, ...], tuple[int, ...], Shape]:
+    """The first index, the step and the number of elements along each axis of ``x[key]``."""
+    ranges = [range(*k.indices(n)) for k, n in zip(key, shape, strict=False)]
+    ranges += [range(n) for n in shape[len(key) :]]
+    return tuple(r.start for r in ranges), tuple(r.step for r in ranges), tuple(map(len, ranges))
+
+
 class _Slicing(View):
     """A box with begin, end and step along the leading axes."""
 
@@ -55,6 +62,9 @@ class SliceBox(_Slicing):
 
     def infer_shape(self, shapes: list[Shape]) -> tuple[list[Shape], list[Shape]]:
         return shapes, [sliced_shape("slice", shapes[0], self.key_of())]
+
+    def move(self, m: Any, *xs: Any) -> Any:
+        return m.slice(xs[0], *box_of(xs[0].shape, self.key_of()))
 
     def eager(self, *arrays: Any) -> Any:
         return arrays[0][self.key_of()]
@@ -108,6 +118,10 @@ class BasicIndex(_Slicing):
 
     def infer_shape(self, shapes: list[Shape]) -> tuple[list[Shape], list[Shape]]:
         return shapes, [self.result_shape(shapes[0])]
+
+    def move(self, m: Any, *xs: Any) -> Any:
+        (x,) = xs
+        return m.reshape(m.slice(x, *box_of(x.shape, self.key_of())), self.result_shape(x.shape))
 
     def eager(self, *arrays: Any) -> Any:
         (x,) = arrays
@@ -177,6 +191,10 @@ class SliceScatter(Movement):
             raise ShapeError(f"slice_scatter: the box has shape {box}, the input has shape {shapes[0]}")
         return shapes, [self.shape]
 
+    def move(self, m: Any, *xs: Any) -> Any:
+        begin, step, _ = box_of(self.shape, slice_key(self.begin, self.end, self.step))
+        return m.insert(xs[0], m.full(self.shape, xs[0].dtype, 0), begin, step)
+
     def eager(self, *arrays: Any) -> Any:
         (x,) = arrays
         out = np.zeros(self.shape, x.dtype)
@@ -224,6 +242,11 @@ class SliceAssign(Movement):
             raise ShapeError(f"slice_assign: rhs {rhs} does not broadcast to the box {box} of lhs {lhs}")
         return shapes, [lhs]
 
+    def move(self, m: Any, *xs: Any) -> Any:
+        lhs, rhs = xs
+        begin, step, shape = box_of(lhs.shape, slice_key(self.begin, self.end, self.step))
+        return m.insert(m.broadcast(rhs, shape), lhs, begin, step)
+
     def eager(self, *arrays: Any) -> Any:
         lhs, rhs = arrays
         out = lhs.copy()
@@ -267,6 +290,11 @@ class SliceAssignScalar(Movement):
         sliced_shape("slice_assign_scalar", shapes[0], slice_key(self.begin, self.end, self.step))
         return shapes, [shapes[0]]
 
+    def move(self, m: Any, *xs: Any) -> Any:
+        (x,) = xs
+        begin, step, shape = box_of(x.shape, slice_key(self.begin, self.end, self.step))
+        return m.insert(m.full(shape, x.dtype, self.scalar), x, begin, step)
+
     def eager(self, *arrays: Any) -> Any:
         out = arrays[0].copy()
         out[slice_key(self.begin, self.end, self.step)] = self.scalar
@@ -306,6 +334,11 @@ class SliceAxis(View):
         (shape,) = shapes
         axis, begin, end = self.bounds(shape)
         return shapes, [(*shape[:axis], end - begin, *shape[axis + 1 :])]
+
+    def move(self, m: Any, *xs: Any) -> Any:
+        (x,) = xs
+        axis, begin, end = self.bounds(x.shape)
+        return m.slice(x, *box_of(x.shape, (slice(None),) * axis + (slice(begin, end),)))
 
     def eager(self, *arrays: Any) -> Any:
         (x,) = arrays
@@ -410,6 +443,13 @@ class Flip(View):
     def infer_shape(self, shapes: list[Shape]) -> tuple[list[Shape], list[Shape]]:
         self.axes(len(shapes[0]))
         return shapes, [shapes[0]]
+
+    def move(self, m: Any, *xs: Any) -> Any:
+        (x,) = xs
+        axes = self.axes(len(x.shape))
+        return m.slice(
+            x, *box_of(x.shape, tuple(slice(None, None, -1 if i in axes else 1) for i in range(len(x.shape))))
+        )
 
     def eager(self, *arrays: Any) -> Any:
         (x,) = arrays

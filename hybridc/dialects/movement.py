@@ -1,0 +1,99 @@
+"""The vocabulary of movements, and its meaning in NumPy.
+
+An operator whose elements change their place, or follow from their place, says so with a builder ``m`` in its method
+``move(m, *inputs)``, as an elementwise operator says what it computes with the builder ``b`` of its ``scalar``. There
+are structural steps (reshape, transpose, slice, broadcast, concat, insert, full) and one general one: ``generate``
+computes each element from its indices, reading other arrays with ``b.load``.
+
+Run on :data:`NUMPY_MOVES` a ``move`` gives what ``eager`` gives (the tests compare them); run on the builder of
+:mod:`hybridc.lower.hybrid_to_linalg` it becomes operations on tensors. Arrays have ``shape`` and ``dtype`` in both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from hybridc.dialects.scalar import NumPyScalar
+
+Shape = tuple[int, ...]
+
+
+class NumPyElement(NumPyScalar):
+    """The scalar vocabulary, and reading an array at computed indices."""
+
+    @staticmethod
+    def load(x: Any, *index: Any) -> Any:
+        """The element of ``x`` at indices that are in range."""
+        return x[tuple(index)]
+
+
+class NumPyMovement:
+    """The movements on NumPy arrays."""
+
+    @staticmethod
+    def reshape(x: Any, shape: Shape) -> Any:
+        """The elements in row-major order in another shape."""
+        return x.reshape(shape)
+
+    @staticmethod
+    def transpose(x: Any, order: Sequence[int]) -> Any:
+        """The axes in another order."""
+        return x.transpose(order)
+
+    @staticmethod
+    def slice(x: Any, begin: Sequence[int], step: Sequence[int], shape: Shape) -> Any:
+        """The box of ``shape`` from ``begin`` on, with these steps; negative ones go backwards."""
+        return x[_box(begin, step, shape)]
+
+    @staticmethod
+    def broadcast(x: Any, shape: Shape) -> Any:
+        """Axes of size 1 repeated, missing ones put in front."""
+        return np.broadcast_to(x, shape)
+
+    @staticmethod
+    def full(shape: Shape, dtype: Any, value: Any) -> Any:
+        """One number everywhere."""
+        return np.full(shape, np.asarray(value).astype(dtype), dtype)
+
+    @staticmethod
+    def insert(x: Any, into: Any, begin: Sequence[int], step: Sequence[int]) -> Any:
+        """``into``, with ``x`` in the place of the box from ``begin`` on."""
+        out = into.copy()
+        out[_box(begin, step, x.shape)] = x
+        return out
+
+    @staticmethod
+    def concat(xs: Sequence[Any], axis: int) -> Any:
+        """The arrays one after the other along an axis."""
+        return np.concatenate(xs, axis)
+
+    @staticmethod
+    def generate(shape: Shape, dtype: Any, element: Callable[..., Any]) -> Any:
+        """Each element is ``element(b, *its indices)``; the indices are int64."""
+        index = np.meshgrid(*[np.arange(n) for n in shape], indexing="ij")
+        out = np.empty(shape, dtype)
+        out[...] = np.asarray(element(NumPyElement(), *index)).astype(dtype)
+        return out
+
+
+NUMPY_MOVES = NumPyMovement()
+
+
+def _box(begin: Sequence[int], step: Sequence[int], shape: Shape) -> tuple[Any, ...]:
+    """The NumPy key of a box; the end before index 0 is None."""
+    ends = [b + s * n for b, s, n in zip(begin, step, shape, strict=True)]
+    return tuple(
+        slice(b, None if e < 0 else e, s) if n else slice(0, 0)
+        for b, e, s, n in zip(begin, ends, step, shape, strict=True)
+    )
+
+
+def bounded_index(b: Any, index: Any, size: int, mode: str) -> Any:
+    """An index of any dtype as one from 0 to ``size - 1``, by the rule of ``clip`` or ``wrap``."""
+    index = b.cast(index, np.dtype("int64"))
+    if mode == "wrap":
+        return b.rem(index, size)
+    return b.min(b.max(index, 0), max(size - 1, 0))

@@ -1,0 +1,127 @@
+"""The scalar vocabulary in MLIR's ``arith`` and ``math`` dialects: beside each step of :mod:`hybridc.dialects.scalar`.
+
+A step is one operation (:data:`UPSTREAM`), or is made of other steps (:data:`COMPOSED`), or has neither form and stays
+a call of the host (:data:`HOST`). ``select`` and ``cast`` are for whoever writes operations.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from hybridc.dialects.scalar import NUMPY, SPECIAL
+
+BOOL = np.dtype(bool)
+
+# The operations on floats, signed integers, unsigned integers and truth values. "" is the operand itself, None that
+# NumPy has no such loop. Comparisons name their predicate.
+UPSTREAM: dict[str, tuple[str | None, str | None, str | None, str | None]] = {
+    "add": ("arith.addf", "arith.addi", "arith.addi", "arith.ori"),
+    "sub": ("arith.subf", "arith.subi", "arith.subi", None),
+    "mul": ("arith.mulf", "arith.muli", "arith.muli", "arith.andi"),
+    "div": ("arith.divf", None, None, None),
+    "neg": ("arith.negf", None, None, None),
+    "abs": ("math.absf", "math.absi", "", ""),
+    "max": ("arith.maximumf", "arith.maxsi", "arith.maxui", "arith.ori"),
+    "min": ("arith.minimumf", "arith.minsi", "arith.minui", "arith.andi"),
+    "pow": ("math.powf", "math.ipowi", "math.ipowi", None),
+    "fmod": ("arith.remf", "arith.remsi", "arith.remui", None),
+    "lt": ("olt", "slt", "ult", "ult"),
+    "le": ("ole", "sle", "ule", "ule"),
+    "gt": ("ogt", "sgt", "ugt", "ugt"),
+    "ge": ("oge", "sge", "uge", "uge"),
+    "eq": ("oeq", "eq", "eq", "eq"),
+    "ne": ("une", "ne", "ne", "ne"),
+    "logical_and": (None, None, None, "arith.andi"),
+    "logical_or": (None, None, None, "arith.ori"),
+    "logical_xor": (None, None, None, "arith.xori"),
+    "floor": ("math.floor", "", "", ""),
+    "ceil": ("math.ceil", "", "", ""),
+    "trunc": ("math.trunc", "", "", ""),
+    "rint": ("math.roundeven", None, None, None),
+    **{
+        step: (f"math.{step}", None, None, None)
+        for step in (
+            *("exp", "log", "log2", "log10", "log1p", "expm1", "sqrt", "cbrt", "erf", "sin", "cos", "tan", "asin"),
+            *("acos", "atan", "atan2", "sinh", "cosh", "tanh", "asinh", "acosh", "atanh"),
+        )
+    },
+}
+
+# Whole arrays go to the host for these.
+HOST = frozenset({"erfinv", "lgamma", "gamma", "digamma"})
+
+LOGICAL = frozenset({"logical_and", "logical_or", "logical_xor"})  # on truth values, whatever the operands are
+
+
+def _rem(b: Any, x: Any, y: Any) -> Any:
+    """The remainder with the sign of the divisor."""
+    r = b.fmod(x, y)
+    return b.select(b.logical_and(b.ne(r, 0), b.ne(b.lt(r, 0), b.lt(y, 0))), b.add(r, y), r)
+
+
+def _hypot(b: Any, x: Any, y: Any) -> Any:
+    """Scaled by the greater one, so that nothing overflows; infinite beside a nan, too."""
+    x, y = b.abs(x), b.abs(y)
+    great, small = b.max(x, y), b.min(x, y)
+    ratio = b.div(small, b.select(b.eq(great, 0), 1.0, great))
+    length = b.mul(great, b.sqrt(b.add(b.mul(ratio, ratio), 1.0)))
+    return b.select(b.logical_or(b.isinf(x), b.isinf(y)), float("inf"), length)
+
+
+def _sign(b: Any, x: Any) -> Any:
+    return b.select(b.gt(x, 0), 1, b.select(b.lt(x, 0), -1, x))
+
+
+def _square(b: Any, x: Any) -> Any:
+    return b.mul(x, x)
+
+
+def _reciprocal(b: Any, x: Any) -> Any:
+    return b.div(1, x)
+
+
+def _isnan(b: Any, x: Any) -> Any:
+    return b.ne(x, x)
+
+
+def _isinf(b: Any, x: Any) -> Any:
+    return b.eq(b.abs(x), float("inf"))
+
+
+def _isfinite(b: Any, x: Any) -> Any:
+    return b.lt(b.abs(x), float("inf"))
+
+
+def _logical_not(b: Any, x: Any) -> Any:
+    return b.eq(x, 0)
+
+
+COMPOSED: dict[str, Callable[..., Any]] = {
+    "rem": _rem,
+    "hypot": _hypot,
+    "sign": _sign,
+    "square": _square,
+    "reciprocal": _reciprocal,
+    "isnan": _isnan,
+    "isinf": _isinf,
+    "isfinite": _isfinite,
+    "logical_not": _logical_not,
+}
+
+
+@functools.lru_cache(4096)
+def loop_dtypes(step: str, kinds: tuple[Any, ...]) -> tuple[np.dtype[Any], ...]:
+    """The dtypes in which NumPy computes a step: those of the operands, then that of the result.
+
+    ``kinds`` are the operands' dtypes, or ``float``, ``int`` or ``bool`` for Python numbers, which adapt to the others.
+    """
+    if step in SPECIAL:
+        wide = np.result_type(np.float32, *[np.dtype(k) for k in kinds])
+        return (wide,) * (len(kinds) + 1)
+    ufunc: Any = getattr(NUMPY, step)
+    found: tuple[np.dtype[Any], ...] = ufunc.resolve_dtypes((*[BOOL if k is bool else k for k in kinds], None))
+    return found

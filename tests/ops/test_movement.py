@@ -1,0 +1,48 @@
+"""What operators say of the places of their elements, run on NumPy, against their eager meaning."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from hybridc.dialects.movement import NUMPY_MOVES
+from hybridc.dialects.operator import Contraction, Movement, Operator
+from hybridc.tools.check_op.case import each_sample, eager
+from hybridc.trace.structure import as_list
+from tests.ops.samples import OURS
+
+# They raise at indices out of range, or add to places that may coincide: only the host can.
+HOST = {
+    "gather_nd-0", "gather_nd-1", "gather_nd-2", "index_copy-0", "scatter_add_nd-0", "scatter_nd-0", "take-4",
+    "take_scatter-0",
+}  # fmt: skip
+
+SAYING = [cls for cls in OURS.values() if cls.move is not Operator.move]
+CASES = [pytest.param(case, id=call) for cls in SAYING for call, case in each_sample(cls) if call not in HOST]
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_moves_are_what_eager_does(case):
+    op, arrays = case.operator(), case.arrays()
+    got = as_list(op.move(NUMPY_MOVES, *arrays))
+    for y, want in zip(got, eager(op, arrays), strict=True):
+        assert y.dtype == want.dtype
+        np.testing.assert_array_equal(y, want)
+
+
+def test_movements_without_words_are_known():
+    silent = set()
+    for cls in OURS.values():
+        for call, case in each_sample(cls) if issubclass(cls, Movement) else ():
+            op = case.operator()
+            if not op.decomposes() and op.move(NUMPY_MOVES, *case.arrays()) is None:
+                silent.add(call)
+    assert silent == HOST
+
+
+@pytest.mark.parametrize("cls", [c for c in OURS.values() if issubclass(c, Contraction)])
+def test_loops_of_contractions(cls):
+    for _, case in each_sample(cls):
+        op, (a, b) = case.operator(), case.arrays("float64")
+        got = np.einsum(*[x for pair in zip((a, b), op.loops(a.ndim), strict=False) for x in pair], op.loops(a.ndim)[2])
+        np.testing.assert_allclose(got, op.eager(a, b), rtol=1e-12, atol=1e-12)
