@@ -70,8 +70,30 @@ def _load_library(path: str, verbose: bool) -> None:
         _tell(f"Found {len(library.ops)} operators in library")
     for number, op in enumerate(library.ops):
         if verbose:
-            _tell(f"\tOp[{number}] {op.name}")
+            _tell(f"\tOp[{number}] {op.name}" + "\n\t\tisSubgraphOp" * op.is_subgraph)
         extension.define(op)
+    _load_backends(library, verbose)
+
+
+def _load_backends(library: Any, verbose: bool) -> None:
+    """Enter partitioners and graph passes, if there are any: they bring in the compiler."""
+    from hybridc.runtime import extension_graph
+
+    partitioners, passes = extension_graph.partitioners(library), extension_graph.passes(library)
+    if partitioners or passes:
+        from hybridc.runtime import extension_backend
+
+        extension_backend.define(partitioners, passes)
+    if not verbose:
+        return
+    _tell(f"Found {len(partitioners)} partitioners in library")
+    for number, (name, strategies) in enumerate(partitioners.items()):
+        _tell(f"\tPartitioner[{number}] {name}")
+        for i, strategy in enumerate(strategies):
+            _tell(f"\t\tStrategy[{i}] {strategy.name} subgraphOp: '{strategy.op}'")
+    _tell(f"Found {len(passes)} graph passes in library")
+    for number, graph_pass in enumerate(passes):
+        _tell(f"\tGraph Pass [{number}] {graph_pass.name}")
 
 
 def _tell(text: str) -> None:

@@ -13,7 +13,7 @@ import numpy as np
 
 from hybridc.dialects import registry
 from hybridc.dialects.attribute import Attribute, DType, Shape
-from hybridc.dialects.operator import Opaque, Operator
+from hybridc.dialects.operator import Opaque, Operator, attribute, register
 from hybridc.dialects.stateful import Stateful
 from hybridc.errors import ArgumentTypeError, MXNetError, ShapeError
 from hybridc.nd.fluent import Fluent
@@ -67,6 +67,7 @@ class _OfLibrary(Operator):
         self.kernel = self._kernel(values)
         self.arity = len(self.input_names())
         self.mutated = self.mutates()
+        self.results = self.num_outputs()
         return self
 
     @classmethod
@@ -262,12 +263,71 @@ class StatefulLibraryOperator(_OfLibrary, Stateful):
         return self.kernel.backward(ograds, inputs, outputs, state)
 
 
+# --- arrays of graph passes ----------------------------------------------------------------------------------
+
+
+class Held:
+    """An array as an attribute: equal to itself alone."""
+
+    __slots__ = ("array",)
+
+    def __init__(self, array: Any) -> None:
+        self.array = array
+
+    def __repr__(self) -> str:
+        return f"array {self.array.dtype}{list(self.array.shape)}"
+
+
+@register("extension.array")
+class ConstantArray(Opaque):
+    """An array that a library's graph pass added to a graph."""
+
+    INPUTS = ()
+
+    held: object = attribute(None, "internal: the array, as Held")
+
+    @classmethod
+    def function(cls) -> Callable[..., Any]:
+        """Arrays are made by ``nd.array``."""
+        from hybridc.nd.creation import array
+
+        return array
+
+    def check(self) -> None:
+        """Only a graph pass makes it."""
+        if not isinstance(self.held, Held):
+            raise MXNetError(f"{self.NAME} cannot be made directly; use mx.nd.array")
+
+    @property
+    def array(self) -> Any:
+        """The array itself."""
+        assert isinstance(self.held, Held)
+        return self.held.array
+
+    def infer_shape(self, shapes: list[Shape]) -> tuple[list[Shape], list[Shape]]:
+        """That of the array."""
+        return shapes, [self.array.shape]
+
+    def infer_type(self, dtypes: list[DType]) -> tuple[list[DType], list[DType]]:
+        """That of the array."""
+        return dtypes, [self.array.dtype]
+
+    def eager(self, *arrays: Any) -> Any:
+        """The array."""
+        return self.array.copy()
+
+
 # --- making classes ----------------------------------------------------------------------------------------
 
 
-def define(op: LibraryOp) -> type[Operator]:
-    """Enter an operator of a library under its name, in place of one that has this name already."""
+def define(op: LibraryOp) -> None:
+    """Enter an operator of a library under its name, in place of one that has this name already.
+
+    An operator that runs subgraphs has no function: its library's partitioner puts it to use.
+    """
     op.check()
+    if op.is_subgraph:
+        return
     base = StatefulLibraryOperator if op.stateful else LibraryOperator
     made = _class(base, op, f"The operator ``{op.name}`` of the library {op.library.path}.", op.name)
     if not op.stateful:
@@ -276,7 +336,6 @@ def define(op: LibraryOp) -> type[Operator]:
         setattr(made, "BACKWARD", backward)  # noqa: B010
         registry.add(backward, override=True)
     registry.add(made, override=True)
-    return made
 
 
 def _class(base: type[_OfLibrary], op: LibraryOp, doc: str, name: str) -> type[_OfLibrary]:

@@ -42,6 +42,8 @@ class State:
     """The C++ object of one use of a stateful operator; the library deletes it when nobody needs it any more."""
 
     __slots__ = ("__weakref__", "pointer")
+    # What a compute thunk is told first.
+    forward, backward = c_int(1), c_int(0)
 
     def __init__(self, op: LibraryOp, pointer: Any) -> None:
         self.pointer = pointer
@@ -51,16 +53,20 @@ class State:
 class Call:
     """An operator of a library with its attributes, and the library's answers about it."""
 
-    def __init__(self, op: LibraryOp, attributes: Sequence[tuple[str, str]]) -> None:
+    def __init__(
+        self, op: LibraryOp, attributes: Sequence[tuple[str, str]], counts: tuple[int, int] | None = None
+    ) -> None:
         self.op = op
         self.name = op.name
         self.library = op.library
         keys, values = strings([k for k, _ in attributes]), strings([v for _, v in attributes])
         self._strings = keys, values
         self.keys, self.values, self.count = addressof(keys), addressof(values), len(attributes)
-        self.num_inputs, self.num_outputs = self._parse()
-        self.mutated = self._mutated()
-        self._check_storage()
+        # An operator that runs a subgraph is not asked: all follows from the subgraph.
+        self.num_inputs, self.num_outputs = counts or self._parse()
+        self.mutated = () if counts else self._mutated()
+        if not counts:
+            self._check_storage()
         self._types: dict[Any, Any] = {}
         self._shapes: dict[Any, Any] = {}
 

@@ -242,7 +242,7 @@ class Kernel:
         if state is None:
             plan.run(arrays, results)
         else:
-            plan.run(arrays, results, c_int(1), state.pointer)
+            plan.run(arrays, results, state.forward, state.pointer)
         return results, [arrays[i] for i in mutated]
 
     def _forward_plan(self, ins: Signature) -> Plan:
@@ -278,7 +278,7 @@ class Kernel:
         if state is None:
             plan.run(arrays, results)
         else:
-            plan.run(arrays, results, c_int(0), state.pointer)
+            plan.run(arrays, results, state.backward, state.pointer)
         return results
 
     def _remember(self, key: Any, ins: Signature, outs: Signature, function: int | None) -> Plan:

@@ -36,7 +36,7 @@ def compiled(source, *flags):
     """The path of the library made from a C++ file, by this folder's name of it or by its path."""
     path = HERE / source
     made = _folder() / f"{len(list(_folder().iterdir()))}_{path.stem}.so"
-    command = ["g++", "-std=c++11", "-O1", "-w", "-shared", "-fPIC", f"-I{mx.library.include_path()}", *flags]
+    command = ["g++", "-std=c++11", "-O0", "-w", "-shared", "-fPIC", f"-I{mx.library.include_path()}", *flags]
     subprocess.run([*command, str(path), "-o", str(made)], check=True)
     return str(made)
 

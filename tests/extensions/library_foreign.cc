@@ -1,7 +1,7 @@
 // A library that no header helped to write: the functions that a loader calls, by hand, with what can go wrong.
 //
 // -DVERSION=10: another version; -DINITIALIZE=0: it refuses to start; -DLACKS=name: an operator without that function;
-// -DINCOMPLETE: it does not export the functions of operators.
+// -DINCOMPLETE: it does not export the functions of operators; -DNAME=name: another name for its operator.
 // Its operator foreign_double throws C++ exceptions out of its functions, as those of MXNet's own header do.
 #include <cstddef>
 #include <cstdint>
@@ -15,6 +15,11 @@
 #ifndef INITIALIZE
 #define INITIALIZE 1
 #endif
+#ifndef NAME
+#define NAME foreign_double
+#endif
+#define TEXT_(x) #x
+#define TEXT(x) TEXT_(x)
 
 extern "C" {
 int _opVersion() { return VERSION; }
@@ -97,11 +102,9 @@ void _opRegGet(int, const char** name, int* subgraph, const char*** forward_devi
   static void* functions[] = {&function};
   const char* lacks = "";
 #ifdef LACKS
-#define TEXT_(x) #x
-#define TEXT(x) TEXT_(x)
   lacks = TEXT(LACKS);
 #endif
-  *name = "foreign_double";
+  *name = TEXT(NAME);
   *subgraph = !std::strcmp(lacks, "CreateOpState");
   *forward_devices = *backward_devices = *create_devices = devices;
   *forward = *backward = *create = functions;

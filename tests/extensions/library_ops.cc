@@ -384,32 +384,13 @@ REGISTER_OP(lib_gpu_only)
     .setInferType(same_type)
     .setInferShape(same_shape);
 
-// --- names: of a namespace, and (with -DOVERRIDE) of an operator that is there already ----------------------------------------
+// --- a name of a namespace ------------------------------------------------------
 
 REGISTER_OP(_contrib_lib_scale)
     .setForward(scale_forward, "cpu")
     .setParseAttrs(counts<1, 1>)
     .setInferType(same_type)
     .setInferShape(same_shape);
-
-MXReturnValue cube_forward(const Attrs& attrs, Tensors* in, Tensors* out, const OpResource& res) {
-  for (int64_t i = 0; i < in->at(0).size(); i++) out->at(0).data<float>()[i] = std::pow(in->at(0).data<float>()[i], 3);
-  return MX_SUCCESS;
-}
-
-REGISTER_OP(lib_cube)
-    .setForward(cube_forward, "cpu")
-    .setParseAttrs(counts<1, 1>)
-    .setInferType(same_type)
-    .setInferShape(same_shape);
-
-#ifdef OVERRIDE
-REGISTER_OP(relu)
-    .setForward(cube_forward, "cpu")
-    .setParseAttrs(counts<1, 1>)
-    .setInferType(same_type)
-    .setInferShape(same_shape);
-#endif
 
 MXReturnValue initialize(int version) {
   if (version >= 10900) return MX_SUCCESS;

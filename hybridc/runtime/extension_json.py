@@ -1,0 +1,151 @@
+"""Functions of the graph dialect in nnvm's JSON, with shapes and dtypes, for the libraries that read it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+from xdsl.dialects import func
+from xdsl.dialects.builtin import ArrayAttr, StringAttr, TensorType, UnrankedTensorType
+from xdsl.ir import Operation, SSAValue
+
+from hybridc.dialects import registry
+from hybridc.dialects.attribute import DType, Shape
+from hybridc.dialects.hybrid import HybridOp, dtype_of, location_of, shape_of
+from hybridc.runtime.extension_call import CODES
+from hybridc.symbol.graph import Entry, Node
+from hybridc.transforms.values import hybrid_ops, result_count
+
+SHAPE, DTYPE = "__ext_shape__", "__ext_dtype__"
+
+
+@dataclass
+class FunctionNodes:
+    """The results of a function as entries of a graph of nodes, and which node an operation or argument became."""
+
+    entries: list[Entry] = field(default_factory=list[Entry])
+    arguments: list[Node | None] = field(default_factory=list[Node | None])  # None for the random key
+    nodes: dict[Operation, Node] = field(default_factory=dict[Operation, Node])
+
+
+def function_nodes(function: func.FuncOp) -> FunctionNodes:
+    """The graph of a function: a variable for each argument, a node for each operation, named as in the IR.
+
+    Random keys are no inputs of nodes, and the new value of an input that an operation updates is the input itself.
+    """
+    made = FunctionNodes()
+    taken: set[str] = set()
+    values: dict[SSAValue, Entry] = {}
+    roles = roles_of(function)
+    for i, argument in enumerate(function.body.block.args):
+        node = None if roles[i] == "key" else Node(None, _unique(argument.name_hint or f"arg{i}", taken))
+        made.arguments.append(node)
+        if node is not None:
+            values[argument] = node, 0
+    for op in hybrid_ops(function):
+        node = made.nodes[op] = _node(op, values, taken)
+        for i, result in enumerate(op.results):
+            values[result] = node, i
+        operator = op.operator
+        for i, new in zip(operator.mutated, op.results[len(op.results) - len(operator.mutated) :], strict=True):
+            values[new] = values[op.operands[i]]
+    end = function.body.block.last_op
+    assert isinstance(end, func.ReturnOp)
+    made.entries = [values[v] for v in end.arguments[: result_count(function)]]
+    return made
+
+
+def roles_of(function: func.FuncOp) -> list[str]:
+    """What each argument is: data, parameter, key, …"""
+    roles: Any = function.attributes.get("hybrid.roles")
+    if not isinstance(roles, ArrayAttr):
+        return ["data"] * len(function.body.block.args)
+    return [r.data if isinstance(r, StringAttr) else "data" for r in cast(ArrayAttr[Any], roles)]
+
+
+def _node(op: HybridOp, values: dict[SSAValue, Entry], taken: set[str]) -> Node:
+    operator = op.operator
+    operands = op.operands[: len(op.operands) - operator.DRAWS]
+    title = op.results[0].name_hint or f"{operator.title().lower()}0"
+    return Node(operator, _unique(title, taken), [values[v] for v in operands], {}, location_of(op))
+
+
+def _unique(name: str, taken: set[str]) -> str:
+    """The name, with another number behind it if it is taken."""
+    stem, number, found = name.rstrip("0123456789"), 0, name
+    while found in taken:
+        number += 1
+        found = f"{stem}{number}"
+    taken.add(found)
+    return found
+
+
+@dataclass
+class Written:
+    """A function in nnvm's JSON, and the number there of each operation."""
+
+    graph: dict[str, Any]
+    numbers: dict[Operation, int]
+
+    @property
+    def text(self) -> str:
+        """The graph as it is given to a library."""
+        return json.dumps(self.graph)
+
+
+def write(function: func.FuncOp, made: FunctionNodes) -> Written:
+    """The JSON of a function, with shapes and dtypes where they are known."""
+    from hybridc.symbol.composed import ComposedSymbol
+    from hybridc.symbol.json import tojson
+
+    graph = json.loads(tojson(ComposedSymbol(made.entries), remove_amp_cast=False))
+    places = {node["name"]: i for i, node in enumerate(graph["nodes"])}
+    results: dict[str, Sequence[SSAValue]] = {}
+    for node, argument in zip(made.arguments, function.body.block.args, strict=True):
+        if node is not None:
+            results[node.name] = [argument]
+    for op, node in made.nodes.items():
+        assert isinstance(op, HybridOp)
+        results[node.name] = op.results[: op.operator.num_visible_outputs()]
+        if node.name in places:
+            written = graph["nodes"][places[node.name]]
+            written["op"] = _of_equal_shapes(written["op"], op)
+    for name, values in results.items():
+        if name in places and (found := _described(values)):
+            graph["nodes"][places[name]].setdefault("attrs", {}).update(found)
+    numbers = {op: places[node.name] for op, node in made.nodes.items() if node.name in places}
+    return Written(graph, numbers)
+
+
+def _of_equal_shapes(name: str, op: HybridOp) -> str:
+    """What MXNet calls ``x + y`` where nothing is broadcast: ``elemwise_add`` in place of ``broadcast_add``."""
+    same = name.replace("broadcast_", "elemwise_")
+    found = registry.FUNCTIONS.get(same)
+    known = not any(isinstance(v.type, UnrankedTensorType) or -1 in shape_of(v) for v in op.operands)
+    equal = known and len({shape_of(v) for v in op.operands}) == 1
+    return same if equal and found is not None and issubclass(found, op.OPERATOR) else name
+
+
+def _described(values: Sequence[SSAValue]) -> dict[str, str]:
+    """The attributes that tell shapes and dtypes; none, if a shape is not known."""
+    if not all(isinstance(v.type, TensorType) and -1 not in shape_of(v) for v in values):
+        return {}
+    return types_text([(shape_of(v), dtype_of(v)) for v in values])
+
+
+def types_text(types: Sequence[tuple[Shape, DType]]) -> dict[str, str]:
+    """The attributes in which a library finds shapes and dtypes, of several results."""
+    shapes = ",".join(f"[{','.join(map(str, s))}]" for s, _ in types)
+    return {SHAPE: f"[{shapes}]", DTYPE: f"[{','.join(str(CODES.get(d, -1)) for _, d in types)}]"}
+
+
+def without_types(text: str) -> str:
+    """A graph without the shapes and dtypes that were written for a library: they follow anew."""
+    graph = json.loads(text)
+    for node in graph["nodes"]:
+        attributes: dict[str, str] = node.get("attrs") or {}
+        for name in (SHAPE, DTYPE):
+            attributes.pop(name, None)
+    return json.dumps(graph)
