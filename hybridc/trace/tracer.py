@@ -288,4 +288,4 @@ def trace_block(block: Any, args: Sequence[Any], training: bool = False) -> Any:
     """The first stage of the compiler for ``block(*args)``; see :mod:`hybridc.stages`."""
     from hybridc.stages import Traced
 
-    return Traced(trace_call(block, args, training))
+    return Traced(trace_call(block, args, training), (), block.__dict__.get("_backends", ()))
