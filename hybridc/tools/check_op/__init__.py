@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from hybridc.tools.check_op import compiled, contract, derivative, meaning, printed
 from hybridc.tools.check_op.check import Check
-from hybridc.tools.check_op.report import Finding, check_op, find
+from hybridc.tools.check_op.report import Finding, check_op, find, print_checks
 
 CHECKS: tuple[Check, ...] = (
     contract.name,
@@ -46,4 +46,4 @@ CHECKS: tuple[Check, ...] = (
     printed.print_and_parse,
 )
 
-__all__ = ["CHECKS", "Check", "Finding", "check_op", "find"]
+__all__ = ["CHECKS", "Check", "Finding", "check_op", "find", "print_checks"]

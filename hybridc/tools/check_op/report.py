@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import importlib
-import importlib.util
-import sys
-import traceback
 from dataclasses import dataclass
 from pathlib import Path
 
 from hybridc.dialects import registry
+from hybridc.dialects.blame import user_frames, user_line
 from hybridc.dialects.operator import Operator
-from hybridc.errors import MXNetError, OperatorCheckError
+from hybridc.errors import OperatorCheckError
 from hybridc.tools.check_op.case import Case
 from hybridc.tools.check_op.check import Check
-
-_PACKAGE = str(Path(__file__).resolve().parents[2]) + "/"
 
 
 @dataclass(frozen=True)
@@ -77,9 +73,7 @@ def _describe(error: Exception) -> str:
     if isinstance(error, OperatorCheckError):
         return str(error)
     text = f"{type(error).__name__}: {error}"
-    frames = [f for f in traceback.extract_tb(error.__traceback__) if not f.filename.startswith((_PACKAGE, "<"))]
-    theirs = [f for f in frames if "site-packages" not in f.filename]
-    return f"{text}\n  at {theirs[-1].filename}:{theirs[-1].lineno}, in {theirs[-1].name}" if theirs else text
+    return f"{text}\n  at {user_line(error)}" if user_frames(error) else text
 
 
 def check_op(name: str) -> None:
@@ -100,15 +94,11 @@ def print_checks(name: str) -> bool:
 
 
 def load(module: str) -> None:
-    """Import what registers the operators: a file, a package's folder, or a module's name."""
+    """Import what registers the operators: a file, a package's folder, a compiled library, or a module's name."""
+    from hybridc import library
+
     path = Path(module)
-    if not path.exists():
+    if path.exists():
+        library.load(str(path.resolve()), verbose=False)
+    else:
         importlib.import_module(module)
-        return
-    file = path / "__init__.py" if path.is_dir() else path
-    spec = importlib.util.spec_from_file_location(path.stem, file)
-    if spec is None or spec.loader is None:
-        raise MXNetError(f"{module} is neither a Python file nor a package; give one, or a module's name")
-    made = importlib.util.module_from_spec(spec)
-    sys.modules[path.stem] = made
-    spec.loader.exec_module(made)
