@@ -268,7 +268,7 @@ class ComposedSymbol(AttributesOfNodes, Symbol):
 
     def eval(self, ctx: Any = None, **kwargs: Any) -> Any:
         """The results, as a list of NDArrays, for the arrays given by name."""
-        return self.bind(ctx, kwargs).forward()
+        return self.bind(ctx, kwargs, aux_states=kwargs).forward()
 
     # --- what a symbol does not do -------------------------------------------------------------------------
 

@@ -204,6 +204,13 @@ def test_shared_executor_and_buffer():
     assert fourth.arg_dict["data"] is third.arg_dict["data"]
 
 
+def test_eval_takes_auxiliary_states_too():
+    norm = mx.sym.BatchNorm(mx.sym.var("x"), name="bn", fix_gamma=False, eps=0)
+    given = dict(bn_gamma=[2, 3], bn_beta=[0, 1], bn_moving_mean=[1, 1], bn_moving_var=[4, 1])
+    (y,) = norm.eval(x=mx.nd.array([[3, 2]]), **{k: mx.nd.array(v) for k, v in given.items()})
+    np.testing.assert_allclose(y.asnumpy(), [[2, 4]], rtol=1e-5)
+
+
 def test_grad_req_null_needs_no_backward_program():
     executor = mlp().simple_bind(mx.cpu(), grad_req="null", data=(5, 7))
     executor.forward(is_train=True)
