@@ -206,7 +206,7 @@ def test_shared_executor_and_buffer():
 
 def test_eval_takes_auxiliary_states_too():
     norm = mx.sym.BatchNorm(mx.sym.var("x"), name="bn", fix_gamma=False, eps=0)
-    given = dict(bn_gamma=[2, 3], bn_beta=[0, 1], bn_moving_mean=[1, 1], bn_moving_var=[4, 1])
+    given = {"bn_gamma": [2, 3], "bn_beta": [0, 1], "bn_moving_mean": [1, 1], "bn_moving_var": [4, 1]}
     (y,) = norm.eval(x=mx.nd.array([[3, 2]]), **{k: mx.nd.array(v) for k, v in given.items()})
     np.testing.assert_allclose(y.asnumpy(), [[2, 4]], rtol=1e-5)
 
