@@ -178,8 +178,26 @@ Slice = tuple[int | None, ...]
 Floats = tuple[float, ...]
 
 
-def from_annotation(declared: Attribute, annotation: str) -> Attribute:
+# How Python prints the aliases above, where annotations are values; an alias before those that are part of it.
+_ALIASES = {
+    str(alias): name
+    for name, alias in {"Axis": Axis, "Slice": Slice, "Floats": Floats, "Shape": Shape, "DType": DType}.items()
+}
+
+
+def _written(annotation: Any) -> str:
+    """An annotation as the source has it, also in a module without ``from __future__ import annotations``."""
+    if isinstance(annotation, str):
+        return annotation
+    text = annotation.__name__ if annotation.__class__ is type else str(annotation)
+    for alias, name in _ALIASES.items():
+        text = text.replace(alias, name)
+    return text
+
+
+def from_annotation(declared: Attribute, annotation: Any) -> Attribute:
     """The attribute with the type that its annotation names."""
+    annotation = _written(annotation)
     words = [word.strip() for word in annotation.split("|")]
     kinds = [word for word in words if word != "None"]
     kind = kinds[0] if kinds and kinds[0] in PARSERS else "object"

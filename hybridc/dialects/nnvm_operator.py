@@ -131,6 +131,7 @@ def become_stateful(cls: type[Operator]) -> None:
         if method in cls.__dict__:
             delattr(cls, method)
     setattr(cls, "__bases__", (NNVMStateful,))  # noqa: B010 - pyright knows no assignment of bases
+    setattr(cls, "ATTRIBUTES", {**cls.ATTRIBUTES, **NNVMStateful.ATTRIBUTES})  # noqa: B010
     for key in ("FInferShape", "FInferType", "FNumVisibleOutputs"):
         if key in Attached.of(cls):
             nnvm.interfaces()[key].install(cls, Attached.of(cls)[key][0])
@@ -150,7 +151,7 @@ class Parameter:
         for name, annotation in inspect.get_annotations(cls).items():
             declared = cls.__dict__.get(name)
             if isinstance(declared, Attribute):
-                fields[name] = from_annotation(declared, str(annotation))
+                fields[name] = from_annotation(declared, annotation)
         setattr(cls, "FIELDS", fields)  # noqa: B010 - a constant of each class, computed once
 
     def __init__(self, **given: Any) -> None:

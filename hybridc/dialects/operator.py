@@ -109,11 +109,13 @@ class Operator(Interchange):
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
-        fields = dict(cls.ATTRIBUTES)
+        fields: dict[str, Attribute] = {}
+        for base in reversed(cls.__bases__):
+            fields |= getattr(base, "ATTRIBUTES", {})
         for name, annotation in inspect.get_annotations(cls).items():
             declared = cls.__dict__.get(name)
             if isinstance(declared, Attribute):  # "num_outputs_" is the attribute num_outputs, beside the method
-                fields[name.rstrip("_")] = from_annotation(declared, str(annotation))
+                fields[name.rstrip("_")] = from_annotation(declared, annotation)
         setattr(cls, "ATTRIBUTES", fields)  # noqa: B010 - a constant of each class, computed once
         setattr(cls, "_BOUND", {})  # noqa: B010
 

@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from hybridc.errors import CheckError, DTypeError, ShapeError
+from hybridc import initializer
+from hybridc.errors import CheckError, DTypeError, MXNetError, ShapeError
 from hybridc.gluon.block import HybridBlock
 from hybridc.gluon.parameter_dict import ParameterDict
 from hybridc.gluon.utils import shape_is_known
@@ -150,6 +151,15 @@ def _options(node: Node, dtype: Any, is_state: bool) -> dict[str, Any]:
     for key in ("lr_mult", "wd_mult"):
         if f"__{key}__" in node.attrs:
             options[key] = float(node.attrs[f"__{key}__"])
-    if "__init__" in node.attrs:
+    if _is_initializer(node.attrs.get("__init__", "")):
         options["init"] = node.attrs["__init__"]
     return options
+
+
+def _is_initializer(text: str) -> bool:
+    """Whether this names an initializer; a constant's cannot be made from its name, which is its address in MXNet."""
+    try:
+        initializer.create(text)
+    except MXNetError:
+        return False
+    return True

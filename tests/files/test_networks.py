@@ -171,6 +171,20 @@ def test_an_imported_network_is_exported_again(tmp_path):
     np.testing.assert_array_equal(again(X).asnumpy(), expected)
 
 
+@pytest.mark.parametrize("name", ["constants", "batch_norm"])
+def test_a_network_without_its_parameters_is_initialized(name, tmp_path):
+    file = f"{files_of(name, tmp_path)}-symbol.json"
+    net = mx.gluon.SymbolBlock.imports(file, "data")
+    x = mx.nd.array(CASES[name][1][0])
+    with pytest.raises(RuntimeError, match="has not been initialized"):
+        net(x)
+    net.initialize()
+    net(x)
+    ones = [p.data().asnumpy() for key, p in net.collect_params().items() if key.endswith("gamma")]
+    assert all((value == 1).all() for value in ones)
+    assert len(ones) == (2 if name == "batch_norm" else 0)
+
+
 def test_names_are_those_of_layers(tmp_path):
     net = mx.gluon.nn.HybridSequential(prefix="net_")
     with net.name_scope():
