@@ -12,12 +12,14 @@ from types import ModuleType
 from typing import Any
 
 from hybridc.errors import MXNetError
+from hybridc.runtime.locks import ForkLock
 
 __all__ = ["include_path", "load"]
 
 _COMPILED = (".so", ".dll")
 # By the path of its file: a library stays until the process ends, because operators refer to its functions.
 _LIBRARIES: dict[str, Any] = {}
+_LOCK = ForkLock()
 
 
 def load(path: str, verbose: bool = True) -> ModuleType | None:
@@ -52,6 +54,20 @@ def include_path() -> str:
 
 def _load_library(path: str, verbose: bool) -> None:
     from hybridc.dialects import extension
+
+    # COMPAT(mxnet): there the third load of one library fails; here every load is like the first.
+    with _LOCK.current:
+        library = _opened(path)
+    if verbose:
+        _tell(f"Found {len(library.ops)} operators in library")
+    for number, op in enumerate(library.ops):
+        if verbose:
+            _tell(f"\tOp[{number}] {op.name}" + "\n\t\tisSubgraphOp" * op.is_subgraph)
+        extension.define(op)
+    _load_backends(library, verbose)
+
+
+def _opened(path: str) -> Any:
     from hybridc.runtime.extension import Library
 
     key = str(Path(path).resolve())
@@ -64,15 +80,9 @@ def _load_library(path: str, verbose: bool) -> None:
             warnings.warn(
                 f"{path} changed since it was loaded, but a process keeps the library that it loaded first; start "
                 "a new process to use the new one",
-                stacklevel=3,
+                stacklevel=4,
             )
-    if verbose:
-        _tell(f"Found {len(library.ops)} operators in library")
-    for number, op in enumerate(library.ops):
-        if verbose:
-            _tell(f"\tOp[{number}] {op.name}" + "\n\t\tisSubgraphOp" * op.is_subgraph)
-        extension.define(op)
-    _load_backends(library, verbose)
+    return library
 
 
 def _load_backends(library: Any, verbose: bool) -> None:

@@ -14,7 +14,7 @@ import numpy as np
 from hybridc.dialects import registry
 from hybridc.dialects.attribute import Attribute, DType, Shape
 from hybridc.dialects.operator import Opaque, Operator, attribute, register
-from hybridc.dialects.stateful import Stateful
+from hybridc.dialects.stateful import Holder, Stateful
 from hybridc.errors import ArgumentTypeError, MXNetError, ShapeError
 from hybridc.nd.fluent import Fluent
 from hybridc.runtime.extension import LibraryOp
@@ -229,6 +229,19 @@ class LibraryBackward(_OfLibrary, Opaque):
 
 class StatefulLibraryOperator(_OfLibrary, Stateful):
     """An operator of a library that owns state, which its forward and backward share."""
+
+    @classmethod
+    def bind(cls, **attrs: Any) -> Operator:
+        """As for every operator of a library; an executor's has its holder beside the library's attributes."""
+        holder = attrs.get("holder")
+        if not isinstance(holder, Holder):
+            return super().bind(**attrs)
+        del attrs["holder"]
+        self: Any = cls._parse(tuple(sorted([(k, str(v)) for k, v in attrs.items()])))
+        self.ATTRIBUTES["holder"] = Stateful.ATTRIBUTES["holder"]
+        self.key = (*self.key, holder)
+        self.holder = holder
+        return self
 
     def described(self) -> str:
         """How error texts name it."""

@@ -172,8 +172,9 @@ class Library:
     def why(self, returned: int) -> str:
         """What a failed call left behind: the exception, and the library's messages since the last failure.
 
-        Messages stay in the library for ever; MXNet repeats all older ones with each error.
+        Messages stay in the library for ever.
         """
+        # COMPAT(mxnet): there every error repeats all messages of all earlier ones.
         thrown = ""
         if returned == -1:
             thrown = f": C++ exception: {self.shim.shim_error().decode(errors='replace')}"

@@ -147,6 +147,7 @@ class LibraryPartitioner(Partitioner):
             "run subgraphs, but its library has no subgraph operator of this name (setIsSubgraphOp)"
         )
 
+    # COMPAT(mxnet): there an array that a part uses twice is two inputs of it, unless dedup_subgraph=True; here one.
     def create(self, part: Part) -> _Runner | None:
         """The library's operator for one use of the part."""
         op = self._operator()
@@ -171,6 +172,8 @@ class _Runner:
         types = [_described(a.type) for a in function.body.block.args]
         ins = [types[i] for i in self._order]
         attributes = {**types_text(outs), **part.properties}
+        if _JSON not in attributes:  # the part comes from a file
+            attributes[_JSON] = write(function, made).text
         self._call = Call(op, sorted(attributes.items()), (len(ins), len(outs)))
         self._state: State = self._call.create_state([s for s, _ in ins], [d for _, d in ins])
         self._plan = Plan(self._call, None, tuple(ins), tuple(outs), "FStatefulCompute")
@@ -264,7 +267,13 @@ def define(partitioners: Mapping[str, Sequence[Strategy]], passes: Sequence[Libr
     for backend, strategies in partitioners.items():
         for strategy in strategies:
             strategy.check()
-            body = {"STRATEGY": strategy, "__module__": __name__, "__doc__": f"Strategy of {strategy.library.path}."}
+            body = {
+                "STRATEGY": strategy,
+                "prefix": "_op",
+                "operator": "" if strategy.op == _CACHED_OP else strategy.op,
+                "__module__": __name__,
+                "__doc__": f"Strategy of {strategy.library.path}.",
+            }
             register_partitioner(backend)(type(strategy.name, (LibraryPartitioner,), body))
     for graph_pass in passes:
         register_pass(graph_pass.name)(PassOfLibrary(graph_pass))

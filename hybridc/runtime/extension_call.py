@@ -102,6 +102,7 @@ class Call:
         self._ask("_opCallMutateInputs", "MutateInputs", self.op.mutate, byref(indices), byref(count))
         found = tuple(dict.fromkeys(indices[: count.value]))
         self.library.free(indices)
+        # COMPAT(mxnet): there a number out of range ends the process.
         for i in found:
             if not 0 <= i < self.num_inputs:
                 raise MXNetError(
@@ -113,6 +114,7 @@ class Call:
         """Dense inputs must give dense outputs: hybridc has no sparse arrays."""
         if not self.op.infer_storage:
             return
+        # COMPAT(mxnet): there arrays may be sparse; here a library that asks for sparse ones gets a clear error.
         inputs, outputs = (c_int * max(self.num_inputs, 1))(), (c_int * max(self.num_outputs, 1))()
         counts = c_int(self.num_inputs), c_int(self.num_outputs)
         self._ask("_opCallInferSType", "InferSType", self.op.infer_storage, inputs, counts[0], outputs, counts[1])
@@ -138,9 +140,10 @@ class Call:
     def infer_type(self, dtypes: Sequence[DType | None]) -> tuple[list[DType | None], list[DType | None]]:
         """Dtypes of inputs (None: not known) and outputs, as far as the library knows."""
         key = tuple(dtypes)
-        if key not in self._types:
-            _bound(self._types)[key] = self._infer_type(key)
-        return self._types[key]
+        found = self._types.get(key)
+        if found is None:
+            found = _bound(self._types)[key] = self._infer_type(key)
+        return found
 
     def _infer_type(self, dtypes: Sequence[DType | None]) -> tuple[list[DType | None], list[DType | None]]:
         self.require_inputs(len(dtypes))
@@ -181,9 +184,10 @@ class Call:
     def infer_shape(self, shapes: Sequence[Shape | None]) -> tuple[list[Shape | None], list[Shape | None]]:
         """Shapes of inputs and outputs; None for one of which nothing is known, -1 for an unknown size."""
         key = tuple(shapes)
-        if key not in self._shapes:
-            _bound(self._shapes)[key] = self._infer_shape(key)
-        return self._shapes[key]
+        found = self._shapes.get(key)
+        if found is None:
+            found = _bound(self._shapes)[key] = self._infer_shape(key)
+        return found
 
     def _infer_shape(self, shapes: Sequence[Shape | None]) -> tuple[list[Shape | None], list[Shape | None]]:
         self.require_inputs(len(shapes))

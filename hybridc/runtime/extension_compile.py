@@ -34,7 +34,7 @@ def shim() -> Any:
         warnings.warn(
             f"{error}. Extension libraries work all the same, but a C++ exception that leaves an operator of theirs "
             "ends the process; install a C++ compiler, or name one in HYBRIDC_CXX",
-            stacklevel=5,
+            stacklevel=6,
         )
         return None
 

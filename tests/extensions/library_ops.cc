@@ -323,6 +323,29 @@ REGISTER_OP(lib_count)
     .setInferType(count_type)
     .setInferShape(count_shape);
 
+// --- no input: size numbers 0, 1, 2, … ------------------------------------------------------------------------
+
+MXReturnValue iota_type(const Attrs& attrs, std::vector<int>* in, std::vector<int>* out) {
+  out->at(0) = kFloat32;
+  return MX_SUCCESS;
+}
+
+MXReturnValue iota_shape(const Attrs& attrs, std::vector<Shape>* in, std::vector<Shape>* out) {
+  out->at(0) = {static_cast<unsigned>(std::stoi(get(attrs, "size", "3")))};
+  return MX_SUCCESS;
+}
+
+MXReturnValue iota_forward(const Attrs& attrs, Tensors* in, Tensors* out, const OpResource& res) {
+  for (int64_t i = 0; i < out->at(0).size(); i++) out->at(0).data<float>()[i] = i;
+  return MX_SUCCESS;
+}
+
+REGISTER_OP(lib_iota)
+    .setForward(iota_forward, "cpu")
+    .setParseAttrs(counts<0, 1>)
+    .setInferType(iota_type)
+    .setInferShape(iota_shape);
+
 // --- failures: where="shape" and the like ---------------------------------------------------------------------
 
 static MXReturnValue fail(const Attrs& attrs, const char* where) {

@@ -1,6 +1,7 @@
 """Operators of compiled libraries as operators of ours: results, gradients, state, updates and random numbers."""
 
 import inspect
+import json
 
 import numpy as np
 import pytest
@@ -312,6 +313,44 @@ def test_generic_call(loaded):
     symbol = mx.sym.CustomOp(mx.sym.var("x"), op_type="lib_scale", scale="2", name="twice")
     assert symbol.list_outputs() == ["twice_output"]
     np.testing.assert_array_equal(symbol.bind(mx.cpu(), {"x": x}).forward()[0].asnumpy(), [2, 4])
+
+
+def test_no_input(loaded):
+    assert mx.nd.lib_iota(size=4).asnumpy().tolist() == [0, 1, 2, 3]
+    block = Function(lambda F, x: x + F.lib_iota(size=3))
+    block.hybridize()
+    assert block(mx.nd.ones(3)).asnumpy().tolist() == [1, 2, 3]
+    executor = (mx.sym.var("x") * mx.sym.lib_iota()).bind(mx.cpu(), {"x": mx.nd.full(3, 5)})
+    assert executor.forward()[0].asnumpy().tolist() == [0, 5, 10]
+
+
+def test_symbol_files(loaded, tmp_path):
+    """The JSON is what MXNet 1.9.1 writes for the same symbol, but for white space."""
+    x = mx.sym.var("x")
+    symbol = mx.sym.contrib.lib_scale(mx.sym.lib_seen(x, mx.sym.var("seen"), name="first"), scale=2, name="second")
+    written = json.loads(symbol.tojson())
+    assert written["nodes"][2:] == [
+        {"op": "lib_seen", "name": "first", "inputs": [[0, 0, 0], [1, 0, 1]]},
+        {"op": "_contrib_lib_scale", "name": "second", "attrs": {"scale": "2"}, "inputs": [[2, 0, 0]]},
+    ]
+    symbol.save(str(tmp_path / "symbol.json"))
+    again = mx.sym.load(str(tmp_path / "symbol.json"))
+    assert again.tojson() == symbol.tojson()
+    states = {"seen": mx.nd.full(1, 3)}
+    result = again.bind(mx.cpu(), {"x": mx.nd.ones(2)}, aux_states=states).forward()[0]
+    assert (result.asnumpy().tolist(), states["seen"].asnumpy().tolist()) == ([8, 8], [4])
+
+
+def test_exported_network(loaded, tmp_path):
+    net = mx.gluon.nn.HybridSequential()
+    net.add(mx.gluon.nn.Dense(3), mx.gluon.nn.HybridLambda(lambda F, x: F.lib_scale(x, scale=2)))
+    net.initialize()
+    net.hybridize()
+    x = mx.nd.array(random((2, 4))[0])
+    before = net(x).asnumpy()
+    net.export(str(tmp_path / "net"))
+    again = mx.gluon.SymbolBlock.imports(str(tmp_path / "net-symbol.json"), ["data"], str(tmp_path / "net-0000.params"))
+    np.testing.assert_array_equal(again(x).asnumpy(), before)
 
 
 def test_graph_prints_and_parses(loaded):
