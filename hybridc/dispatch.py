@@ -215,6 +215,8 @@ def explain(op: Operator, arrays: Sequence[Any], error: Exception) -> None:
             op.infer_type([a.dtype for a in arrays])
         except MXNetError as better:
             raise better from error
+        except Exception as worse:  # inference itself is wrong
+            blame(op, "infer_shape", worse)
     blame(op, "eager", error, *arrays)
     if bad_input:
         got = ", ".join(f"{a.dtype}{list(a.shape)}" for a in arrays)

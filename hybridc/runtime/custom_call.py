@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 import contextlib
-import traceback
 from collections.abc import Callable, Generator, Sequence
-from pathlib import Path
 from typing import Any, NoReturn
 
 import numpy as np
 
 from hybridc.context import Context
 from hybridc.dialects.attribute import DType, Shape
+from hybridc.dialects.blame import user_line
 from hybridc.dialects.operator import Array
 from hybridc.errors import CustomOpError, DTypeError, MXNetError, ShapeError, UnsupportedError
 from hybridc.nd.ndarray import NDArray
 from hybridc.runtime.state import STATE
-
-_PACKAGE = str(Path(__file__).resolve().parent.parent) + "/"
 
 
 @contextlib.contextmanager
@@ -30,23 +27,13 @@ def user_code(where: str, training: bool | None = None) -> Generator[None]:
     try:
         yield
     except MXNetError as error:
-        error.add_note(f"raised in {where}, {_user_line(error)}")
+        error.add_note(f"raised in {where}, {user_line(error)}")
         raise
     except Exception as error:
         what = f"{type(error).__name__}: {error}"
-        raise CustomOpError(f"{where} raised {what} ({_user_line(error)})") from error
+        raise CustomOpError(f"{where} raised {what} ({user_line(error)})") from error
     finally:
         STATE.recording, STATE.training, STATE.trace = before
-
-
-def _user_line(error: BaseException) -> str:
-    """The innermost line outside hybridc and installed packages."""
-    frames = traceback.extract_tb(error.__traceback__)
-    frames = [f for f in frames if not f.filename.startswith((_PACKAGE, "<"))]
-    own = [f for f in frames if "site-packages" not in f.filename]
-    if not own:
-        return "in no file of yours"
-    return f"{own[-1].filename}:{own[-1].lineno} in {own[-1].name}"
 
 
 class _Undeclared:

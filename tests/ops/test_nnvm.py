@@ -312,6 +312,30 @@ def test_state():
         np.testing.assert_array_equal(net(x).asnumpy(), X * (i + 1))
 
 
+# --- in symbols -----------------------------------------------------------------------------------------------
+
+
+def test_registered_operators_in_symbols():
+    x = mx.sym.var("x")
+    made = mx.sym.abs2(mx.sym.times(x, scalar=3, name="t"), name="a")
+    symbol = mx.sym.load_json(made.tojson())
+    assert symbol.tojson() == made.tojson()
+    executor = symbol.simple_bind(mx.cpu(), x=(2, 3))
+    executor.arg_dict["x"][:] = mx.nd.array(X)
+    np.testing.assert_allclose(executor.forward(is_train=True)[0].asnumpy(), 3 * np.abs(X))
+    executor.backward(mx.nd.ones((2, 3)))
+    np.testing.assert_allclose(executor.grad_dict["x"].asnumpy(), 3 * np.sign(X))
+    assert mx.sym.weighted(x, weights=True, name="w").list_arguments() == ["x", "w_weight"]
+    assert mx.sym.counted(x, name="c").list_auxiliary_states() == ["c_data1"]
+    assert mx.sym.parts(x, parts=3, name="p").infer_shape(x=(6, 2)) == ([(6, 2)], [(2, 2), (2, 2)], [])
+
+
+def test_an_executor_keeps_a_state():
+    executor = mx.sym.running(mx.sym.var("x")).bind(mx.cpu(), {"x": mx.nd.ones(2)})
+    results = [executor.forward()[0].asnumpy()[0] for _ in range(3)]
+    assert results == [1, 2, 3]
+
+
 # --- attributes of any operator -------------------------------------------------------------------------------
 
 
