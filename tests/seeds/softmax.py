@@ -42,3 +42,13 @@ class SoftmaxProp(mx.operator.CustomOpProp):
 
     def create_operator(self, ctx, shapes, dtypes):
         return Softmax()
+
+
+# The network of MXNet's full example, whose last line is the tutorial's.
+data = mx.symbol.Variable("data")
+fc1 = mx.symbol.FullyConnected(data=data, name="fc1", num_hidden=8)
+act1 = mx.symbol.Activation(data=fc1, name="relu1", act_type="relu")
+fc2 = mx.symbol.FullyConnected(data=act1, name="fc2", num_hidden=6)
+act2 = mx.symbol.Activation(data=fc2, name="relu2", act_type="relu")
+fc3 = mx.symbol.FullyConnected(data=act2, name="fc3", num_hidden=3)
+mlp = mx.symbol.Custom(data=fc3, name="softmax", op_type="softmax")
