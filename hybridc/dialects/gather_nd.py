@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -243,6 +243,11 @@ class Where(Elementwise):
         return where
 
     @classmethod
+    def from_nnvm(cls, attrs: Mapping[str, str]) -> Any:
+        """A file does not say whether the condition selects rows."""
+        return WhereByShapes.from_nnvm(attrs)
+
+    @classmethod
     def samples(cls) -> Sequence[Sample]:
         def choose(c: Any, x: Any, y: Any) -> Any:
             return (c != 0) * x + (c == 0) * y
@@ -277,6 +282,8 @@ def where(condition: Any, x: Any, y: Any, out: Any = None, name: str | None = No
     from hybridc.dispatch import invoke
     from hybridc.nd.functions import function
 
+    if any(hasattr(v, "entries") for v in (condition, x, y)):
+        return _composed(condition, x, y, out)
     # COMPAT(mxnet): numbers and broadcasting; MXNet wants arrays of one shape.
     if not hasattr(x, "shape") and hasattr(y, "shape"):
         x = function("full_like")(y, x)
@@ -287,6 +294,73 @@ def where(condition: Any, x: Any, y: Any, out: Any = None, name: str | None = No
     if len(rows) == 1 and len(shape) > 1 and rows[0] == shape[0]:
         condition = function("reshape_to")(condition, shape=(*rows, *(1,) * (len(shape) - 1)))
     return invoke(Where.bind(), (condition, x, y), out)
+
+
+def _composed(condition: Any, x: Any, y: Any, out: Any) -> Any:
+    """where of composed symbols; a number is an array like the symbol beside it, whatever dtype the condition has."""
+    from hybridc.dispatch import invoke
+    from hybridc.nd.functions import function
+    from hybridc.symbol.compose import COMPOSER
+
+    with COMPOSER.naming(None, "full_like", {}):
+        if hasattr(x, "entries") and isinstance(y, int | float):
+            y = function("full_like")(x, y)
+        elif hasattr(y, "entries") and isinstance(x, int | float):
+            x = function("full_like")(y, x)
+    return invoke(WhereByShapes.bind(), (condition, x, y), out)
+
+
+@register("hybrid.where_by_shapes")
+class WhereByShapes(Composite):
+    """where, for inputs whose shapes are not known where it is called: they say whether the condition selects rows"""
+
+    NNVM = "where"
+    INPUTS = ("condition", "x", "y")
+    SAME_DTYPE = False
+
+    def aligned(self, condition: Shape, x: Shape) -> Shape:
+        """The shape with which the condition broadcasts."""
+        rows = len(condition) == 1 and len(x) > 1 and condition[0] == x[0]
+        return (*condition, *(1,) * (len(x) - 1)) if rows else condition
+
+    def complete_shapes(self, shapes: list[Shape | None], outputs: list[Shape | None]) -> list[Shape | None]:
+        """All have one shape, unless it is known that they do not."""
+        known = next((s for s in (*outputs, *shapes[1:]) if s is not None), None)
+        return [known if s is None else s for s in shapes]
+
+    def infer_shape(self, shapes: list[Shape]) -> tuple[list[Shape], list[Shape]]:
+        condition, x, y = shapes
+        return shapes, Where.bind().infer_shape([self.aligned(condition, x), x, y])[1]
+
+    def infer_type(self, dtypes: list[DType]) -> tuple[list[DType], list[DType]]:
+        return Where.bind().infer_type(dtypes)
+
+    def complete_types(self, dtypes: list[DType | None]) -> list[DType | None]:
+        """x and y have one dtype."""
+        known = next((d for d in dtypes[1:] if d is not None), None)
+        return [known if d is None else d for d in dtypes]
+
+    def decompose(self, F: Any, *inputs: Any) -> Any:
+        return F.where(*inputs)
+
+    def eager(self, *arrays: Any) -> Any:
+        condition, x, y = arrays
+        return Where.bind().eager(condition.reshape(self.aligned(condition.shape, x.shape)), x, y)
+
+    def gradient(self, F: Any, *values: Any) -> Any:
+        return Where.bind().gradient(F, *values)
+
+    @classmethod
+    def samples(cls) -> Sequence[Sample]:
+        def choose(c: Any, x: Any, y: Any) -> Any:
+            c = c[:, None] if c.ndim < x.ndim else c
+            return (c != 0) * x + (c == 0) * y
+
+        mask = np.array([[0, 1, 2], [1, 0, -1]], np.float32)
+        return [
+            Sample([np.array([0, 1], np.float32), (2, 3), (2, 3)], choose),
+            Sample([mask.astype("int32"), (2, 3), (2, 3)], choose),
+        ]
 
 
 @register("hybrid.boolean_mask", "contrib.boolean_mask", "_contrib_boolean_mask")

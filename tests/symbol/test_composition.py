@@ -94,6 +94,22 @@ def test_a_forward_without_f_composes_too():
     np.testing.assert_allclose(got, (x * y).sum(1) + np.maximum(x - 1, 0).max(1))
 
 
+def test_where_with_numbers_and_rows():
+    c, x = mx.sym.var("c"), mx.sym.var("x")
+    condition, values = mx.nd.array([1, 0], dtype="int32"), mx.nd.array([[0.5, 1], [2, 3]])
+    assert mx.sym.where(c, x, 0.25).eval(c=condition, x=values)[0].asnumpy().tolist() == [[0.5, 1], [0.25, 0.25]]
+    assert mx.sym.where(c, 0.25, x).eval(c=condition, x=values)[0].asnumpy().tolist() == [[0.25, 0.25], [2, 3]]
+    chosen = mx.sym.where(c, x, x * 2, name="chosen")
+    assert chosen.list_outputs() == ["chosen_output"]
+    assert chosen.infer_shape(x=(2, 2))[0] == [(2, 2), (2, 2)]
+    assert chosen.infer_shape(c=(2,), x=(2, 2))[0] == [(2,), (2, 2)]
+    grad = mx.nd.zeros((2, 2))
+    executor = chosen.bind(mx.cpu(), {"c": condition, "x": values}, {"x": grad})
+    executor.forward(is_train=True)
+    executor.backward(mx.nd.ones((2, 2)))
+    assert grad.asnumpy().tolist() == [[1, 1], [2, 2]]
+
+
 def test_a_traced_block_is_not_disturbed():
     class Net(nn.HybridBlock):
         def hybrid_forward(self, F, x):

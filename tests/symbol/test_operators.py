@@ -18,7 +18,13 @@ GRADIENTS = [pytest.param(case, id=call) for cls in OURS.values() for call, case
 
 
 # Samples whose second input has another shape than the usual one; that of elementwise operators may broadcast.
-SEVERAL_SHAPES = ("prelu-1", "linear_regression_output-1", "mae_regression_output-1", "logistic_regression_output-1")
+SEVERAL_SHAPES = (
+    "prelu-1",
+    "linear_regression_output-1",
+    "mae_regression_output-1",
+    "logistic_regression_output-1",
+    "where_by_shapes-0",
+)
 
 
 def composed(case):
