@@ -9,7 +9,7 @@ too, and everything that is used outside is a result.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -239,27 +239,40 @@ def _outline(ops: list[HybridOp], inside: set[Operation]) -> tuple[list[SSAValue
 
 
 def _used_outside(ops: list[HybridOp], inside: set[Operation]) -> list[SSAValue]:
-    return [r for op in ops for r in op.results if any(u.operation not in inside for u in r.uses)]
+    """The results that others use, in the order in which the graph needs them, as MXNet orders them."""
+    block = ops[0].parent
+    assert block is not None
+    assert block.last_op is not None
+    found = [v for op, v in _needed([block.last_op]) if v.owner in inside and op not in inside]
+    # Some may be used by nothing that the graph returns.
+    others = [v for op in block.ops if op not in inside for v in op.operands if v.owner in inside]
+    return list(dict.fromkeys([*found, *others]))
+
+
+def _needed(ends: Sequence[Operation], inside: Collection[Operation] | None = None) -> Iterator[tuple[Operation, Any]]:
+    """Every use of a value that the ends depend on (through operations inside): after all uses that it depends on."""
+    seen: set[Operation] = set()
+    for end in ends:
+        stack = [(end, 0)]
+        while stack:
+            op, number = stack.pop()
+            if number:
+                yield op, op.operands[number - 1]
+            elif op in seen:
+                continue
+            seen.add(op)
+            if number < len(op.operands):
+                stack.append((op, number + 1))
+                source = op.operands[number].owner
+                if isinstance(source, HybridOp) and (inside is None or source in inside):
+                    stack.append((source, 0))
 
 
 def _inputs(ops: list[HybridOp], inside: set[Operation]) -> list[SSAValue]:
     """What flows in, in the order in which the results need it, as the variables of a symbol are; random keys last."""
-    found: dict[SSAValue, None] = {}
-    seen: set[Operation] = set()
-    stack = [(op, 0) for op in [*ops, *[v.owner for v in reversed(_used_outside(ops, inside))]]]
-    while stack:
-        op, number = stack.pop()
-        assert isinstance(op, HybridOp)
-        if number == len(op.operands) or (number == 0 and op in seen):
-            continue
-        seen.add(op)
-        stack.append((op, number + 1))
-        value = op.operands[number]
-        if value.owner in inside:
-            assert isinstance(value.owner, HybridOp)
-            stack.append((value.owner, 0))
-        elif not _is_number(value):
-            found[value] = None
+    ends = [v.owner for v in _used_outside(ops, inside) if isinstance(v.owner, Operation)]
+    uses = _needed([*ends, *ops], inside)
+    found = dict.fromkeys(v for _, v in uses if v.owner not in inside and not _is_number(v))
     keys = {op.operands[-1] for op in ops if op.operator.DRAWS}
     return [v for v in found if v not in keys] + [v for v in found if v in keys]
 

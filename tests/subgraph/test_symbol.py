@@ -36,8 +36,7 @@ TASTES = [
 ]
 
 
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
-@pytest.mark.parametrize("known", [False, True])
+@pytest.mark.parametrize(("known", "dtype"), [(False, "float64"), (True, "float32")])
 @pytest.mark.parametrize(("wanted", "expected"), TASTES)
 def test_an_executor_gives_the_same(wanted, expected, known, dtype):
     partitioner("taken", wanted)
