@@ -225,6 +225,32 @@ def _operator_class(name: str) -> type[Operator] | None:
     return None
 
 
+def _producers_first(listed: list[Any]) -> list[int]:
+    """Numbers of the nodes, each after those of its inputs; of a cycle, in the file's order.
+
+    Files list nodes in such an order already. Graph passes that were compiled with MXNet's header do not always, and
+    MXNet reads any.
+    """
+    inputs: list[list[int]] = []
+    for described in listed:
+        entries = _list_of((_object_of(described) or {}).get("inputs")) or []
+        numbers: list[Any] = [(_list_of(entry) or [None])[0] for entry in entries]
+        inputs.append([n for n in numbers if type(n) is int and 0 <= n < len(listed)])
+    if all(n < i for i, needed in enumerate(inputs) for n in needed):
+        return list(range(len(listed)))
+    order: list[int] = []
+    entered: set[int] = set()
+    path = [(i, False) for i in reversed(range(len(listed)))]
+    while path:
+        i, ready = path.pop()
+        if ready:
+            order.append(i)
+        elif i not in entered:
+            entered.add(i)
+            path += [(i, True), *((n, False) for n in reversed(inputs[i]))]
+    return order
+
+
 class _Reader:
     """Reads a graph; errors say in which node."""
 
@@ -253,13 +279,13 @@ class _Reader:
         listed = _list_of(members.get("nodes"))
         if listed is None:
             raise self.wrong("it has no list 'nodes'")
-        nodes: list[Node] = []
-        for i, described in enumerate(listed):
-            nodes.append(self.node(i, described, nodes, version))
+        nodes: dict[int, Node] = {}
+        for i in _producers_first(listed):
+            nodes[i] = self.node(i, listed[i], nodes, version)
         heads = self.entries("the heads", members.get("heads"), nodes)
         if not heads:
             raise self.wrong("it has no heads")
-        return heads, [n for n in nodes if n.is_variable]
+        return heads, [nodes[i] for i in range(len(listed)) if nodes[i].is_variable]
 
     def graph(self, what: str, given: Any) -> tuple[list[Entry], list[Node]]:
         """The results and the variables of a graph inside a node."""
@@ -275,7 +301,7 @@ class _Reader:
         except (KeyError, TypeError, ValueError, IndexError):
             return 800
 
-    def node(self, number: int, described: Any, nodes: Sequence[Node], version: int) -> Node:
+    def node(self, number: int, described: Any, nodes: Mapping[int, Node], version: int) -> Node:
         """One node, whose inputs come before it."""
         given = _object_of(described)
         if given is None:
@@ -302,6 +328,8 @@ class _Reader:
             if str(error).startswith(self.where):
                 raise
             raise type(error)(f"{self.where}: {what}: {error}") from error
+        except (ValueError, TypeError, SyntaxError) as error:
+            raise self.wrong(f"{what}: {own} cannot be its attributes: {error}") from error
         made.attrs.update(users)
         for name, (source, _) in zip(_input_names(made.op), made.inputs, strict=False):
             source.attrs.update(of_inputs.get(name, {}))
@@ -317,7 +345,7 @@ class _Reader:
             merged.update(part)
         return merged
 
-    def entries(self, what: str, given: Any, nodes: Sequence[Node]) -> list[Entry]:
+    def entries(self, what: str, given: Any, nodes: Mapping[int, Node]) -> list[Entry]:
         """The values that a list of ``[node, output, version]`` names."""
         listed = _list_of(given)
         if listed is None:
@@ -328,7 +356,7 @@ class _Reader:
             if len(numbers) != 2 or not all(type(n) is int and n >= 0 for n in numbers):
                 raise self.wrong(f"{what}: expected [node, output, 0], got {entry!r}")
             at, index = int(numbers[0]), int(numbers[1])
-            if at >= len(nodes):
+            if at not in nodes:
                 raise self.wrong(f"{what}: node {at} does not exist before it")
             source = nodes[at]
             if index >= source.num_outputs():

@@ -4,7 +4,7 @@
 how to make that environment):
 
 1. the examples, built with hybridc's headers, do in MXNet what they must;
-2. the same sources, built with MXNet's own header, do in hybridc what they must (and compile with that header).
+2. the same sources, built with MXNet's own header, do so in hybridc, and in MXNet.
 
 The programs are the same in both: ``mx`` is MXNet, or hybridc.
 """
@@ -12,6 +12,7 @@ The programs are the same in both: ``mx`` is MXNet, or hybridc.
 from __future__ import annotations
 
 import argparse
+import importlib.util
 import json
 import os
 import subprocess
@@ -179,37 +180,37 @@ def check(mx, folder):
             print(f"{mx.__name__}: {name}: as it must be")
 
 
+def build(ours, theirs, home):
+    """All libraries as their Makefiles do; and with MXNet's own header those that are in C++ of its kind."""
+    for name, folder in LIBRARIES.items():
+        subprocess.run(["make", "-s", name, f"OUT={ours}"], cwd=EXAMPLES / folder, check=True)
+    for name in ("gemm_lib", "relu_lib", "center_lib", "subgraph_lib", "pass_lib"):
+        source = EXAMPLES / LIBRARIES[name] / f"{name}.cc"
+        command = ["g++", "-std=c++11", "-O1", "-shared", "-fPIC", str(source), str(home / "src" / "lib_api.cc")]
+        subprocess.run([*command, f"-I{home / 'include'}", "-o", str(theirs / f"lib{name}.so")], check=True)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--hybridc", help="a Python that has hybridc: also check MXNet's header with hybridc's loader")
-    parser.add_argument("--loads", type=Path, help="(in that Python) the folder of libraries to check")
+    parser.add_argument("--hybridc", help="a Python that has hybridc")
+    parser.add_argument("--loads", nargs=2, metavar=("MODULE", "FOLDER"), help="check this folder's libraries only")
     chosen = parser.parse_args()
     if chosen.loads:
-        import hybridc
-
-        return check(hybridc, chosen.loads)
-    import mxnet  # noqa: TID251
-
+        check(importlib.import_module(chosen.loads[0]), Path(chosen.loads[1]))
+        return
+    home = Path(importlib.util.find_spec("mxnet").origin).parent
+    pythons = {"mxnet": sys.executable, **({"hybridc": chosen.hybridc} if chosen.hybridc else {})}
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     with tempfile.TemporaryDirectory() as made:
-        ours, theirs = Path(made, "ours"), Path(made, "theirs")
-        ours.mkdir()
-        theirs.mkdir()
-        for name, folder in LIBRARIES.items():
-            subprocess.run(["make", "-s", name, f"OUT={ours}"], cwd=EXAMPLES / folder, check=True)
-        check(mxnet, ours)
-        home = Path(mxnet.__file__).parent
-        for name in ("gemm_lib", "relu_lib", "center_lib", "subgraph_lib", "pass_lib"):
-            source = EXAMPLES / LIBRARIES[name] / f"{name}.cc"
-            command = ["g++", "-std=c++11", "-O1", "-shared", "-fPIC", str(source), str(home / "src" / "lib_api.cc")]
-            subprocess.run([*command, f"-I{home / 'include'}", "-o", str(theirs / f"lib{name}.so")], check=True)
-        if not chosen.hybridc:
-            return None
-        environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-        for folder in (ours, theirs):
-            print(f"built with {'our' if folder == ours else 'MXNets own'} header:")
-            subprocess.run([chosen.hybridc, __file__, "--loads", str(folder)], env=environment, check=True)
-    return None
+        folders = {"our header": Path(made, "ours"), "MXNet's header": Path(made, "theirs")}
+        for folder in folders.values():
+            folder.mkdir()
+        build(*folders.values(), home)
+        for header, folder in folders.items():
+            for module, python in pythons.items():
+                print(f"built with {header}, loaded in {module}:", flush=True)
+                subprocess.run([python, __file__, "--loads", module, str(folder)], env=environment, check=True)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

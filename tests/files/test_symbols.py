@@ -259,6 +259,22 @@ def test_custom_operators():
         mx.sym.load_json(symbol.tojson().replace("files_scale", "other"))
 
 
+def test_nodes_in_any_order():
+    """Graph passes that were compiled with MXNet's header list nodes before their inputs, and MXNet reads that."""
+    a, b = mx.sym.var("a"), mx.sym.var("b")
+    c = mx.sym.exp(a - b)
+    given = json.loads((c * b + c).tojson())
+    last = len(given["nodes"]) - 1
+    given["nodes"].reverse()
+    for entry in [*given["heads"], *(e for node in given["nodes"] for e in node["inputs"])]:
+        entry[0] = last - entry[0]
+    again = mx.sym.load_json(json.dumps(given))
+    assert again.list_arguments() == ["a", "b"]
+    x, y = np.array([1, 2], "f4"), np.array([0.5, 3], "f4")
+    found = again.eval(a=mx.nd.array(x), b=mx.nd.array(y))[0].asnumpy()
+    np.testing.assert_allclose(found, np.exp(x - y) * y + np.exp(x - y), rtol=1e-6)
+
+
 # --- errors -------------------------------------------------------------------------------------------------
 
 X = variable("x")
@@ -296,6 +312,18 @@ WRONG = {
     "value": (
         graph(X, operator("sum", [0], attrs={"axis": "(1"})),
         "the text: node 'y' (sum): sum: attribute axis takes an integer or a tuple of integers, got '(1'",
+    ),
+    "infinite": (
+        graph(X, operator("sum", [0], attrs={"axis": "1e999"})),
+        "the text: node 'y' (sum): sum: attribute axis takes an integer or a tuple of integers, got '1e999'",
+    ),
+    "nested": (
+        graph(X, operator("sum", [0], attrs={"axis": "(" * 1000})),
+        "the text: node 'y' (sum): sum: attribute axis takes an integer or a tuple of integers, got '((((",
+    ),
+    "own words": (
+        graph(X, operator("_split_v2", [0], attrs={"sections": "1F"})),
+        "node 'y' (_split_v2): {'sections': '1F'} cannot be its attributes: invalid literal",
     ),
     "operator": (
         graph(X, operator("my_gemm", [0])),
