@@ -1,4 +1,4 @@
-"""Makes sym.npz and sym.json: what MXNet 1.9.1 gives for sym_cases.py.
+"""Makes sym.npz and sym.json: what MXNet 1.9.1 gives for sym_cases.py and sym_executor_cases.py.
 
 Run it with the Python of an environment that has mxnet==1.9.1 and numpy==1.23.5.
 """
@@ -14,7 +14,8 @@ if not hasattr(np, "bool"):
     np.bool = bool
 
 import mxnet as mx  # noqa: TID251
-from sym_cases import CASES, errors
+from sym_cases import errors
+from sym_executor_cases import CASES
 
 here = Path(__file__).parent
 arrays, values = {}, {}

@@ -14,7 +14,8 @@ import hybridc as mx
 GOLDEN = Path(__file__).parent.parent / "golden"
 sys.path.insert(0, str(GOLDEN))
 
-from sym_cases import CASES, errors  # noqa: E402
+from sym_cases import errors  # noqa: E402
+from sym_executor_cases import CASES  # noqa: E402
 
 with np.load(GOLDEN / "sym.npz", allow_pickle=False) as file:
     ARRAYS = {key: file[key] for key in file.files}
