@@ -175,16 +175,15 @@ class Library:
         Messages stay in the library for ever.
         """
         # COMPAT(mxnet): there every error repeats all messages of all earlier ones.
-        thrown = ""
-        if returned == -1:
-            thrown = f": C++ exception: {self.shim.shim_error().decode(errors='replace')}"
         with self._lock.current:
             count = self.handle._msgSize()
             texts = [self._message(i) for i in range(self._seen, count)]
             self._seen = count
+        if returned == -1:
+            texts.append(f"C++ exception: {self.shim.shim_error().decode(errors='replace')}")
         if not texts:
-            return thrown
-        return f"{thrown}\nExtension Traceback:\n" + "".join(f"\t[{i}] {t}\n" for i, t in enumerate(texts))
+            return ""
+        return "\nExtension Traceback:\n" + "".join(f"\t[{i}] {t}\n" for i, t in enumerate(texts))
 
     def _message(self, number: int) -> str:
         text = c_char_p()
