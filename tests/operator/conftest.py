@@ -1,4 +1,4 @@
-"""Fixtures: ``apply`` runs a function eagerly and hybridized; ``double`` registers an operator."""
+"""Fixtures: ``apply`` runs a function eagerly, hybridized and as a symbol; ``double`` registers an operator."""
 
 import pytest
 from custom_ops import Function, declare, double_backward, double_forward
@@ -6,20 +6,40 @@ from custom_ops import Function, declare, double_backward, double_forward
 import hybridc as mx
 
 
-@pytest.fixture(params=["eager", "hybrid"])
-def apply(request):
-    """Call ``function(F, *inputs)`` eagerly, or as a hybridized block."""
-    blocks = {}
+class Apply:
+    """Calls ``function(F, *inputs)`` in one way: eagerly, or by a block that is made once for each function."""
 
-    def run(function, *inputs):
-        if request.param == "eager":
+    def __init__(self, way):
+        self.way = way
+        self.blocks = {}
+
+    def __call__(self, function, *inputs):
+        if self.way == "eager":
             return function(mx.nd, *inputs)
-        if function not in blocks:
-            blocks[function] = Function(function)
-            blocks[function].hybridize()
-        return blocks[function](*inputs)
+        if function not in self.blocks:
+            self.blocks[function] = self.block(function, len(inputs))
+            self.blocks[function].hybridize("hybrid" in self.way)
+        return self.blocks[function](*inputs)
 
-    return run
+    def block(self, function, count):
+        if "symbol" not in self.way:
+            return Function(function)
+        variables = [mx.sym.var(f"x{i}") for i in range(count)]
+        composed = function(mx.sym, *variables)
+        outputs = mx.sym.Group(list(composed)) if isinstance(composed, list | tuple) else composed
+        return mx.gluon.SymbolBlock(outputs, variables)
+
+
+@pytest.fixture(params=["eager", "hybrid", "symbol", "hybrid symbol"])
+def apply(request):
+    """Call a function eagerly, as a hybridized block, or as the block of a composed symbol."""
+    return Apply(request.param)
+
+
+@pytest.fixture(params=["eager", "hybrid"])
+def apply_to_arrays(request):
+    """As ``apply``, for what composed symbols cannot do: use arrays, run what nothing depends on."""
+    return Apply(request.param)
 
 
 @pytest.fixture

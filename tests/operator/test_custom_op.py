@@ -275,7 +275,7 @@ def test_out(double):
     np.testing.assert_array_equal(z.asnumpy(), [2, 4])
 
 
-def test_an_auxiliary_state_that_the_function_closes_over(apply):
+def test_an_auxiliary_state_that_the_function_closes_over(apply_to_arrays):
     def forward(self, is_train, req, in_data, out_data, aux):
         aux[0][:] = aux[0] + 1
         self.assign(out_data[0], req[0], in_data[0] + aux[0])
@@ -283,5 +283,5 @@ def test_an_auxiliary_state_that_the_function_closes_over(apply):
     declare("tick", forward, double_backward, auxiliary=("count",), infer_shape=lambda s, i: (i, i, [[1]]))
     count = array([0])
     f = lambda F, x: F.Custom(x, count=count, op_type="tick")  # noqa: E731
-    assert [apply(f, array([10.0])).asscalar() for _ in range(3)] == [11, 12, 13]
+    assert [apply_to_arrays(f, array([10.0])).asscalar() for _ in range(3)] == [11, 12, 13]
     assert count.asscalar() == 3

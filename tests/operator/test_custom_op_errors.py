@@ -74,7 +74,7 @@ def test_wrong_declarations(apply, wrong, text):
     declare("wrong", **{"forward": double_forward, **wrong})
     with pytest.raises(MXNetError) as error:
         apply(lambda F, x: F.Custom(x, op_type="wrong"), nd.ones((2, 2)))
-    assert str(error.value).endswith(text)
+    assert text in str(error.value)
 
 
 def test_wrong_dtype_is_a_dtype_error():

@@ -136,7 +136,7 @@ def test_in_a_hybridized_network_it_is_a_visible_host_call(double):
     assert call.startswith(f"host call hybrid.custom double(scale='3') at {__file__}:")
 
 
-def test_calls_are_neither_merged_nor_dropped_nor_folded(apply):
+def test_calls_are_neither_merged_nor_dropped_nor_folded(apply_to_arrays):
     calls = []
 
     def forward(self, is_train, req, in_data, out_data, aux):
@@ -152,5 +152,5 @@ def test_calls_are_neither_merged_nor_dropped_nor_folded(apply):
 
     for _ in range(2):
         calls.clear()
-        assert apply(count, array([0.0])).asscalar() == 3 + 4 + 2
+        assert apply_to_arrays(count, array([0.0])).asscalar() == 3 + 4 + 2
         assert calls == ["1", "2", "3", "3"]
