@@ -71,6 +71,20 @@ def blame(op: Operator | None, method: str, error: Exception, *args: Any) -> Non
         error.add_note(f"raised in {where}, {user_line(error)}")
 
 
+def pair(op: Operator, method: str, answer: Any, inputs: int) -> tuple[list[Any], list[Any]]:
+    """What ``infer_shape`` or ``infer_type`` returned, or an error that says what it should return."""
+    try:
+        ins, outs = answer
+        if (len(ins), len(outs)) == (inputs, op.results):
+            return ins, outs
+    except (TypeError, ValueError):
+        pass
+    raise CustomOpError(
+        f"operator {op.NAME}: {method} returned {answer!r}; it returns two lists, for {inputs} "
+        f"input{'s' * (inputs != 1)} and {op.results} result{'s' * (op.results != 1)}{defined(op, method)}"
+    )
+
+
 def _operator_of(error: BaseException) -> Operator | None:
     """The operator whose method was called first."""
     trace = error.__traceback__

@@ -223,9 +223,8 @@ def _of_attrs(method: str, convert: Callable[[Any], Any], *fields: str, property
     return Interface((method, *fields), answer, install)
 
 
-def _keep(cls: type[Operator], value: Any) -> None:
+def _keep(*_: Any) -> None:
     """It is attached, and that is all."""
-    assert (cls, value) is not None
 
 
 INTERFACES: dict[str, Interface] = {

@@ -15,6 +15,9 @@ from typing import IO
 from xdsl.context import Context
 from xdsl.dialects.builtin import Builtin, ModuleOp
 from xdsl.dialects.func import Func
+from xdsl.dialects.linalg import Linalg
+from xdsl.dialects.math import Math
+from xdsl.dialects.tensor import Tensor
 from xdsl.passes import ModulePass
 from xdsl.transforms.common_subexpression_elimination import CommonSubexpressionElimination
 from xdsl.transforms.dead_code_elimination import DeadCodeElimination
@@ -23,6 +26,7 @@ from xdsl.utils.target import Target
 from xdsl.xdsl_opt_main import xDSLOptMain
 
 from hybridc import library, nd, pipeline
+from hybridc.dialects.arith import Arith
 from hybridc.dialects.hybrid import dialects
 from hybridc.dialects.hybrid_rt import HybridRt
 from hybridc.errors import MXNetError
@@ -51,7 +55,7 @@ class HybridcOpt(xDSLOptMain):
 
     def register_all_dialects(self) -> None:
         """Ours, and the upstream ones that they are embedded in."""
-        for dialect in (Builtin, Func, HybridRt, *dialects().values()):
+        for dialect in (Builtin, Func, HybridRt, Arith, Linalg, Math, Tensor, *dialects().values()):
             self.ctx.load_dialect(dialect)
 
     def register_all_passes(self) -> None:

@@ -14,6 +14,7 @@ import numpy as np
 
 from hybridc import random
 from hybridc.dialects import registry
+from hybridc.dialects.blame import blame, pair
 from hybridc.dialects.operator import Operator
 from hybridc.errors import ArgumentTypeError, MXNetError, ShapeError, TraceError
 from hybridc.nd.ndarray import NDArray
@@ -183,15 +184,14 @@ class Trace:
 
     def _infer(self, node: Node) -> tuple[list[Shape], list[Any]]:
         try:
-            in_shapes, out_shapes = node.op.infer_shape(self._shapes(node))
-            _, out_types = node.op.infer_type([s._dtype for s in node.inputs])
+            op, count = node.op, len(node.inputs)
+            in_shapes, out_shapes = pair(op, "infer_shape", op.infer_shape(self._shapes(node)), count)
+            _, out_types = pair(op, "infer_type", op.infer_type([s._dtype for s in node.inputs]), count)
         except MXNetError as error:
             if node.location is None:
                 raise
             raise type(error)(f"{node.location}: {error}") from error.__cause__
         except Exception as error:
-            from hybridc.dialects.blame import blame
-
             blame(node.op, "infer_shape", error)
             raise
         for symbol, shape in zip(node.inputs, in_shapes, strict=True):

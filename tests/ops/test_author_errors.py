@@ -409,6 +409,31 @@ def test_inference_that_raises():
     )
 
 
+def only_results(self, shapes):  # only
+    return [shapes[0]]
+
+
+def too_many_results(self, shapes):  # many
+    return shapes, [shapes[0]] * 2
+
+
+@pytest.mark.parametrize(
+    ("infer", "text"),
+    [
+        (only_results, f"[(2, 3)]; it returns two lists, for 1 input and 1 result ({line_of('only')})"),
+        (
+            too_many_results,
+            f"([(2, 3)], [(2, 3), (2, 3)]); it returns two lists, for 1 input and 1 result ({line_of('many')})",
+        ),
+    ],
+)
+def test_inference_of_another_form(infer, text):
+    name = entered(type("Host", (op.Opaque,), {"__doc__": "x", "eager": listed, "infer_shape": infer}))
+    with pytest.raises(CustomOpError) as error:
+        apply(name, "hybridized")
+    assert str(error.value).endswith(f"operator tests.{name}: infer_shape returned {text}")
+
+
 def test_decomposition_that_raises():
     class Composed(op.Composite):
         """x"""

@@ -76,6 +76,11 @@ def test_registered_operator_passes_all_checks():
     mx.test_utils.check_op("abs2")
 
 
+def test_what_is_kept_for_a_gpu():
+    assert op.get_attr("abs2", "FCompute<gpu>") is abs
+    assert "FCompute<gpu>" in op.list_attrs("abs2")
+
+
 def test_documentation():
     assert nd.abs2.__doc__.startswith("Take absolute value of the src\n\nFrom ")
     assert nd.abs2.__doc__.partition("\n\nParameters\n")[2] == "----------\ndata : NDArray or Symbol\n    The source"

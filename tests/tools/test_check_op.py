@@ -59,6 +59,14 @@ def test_command():
     assert run(NAMES["Right"], "--module", "tests/tools/wrong_ops.py").returncode == 0
 
 
+def test_command_with_a_package(tmp_path):
+    package = tmp_path / "my_package"
+    package.mkdir()
+    (package / "__init__.py").write_text("from . import wrong_ops\n")
+    (package / "wrong_ops.py").write_text((ROOT / "tests" / "tools" / "wrong_ops.py").read_text())
+    assert run(NAMES["Right"], "--module", str(package)).returncode == 0
+
+
 @pytest.mark.parametrize(
     ("arguments", "error"),
     [

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from hybridc import nd
+from hybridc.dialects.blame import pair
 from hybridc.dialects.operator import Elementwise, Movement, Operator
 from hybridc.dialects.scalar import NUMPY
 from hybridc.errors import MXNetError
@@ -52,8 +53,8 @@ def inferred_shapes_and_types(case: Case) -> None:
     got = eager(op, given)
     arrays = keyed(op, given)
     shapes, dtypes = [x.shape for x in arrays], [x.dtype for x in arrays]
-    in_shapes, out_shapes = op.infer_shape(list(shapes))
-    in_types, out_types = op.infer_type(list(dtypes))
+    in_shapes, out_shapes = pair(op, "infer_shape", op.infer_shape(list(shapes)), len(arrays))
+    in_types, out_types = pair(op, "infer_type", op.infer_type(list(dtypes)), len(arrays))
     equal(len(got), op.num_outputs(), "number of results (of which num_outputs() tells)")
     equal(list(in_shapes), shapes, "shapes of inputs, by infer_shape")
     equal(list(out_shapes), [y.shape for y in got], "shapes of results, by infer_shape")

@@ -6,7 +6,6 @@ import importlib
 from dataclasses import dataclass
 from pathlib import Path
 
-from hybridc.dialects import registry
 from hybridc.dialects.blame import user_frames, user_line
 from hybridc.dialects.operator import Operator
 from hybridc.errors import OperatorCheckError
@@ -36,11 +35,10 @@ class Finding:
 
 def find(name: str) -> type[Operator]:
     """The operator called ``mylib.swish`` in the IR, or ``swish`` in mx.nd."""
-    from hybridc import nd
+    from hybridc import nd, op
 
     assert nd  # importing it registers the built-in operators
-    cls = registry.OPERATORS.get(name) or registry.FUNCTIONS.get(name)
-    return cls if cls is not None else registry.operator(name)
+    return op.get(name)
 
 
 def findings(cls: type[Operator]) -> list[Finding]:
