@@ -364,6 +364,8 @@ class Elementwise(Operator):
 
     def _fill(self, shapes: list[Shape]) -> list[Shape]:
         known = next((s for s in shapes if -1 not in s), None)
+        if known is None and len({len(s) for s in shapes}) == 1:  # each may know other sizes
+            known = tuple(max(sizes) for sizes in zip(*shapes, strict=True))
         if known is None:
             return shapes
         return [

@@ -209,6 +209,7 @@ def inferred_shapes(mx):
         "other side": shapes((a + b).infer_shape(b=(2, 3))),
         "with a number": shapes((2 - a).infer_shape(a=(2, 3))),
         "sizes from both": shapes((a + b).infer_shape(a=(0, 3), b=(2, 3))),
+        "sizes from each": shapes((a + b).infer_shape(a=(2, 0), b=(0, 4))),
         "declared": shapes((mx.sym.var("v", shape=(2, 3)) * 2).infer_shape()),
         "declared in part": shapes((mx.sym.var("v", shape=(0, 3)) + b).infer_shape(b=(2, 3))),
         "given wins": shapes((mx.sym.var("v", shape=(2, 3)) * 2).infer_shape(v=(4, 5))),
