@@ -44,7 +44,7 @@ class Attribute:
             raise AttributeValueError(f"{owner}: attribute {name} must not be None; it takes {self.describe()}")
         try:
             value = PARSERS[self.kind](value)
-        except (ValueError, TypeError, SyntaxError) as error:
+        except (ValueError, TypeError, SyntaxError, OverflowError, RecursionError, MemoryError) as error:
             raise AttributeValueError(f"{owner}: attribute {name} takes {self.describe()}, got {value!r}") from error
         if self.enum is not None and value not in self.enum:
             raise AttributeValueError(f"{owner}: attribute {name} takes {self.describe()}, got {value!r}")

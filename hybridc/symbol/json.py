@@ -268,11 +268,13 @@ class _Reader:
     def symbol(self, content: str) -> ComposedSymbol:
         """The symbol of a text."""
         try:
-            graph = json.loads(content)
+            members = _object_of(json.loads(content)) or {}
+            heads, _ = self.heads(members, self.version(members))
+        except MXNetError:
+            raise
         except (ValueError, RecursionError) as error:
             raise self.wrong(str(error)) from error
-        members = _object_of(graph) or {}
-        return ComposedSymbol(self.heads(members, self.version(members))[0])
+        return ComposedSymbol(heads)
 
     def heads(self, members: dict[str, Any], version: int) -> tuple[list[Entry], list[Node]]:
         """The results of a graph, and its variables."""
@@ -298,7 +300,7 @@ class _Reader:
         """The version of MXNet that wrote the file; 800 where it did not yet say so."""
         try:
             return int(graph["attrs"]["mxnet_version"][1])
-        except (KeyError, TypeError, ValueError, IndexError):
+        except (KeyError, TypeError, ValueError, IndexError, OverflowError):
             return 800
 
     def node(self, number: int, described: Any, nodes: Mapping[int, Node], version: int) -> Node:
