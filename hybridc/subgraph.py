@@ -112,7 +112,8 @@ class Part:
         self.dtypes = list(dtypes)
         self.state: Any = None
         self._runner: Any = None
-        self._graphs: dict[bool, Any] = {}
+        self._graphs: dict[bool, Any] = {}  # in train mode and not
+        self._types: dict[bool, list[tuple[Shape, DType]]] = {}
 
     @property
     def operators(self) -> list[Any]:
@@ -167,9 +168,12 @@ class Part:
         self.op = op
         with user_code(self._where("run")):
             results: Any = self._runner.run(self, *[NDArray(_lasting(a)) for a in arrays])
-        _, shapes = self.op.running.infer_shape(self._known())
-        _, dtypes = self.op.running.infer_type(self.dtypes)
-        return self._checked("run", results, list(zip(shapes, dtypes, strict=True)), "results")
+        train = bool(op.train)
+        if train not in self._types:
+            _, shapes = op.running.infer_shape(self._known())
+            _, dtypes = op.running.infer_type(self.dtypes)
+            self._types[train] = list(zip(shapes, dtypes, strict=True))
+        return self._checked("run", results, self._types[train], "results")
 
     def backward(
         self,

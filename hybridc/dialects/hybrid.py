@@ -251,6 +251,7 @@ class HybridOp(IRDLOperation):
 
     def verify_(self) -> None:
         """The result types must be what the operator infers from the operands, as far as their shapes are known."""
+        self._verify_regions()
         try:
             operator = self.operator
             self._verify_inputs(operator)
@@ -266,6 +267,18 @@ class HybridOp(IRDLOperation):
             raise VerifyException(
                 f"{self.name}: result types are {', '.join(map(str, got))}, inferred {', '.join(map(str, expected))}"
             )
+
+    def _verify_regions(self) -> None:
+        names = _body_names(self.OPERATOR)
+        if len(self.regions) != len(names):
+            raise VerifyException(f"{self.name} has {len(self.regions)} regions, expected {len(names)}")
+        for region in self.regions:
+            got = [arg.type for arg in region.block.args]
+            if got != [v.type for v in self.operands]:
+                raise VerifyException(
+                    f"{self.name}: the arguments of its region are {', '.join(map(str, got))}, but its operands are "
+                    f"{', '.join(str(v.type) for v in self.operands)}"
+                )
 
     def _verify_inputs(self, operator: Operator) -> None:
         names = operator.input_names()

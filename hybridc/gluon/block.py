@@ -10,6 +10,7 @@ from typing import Any, cast
 
 from hybridc import nd
 from hybridc.errors import (
+    AttributeValueError,
     CheckError,
     DeferredInitializationError,
     DTypeError,
@@ -474,6 +475,8 @@ class HybridBlock(Block):
 
     def optimize_for(self, x: Any, *args: Any, backend: str | None = None, clear: bool = False, **kwargs: Any) -> None:
         """Hybridize and compile for these inputs, without running; after the backends before, unless cleared."""
+        if not backend:
+            raise AttributeValueError('Must specify "backend" to optimize_for; to compile without, call hybridize()')
         self.hybridize(True, backend=backend, clear=clear, **kwargs)
         graph = self.__dict__.get("_cached_graph")
         (self._compile((x, *args)) if graph is None else graph).prepare(x, *args)

@@ -13,6 +13,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 from xdsl.context import Context
 from xdsl.dialects import func
 from xdsl.dialects.builtin import ModuleOp, UnrankedTensorType
@@ -190,9 +191,9 @@ def _replace(ops: list[HybridOp], attributes: dict[str, Any], runner: Partitione
     where = f"backend {op.backend!r}: {op.partitioner}.review"
     with user_code(where):
         said: Any = runner.review(part)
-    if said is False:
+    if isinstance(said, bool | np.bool_) and not said:
         return False
-    if said is not True:
+    if not isinstance(said, bool | np.bool_):
         op = Subgraph.bind(**{**op.attrs, "properties": _properties(where, said)})
     _gather(ops, inside)
     types = [v.type for v in outputs]

@@ -47,6 +47,11 @@ def test_an_unknown_backend():
         )
 
 
+def test_optimize_for_nothing():
+    with pytest.raises(ValueError, match='Must specify "backend" to optimize_for; to compile without, call hybr'):
+        nn.Dense(2).optimize_for(nd.ones((1, 2)))
+
+
 def test_what_cannot_be_registered():
     assert raised(MXNetError, lambda: mx.subgraph.register_partitioner("b")(int)) == (
         "register_partitioner('b') takes a subclass of mx.subgraph.Partitioner, got <class 'int'>"
