@@ -8,12 +8,17 @@ from pathlib import Path
 from xdsl.context import Context
 from xdsl.dialects.builtin import Builtin, ModuleOp
 from xdsl.dialects.func import Func
+from xdsl.dialects.linalg import Linalg
+from xdsl.dialects.math import Math
+from xdsl.dialects.tensor import Tensor
 from xdsl.passes import ModulePass
 from xdsl.transforms.common_subexpression_elimination import CommonSubexpressionElimination
 from xdsl.transforms.dead_code_elimination import DeadCodeElimination
 
+from hybridc.dialects.arith import Arith
 from hybridc.dialects.hybrid import dialects
 from hybridc.dialects.hybrid_rt import HybridRt
+from hybridc.lower.hybrid_to_linalg import HybridToLinalg
 from hybridc.options import OPTIONS
 from hybridc.transforms.canonicalize import Canonicalize
 from hybridc.transforms.constant_fold import ConstantFold
@@ -48,12 +53,16 @@ NUMPY: tuple[ModulePass, ...] = (
     *((VerifyPlan(),) if OPTIONS.verify else ()),
 )
 
+# From the graph to the structured form, in upstream's dialects alone.
+STRUCTURED: tuple[ModulePass, ...] = (HybridToLinalg(), CommonSubexpressionElimination(), DeadCodeElimination())
+
 PASSES: tuple[type[ModulePass], ...] = (
     Canonicalize,
     ConstantFold,
     Decompose,
     Differentiate,
     FuseKernels,
+    HybridToLinalg,
     PartitionGraph,
     PlanMemory,
     TileKernels,
@@ -64,7 +73,7 @@ PASSES: tuple[type[ModulePass], ...] = (
 def context() -> Context:
     """An IR context that knows all dialects."""
     made = Context()
-    for dialect in (Builtin, Func, HybridRt, *dialects().values()):
+    for dialect in (Builtin, Func, HybridRt, Arith, Linalg, Math, Tensor, *dialects().values()):
         made.load_dialect(dialect)
     return made
 

@@ -83,6 +83,12 @@ class Optimized:
     def __str__(self) -> str:
         return text(self.module)
 
+    def structure(self) -> Structured:
+        """The same in upstream's dialects: loops over tensors."""
+        module = self.module.clone()
+        pipeline.run(pipeline.STRUCTURED, module, _dump_name(self.trace, self.grads, "structured"))
+        return Structured(self.trace, self.grads, module)
+
     def lower(self, target: str = "numpy") -> Lowered:
         """Form kernels, plan memory, and write the program of a target."""
         if target not in TARGETS:
@@ -95,6 +101,18 @@ class Optimized:
         for program in programs.values():
             pipeline.dump(f"{dump}.{program.name}.py", program.source)
         return Lowered(self.trace, self.grads, module, programs)
+
+
+@dataclass(frozen=True)
+class Structured:
+    """The structured form: ``linalg`` on tensors, scalar bodies in ``arith`` and ``math``; valid MLIR."""
+
+    trace: Trace
+    grads: tuple[int, ...]
+    module: ModuleOp
+
+    def __str__(self) -> str:
+        return text(self.module)
 
 
 @dataclass(frozen=True)

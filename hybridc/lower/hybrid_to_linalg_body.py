@@ -1,0 +1,254 @@
+"""Scalar bodies as operations of ``arith`` and ``math``: the builder ``b`` that writes them into a block.
+
+Each step is computed in the dtypes in which NumPy computes it (:func:`~hybridc.dialects.upstream.loop_dtypes`), so a
+body means upstream what it means eagerly: integers divide as float64, comparisons give truth values, Python numbers
+adapt. Where NumPy's semantics leave room, these are the choices:
+
+* a float becomes an integer by cutting its fraction; what does not fit into the integer (after a detour over 32 bits
+  for the 8-bit ones) is undefined, as in C, NumPy and MXNet;
+* functions of half precision are computed in single, as NumPy does;
+* a remainder by the integer 0 is 0.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, cast
+
+import numpy as np
+from xdsl.dialects import arith, math, tensor
+from xdsl.dialects.builtin import FloatAttr, IndexType, IntegerAttr, IntegerType, LocationAttr, f16, f32, f64, i1, i64
+from xdsl.dialects.linalg import ops as linalg
+from xdsl.ir import Attribute, Block, Operation, SSAValue
+
+from hybridc.dialects.arith import Arith
+from hybridc.dialects.scalar import PREDICATES, NumPyScalar
+from hybridc.dialects.upstream import COMPOSED, LOGICAL, UPSTREAM, loop_dtypes
+from hybridc.errors import UnsupportedError
+
+DType = np.dtype[Any]
+
+BOOL, INT32, INT64 = np.dtype(bool), np.dtype("int32"), np.dtype("int64")
+HALF, SINGLE = np.dtype("float16"), np.dtype("float32")
+INDEX = IndexType()
+
+_ELEMENTS: dict[str, Attribute] = {
+    "float16": f16, "float32": f32, "float64": f64, "bool": i1, "object": i64, "int64": i64, "uint64": i64,
+    "int8": IntegerType(8), "uint8": IntegerType(8), "int32": IntegerType(32),
+}  # fmt: skip
+
+
+def signless(dtype: DType) -> Attribute:
+    """The upstream element type of a dtype: integers have no sign, operations do; a state is a number of the host's."""
+    return _ELEMENTS[dtype.name]
+
+
+@functools.cache
+def _classes() -> dict[str, type[Operation]]:
+    """The operations of arith and math by name."""
+    return {op.name: op for dialect in (Arith, math.Math) for op in dialect.operations}
+
+
+@functools.cache
+def _defaults(name: str) -> dict[str, Attribute]:
+    """The properties that an operation has if nothing is said."""
+    definition = cast(Any, _classes()[name]).get_irdl_definition()
+    return {k: p.default_value for k, p in definition.properties.items() if getattr(p, "default_value", None)}
+
+
+@functools.lru_cache(4096)
+def _predicate(name: str, predicate: str) -> IntegerAttr[IntegerType]:
+    tables: dict[str, Sequence[str]] = {
+        "arith.cmpf": arith.CMPF_COMPARISON_OPERATIONS,
+        "arith.cmpi": arith.CMPI_COMPARISON_OPERATIONS,
+    }
+    return IntegerAttr(tables[name].index(predicate), i64)
+
+
+@functools.lru_cache(4096)
+def _number(text: str, dtype: DType) -> Attribute:
+    value = np.asarray(float(text) if "." in text or "n" in text or "e" in text else int(text))
+    with np.errstate(all="ignore"):
+        value = value.astype(dtype).item()
+    kind = cast(Any, signless(dtype))
+    return FloatAttr(value, kind) if dtype.kind == "f" else IntegerAttr(int(value), kind)
+
+
+def number_attribute(value: Any, dtype: DType) -> Attribute:
+    """A Python number as the attribute of a constant of that dtype; integers wrap."""
+    return _number(
+        repr(value if isinstance(value, int | float) and not isinstance(value, bool) else float(value)), dtype
+    )
+
+
+@dataclass(eq=False)
+class Element:
+    """A value inside a body, with the dtype that says how to read it; the index it is, if it is one."""
+
+    value: SSAValue
+    dtype: DType
+    index: SSAValue | None = None
+
+
+class Body:
+    """The builder ``b`` of scalar bodies, which writes operations at the end of a block."""
+
+    def __init__(self, block: Block, location: LocationAttr) -> None:
+        self.block = block
+        self.location = location
+        self.constants: dict[tuple[str, DType], SSAValue] = {}
+
+    def __getattr__(self, step: str) -> Callable[..., Element]:
+        if not hasattr(NumPyScalar, step):
+            raise AttributeError(f"scalar bodies have no step {step!r}; see hybridc.dialects.scalar")
+        return functools.partial(self._step, step)
+
+    # --- operations ----------------------------------------------------------------------------------------
+
+    def add_op(
+        self,
+        cls: type[Operation],
+        operands: Sequence[SSAValue],
+        kind: Attribute,
+        properties: dict[str, Attribute] | None = None,
+    ) -> SSAValue:
+        """Write one operation with one result."""
+        op = cls.create(operands=operands, result_types=[kind], properties=properties or {})
+        op.location = self.location
+        self.block.add_op(op)
+        return op.results[0]
+
+    def _named(self, name: str, operands: Sequence[SSAValue], kind: Attribute, **properties: Attribute) -> SSAValue:
+        return self.add_op(_classes()[name], operands, kind, {**_defaults(name), **properties})
+
+    def constant(self, value: Any, dtype: DType) -> Element:
+        """A number."""
+        key = (repr(value), dtype)
+        if key not in self.constants:
+            attribute = {"value": number_attribute(value, dtype)}
+            self.constants[key] = self.add_op(arith.ConstantOp, [], signless(dtype), attribute)
+        return Element(self.constants[key], dtype)
+
+    def _compare(self, predicate: str, x: Element, y: Element) -> Element:
+        name = "arith.cmpf" if x.dtype.kind == "f" else "arith.cmpi"
+        values = [x.value, y.value]
+        return Element(self._named(name, values, i1, predicate=_predicate(name, predicate)), BOOL)
+
+    # --- steps ---------------------------------------------------------------------------------------------
+
+    def _step(self, step: str, *operands: Any) -> Element:
+        if step == "select":
+            return self._select(*operands)
+        if step == "cast":
+            return self.convert(operands[0], np.dtype(operands[1]))
+        if step in LOGICAL:
+            operands = tuple(self.convert(x, BOOL) for x in operands)
+        *wanted, out = loop_dtypes(step, tuple(map(_kind, operands)))
+        xs = [self.convert(x, d) for x, d in zip(operands, wanted, strict=True)]
+        dtype = wanted[0]
+        if step in COMPOSED:
+            if dtype == HALF and out == HALF:
+                xs = [self.convert(x, SINGLE) for x in xs]
+            return self.convert(COMPOSED[step](self, *xs), out)
+        name = UPSTREAM[step]["fiub".index(dtype.kind)] if step in UPSTREAM else None
+        if name == "":
+            return xs[0]
+        if step in PREDICATES and step not in LOGICAL and name is not None:
+            return self._compare(name, xs[0], xs[1])
+        if dtype.kind in "iu" and step in _ON_INTEGERS:
+            return _ON_INTEGERS[step](self, *xs)
+        if name is None:
+            raise UnsupportedError(f"the step {step!r} of scalar bodies does not exist for {dtype}")
+        if dtype == HALF and (name.startswith("math.") or step == "fmod"):
+            wide = self._step(step, *[self.convert(x, SINGLE) for x in xs])
+            return self.convert(wide, out)
+        return Element(self._named(name, [x.value for x in xs], signless(out)), out)
+
+    def _select(self, condition: Any, x: Any, y: Any) -> Element:
+        dtype = np.result_type(*[v.dtype if isinstance(v, Element) else v for v in (x, y)])
+        values = [self.convert(condition, BOOL), self.convert(x, dtype), self.convert(y, dtype)]
+        return Element(self.add_op(arith.SelectOp, [v.value for v in values], signless(dtype)), dtype)
+
+    # --- conversions ---------------------------------------------------------------------------------------
+
+    def convert(self, x: Any, dtype: DType) -> Element:
+        """An element or a number in another dtype, as ``astype`` does it."""
+        if not isinstance(x, Element):
+            return self.constant(x, dtype)
+        if x.dtype == dtype:
+            return x
+        if dtype.kind == "b":
+            return self._compare("une" if x.dtype.kind == "f" else "ne", x, self.constant(0, x.dtype))
+        if x.dtype.kind == "f" and dtype.kind in "iu" and dtype.itemsize < 4:
+            return self.convert(self.convert(x, INT32), dtype)
+        name = _conversion(x.dtype, dtype)
+        return Element(self._named(name, [x.value], signless(dtype)) if name else x.value, dtype)
+
+    # --- places --------------------------------------------------------------------------------------------
+
+    def index_of(self, loop: int) -> Element:
+        """The number of the iteration along a loop."""
+        index = self.add_op(linalg.IndexOp, [], INDEX, {"dim": IntegerAttr(loop, i64)})
+        return Element(self.add_op(arith.IndexCastOp, [index], i64), INT64, index)
+
+    def load(self, array: Any, *index: Any) -> Element:
+        """The element of a tensor at indices in range."""
+        places = [self._place(i) for i in index]
+        value = self.add_op(tensor.ExtractOp, [array.value, *places], signless(array.dtype))
+        return Element(value, array.dtype)
+
+    def _place(self, x: Any) -> SSAValue:
+        if isinstance(x, Element) and x.index is not None:
+            return x.index
+        return self.add_op(arith.IndexCastOp, [self.convert(x, INT64).value], INDEX)
+
+
+def _kind(x: Any) -> Any:
+    """A dtype, or the Python type of a number that adapts to the others."""
+    if isinstance(x, Element):
+        return x.dtype
+    return bool if isinstance(x, bool) else int if isinstance(x, int) else float
+
+
+def _conversion(source: DType, target: DType) -> str:
+    """The operation from one dtype to another; none between integers that differ in their sign."""
+    if source.kind == "f":
+        if target.kind == "f":
+            return "arith.extf" if target.itemsize > source.itemsize else "arith.truncf"
+        return "arith.fptoui" if target.kind == "u" else "arith.fptosi"
+    signed = source.kind == "i"
+    if target.kind == "f":
+        return "arith.sitofp" if signed else "arith.uitofp"
+    if source.kind != "b" and source.itemsize == target.itemsize:
+        return ""
+    if source.kind != "b" and source.itemsize > target.itemsize:
+        return "arith.trunci"
+    return "arith.extsi" if signed else "arith.extui"
+
+
+# --- integers: what upstream leaves undefined, or lacks ---------------------------------------------------
+
+
+def _negative(b: Body, x: Element) -> Element:
+    return b.sub(b.constant(0, x.dtype), x)
+
+
+def _c_remainder(b: Body, x: Element, y: Element) -> Element:
+    """The remainder with the sign of x; by 0, and by -1 where it could overflow, it is 0."""
+    zero, one = b.constant(0, y.dtype), b.constant(1, y.dtype)
+    bad = b.eq(y, zero)
+    if y.dtype.kind == "i":
+        bad = b.logical_or(bad, b.eq(y, b.constant(-1, y.dtype)))
+    name = "arith.remsi" if x.dtype.kind == "i" else "arith.remui"
+    return Element(b._named(name, [x.value, b.select(bad, one, y).value], signless(x.dtype)), x.dtype)  # pyright: ignore[reportPrivateUsage]  (the same module)
+
+
+def _power(b: Body, x: Element, y: Element) -> Element:
+    """In 64 bits: ``ipowi`` takes the exponent as signed."""
+    wide = [b.convert(v, INT64).value for v in (x, y)]
+    return b.convert(Element(b._named("math.ipowi", wide, i64), INT64), x.dtype)  # pyright: ignore[reportPrivateUsage]  (the same module)
+
+
+_ON_INTEGERS: dict[str, Callable[..., Element]] = {"neg": _negative, "fmod": _c_remainder, "pow": _power}

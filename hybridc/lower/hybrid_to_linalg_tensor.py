@@ -1,0 +1,371 @@
+"""Tensors of the structured form, and the builder ``m`` of movements that writes operations on them."""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, cast
+
+import numpy as np
+from xdsl.dialects import arith, tensor
+from xdsl.dialects.builtin import (
+    UNKNOWN_LOC,
+    AffineMapAttr,
+    ArrayAttr,
+    DenseArrayBase,
+    DenseIntOrFPElementsAttr,
+    IntegerAttr,
+    LocationAttr,
+    TensorType,
+    i32,
+    i64,
+)
+from xdsl.dialects.linalg import ops as linalg
+from xdsl.dialects.linalg.attrs import IteratorTypeAttr
+from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
+from xdsl.ir.affine import AffineConstantExpr, AffineDimExpr, AffineExpr, AffineMap
+
+from hybridc.lower.hybrid_to_linalg_body import Body, DType, Element, number_attribute, signless
+
+Shape = tuple[int, ...]
+# One result of an indexing map: a loop's number; or, where it is not a loop as it is, a constant or a reversed loop.
+Place = int | tuple[str, int, int]
+
+
+@functools.lru_cache(4096)
+def structured_type(shape: Shape, dtype: DType) -> TensorType[Any]:
+    """The upstream type of an array."""
+    return TensorType(signless(dtype), shape)
+
+
+@functools.lru_cache(4096)
+def indexing_map(loops: int, places: tuple[Place, ...]) -> AffineMapAttr:
+    """The map from loops to an operand's indices."""
+    return AffineMapAttr(AffineMap(loops, 0, tuple(map(_expression, places))))
+
+
+def _expression(place: Place) -> AffineExpr:
+    if isinstance(place, int):
+        return AffineDimExpr(place)
+    kind, number, size = place
+    if kind == "constant":
+        return AffineConstantExpr(number)
+    return AffineDimExpr(number) * -1 + (size - 1)  # "reversed": the last index first
+
+
+ZERO: Place = ("constant", 0, 0)
+
+
+@functools.lru_cache(1024)
+def maps(loops: int, places: tuple[tuple[Place, ...], ...]) -> ArrayAttr[AffineMapAttr]:
+    """The maps of all operands."""
+    return ArrayAttr([indexing_map(loops, p) for p in places])
+
+
+@functools.lru_cache(1024)
+def _iterators(loops: int, reduced: tuple[int, ...]) -> ArrayAttr[IteratorTypeAttr]:
+    parallel, reduction = IteratorTypeAttr.parallel(), IteratorTypeAttr.reduction()
+    return ArrayAttr([reduction if i in reduced else parallel for i in range(loops)])
+
+
+@functools.lru_cache(64)
+def segments(*sizes: int) -> DenseArrayBase[Any]:
+    """How many operands each group of an operation has."""
+    return DenseArrayBase.from_list(i32, sizes)
+
+
+@functools.lru_cache(1024)
+def _integers(numbers: tuple[int, ...]) -> DenseArrayBase[Any]:
+    return DenseArrayBase.from_list(i64, numbers)
+
+
+@dataclass(eq=False)
+class Tensor:
+    """An array of the structured form.
+
+    ``made`` is its value, if there is one yet: a number may stay one (``number``), and a reduction that keeps its axes
+    is first of all the tensor without them (``core``, whose axes are ``axes`` of this one); so what reads it by an
+    indexing map needs no reshape.
+    """
+
+    shape: Shape
+    dtype: DType
+    builder: Builder
+    made: SSAValue | None = None
+    number: Any = None
+    core: Tensor | None = None
+    axes: tuple[int, ...] = ()
+
+    @property
+    def value(self) -> SSAValue:
+        """The value with all its axes."""
+        if self.made is None:
+            self.made = self.builder.materialize(self)
+        return self.made
+
+    @property
+    def place(self) -> tuple[SSAValue, tuple[int, ...]]:
+        """The value to read by an indexing map, and which axes of this tensor are its axes."""
+        if self.made is None and self.core is not None:
+            return self.core.value, self.axes
+        return self.value, tuple(range(len(self.shape)))
+
+
+class Builder:
+    """Writes the operations of one function; as ``m``, the movements (see :mod:`hybridc.dialects.movement`)."""
+
+    def __init__(self, block: Block) -> None:
+        self.block = block
+        self.location: LocationAttr = UNKNOWN_LOC
+        self.numbers: dict[tuple[str, DType], SSAValue] = {}
+
+    def add(
+        self,
+        cls: type[Operation],
+        operands: Sequence[SSAValue],
+        results: Sequence[Attribute],
+        properties: dict[str, Attribute] | None = None,
+        regions: Sequence[Region] = (),
+    ) -> Operation:
+        """Write one operation, which comes from the line of the operator at hand."""
+        op = cls.create(operands=operands, result_types=results, properties=properties or {}, regions=regions)
+        op.location = self.location
+        self.block.add_op(op)
+        return op
+
+    def tensor(self, value: SSAValue, shape: Shape, dtype: DType) -> Tensor:
+        """A value as a tensor."""
+        return Tensor(shape, dtype, self, value)
+
+    def _one(self, cls: type[Operation], operands: Sequence[SSAValue], like: Tensor, **properties: Attribute) -> Tensor:
+        """An operation whose result has the shape and dtype of ``like``, a tensor without a value."""
+        like.made = self.add(cls, operands, [structured_type(like.shape, like.dtype)], properties).results[0]
+        return like
+
+    def number(self, value: Any, dtype: DType) -> SSAValue:
+        """A scalar constant, one for all its uses in the function."""
+        key = (repr(value), dtype)
+        if key not in self.numbers:
+            attribute = {"value": number_attribute(value, dtype)}
+            self.numbers[key] = self.add(arith.ConstantOp, [], [signless(dtype)], attribute).results[0]
+        return self.numbers[key]
+
+    def materialize(self, x: Tensor) -> SSAValue:
+        """The value of a tensor that is so far a number or a tensor without its axes of size 1."""
+        if x.core is not None:
+            return self.reshape(x.core, x.shape).value
+        kind = structured_type(x.shape, x.dtype)
+        attribute = number_attribute(x.number, x.dtype)
+        dense = DenseIntOrFPElementsAttr.from_list(cast(Any, kind), [cast(Any, attribute).value.data])
+        return self.add(arith.ConstantOp, [], [kind], {"value": dense}).results[0]
+
+    def empty(self, shape: Shape, dtype: DType) -> SSAValue:
+        """A tensor to be written."""
+        return self.add(tensor.EmptyOp, [], [structured_type(shape, dtype)]).results[0]
+
+    # --- loops ---------------------------------------------------------------------------------------------
+
+    def generic(
+        self,
+        inputs: Sequence[tuple[SSAValue, tuple[Place, ...], DType]],
+        out: Tensor,
+        body: Callable[..., Any],
+        loops: int | None = None,
+        out_places: tuple[int, ...] | None = None,
+        init: SSAValue | None = None,
+    ) -> Tensor:
+        """``linalg.generic`` into ``out``, a tensor without a value.
+
+        ``body(b, *elements of the inputs, element of the result so far)`` gives the element. Loops that the result
+        does not follow are reductions.
+        """
+        rank = len(out.shape)
+        loops = rank if loops is None else loops
+        out_places = tuple(range(rank)) if out_places is None else out_places
+        element = signless(out.dtype)
+        block = Block(arg_types=[*[signless(d) for _, _, d in inputs], element])
+        dtypes = [*[d for _, _, d in inputs], out.dtype]
+        b = Body(block, self.location)
+        result = b.convert(body(b, *map(Element, block.args, dtypes)), out.dtype)
+        end = linalg.YieldOp.create(operands=[result.value])
+        end.location = self.location
+        block.add_op(end)
+        init = self.empty(out.shape, out.dtype) if init is None else init
+        reduced = tuple(i for i in range(loops) if i not in out_places)
+        properties: dict[str, Attribute] = {
+            "indexing_maps": maps(loops, (*[p for _, p, _ in inputs], out_places)),
+            "iterator_types": _iterators(loops, reduced),
+            "operandSegmentSizes": segments(len(inputs), 1),
+        }
+        operands = [*[v for v, _, _ in inputs], init]
+        types = [structured_type(out.shape, out.dtype)]
+        out.made = self.add(linalg.GenericOp, operands, types, properties, [Region(block)]).results[0]
+        return out
+
+    def read(self, x: Tensor, shape: Shape) -> tuple[SSAValue, tuple[Place, ...], DType]:
+        """``x`` as an input of loops over ``shape``, to which it broadcasts."""
+        value, axes = x.place
+        lead = len(shape) - len(x.shape)
+        places = tuple(ZERO if x.shape[a] != shape[a + lead] else a + lead for a in axes)
+        return value, places, x.dtype
+
+    def named(
+        self, cls: type[Operation], operands: Sequence[SSAValue], dtypes: Sequence[DType], init: SSAValue,
+        out: Tensor, body: Callable[..., Any], **properties: Attribute,
+    ) -> Tensor:  # fmt: skip
+        """A named operation of linalg, with the region that it implies."""
+        block = Block(arg_types=[signless(d) for d in dtypes])
+        b = Body(block, self.location)
+        block.add_op(linalg.YieldOp.create(operands=[body(b, *map(Element, block.args, dtypes)).value]))
+        types = [structured_type(out.shape, out.dtype)]
+        out.made = self.add(cls, [*operands, init], types, properties, [Region(block)]).results[0]
+        return out
+
+    def fill(self, shape: Shape, dtype: DType, value: Any) -> Tensor:
+        """One number everywhere."""
+        number, init = self.number(value, dtype), self.empty(shape, dtype)
+        out, sizes = Tensor(shape, dtype, self), segments(1, 1)
+        return self.named(linalg.FillOp, [number], [dtype] * 2, init, out, first, operandSegmentSizes=sizes)
+
+    # --- movements -----------------------------------------------------------------------------------------
+
+    def reshape(self, x: Tensor, shape: Shape) -> Tensor:
+        """Groups of axes are collapsed, then expanded."""
+        if x.shape == shape:
+            return x
+        if math.prod(shape) == 0:
+            return self.tensor(self.empty(shape, x.dtype), shape, x.dtype)
+        if not x.shape:  # xDSL's verifier knows no expand_shape of rank 0
+            return self.broadcast(x, shape)
+        groups = _groups(x.shape, shape)
+        middle = tuple(math.prod(x.shape[i] for i in old) for old, _ in groups)
+        if len(middle) < len(x.shape):
+            groups_of = _reassociation(tuple(old for old, _ in groups))
+            x = self._one(tensor.CollapseShapeOp, [x.value], Tensor(middle, x.dtype, self), reassociation=groups_of)
+        if middle == shape:
+            return x
+        groups_of = _reassociation(tuple(new for _, new in groups))
+        return self._one(
+            tensor.ExpandShapeOp, [x.value], Tensor(shape, x.dtype, self), reassociation=groups_of,
+            static_output_shape=_integers(shape),
+        )  # fmt: skip
+
+    def transpose(self, x: Tensor, order: Sequence[int]) -> Tensor:
+        """``linalg.transpose``"""
+        order = tuple(order)
+        if order == tuple(range(len(order))):
+            return x
+        shape = tuple(x.shape[a] for a in order)
+        init = self.empty(shape, x.dtype)
+        out = Tensor(shape, x.dtype, self)
+        dtypes = [x.dtype, x.dtype]
+        return self.named(linalg.TransposeOp, [x.value], dtypes, init, out, first, permutation=_integers(order))
+
+    def slice(self, x: Tensor, begin: Sequence[int], step: Sequence[int], shape: Shape) -> Tensor:
+        """``tensor.extract_slice`` forwards, then a reversed indexing map where it goes backwards."""
+        if math.prod(shape) == 0:
+            return self.tensor(self.empty(shape, x.dtype), shape, x.dtype)
+        offsets, strides, back = _forwards(begin, step, shape)
+        if offsets != (0,) * len(shape) or x.shape != shape:
+            properties = _slice_properties(1, offsets, shape, strides)
+            x = self._one(tensor.ExtractSliceOp, [x.value], Tensor(shape, x.dtype, self), **properties)
+        return self._reverse(x, back)
+
+    def _reverse(self, x: Tensor, axes: tuple[int, ...]) -> Tensor:
+        if not axes:
+            return x
+        places = tuple(("reversed", i, n) if i in axes else i for i, n in enumerate(x.shape))
+        return self.generic([(x.value, places, x.dtype)], Tensor(x.shape, x.dtype, self), first)
+
+    def broadcast(self, x: Tensor, shape: Shape) -> Tensor:
+        """A copy by an indexing map."""
+        if x.shape == shape:
+            return x
+        return self.generic([self.read(x, shape)], Tensor(shape, x.dtype, self), first)
+
+    def full(self, shape: Shape, dtype: Any, value: Any) -> Tensor:
+        """``linalg.fill``"""
+        return self.fill(shape, np.dtype(dtype), value)
+
+    def insert(self, x: Tensor, into: Tensor, begin: Sequence[int], step: Sequence[int]) -> Tensor:
+        """``tensor.insert_slice``"""
+        if math.prod(x.shape) == 0:
+            return into
+        offsets, strides, back = _forwards(begin, step, x.shape)
+        x = self._reverse(x, back)
+        properties = _slice_properties(2, offsets, x.shape, strides)
+        return self._one(
+            tensor.InsertSliceOp, [x.value, into.value], Tensor(into.shape, into.dtype, self), **properties
+        )
+
+    def concat(self, xs: Sequence[Tensor], axis: int) -> Tensor:
+        """``tensor.concat``"""
+        if len(xs) == 1:
+            return xs[0]
+        size = sum(x.shape[axis] for x in xs)
+        out = Tensor((*xs[0].shape[:axis], size, *xs[0].shape[axis + 1 :]), xs[0].dtype, self)
+        return self._one(tensor.ConcatOp, [x.value for x in xs], out, dim=IntegerAttr(axis, i64))
+
+    def generate(self, shape: Shape, dtype: Any, element: Callable[..., Any]) -> Tensor:
+        """Loops that know their indices."""
+        out = Tensor(shape, np.dtype(dtype), self)
+
+        def body(b: Body, _: Element) -> Any:
+            return element(b, *[b.index_of(i) for i in range(len(shape))])
+
+        return self.generic([], out, body)
+
+
+def first(b: Body, x: Element, *_: Element) -> Element:  # noqa: ARG001 - the interface of every body
+    """The element of the first input as it is."""
+    return x
+
+
+def _forwards(
+    begin: Sequence[int], step: Sequence[int], shape: Shape
+) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]:
+    """The same box with positive steps, and the axes along which it is reversed."""
+    back = tuple(i for i, s in enumerate(step) if s < 0 and shape[i] > 1)
+    offsets = tuple(b + s * (n - 1) if s < 0 else b for b, s, n in zip(begin, step, shape, strict=True))
+    return offsets, tuple(abs(s) if n > 1 else 1 for s, n in zip(step, shape, strict=True)), back
+
+
+def _slice_properties(operands: int, offsets: Shape, sizes: Shape, strides: Shape) -> dict[str, Attribute]:
+    return {
+        "static_offsets": _integers(offsets),
+        "static_sizes": _integers(sizes),
+        "static_strides": _integers(strides),
+        "operandSegmentSizes": segments(*(1,) * operands, 0, 0, 0),
+    }
+
+
+@functools.lru_cache(4096)
+def _groups(old: Shape, new: Shape) -> tuple[tuple[Shape, Shape], ...]:
+    """The axes of both shapes in groups of equal sizes, as small as can be."""
+    groups: list[tuple[list[int], list[int]]] = []
+    i = j = 0
+    while i < len(old) and j < len(new):
+        group = ([i], [j])
+        left, right = old[i], new[j]
+        i, j = i + 1, j + 1
+        while left != right:
+            if left < right:
+                left *= old[i]
+                group[0].append(i)
+                i += 1
+            else:
+                right *= new[j]
+                group[1].append(j)
+                j += 1
+        groups.append(group)
+    if groups:  # what is left has size 1
+        groups[-1][0].extend(range(i, len(old)))
+        groups[-1][1].extend(range(j, len(new)))
+    return tuple((tuple(a), tuple(b)) for a, b in groups)
+
+
+@functools.lru_cache(4096)
+def _reassociation(groups: tuple[Shape, ...]) -> ArrayAttr[Any]:
+    return ArrayAttr([ArrayAttr([IntegerAttr(i, i64) for i in group]) for group in groups])
