@@ -23,6 +23,7 @@ _FLAGS = ("-O2", "-std=c++11", "-shared", "-fPIC")
 _COMPILERS = ("c++", "g++", "clang++")
 _ABI = 1  # of extension_shim.cc
 _SECONDS = 120
+_OTHERS_WRITE = 0o022
 
 
 @functools.cache
@@ -49,7 +50,7 @@ def _load() -> Any:
     with _folder() as folder:
         path = folder / name
         if path.exists():
-            with contextlib.suppress(OSError, AttributeError):  # a damaged file is made anew
+            with contextlib.suppress(OSError, AttributeError):  # a damaged or foreign file is made anew
                 return _open(path)
         _compile(compiler, path)
         try:
@@ -59,6 +60,9 @@ def _load() -> Any:
 
 
 def _open(path: Path) -> Any:
+    stat = path.stat()
+    if hasattr(os, "getuid") and (stat.st_uid != os.getuid() or stat.st_mode & _OTHERS_WRITE):
+        raise OSError(f"{path} may come from somebody else")  # the cache folder may be a shared one
     loaded = ctypes.CDLL(str(path))
     if loaded.shim_abi() != _ABI:
         raise OSError(f"{path} is another version")
@@ -111,6 +115,7 @@ def _compile(compiler: str, path: Path) -> None:
         if done.returncode != 0:
             said = (done.stderr.strip() or f"it returned {done.returncode}").splitlines()[0]
             raise _CannotCompileError(f"{compiler} cannot compile {_SOURCE.name}: {said}")
+        Path(partial).chmod(0o700)
         Path(partial).replace(path)
     except (OSError, subprocess.SubprocessError) as error:
         raise _CannotCompileError(f"{compiler} cannot compile {_SOURCE.name}: {error}") from error

@@ -317,6 +317,17 @@ def test_damaged_cache(tmp_path):
         made.write_bytes(made.read_bytes()[:100])
 
 
+def test_cached_file_that_others_may_write(tmp_path):
+    """It is not loaded, but made anew."""
+    python(FOREIGN, compiled("library_foreign.cc"), HYBRIDC_CACHE=str(tmp_path))
+    (made,) = tmp_path.iterdir()
+    made.chmod(0o777)
+    done = python(FOREIGN, compiled("library_foreign.cc"), HYBRIDC_CACHE=str(tmp_path))
+    assert "vector::at" in done.stdout
+    (made,) = tmp_path.iterdir()
+    assert made.stat().st_mode & 0o022 == 0
+
+
 def test_without_compiler(tmp_path):
     program = FOREIGN.partition("for where")[0]
     path = compiled("library_foreign.cc")
