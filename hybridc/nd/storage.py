@@ -243,20 +243,19 @@ class _Reader:
         read = [self.elements(index, type_) for type_, index in indices]
         if math.prod(shape) * values.itemsize > _DENSE_LIMIT:
             raise self.damaged(f"a {kind} array of shape {shape} is too large to be made dense")
-        dense = np.zeros(shape, values.dtype)
         try:
-            places = tuple(read) if kind == "row_sparse" else _csr_places(*read)
-            if any(p.dtype.kind not in "iu" or (p.size and p.min() < 0) for p in places):
+            dense = np.zeros(shape, values.dtype)
+            if any(x.dtype.kind not in "iu" or (x.size and x.min() < 0) for x in read):
                 raise IndexError("an index is negative or not an integer")
-            dense[places] = values
-        except (IndexError, ValueError) as error:
+            dense[tuple(read) if kind == "row_sparse" else _csr_places(*read)] = values
+        except (IndexError, ValueError, MemoryError) as error:
             raise self.damaged(f"its indices do not fit the shape {shape}: {error}") from error
         return dense
 
 
 def _csr_places(starts: npt.NDArray[Any], columns: npt.NDArray[Any]) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
     """Row and column of each value, from where each row starts among the columns."""
-    counts = np.diff(starts)
+    counts = np.diff(starts.astype(np.int64))
     if starts.size == 0 or starts[0] != 0 or counts.sum() != columns.size:
         raise ValueError(f"the rows end at {starts[-1:]}, but there are {columns.size} values")
     return np.repeat(np.arange(counts.size), counts), columns

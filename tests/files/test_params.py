@@ -207,6 +207,11 @@ WRONG = {
         file(rows(-1)),
         "array 0 of 1, byte 112: its indices do not fit the shape (2, 1): an index is neg",
     ),
+    "float row": (
+        file(rows(1).replace(struct.pack("<iiq", 6, 1, 1), struct.pack("<iiq", 1, 1, 1))),
+        "byte 112: its indices do not fit the shape (2, 1): an index is negative or not an integer",
+    ),
+    "no columns": (file(rows(1, (1 << 62, 0))), f"byte 108: its indices do not fit the shape ({1 << 62}, 0): array is"),
     "dense": (file(rows(1, (1 << 40, 1))), f"a row_sparse array of shape ({1 << 40}, 1) is too large to be made dense"),
 }
 
