@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from hybridc.dialects.attribute import REQUIRED, Attribute, DType, Shape, attribute, from_annotation
 from hybridc.dialects.interchange import Interchange
-from hybridc.dialects.scalar import NUMPY
+from hybridc.dialects.scalar import NUMPY, depends_on_all
 from hybridc.errors import AttributeValueError, DTypeError, MXNetError, ShapeError
 from hybridc.trace.structure import as_list
 
@@ -346,6 +346,7 @@ class Elementwise(Operator):
     """
 
     INPLACE = ((0, 0), (1, 0), (2, 0))
+    _whole: bool | None = None  # whether the body is made of steps that need all inputs; asked once
 
     def scalar(self, b: Any, *xs: Any) -> Any:
         """The scalar function, built with ``b`` (see :mod:`hybridc.dialects.scalar`)."""
@@ -377,6 +378,10 @@ class Elementwise(Operator):
         """The scalar body, run on NumPy arrays; truth values and widened integers return to the input's dtype."""
         result = self.scalar(NUMPY, *arrays)
         dtype = arrays[0].dtype
+        if self._whole is None:
+            self._whole = depends_on_all(self, len(arrays))
+        if not self._whole:  # it is an input itself, a number, or of the shape of some inputs only
+            return np.broadcast_to(result, np.broadcast_shapes(*[a.shape for a in arrays])).astype(dtype)
         return result if result.dtype is dtype else result.astype(dtype)
 
 

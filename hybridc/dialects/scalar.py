@@ -165,6 +165,19 @@ def record(op: Any, count: int) -> tuple[list[Scalar], list[Scalar], Any]:
     return arguments, recorder.steps, result
 
 
+def depends_on_all(op: Any, count: int) -> bool:
+    """Whether the scalar body of an operator computes something from each of its ``count`` inputs."""
+    arguments, _, result = record(op, count)
+    seen: dict[int, Scalar] = {}
+    work = [result] if isinstance(result, Scalar) and result.step is not None else []
+    while work:
+        found = work.pop()
+        if id(found) not in seen:
+            seen[id(found)] = found
+            work += [x for x in found.operands if isinstance(x, Scalar)]
+    return all(id(a) in seen for a in arguments)
+
+
 class Recorder:
     """A builder that records what a scalar body does, one :class:`Scalar` a step."""
 

@@ -126,13 +126,13 @@ class _Scheduler:
             return
         known: dict[int, Any] = {id(a): v for a, v in zip(arguments, operands, strict=True)}
         for scalar in steps:
-            is_last = scalar is final
             dtype = self._dtype(scalar, known, target.dtype)
-            place = target if is_last else Value(dtype, target.row, shape=target.shape)
+            direct = scalar is final and (scalar.step != "cast" or dtype == target.dtype)
+            place = target if direct else Value(dtype, target.row, shape=target.shape)
             reads = [known.get(id(x), x) for x in scalar.operands if not isinstance(x, np.dtype | type | str)]
             plan.steps.append(Step(scalar.step or "", reads, place, op))
             known[id(scalar)] = place
-        if not isinstance(final, Scalar) or final.step is None:
+        if known.get(id(final)) is not target:
             plan.steps.append(Step("copy", [known.get(id(final), final)], target, op))
 
     def _dtype(self, scalar: Scalar, known: dict[int, Any], default: np.dtype[Any]) -> np.dtype[Any]:
