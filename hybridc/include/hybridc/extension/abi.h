@@ -7,6 +7,7 @@
 #ifndef HYBRIDC_EXTENSION_ABI_H_
 #define HYBRIDC_EXTENSION_ABI_H_
 
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 #include <memory>
@@ -77,7 +78,7 @@ inline void copy(const std::vector<std::vector<unsigned int>>& all, unsigned int
   for (size_t i = 0; i < all.size(); ++i) {
     (*ndims)[i] = static_cast<int>(all[i].size());
     (*dims)[i] = allocate<unsigned int>(all[i].size());
-    std::memcpy((*dims)[i], all[i].data(), all[i].size() * sizeof(unsigned int));
+    std::copy(all[i].begin(), all[i].end(), (*dims)[i]);
   }
 }
 

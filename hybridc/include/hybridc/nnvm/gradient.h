@@ -80,6 +80,7 @@ class GradientRun {
   // Writes the entry's value to `target`, whose shape and type it has.
   void write(const nnvm::NodeEntry& entry, const TBlob& target) {
     size_t bytes = target.Size() * mshadow::mshadow_sizeof(target.type_flag_);
+    if (bytes == 0) return;
     if (entry.node == nullptr) {
       std::memset(target.dptr_, 0, bytes);
       return;
