@@ -10,6 +10,15 @@ class MXNetError(RuntimeError):
     operator, what it got and what it expected.
     """
 
+    def restated(self, text: str) -> MXNetError:
+        """The same kind of error with another text; what it tells of the user's own code stays: cause and notes."""
+        made = type(self)(text)
+        notes: list[str] = getattr(self, "__notes__", [])
+        for note in notes:
+            made.add_note(note)
+        made.__cause__ = self if notes else self.__cause__
+        return made
+
 
 class ShapeError(MXNetError):
     """The shapes of an operator's inputs do not fit together; reshape or transpose them as the text says."""

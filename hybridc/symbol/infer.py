@@ -58,13 +58,14 @@ class _Known:
                 try:
                     step(node)
                 except MXNetError as error:
-                    raise self.explained(node, error) from error
+                    explained = self.explained(node, error)
+                    raise explained from explained.__cause__
 
     def explained(self, node: Node, error: MXNetError) -> MXNetError:
         """The operator's error, with the node, the user's line and what inference was given."""
         where = f"{node.location}: " if node.location is not None else ""
         given = ", ".join(f"{k}: {v}" for k, v in self.given.items()) or "nothing"
-        return type(error)(f"{where}operator {node.name}: {error} ({self.what} was given {given})")
+        return error.restated(f"{where}operator {node.name}: {error} ({self.what} was given {given})")
 
 
 def ready(op: Operator) -> Operator:

@@ -329,7 +329,8 @@ class _Reader:
         except MXNetError as error:
             if str(error).startswith(self.where):
                 raise
-            raise type(error)(f"{self.where}: {what}: {error}") from error
+            explained = error.restated(f"{self.where}: {what}: {error}")
+            raise explained from explained.__cause__
         except (ValueError, TypeError, SyntaxError) as error:
             raise self.wrong(f"{what}: {own} cannot be its attributes: {error}") from error
         made.attrs.update(users)

@@ -190,7 +190,8 @@ class Trace:
         except MXNetError as error:
             if node.location is None:
                 raise
-            raise type(error)(f"{node.location}: {error}") from error.__cause__
+            located = error.restated(f"{node.location}: {error}")
+            raise located from located.__cause__
         except Exception as error:
             blame(node.op, "infer_shape", error)
             raise

@@ -164,7 +164,7 @@ def test_symbols_survive_a_file(tmp_path):
     symbol.save(str(tmp_path / "a.json"))
     again = mx.sym.load(str(tmp_path / "a.json"))
     assert again.tojson() == symbol.tojson()
-    assert again.list_outputs() == ["fc_output", "_rminusscalar0_output"]
+    assert again.list_outputs() == symbol.list_outputs()
     assert again.attr_dict() == symbol.attr_dict()
     assert [p.name for p in tmp_path.iterdir()] == ["a.json"]
 
