@@ -15,7 +15,7 @@ from typing import Any, ClassVar, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from hybridc.dialects.attribute import REQUIRED, Attribute, DType, Shape, attribute, from_annotation
+from hybridc.dialects.attribute import REQUIRED, Attribute, Axis, DType, Shape, attribute, from_annotation
 from hybridc.dialects.interchange import Interchange
 from hybridc.dialects.scalar import NUMPY, depends_on_all
 from hybridc.errors import AttributeValueError, DTypeError, MXNetError, ShapeError
@@ -438,6 +438,10 @@ class Reduction(AxisRules):
     """
 
     COMBINE: ClassVar[str] = "add"
+
+    axis: Axis = attribute(None, "the axes to combine; None for all")
+    keepdims: bool = attribute(False, "keep the combined axes, with size 1")
+    exclude: bool = attribute(False, "combine all axes but these")
 
     def eager(self, *arrays: Any) -> Any:
         """``ufunc.reduce`` of the combining function."""
