@@ -223,7 +223,7 @@ class Remembered(op.Stateful):
 
 
 KINDS = {
-    cls.__name__.lower(): cls
+    f"own_{cls.__name__.lower()}": cls
     for cls in (Largest, Moments, SortedRows, Total, Scale, Rolled, EverySecond, Doubled, Remembered)
 }
 for each, made in KINDS.items():
