@@ -9,6 +9,7 @@ too, and everything that is used outside is a result.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -76,20 +77,31 @@ def _partition(module: ModuleOp, backend: str, name: str, options: dict[str, Any
     with user_code(f"backend {backend!r}: {name}.begin"):
         runner.begin(module)
     for function in functions(module):
+        attributes = {
+            "backend": backend,
+            "partitioner": name,
+            "options": tuple(options.items()),
+            "train": None if "hybrid.symbol" in function.attributes else "hybrid.training" in function.attributes,
+        }
         parts = _Growth(function, runner, f"backend {backend!r}: {name}").parts()
-        taken = {op.operator.attrs["name"] for op in hybrid_ops(function) if isinstance(op.operator, Subgraph)}
-        for ops in parts:
-            prefix = runner.prefix or backend
-            number = next(n for n in range(len(taken) + 1) if f"{prefix}{n}" not in taken)
-            attributes = {
-                "name": f"{prefix}{number}",
-                "backend": backend,
-                "partitioner": name,
-                "options": tuple(options.items()),
-                "train": None if "hybrid.symbol" in function.attributes else "hybrid.training" in function.attributes,
-            }
-            if _replace(ops, attributes, runner):
-                taken.add(attributes["name"])
+        results = _results(function, parts)
+        names = _free_names(function, runner.prefix or backend)
+        accepted: list[_Outline] = []
+        label = next(names)
+        for ops, outputs in zip(parts, results, strict=True):
+            outline = _Outline(ops, outputs, {"name": label, **attributes})
+            if outline.reviewed(runner):
+                accepted.append(outline)
+                label = next(names)
+        _put_together(function, [outline.ops for outline in accepted])
+        replaced: dict[SSAValue, SSAValue] = {}
+        for outline in accepted:
+            outline.replace(replaced)
+
+
+def _free_names(function: func.FuncOp, prefix: str) -> Iterator[str]:
+    taken = {op.operator.attrs["name"] for op in hybrid_ops(function) if isinstance(op.operator, Subgraph)}
+    return (name for name in (f"{prefix}{i}" for i in itertools.count()) if name not in taken)
 
 
 class _Growth:
@@ -101,6 +113,7 @@ class _Growth:
         self.ops = [op for op in hybrid_ops(function) if not is_constant(op)]
         self.order: dict[Operation, int] = {op: i for i, op in enumerate(self.ops)}
         self.part: dict[Operation, list[HybridOp]] = {}
+        self.spans: list[tuple[int, int]] = []  # where the parts found so far begin and end
 
     def parts(self) -> list[list[HybridOp]]:
         """All parts, each with its operations in order."""
@@ -111,6 +124,7 @@ class _Growth:
                 if not part:
                     break
                 self.part |= dict.fromkeys(part, part)
+                self.spans.append((self.order[part[0]], self.order[part[-1]]))
                 found.append(part)
         return found
 
@@ -133,7 +147,7 @@ class _Growth:
     def _filtered(self, ops: list[HybridOp]) -> list[HybridOp]:
         with user_code(f"{self.who}.filter"):
             kept = list(self.runner.filter(sorted(ops, key=self.order.__getitem__)))
-        if any(op not in ops for op in kept):
+        if not set(kept) <= set(ops):
             raise MXNetError(f"{self.who}.filter returned an operation that it was not given")
         return kept
 
@@ -150,21 +164,35 @@ class _Growth:
         if not ops:
             return []
         inside = set[Operation](ops)
-        after = self._reached(ops, inside, self._users)
-        between = after & self._reached(ops, inside, self._producers)
-        cut = self._reached(between, set(), self._users)
+        span = self._span([self.order[op] for op in ops])
+        after = self._reached(ops, inside, self._users, span)
+        between = after & self._reached(ops, inside, self._producers, span)
+        cut = self._reached(between, set(), self._users, span)
         kept = [op for op in ops if op not in cut]
         first = min(kept, key=self.order.__getitem__)
         return sorted(self._connected(first, set(kept)), key=self.order.__getitem__)
 
-    def _reached(self, starts: Iterable[Operation], inside: set[Operation], step: Any) -> set[Operation]:
+    def _span(self, places: Sequence[int]) -> tuple[int, int]:
+        """Between which places a path can leave these and come back: parts that reach beyond them make it wider."""
+        low, high = min(places), max(places)
+        wider = True
+        while wider:
+            overlapping = [(b, e) for b, e in self.spans if b < high and e > low]
+            wide = min([low, *[b for b, _ in overlapping]]), max([high, *[e for _, e in overlapping]])
+            wider = wide != (low, high)
+            low, high = wide
+        return low, high
+
+    def _reached(
+        self, starts: Iterable[Operation], inside: set[Operation], step: Any, span: tuple[int, int]
+    ) -> set[Operation]:
         """The operations outside that a path from the starts leads to; a part that is met is left by all its ways."""
         reached: set[Operation] = set()
         work = list(starts)
         while work:
             for other in step(work.pop()):
                 for each in self.part.get(other, [other]):
-                    if each not in reached and each not in inside:
+                    if each not in reached and each not in inside and span[0] <= self.order[each] <= span[1]:
                         reached.add(each)
                         work.append(each)
         return reached
@@ -179,75 +207,81 @@ class _Growth:
         return found
 
 
-def _replace(ops: list[HybridOp], attributes: dict[str, Any], runner: Partitioner) -> bool:
-    """Put the operations into one, if the review takes them."""
-    inside = set[Operation](ops)
-    inputs, body, outputs, updates = _outline(ops, inside)
-    names = tuple(_input_name(v, i) for i, v in enumerate(inputs))
-    op = Subgraph.bind(body=body, arguments=names, updates=updates, **attributes)
-    assert isinstance(op, Subgraph)
-    shapes = [None if isinstance(v.type, UnrankedTensorType) else shape_of(v) for v in inputs]
-    part = Part(op, shapes, [dtype_of(v) for v in inputs])
-    where = f"backend {op.backend!r}: {op.partitioner}.review"
-    with user_code(where):
-        said: Any = runner.review(part)
-    if isinstance(said, bool | np.bool_) and not said:
-        return False
-    if not isinstance(said, bool | np.bool_):
-        op = Subgraph.bind(**{**op.attrs, "properties": _properties(where, said)})
-    _gather(ops, inside)
-    types = [v.type for v in outputs]
-    types.insert(op.num_visible_outputs(), tensor_type((1,), CELL))
-    made = HybridOp.build_op(op, inputs, location_of(ops[0]), types)
-    Rewriter.insert_op(made, InsertPoint.after(ops[-1]))
-    # The state of the operation lies between its results and the new values of inputs.
-    places = [r for i, r in enumerate(made.results) if i != op.num_visible_outputs()]
-    for old, new in zip(outputs, places, strict=True):
-        new.name_hint = old.name_hint
-        old.replace_uses_with_if(new, lambda use: use.operation not in inside)
-    numbers = [v.owner for op in ops for v in op.operands if _is_number(v)]
-    for each in reversed(ops):
-        Rewriter.erase_op(each)
-    for number in dict.fromkeys(numbers):
-        if isinstance(number, Operation) and not number.results[0].uses:
-            Rewriter.erase_op(number)
-    return True
+class _Outline:
+    """A part on its way to be one operation: what flows in, its body, and what flows out."""
+
+    def __init__(self, ops: list[HybridOp], results: Sequence[SSAValue], attributes: dict[str, Any]) -> None:
+        self.ops = ops
+        self.inside = set[Operation](ops)
+        self.inputs = _inputs(ops, self.inside, results)
+        numbers: dict[SSAValue, int] = {v: i for i, v in enumerate(self.inputs)}
+        steps: list[Step] = []
+        self.constants = list(dict.fromkeys(v.owner for op in ops for v in op.operands if _is_number(v)))
+        for op in (*self.constants, *ops):
+            assert isinstance(op, HybridOp)
+            hint = op.results[0].name_hint or ""
+            step = Step(op.operator, [numbers[v] for v in op.operands], len(numbers), location_of(op), hint)
+            steps.append(step)
+            numbers |= dict(zip(op.results, step.outputs, strict=True))
+        # New values of inputs come last.
+        updated = Body(len(self.inputs), steps, ()).updated()
+        values = list(numbers)
+        changed = [values[i] for i in updated.values()]
+        self.outputs = [r for r in results if r not in changed] + changed
+        body = Body(len(self.inputs), steps, [numbers[r] for r in self.outputs])
+        names = tuple(_input_name(v, i) for i, v in enumerate(self.inputs))
+        self.attributes = {"body": body, "arguments": names, "updates": tuple(updated), **attributes}
+
+    def reviewed(self, runner: Partitioner) -> bool:
+        """Whether the partitioner takes it."""
+        op = Subgraph.bind(**self.attributes)
+        assert isinstance(op, Subgraph)
+        shapes = [None if isinstance(v.type, UnrankedTensorType) else shape_of(v) for v in self.inputs]
+        part = Part(op, shapes, [dtype_of(v) for v in self.inputs])
+        where = f"backend {op.backend!r}: {op.partitioner}.review"
+        with user_code(where):
+            said: Any = runner.review(part)
+        if said is True or said is False or said.__class__ is np.bool_:
+            return bool(said)
+        if not hasattr(said, "items"):
+            raise MXNetError(f"{where} returned {said!r}; return True, False, or a dict of properties")
+        self.attributes["properties"] = tuple((str(k), v) for k, v in said.items())
+        return True
+
+    def replace(self, replaced: dict[SSAValue, SSAValue]) -> None:
+        """Put one operation in place of the part; what parts before this one gave has been replaced."""
+        op = Subgraph.bind(**self.attributes)
+        types = [v.type for v in self.outputs]
+        types.insert(op.num_visible_outputs(), tensor_type((1,), CELL))
+        inputs = [replaced.get(v, v) for v in self.inputs]
+        made = HybridOp.build_op(op, inputs, location_of(self.ops[0]), types)
+        Rewriter.insert_op(made, InsertPoint.after(self.ops[-1]))
+        # The state of the operation lies between its results and the new values of inputs.
+        places = [r for i, r in enumerate(made.results) if i != op.num_visible_outputs()]
+        for old, new in zip(self.outputs, places, strict=True):
+            new.name_hint = old.name_hint
+            replaced[old] = new
+            old.replace_uses_with_if(new, lambda use: use.operation not in self.inside)
+        for each in reversed(self.ops):
+            Rewriter.erase_op(each)
+        for number in self.constants:
+            if isinstance(number, Operation) and not number.results[0].uses:
+                Rewriter.erase_op(number)
 
 
-def _properties(where: str, said: Any) -> tuple[tuple[str, Any], ...]:
-    if not hasattr(said, "items"):
-        raise MXNetError(f"{where} returned {said!r}; return True, False, or a dict of properties")
-    return tuple((str(k), v) for k, v in said.items())
-
-
-def _outline(ops: list[HybridOp], inside: set[Operation]) -> tuple[list[SSAValue], Body, list[SSAValue], Any]:
-    """What flows in, the body, what flows out, and the inputs whose new values come last there."""
-    inputs = _inputs(ops, inside)
-    numbers: dict[SSAValue, int] = {v: i for i, v in enumerate(inputs)}
-    steps: list[Step] = []
-    constants = dict.fromkeys(v.owner for op in ops for v in op.operands if _is_number(v))
-    for op in (*constants, *ops):
-        assert isinstance(op, HybridOp)
-        hint = op.results[0].name_hint or ""
-        step = Step(op.operator, [numbers[v] for v in op.operands], len(numbers), location_of(op), hint)
-        steps.append(step)
-        numbers |= dict(zip(op.results, step.outputs, strict=True))
-    latest = Body(len(inputs), steps, ()).updated()
-    values = list(numbers)
-    changed = [values[i] for i in latest.values()]
-    outputs = [r for r in _used_outside(ops, inside) if r not in changed] + changed
-    return inputs, Body(len(inputs), steps, [numbers[r] for r in outputs]), outputs, tuple(latest)
-
-
-def _used_outside(ops: list[HybridOp], inside: set[Operation]) -> list[SSAValue]:
-    """The results that others use, in the order in which the graph needs them, as MXNet orders them."""
-    block = ops[0].parent
-    assert block is not None
+def _results(function: func.FuncOp, parts: list[list[HybridOp]]) -> list[list[SSAValue]]:
+    """What others use of each part, in the order in which the graph needs it, as MXNet orders the outputs."""
+    owner: dict[Operation, int] = {op: i for i, part in enumerate(parts) for op in part}
+    found: list[dict[SSAValue, None]] = [{} for _ in parts]
+    block = function.body.block
     assert block.last_op is not None
-    found = [v for op, v in _needed([block.last_op]) if v.owner in inside and op not in inside]
-    # Some may be used by nothing that the graph returns.
-    others = [v for op in block.ops if op not in inside for v in op.operands if v.owner in inside]
-    return list(dict.fromkeys([*found, *others]))
+    # Some may be used by nothing that the graph returns: these come last.
+    uses = itertools.chain(_needed([block.last_op]), ((op, v) for op in block.ops for v in op.operands))
+    for op, value in uses:
+        part = owner.get(value.owner) if isinstance(value.owner, Operation) else None
+        if part is not None and owner.get(op) != part:
+            found[part][value] = None
+    return [list(values) for values in found]
 
 
 def _needed(ends: Sequence[Operation], inside: Collection[Operation] | None = None) -> Iterator[tuple[Operation, Any]]:
@@ -269,9 +303,9 @@ def _needed(ends: Sequence[Operation], inside: Collection[Operation] | None = No
                     stack.append((source, 0))
 
 
-def _inputs(ops: list[HybridOp], inside: set[Operation]) -> list[SSAValue]:
+def _inputs(ops: list[HybridOp], inside: set[Operation], results: Sequence[SSAValue]) -> list[SSAValue]:
     """What flows in, in the order in which the results need it, as the variables of a symbol are; random keys last."""
-    ends = [v.owner for v in _used_outside(ops, inside) if isinstance(v.owner, Operation)]
+    ends = [v.owner for v in results if isinstance(v.owner, Operation)]
     uses = _needed([*ends, *ops], inside)
     found = dict.fromkeys(v for _, v in uses if v.owner not in inside and not _is_number(v))
     keys = {op.operands[-1] for op in ops if op.operator.DRAWS}
@@ -289,16 +323,26 @@ def _input_name(value: SSAValue, number: int) -> str:
     return f"{value.owner.name.rpartition('.')[2]}{number}"
 
 
-def _gather(ops: list[HybridOp], inside: set[Operation]) -> None:
-    """Move what depends on the part, and stands between its operations, behind the last of them."""
-    dependent = set(inside)
-    place: Operation = ops[-1]
-    block = place.parent
-    assert block is not None
-    all_ops = list(block.ops)
-    for op in all_ops[all_ops.index(ops[0]) : all_ops.index(ops[-1])]:
-        if op not in inside and any(v.owner in dependent for v in op.operands):
-            dependent.add(op)
-            op.detach()
-            Rewriter.insert_op(op, InsertPoint.after(place))
-            place = op
+def _put_together(function: func.FuncOp, parts: list[list[HybridOp]]) -> None:
+    """Order the operations so that those of a part follow each other; all else stays in its order where it can."""
+    block = function.body.block
+    end = block.last_op
+    assert end is not None
+    unit: dict[Operation, list[Any]] = {op: [op] for op in block.ops if op is not end}
+    unit |= {op: part for part in parts for op in part}
+    ordered: dict[Operation, None] = {}
+    for op in unit:
+        stack = [(unit[op], False)]
+        while stack:
+            current, ready = stack.pop()
+            if current[0] in ordered:
+                continue
+            if ready:
+                ordered |= dict.fromkeys(current)
+                continue
+            stack.append((current, True))
+            before = [unit[v.owner] for o in current for v in o.operands if v.owner in unit]
+            stack += [(u, False) for u in reversed(before) if u is not current and u[0] not in ordered]
+    for op in ordered:
+        op.detach()
+    block.insert_ops_before(list(ordered), end)
