@@ -162,6 +162,7 @@ class Subgraph(Stateful):
 
     def gradient_of(self, needed: Sequence[bool], F: Any, *values: Any) -> Any:
         """The partitioner's ``backward`` if it has one, else by the rules of the operators inside."""
+        # COMPAT(mxnet): there a subgraph whose operator has no backward cannot be differentiated.
         if self.runner.backward is not None:
             return super().gradient_of(needed, F, *values)[: len(needed) - self.DRAWS]
         visible = self.num_visible_outputs()

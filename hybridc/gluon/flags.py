@@ -21,6 +21,7 @@ FLAGS: dict[str, Any] = {
 
 def check_flags(flags: Mapping[str, Any]) -> None:
     """Raise if ``hybridize`` does not know a keyword, or the backend; what it does not know is the backend's."""
+    # COMPAT(mxnet): an unknown backend is only logged there, and the network runs without it.
     if flags.get("backend") is not None:
         from hybridc.subgraph import backend_steps
 

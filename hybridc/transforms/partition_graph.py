@@ -303,6 +303,8 @@ def _needed(ends: Sequence[Operation], inside: Collection[Operation] | None = No
                     stack.append((source, 0))
 
 
+# COMPAT(mxnet): there an array that a part uses twice is two inputs of it, unless dedup_subgraph=True is given, and a
+# result that is used inside the graph and is a result of the graph, too, may be taken for another one.
 def _inputs(ops: list[HybridOp], inside: set[Operation], results: Sequence[SSAValue]) -> list[SSAValue]:
     """What flows in, in the order in which the results need it, as the variables of a symbol are; random keys last."""
     ends = [v.owner for v in results if isinstance(v.owner, Operation)]
