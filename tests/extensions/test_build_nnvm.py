@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from libraries import compiled
+from libraries import HERE, compiled
 from scipy.special import expit
 from thunks import Failed, Thunks, made
 
@@ -164,3 +164,14 @@ def test_errors(nnvm, call, error):
 
 def test_registered_in_two_places(nnvm):
     assert nnvm["two_places"].forward([np.zeros(1, "f4")], [np.zeros(1, "f4")])[0] == [1]
+
+
+def test_library_of_two_files():
+    """One registry of each kind and one list of messages, also where everything else is hidden."""
+    library = Thunks(compiled("build_second.cc", str(HERE / "build_graphs.cc"), "-fvisibility=hidden"))
+    assert (sorted(library.ops), "same" in library.passes()) == (["second", "third"], True)
+    assert library.ops["second"].forward([np.array([-2.0])], [np.zeros(1)])[0] == [2]
+    with pytest.raises(Failed, match="told by the second file"):
+        library.ops["third"].counts()
+    with pytest.raises(Failed, match="^C.. exception: JSON: expected a value at character 0"):
+        library.run_pass("same", "", {})
