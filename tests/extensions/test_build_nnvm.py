@@ -173,5 +173,5 @@ def test_library_of_two_files():
     assert library.ops["second"].forward([np.array([-2.0])], [np.zeros(1)])[0] == [2]
     with pytest.raises(Failed, match="told by the second file"):
         library.ops["third"].counts()
-    with pytest.raises(Failed, match="^C.. exception: JSON: expected a value at character 0"):
+    with pytest.raises(Failed, match=r"^C\+\+ exception: JSON: expected a value at character 0"):
         library.run_pass("same", "", {})
