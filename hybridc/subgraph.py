@@ -234,7 +234,7 @@ def register_partitioner(backend: str) -> Callable[[Found], Found]:
             raise MXNetError(
                 f"register_partitioner({backend!r}) takes a subclass of mx.subgraph.Partitioner, got {given!r}"
             )
-        _BACKENDS.setdefault(backend, {})[given.__name__] = given
+        _enter(backend, given)
         return cls
 
     return enter
@@ -251,10 +251,27 @@ def register_pass(backend: str) -> Callable[[Found], Found]:
             raise MXNetError(
                 f"register_pass({backend!r}) takes a function of the module or a ModulePass class, got {made!r}"
             )
-        _BACKENDS.setdefault(backend, {})[getattr(made, "__name__", repr(made))] = made
+        _enter(backend, made)
         return made
 
     return enter
+
+
+def _enter(backend: str, step: Optimizer) -> None:
+    """A step of the same name from the same place is a newer version: it takes the old one's turn."""
+    steps = _BACKENDS.setdefault(backend, {})
+    name = str(getattr(step, "__name__", type(step).__name__))
+    old = steps.get(name)
+    if old is not None and _place(old) != _place(step):
+        raise MXNetError(
+            f"backend {backend!r} has {name!r} already, from {_place(old)}; give one of the two another name or backend"
+        )
+    steps[name] = step
+
+
+def _place(step: Optimizer) -> str:
+    named: Any = step if hasattr(step, "__qualname__") else type(step)
+    return f"{named.__module__}.{named.__qualname__}"
 
 
 def list_backends() -> list[str]:

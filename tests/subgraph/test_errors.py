@@ -61,6 +61,29 @@ def test_what_cannot_be_registered():
     )
 
 
+def test_two_of_one_name():
+    def once():
+        class Mine(mx.subgraph.Partitioner):
+            ops = ("exp",)
+
+        return Mine
+
+    def twice():
+        class Mine(mx.subgraph.Partitioner):
+            ops = ("log",)
+
+        return Mine
+
+    mx.subgraph.register_partitioner("both")(once())
+    mx.subgraph.register_partitioner("both")(once())  # read again, as in a notebook
+    mx.subgraph.register_partitioner("other")(twice())
+    place = "test_errors.test_two_of_one_name.<locals>.once.<locals>.Mine"
+    assert raised(MXNetError, lambda: mx.subgraph.register_partitioner("both")(twice())) == (
+        f"backend 'both' has 'Mine' already, from {place}; give one of the two another name or backend"
+    )
+    assert mx.subgraph.list_backends() == ["both", "other"]
+
+
 def test_unknown_operators():
     partitioner("taken", {"exq"})
     assert raised(MXNetError, lambda: exp_net()(values(2))) == (
