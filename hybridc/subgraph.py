@@ -270,8 +270,8 @@ def _enter(backend: str, step: Optimizer) -> None:
 
 
 def _place(step: Optimizer) -> str:
-    named: Any = step if hasattr(step, "__qualname__") else type(step)
-    return f"{named.__module__}.{named.__qualname__}"
+    name = getattr(step, "__qualname__", None) or type(step).__qualname__
+    return f"{step.__module__}.{name}"
 
 
 def list_backends() -> list[str]:
