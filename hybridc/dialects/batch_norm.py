@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from hybridc.dialects.attribute import DType, Shape
+from hybridc.dialects.normalization import checked_axis
 from hybridc.dialects.operator import Bad, Composite, Sample, attribute, register
 from hybridc.errors import DTypeError, ShapeError
 
@@ -71,13 +72,7 @@ class BatchNorm(Composite):
         return _FLOAT32 if data == _FLOAT16 else data
 
     def _channel_axis(self, data: Shape) -> int:
-        rank = len(data)
-        if not -rank <= self.axis < rank:
-            raise ShapeError(
-                f"BatchNorm: axis {self.axis} is out of range for data of {rank} dimensions; "
-                f"it must be from {-rank} to {rank - 1}"
-            )
-        return self.axis % rank
+        return checked_axis("BatchNorm", self.axis, data)
 
     def infer_shape(self, shapes: list[Shape]) -> tuple[list[Shape], list[Shape]]:
         data, *others = shapes
@@ -105,15 +100,20 @@ class BatchNorm(Composite):
         axes = tuple(i for i in range(len(data)) if i != channel)
         return axes, tuple(n if i == channel else 1 for i, n in enumerate(data)), math.prod(data[a] for a in axes)
 
+    def _moments(self, F: Any, x: Any, moving_mean: Any, moving_var: Any) -> tuple[Any, Any]:
+        """Mean and variance, to broadcast to the data: in training its own, otherwise the moving ones."""
+        axes, aligned, n = self._axes(x.shape)
+        if not self.mutated:
+            return F.reshape_to(moving_mean, shape=aligned), F.reshape_to(moving_var, shape=aligned)
+        mean = F.sum(x, axes, True) / max(n, 1)
+        return mean, F.sum(F.square(x - mean), axes, True) / max(n, 1)
+
     def decompose(self, F: Any, *inputs: Any) -> Any:
         data, gamma, beta, moving_mean, moving_var = inputs
-        axes, aligned, n = self._axes(data.shape)
+        _, aligned, _ = self._axes(data.shape)
         x = F.cast(data, "float32") if data.dtype == np.float16 else data
         channels = (aligned[self._channel_axis(data.shape)],)
-        mean, variance = F.reshape_to(moving_mean, shape=aligned), F.reshape_to(moving_var, shape=aligned)
-        if self.mutated:
-            mean = F.sum(x, axes, True) / max(n, 1)
-            variance = F.sum(F.square(x - mean), axes, True) / max(n, 1)
+        mean, variance = self._moments(F, x, moving_mean, moving_var)
         scale = 1 / F.sqrt(variance + self.eps)
         y = (x - mean) * scale
         if not self.fix_gamma:
@@ -153,10 +153,7 @@ class BatchNorm(Composite):
         axes, aligned, n = self._axes(data.shape)
         if data.dtype == np.float16:
             dy, data = F.cast(dy, "float32"), F.cast(data, "float32")
-        mean, variance = F.reshape_to(moving_mean, shape=aligned), F.reshape_to(moving_var, shape=aligned)
-        if self.mutated:
-            mean = F.sum(data, axes, True) / max(n, 1)
-            variance = F.sum(F.square(data - mean), axes, True) / max(n, 1)
+        mean, variance = self._moments(F, data, moving_mean, moving_var)
         scale = 1 / F.sqrt(variance + self.eps)
         normal = (data - mean) * scale
 

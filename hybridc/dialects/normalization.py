@@ -29,6 +29,16 @@ def standardize(x: Any, axes: tuple[int, ...], n: int, eps: float) -> tuple[Any,
     return np.divide(y, std, out=y), mean, std
 
 
+def checked_axis(title: str, axis: int, data: Shape) -> int:
+    """An axis of the data, counted from 0; an error if there is none of this number."""
+    rank = len(data)
+    if not -rank <= axis < rank:
+        raise ShapeError(
+            f"{title}: axis {axis} is out of range for data of {rank} dimensions; it must be from {-rank} to {rank - 1}"
+        )
+    return axis % rank
+
+
 class Normalization(Composite):
     """(data - mean) / std * gamma + beta: which axes are averaged over, and how gamma and beta broadcast.
 
@@ -173,13 +183,7 @@ class LayerNorm(Normalization):
 
     def normalized(self, data: Shape) -> int:
         """The axis, counted from 0."""
-        rank = len(data)
-        if not -rank <= self.axis < rank:
-            raise ShapeError(
-                f"LayerNorm: axis {self.axis} is out of range for data of {rank} dimensions; "
-                f"it must be from {-rank} to {rank - 1}"
-            )
-        return self.axis % rank
+        return checked_axis("LayerNorm", self.axis, data)
 
     def reduced(self, data: Shape) -> tuple[int, ...]:
         return (self.normalized(data),)
