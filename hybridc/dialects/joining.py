@@ -33,13 +33,21 @@ class Concat(Movement):
     def infer_shape(self, shapes: list[Shape]) -> tuple[list[Shape], list[Shape]]:
         first = shapes[0]
         axis = normalize_axis("Concat", self.dim, len(first), "dim")
-        for shape in shapes:
-            if len(shape) != len(first) or any(
-                m != n and i != axis for i, (m, n) in enumerate(zip(first, shape, strict=True))
-            ):
-                got = ", ".join(map(str, shapes))
-                raise ShapeError(f"Concat: the inputs must have equal shapes except along axis {axis}, got {got}")
-        return shapes, [(*first[:axis], sum(s[axis] for s in shapes), *first[axis + 1 :])]
+        if any(len(s) != len(first) for s in shapes):
+            raise self._misfit(axis, shapes)
+        sizes = [max(sizes) for sizes in zip(*shapes, strict=True)]  # what is unknown is -1
+        filled = [
+            tuple(sizes[i] if n == -1 and i != axis else n for i, n in enumerate(s)) if -1 in s else s for s in shapes
+        ]
+        if any(n != sizes[i] and i != axis for s in filled for i, n in enumerate(s)):
+            raise self._misfit(axis, shapes)
+        joined = [s[axis] for s in filled]
+        sizes[axis] = -1 if -1 in joined else sum(joined)
+        return filled, [tuple(sizes)]
+
+    def _misfit(self, axis: int, shapes: list[Shape]) -> ShapeError:
+        got = ", ".join(map(str, shapes))
+        return ShapeError(f"Concat: the inputs must have equal shapes except along axis {axis}, got {got}")
 
     def move(self, m: Any, *xs: Any) -> Any:
         return m.concat(xs, self.dim % len(xs[0].shape))

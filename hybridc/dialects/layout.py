@@ -34,6 +34,14 @@ class Transpose(View):
         (shape,) = shapes
         return shapes, [tuple(shape[a] for a in self.order(len(shape)))]
 
+    def complete_shapes(self, shapes: list[Shape | None], outputs: list[Shape | None]) -> list[Shape | None]:
+        """The sizes of the result, in the input's order."""
+        (shape,), result = shapes, outputs[0]
+        if result is None or (shape is not None and -1 not in shape):
+            return shapes
+        order = self.order(len(result))
+        return [tuple(result[order.index(i)] for i in range(len(result)))]
+
     def move(self, m: Any, *xs: Any) -> Any:
         return m.transpose(xs[0], self.order(len(xs[0].shape)))
 

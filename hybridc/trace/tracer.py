@@ -205,7 +205,10 @@ class Trace:
         shapes: list[Shape | None] = [s.shape for s in node.inputs]
         if None not in shapes:
             return [s for s in shapes if s is not None]
+        numbers = [s.constant is not None for s in node.inputs]  # they say nothing of shapes
+        shapes = [None if n else s for s, n in zip(shapes, numbers, strict=True)]
         shapes = node.op.complete_shapes(shapes, [None] * node.op.num_outputs())
+        shapes = [() if n else s for s, n in zip(shapes, numbers, strict=True)]
         found = [s for s in shapes if s is not None]
         if len(found) < len(shapes):
             raise ShapeError(
@@ -279,10 +282,39 @@ def trace_call(block: Any, args: Sequence[Any], training: bool) -> Trace:
 
 def infer_parameter_shapes(block: Any, args: Sequence[Any]) -> None:
     """Give every parameter that ``block(*args)`` uses the shape that follows from the arguments' shapes."""
-    trace = trace_call(block, args, STATE.training)
+    try:
+        trace = trace_call(block, args, STATE.training)
+    except ShapeError:
+        if not _infer_backwards(block, args):
+            raise
+        return
     for leaf, role, parameter in zip(trace.leaves, trace.roles, trace.sources, strict=True):
         if role == "parameter":
             parameter.shape = leaf.shape
+
+
+def _infer_backwards(block: Any, args: Sequence[Any]) -> bool:
+    """Whether all parameters got their shapes from the graph of the block, which is also asked from its end."""
+    from hybridc.symbol.composed import ComposedSymbol
+    from hybridc.symbol.infer import Shapes
+    from hybridc.symbol.variables import var
+
+    if not all(isinstance(a, NDArray) for a in args):
+        return False
+    given = {f"data{i}": a.shape for i, a in enumerate(args)}
+    try:
+        outputs, _ = flatten(block(*map(var, given)), (ComposedSymbol,), f"the result of {block.name}")
+        entries = [entry for output in outputs for entry in output.entries]
+        found = Shapes(entries, given, exact=True)
+    except MXNetError:  # it asks for shapes, or they do not fit: the trace says it better
+        return False
+    shapes = {node.name: found.get((node, 0)) for node in found.nodes if node.is_variable}
+    params = [p for p in block.collect_params().values() if p.is_deferred]
+    if not all(known(shapes.get(p.name)) for p in params):
+        return False
+    for p in params:
+        p.shape = shapes[p.name]
+    return True
 
 
 def trace_block(block: Any, args: Sequence[Any], training: bool = False) -> Any:

@@ -344,3 +344,98 @@ def test_poisson_loss_of_zero_counts_is_finite():
 def test_loss_weights_must_be_numbers():
     with pytest.raises(AssertionError, match="weight must be a number"):
         mx.gluon.loss.L1Loss(weight="2")(mx.nd.ones((2,)), mx.nd.ones((2,)))
+
+
+# --- shapes that follow ---------------------------------------------------------------------------------------
+
+
+class Weighted(mx.gluon.HybridBlock):
+    """What ``function(F, x, w)`` computes, with a parameter w."""
+
+    def __init__(self, function, shape=None, **kwargs):
+        super().__init__(**kwargs)
+        self.function = function
+        with self.name_scope():
+            self.w = self.params.get("w", shape=shape, allow_deferred_init=True, init="ones")
+
+    def hybrid_forward(self, F, x, w):
+        return self.function(F, x, w)
+
+
+def both(net):
+    """The net, eager and hybridized, each initialized anew."""
+    for active in (False, True):
+        net.initialize(force_reinit=True)
+        net.hybridize(active)
+        yield net
+
+
+# Of these MXNet 1.9.1 says nothing, or refuses them: here what broadcasts is taken to have the shape of the other.
+MORE = {
+    "broadcast_add": (lambda F, x, w: F.broadcast_add(x, w), None, (2, 3)),
+    "broadcast_add, one size": (lambda F, x, w: F.broadcast_add(x, w), (1, 0), (1, 3)),
+    "transpose": (lambda F, x, w: x + F.transpose(w), None, (3, 2)),
+    "transpose, axes": (
+        lambda F, x, w: F.elemwise_add(F.expand_dims(x, axis=0), F.transpose(w, axes=(2, 0, 1))),
+        (0, 3, 0),
+        (2, 3, 1),
+    ),
+    "softmax": (lambda F, x, w: F.elemwise_add(x, F.softmax(w)), None, (2, 3)),
+}
+
+
+@pytest.mark.parametrize("name", MORE)
+def test_shapes_that_follow_beyond_those_of_mxnet(name):
+    function, declared, wanted = MORE[name]
+    for active in (False, True):
+        net = Weighted(function, declared)
+        net.initialize()
+        net.hybridize(active)
+        net(mx.nd.ones((2, 3)))
+        assert net.w.shape == wanted
+
+
+def test_shapes_that_follow_from_the_end_in_a_network():
+    for active in (False, True):
+        net = nn.HybridSequential()
+        with net.name_scope():
+            net.add(nn.Dense(4), Weighted(lambda F, x, w: F.elemwise_mul(x, F.exp(w))), nn.Dense(2))
+        net.initialize()
+        net.hybridize(active)
+        x = mx.nd.ones((3, 5))
+        with mx.autograd.record():
+            y = net(x)
+        y.backward()
+        assert [p.shape for p in net.collect_params().values()] == [(4, 5), (4,), (3, 4), (2, 4), (2,)]
+        assert net[1].w.grad().shape == (3, 4)
+
+
+def test_shapes_that_do_not_follow():
+    net = Weighted(lambda F, x, w: F.dot(x, w), prefix="net_")
+    line = test_shapes_that_do_not_follow.__code__.co_firstlineno + 1
+    for _ in both(net):
+        with pytest.raises(ValueError) as error:
+            net(mx.nd.ones((2, 3)))
+        assert str(error.value) == (
+            f"Deferred initialization failed because shape cannot be inferred. {__file__}:{line} (in net): dot: the "
+            "shape of net_w is unknown, and does not follow from the other inputs; give it where the parameter is made"
+        )
+
+
+def test_a_parameter_that_is_not_used_has_no_shape():
+    net = Weighted(lambda F, x, w: x * 2, prefix="net_")
+    for _ in both(net):
+        with pytest.raises(ValueError) as error:
+            net(mx.nd.ones((2, 3)))
+        assert str(error.value) == (
+            "Deferred initialization failed because shape cannot be inferred. the shape of net_w cannot be inferred "
+            "from the inputs; give it where the parameter is made (in_units=…, shape=…), or use it in an operator that "
+            "infers it, such as F.FullyConnected"
+        )
+
+
+def test_a_block_that_asks_for_shapes_says_why_it_failed():
+    net = Weighted(lambda F, x, w: x + F.exp(w) * x.shape[0], prefix="net_")
+    for _ in both(net):
+        with pytest.raises(ValueError, match="exp: the shape of net_w is unknown, and does not follow"):
+            net(mx.nd.ones((2, 3)))
