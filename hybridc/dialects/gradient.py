@@ -7,6 +7,7 @@ from types import FunctionType
 from typing import Any
 
 from hybridc.dialects.blame import blame, defined
+from hybridc.dialects.derived import derives, gradients
 from hybridc.dialects.operator import Operator
 from hybridc.errors import MXNetError
 from hybridc.trace.structure import as_list
@@ -23,11 +24,12 @@ def vjp(
     """Gradients of the needed inputs (None where there is none), each in its input's shape and dtype.
 
     ``ograds`` are those of the visible outputs, ``outputs`` are all of them. A rule may give a function without
-    arguments in place of a gradient: it is called only where that gradient is needed.
+    arguments in place of a gradient: it is called only where that gradient is needed. An operator without a rule has
+    that of its scalar body or decomposition.
     """
     values = (*ograds, *inputs, *outputs)
     try:
-        rule: Any = op.gradient_of(needed, F, *values)
+        rule: Any = gradients(op, F, ograds, inputs, needed) if derives(op) else op.gradient_of(needed, F, *values)
     except Exception as error:
         blame(op, "gradient", error, F, *values)
         raise

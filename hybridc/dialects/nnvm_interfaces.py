@@ -119,9 +119,9 @@ def _install_gradient(cls: type[Operator], value: Callable[..., Any]) -> None:
 def gradient_of(node: Node, ograds: Sequence[Any]) -> list[Any]:
     """FGradient of an operator that is written as a class."""
     from hybridc import nd
+    from hybridc.dialects.gradient import vjp
 
-    rule = as_list(node.attrs.bound.gradient(nd, *ograds, *node.inputs, *node.outputs))
-    return [g() if callable(g) and not hasattr(g, "shape") else g for g in rule]
+    return vjp(node.attrs.bound, nd, ograds, node.inputs, node.outputs, [True] * len(node.inputs))
 
 
 # --- FCompute -------------------------------------------------------------------------------------------------

@@ -17,7 +17,7 @@ from hybridc.dialects.attribute import REQUIRED, Attribute, DType, Shape, attrib
 from hybridc.dialects.nnvm import Attached, NodeAttrs
 from hybridc.dialects.operator import Opaque, Operator
 from hybridc.dialects.stateful import Stateful
-from hybridc.errors import AttributeValueError, MXNetError, ShapeError
+from hybridc.errors import AttributeValueError, MXNetError, ShapeError, UnsupportedError
 from hybridc.trace.structure import as_list
 
 kVarg = -1
@@ -43,6 +43,12 @@ class _Registered(Operator):
     def check(self) -> None:
         """Let the parser read the attributes, so that what it refuses is found here."""
         NodeAttrs.of(self)
+
+    def gradient(self, F: Any, *values: Any) -> Any:
+        """Raises: there is no rule."""
+        raise UnsupportedError(
+            f"Operator {self.title()} is non-differentiable because it didn't register FGradient attribute."
+        )
 
     def _count(self, given: Any) -> int:
         asked: Any = given

@@ -281,8 +281,9 @@ class Operator(Interchange):
     def gradient(self, F: Any, *values: Any) -> Any:
         """Gradients of the inputs, given ``F`` and ``(*ograds of visible outputs, *inputs, *outputs)``.
 
-        Written with the same ``F`` as a forward; one value, or a tuple with None where an input has no gradient. The
-        base class has none for any input.
+        Written with the same ``F`` as a forward; one value, or a tuple with None where an input has no gradient. An
+        operator that does not override this has the gradient of its scalar body or decomposition (see
+        ``hybridc/dialects/derived.py``), or, if it has neither, none for any input.
         """
         return None
 

@@ -1,0 +1,141 @@
+"""The gradient of an operator that gives none: that of the steps of its scalar body, or of its decomposition.
+
+The operator is written out as a small graph of other operators, which is computed again and gone through backwards by
+their rules. So a rule of one's own is needed only where it is better: cheaper, or another one on purpose.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from hybridc.dialects import registry
+from hybridc.dialects.operator import Composite, Elementwise, Operator
+from hybridc.dialects.scalar import NUMPY, PREDICATES, Scalar, record
+from hybridc.errors import UnsupportedError
+from hybridc.runtime.state import STATE
+from hybridc.trace.structure import as_list
+
+# Steps as operators, where the names differ.
+_OPERATORS = {
+    "sub": "subtract", "mul": "multiply", "div": "divide", "rem": "modulo", "neg": "negative", "max": "maximum",
+    "min": "minimum", "pow": "power", "asin": "arcsin", "acos": "arccos", "atan": "arctan", "asinh": "arcsinh",
+    "acosh": "arccosh", "atanh": "arctanh", "lt": "lesser", "le": "lesser_equal", "gt": "greater",
+    "ge": "greater_equal", "eq": "equal", "ne": "not_equal", "lgamma": "gammaln", "select": "where",
+}  # fmt: skip
+# Steps whose derivative is 0 wherever there is one.
+_FLAT = PREDICATES | {"sign", "floor", "ceil", "trunc", "rint"}
+
+
+def derives(op: Operator) -> bool:
+    """Whether the operator leaves its gradient to its body or decomposition."""
+    cls = type(op)
+    if cls.gradient is not Operator.gradient or cls.gradient_of is not Operator.gradient_of:
+        return False
+    return _smooth(op) if isinstance(op, Elementwise) else isinstance(op, Composite)
+
+
+def _smooth(op: Elementwise) -> bool:
+    """Whether the result follows an input other than in jumps; asked once."""
+    known = op.__dict__.get("_smooth")
+    if known is None:
+        arguments, _, result = record(op, len(op.input_names()))
+        work, seen = [result], set[int]()
+        while work:
+            found = work.pop()
+            if not isinstance(found, Scalar) or found.step in _FLAT or id(found) in seen:
+                continue
+            seen.add(id(found))
+            work += found.operands[1:] if found.step == "select" else found.operands
+        known = op.__dict__["_smooth"] = any(id(a) in seen for a in arguments)
+    return known
+
+
+class _Steps:
+    """A builder whose steps are operators."""
+
+    def __init__(self, op: Operator) -> None:
+        self._op = op
+
+    def __getattr__(self, step: str) -> Callable[..., Any]:
+        def apply(*operands: Any) -> Any:
+            from hybridc.dispatch import invoke
+
+            if not any(hasattr(x, "shape") for x in operands):
+                return getattr(NUMPY, step)(*operands)
+            if step == "cast":
+                x, dtype = operands
+                return invoke(registry.operator("hybrid.cast").bind(dtype=dtype), [x])
+            name = f"hybrid.{_OPERATORS.get(step, step)}"
+            if name not in registry.OPERATORS:
+                raise UnsupportedError(
+                    f"operator {self._op.NAME}: the gradient of the step b.{step} is not known; give the operator a "
+                    "gradient(self, F, dy, …) of its own"
+                )
+            return invoke(registry.operator(name).bind(), list(operands))
+
+        return apply
+
+
+def _outputs(op: Operator, F: Any, inputs: Sequence[Any]) -> list[Any]:
+    """The operator's results by other operators."""
+    if isinstance(op, Elementwise):
+        return [op.scalar(_Steps(op), *inputs)]
+    return as_list(op.decompose(F, *inputs))
+
+
+def gradients(
+    op: Operator, F: Any, ograds: Sequence[Any], inputs: Sequence[Any], needed: Sequence[bool]
+) -> list[Any | None]:
+    """Gradients of the needed inputs, by the rules of the operators that this one is made of."""
+    from hybridc import symbol
+    from hybridc.dialects.gradient import fit, vjp
+    from hybridc.trace.tracer import Trace
+
+    trace = Trace(STATE.training)
+    trace.track_locations = False
+    leaves = [trace.leaf("x", x.shape, x.dtype, "value") for x in inputs]
+    with trace.active():
+        outputs = _outputs(op, symbol, leaves)
+    values: dict[int, Any] = {id(leaf): x for leaf, x in zip(leaves, inputs, strict=True)}
+    active = {id(leaf) for leaf, n in zip(leaves, needed, strict=True) if n}
+    for node in trace.nodes:
+        if node.op.DRAWS or not node.op.PURE:
+            raise UnsupportedError(
+                f"operator {op.NAME}: its decomposition uses {node.op.NAME}, which cannot be computed again for the "
+                "gradient; give the operator a gradient(self, F, …) of its own"
+            )
+        results = _apply(node.op, [values[id(s)] for s in node.inputs])
+        values |= {id(s): r for s, r in zip(node.outputs, results, strict=True)}
+        if any(id(s) in active for s in node.inputs):
+            active |= {id(s) for s in node.outputs}
+    grads: dict[int, Any] = {}
+    for symbol_, ograd in zip(outputs, ograds, strict=False):
+        if id(symbol_) in active:
+            _add(grads, symbol_, fit(F, ograd, values[id(symbol_)]))
+    for node in reversed(trace.nodes):
+        visible = node.outputs[: node.op.num_visible_outputs()]
+        flags = [id(s) in active for s in node.inputs]
+        if not any(flags) or not any(id(s) in grads for s in visible):
+            continue
+        heads = [grads[id(s)] if id(s) in grads else F.zeros_like(values[id(s)]) for s in visible]
+        given = [values[id(s)] for s in node.inputs]
+        found = vjp(node.op, F, heads, given, [values[id(s)] for s in node.outputs], flags)
+        for each, grad in zip(node.inputs, found, strict=True):
+            _add(grads, each, grad)
+    return [grads.get(id(leaf)) for leaf in leaves]
+
+
+def _add(grads: dict[int, Any], symbol: Any, grad: Any) -> None:
+    if grad is not None:
+        known = grads.get(id(symbol))
+        grads[id(symbol)] = grad if known is None else known + grad
+
+
+def _apply(op: Operator, inputs: list[Any]) -> list[Any]:
+    """All results of an operator, hidden ones too: recorded if the values are those of a graph, else computed."""
+    if STATE.trace is not None:
+        return list(STATE.trace.emit(op, inputs, None))
+    from hybridc.dispatch import execute
+
+    return list(execute(op, inputs, [x._data for x in inputs]))

@@ -1,0 +1,203 @@
+"""Gradients of operators that give no rule: those of the scalar body or of the decomposition."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import hybridc as mx
+from hybridc import nd, op
+from hybridc.dialects import derived
+from hybridc.dialects.operator import Composite, Elementwise
+from hybridc.errors import UnsupportedError
+from hybridc.nd.ndarray import NDArray
+from hybridc.tools.check_op.case import each_gradient, gradients, ndarrays, run, weights_of
+from tests.ops.samples import OURS
+
+CASES = {
+    label: case
+    for cls in OURS.values()
+    if issubclass(cls, Elementwise | Composite) and not cls.DRAWS
+    for label, case in each_gradient(cls)
+    if isinstance(case.operator(), Elementwise) or case.operator().decomposes()
+}
+
+
+@pytest.mark.parametrize("case", CASES.values(), ids=CASES)
+def test_what_is_derived_is_what_the_rule_says(case):
+    """The rules are tested against finite differences."""
+    made, arrays = case.operator(), case.arrays()
+    inputs = ndarrays(arrays)
+    weights = weights_of(run(made, inputs))
+    needed = [x.dtype == np.float64 and case.differentiable(i) for i, x in enumerate(arrays)]
+    got = derived.gradients(made, nd, [NDArray(w) for w in weights], inputs, needed)
+    for grad, rule, wanted in zip(got, gradients(made, arrays, weights), needed):
+        if wanted:
+            values = np.zeros_like(rule) if grad is None else grad.asnumpy()
+            np.testing.assert_allclose(values, rule, rtol=1e-6, atol=1e-8)
+
+
+X = np.array([[0.5, -1.5, 2.5], [1.25, -0.75, 0.25]])
+
+
+@op.register("derived.mish")
+class Mish(op.Elementwise):
+    """x * tanh(log(1 + exp(x)))"""
+
+    def scalar(self, b, x):
+        return b.mul(x, b.tanh(b.log1p(b.exp(x))))
+
+    @classmethod
+    def samples(cls):
+        return [op.Sample([X], lambda x: x * np.tanh(np.log(1 + np.exp(x))))]
+
+
+@op.register("derived.clipped")
+class Clipped(op.Elementwise):
+    """min(max(x * slope, -1), y) where x > y, else x * y"""
+
+    INPUTS = ("x", "y")
+    slope: float = op.attribute(2.0, "before clipping")
+
+    def scalar(self, b, x, y):
+        return b.select(b.gt(x, y), b.min(b.max(b.mul(x, self.slope), -1.0), y), b.mul(x, y))
+
+    @classmethod
+    def samples(cls):
+        def reference(x, y):
+            return np.where(x > y, np.minimum(np.maximum(2 * x, -1), y), x * y)
+
+        return [op.Sample([X, X[::-1] * 0.7], reference), op.Sample([X, X[:1] * 0.7], reference)]
+
+
+@op.register("derived.rms")
+class RMS(op.Composite):
+    """x / sqrt(mean(x ** 2)), over the last axis"""
+
+    def infer_shape(self, shapes):
+        return shapes, shapes
+
+    def eager(self, x):
+        return x / np.sqrt(np.mean(x * x, axis=-1, keepdims=True))
+
+    def decompose(self, F, x):
+        return x * F.rsqrt(F.mean(F.square(x), axis=-1, keepdims=True))
+
+    @classmethod
+    def samples(cls):
+        return [op.Sample([(3, 4)], lambda x: x / np.sqrt((x**2).mean(1))[:, None])]
+
+
+@pytest.mark.parametrize("name", ["mish", "clipped", "rms"])
+def test_operators_without_a_rule(name):
+    """Gradients of first and second order against finite differences, eager against compiled."""
+    mx.test_utils.check_op(f"derived.{name}")
+
+
+def test_steps_are_fused_into_the_backward():
+    class Net(mx.gluon.HybridBlock):
+        def hybrid_forward(self, F, x):
+            return F.mish(x * 2)
+
+    net = Net()
+    net.hybridize()
+    x = mx.nd.array(X)
+    x.attach_grad()
+    with mx.autograd.record():
+        y = net(x)
+    y.backward()
+    assert "forward: 1 kernel, 0 of them host calls" in net.explain()
+    assert "backward: 1 kernel, 0 of them host calls" in net.explain()
+
+
+def test_no_gradient_flows_through_jumps():
+    @op.register("derived.steps")
+    class Steps(op.Elementwise):
+        """floor(x) + (x > 0)"""
+
+        def scalar(self, b, x):
+            return b.add(b.floor(x), b.gt(x, 0.0))
+
+    assert not derived.derives(Steps.bind())
+    x = mx.nd.array(X)
+    x.attach_grad()
+    with mx.autograd.record():
+        y = nd.steps(x) + x
+    y.backward()
+    np.testing.assert_array_equal(x.grad.asnumpy(), np.ones_like(X))
+
+
+def test_a_rule_may_say_that_there_is_none():
+    @op.register("derived.silent")
+    class Silent(op.Elementwise):
+        """exp(x), without a gradient on purpose"""
+
+        def scalar(self, b, x):
+            return b.exp(x)
+
+        def gradient(self, F, *values):
+            return None
+
+    x = mx.nd.array(X)
+    x.attach_grad()
+    with mx.autograd.record():
+        y = nd.silent(x) + x
+    y.backward()
+    np.testing.assert_array_equal(x.grad.asnumpy(), np.ones_like(X))
+
+
+def backward(function):
+    x = mx.nd.array(X)
+    x.attach_grad()
+    with mx.autograd.record():
+        y = function(x)
+    y.backward()
+
+
+def test_steps_without_a_known_gradient():
+    @op.register("derived.remains")
+    class Remains(op.Elementwise):
+        """fmod(x, 2)"""
+
+        def scalar(self, b, x):
+            return b.fmod(x, 2.0)
+
+    with pytest.raises(UnsupportedError) as error:
+        backward(nd.remains)
+    assert str(error.value) == (
+        "operator derived.remains: the gradient of the step b.fmod is not known; give the operator a "
+        "gradient(self, F, dy, …) of its own"
+    )
+
+
+def test_draws_cannot_be_repeated():
+    @op.register("derived.noise")
+    class Noise(op.Composite):
+        """x * a random number for each element"""
+
+        def infer_shape(self, shapes):
+            return shapes, shapes
+
+        def eager(self, x):
+            return x.copy()
+
+        def decompose(self, F, x):
+            return x * F.random.uniform(shape=x.shape)
+
+    with pytest.raises(UnsupportedError) as error:
+        backward(nd.noise)
+    assert str(error.value) == (
+        "operator derived.noise: its decomposition uses hybrid.random_uniform, which cannot be computed again for the "
+        "gradient; give the operator a gradient(self, F, …) of its own"
+    )
+
+
+def test_registered_functions_without_a_rule():
+    op.NNVM_REGISTER_OP("ruleless").set_attr("FInferShape", op.ElemwiseShape(1, 1)).set_attr(
+        "FCompute<cpu>", lambda attrs, ctx, ins, req, outs: np.copyto(outs[0], ins[0])
+    )
+    with pytest.raises(UnsupportedError) as error:
+        backward(nd.ruleless)
+    assert str(error.value) == (
+        "Operator ruleless is non-differentiable because it didn't register FGradient attribute."
+    )
