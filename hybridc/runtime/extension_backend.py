@@ -19,9 +19,10 @@ from hybridc.runtime.extension import LibraryOp
 from hybridc.runtime.extension_call import Call, State
 from hybridc.runtime.extension_compute import Plan
 from hybridc.runtime.extension_graph import LibraryPass, Selector, Strategy
-from hybridc.runtime.extension_json import function_nodes, roles_of, types_text, without_types, write
+from hybridc.runtime.extension_json import types_text, without_types, write
 from hybridc.subgraph import Part, Partitioner, register_partitioner, register_pass
 from hybridc.symbol.graph import topological
+from hybridc.symbol.graph_to_symbol import function_nodes, roles_of
 from hybridc.transforms.values import functions, result_count
 
 _JSON = "subgraph_sym_json"
