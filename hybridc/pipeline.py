@@ -18,6 +18,7 @@ from xdsl.transforms.dead_code_elimination import DeadCodeElimination
 from hybridc.dialects.arith import Arith
 from hybridc.dialects.hybrid import dialects
 from hybridc.dialects.hybrid_rt import HybridRt
+from hybridc.lower import spec
 from hybridc.lower.hybrid_to_linalg import HybridToLinalg
 from hybridc.options import OPTIONS
 from hybridc.transforms.canonicalize import Canonicalize
@@ -81,10 +82,13 @@ def context() -> Context:
 def run(passes: tuple[ModulePass, ...], module: ModuleOp, name: str = "graph") -> None:
     """Apply passes to a module; with the options to verify or to dump, do so after each."""
     ctx = Context()
+    level = "graph"
     for number, each in enumerate(passes):
         each.apply(ctx, module)
         if OPTIONS.verify:
             module.verify()
+            level = spec.level_after(each.name, level)
+            spec.check(module, level, each.name)
         if OPTIONS.dump:
             dump(f"{name}.{number:02}-{each.name}.mlir", str(module))
 

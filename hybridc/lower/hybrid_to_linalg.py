@@ -211,6 +211,8 @@ class _Structure:
         wide = SINGLE if out.dtype == HALF else out.dtype
         start = self.builder.fill(out.shape, wide, 0)
         product = Tensor(out.shape, wide, self.builder)
+        if 0 in left.shape or 0 in right.shape:  # nothing to sum
+            return self._cast(start, out.dtype)
 
         def body(b: Any, x: Element, y: Element, sofar: Element) -> Any:
             return b.add(sofar, b.mul(b.convert(x, wide), b.convert(y, wide)))

@@ -25,13 +25,11 @@ from xdsl.dialects.builtin import (
 from xdsl.dialects.linalg import ops as linalg
 from xdsl.dialects.linalg.attrs import IteratorTypeAttr
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
-from xdsl.ir.affine import AffineConstantExpr, AffineDimExpr, AffineExpr, AffineMap
+from xdsl.ir.affine import AffineDimExpr, AffineMap
 
 from hybridc.lower.hybrid_to_linalg_body import Body, DType, Element, number_attribute, signless
 
 Shape = tuple[int, ...]
-# One result of an indexing map: a loop's number; or, where it is not a loop as it is, a constant or a reversed loop.
-Place = int | tuple[str, int, int]
 
 
 @functools.lru_cache(4096)
@@ -41,25 +39,13 @@ def structured_type(shape: Shape, dtype: DType) -> TensorType[Any]:
 
 
 @functools.lru_cache(4096)
-def indexing_map(loops: int, places: tuple[Place, ...]) -> AffineMapAttr:
-    """The map from loops to an operand's indices."""
-    return AffineMapAttr(AffineMap(loops, 0, tuple(map(_expression, places))))
-
-
-def _expression(place: Place) -> AffineExpr:
-    if isinstance(place, int):
-        return AffineDimExpr(place)
-    kind, number, size = place
-    if kind == "constant":
-        return AffineConstantExpr(number)
-    return AffineDimExpr(number) * -1 + (size - 1)  # "reversed": the last index first
-
-
-ZERO: Place = ("constant", 0, 0)
+def indexing_map(loops: int, places: tuple[int, ...]) -> AffineMapAttr:
+    """The map from loops to an operand's indices, each of which is one of the loops."""
+    return AffineMapAttr(AffineMap(loops, 0, tuple(map(AffineDimExpr, places))))
 
 
 @functools.lru_cache(1024)
-def maps(loops: int, places: tuple[tuple[Place, ...], ...]) -> ArrayAttr[AffineMapAttr]:
+def maps(loops: int, places: tuple[tuple[int, ...], ...]) -> ArrayAttr[AffineMapAttr]:
     """The maps of all operands."""
     return ArrayAttr([indexing_map(loops, p) for p in places])
 
@@ -85,9 +71,9 @@ def _integers(numbers: tuple[int, ...]) -> DenseArrayBase[Any]:
 class Tensor:
     """An array of the structured form.
 
-    ``made`` is its value, if there is one yet: a number may stay one (``number``), and a reduction that keeps its axes
-    is first of all the tensor without them (``core``, whose axes are ``axes`` of this one); so what reads it by an
-    indexing map needs no reshape.
+    ``made`` is its value, if there is one yet: a number may stay one (``number``), and a tensor that only has more axes
+    of size 1 than another (``core``, whose axes are ``axes`` of this one) is not made before something else than loops
+    reads it. So a reduction that keeps its axes, and what broadcasts, are read without a reshape.
     """
 
     shape: Shape
@@ -120,6 +106,7 @@ class Builder:
         self.block = block
         self.location: LocationAttr = UNKNOWN_LOC
         self.numbers: dict[tuple[str, DType], SSAValue] = {}
+        self.narrow: dict[tuple[SSAValue, tuple[int, ...]], Tensor] = {}
 
     def add(
         self,
@@ -155,7 +142,7 @@ class Builder:
     def materialize(self, x: Tensor) -> SSAValue:
         """The value of a tensor that is so far a number or a tensor without its axes of size 1."""
         if x.core is not None:
-            return self.reshape(x.core, x.shape).value
+            return self._regroup(x.core, x.shape).value
         kind = structured_type(x.shape, x.dtype)
         attribute = number_attribute(x.number, x.dtype)
         dense = DenseIntOrFPElementsAttr.from_list(cast(Any, kind), [cast(Any, attribute).value.data])
@@ -169,7 +156,7 @@ class Builder:
 
     def generic(
         self,
-        inputs: Sequence[tuple[SSAValue, tuple[Place, ...], DType]],
+        inputs: Sequence[tuple[SSAValue, tuple[int, ...], DType]],
         out: Tensor,
         body: Callable[..., Any],
         loops: int | None = None,
@@ -204,12 +191,21 @@ class Builder:
         out.made = self.add(linalg.GenericOp, operands, types, properties, [Region(block)]).results[0]
         return out
 
-    def read(self, x: Tensor, shape: Shape) -> tuple[SSAValue, tuple[Place, ...], DType]:
-        """``x`` as an input of loops over ``shape``, to which it broadcasts."""
-        value, axes = x.place
+    def read(self, x: Tensor, shape: Shape) -> tuple[SSAValue, tuple[int, ...], DType]:
+        """``x`` as an input of loops over ``shape``, to which it broadcasts: without the axes that are repeated."""
+        _, axes = x.place
         lead = len(shape) - len(x.shape)
-        places = tuple(ZERO if x.shape[a] != shape[a + lead] else a + lead for a in axes)
-        return value, places, x.dtype
+        kept = tuple(a for a in axes if x.shape[a] == shape[a + lead])
+        if kept != axes:
+            x = self._without(x, kept)
+        return x.place[0], tuple(a + lead for a in kept), x.dtype
+
+    def _without(self, x: Tensor, kept: tuple[int, ...]) -> Tensor:
+        """``x`` with these axes only; all others have size 1."""
+        key = (x.place[0], kept)
+        if key not in self.narrow:
+            self.narrow[key] = self.reshape(x, tuple(x.shape[a] for a in kept))
+        return self.narrow[key]
 
     def named(
         self, cls: type[Operation], operands: Sequence[SSAValue], dtypes: Sequence[DType], init: SSAValue,
@@ -232,13 +228,22 @@ class Builder:
     # --- movements -----------------------------------------------------------------------------------------
 
     def reshape(self, x: Tensor, shape: Shape) -> Tensor:
-        """Groups of axes are collapsed, then expanded."""
+        """The same elements; axes of size 1 that are added are for those who ask."""
         if x.shape == shape:
             return x
+        if x.made is None and x.core is not None:
+            return self.reshape(x.core, shape)
+        axes = _added_ones(x.shape, shape)
+        if axes is not None:
+            return Tensor(shape, x.dtype, self, core=x, axes=axes)
+        return self._regroup(x, shape)
+
+    def _regroup(self, x: Tensor, shape: Shape) -> Tensor:
+        """Groups of axes are collapsed, then expanded."""
         if math.prod(shape) == 0:
             return self.tensor(self.empty(shape, x.dtype), shape, x.dtype)
-        if not x.shape:  # xDSL's verifier knows no expand_shape of rank 0
-            return self.broadcast(x, shape)
+        if not x.shape:  # xDSL's verifier rejects tensor.expand_shape of rank 0
+            return self.generic([(x.value, (), x.dtype)], Tensor(shape, x.dtype, self), first)
         groups = _groups(x.shape, shape)
         middle = tuple(math.prod(x.shape[i] for i in old) for old, _ in groups)
         if len(middle) < len(x.shape):
@@ -264,7 +269,7 @@ class Builder:
         return self.named(linalg.TransposeOp, [x.value], dtypes, init, out, first, permutation=_integers(order))
 
     def slice(self, x: Tensor, begin: Sequence[int], step: Sequence[int], shape: Shape) -> Tensor:
-        """``tensor.extract_slice`` forwards, then a reversed indexing map where it goes backwards."""
+        """``tensor.extract_slice`` forwards, then reversed where it goes backwards."""
         if math.prod(shape) == 0:
             return self.tensor(self.empty(shape, x.dtype), shape, x.dtype)
         offsets, strides, back = _forwards(begin, step, shape)
@@ -274,10 +279,14 @@ class Builder:
         return self._reverse(x, back)
 
     def _reverse(self, x: Tensor, axes: tuple[int, ...]) -> Tensor:
+        """By loops that count backwards: an indexing map that does so is valid, but no one upstream can tile it."""
         if not axes:
             return x
-        places = tuple(("reversed", i, n) if i in axes else i for i, n in enumerate(x.shape))
-        return self.generic([(x.value, places, x.dtype)], Tensor(x.shape, x.dtype, self), first)
+
+        def element(b: Body, *index: Element) -> Element:
+            return b.load(x, *[b.sub(x.shape[i] - 1, e) if i in axes else e for i, e in enumerate(index)])
+
+        return self.generate(x.shape, x.dtype, element)
 
     def broadcast(self, x: Tensor, shape: Shape) -> Tensor:
         """A copy by an indexing map."""
@@ -339,6 +348,18 @@ def _slice_properties(operands: int, offsets: Shape, sizes: Shape, strides: Shap
         "static_strides": _integers(strides),
         "operandSegmentSizes": segments(*(1,) * operands, 0, 0, 0),
     }
+
+
+@functools.lru_cache(4096)
+def _added_ones(old: Shape, new: Shape) -> tuple[int, ...] | None:
+    """Where the axes of ``old`` are in ``new``, if all others there have size 1."""
+    axes: list[int] = []
+    for axis, n in enumerate(new):
+        if len(axes) < len(old) and old[len(axes)] == n:
+            axes.append(axis)
+        elif n != 1:
+            return None
+    return tuple(axes) if len(axes) == len(old) else None
 
 
 @functools.lru_cache(4096)

@@ -4,8 +4,9 @@
 // An elementwise operator is one linalg.generic with its scalar body; a number is a constant of the body, and what
 // broadcasts does so by its indexing map.
 // CHECK-LABEL: func.func @elementwise
+// CHECK-NEXT:    [[R:%.*]] = tensor.collapse_shape %b {{.*}} : tensor<1x3xf32> into tensor<3xf32>
 // CHECK-NEXT:    [[E:%.*]] = tensor.empty() : tensor<2x3xf32>
-// CHECK-NEXT:    %y = linalg.generic {indexing_maps = [affine_map<(d0, d1) -> (d0, d1)>, affine_map<(d0, d1) -> (0, d1)>, affine_map<(d0, d1) -> (d0, d1)>], iterator_types = ["parallel", "parallel"]} ins(%a, %b : tensor<2x3xf32>, tensor<1x3xf32>) outs([[E]] : tensor<2x3xf32>) {
+// CHECK-NEXT:    %y = linalg.generic {indexing_maps = [affine_map<(d0, d1) -> (d0, d1)>, affine_map<(d0, d1) -> (d1)>, affine_map<(d0, d1) -> (d0, d1)>], iterator_types = ["parallel", "parallel"]} ins(%a, [[R]] : tensor<2x3xf32>, tensor<3xf32>) outs([[E]] : tensor<2x3xf32>) {
 // CHECK-NEXT:    ^bb0([[A:%.*]]: f32, [[B:%.*]]: f32, {{%.*}}: f32):
 // CHECK-NEXT:      [[S:%.*]] = arith.addf [[A]], [[B]] : f32
 // CHECK-NEXT:      linalg.yield [[S]] : f32
@@ -60,14 +61,16 @@ func.func @contraction(%a: tensor<2x3xf32>, %b: tensor<3x4xf32>, %c: tensor<4x3x
   func.return %y, %z : tensor<2x4xf32>, tensor<2x4xf32>
 }
 
-// Movements: reshapes collapse and expand, boxes are slices, backwards is an indexing map, picking by index is a loop
-// that knows its place.
+// Movements: reshapes collapse and expand, boxes are slices; backwards, and picking by index, are loops that know
+// their place.
 // CHECK-LABEL: func.func @movement
 // CHECK-NEXT:    [[C:%.*]] = tensor.collapse_shape %x {{.*}} : tensor<2x6xf32> into tensor<12xf32>
 // CHECK-NEXT:    %r = tensor.expand_shape [[C]] {{.*}} output_shape [3, 4] : tensor<12xf32> into tensor<3x4xf32>
 // CHECK:         %t = linalg.transpose ins(%r:tensor<3x4xf32>) outs({{%.*}}:tensor<4x3xf32>) permutation = [1, 0]
 // CHECK-NEXT:    [[S:%.*]] = tensor.extract_slice %t[0, 0] [2, 3] [3, 1] : tensor<4x3xf32> to tensor<2x3xf32>
-// CHECK:         linalg.generic {indexing_maps = [affine_map<(d0, d1) -> (((d0 * -1) + 1), d1)>, affine_map<(d0, d1) -> (d0, d1)>], iterator_types = ["parallel", "parallel"]} ins([[S]] :
+// CHECK:         %s = linalg.generic {indexing_maps = [affine_map<(d0, d1) -> (d0, d1)>], iterator_types = ["parallel", "parallel"]} outs(
+// CHECK:           arith.subi
+// CHECK:           tensor.extract [[S]][{{%.*}}, {{%.*}}] : tensor<2x3xf32>
 // CHECK:         linalg.generic {indexing_maps = [affine_map<(d0, d1) -> (d0, d1)>], iterator_types = ["parallel", "parallel"]} outs(
 // CHECK:           linalg.index 0 : index
 // CHECK:           tensor.extract %i[{{%.*}}] : tensor<2xi32>

@@ -1,0 +1,221 @@
+"""What each level may contain, as a list that is checked after every pass in tests and with ``HYBRIDC_VERIFY``.
+
+A level is a function of a module: :func:`graph`, :func:`primitive`, :func:`structured`, :func:`kernels`, :func:`plan`.
+Each raises :class:`~hybridc.errors.VerifyError` at the first operation that does not belong, with the pass after which
+it was found and the user's line it comes from. The types of operations are their own verifiers' affair.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NoReturn, cast
+
+from xdsl.dialects import arith, func, tensor
+from xdsl.dialects.builtin import IntegerType, ModuleOp, TensorType, f16, f32, f64, i1, i32, i64
+from xdsl.dialects.linalg import ops as linalg
+from xdsl.dialects.linalg.attrs import IteratorType
+from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.ir.affine import AffineDimExpr
+
+from hybridc.dialects import hybrid_rt
+from hybridc.dialects.hybrid import HybridOp, location_of
+from hybridc.dialects.operator import Elementwise, Reduction
+from hybridc.errors import VerifyError
+from hybridc.transforms.values import functions, is_constant, is_view
+
+ELEMENTS = (f16, f32, f64, i1, IntegerType(8), i32, i64)
+
+TENSOR_OPERATIONS = (
+    arith.ConstantOp,
+    tensor.EmptyOp,
+    tensor.CollapseShapeOp,
+    tensor.ExpandShapeOp,
+    tensor.ExtractSliceOp,
+    tensor.InsertSliceOp,
+    tensor.ConcatOp,
+    linalg.FillOp,
+    linalg.GenericOp,
+    linalg.MatmulOp,
+    linalg.TransposeOp,
+    func.CallOp,
+    func.ReturnOp,
+)
+IN_BODIES = (linalg.IndexOp, linalg.YieldOp, tensor.ExtractOp)  # beside all of arith and math
+PLANNED = (
+    hybrid_rt.ArenaOp,
+    hybrid_rt.ViewOp,
+    hybrid_rt.AllocOp,
+    hybrid_rt.CellOp,
+    hybrid_rt.ConstantOp,
+    hybrid_rt.AliasOp,
+    hybrid_rt.LaunchOp,
+    func.ReturnOp,
+)
+
+
+def check(module: ModuleOp, level: str, after: str) -> None:
+    """Raise unless the module is of that level, to which the pass ``after`` has brought it."""
+    _Check(level, after).run(module)
+
+
+def level_after(name: str, before: str) -> str:
+    """The level to which a pass brings a module; most stay on theirs."""
+    return REACHED.get(name, before)
+
+
+# The passes that change the level.
+REACHED = {
+    "decompose": "primitive",
+    "hybrid-to-linalg": "structured",
+    "fuse-kernels": "kernels",
+    "plan-memory": "plan",
+}
+
+
+class _Check:
+    def __init__(self, level: str, after: str) -> None:
+        self.level = level
+        self.after = after
+
+    def run(self, module: ModuleOp) -> None:
+        for op in module.ops:
+            if not isinstance(op, func.FuncOp):
+                self.fail(op, "it is no function")
+        LEVELS[self.level](self, module)
+
+    def fail(self, op: Operation, why: str) -> NoReturn:
+        """Name the pass, the operation, the user's line."""
+        where = location_of(op)
+        name = f"{op.name} at {where}" if where else op.name
+        raise VerifyError(f"after {self.after}: {name} is not allowed on the {self.level} level: {why}")
+
+    def only(self, function: func.FuncOp, allowed: Sequence[type[Operation]], what: str) -> None:
+        """Every operation of the function is of one of these classes."""
+        for op in function.body.block.ops:
+            if not isinstance(op, tuple(allowed)):
+                self.fail(op, f"a function holds {what}")
+
+
+def graph(check: _Check, module: ModuleOp) -> None:
+    """Operators in functions; arguments and results are tensors of known shape."""
+    for function in functions(module):
+        check.only(function, (HybridOp, func.ReturnOp), "operators and func.return")
+
+
+def primitive(check: _Check, module: ModuleOp) -> None:
+    """As the graph, and no operator that is made of others."""
+    graph(check, module)
+    for function in functions(module):
+        for op in function.body.block.ops:
+            if isinstance(op, HybridOp) and op.operator.decomposes():
+                check.fail(op, "it is made of other operators, which decompose puts in its place")
+
+
+# --- structured -------------------------------------------------------------------------------------------
+
+
+def structured(check: _Check, module: ModuleOp) -> None:
+    """Upstream's dialects: ``linalg`` on tensors, bodies in ``arith`` and ``math``, declared calls of the host.
+
+    Shapes are known, integers have no sign, and every indexing map names each loop at most once and nothing else.
+    """
+    hosts = {f.sym_name.data for f in functions(module) if not f.body.blocks}
+    for function in functions(module):
+        if not function.body.blocks:
+            _host(check, function)
+            continue
+        for value in function.body.block.args:
+            _type(check, function, value)
+        for op in function.body.block.ops:
+            if not isinstance(op, TENSOR_OPERATIONS):
+                check.fail(op, "a function holds linalg, tensor, constants, func.call and func.return")
+            if isinstance(op, func.CallOp) and op.callee.string_value() not in hosts:
+                check.fail(op, f"@{op.callee.string_value()} is no declared function of the host")
+            for value in op.results:
+                _type(check, op, value)
+            if isinstance(op, linalg.GenericOp):
+                _generic(check, op)
+
+
+def _host(check: _Check, function: func.FuncOp) -> None:
+    if function.sym_visibility is None or "hybrid.operator" not in function.attributes:
+        check.fail(function, "a function without a body is private and says in hybrid.operator what the host computes")
+
+
+def _type(check: _Check, op: Operation, value: SSAValue) -> None:
+    kind: Attribute = value.type
+    if isinstance(kind, TensorType):
+        shaped = cast(TensorType[Any], kind)
+        if any(n < 0 for n in shaped.get_shape()):
+            check.fail(op, f"the shape of {kind} is not known")
+        kind = shaped.get_element_type()
+    if kind not in ELEMENTS:
+        check.fail(op, f"{kind} is neither a float nor a signless integer of 1, 8, 32 or 64 bits")
+
+
+def _generic(check: _Check, op: linalg.GenericOp) -> None:
+    loops = len(op.iterator_types)
+    seen: set[int] = set()
+    for each in op.indexing_maps.data:
+        numbers = [e.position for e in each.data.results if isinstance(e, AffineDimExpr)]
+        if len(numbers) < len(each.data.results) or len(set(numbers)) < len(numbers):
+            check.fail(op, f"the indexing map {each.data} is more than a choice of loops")
+        seen.update(numbers)
+    if seen != set(range(loops)):
+        check.fail(op, "there is a loop whose range no operand gives")
+    (out,) = [m.data for m in op.indexing_maps.data[len(op.inputs) :]]
+    parallel = {i for i, kind in enumerate(op.iterator_types.data) if kind.data is IteratorType.PARALLEL}
+    if parallel != {e.position for e in out.results if isinstance(e, AffineDimExpr)}:
+        check.fail(op, "its parallel loops are not those of its result")
+    for inner in op.body.block.ops:
+        if not isinstance(inner, IN_BODIES) and inner.name.partition(".")[0] not in ("arith", "math"):
+            check.fail(inner, "a body holds arith, math, linalg.index, tensor.extract and linalg.yield")
+
+
+# --- kernels and plan -------------------------------------------------------------------------------------
+
+
+def kernels(check: _Check, module: ModuleOp) -> None:
+    """Functions that call kernels, beside views and constants; kernels are private functions."""
+    private = _kernels(check, module)
+    for function in functions(module):
+        if function.sym_visibility is not None:
+            continue
+        check.only(function, (HybridOp, func.CallOp, func.ReturnOp), "calls of kernels, views and constants")
+        for op in function.body.block.ops:
+            if isinstance(op, HybridOp) and not is_view(op) and not is_constant(op):
+                check.fail(op, "outside of kernels there are views and constants only")
+            if isinstance(op, func.CallOp) and op.callee.string_value() not in private:
+                check.fail(op, f"@{op.callee.string_value()} is no kernel")
+
+
+def plan(check: _Check, module: ModuleOp) -> None:
+    """Memory and launches in public functions; kernels as before."""
+    _kernels(check, module)
+    for function in functions(module):
+        if function.sym_visibility is None:
+            check.only(function, PLANNED, "memory, launches and func.return")
+
+
+def _kernels(check: _Check, module: ModuleOp) -> set[str]:
+    """The names of the kernels: one operator, or several that have loops."""
+    names: set[str] = set()
+    for function in functions(module):
+        if function.sym_visibility is None:
+            continue
+        names.add(function.sym_name.data)
+        check.only(function, (HybridOp, func.ReturnOp), "operators and func.return")
+        ops = [op for op in function.body.block.ops if isinstance(op, HybridOp) and not is_constant(op)]
+        for op in ops if len(ops) > 1 else ():
+            if not isinstance(op.operator, Elementwise | Reduction):
+                check.fail(op, "a kernel of several operators holds elementwise ones and reductions")
+    return names
+
+
+LEVELS: dict[str, Callable[[_Check, ModuleOp], None]] = {
+    "graph": graph,
+    "primitive": primitive,
+    "structured": structured,
+    "kernels": kernels,
+    "plan": plan,
+}
