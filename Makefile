@@ -29,6 +29,7 @@ format: $(STAMPS)-dev ## rewrite the sources in the project's format
 bench: $(STAMPS)-bench ## print the benchmark tables: eager against hybridized, overhead, memory
 	$(BIN)/python benchmarks/run.py --floor
 	$(BIN)/python benchmarks/overhead.py
+	$(BIN)/python benchmarks/custom_op.py
 	$(BIN)/python benchmarks/memory.py mlp_train encoder
 
 clean: ## remove the virtual environment and what was built
