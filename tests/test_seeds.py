@@ -252,6 +252,21 @@ def test_zero_from_a_library_is_an_error(name):
     assert why in str(error.value)
 
 
+def test_load_op_lib_checks_the_path(tmp_path, monkeypatch):
+    """Texts of MXNet 1.9.1."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "libtest.so").write_bytes(b"")
+    (tmp_path / "folder").mkdir()
+    for path, text in {
+        "/path/to/libtest.so": "load path /path/to/libtest.so does NOT exist",
+        "libtest.so": "load path libtest.so is not an absolute path",
+        f"{tmp_path}/folder": f"load path {tmp_path}/folder is NOT a library file",
+    }.items():
+        with pytest.raises(mx.MXNetError) as error:
+            mx.operator.load_op_lib(path)
+        assert str(error.value) == text
+
+
 EXAMPLES = {
     "custom_numpy_operators": ["sigmoid", "dense", "fork"],
     "custom_layers": ["scales", "hybridized"],

@@ -287,13 +287,25 @@ FORK = """
         def create_operator(self, ctx, in_shapes, in_dtypes):
             return Sigmoid()
 
-    executor = mx.sym.Custom(mx.sym.var("x"), op_type="sigmoid").simple_bind(mx.cpu(), x=(4,))
-    executor.arg_dict["x"][:] = nd.array([0, 1, 2, 3])
-    executor.forward(is_train=True)
+    class Net(mx.gluon.HybridBlock):
+        def hybrid_forward(self, F, x):
+            return F.Custom(x, op_type="sigmoid")
+
+    x, dx = nd.array([0, 1, 2, 3]), nd.zeros((4,))
+    if "WAY" == "executor":
+        executor = mx.sym.Custom(mx.sym.var("x"), op_type="sigmoid").bind(mx.cpu(), [x], [dx])
+        executor.forward(is_train=True)
+        backward, again = lambda: executor.backward(nd.ones((4,))), lambda: executor.forward(is_train=False)[0]
+    else:
+        net = Net()
+        net.hybridize("WAY" == "hybrid")
+        mx.autograd.mark_variables([x], [dx])
+        with mx.autograd.record():
+            y = net(x)
+        backward, again = y.backward, lambda: net(x)
     pid = os.fork()                         # between forward and backward
-    executor.backward(nd.ones((4,)))
-    executor.forward(is_train=False)
-    values = [["%.3f" % v for v in a.asnumpy()] for a in (executor.grad_dict["x"], executor.outputs[0])]
+    backward()
+    values = [["%.3f" % v for v in a.asnumpy()] for a in (dx, again())]
     os.write(1, f"{'child' if pid == 0 else 'parent'} {values}\\n".encode())
     if pid == 0:
         os._exit(0)
@@ -301,8 +313,9 @@ FORK = """
 """
 
 
-def test_forks_inside_and_around_an_executor():
-    program = textwrap.dedent(FORK)
+@pytest.mark.parametrize("way", ["eager", "hybrid", "executor"])
+def test_forks_inside_and_around(way):
+    program = textwrap.dedent(FORK).replace("WAY", way)
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 0, done.stderr
     values = "[['0.250', '0.197', '0.105', '0.045'], ['0.500', '0.731', '0.881', '0.953']]"
