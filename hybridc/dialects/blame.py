@@ -63,7 +63,7 @@ def blame(op: Operator | None, method: str, error: Exception, *args: Any) -> Non
     if not frames:
         _blame_signature(op, method, error, args)
         return
-    raised_in = frames[0].name if hasattr(op, frames[0].name) else method
+    raised_in = frames[0].name if hasattr(op, frames[0].name) else _attached(op, error, method)
     where = f"operator {op.NAME}: {raised_in}"
     if not isinstance(error, MXNetError):
         raise CustomOpError(f"{where} raised {type(error).__name__}: {error} ({user_line(error)})") from error
@@ -83,6 +83,17 @@ def pair(op: Operator, method: str, answer: Any, inputs: int) -> tuple[list[Any]
         f"operator {op.NAME}: {method} returned {answer!r}; it returns two lists, for {inputs} "
         f"input{'s' * (inputs != 1)} and {op.results} result{'s' * (op.results != 1)}{defined(op, method)}"
     )
+
+
+def _attached(op: Operator, error: BaseException, method: str) -> str:
+    """What a function that is no method of the class is attached as: FInferShape, FCompute<cpu>, …"""
+    from hybridc.dialects.nnvm import Attached, interfaces
+
+    names = {frame.f_code.co_name for frame, _ in traceback.walk_tb(error.__traceback__)}
+    keys = [key for key in Attached.of(type(op)) if key in interfaces()]
+    inside = [key for key in keys if names & set(interfaces()[key].methods)]
+    # FInferShape is asked inside of eager, too: it is the one that was running.
+    return min(inside, key=lambda key: "eager" in interfaces()[key].methods) if inside else method
 
 
 def _operator_of(error: BaseException) -> Operator | None:

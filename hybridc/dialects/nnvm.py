@@ -13,8 +13,9 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from hybridc.dialects import registry
+from hybridc.dialects.blame import user_line
 from hybridc.dialects.operator import Operator
-from hybridc.errors import MXNetError
+from hybridc.errors import ArgumentTypeError, AttributeValueError, MXNetError
 
 # What is to be done with an output: nothing, write, write where an input lies, add to it.
 kNullOp, kWriteTo, kWriteInplace, kAddTo = "null", "write", "inplace", "add"
@@ -48,7 +49,19 @@ class NodeAttrs:
         self.parsed: Any = bound
         parser = self.op.__dict__.get("PARSER")
         if parser is not None:
+            self._parse(parser)
+
+    def _parse(self, parser: Callable[[NodeAttrs], Any]) -> None:
+        """Let the operator's parser read ``dict``."""
+        try:
             parser(self)
+        except MXNetError:
+            raise
+        except Exception as error:
+            what = f"{type(error).__name__}: {error}"
+            raise AttributeValueError(
+                f"{self.name}: the attribute parser raised {what} for {self.dict} ({user_line(error)})"
+            ) from error
 
     @classmethod
     def of(cls, bound: Operator) -> NodeAttrs:
@@ -105,6 +118,8 @@ class Attached:
 
 def get(name: str) -> type[Operator]:
     """The class of an operator, by its name in the IR (``mylib.swish``) or by that of its function (``swish``)."""
+    if name.__class__ is not str:
+        raise ArgumentTypeError(f"an operator is named by a string, as 'mylib.swish' or 'relu', got {name!r}")
     found = registry.OPERATORS.get(name)
     if found is None and registry.has_function(name):
         found = registry.FUNCTIONS[name]
@@ -118,6 +133,8 @@ def set_attr(op_name: str, key: str, value: Any, plevel: int = PLEVEL) -> None:
     attributes before the operator is used: networks that are compiled already keep what they were compiled with.
     """
     cls = get(op_name)
+    if key.__class__ is not str or not key:
+        raise ArgumentTypeError(f"operator {cls.NAME!r}: an attribute's key is a string, as 'TMyKey', got {key!r}")
     _check_kind(cls, key, value)
     attached = Attached.of(cls)
     present = attached[key][1] if key in attached else PLEVEL if defines(cls, key) else None

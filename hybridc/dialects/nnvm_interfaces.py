@@ -228,11 +228,11 @@ def _keep(*_: Any) -> None:
 
 
 INTERFACES: dict[str, Interface] = {
-    "FInferShape": Interface(("infer_shape", "result_shapes"), infer_shape_of, _install_infer_shape),
-    "FInferType": Interface(("infer_type", "result_types"), infer_type_of, _install_infer_type),
+    "FInferShape": Interface(("infer_shape", "result_shapes", "complete_shapes"), infer_shape_of, _install_infer_shape),
+    "FInferType": Interface(("infer_type", "result_types", "complete_types"), infer_type_of, _install_infer_type),
     "FInplaceOption": _of_attrs("INPLACE", lambda pairs: tuple(tuple(pair) for pair in pairs), property_=True),
     "FGradient": Interface(("gradient",), gradient_of, _install_gradient),
-    "FCompute<cpu>": Interface(("eager",), compute_of, _install_compute),
+    "FCompute<cpu>": Interface(("eager", "eager_out"), compute_of, _install_compute),
     "FCompute<gpu>": Interface((), None, _keep),
     "FListInputNames": _of_attrs("input_names", tuple, "INPUTS"),
     "FListOutputNames": _of_attrs("output_names", tuple),

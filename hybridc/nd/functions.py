@@ -201,15 +201,11 @@ def _flat(values: tuple[Any, ...]) -> tuple[Any, ...]:
 
 def _docstring(cls: type[Operator]) -> str:
     lines = [(cls.__doc__ or cls.title()).strip(), "", "Parameters", "----------"]
-    for name in cls.INPUTS:
-        if name != "key":
-            lines += [
-                f"{name} : NDArray or Symbol",
-                *([f"    {cls.INPUT_DOCS[name]}"] if name in cls.INPUT_DOCS else []),
-            ]
+    told = [(f"{n} : NDArray or Symbol", cls.INPUT_DOCS.get(n, "")) for n in cls.INPUTS if n != "key"]
     for name, a in cls.ATTRIBUTES.items():
-        if a.doc.startswith("internal"):
-            continue
-        default = "required" if a.default is REQUIRED else f"default {a.default!r}"
-        lines += [f"{name} : {a.describe()}, {default}", f"    {a.doc}"]
+        if not a.doc.startswith("internal"):
+            default = "required" if a.default is REQUIRED else f"default {a.default!r}"
+            told.append((f"{name} : {a.describe()}, {default}", a.doc))
+    for head, doc in told:
+        lines += [head, *([f"    {doc}"] if doc else [])]
     return "\n".join(lines)
