@@ -13,9 +13,10 @@ from pathlib import Path
 
 import numpy as np
 from custom_operators import operators
+from custom_small_cases import SMALL
 from deferred_cases import deferred
 
-CASES = {"deferred": deferred}
+CASES = {"deferred": deferred, **SMALL}
 
 
 def case(function):
