@@ -25,6 +25,7 @@ _OPERATORS = {
 }  # fmt: skip
 # Steps whose derivative is 0 wherever there is one.
 _FLAT = PREDICATES | {"sign", "floor", "ceil", "trunc", "rint"}
+_KEPT = 8  # graphs of one operator, for inputs of different shapes
 
 
 def derives(op: Operator) -> bool:
@@ -84,35 +85,54 @@ def _outputs(op: Operator, F: Any, inputs: Sequence[Any]) -> list[Any]:
     return as_list(op.decompose(F, *inputs))
 
 
-def gradients(
-    op: Operator, F: Any, ograds: Sequence[Any], inputs: Sequence[Any], needed: Sequence[bool]
-) -> list[Any | None]:
-    """Gradients of the needed inputs, by the rules of the operators that this one is made of."""
+def _written_out(op: Operator, inputs: Sequence[Any]) -> tuple[Any, list[Any], list[Any]]:
+    """The operator as a graph for inputs like these: its trace, its inputs and its results; kept for the next call."""
     from hybridc import symbol
-    from hybridc.dialects.gradient import fit, vjp
     from hybridc.trace.tracer import Trace
 
+    kept: dict[Any, Any] = op.__dict__.setdefault("_written_out", {})
+    key = (STATE.training, *((x.shape, x.dtype) for x in inputs))
+    if key in kept:
+        return kept[key]
     trace = Trace(STATE.training)
     trace.track_locations = False
     leaves = [trace.leaf("x", x.shape, x.dtype, "value") for x in inputs]
     with trace.active():
         outputs = _outputs(op, symbol, leaves)
-    values: dict[int, Any] = {id(leaf): x for leaf, x in zip(leaves, inputs, strict=True)}
-    active = {id(leaf) for leaf, n in zip(leaves, needed, strict=True) if n}
+    if len(trace.leaves) > len(leaves) + trace.draws:
+        raise UnsupportedError(
+            f"operator {op.NAME}: its decomposition uses an array that is not one of its inputs; make it an input"
+        )
     for node in trace.nodes:
         if node.op.DRAWS or not node.op.PURE:
             raise UnsupportedError(
                 f"operator {op.NAME}: its decomposition uses {node.op.NAME}, which cannot be computed again for the "
                 "gradient; give the operator a gradient(self, F, …) of its own"
             )
+    if len(kept) >= _KEPT:
+        kept.clear()
+    kept[key] = trace, leaves, outputs
+    return kept[key]
+
+
+def gradients(
+    op: Operator, F: Any, ograds: Sequence[Any], inputs: Sequence[Any], needed: Sequence[bool]
+) -> list[Any | None]:
+    """Gradients of the needed inputs, by the rules of the operators that this one is made of."""
+    from hybridc.dialects.gradient import fit, vjp
+
+    trace, leaves, outputs = _written_out(op, inputs)
+    values: dict[int, Any] = {id(leaf): x for leaf, x in zip(leaves, inputs, strict=True)}
+    active = {id(leaf) for leaf, n in zip(leaves, needed, strict=True) if n}
+    for node in trace.nodes:
         results = _apply(node.op, [values[id(s)] for s in node.inputs])
         values |= {id(s): r for s, r in zip(node.outputs, results, strict=True)}
         if any(id(s) in active for s in node.inputs):
             active |= {id(s) for s in node.outputs}
     grads: dict[int, Any] = {}
-    for symbol_, ograd in zip(outputs, ograds, strict=False):
-        if id(symbol_) in active:
-            _add(grads, symbol_, fit(F, ograd, values[id(symbol_)]))
+    for output, ograd in zip(outputs, ograds, strict=False):
+        if id(output) in active:
+            _add(grads, output, fit(F, ograd, values[id(output)]))
     for node in reversed(trace.nodes):
         visible = node.outputs[: node.op.num_visible_outputs()]
         flags = [id(s) in active for s in node.inputs]

@@ -14,7 +14,7 @@ from xdsl.passes import ModulePass
 from hybridc.dialects.blame import blame
 from hybridc.dialects.hybrid import HybridOp, location_of
 from hybridc.dialects.operator import Operator
-from hybridc.errors import VerifyError
+from hybridc.errors import UnsupportedError, VerifyError
 from hybridc.transforms.splice import Splicer, rewrite
 
 
@@ -42,8 +42,15 @@ def _decompose(splicer: Splicer, op: HybridOp) -> list[Operation] | None:
 
 
 def _decomposed(operator: Operator, F: Any, inputs: Sequence[Any]) -> Any:
+    trace = inputs[0].trace if inputs else None
+    before = len(trace.leaves) if trace is not None else 0
     try:
-        return operator.decompose(F, *inputs)
+        made = operator.decompose(F, *inputs)
     except Exception as error:
         blame(operator, "decompose", error, F, *inputs)
         raise
+    if trace is not None and "capture" in trace.roles[before:]:
+        raise UnsupportedError(
+            f"operator {operator.NAME}: its decomposition uses an array that is not one of its inputs; make it an input"
+        )
+    return made

@@ -192,6 +192,39 @@ def test_draws_cannot_be_repeated():
     )
 
 
+ARRAY = mx.nd.ones((2, 3))
+
+
+@op.register("derived.captures")
+class Captures(op.Composite):
+    """x + an array of the module"""
+
+    def infer_shape(self, shapes):
+        return shapes, shapes
+
+    def eager(self, x):
+        return x + 1
+
+    def decompose(self, F, x):
+        return x + ARRAY
+
+
+@pytest.mark.parametrize("hybridized", [False, True])
+def test_arrays_that_are_no_inputs(hybridized):
+    class Net(mx.gluon.HybridBlock):
+        def hybrid_forward(self, F, x):
+            return F.captures(x)
+
+    net = Net()
+    if hybridized:
+        net.hybridize()
+    with pytest.raises(UnsupportedError) as error:
+        backward(net)
+    assert str(error.value) == (
+        "operator derived.captures: its decomposition uses an array that is not one of its inputs; make it an input"
+    )
+
+
 def test_registered_functions_without_a_rule():
     op.NNVM_REGISTER_OP("ruleless").set_attr("FInferShape", op.ElemwiseShape(1, 1)).set_attr(
         "FCompute<cpu>", lambda attrs, ctx, ins, req, outs: np.copyto(outs[0], ins[0])
