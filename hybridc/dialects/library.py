@@ -19,6 +19,7 @@ from hybridc.dialects import layout as layout
 from hybridc.dialects import linalg as linalg
 from hybridc.dialects import loss as loss
 from hybridc.dialects import normalization as normalization
+from hybridc.dialects import padding as padding
 from hybridc.dialects import random_choice as random_choice
 from hybridc.dialects import random_ops as random_ops
 from hybridc.dialects import reduction as reduction
