@@ -1,18 +1,22 @@
-"""The gradient of an operator that gives none: that of the steps of its scalar body, or of its decomposition.
+"""What an operator does not say itself, by what it is made of: the steps of its scalar body, or its decomposition.
 
-The operator is written out as a small graph of other operators, which is computed again and gone through backwards by
-their rules. So a rule of one's own is needed only where it is better: cheaper, or another one on purpose.
+For a gradient the operator is written out as a small graph of other operators, which is computed again and gone through
+backwards by their rules. So a rule of one's own is needed only where it is better: cheaper, or another one on purpose.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from hybridc.dialects import registry
+from hybridc.dialects.attribute import Shape
 from hybridc.dialects.operator import Composite, Elementwise, Operator
 from hybridc.dialects.scalar import NUMPY, PREDICATES, Scalar, record
-from hybridc.errors import UnsupportedError
+from hybridc.errors import MXNetError, UnsupportedError
 from hybridc.runtime.state import STATE
 from hybridc.trace.structure import as_list
 
@@ -103,12 +107,6 @@ def _written_out(op: Operator, inputs: Sequence[Any]) -> tuple[Any, list[Any], l
         raise UnsupportedError(
             f"operator {op.NAME}: its decomposition uses an array that is not one of its inputs; make it an input"
         )
-    for node in trace.nodes:
-        if node.op.DRAWS or not node.op.PURE:
-            raise UnsupportedError(
-                f"operator {op.NAME}: its decomposition uses {node.op.NAME}, which cannot be computed again for the "
-                "gradient; give the operator a gradient(self, F, …) of its own"
-            )
     if len(kept) >= _KEPT:
         kept.clear()
     kept[key] = trace, leaves, outputs
@@ -122,6 +120,12 @@ def gradients(
     from hybridc.dialects.gradient import fit, vjp
 
     trace, leaves, outputs = _written_out(op, inputs)
+    for node in trace.nodes:
+        if node.op.DRAWS or not node.op.PURE:
+            raise UnsupportedError(
+                f"operator {op.NAME}: its decomposition uses {node.op.NAME}, which cannot be computed again for the "
+                "gradient; give the operator a gradient(self, F, …) of its own"
+            )
     values: dict[int, Any] = {id(leaf): x for leaf, x in zip(leaves, inputs, strict=True)}
     active = {id(leaf) for leaf, n in zip(leaves, needed, strict=True) if n}
     for node in trace.nodes:
@@ -144,6 +148,46 @@ def gradients(
         for each, grad in zip(node.inputs, found, strict=True):
             _add(grads, each, grad)
     return [grads.get(id(leaf)) for leaf in leaves]
+
+
+def computed(op: Operator, arrays: Sequence[Any]) -> Any:
+    """A composite's results, by its decomposition on NumPy arrays."""
+    from hybridc import nd
+    from hybridc.nd.ndarray import NDArray
+
+    before = STATE.recording, STATE.trace
+    STATE.recording, STATE.trace = False, None
+    try:
+        made = as_list(op.decompose(nd, *[NDArray(a) for a in arrays]))
+    except MXNetError:
+        op.infer_shape([a.shape for a in arrays])  # which says it better, if the shapes are what is wrong
+        raise
+    finally:
+        STATE.recording, STATE.trace = before
+    dtype = arrays[0].dtype if arrays else np.dtype(np.float32)
+    values = [y._data if isinstance(y, NDArray) else np.asarray(y, dtype) for y in made]
+    results = [v.copy() if any(np.may_share_memory(v, a) for a in arrays) else v for v in values]
+    return results[0] if len(results) == 1 else tuple(results)
+
+
+def inferred_shapes(op: Operator, shapes: list[Shape]) -> tuple[list[Shape], list[Shape]]:
+    """Shapes of a composite's inputs and results, by its decomposition."""
+    stand_ins = [_Like(tuple(s), np.dtype(np.float32)) for s in shapes]
+    try:
+        _, leaves, outputs = _written_out(op, stand_ins)
+    except MXNetError as error:
+        raise type(error)(
+            f"{op.title()}: its decomposition does not take inputs of shapes {shapes}: {error}"
+        ) from error
+    return [leaf.shape for leaf in leaves], [y.shape if hasattr(y, "shape") else () for y in outputs]
+
+
+@dataclass(frozen=True)
+class _Like:
+    """Stands for an array of which only shape and dtype count."""
+
+    shape: Shape
+    dtype: Any
 
 
 def _add(grads: dict[int, Any], symbol: Any, grad: Any) -> None:

@@ -495,11 +495,27 @@ class Movement(Operator):
 
 
 class Composite(Operator):
-    """An operator that the compiler replaces by simpler ones: ``decompose`` is written like a forward function."""
+    """An operator that the compiler replaces by simpler ones: ``decompose`` is written like a forward function.
+
+    Shapes and eager values are those of the decomposition, unless the class says them: ``infer_shape`` may fill in
+    sizes, ``eager`` may be faster.
+    """
 
     def decomposes(self) -> bool:
         """Always."""
         return True
+
+    def infer_shape(self, shapes: list[Shape]) -> tuple[list[Shape], list[Shape]]:
+        """As the decomposition."""
+        from hybridc.dialects.derived import inferred_shapes
+
+        return inferred_shapes(self, shapes)
+
+    def eager(self, *arrays: Any) -> Any:
+        """The decomposition, run at once."""
+        from hybridc.dialects.derived import computed
+
+        return computed(self, arrays)
 
 
 class Opaque(Operator):

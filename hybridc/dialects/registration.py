@@ -29,7 +29,7 @@ _KINDS: dict[type[Operator], tuple[tuple[str, str], ...]] = {
     Reduction: (),
     Contraction: (_SHAPE,),
     Movement: (_EAGER, _SHAPE),
-    Composite: (("decompose", "def decompose(self, F, x), which returns the value by other operators"), _SHAPE),
+    Composite: (("decompose", "def decompose(self, F, x), which returns the value by other operators"),),
     Opaque: (_EAGER, _SHAPE),
 }
 # As Opaque, if it has a state: the class of these methods is not known here, as its module registers operators itself.

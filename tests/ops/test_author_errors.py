@@ -99,8 +99,15 @@ class Fine(op.Elementwise):
         (
             "mylib.swish",
             (),
-            type("Bare", (op.Composite,), {"decompose": lambda self, F, x: x}),
-            "operator 'mylib.swish': class Bare is Composite and has no infer_shape; write def infer_shape(self, "
+            type("Bare", (op.Composite,), {}),
+            "operator 'mylib.swish': class Bare is Composite and has no decompose; write def decompose(self, F, x), "
+            "which returns the value by other operators",
+        ),
+        (
+            "mylib.swish",
+            (),
+            type("Bare", (op.Movement,), {"eager": lambda self, x: x}),
+            "operator 'mylib.swish': class Bare is Movement and has no infer_shape; write def infer_shape(self, "
             "shapes): return shapes, [shape of the result]",
         ),
         (

@@ -88,7 +88,51 @@ class RMS(op.Composite):
         return [op.Sample([(3, 4)], lambda x: x / np.sqrt((x**2).mean(1))[:, None])]
 
 
-@pytest.mark.parametrize("name", ["bend", "clipped", "rms"])
+@op.register("derived.normed")
+class Normed(op.Composite):
+    """(x - mean) / deviation * gamma, and the mean: a decomposition and nothing else"""
+
+    INPUTS = ("x", "gamma")
+
+    def num_outputs(self):
+        return 2
+
+    def decompose(self, F, x, gamma):
+        mean = F.mean(x, axis=-1, keepdims=True)
+        centered = x - mean
+        scale = F.rsqrt(F.mean(F.square(centered), axis=-1, keepdims=True) + 1e-5)
+        return F.broadcast_mul(centered * scale, gamma), mean
+
+    @classmethod
+    def samples(cls):
+        def reference(x, gamma):
+            mean = x.mean(1, keepdims=True)
+            return (x - mean) / np.sqrt(x.var(1, keepdims=True) + 1e-5) * gamma, mean
+
+        return [op.Sample([(3, 4), (4,)], reference)]
+
+    @classmethod
+    def bad_samples(cls):
+        text = (
+            "normed: its decomposition does not take inputs of shapes [(3, 4), (5,)]: multiply: shapes do not "
+            "broadcast: lhs (3, 4), rhs (5,); axis 1 has sizes [4, 5], which must be equal or 1"
+        )
+        return [(((3, 4), (5,)), {}, text)]
+
+
+@op.register("derived.itself")
+class Itself(op.Composite):
+    """x"""
+
+    def decompose(self, F, x):
+        return x
+
+    @classmethod
+    def samples(cls):
+        return [op.Sample([(3, 4)], lambda x: x)]
+
+
+@pytest.mark.parametrize("name", ["bend", "clipped", "rms", "normed", "itself"])
 def test_operators_without_a_rule(name):
     """Gradients of first and second order against finite differences, eager against compiled."""
     mx.test_utils.check_op(f"derived.{name}")
