@@ -10,6 +10,7 @@ from pathlib import Path
 
 import hybridc as mx
 
+sys.stdout.reconfigure(line_buffering=True)  # the library prints too, past Python's buffer
 folder = Path(sys.argv[1] if len(sys.argv) > 1 else Path(__file__).parent)
 mx.library.load(str((folder / "libgemm_lib.so").resolve()))
 
