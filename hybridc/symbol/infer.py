@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from hybridc.dialects.attribute import DType, Shape
-from hybridc.dialects.operator import Operator
+from hybridc.dialects.operator import Elementwise, Operator
 from hybridc.errors import MXNetError, ShapeError
 from hybridc.symbol import graph
 from hybridc.symbol.attributes import declared_dtype, declared_shape
@@ -55,11 +55,15 @@ class _Known:
         while self.changed:
             self.changed = False
             for node in (*operators, *reversed(operators)):
-                try:
-                    step(node)
-                except MXNetError as error:
-                    explained = self.explained(node, error)
-                    raise explained from explained.__cause__
+                self.spread_one(node, step)
+
+    def spread_one(self, node: Node, step: Callable[[Node], None]) -> None:
+        """Ask one operator."""
+        try:
+            step(node)
+        except MXNetError as error:
+            explained = self.explained(node, error)
+            raise explained from explained.__cause__
 
     def explained(self, node: Node, error: MXNetError) -> MXNetError:
         """The operator's error, with the node, the user's line and what inference was given."""
@@ -98,9 +102,25 @@ class Shapes(_Known):
                 shape = shape if exact else _unknown_as_none(shape)
                 self.put((node, 0), declared_shape(node) if shape is None else shape)
         self.spread(self._step)
+        while any(self._guess(node) for node in self.nodes):
+            self.spread(self._step)
 
-    def _step(self, node: Node) -> None:
+    def _guess(self, node: Node) -> bool:
+        """Whether more is known if an unknown input of an operator that broadcasts is taken to have the full shape."""
+        self.changed = False
+        if node.op is not None and self._broadcasts(node):
+            self.spread_one(node, lambda node: self._step(node, guess=True))
+        return self.changed
+
+    def _broadcasts(self, node: Node) -> bool:
+        """Whether inputs of unknown shape may have another shape than the others, in an operator on several arrays."""
+        arrays = [self.get(e) for e in node.inputs if e[0].number is None]
+        return isinstance(node.op, Elementwise) and len(arrays) > 1 and None in arrays
+
+    def _step(self, node: Node, guess: bool = False) -> None:
         assert node.op is not None
+        if self._broadcasts(node) and not guess:
+            return
         op = ready(node.op)
         numbers = [entry[0].number is not None for entry in node.inputs]
         outputs = [self.get((node, i)) for i in range(node.num_outputs())]

@@ -381,6 +381,11 @@ MORE = {
         (2, 3, 1),
     ),
     "softmax": (lambda F, x, w: F.elemwise_add(x, F.softmax(w)), None, (2, 3)),
+    "+ of another shape": (
+        lambda F, x, w: F.sum(w) + F.FullyConnected(x, w, num_hidden=4, no_bias=True),
+        None,
+        (4, 3),
+    ),
 }
 
 

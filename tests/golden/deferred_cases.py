@@ -29,7 +29,9 @@ PROGRAMS = {
         {"w": (2, 0), "c": (0,)},
     ),
     "Custom twice": (
-        lambda F, x, w, c: F.Custom(F.exp(x), w * 2, c, op_type="golden_project", units=2)[0] + F.sum(w),
+        lambda F, x, w, c: F.broadcast_add(
+            F.sum(w), F.Custom(F.exp(x), w * 2, c, op_type="golden_project", units=2)[0]
+        ),
         {"w": None, "c": None},
     ),
     "where": (lambda F, x, w: F.where(x > 0, x, w), {"w": None}),
@@ -48,6 +50,14 @@ PROGRAMS = {
         lambda F, x, w: (
             F.FullyConnected(x, w, num_hidden=3, no_bias=True) + F.FullyConnected(x * 2, w, num_hidden=3, no_bias=True)
         ),
+        {"w": None},
+    ),
+    "a penalty first": (
+        lambda F, x, w: F.broadcast_add(F.sum(F.square(w)), F.FullyConnected(x, w, num_hidden=3, no_bias=True)),
+        {"w": None},
+    ),
+    "a mean first": (
+        lambda F, x, w: F.broadcast_mul(F.mean(w, axis=1), F.FullyConnected(x, w, num_hidden=3, no_bias=True)),
         {"w": None},
     ),
     # What does not follow.
