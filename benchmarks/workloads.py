@@ -28,11 +28,15 @@ LEARNING_RATE, MOMENTUM = 0.01, 0.9
 
 @dataclass(frozen=True)
 class Program:
-    """A workload ready to run: ``call()`` is one step, ``fetch(result)`` its outputs as NumPy arrays."""
+    """A workload ready to run: ``call()`` is one step, ``fetch(result)`` its outputs as NumPy arrays.
+
+    ``feeds()`` gives the arguments with which one step calls each of the blocks.
+    """
 
     call: Callable[[], Any]
     fetch: Callable[[Any], list[np.ndarray]]
     blocks: tuple[mx.gluon.HybridBlock, ...]
+    feeds: Callable[[], tuple[tuple[Any, ...], ...]]
 
     def graphs(self) -> list[Any]:
         """The compiled graphs of the blocks, after a call."""
@@ -168,7 +172,7 @@ def inference(net: mx.gluon.HybridBlock, hybridized: bool, *args: Any) -> Progra
     def fetch(result: Any) -> list[np.ndarray]:
         return [y.asnumpy() for y in (result if isinstance(result, list | tuple) else (result,))]
 
-    return Program(lambda: net(*args), fetch, (net,))
+    return Program(lambda: net(*args), fetch, (net,), lambda: (args,))
 
 
 class WithParameters(mx.gluon.HybridBlock):
@@ -268,7 +272,7 @@ def mlp_train_program(arrays: Mapping[str, Any], hybridized: bool) -> Program:
     def fetch(loss: Any) -> list[np.ndarray]:
         return [np.asarray(loss.asnumpy().mean()), *(p.data().asnumpy() for p in parameters)]
 
-    return Program(step, fetch, (net, loss_of))
+    return Program(step, fetch, (net, loss_of), lambda: ((x,), (net(x), y)))
 
 
 # --- bound by memory ----------------------------------------------------------------------------------------

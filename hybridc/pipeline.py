@@ -8,18 +8,12 @@ from pathlib import Path
 from xdsl.context import Context
 from xdsl.dialects.builtin import Builtin, ModuleOp
 from xdsl.dialects.func import Func
-from xdsl.dialects.linalg import Linalg
-from xdsl.dialects.math import Math
-from xdsl.dialects.tensor import Tensor
 from xdsl.passes import ModulePass
 from xdsl.transforms.common_subexpression_elimination import CommonSubexpressionElimination
 from xdsl.transforms.dead_code_elimination import DeadCodeElimination
 
-from hybridc.dialects.arith import Arith
 from hybridc.dialects.hybrid import dialects
 from hybridc.dialects.hybrid_rt import HybridRt
-from hybridc.lower import spec
-from hybridc.lower.hybrid_to_linalg import HybridToLinalg
 from hybridc.options import OPTIONS
 from hybridc.transforms.canonicalize import Canonicalize
 from hybridc.transforms.constant_fold import ConstantFold
@@ -54,16 +48,21 @@ NUMPY: tuple[ModulePass, ...] = (
     *((VerifyPlan(),) if OPTIONS.verify else ()),
 )
 
-# From the graph to the structured form, in upstream's dialects alone.
-STRUCTURED: tuple[ModulePass, ...] = (HybridToLinalg(), CommonSubexpressionElimination(), DeadCodeElimination())
 
+def structured() -> tuple[ModulePass, ...]:
+    """From the graph to the structured form; upstream's dialects, a tenth of a second, are imported only for this."""
+    from hybridc.lower.hybrid_to_linalg import HybridToLinalg
+
+    return (HybridToLinalg(), CommonSubexpressionElimination(), DeadCodeElimination())
+
+
+# All that can be run alone, beside those of structured().
 PASSES: tuple[type[ModulePass], ...] = (
     Canonicalize,
     ConstantFold,
     Decompose,
     Differentiate,
     FuseKernels,
-    HybridToLinalg,
     PartitionGraph,
     PlanMemory,
     TileKernels,
@@ -73,6 +72,12 @@ PASSES: tuple[type[ModulePass], ...] = (
 
 def context() -> Context:
     """An IR context that knows all dialects."""
+    from xdsl.dialects.linalg import Linalg
+    from xdsl.dialects.math import Math
+    from xdsl.dialects.tensor import Tensor
+
+    from hybridc.dialects.arith import Arith
+
     made = Context()
     for dialect in (Builtin, Func, HybridRt, Arith, Linalg, Math, Tensor, *dialects().values()):
         made.load_dialect(dialect)
@@ -86,6 +91,8 @@ def run(passes: tuple[ModulePass, ...], module: ModuleOp, name: str = "graph") -
     for number, each in enumerate(passes):
         each.apply(ctx, module)
         if OPTIONS.verify:
+            from hybridc.lower import spec
+
             module.verify()
             level = spec.level_after(each.name, level)
             spec.check(module, level, each.name)

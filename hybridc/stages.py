@@ -86,7 +86,7 @@ class Optimized:
     def structure(self) -> Structured:
         """The same in upstream's dialects: loops over tensors."""
         module = self.module.clone()
-        pipeline.run(pipeline.STRUCTURED, module, _dump_name(self.trace, self.grads, "structured"))
+        pipeline.run(pipeline.structured(), module, _dump_name(self.trace, self.grads, "structured"))
         return Structured(self.trace, self.grads, module)
 
     def lower(self, target: str = "numpy") -> Lowered:

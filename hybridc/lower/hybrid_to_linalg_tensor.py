@@ -214,7 +214,9 @@ class Builder:
         """A named operation of linalg, with the region that it implies."""
         block = Block(arg_types=[signless(d) for d in dtypes])
         b = Body(block, self.location)
-        block.add_op(linalg.YieldOp.create(operands=[body(b, *map(Element, block.args, dtypes)).value]))
+        end = linalg.YieldOp.create(operands=[body(b, *map(Element, block.args, dtypes)).value])
+        end.location = self.location
+        block.add_op(end)
         types = [structured_type(out.shape, out.dtype)]
         out.made = self.add(cls, [*operands, init], types, properties, [Region(block)]).results[0]
         return out
@@ -272,21 +274,27 @@ class Builder:
         """``tensor.extract_slice`` forwards, then reversed where it goes backwards."""
         if math.prod(shape) == 0:
             return self.tensor(self.empty(shape, x.dtype), shape, x.dtype)
-        offsets, strides, back = _forwards(begin, step, shape)
-        if offsets != (0,) * len(shape) or x.shape != shape:
-            properties = _slice_properties(1, offsets, shape, strides)
-            x = self._one(tensor.ExtractSliceOp, [x.value], Tensor(shape, x.dtype, self), **properties)
-        return self._reverse(x, back)
-
-    def _reverse(self, x: Tensor, axes: tuple[int, ...]) -> Tensor:
-        """By loops that count backwards: an indexing map that does so is valid, but no one upstream can tile it."""
-        if not axes:
+        if any(s < 0 and n > 1 for s, n in zip(step, shape, strict=True)):
+            return self._backwards(x, begin, step, shape)
+        if not any(begin) and x.shape == shape:
             return x
+        properties = _slice_properties(1, tuple(begin), shape, _strides(step, shape))
+        return self._one(tensor.ExtractSliceOp, [x.value], Tensor(shape, x.dtype, self), **properties)
+
+    def _backwards(self, x: Tensor, begin: Sequence[int], step: Sequence[int], shape: Shape) -> Tensor:
+        """By loops that compute their places: upstream a map that counts backwards is valid, but cannot be tiled."""
 
         def element(b: Body, *index: Element) -> Element:
-            return b.load(x, *[b.sub(x.shape[i] - 1, e) if i in axes else e for i, e in enumerate(index)])
+            steps = [b.mul(i, s) if abs(s) > 1 else i for i, s in zip(index, map(abs, step), strict=True)]
+            return b.load(
+                x,
+                *[
+                    b.sub(at, i) if s < 0 else b.add(i, at) if at else i
+                    for at, s, i in zip(begin, step, steps, strict=True)
+                ],
+            )
 
-        return self.generate(x.shape, x.dtype, element)
+        return self.generate(shape, x.dtype, element)
 
     def broadcast(self, x: Tensor, shape: Shape) -> Tensor:
         """A copy by an indexing map."""
@@ -302,9 +310,12 @@ class Builder:
         """``tensor.insert_slice``"""
         if math.prod(x.shape) == 0:
             return into
-        offsets, strides, back = _forwards(begin, step, x.shape)
-        x = self._reverse(x, back)
-        properties = _slice_properties(2, offsets, x.shape, strides)
+        back = [s < 0 and n > 1 for s, n in zip(step, x.shape, strict=True)]
+        if any(back):
+            ends = [n - 1 if r else 0 for r, n in zip(back, x.shape, strict=True)]
+            x = self._backwards(x, ends, [-1 if r else 1 for r in back], x.shape)
+        offsets = tuple(b + s * (n - 1) if r else b for b, s, n, r in zip(begin, step, x.shape, back, strict=True))
+        properties = _slice_properties(2, offsets, x.shape, _strides(step, x.shape))
         return self._one(
             tensor.InsertSliceOp, [x.value, into.value], Tensor(into.shape, into.dtype, self), **properties
         )
@@ -332,13 +343,9 @@ def first(b: Body, x: Element, *_: Element) -> Element:  # noqa: ARG001 - the in
     return x
 
 
-def _forwards(
-    begin: Sequence[int], step: Sequence[int], shape: Shape
-) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]:
-    """The same box with positive steps, and the axes along which it is reversed."""
-    back = tuple(i for i, s in enumerate(step) if s < 0 and shape[i] > 1)
-    offsets = tuple(b + s * (n - 1) if s < 0 else b for b, s, n in zip(begin, step, shape, strict=True))
-    return offsets, tuple(abs(s) if n > 1 else 1 for s, n in zip(step, shape, strict=True)), back
+def _strides(step: Sequence[int], shape: Shape) -> Shape:
+    """The steps without their sign; 1 along an axis of one element, where the step does not matter."""
+    return tuple(abs(s) if n > 1 else 1 for s, n in zip(step, shape, strict=True))
 
 
 def _slice_properties(operands: int, offsets: Shape, sizes: Shape, strides: Shape) -> dict[str, Attribute]:

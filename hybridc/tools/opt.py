@@ -19,8 +19,6 @@ from xdsl.dialects.linalg import Linalg
 from xdsl.dialects.math import Math
 from xdsl.dialects.tensor import Tensor
 from xdsl.passes import ModulePass
-from xdsl.transforms.common_subexpression_elimination import CommonSubexpressionElimination
-from xdsl.transforms.dead_code_elimination import DeadCodeElimination
 from xdsl.utils.exceptions import VerifyException
 from xdsl.utils.target import Target
 from xdsl.xdsl_opt_main import xDSLOptMain
@@ -62,8 +60,7 @@ class HybridcOpt(xDSLOptMain):
         """Every pass of the pipeline."""
         passes: tuple[type[ModulePass], ...] = (
             *pipeline.PASSES,
-            CommonSubexpressionElimination,
-            DeadCodeElimination,
+            *(type(each) for each in pipeline.structured()),
         )
         for each in passes:
             self.register_pass(each.name, _factory(each))

@@ -67,10 +67,11 @@ func.func @contraction(%a: tensor<2x3xf32>, %b: tensor<3x4xf32>, %c: tensor<4x3x
 // CHECK-NEXT:    [[C:%.*]] = tensor.collapse_shape %x {{.*}} : tensor<2x6xf32> into tensor<12xf32>
 // CHECK-NEXT:    %r = tensor.expand_shape [[C]] {{.*}} output_shape [3, 4] : tensor<12xf32> into tensor<3x4xf32>
 // CHECK:         %t = linalg.transpose ins(%r:tensor<3x4xf32>) outs({{%.*}}:tensor<4x3xf32>) permutation = [1, 0]
-// CHECK-NEXT:    [[S:%.*]] = tensor.extract_slice %t[0, 0] [2, 3] [3, 1] : tensor<4x3xf32> to tensor<2x3xf32>
+// CHECK-NEXT:    %u = tensor.extract_slice %t[1, 0] [2, 3] [2, 1] : tensor<4x3xf32> to tensor<2x3xf32>
 // CHECK:         %s = linalg.generic {indexing_maps = [affine_map<(d0, d1) -> (d0, d1)>], iterator_types = ["parallel", "parallel"]} outs(
-// CHECK:           arith.subi
-// CHECK:           tensor.extract [[S]][{{%.*}}, {{%.*}}] : tensor<2x3xf32>
+// CHECK:           [[ONE:%.*]] = arith.constant 1 : i64
+// CHECK-NEXT:      arith.subi [[ONE]], {{%.*}} : i64
+// CHECK:           tensor.extract %u[{{%.*}}, {{%.*}}] : tensor<2x3xf32>
 // CHECK:         linalg.generic {indexing_maps = [affine_map<(d0, d1) -> (d0, d1)>], iterator_types = ["parallel", "parallel"]} outs(
 // CHECK:           linalg.index 0 : index
 // CHECK:           tensor.extract %i[{{%.*}}] : tensor<2xi32>
@@ -81,7 +82,8 @@ func.func @contraction(%a: tensor<2x3xf32>, %b: tensor<3x4xf32>, %c: tensor<4x3x
 func.func @movement(%x: tensor<2x6xf32>, %i: tensor<2xi32>) -> tensor<2x3xf32> {
   %r = hybrid.reshape_to %x {shape = array<i64: 3, 4>} : (tensor<2x6xf32>) -> tensor<3x4xf32>
   %t = hybrid.transpose %r : (tensor<3x4xf32>) -> tensor<4x3xf32>
-  %s = hybrid.slice %t {begin = [3 : i64], end = [none], step = [-3 : i64]} : (tensor<4x3xf32>) -> tensor<2x3xf32>
+  %u = hybrid.slice %t {begin = [1 : i64], end = [none], step = [2 : i64]} : (tensor<4x3xf32>) -> tensor<2x3xf32>
+  %s = hybrid.flip %u {axis = 0 : i64} : (tensor<2x3xf32>) -> tensor<2x3xf32>
   %g = hybrid.take %s, %i : (tensor<2x3xf32>, tensor<2xi32>) -> tensor<2x3xf32>
   func.return %g : tensor<2x3xf32>
 }
