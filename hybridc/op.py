@@ -42,6 +42,7 @@ from hybridc.dialects.operator import (
     Reduction,
     Sample,
     attribute,
+    no_gradient,
     register,
 )
 from hybridc.dialects.stateful import Stateful
@@ -57,6 +58,7 @@ __all__ = [
     "Sample",
     "Stateful",
     "attribute",
+    "no_gradient",
     "register",
     # attributes of any operator
     "get",

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from hybridc.dialects.attribute import DType, Shape
-from hybridc.dialects.operator import Bad, Opaque, Operator, Sample, attribute, register
+from hybridc.dialects.operator import Bad, Opaque, Operator, Sample, attribute, no_gradient, register
 from hybridc.errors import AttributeValueError, ShapeError
 
 FLOAT32 = np.dtype("float32")
@@ -22,6 +22,8 @@ def cast_number(value: Any, dtype: DType) -> Any:
 
 class Creation(Opaque):
     """An array that its attributes describe."""
+
+    gradient = no_gradient
 
     NNVM_ONLY = ("ctx",)
     INPUTS = ()
@@ -282,6 +284,8 @@ class Eye(Creation):
 @register("hybrid.arange_like", "contrib.arange_like")
 class ArangeLike(Opaque):
     """start, start + step, … in the shape of the input, or as long as one of its axes."""
+
+    gradient = no_gradient
 
     NNVM_ONLY = ("ctx",)
     start: float = attribute(0.0, "the first number")

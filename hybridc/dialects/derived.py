@@ -37,7 +37,7 @@ def derives(op: Operator) -> bool:
     cls = type(op)
     if cls.gradient is not Operator.gradient or cls.gradient_of is not Operator.gradient_of:
         return False
-    return _smooth(op) if isinstance(op, Elementwise) else isinstance(op, Composite)
+    return isinstance(op, Elementwise | Composite)
 
 
 def _smooth(op: Elementwise) -> bool:
@@ -119,6 +119,8 @@ def gradients(
     """Gradients of the needed inputs, by the rules of the operators that this one is made of."""
     from hybridc.dialects.gradient import fit, vjp
 
+    if isinstance(op, Elementwise) and not _smooth(op):
+        return [None] * len(inputs)
     trace, leaves, outputs = _written_out(op, inputs)
     for node in trace.nodes:
         if node.op.DRAWS or not node.op.PURE:

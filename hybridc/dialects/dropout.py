@@ -8,7 +8,7 @@ import numpy as np
 
 from hybridc.dialects.attribute import DType, Shape
 from hybridc.dialects.cast import Identity
-from hybridc.dialects.operator import Composite, Opaque, Operator, Sample, attribute, register
+from hybridc.dialects.operator import Composite, Opaque, Operator, Sample, attribute, no_gradient, register
 from hybridc.dialects.scalar import NUMPY
 from hybridc.errors import ShapeError
 from hybridc.random import generator
@@ -24,6 +24,8 @@ def uniform(key: Any, draw: int, shape: Shape, dtype: DType) -> Any:
 @register("hybrid.uniform_draw")
 class UniformDraw(Opaque):
     """Uniform numbers in [0, 1) of the draw that a key names: what the operators here decompose into"""
+
+    gradient = no_gradient
 
     INPUTS = ("key",)
     SAME_DTYPE = False

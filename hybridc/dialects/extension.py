@@ -13,7 +13,7 @@ import numpy as np
 
 from hybridc.dialects import registry
 from hybridc.dialects.attribute import Attribute, DType, Shape
-from hybridc.dialects.operator import Opaque, Operator, attribute, register
+from hybridc.dialects.operator import Opaque, Operator, attribute, no_gradient, register
 from hybridc.dialects.stateful import Holder, Stateful
 from hybridc.errors import ArgumentTypeError, MXNetError, ShapeError
 from hybridc.nd.fluent import Fluent
@@ -294,6 +294,8 @@ class Held:
 @register("extension.array")
 class ConstantArray(Opaque):
     """An array that a library's graph pass added to a graph."""
+
+    gradient = no_gradient
 
     INPUTS = ()
 

@@ -27,6 +27,8 @@ def vjp(
     arguments in place of a gradient: it is called only where that gradient is needed. An operator without a rule has
     that of its scalar body or decomposition.
     """
+    if True not in needed:
+        return [None] * len(inputs)
     values = (*ograds, *inputs, *outputs)
     try:
         rule: Any = gradients(op, F, ograds, inputs, needed) if derives(op) else op.gradient_of(needed, F, *values)

@@ -11,7 +11,7 @@ import numpy as np
 from hybridc.dialects.attribute import DType, Shape
 from hybridc.dialects.gather import as_index
 from hybridc.dialects.movement import bounded_index
-from hybridc.dialects.operator import Bad, Movement, Opaque, Sample, attribute, register
+from hybridc.dialects.operator import Bad, Movement, Opaque, Sample, attribute, no_gradient, register
 from hybridc.dialects.shape import normalize_axis
 from hybridc.errors import ShapeError
 
@@ -19,6 +19,8 @@ from hybridc.errors import ShapeError
 @register("hybrid.ravel_multi_index", "_ravel_multi_index")
 class RavelMultiIndex(Opaque):
     """The position in row-major order of the element that each column of data names by its coordinates."""
+
+    gradient = no_gradient
 
     NNVM = "_ravel_multi_index"
     shape: Shape = attribute(doc="shape of the array that is indexed; the first size is not used")
@@ -55,6 +57,8 @@ class RavelMultiIndex(Opaque):
 class UnravelIndex(Opaque):
     """The coordinates, one row an axis, of the elements at the given positions in row-major order."""
 
+    gradient = no_gradient
+
     NNVM = "_unravel_index"
     # COMPAT(mxnet): data of several dimensions keeps them; MXNet gives a shape that lacks some of the results.
     shape: Shape = attribute(doc="shape of the array that is indexed; the first size is not used")
@@ -83,6 +87,8 @@ class UnravelIndex(Opaque):
 @register("hybrid.index_array", "contrib.index_array", "_contrib_index_array")
 class IndexArray(Opaque):
     """For each element of data its own coordinates, along a new last axis, in int64."""
+
+    gradient = no_gradient
 
     axes: Shape | None = attribute(None, "which coordinates; all by default")
 

@@ -17,8 +17,9 @@ import numpy.typing as npt
 
 from hybridc.dialects.attribute import REQUIRED, Attribute, Axis, DType, Shape, attribute, from_annotation
 from hybridc.dialects.interchange import Interchange
+from hybridc.dialects.sample import Bad, Sample
 from hybridc.dialects.scalar import NUMPY, depends_on_all
-from hybridc.errors import AttributeValueError, DTypeError, MXNetError, ShapeError
+from hybridc.errors import AttributeValueError, DTypeError, MXNetError, ShapeError, UnsupportedError
 from hybridc.trace.structure import as_list
 
 __all__ = [
@@ -34,46 +35,6 @@ __all__ = [
 ]
 
 Array = npt.NDArray[Any]
-Bad = tuple[tuple[Any, ...], dict[str, Any], str]
-# Written out by the number of arguments, so that pyright knows the types of a lambda's parameters.
-Reference = (
-    Callable[[], Any]
-    | Callable[[Any], Any]
-    | Callable[[Any, Any], Any]
-    | Callable[[Any, Any, Any], Any]
-    | Callable[[Any, Any, Any, Any], Any]
-    | Callable[[Any, Any, Any, Any, Any], Any]
-)
-
-
-class Sample:
-    """A good call of an operator with the NumPy function that says, independently, what it must give.
-
-    ``Sample((x, y), axis=1, reference=lambda x, y: …)``: ``inputs`` are arrays (or shapes, filled from a fixed seed),
-    ``reference`` maps float64 arrays to the result or a tuple of results. ``grad=False`` where there is no gradient to
-    test; ``low``/``high`` bound the random values of shapes.
-    """
-
-    __slots__ = ("attrs", "dtypes", "grad", "high", "inputs", "low", "reference")
-
-    def __init__(
-        self,
-        inputs: Sequence[Any],
-        reference: Reference,
-        *,
-        grad: bool = True,
-        low: float = -2.0,
-        high: float = 2.0,
-        dtypes: tuple[str, ...] = ("float32", "float64"),
-        **attrs: Any,
-    ) -> None:
-        self.inputs = tuple(inputs)
-        self.reference: Callable[..., Any] = reference
-        self.grad = grad
-        self.low = low
-        self.high = high
-        self.dtypes = dtypes
-        self.attrs = attrs
 
 
 class Operator(Interchange):
@@ -283,9 +244,13 @@ class Operator(Interchange):
 
         Written with the same ``F`` as a forward; one value, or a tuple with None where an input has no gradient. An
         operator that does not override this has the gradient of its scalar body or decomposition (see
-        ``hybridc/dialects/derived.py``), or, if it has neither, none for any input.
+        ``hybridc/dialects/derived.py``); one that has neither cannot be differentiated. ``gradient = no_gradient`` says
+        that none is to flow.
         """
-        return None
+        raise UnsupportedError(
+            f"operator {self.NAME} has no gradient: give it a rule, gradient(self, F, …), or say gradient = "
+            "mx.op.no_gradient if none is to flow"
+        )
 
     def gradient_of(self, needed: Sequence[bool], F: Any, *values: Any) -> Any:
         """As :meth:`gradient`, when it is known for each input whether its gradient is needed."""
@@ -312,6 +277,11 @@ class Operator(Interchange):
     def bad_samples(cls) -> Sequence[Bad]:
         """Bad calls: ``(inputs, attributes, the error's text)``."""
         return ()
+
+
+def no_gradient(self: Operator, F: Any, *values: Any) -> Any:  # noqa: ARG001 - a method
+    """A gradient rule: no gradient flows to any input."""
+    return None
 
 
 def invoke_bound(op: Operator, *inputs: Any) -> Any:

@@ -10,7 +10,7 @@ import numpy as np
 
 from hybridc import random
 from hybridc.dialects.attribute import DType, Shape
-from hybridc.dialects.operator import Bad, Opaque, attribute, register
+from hybridc.dialects.operator import Bad, Opaque, attribute, no_gradient, register
 from hybridc.errors import ShapeError
 
 
@@ -77,6 +77,8 @@ class SampleMultinomial(Opaque):
 @register("hybrid.shuffle", "random.shuffle", "_shuffle")
 class Shuffle(Opaque):
     """The slices along the first axis in random order"""
+
+    gradient = no_gradient
 
     NNVM = "_shuffle"
     INPUTS = ("data", "key")

@@ -14,7 +14,7 @@ import numpy as np
 
 from hybridc import random
 from hybridc.dialects.attribute import DType, Shape
-from hybridc.dialects.operator import Bad, Opaque, attribute, register
+from hybridc.dialects.operator import Bad, Opaque, attribute, no_gradient, register
 from hybridc.errors import AttributeValueError, ShapeError
 
 FLOAT32 = np.dtype("float32")
@@ -75,6 +75,8 @@ def bernoulli(rng: Any, shape: Shape, dtype: DType, prob: Any) -> Any:
 
 class _Draws(Opaque):
     """Draws from the distribution ``VALUES``; ``PARAMETERS`` are the attributes that it takes."""
+
+    gradient = no_gradient
 
     NNVM_ONLY = ("ctx",)
     DRAWS = True

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from hybridc.dialects.attribute import Axis, DType, Shape
-from hybridc.dialects.operator import Bad, Movement, Opaque, Sample, attribute, register
+from hybridc.dialects.operator import Bad, Movement, Opaque, Sample, attribute, no_gradient, register
 from hybridc.errors import ShapeError
 
 
@@ -383,6 +383,8 @@ class Flatten(RowMajor):
 
 class _FromShape(Opaque):
     """Integers that follow from the input's shape alone."""
+
+    gradient = no_gradient
 
     def infer_type(self, dtypes: list[DType]) -> tuple[list[DType], list[DType]]:
         return dtypes, [np.dtype("int64")]

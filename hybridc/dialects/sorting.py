@@ -10,7 +10,7 @@ import numpy as np
 
 from hybridc.dialects.attribute import DType, Shape
 from hybridc.dialects.gather import add_rows
-from hybridc.dialects.operator import Bad, Opaque, Sample, attribute, register
+from hybridc.dialects.operator import Bad, Opaque, Sample, attribute, no_gradient, register
 from hybridc.dialects.shape import normalize_axis
 from hybridc.errors import ShapeError
 
@@ -19,6 +19,8 @@ FLOAT32 = np.dtype("float32")
 
 class _ArgExtreme(Opaque):
     """The index of an extreme element along an axis, in the input's dtype; NaN is extreme."""
+
+    gradient = no_gradient
 
     axis: int | None = attribute(None, "the axis; the flattened array if None")
     keepdims: bool = attribute(False, "keep the axis, with size 1")
@@ -93,6 +95,8 @@ class ArgMin(_ArgExtreme):
 @register("hybrid.argmax_channel")
 class ArgMaxChannel(Opaque):
     """The index of the largest element along axis 1, in the input's dtype."""
+
+    gradient = no_gradient
 
     def infer_shape(self, shapes: list[Shape]) -> tuple[list[Shape], list[Shape]]:
         (shape,) = shapes
@@ -271,6 +275,8 @@ class ScatterAlongAxis(Opaque):
 @register("hybrid.argsort")
 class ArgSort(_Sorting):
     """The indices that put the elements in order along an axis; equal elements keep their order."""
+
+    gradient = no_gradient
 
     axis: int | None = attribute(-1, "the axis; the flattened array if None")
     is_ascend: bool = attribute(True, "smallest first")

@@ -162,7 +162,7 @@ def test_no_gradient_flows_through_jumps():
         def scalar(self, b, x):
             return b.add(b.floor(x), b.gt(x, 0.0))
 
-    assert not derived.derives(Steps.bind())
+    assert derived.gradients(Steps.bind(), nd, [mx.nd.array(X)], [mx.nd.array(X)], [True]) == [None]
     x = mx.nd.array(X)
     x.attach_grad()
     with mx.autograd.record():
@@ -234,6 +234,55 @@ def test_draws_cannot_be_repeated():
         "operator derived.noise: its decomposition uses hybrid.random_uniform, which cannot be computed again for the "
         "gradient; give the operator a gradient(self, F, …) of its own"
     )
+
+
+class Host(op.Opaque):
+    """x"""
+
+    def infer_shape(self, shapes):
+        return shapes, [shapes[0]]
+
+    def eager(self, x):
+        return x.copy()
+
+
+@op.register("derived.forgotten")
+class Forgotten(Host):
+    """x, by a host call without a gradient rule"""
+
+
+@op.register("derived.stopped")
+class Stopped(Host):
+    """x, by a host call through which no gradient flows"""
+
+    gradient = op.no_gradient
+
+
+@pytest.mark.parametrize("hybridized", [False, True])
+def test_host_calls_without_a_rule(hybridized):
+    class Net(mx.gluon.HybridBlock):
+        def hybrid_forward(self, F, x):
+            return F.forgotten(x)
+
+    net = Net()
+    if hybridized:
+        net.hybridize()
+    with pytest.raises(UnsupportedError) as error:
+        backward(net)
+    assert str(error.value) == (
+        "operator derived.forgotten has no gradient: give it a rule, gradient(self, F, …), or say gradient = "
+        "mx.op.no_gradient if none is to flow"
+    )
+    assert net(mx.nd.array(X)).shape == X.shape  # without autograd it is of use
+
+
+def test_host_calls_that_stop_gradients():
+    x = mx.nd.array(X)
+    x.attach_grad()
+    with mx.autograd.record():
+        y = nd.stopped(x) * x
+    y.backward()
+    np.testing.assert_allclose(x.grad.asnumpy(), X, rtol=1e-6)
 
 
 ARRAY = mx.nd.ones((2, 3))
