@@ -229,12 +229,22 @@ class Pick(_Indexed):
     def infer_shape(self, shapes: list[Shape]) -> tuple[list[Shape], list[Shape]]:
         data, index = shapes
         axis = normalize_axis("pick", self.axis, len(data))
-        dropped, kept = data[:axis] + data[axis + 1 :], (*data[:axis], 1, *data[axis + 1 :])
+        dropped, kept = self._reduced(data, axis)
         if index not in (dropped, kept):
             raise ShapeError(
                 f"pick: index must have the shape of data {data} without axis {axis}, {dropped}, got {index}"
             )
         return shapes, [kept if self.keepdims else dropped or (1,)]
+
+    def _reduced(self, data: Shape, axis: int) -> tuple[Shape, Shape]:
+        return data[:axis] + data[axis + 1 :], (*data[:axis], 1, *data[axis + 1 :])
+
+    def complete_shapes(self, shapes: list[Shape | None], outputs: list[Shape | None]) -> list[Shape | None]:
+        """The index has the shape of the data without the axis."""
+        data, index = shapes
+        if data is None or index is not None:
+            return shapes
+        return [data, self._reduced(data, normalize_axis("pick", self.axis, len(data)))[0]]
 
     def move(self, m: Any, *xs: Any) -> Any:
         data, index = xs

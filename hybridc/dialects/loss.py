@@ -230,7 +230,9 @@ class Regression(Output):
     grad_scale: Any = 1.0
 
     def label_shapes(self, data: Shape) -> tuple[Shape, ...]:
-        return (data, data[:-1]) if len(data) > 1 and data[-1] == 1 else (data,)
+        if len(data) < 2 or data[-1] != 1:
+            return (data,)
+        return (data[:1], data) if len(data) == 2 else (data, data[:-1])
 
     def eager(self, *arrays: Any) -> Any:
         x, label = arrays

@@ -24,6 +24,8 @@ SEVERAL_SHAPES = (
     "mae_regression_output-1",
     "logistic_regression_output-1",
     "where_by_shapes-0",
+    "pick-1",
+    "pick-2",
 )
 
 
