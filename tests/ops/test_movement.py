@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from hybridc.dialects.movement import NUMPY_MOVES
-from hybridc.dialects.operator import Contraction, Movement, Operator
-from hybridc.tools.check_op.case import each_sample, eager
-from hybridc.trace.structure import as_list
-from tests.ops.samples import OURS
+from hybridc.dialects.operator import Contraction, Movement
+from hybridc.tools.check_op import meaning
+from hybridc.tools.check_op.case import each_sample
+from tests.ops.samples import OURS, each
 
 # They raise at indices out of range, or add to places that may coincide: only the host can.
 HOST = {
@@ -17,17 +17,10 @@ HOST = {
     "take_scatter-0",
 }  # fmt: skip
 
-SAYING = [cls for cls in OURS.values() if cls.move is not Operator.move]
-CASES = [pytest.param(case, id=call) for cls in SAYING for call, case in each_sample(cls) if call not in HOST]
 
-
-@pytest.mark.parametrize("case", CASES)
+@each(meaning.movement)
 def test_moves_are_what_eager_does(case):
-    op, arrays = case.operator(), case.arrays()
-    got = as_list(op.move(NUMPY_MOVES, *arrays))
-    for y, want in zip(got, eager(op, arrays), strict=True):
-        assert y.dtype == want.dtype
-        np.testing.assert_array_equal(y, want)
+    meaning.movement(case)
 
 
 def test_movements_without_words_are_known():

@@ -368,6 +368,28 @@ class NoView(op.Movement):
         return [Sample([X], lambda x: x)]
 
 
+class WrongMove(op.Movement):
+    """x with its columns in reverse order; where they move to is said wrong"""
+
+    FINDS = "movement", "result of move: 6 of 6 elements differ; the first at [0, 0]: got 1.25, expected 2.5"
+
+    def infer_shape(self, shapes):
+        return shapes, shapes
+
+    def eager(self, *arrays):
+        return arrays[0][:, ::-1].copy()
+
+    def move(self, m, *xs):
+        return m.slice(xs[0], (1, 0), (-1, 1), xs[0].shape)
+
+    def gradient(self, F, dy, x, y):
+        return F.flip(dy, axis=1)
+
+    @classmethod
+    def samples(cls):
+        return [Sample([X], lambda x: x[:, ::-1])]
+
+
 class WrongStrings(Scan):
     """Sums along the first axis, with a flag that it reads in its own way"""
 

@@ -27,6 +27,7 @@ CHECKS: tuple[Check, ...] = (
     meaning.inputs_stay_as_they_are,
     meaning.updated_inputs,
     meaning.views,
+    meaning.movement,
     meaning.eager_into_given_arrays,
     meaning.in_place,
     meaning.decomposition,

@@ -9,6 +9,7 @@ import numpy as np
 
 from hybridc import nd
 from hybridc.dialects.blame import pair
+from hybridc.dialects.movement import NUMPY_MOVES
 from hybridc.dialects.operator import Elementwise, Movement, Operator
 from hybridc.dialects.scalar import NUMPY
 from hybridc.errors import MXNetError
@@ -31,6 +32,7 @@ from hybridc.tools.check_op.case import (
     require,
     run,
     where,
+    within,
 )
 from hybridc.tools.check_op.check import check
 from hybridc.trace.structure import as_list
@@ -173,6 +175,21 @@ def views(case: Case) -> None:
     says = getattr(op, "is_view")()  # noqa: B009 - only Movement has it
     if says and result.size:
         require(np.shares_memory(result, arrays[0]), "is_view() is True, but eager copies its input")
+
+
+@check(where(each_sample, lambda case: case.cls.move is not Operator.move))
+def movement(case: Case) -> None:
+    """``move``, run on NumPy, gives what ``eager`` gives: to the bit, for elements only change their place."""
+    op = case.operator()
+    arrays = case.arrays()
+    made: Any = op.move(NUMPY_MOVES, *arrays)
+    if made is None:  # for these attributes only the host can
+        return
+    want = eager(op, arrays)
+    for y, w in zip(as_list(made), want, strict=True):
+        equal(y.dtype, w.dtype, "dtype of what move makes")
+        equal(y.shape, w.shape, "shape of what move makes")
+        within(y, w, 0.0, 0.0, "result of move")
 
 
 @check(each_sample)
