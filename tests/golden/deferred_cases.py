@@ -38,6 +38,14 @@ PROGRAMS = {
     "add_n": (lambda F, x, w: F.add_n(x, w), {"w": None}),
     "maximum": (lambda F, x, w: F.maximum(x, w), {"w": None}),
     "SoftmaxOutput": (lambda F, x, w: F.SoftmaxOutput(x, w), {"w": None}),
+    "LinearRegressionOutput": (
+        lambda F, x, w: F.LinearRegressionOutput(F.sum(x, axis=1, keepdims=True), w),
+        {"w": None},
+    ),
+    "MAERegressionOutput": (lambda F, x, w: F.MAERegressionOutput(x, w), {"w": None}),
+    "SVMOutput": (lambda F, x, w: F.SVMOutput(x, w), {"w": None}),
+    "pick": (lambda F, x, w: F.pick(x, w), {"w": None}),
+    "pick, keepdims": (lambda F, x, w: F.pick(x, w, axis=0, keepdims=True), {"w": None}),
     "Concat": (lambda F, x, w: F.concat(x, w, dim=0), {"w": (1, 0)}),
     # What follows only from the end of the graph.
     "exp before": (lambda F, x, w: F.elemwise_mul(x, F.exp(w)), {"w": None}),
