@@ -21,14 +21,19 @@ COMPAT = "# COMPAT(mxnet):"
 
 
 def passes() -> str:
-    """The pipeline, pass by pass; repeated passes keep their number in the order of the run."""
+    """The pipeline, pass by pass; repeated passes keep their number in the order of the run.
+
+    Those with an s lead from the graph to the structured form.
+    """
     from hybridc import pipeline
 
     lines = ["| step | pass | what it does | source |", "|---|---|---|---|"]
     steps: dict[str, list[str]] = {}
     rows: dict[str, str] = {}
-    for number, each in enumerate((*pipeline.GRAPH, *pipeline.NUMPY), 1):
-        steps.setdefault(each.name, []).append(str(number))
+    numbered = [(str(n), each) for n, each in enumerate((*pipeline.GRAPH, *pipeline.NUMPY), 1)]
+    numbered += [(f"s{n}", each) for n, each in enumerate(pipeline.structured(), 1)]
+    for number, each in numbered:
+        steps.setdefault(each.name, []).append(number)
         rows[each.name] = f"| `{each.name}` | {_summary(type(each))} | {_source(type(each))} |"
     lines += [f"| {', '.join(numbers)} {rows[name]}" for name, numbers in steps.items()]
     return "\n".join(lines) + "\n"
