@@ -18,7 +18,7 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.ir.affine import AffineDimExpr
 
 from hybridc.dialects import hybrid_rt
-from hybridc.dialects.hybrid import HybridOp, location_of
+from hybridc.dialects.hybrid import HybridOp, is_open, location_of
 from hybridc.dialects.operator import Elementwise, Reduction
 from hybridc.errors import VerifyError
 from hybridc.transforms.values import functions, is_constant, is_view
@@ -100,6 +100,17 @@ def graph(check: _Check, module: ModuleOp) -> None:
     """Operators in functions; arguments and results are tensors of known shape."""
     for function in functions(module):
         check.only(function, (HybridOp, func.ReturnOp), "operators and func.return")
+        for value in function.body.block.args:
+            _shape(check, function, value)
+        for op in function.body.block.ops:
+            for value in op.results:
+                _shape(check, op, value)
+
+
+def _shape(check: _Check, op: Operation, value: SSAValue) -> None:
+    kind: Attribute = value.type
+    if not isinstance(kind, TensorType) or is_open(value):
+        check.fail(op, f"{kind!s} is not a tensor of known shape")
 
 
 def primitive(check: _Check, module: ModuleOp) -> None:

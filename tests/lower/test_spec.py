@@ -43,6 +43,11 @@ def module(text):
             "math.exp is not allowed on the graph level: a function holds operators and func.return",
         ),
         (
+            "graph",
+            "func.func @f(%x: tensor<*xf32>) { func.return }",
+            "func.func is not allowed on the graph level: tensor<*xf32> is not a tensor of known shape",
+        ),
+        (
             "primitive",
             f"func.func @f{SIGN} {{ %y = hybrid.softmax %x : (tensor<2xf32>) -> tensor<2xf32>\n"
             "func.return %y : tensor<2xf32> }",
