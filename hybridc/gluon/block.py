@@ -31,7 +31,7 @@ from hybridc.runtime.state import STATE
 __all__ = ["ATTRIBUTE_EPOCH", "Block", "HybridBlock"]
 
 
-_COMPILING = ForkLock()
+_INITIALIZING = ForkLock()
 _MISSING = object()
 
 
@@ -400,14 +400,10 @@ class HybridBlock(Block):
         """The graph cache of this block, made at the first hybridized call."""
         from hybridc.runtime.cached_graph import CachedGraph
 
-        with _COMPILING.current:
-            graph = self.__dict__.get("_cached_graph")
-            if graph is None:
-                params = self.collect_params()
-                if any(p.is_deferred for p in params.values()):
-                    self._finish_deferred(params, args)
-                graph = self.__dict__["_cached_graph"] = CachedGraph(self, self._backends)
-            return graph
+        params = self.collect_params()
+        if any(p.is_deferred for p in params.values()):
+            self._finish_deferred(params, args)
+        return self.__dict__.setdefault("_cached_graph", CachedGraph(self, self._backends))
 
     def forward(self, *args: Any) -> Any:
         """Call ``hybrid_forward`` with ``F`` and the parameters; override this where ``F`` is not wanted."""
@@ -444,11 +440,11 @@ class HybridBlock(Block):
 
     def _finish_deferred(self, params: Mapping[str, Parameter] | ParameterDict, args: tuple[Any, ...]) -> None:
         """Infer the shapes of parameters and initialize those that waited for it."""
-        with _COMPILING.current:
-            try:
-                self.infer_shape(*args)
-            except Exception as error:
-                raise ValueError(f"Deferred initialization failed because shape cannot be inferred. {error}") from error
+        try:
+            self.infer_shape(*args)
+        except Exception as error:
+            raise ValueError(f"Deferred initialization failed because shape cannot be inferred. {error}") from error
+        with _INITIALIZING.current:  # and not while a user's code runs, which may wait for other threads
             for param in params.values():
                 if param.is_deferred and shape_is_known(param.shape):
                     param.finish_deferred_init()

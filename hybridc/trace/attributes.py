@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import inspect
+import threading
 import weakref
 from collections.abc import Generator, Iterator
 from typing import Any
@@ -40,7 +41,18 @@ _MISSING = object()
 _LOCK = ForkLock()
 # The field of a user's class that holds its watched subclass.
 _KEPT = "__hybridc_watched__"
-_READS: list[dict[tuple[int, str], Read]] = []
+# The blocks that are watched, by identity: how often, and the class that each has otherwise.
+_WATCHED: dict[int, tuple[int, type]] = {}
+
+
+class _Reading(threading.local):
+    """What this thread notes, the innermost trace last: what other threads read is not of it."""
+
+    def __init__(self) -> None:
+        self.stack: list[dict[tuple[int, str], Read]] = []
+
+
+_READING = _Reading()
 
 
 class _Same:
@@ -161,21 +173,38 @@ def _counts(block: Any, name: str) -> bool:
 def watching(block: Any) -> Generator[dict[tuple[int, str], Read]]:
     """Record the attributes that are read, inside, of a block and of all its descendants.
 
-    Their classes are exchanged for subclasses that notice reads, so that blocks pay nothing when not traced.
+    Their classes are exchanged for subclasses that notice reads, so that blocks pay nothing when not traced. Threads
+    may watch the same blocks at the same time: no lock is held while the block's code runs.
     """
+    reads: dict[tuple[int, str], Read] = {}
+    blocks = list(_descendants(block, set()))
     with _LOCK.current:
-        reads: dict[tuple[int, str], Read] = {}
-        blocks = list(_descendants(block, set()))
-        originals: list[tuple[Any, type]] = [(b, type(b)) for b in blocks]
-        _READS.append(reads)
-        for b, cls in originals:
-            object.__setattr__(b, "__class__", _watched(cls))
-        try:
-            yield reads
-        finally:
-            for b, cls in originals:
-                object.__setattr__(b, "__class__", cls)
-            _READS.pop()
+        for each in blocks:
+            _watch(each)
+    _READING.stack.append(reads)
+    try:
+        yield reads
+    finally:
+        _READING.stack.pop()
+        with _LOCK.current:
+            for each in blocks:
+                _release(each)
+
+
+def _watch(block: Any) -> None:
+    times, cls = _WATCHED.get(id(block), (0, _type(block)))
+    _WATCHED[id(block)] = times + 1, cls
+    if not times:
+        object.__setattr__(block, "__class__", _watched(cls))
+
+
+def _release(block: Any) -> None:
+    times, cls = _WATCHED[id(block)]
+    if times > 1:
+        _WATCHED[id(block)] = times - 1, cls
+        return
+    del _WATCHED[id(block)]
+    object.__setattr__(block, "__class__", cls)
 
 
 def _descendants(block: Any, seen: set[int]) -> Iterator[Any]:
@@ -192,14 +221,13 @@ def _watched(cls: Any) -> Any:
     from hybridc.gluon.block import Block
 
     made = cls.__dict__.get(_KEPT)
-    if made is cls:
-        return cls
     if made is None:
         above: Any = super
 
         def getattribute(self: Any, name: str) -> Any:
-            if _READS and (id(self), name) not in _READS[-1] and _counts(self, name):
-                _READS[-1][id(self), name] = Read(self, name, _look_up(self, name))
+            stack = _READING.stack
+            if stack and (id(self), name) not in stack[-1] and _counts(self, name):
+                stack[-1][id(self), name] = Read(self, name, _look_up(self, name))
             return above(made, self).__getattribute__(name)
 
         made: Any = type(cls.__name__, (Block,), {"__getattribute__": getattribute, "__module__": cls.__module__})
