@@ -26,10 +26,11 @@ format: $(STAMPS)-dev ## rewrite the sources in the project's format
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-bench: $(STAMPS)-bench ## print the benchmark tables: eager against hybridized, overhead, memory
+bench: $(STAMPS)-bench ## print the benchmark tables: eager against hybridized, overhead, operators of users, memory
 	$(BIN)/python benchmarks/run.py --floor
 	$(BIN)/python benchmarks/overhead.py
 	$(BIN)/python benchmarks/custom_op.py
+	$(BIN)/python benchmarks/extensions.py
 	$(BIN)/python benchmarks/memory.py mlp_train encoder
 
 clean: ## remove the virtual environment and what was built
