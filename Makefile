@@ -32,6 +32,7 @@ bench: $(STAMPS)-bench ## print the benchmark tables: eager against hybridized, 
 	$(BIN)/python benchmarks/custom_op.py
 	$(BIN)/python benchmarks/extensions.py
 	$(BIN)/python benchmarks/memory.py mlp_train encoder
+	$(BIN)/python benchmarks/compile_time.py
 
 clean: ## remove the virtual environment and what was built
 	rm -rf $(VENV) build *.egg-info .pytest_cache .ruff_cache .hypothesis .benchmarks

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import contextlib
+import gc
+from collections.abc import Generator, Sequence
 from pathlib import Path
 
 from xdsl.context import Context
@@ -82,6 +84,19 @@ def context() -> Context:
     for dialect in (Builtin, Func, HybridRt, Arith, Linalg, Math, Tensor, *dialects().values()):
         made.load_dialect(dialect)
     return made
+
+
+@contextlib.contextmanager
+def collector_at_rest() -> Generator[None]:
+    """Python's garbage collector rests: it would walk over the whole graph again and again while passes make it."""
+    rests = gc.isenabled()
+    if rests:
+        gc.disable()
+    try:
+        yield
+    finally:
+        if rests:
+            gc.enable()
 
 
 def run(passes: tuple[ModulePass, ...], module: ModuleOp, name: str = "graph") -> None:

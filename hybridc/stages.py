@@ -63,6 +63,7 @@ class Traced:
     def __str__(self) -> str:
         return text(self.module, locations=True)
 
+    @pipeline.collector_at_rest()
     def optimize(self) -> Optimized:
         """Simplify, let backends take their parts, differentiate, decompose."""
         module = self.module
@@ -83,12 +84,14 @@ class Optimized:
     def __str__(self) -> str:
         return text(self.module)
 
+    @pipeline.collector_at_rest()
     def structure(self) -> Structured:
         """The same in upstream's dialects: loops over tensors."""
         module = self.module.clone()
         pipeline.run(pipeline.structured(), module, _dump_name(self.trace, self.grads, "structured"))
         return Structured(self.trace, self.grads, module)
 
+    @pipeline.collector_at_rest()
     def lower(self, target: str = "numpy") -> Lowered:
         """Form kernels, plan memory, and write the program of a target."""
         if target not in TARGETS:

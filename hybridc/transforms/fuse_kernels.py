@@ -44,10 +44,13 @@ Shape = tuple[int, ...]
 class Group:
     """Operations that will be one kernel; ``domain`` is None where nothing can join.
 
-    ``sources`` are the operations outside whose results it needs.
+    ``sources`` are the operations outside whose results it needs; ``first`` and ``last`` are the places of its
+    operations in the function.
     """
 
     ops: list[HybridOp]
+    first: int
+    last: int
     domain: Shape | None = None
     rows: int | None = None
     sources: set[Operation] = field(default_factory=lambda: set[Operation]())
@@ -108,6 +111,8 @@ class _Partition:
         self.ops = [op for op in hybrid_ops(function) if not is_constant(op)]
         self.order: dict[Operation, int] = {op: i for i, op in enumerate(self.ops)}
         self.group: dict[Operation, Group] = {}
+        # For each place the next one, or itself, that no group reaches over: all groups lie before or behind it.
+        self._free = list(range(len(self.ops) + 1))
         for op in self.ops:
             self._place(op)
         for group in {id(g): g for g in self.group.values()}.values():
@@ -117,7 +122,8 @@ class _Partition:
         owners = [v.owner for v in op.operands if isinstance(v.owner, Operation) and v.owner in self.group]
         sources = dict.fromkeys(owners)  # in order, so that equal graphs give equal kernels
         domain, rows = loop_domain(op)
-        self.group[op] = Group([op], domain, rows, set(sources))
+        place = self.order[op]
+        self.group[op] = Group([op], place, place, domain, rows, set(sources))
         if domain is None:
             return
         for source in sources:
@@ -148,6 +154,19 @@ class _Partition:
         for op in small.ops:
             self.group[op] = large
         large.sources = {s for s in large.sources | small.sources if self.group[s] is not large}
+        large.first, large.last = min(a.first, b.first), max(a.last, b.last)
+        place = self._cut(large.first)
+        while place < large.last:
+            self._free[place] = place + 1
+            place = self._cut(place)
+
+    def _cut(self, place: int) -> int:
+        """The first place from here on between which and the next no group has operations on both sides."""
+        free = self._free
+        while free[place] != place:
+            free[place] = free[free[place]]
+            place = free[place]
+        return place
 
     def _depends(self, group: Group, on: Group, direct: bool) -> bool:
         """Whether ``group`` needs a result of ``on``, through a third group unless ``direct`` counts too."""
@@ -159,7 +178,8 @@ class _Partition:
             current = stack.pop()
             if current is on:
                 return True
-            if id(current) in seen or current is group:
+            # Behind a cut it and all that it needs lie before it: so compiling takes time in proportion to the graph.
+            if id(current) in seen or current is group or self._cut(current.last) < on.first:
                 continue
             seen.add(id(current))
             stack += [self.group[s] for s in current.sources]
