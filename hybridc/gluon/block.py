@@ -23,6 +23,7 @@ from hybridc.gluon.flags import backends_of, check_flags
 from hybridc.gluon.naming import BlockScope
 from hybridc.gluon.parameter import Parameter
 from hybridc.gluon.parameter_dict import ParameterDict
+from hybridc.gluon.report import Report
 from hybridc.gluon.utils import HookHandle, Hooks, has_arrays, indent, same, shape_is_known, traces
 from hybridc.nd.ndarray import NDArray
 from hybridc.runtime.locks import ForkLock
@@ -303,15 +304,6 @@ class Block:
         return f"{type(self).__name__}(\n{lines}\n)"
 
 
-class Report(str):
-    """A text that an interactive session shows as it prints."""
-
-    __slots__ = ()
-
-    def __repr__(self) -> str:
-        return str(self)
-
-
 class HybridBlock(Block):
     """A block that can be compiled: override ``hybrid_forward(self, F, x, …)`` or ``forward(self, x, …)``.
 
@@ -461,13 +453,13 @@ class HybridBlock(Block):
         return trace_block(self, args, STATE.training)
 
     def explain(self) -> Report:
-        """What was compiled and why: signatures, kernels, host calls."""
+        """What was compiled and why: signatures, kernels, host calls; ``.html()`` shows all levels side by side."""
         graph = self.__dict__.get("_cached_graph")
         if not self._active:
             return Report(f"{self.name} is not hybridized: call hybridize(), then the block")
         if graph is None:
             return Report(f"{self.name} is hybridized, but nothing is compiled yet: call it")
-        return Report(graph.explain())
+        return Report(graph.explain(), graph.compilations())
 
     def optimize_for(self, x: Any, *args: Any, backend: str | None = None, clear: bool = False, **kwargs: Any) -> None:
         """Hybridize and compile for these inputs, without running; after the backends before, unless cleared."""

@@ -85,7 +85,14 @@ class Entry:
         return self.recorded[grads]
 
     def _compile(self, grads: tuple[int, ...]) -> CompiledGraph:
-        return Traced(self.trace, grads, self.backends).optimize().lower().compile()
+        return self._traced(grads).optimize().lower().compile()
+
+    def _traced(self, grads: tuple[int, ...]) -> Traced:
+        return Traced(self.trace, grads, self.backends)
+
+    def compilations(self) -> list[Traced]:
+        """The first stage of each graph that was made, to run the stages again."""
+        return [*([] if self.plain is None else [self._traced(())]), *(self._traced(g) for g in self.recorded)]
 
 
 class CachedGraph:
@@ -234,6 +241,10 @@ class CachedGraph:
             for graph in [g for g in (entry.plain, *entry.recorded.values()) if g is not None]:
                 lines += ["  " + line for line in graph.summary()]
         return "\n".join(lines)
+
+    def compilations(self) -> list[tuple[str, list[Traced]]]:
+        """What :meth:`explain` describes: each signature in words, and the first stage of each of its graphs."""
+        return [(f"signature {_describe(key)}", entry.compilations()) for key, entry in self._entries.items()]
 
 
 def _nesting(key: Signature) -> Any:

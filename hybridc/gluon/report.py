@@ -1,0 +1,46 @@
+"""What ``net.explain()`` gives: a text, and the same with all levels side by side as an HTML page."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from hybridc.stages import Traced
+
+
+class Report(str):
+    """A text that an interactive session shows as it prints; ``html()`` and ``save()`` make a page of it.
+
+    ``signatures`` are what was compiled: a title, and the compilations of that signature.
+    """
+
+    __slots__ = ("_signatures",)
+
+    def __new__(cls, text: str, signatures: Sequence[tuple[str, Sequence[Traced]]] = ()) -> Report:
+        self = super().__new__(cls, text)
+        self._signatures = signatures
+        return self
+
+    def __repr__(self) -> str:
+        return str(self)
+
+    def __reduce__(self) -> tuple[type[Report], tuple[str]]:
+        """A copy is the text alone: what was compiled belongs to this process."""
+        return Report, (str(self),)
+
+    def html(self) -> str:
+        """The page: source line → operators → kernel → generated code, with bytes, FLOPs and a map of the arena."""
+        from hybridc.tools.explain_html import page
+
+        return page(self, self._signatures)
+
+    def save(self, path: str | Path) -> None:
+        """Write :meth:`html` to a file, which needs nothing but itself."""
+        Path(path).write_text(self.html(), encoding="utf-8")
+
+    def _repr_html_(self) -> str:
+        from hybridc.tools.explain_html import framed
+
+        return framed(self.html())
