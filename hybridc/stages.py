@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from xdsl.dialects.builtin import DenseArrayBase, ModuleOp
+from xdsl.dialects.func import FuncOp
 from xdsl.printer import Printer
 
 from hybridc import pipeline
@@ -21,7 +22,7 @@ from hybridc.runtime.compiled_graph import CompiledGraph, Executable
 from hybridc.trace.trace_to_graph import identifier, trace_to_graph
 from hybridc.trace.tracer import Trace
 from hybridc.transforms.partition_graph import PartitionGraph
-from hybridc.transforms.values import functions
+from hybridc.transforms.values import byte_size, functions
 
 TARGETS = ("numpy",)
 
@@ -139,7 +140,13 @@ class Lowered:
         executables = {name: Executable(program) for name, program in self.programs.items()}
         backward = next((f for f in functions(self.module) if f.sym_name.data == "backward"), None)
         saved = _numbers(backward, "hybrid.saved") if backward is not None else ()
-        return CompiledGraph(self.trace, executables["forward"], executables.get("backward"), saved, self.grads)
+        kept = self._kept(backward, saved) if backward is not None else 0
+        return CompiledGraph(self.trace, executables["forward"], executables.get("backward"), saved, self.grads, kept)
+
+    def _kept(self, backward: FuncOp, saved: tuple[int, ...]) -> int:
+        """Bytes of what the forward makes and keeps for the backward, beside its inputs and results."""
+        own = len(self.trace.leaves) + len(self.trace.outputs)
+        return sum(byte_size(arg) for i, arg in zip(saved, backward.body.block.args, strict=False) if i >= own)
 
 
 def _numbers(function: Any, name: str) -> tuple[int, ...]:

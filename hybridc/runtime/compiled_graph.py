@@ -77,7 +77,7 @@ class CompiledGraph:
     """A network for one signature: a forward program and, where gradients are wanted, a backward one.
 
     ``saved`` says what the backward's first arguments are (inputs, then results of the forward, by number), ``grads``
-    which inputs it differentiates.
+    which inputs it differentiates, ``kept`` how many bytes a forward leaves in its workspace for its backward.
     """
 
     def __init__(
@@ -87,12 +87,14 @@ class CompiledGraph:
         backward: Executable | None,
         saved: Sequence[int],
         grads: Sequence[int],
+        kept: int = 0,
     ) -> None:
         self.trace = trace
         self.forward = forward
         self.backward = backward
         self.saved = saved
         self.grads = grads
+        self.kept = kept
         self.updates = trace.updates
         self.visible = len(trace.outputs) - len(self.updates)
         self.single = type(trace.structure) is int
@@ -113,11 +115,14 @@ class CompiledGraph:
             kernels, calls = len(program.launches), len(program.host_calls)
             lines.append(
                 f"{program.name}: {kernels} kernel{'s' * (kernels != 1)}, {calls} of them host calls; "
-                f"arena {program.arena} bytes"
+                f"arena {program.arena} bytes" + f", {self.kept} of them for the backward" * self._keeps(executable)
             )
             lines += [f"  kernel {name}" for name in program.launches]
             lines += [f"  host call {call}" for call in program.host_calls]
         return lines
+
+    def _keeps(self, executable: Executable) -> bool:
+        return executable is self.forward and self.backward is not None
 
     def __call__(self, *args: NDArray) -> Any:
         """Run on NDArrays for the inputs of role ``data``; parameters, captured arrays and the key are fetched."""

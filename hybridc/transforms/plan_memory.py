@@ -26,7 +26,7 @@ from xdsl.rewriter import Rewriter
 from hybridc.dialects.hybrid import HybridOp, dtype_of, element_type, shape_of
 from hybridc.dialects.hybrid_rt import AliasOp, AllocOp, ArenaOp, CellOp, ConstantOp, LaunchOp, ViewOp
 from hybridc.transforms.tile_kernels import aligned
-from hybridc.transforms.values import constant_value, functions, is_state, result_count, root, volume
+from hybridc.transforms.values import byte_size, constant_value, functions, is_state, result_count, root
 
 
 @dataclass(eq=False)
@@ -60,7 +60,7 @@ def memref(value: SSAValue) -> Attribute:
 
 
 def _bytes(value: SSAValue) -> int:
-    return aligned(volume(shape_of(value)) * dtype_of(value).itemsize)
+    return aligned(byte_size(value))
 
 
 class _Planner:

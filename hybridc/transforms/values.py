@@ -9,7 +9,7 @@ from xdsl.dialects import func
 from xdsl.dialects.builtin import DenseArrayBase, ModuleOp
 from xdsl.ir import SSAValue
 
-from hybridc.dialects.hybrid import HybridOp, dtype_of, shape_of
+from hybridc.dialects.hybrid import HybridOp, dtype_of, element_dtype, shape_of
 from hybridc.dialects.operator import Elementwise, Movement, Reduction
 
 
@@ -50,6 +50,12 @@ def is_state(value: SSAValue) -> bool:
 def volume(shape: tuple[int, ...]) -> int:
     """The number of elements."""
     return math.prod(shape)
+
+
+def byte_size(array: SSAValue) -> int:
+    """The bytes of a tensor, or of a buffer."""
+    kind: Any = array.type
+    return volume(kind.get_shape()) * element_dtype(kind.get_element_type()).itemsize
 
 
 def loop_domain(op: HybridOp) -> tuple[tuple[int, ...] | None, int | None]:

@@ -380,3 +380,17 @@ def test_gradients_written_at_once_equal_those_that_are_copied():
         found.append([p.grad().asnumpy() for p in net.collect_params().values()])
     for a, b in zip(*found, strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-3, atol=1e-4)
+
+
+def test_what_is_kept_for_the_backward_is_told():
+    """Only tanh's result: inputs and results are there anyway, views and numbers are made again."""
+    net = mx.gluon.nn.HybridLambda(lambda F, x, w, v: F.dot(F.transpose(F.tanh(F.dot(x, w) * 2)), v))
+    net.hybridize()
+    x, w, v = (mx.nd.ones(shape) for shape in ((4, 5), (5, 6), (4, 7)))
+    for array in (x, w, v):
+        array.attach_grad()
+    with mx.autograd.record():
+        net(x, w, v)
+    assert f" bytes, {4 * 6 * 4} of them for the backward\n" in net.explain()
+    net(x, w, v)
+    assert net.explain().count("for the backward") == 1

@@ -278,5 +278,5 @@ def test_explain_lists_host_calls_and_where_they_come_from():
     calls = [text.strip() for text in net.explain().splitlines() if text.strip().startswith("host call")]
     assert calls[0] == f"host call hybrid.sort(axis=0) at {__file__}:{line} (in net)"
     assert [text.strip() for text in net.explain().splitlines() if text.startswith("  forward")] == [
-        "forward: 3 kernels, 1 of them host calls; arena 128 bytes"
+        "forward: 3 kernels, 1 of them host calls; arena 128 bytes, 16 of them for the backward"
     ]
