@@ -6,7 +6,7 @@ This module imports the compiler's IR library; nothing that eager code needs imp
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, ClassVar, Self, cast
 
 import numpy as np
@@ -17,10 +17,12 @@ from xdsl.dialects.builtin import (
     FileLineColLoc,
     FloatAttr,
     FunctionType,
+    FusedLoc,
     IntAttr,
     IntegerAttr,
     IntegerType,
     NameLoc,
+    NoneAttr,
     NoneType,
     Signedness,
     StringAttr,
@@ -411,10 +413,26 @@ def file_line(location: Location) -> FileLineColLoc | NameLoc:
 
 
 def location_of(op: Operation) -> Location | None:
-    """The user's line that an operation comes from, if known."""
-    found, block = op.location, ""
+    """The user's line that an operation comes from, if known; the first one of several."""
+    return next(iter(locations_of(op)), None)
+
+
+def locations_of(op: Operation) -> list[Location]:
+    """The user's lines that an operation comes from; several where it stands for several operators."""
+    several = op.location.locations if isinstance(op.location, FusedLoc) else [op.location]
+    return [where for found in cast("Iterable[Attribute]", several) if (where := _location(found)) is not None]
+
+
+def _location(found: Attribute) -> Location | None:
+    block = ""
     if isinstance(found, NameLoc):
         found, block = found.location, found.desc.data
     if isinstance(found, FileLineColLoc):
         return Location(found.filename.data, found.line.data, block)
     return None
+
+
+def fused_location(ops: Iterable[Operation]) -> Any:
+    """The location of an operation that stands for several: all of theirs."""
+    several = tuple(dict.fromkeys(op.location for op in ops))
+    return several[0] if len(several) == 1 else FusedLoc(several, NoneAttr())

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ast
 import linecache
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from html import escape
 from typing import Any
@@ -18,7 +18,7 @@ from xdsl.dialects import func
 from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr, MemRefType
 from xdsl.ir import SSAValue
 
-from hybridc.dialects.hybrid import HybridOp, element_dtype, location_of, shape_of
+from hybridc.dialects.hybrid import HybridOp, element_dtype, locations_of, shape_of
 from hybridc.dialects.hybrid_rt import AliasOp, LaunchOp, ViewOp
 from hybridc.dialects.operator import Contraction, Elementwise, Movement, Opaque, Reduction
 from hybridc.dialects.scalar import record
@@ -123,10 +123,8 @@ def launches(lowered: Lowered, program: Program, prefix: str) -> list[Launch]:
         if not isinstance(op, LaunchOp):
             continue
         name, number = op.kernel.string_value(), len(found)
-        launch = Launch(number, f"{prefix}-{number}", kernels[name], op, [], first.setdefault(name, number), None)
-        # A kernel that several launches share knows the lines of the first one; a launch knows its own first line.
-        own: Iterable[Any] = (op, *launch.ops) if launch.first == number else (op,)
-        launch.lines = list(dict.fromkeys(where for o in own if (where := location_of(o)) is not None))
+        lines = locations_of(op)  # those of the kernel are the lines of its first launch
+        launch = Launch(number, f"{prefix}-{number}", kernels[name], op, lines, first.setdefault(name, number), None)
         if not is_fused(launch.kernel) and isinstance(launch.ops[0].operator, Opaque):
             launch.host_call = next(calls)
         found.append(launch)

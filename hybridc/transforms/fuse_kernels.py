@@ -23,7 +23,7 @@ from xdsl.ir import Block, Operation, Region, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 
-from hybridc.dialects.hybrid import HybridOp, shape_of
+from hybridc.dialects.hybrid import HybridOp, fused_location, shape_of
 from hybridc.transforms.splice import Splicer
 from hybridc.transforms.values import (
     constant_value,
@@ -262,7 +262,7 @@ def _call(module: ModuleOp, group: Group, end: Operation, kernels: dict[Any, fun
         module.body.block.add_op(kernel)
         kernels[key] = kernel
     call = func.CallOp(kernels[key].sym_name.data, inputs, [o.type for o in outputs])
-    call.location = group.ops[0].location
+    call.location = fused_location(group.ops)
     Rewriter.insert_op(call, InsertPoint.before(end))
     for old, new in zip(outputs, call.results, strict=True):
         new.name_hint = old.name_hint

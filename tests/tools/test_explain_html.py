@@ -282,3 +282,36 @@ def test_a_copy_is_the_text(report):
     again = copy.deepcopy(report)
     assert (again, type(again), repr(again)) == (str(report), type(report), str(report))
     assert not parse(again.html()).all("section")
+
+
+def test_launches_of_a_shared_kernel_have_their_own_lines():
+    def forward(F, x, y):
+        a = F.exp(x)
+        a = F.batch_dot(a * 2, y)
+        b = F.exp(a)
+        return F.batch_dot(b * 2, y)
+
+    rows = rows_of(forward, mx.nd.ones((1, 3, 3)), mx.nd.ones((1, 3, 3)))
+    start = inspect.getsourcelines(forward)[1]
+    found = [
+        (row.all("code")[0].text(), [int(n) - start for n in re.findall(r"\.py:(\d+) \(in", row.all("td")[1].text())])
+        for row in rows
+    ]
+    fused, product = found[0][0], found[1][0]
+    assert found == [(fused, [1, 2]), (product, [2]), (fused, [3, 4]), (product, [4])]
+
+
+def test_shared_host_calls_have_their_own_lines():
+    def forward(F, x):
+        a = F.sort(x)
+        return F.sort(F.exp(a))
+
+    net = nn.HybridLambda(forward, prefix="net_")
+    net.hybridize()
+    net(mx.nd.ones((3,)))
+    report, start = net.explain(), inspect.getsourcelines(forward)[1]
+    calls = [f"host call hybrid.sort() at {__file__}:{start + i} (in net)" for i in (1, 2)]
+    assert [line.strip() for line in report.splitlines() if "host call " in line] == calls
+    rows = parse(report.html()).all("tr", "host")
+    assert [row.all("td")[3].all("small")[0].text() for row in rows] == calls
+    assert [row.all("code")[0].text() for row in rows] == ["k_sort", "k_sort"]

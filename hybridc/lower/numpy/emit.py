@@ -20,6 +20,7 @@ from hybridc.dialects.operator import Opaque, Operator
 from hybridc.lower.numpy.emit_kernel import KernelEmitter
 from hybridc.lower.numpy.schedule import is_fused
 from hybridc.runtime.buffers import SMALLEST
+from hybridc.trace.location import Location
 from hybridc.transforms.tile_kernels import aligned
 from hybridc.transforms.values import constant_value, functions, hybrid_ops, is_constant, volume
 
@@ -184,7 +185,7 @@ class _ProgramEmitter:
         outs = [self.names[v] for v in op.outs]
         self.program.launches.append(name)
         if not is_fused(kernel):
-            self._single(kernel, ins, outs)
+            self._single(kernel, ins, outs, location_of(op))
             return
         if name not in self.emitters:
             self.emitters[name] = KernelEmitter(kernel, self.threads, self._operator)
@@ -210,7 +211,7 @@ class _ProgramEmitter:
         self.kept.append(name)
         return name
 
-    def _single(self, kernel: func.FuncOp, ins: list[str], outs: list[str]) -> None:
+    def _single(self, kernel: func.FuncOp, ins: list[str], outs: list[str], launched: Location | None) -> None:
         """A kernel of one operator that NumPy or the host computes: a bound ``eager_out``."""
         (op,) = [o for o in hybrid_ops(kernel) if not is_constant(o)]
         given: dict[SSAValue, str] = dict(zip(kernel.body.block.args, ins, strict=True))
@@ -219,7 +220,7 @@ class _ProgramEmitter:
             number = constant_value(value)
             operands.append(given[value] if number is None else self._constant(value, number))
         operator = op.operator
-        where = location_of(op)
+        where = launched or location_of(op)  # a shared kernel knows the line of its first launch only
         if isinstance(operator, Opaque):
             self.program.host_calls.append(f"{operator!r}" + (f" at {where}" if where else ""))
         end = kernel.body.block.last_op
