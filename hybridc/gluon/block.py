@@ -162,7 +162,7 @@ class Block:
 
     def _warn_about_containers(self) -> None:
         children = {id(child) for child in self._children.values()}
-        for name, value in self.__dict__.items():
+        for name, value in list(self.__dict__.items()):  # another thread may add what it compiled
             if name == "_children" or not isinstance(value, list | tuple | dict):
                 continue
             if any(id(block) not in children for block in _blocks_in(value)):

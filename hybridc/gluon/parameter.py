@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable, Sequence
-from typing import Any, NoReturn, cast
+from typing import Any, cast
 
 import numpy as np
 
@@ -97,7 +97,7 @@ class Parameter:
             self._grad = None
             self._data = self._data.detach()
         else:
-            self._init_grad()
+            self._init_grad(self._data)
 
     @property
     def dtype(self) -> Any:
@@ -131,11 +131,12 @@ class Parameter:
         """The array itself; while a block is traced, the Symbol that stands for it."""
         if STATE.trace is not None:
             return STATE.trace.parameter(self)
-        if self._data is None:
-            self._raise_uninitialized()
+        data = self._data
+        if data is None:
+            data = self._initialized()
         if ctx is not None:
             self._check_context(ctx)
-        return self._data
+        return data
 
     def list_data(self) -> list[NDArray]:
         """The arrays on all devices: one."""
@@ -143,8 +144,7 @@ class Parameter:
 
     def grad(self, ctx: Context | None = None) -> NDArray:
         """The gradient buffer."""
-        if self._data is None:
-            self._raise_uninitialized()
+        self._initialized()
         if self._grad is None:
             raise RuntimeError(f"Cannot get gradient array for Parameter '{self.name}' because grad_req='null'")
         if ctx is not None:
@@ -209,12 +209,11 @@ class Parameter:
             autograd.mark_variables([self._data], [self._grad], self.grad_req)
 
     def _initialized(self) -> NDArray:
-        if self._data is None:
-            self._raise_uninitialized()
-        return self._data
-
-    def _raise_uninitialized(self) -> NoReturn:
-        if self._deferred_init:
+        waiting = bool(self._deferred_init)
+        data = self._data  # asked after: another thread may end the waiting between the two
+        if data is not None:
+            return data
+        if waiting:
             raise DeferredInitializationError(
                 f"Parameter '{self.name}' has not been initialized yet because initialization was deferred: "
                 f"its shape {self.shape} is not known before the first forward pass. Pass one batch of data "
@@ -283,15 +282,16 @@ class Parameter:
     def _init_impl(self, data: NDArray, devices: Sequence[Context]) -> None:
         ATTRIBUTE_EPOCH.value += 1
         self._ctx = devices[0]
-        self._data = NDArray(np.array(data.asnative(), dtype=self.dtype, order="C"))
-        self._init_grad()
+        array = NDArray(np.array(data.asnative(), dtype=self.dtype, order="C"))
+        self._init_grad(array)
+        self._data = array  # last: other threads use it from now on
 
-    def _init_grad(self) -> None:
-        if self.grad_req == "null" or self._data is None:
+    def _init_grad(self, data: NDArray) -> None:
+        if self.grad_req == "null":
             self._grad = None
             return
-        self._grad = NDArray(np.zeros_like(self._data.asnative()))
-        autograd.mark_variables([self._data], [self._grad], self.grad_req)
+        self._grad = NDArray(np.zeros_like(data.asnative()))
+        autograd.mark_variables([data], [self._grad], self.grad_req)
 
     def reset_ctx(self, ctx: Any) -> None:
         """Move to another device."""

@@ -222,13 +222,12 @@ def _watched(cls: Any) -> Any:
 
     made = cls.__dict__.get(_KEPT)
     if made is None:
-        above: Any = super
 
         def getattribute(self: Any, name: str) -> Any:
             stack = _READING.stack
             if stack and (id(self), name) not in stack[-1] and _counts(self, name):
                 stack[-1][id(self), name] = Read(self, name, _look_up(self, name))
-            return above(made, self).__getattribute__(name)
+            return cls.__getattribute__(self, name)  # not super(): another thread may give the class back meanwhile
 
         made: Any = type(cls.__name__, (Block,), {"__getattribute__": getattribute, "__module__": cls.__module__})
         made.__bases__ = (cls,)  # only now: the hooks of the user's class need not know of it
