@@ -1,6 +1,6 @@
 """The operators of libgemm_lib.so, as functions of arrays and of symbols, with gradients.
 
-Run ``make gemm_lib`` before; a folder other than this one may be given: ``python test_gemm.py /tmp/built``.
+Run ``make gemm_lib`` before; a folder other than this one may be given: ``python test_gemm.py folder``.
 """
 
 from __future__ import annotations
