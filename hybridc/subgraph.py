@@ -18,7 +18,7 @@ import numpy as np
 from hybridc.dialects import registry
 from hybridc.errors import MXNetError
 from hybridc.nd.ndarray import NDArray
-from hybridc.runtime.custom_call import user_code
+from hybridc.runtime.custom_call import lasting, user_code
 from hybridc.trace.structure import as_list
 
 if TYPE_CHECKING:
@@ -167,7 +167,7 @@ class Part:
         """What ``run`` returns, checked; ``op`` is the operator in train mode or not."""
         self.op = op
         with user_code(self._where("run")):
-            results: Any = self._runner.run(self, *[NDArray(_lasting(a)) for a in arrays])
+            results: Any = self._runner.run(self, *[NDArray(lasting(a)) for a in arrays])
         train = bool(op.train)
         if train not in self._types:
             _, shapes = op.running.infer_shape(self._known())
@@ -185,7 +185,7 @@ class Part:
     ) -> list[Any]:
         """What the partitioner's ``backward`` returns, checked."""
         self.op = op
-        groups = [[NDArray(_lasting(a)) for a in group] for group in (ograds, inputs, outputs)]
+        groups = [[NDArray(lasting(a)) for a in group] for group in (ograds, inputs, outputs)]
         with user_code(self._where("backward")):
             grads: Any = self._runner.backward(self, *groups)
         types = [t if n else None for t, n in zip(zip(self._known(), self.dtypes, strict=True), needed, strict=True)]
@@ -211,11 +211,6 @@ class Part:
                 )
             found.append(array)
         return found
-
-
-def _lasting(array: Any) -> Any:
-    """An array that the user may keep: not a view, because a compiled graph reuses the memory behind it."""
-    return array if array.base is None else array.copy()
 
 
 # --- the registry ------------------------------------------------------------------------------------------

@@ -178,26 +178,14 @@ class Body:
 
     def gradients(self, F: Any, ograds: Sequence[Any], inputs: Sequence[Any], needed: Sequence[bool]) -> list[Any]:
         """Gradients of the arguments by the operators' rules, computed or recorded; ``ograds`` may lack the last."""
-        from hybridc.dialects.gradient import vjp
+        from hybridc.dialects.gradient import pull_back
 
-        known = self.values(inputs)
-        active = [*needed, *[False] * (len(known) - len(needed))]
-        for step in self.steps:
-            for i in step.outputs:
-                active[i] = any(active[j] for j in step.inputs)
-        grads: dict[int, Any] = {}
+        values = dict(enumerate(self.values(inputs)))
+        heads: dict[int, Any] = {}
         for i, grad in zip(self.results, ograds, strict=False):
-            grads[i] = grad if i not in grads else grads[i] + grad
-        for step in reversed(self.steps):
-            visible = step.outputs[: step.op.num_visible_outputs()]
-            if not any(active[i] for i in step.outputs) or not any(i in grads for i in visible):
-                continue
-            heads = [grads[i] if i in grads else F.zeros_like(known[i]) for i in visible]
-            ins, outs = [known[i] for i in step.inputs], [known[i] for i in step.outputs]
-            found = vjp(step.op, F, heads, ins, outs, [active[i] for i in step.inputs])
-            for i, grad in zip(step.inputs, found, strict=True):
-                if grad is not None:
-                    grads[i] = grad if i not in grads else grads[i] + grad
+            heads[i] = heads[i] + grad if i in heads else grad
+        steps = [(step.op, step.inputs, step.outputs) for step in self.steps]
+        grads = pull_back(F, steps, values, heads, {i for i, n in enumerate(needed) if n})
         return [grads.get(i) if n else None for i, n in enumerate(needed)]
 
     def trace(self, names: Sequence[str], shapes: Sequence[Shape], dtypes: Sequence[DType], training: bool) -> Trace:
@@ -216,7 +204,7 @@ class Body:
 
 
 def _is_number(step: Step) -> bool:
-    return not step.inputs and "value" in step.op.ATTRIBUTES
+    return step.op.as_number() is not None
 
 
 def _is_open(step: Step) -> bool:

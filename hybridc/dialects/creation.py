@@ -141,6 +141,9 @@ class Constant(Creation):
             cls._BOUND[repr(value), dtype] = known
         return known
 
+    def as_number(self) -> Any:
+        return self.value
+
     def out_shape(self) -> Shape:
         return ()
 

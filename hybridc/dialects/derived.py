@@ -14,6 +14,7 @@ import numpy as np
 
 from hybridc.dialects import registry
 from hybridc.dialects.attribute import Shape
+from hybridc.dialects.body import outputs_of
 from hybridc.dialects.operator import Composite, Elementwise, Operator
 from hybridc.dialects.scalar import NUMPY, PREDICATES, Scalar, record
 from hybridc.errors import MXNetError, UnsupportedError
@@ -117,7 +118,7 @@ def gradients(
     op: Operator, F: Any, ograds: Sequence[Any], inputs: Sequence[Any], needed: Sequence[bool]
 ) -> list[Any | None]:
     """Gradients of the needed inputs, by the rules of the operators that this one is made of."""
-    from hybridc.dialects.gradient import fit, vjp
+    from hybridc.dialects.gradient import fit, pull_back
 
     if isinstance(op, Elementwise) and not _smooth(op):
         return [None] * len(inputs)
@@ -129,27 +130,18 @@ def gradients(
                 "gradient; give the operator a gradient(self, F, …) of its own"
             )
     values: dict[int, Any] = {id(leaf): x for leaf, x in zip(leaves, inputs, strict=True)}
-    active = {id(leaf) for leaf, n in zip(leaves, needed, strict=True) if n}
     for node in trace.nodes:
-        results = _apply(node.op, [values[id(s)] for s in node.inputs])
+        results = outputs_of(node.op, [values[id(s)] for s in node.inputs])
         values |= {id(s): r for s, r in zip(node.outputs, results, strict=True)}
-        if any(id(s) in active for s in node.inputs):
-            active |= {id(s) for s in node.outputs}
-    grads: dict[int, Any] = {}
+    heads: dict[int, Any] = {}
     for output, ograd in zip(outputs, ograds, strict=False):
-        if id(output) in active:
-            _add(grads, output, fit(F, ograd, values[id(output)]))
-    for node in reversed(trace.nodes):
-        visible = node.outputs[: node.op.num_visible_outputs()]
-        flags = [id(s) in active for s in node.inputs]
-        if not any(flags) or not any(id(s) in grads for s in visible):
-            continue
-        heads = [grads[id(s)] if id(s) in grads else F.zeros_like(values[id(s)]) for s in visible]
-        given = [values[id(s)] for s in node.inputs]
-        found = vjp(node.op, F, heads, given, [values[id(s)] for s in node.outputs], flags)
-        for each, grad in zip(node.inputs, found, strict=True):
-            _add(grads, each, grad)
-    return [grads.get(id(leaf)) for leaf in leaves]
+        if id(output) in values:  # others are numbers
+            grad = fit(F, ograd, values[id(output)])
+            heads[id(output)] = heads[id(output)] + grad if id(output) in heads else grad
+    steps = [(n.op, [id(s) for s in n.inputs], [id(s) for s in n.outputs]) for n in trace.nodes]
+    active = {id(leaf) for leaf, n in zip(leaves, needed, strict=True) if n}
+    grads = pull_back(F, steps, values, heads, active)
+    return [grads.get(id(leaf)) if n else None for leaf, n in zip(leaves, needed, strict=True)]
 
 
 def computed(op: Operator, arrays: Sequence[Any]) -> Any:
@@ -190,18 +182,3 @@ class _Like:
 
     shape: Shape
     dtype: Any
-
-
-def _add(grads: dict[int, Any], symbol: Any, grad: Any) -> None:
-    if grad is not None:
-        known = grads.get(id(symbol))
-        grads[id(symbol)] = grad if known is None else known + grad
-
-
-def _apply(op: Operator, inputs: list[Any]) -> list[Any]:
-    """All results of an operator, hidden ones too: recorded if the values are those of a graph, else computed."""
-    if STATE.trace is not None:
-        return list(STATE.trace.emit(op, inputs, None))
-    from hybridc.dispatch import execute
-
-    return list(execute(op, inputs, [x._data for x in inputs]))

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from types import FunctionType
-from typing import Any
+from typing import Any, TypeVar
 
 from hybridc.dialects.blame import blame, defined
 from hybridc.dialects.derived import derives, gradients
@@ -46,6 +46,33 @@ def vjp(
     grads += [None] * op.DRAWS
     wanted = [None if not n else g() if isinstance(g, FunctionType) else g for g, n in zip(grads, needed, strict=True)]
     return [None if g is None else fit(F, g, x) for g, x in zip(wanted, inputs, strict=True)]
+
+
+Key = TypeVar("Key", bound=Hashable)
+Step = tuple[Operator, Sequence[Key], Sequence[Key]]
+
+
+def pull_back(
+    F: Any, steps: Sequence[Step[Key]], values: Mapping[Key, Any], grads: dict[Key, Any], active: set[Key]
+) -> dict[Key, Any]:
+    """Gradients of all values of a straight program that depend on the ``active`` ones, by the operators' rules.
+
+    A step is an operator with the keys of its inputs and of all its outputs; ``grads`` are those of the results.
+    """
+    for _, ins, outs in steps:
+        if any(i in active for i in ins):
+            active.update(outs)
+    for op, ins, outs in reversed(steps):
+        visible = outs[: op.num_visible_outputs()]
+        needed = [i in active for i in ins]
+        if not any(needed) or not any(i in grads for i in visible):
+            continue
+        heads = [grads[i] if i in grads else F.zeros_like(values[i]) for i in visible]
+        found = vjp(op, F, heads, [values[i] for i in ins], [values[i] for i in outs], needed)
+        for i, grad in zip(ins, found, strict=True):
+            if grad is not None:
+                grads[i] = grads[i] + grad if i in grads else grad
+    return grads
 
 
 def fit(F: Any, grad: Any, x: Any) -> Any:

@@ -219,6 +219,10 @@ class Operator(Interchange):
                 f"{self.title()}: all inputs must have one dtype, but {got}; use .astype('{dtypes[0]}') on the others"
             )
 
+    def as_number(self) -> Any:
+        """The number that the operator is: an array of shape () that kernels hold as a literal. None for all others."""
+        return None
+
     def owned(self) -> Operator:
         """The operator as one executor uses it: with a state for its whole life, if it has a state."""
         return self

@@ -58,19 +58,19 @@ class Executable:
     def __call__(self, *arrays: Any) -> Any:
         workspace = self.acquire()
         try:
-            return self.run(workspace, *arrays)
-        except Exception as error:
-            raise_blame(error)
-            raise
+            return self.run_in(workspace, arrays)
         finally:
             self.release(workspace)
 
+    def run_in(self, workspace: Any, arrays: Sequence[Any]) -> Any:
+        """Run; if a host call of the user's raises, the error names the operator and the user's line."""
+        try:
+            return self.run(workspace, *arrays)
+        except Exception as error:
+            from hybridc.dialects.blame import blame
 
-def raise_blame(error: Exception) -> None:
-    """Raise what names the operator and the user's line, if a host call of the user's raised."""
-    from hybridc.dialects.blame import blame
-
-    blame(None, "eager", error)
+            blame(None, "eager", error)
+            raise
 
 
 class CompiledGraph:
@@ -148,11 +148,8 @@ class CompiledGraph:
         forward = self.forward
         workspace = forward.acquire()
         try:
-            results = forward.run(workspace, *arrays)
+            results = forward.run_in(workspace, arrays)
             self._write_back(arrays, results)
-        except Exception as error:
-            raise_blame(error)
-            raise
         finally:
             forward.release(workspace)
         if self.single:
@@ -164,10 +161,9 @@ class CompiledGraph:
 
         workspace = self.forward.acquire()
         try:
-            results = self.forward.run(workspace, *arrays)
-        except Exception as error:
+            results = self.forward.run_in(workspace, arrays)
+        except Exception:
             self.forward.release(workspace)
-            raise_blame(error)
             raise
         outputs = [NDArray(r) for r in results[: self.visible]]
         if self.updates:

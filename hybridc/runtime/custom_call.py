@@ -245,14 +245,14 @@ class CustomCall:
         _, dtypes = self.infer_type([a.dtype for a in arrays])
         results = [NDArray(np.zeros(s, d)) for s, d in zip(shapes, dtypes, strict=True)]
         given = list(results)
-        state.auxiliary = [_lasting(a) for a in arrays[count:]]
+        state.auxiliary = [lasting(a) for a in arrays[count:]]
         auxiliary = [NDArray(a.copy()) for a in arrays[count:]]
         where = self.where("forward", state.op)
         with user_code(where, train):
             state.op.forward(
                 is_train=train,
                 req=["write"] * len(results),
-                in_data=[NDArray(_lasting(a)) for a in arrays[:count]],
+                in_data=[NDArray(lasting(a)) for a in arrays[:count]],
                 out_data=given,
                 aux=auxiliary,
             )
@@ -336,7 +336,7 @@ def _shape_text(shape: tuple[Any, ...]) -> str:
     return f"({', '.join(map(str, shape))}{',' if len(shape) == 1 else ''})"
 
 
-def _lasting(array: Array) -> Array:
+def lasting(array: Array) -> Array:
     """An array that the user may keep: not a view, because a compiled graph reuses the memory behind it."""
     return array if array.base is None else array.copy()
 

@@ -50,9 +50,7 @@ class Node:
     @property
     def number(self) -> Any:
         """The number that this node stands for, or None."""
-        if self.op is None or self.inputs or self.op.NAME != "hybrid.constant":
-            return None
-        return self.op.attrs["value"]
+        return None if self.op is None else self.op.as_number()
 
     def num_outputs(self) -> int:
         """How many results a user sees."""

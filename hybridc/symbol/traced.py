@@ -62,7 +62,7 @@ class TracedSymbol(Symbol):
             return None
         if self.node is None:
             return self.trace.sources[self.index] if self.trace.roles[self.index] == "value" else None
-        return None if self.node.inputs else self.node.op.attrs.get("value")
+        return self.node.op.as_number()
 
     def __repr__(self) -> str:
         return f"<Symbol {self.name} {self._dtype}{list(self.shape)}>"

@@ -17,7 +17,7 @@ def constant_value(value: SSAValue) -> Any:
     """The number that a value is known to be, or None."""
     op = value.owner
     if isinstance(op, HybridOp) and not op.operands and not shape_of(value):
-        return op.operator.attrs.get("value")
+        return op.operator.as_number()
     return None
 
 
