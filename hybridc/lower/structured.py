@@ -1,0 +1,109 @@
+"""Questions about values of the structured form, which targets and passes below the graph ask.
+
+Upstream integers have no sign. Where a dtype is unsigned, or the state of an operator, an attribute says so:
+``hybrid.dtypes`` of a function lists the dtypes of its arguments and results, ``hybrid.dtype`` of an operation is that
+of its result; without them an element type means its signed dtype.
+"""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+import numpy as np
+from xdsl.dialects import func, tensor
+from xdsl.dialects.builtin import (
+    ArrayAttr,
+    Float16Type,
+    Float32Type,
+    Float64Type,
+    IntegerType,
+    ModuleOp,
+    StringAttr,
+    TensorType,
+)
+from xdsl.dialects.linalg import ops as linalg
+from xdsl.ir import Attribute, Block, Operation, SSAValue
+from xdsl.traits import SymbolTable
+
+DType = np.dtype[Any]
+Shape = tuple[int, ...]
+
+# Operations that show their first operand's memory in another shape or order.
+VIEWS = (tensor.CollapseShapeOp, tensor.ExpandShapeOp, tensor.ExtractSliceOp, linalg.TransposeOp)
+
+
+def shape_of(value: SSAValue) -> Shape:
+    """The shape of a tensor; () of a scalar."""
+    kind: Any = value.type
+    return kind.get_shape() if isinstance(value.type, TensorType) else ()
+
+
+def dtype_of(value: SSAValue) -> DType:
+    """The dtype of a tensor or scalar value of the structured form."""
+    owner = value.owner
+    if isinstance(owner, Block):
+        function = owner.parent_op()
+        if isinstance(function, func.FuncOp) and (names := declared_dtypes(function)) is not None:
+            return names[cast(Any, value).index]
+    elif (name := owner.attributes.get("hybrid.dtype")) is not None:
+        return np.dtype(cast(StringAttr, name).data)
+    elif isinstance(owner, func.CallOp):
+        callee = function_called(owner)
+        if (names := declared_dtypes(callee)) is not None:
+            return names[len(callee.function_type.inputs) + cast(Any, value).index]
+    elif isinstance(owner, VIEWS):
+        return dtype_of(owner.operands[0])
+    return element_dtype(value.type)
+
+
+def element_dtype(kind: Attribute) -> DType:
+    """The dtype of a type that says its sign nowhere: signed."""
+    if isinstance(kind, TensorType):
+        kind = cast(TensorType[Any], kind).get_element_type()
+    match kind:
+        case Float16Type():
+            return np.dtype(np.float16)
+        case Float32Type():
+            return np.dtype(np.float32)
+        case Float64Type():
+            return np.dtype(np.float64)
+        case IntegerType():
+            width = kind.width.data
+            return np.dtype(bool) if width == 1 else np.dtype(f"int{width}")
+        case _:
+            raise TypeError(f"{kind} is no element of an array")
+
+
+def declared_dtypes(function: func.FuncOp) -> list[DType] | None:
+    """The dtypes of a function's arguments and then of its results, where its types do not say them."""
+    names = function.attributes.get("hybrid.dtypes")
+    return None if names is None else [np.dtype(cast(StringAttr, n).data) for n in cast(ArrayAttr[Any], names)]
+
+
+def note_dtypes(function: func.FuncOp, dtypes: list[DType]) -> None:
+    """Say the dtypes of arguments and results on the function, if types do not."""
+    if any(d.kind in "uO" for d in dtypes):
+        function.attributes["hybrid.dtypes"] = ArrayAttr([StringAttr(d.name) for d in dtypes])
+
+
+def function_called(call: func.CallOp) -> func.FuncOp:
+    """The function that a call names."""
+    found = SymbolTable.lookup_symbol(call, call.callee)
+    assert isinstance(found, func.FuncOp)
+    return found
+
+
+def is_host(function: func.FuncOp) -> bool:
+    """Whether the host, or its library, computes this function: it has no body, ``hybrid.operator`` says what it is."""
+    return not function.body.blocks
+
+
+def kernels(module: ModuleOp) -> dict[str, func.FuncOp]:
+    """The private functions: kernels, and what the host computes."""
+    found = (op for op in module.ops if isinstance(op, func.FuncOp) and op.sym_visibility is not None)
+    return {f.sym_name.data: f for f in found}
+
+
+def is_scaffold(op: Operation) -> bool:
+    """Whether an operation only says where or from what another begins: an empty tensor, a filled one, a number."""
+    return op.name in ("tensor.empty", "linalg.fill", "arith.constant")

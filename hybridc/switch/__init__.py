@@ -1,0 +1,1 @@
+"""The compiler below the graph, on the structured form."""

@@ -1,0 +1,1 @@
+"""The portable target: readable Python that runs NumPy."""
