@@ -33,7 +33,8 @@ from xdsl.dialects.linalg import ops as linalg
 from xdsl.ir import Attribute, Block, Region, SSAValue
 from xdsl.passes import ModulePass
 
-from hybridc.dialects.hybrid import HybridOp, dtype_of, location_of, shape_of
+from hybridc.dialects.body import Body
+from hybridc.dialects.hybrid import HandleAttr, HybridOp, dtype_of, location_of, shape_of
 from hybridc.dialects.operator import Contraction, Elementwise, Operator, Reduction
 from hybridc.dialects.scalar import Recorder, Scalar
 from hybridc.dialects.upstream import HOST
@@ -85,7 +86,8 @@ class _Hosts:
         self.taken.add(name)
         declared = func.FuncOp(name, kind, Region(), "private")
         declared.attributes["hybrid.operator"] = StringAttr(op.name)
-        declared.attributes["hybrid.attributes"] = attributes
+        bodies = {k: HandleAttr(v) for k, v in op.operator.attrs.items() if isinstance(v, Body)}
+        declared.attributes["hybrid.attributes"] = DictionaryAttr({**attributes.data, **bodies})
         declared.attributes |= _hidden_dtypes([*op.operands, *op.results])
         declared.location = op.location
         return declared
