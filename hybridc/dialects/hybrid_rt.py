@@ -1,9 +1,10 @@
 """The ``hybrid_rt`` dialect: what a planned program does that upstream dialects cannot say.
 
 ``arena`` is the memory of one call, ``view`` an array at an offset of it, ``alloc`` a result that the caller will own,
-``cell`` the state of an operator, which stays from call to call, ``alias`` another view of a buffer (by a view
-operator), ``launch`` a kernel run on buffers. A kernel stays a function of tensors: a launch loads its inputs and
-stores its results, and may use ``scratch``, bytes of the arena, in between.
+``cell`` the state of an operator, which stays from call to call, ``donated`` the memory of an argument that a result
+may be written into, ``alias`` another view of a buffer, ``copy`` one array's elements put into another, ``launch`` a
+kernel run on buffers. A kernel stays a function of tensors: a launch loads its inputs and stores its results, and may
+use ``scratch``, bytes of the arena, in between.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from xdsl.dialects.builtin import (
     i8,
     i64,
 )
-from xdsl.ir import Attribute, Dialect, SSAValue
+from xdsl.ir import Attribute, BlockArgument, Dialect, SSAValue
 from xdsl.irdl import (
     AttrSizedOperandSegments,
     IRDLOperation,
@@ -32,6 +33,13 @@ from xdsl.irdl import (
     var_operand_def,
 )
 from xdsl.utils.exceptions import VerifyException
+
+ALIGNMENT = 64  # arrays start at its multiples, so that vectors of every width are aligned
+
+
+def aligned(size: int) -> int:
+    """The size, rounded up to a multiple of 64 bytes and at least that, so that no two buffers have one place."""
+    return max(1, -(-size // ALIGNMENT)) * ALIGNMENT
 
 
 @irdl_op_definition
@@ -66,9 +74,9 @@ class ViewOp(IRDLOperation):
         super().__init__(operands=[memory], properties={"offset": IntegerAttr(offset, i64)}, result_types=[array])
 
     def verify_(self) -> None:
-        """Arrays start at multiples of 64 bytes, so that vectors of every width are aligned."""
-        if self.offset.value.data % 64:
-            raise VerifyException(f"offset {self.offset.value.data} is not a multiple of 64")
+        """Arrays start at multiples of 64 bytes."""
+        if self.offset.value.data % ALIGNMENT:
+            raise VerifyException(f"offset {self.offset.value.data} is not a multiple of {ALIGNMENT}")
 
 
 @irdl_op_definition
@@ -96,8 +104,29 @@ class CellOp(IRDLOperation):
 
 
 @irdl_op_definition
+class DonatedOp(IRDLOperation):
+    """The memory of an argument that the caller gives away: from here on a result is written there.
+
+    The argument keeps its own name for what it held, so that reading it too late can be told from reading the result.
+    """
+
+    name = "hybrid_rt.donated"
+    argument = operand_def(MemRefType)
+    array = result_def(MemRefType)
+    assembly_format = "$argument attr-dict `:` type($argument) `->` type($array)"
+
+    def __init__(self, argument: SSAValue) -> None:
+        super().__init__(operands=[argument], result_types=[argument.type])
+
+    def verify_(self) -> None:
+        """It is all of one argument of the function."""
+        if not isinstance(self.argument, BlockArgument) or self.argument.type != self.array.type:
+            raise VerifyException("only an argument can be donated, as it is")
+
+
+@irdl_op_definition
 class ConstantOp(IRDLOperation):
-    """A number as an array without dimensions."""
+    """An array of numbers that are known."""
 
     name = "hybrid_rt.constant"
     value = prop_def(Attribute)
@@ -110,7 +139,11 @@ class ConstantOp(IRDLOperation):
 
 @irdl_op_definition
 class AliasOp(IRDLOperation):
-    """The same memory seen through a view operator, whose attributes are this operation's attributes."""
+    """The same memory seen in another shape or order.
+
+    ``view`` is a movement (see :mod:`hybridc.dialects.movement`) whose arguments are this operation's attributes, but
+    the shape, which the result has: ``reshape``, ``transpose`` (order), ``slice`` (begin, step).
+    """
 
     name = "hybrid_rt.alias"
     array = operand_def(MemRefType)
@@ -128,8 +161,21 @@ class AliasOp(IRDLOperation):
 
 
 @irdl_op_definition
+class CopyOp(IRDLOperation):
+    """Put the elements of one array into another of its type."""
+
+    name = "hybrid_rt.copy"
+    source = operand_def(MemRefType)
+    target = operand_def(MemRefType)
+    assembly_format = "$source `into` $target attr-dict `:` type($source) `->` type($target)"
+
+    def __init__(self, source: SSAValue, target: SSAValue) -> None:
+        super().__init__(operands=[source, target])
+
+
+@irdl_op_definition
 class LaunchOp(IRDLOperation):
-    """Run a kernel: read ``ins``, write ``outs``; ``scratch`` is memory it may use meanwhile."""
+    """Run a kernel, or the host: read ``ins``, write ``outs``; ``scratch`` is memory that it may use meanwhile."""
 
     name = "hybrid_rt.launch"
     kernel = prop_def(FlatSymbolRefAttrConstr)
@@ -148,4 +194,6 @@ class LaunchOp(IRDLOperation):
         super().__init__(operands=[ins, outs, scratch], properties={"kernel": SymbolRefAttr(kernel)})
 
 
-HybridRt: Any = Dialect("hybrid_rt", [ArenaOp, ViewOp, AllocOp, CellOp, ConstantOp, AliasOp, LaunchOp])
+HybridRt: Any = Dialect(
+    "hybrid_rt", [ArenaOp, ViewOp, AllocOp, CellOp, DonatedOp, ConstantOp, AliasOp, CopyOp, LaunchOp]
+)

@@ -18,6 +18,12 @@ def outline(module):
     taken = {f.sym_name.data for f in module.ops}
     for function in [f for f in module.ops if isinstance(f, func.FuncOp) and not is_host(f)]:
         for op in list(function.body.block.ops):
+            if isinstance(op, tensor.CollapseShapeOp) and _is_strided(op.operands[0]):
+                copy = identity(op.operands[0])
+                Rewriter.insert_op(copy, InsertPoint.before(op))
+                op.operands[0] = copy[-1].results[0]
+                _outline(module, copy[-1], taken)
+        for op in list(function.body.block.ops):
             if _is_kernel(op):
                 _outline(module, op, taken)
         _copy_returned(module, function, taken)

@@ -1,0 +1,31 @@
+"""What the host, or its library, computes: the operator behind a function without a body."""
+
+from __future__ import annotations
+
+from typing import cast
+
+from xdsl.dialects import func
+from xdsl.dialects.builtin import DictionaryAttr, StringAttr
+
+from hybridc.dialects import registry
+from hybridc.dialects.hybrid import from_attribute
+from hybridc.dialects.operator import Operator
+from hybridc.lower.structured import declared_dtypes
+
+
+def operator_of(declaration: func.FuncOp) -> Operator:
+    """The operator that computes a declared function, with its attributes bound."""
+    name = cast(StringAttr, declaration.attributes["hybrid.operator"]).data
+    attributes = cast(DictionaryAttr, declaration.attributes["hybrid.attributes"]).data
+    return registry.operator(name).bind(**{key: from_attribute(value) for key, value in attributes.items()})
+
+
+def inplace_pairs(declaration: func.FuncOp) -> list[tuple[int, int]]:
+    """The pairs of argument and result that may share memory, as its operator says; both have one type."""
+    ins, outs = declaration.function_type.inputs.data, declaration.function_type.outputs.data
+    dtypes = declared_dtypes(declaration) or [None] * (len(ins) + len(outs))
+    return [
+        (i, out)
+        for i, out in operator_of(declaration).INPLACE
+        if i < len(ins) and ins[i] == outs[out] and dtypes[i] == dtypes[len(ins) + out]
+    ]
