@@ -3,6 +3,7 @@
 | variable | default | meaning |
 |---|---|---|
 | ``HYBRIDC_VERIFY`` | 0 | verify the IR after every pass |
+| ``HYBRIDC_POISON`` | 0 | fill memory with NaN while it holds nothing of use |
 | ``HYBRIDC_DUMP`` | (none) | folder into which every stage of every compilation is written |
 | ``HYBRIDC_NUM_THREADS`` | cores, at most 2 | threads that a tile loop of the numpy target may use |
 | ``HYBRIDC_CACHE_ENTRIES`` | 64 | compiled graphs kept per block |
@@ -22,6 +23,7 @@ class Options:
     """The settings of this process."""
 
     verify: bool = False
+    poison: bool = False
     dump: str | None = None
     num_threads: int = 2
     cache_entries: int = 64
@@ -39,6 +41,7 @@ def _from_environment() -> Options:
     env = os.environ
     return Options(
         verify=env.get("HYBRIDC_VERIFY", "0") not in ("", "0"),
+        poison=env.get("HYBRIDC_POISON", "0") not in ("", "0"),
         dump=env.get("HYBRIDC_DUMP") or None,
         num_threads=max(1, int(env.get("HYBRIDC_NUM_THREADS", min(2, _cores())))),
         cache_entries=max(1, int(env.get("HYBRIDC_CACHE_ENTRIES", "64"))),

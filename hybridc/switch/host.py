@@ -1,11 +1,11 @@
-"""What the host, or its library, computes: the operator behind a function without a body."""
+"""What the host, or its library, computes: the operator behind a function without a body; and what may share memory."""
 
 from __future__ import annotations
 
 from typing import cast
 
 from xdsl.dialects import func
-from xdsl.dialects.builtin import DictionaryAttr, StringAttr
+from xdsl.dialects.builtin import DenseArrayBase, DictionaryAttr, StringAttr
 
 from hybridc.dialects import registry
 from hybridc.dialects.hybrid import from_attribute
@@ -29,3 +29,10 @@ def inplace_pairs(declaration: func.FuncOp) -> list[tuple[int, int]]:
         for i, out in operator_of(declaration).INPLACE
         if i < len(ins) and ins[i] == outs[out] and dtypes[i] == dtypes[len(ins) + out]
     ]
+
+
+def pairs_of(function: func.FuncOp, name: str) -> list[tuple[int, int]]:
+    """The pairs of numbers that an attribute of a function lists."""
+    found = function.attributes.get(name)
+    numbers = [int(n) for n in found.get_values()] if isinstance(found, DenseArrayBase) else []
+    return list(zip(numbers[::2], numbers[1::2], strict=True))

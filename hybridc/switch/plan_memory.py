@@ -35,7 +35,7 @@ from hybridc.dialects.hybrid_rt import (
 )
 from hybridc.lower import structured
 from hybridc.lower.structured import VIEWS, DType, declared_dtypes, dtype_of, is_host, kernels, shape_of
-from hybridc.switch.host import inplace_pairs
+from hybridc.switch.host import inplace_pairs, pairs_of
 from hybridc.transforms.values import functions, result_count, volume
 
 Memory = MemRefType[Any]
@@ -76,13 +76,6 @@ def root(value: SSAValue) -> SSAValue:
     while isinstance(value.owner, VIEWS):
         value = value.owner.operands[0]
     return value
-
-
-def pairs_of(function: func.FuncOp, name: str) -> list[tuple[int, int]]:
-    """The pairs of numbers that an attribute of a function lists."""
-    found = function.attributes.get(name)
-    numbers = [int(n) for n in found.get_values()] if isinstance(found, DenseArrayBase) else []
-    return list(zip(numbers[::2], numbers[1::2], strict=True))
 
 
 def _memref(kind: Attribute, dtype: DType) -> Memory:

@@ -1,0 +1,333 @@
+"""A planned program as one Python module: functions for its kernels, ``workspace()`` and the program itself.
+
+``workspace()`` makes the arena and everything in it, once for many calls; the program takes it and the inputs. Kernels
+whose Python is the same, apart from their names and what their docstrings tell, share one function.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+import numpy as np
+from xdsl.dialects import func
+from xdsl.dialects.builtin import DenseArrayBase, DenseIntOrFPElementsAttr, IntegerAttr, MemRefType, ModuleOp
+from xdsl.ir import Operation, SSAValue
+
+from hybridc.dialects.hybrid import element_dtype, location_of
+from hybridc.dialects.hybrid_rt import (
+    AliasOp,
+    AllocOp,
+    ArenaOp,
+    CellOp,
+    ConstantOp,
+    CopyOp,
+    DonatedOp,
+    LaunchOp,
+    ViewOp,
+    aligned,
+)
+from hybridc.dialects.operator import Opaque, Operator
+from hybridc.lower.structured import is_host, kernels
+from hybridc.options import OPTIONS
+from hybridc.runtime.buffers import SMALLEST
+from hybridc.switch.host import operator_of
+from hybridc.switch.numpy.emit_kernel import KernelEmitter
+from hybridc.switch.numpy.poison import Poison
+from hybridc.transforms.values import functions, volume
+
+_OURS = re.compile(r"[acsvy]\d+|\w+_\d+")  # names that the emitter makes
+
+
+@dataclass
+class Program:
+    """Generated source and what running it needs.
+
+    ``arena`` bytes lie in its workspace, of which at least ``live`` are needed at one time. ``functions`` says which
+    function of the source is a kernel's.
+    """
+
+    name: str
+    source: str
+    scope: dict[str, Any]
+    arena: int
+    live: int = 0
+    functions: dict[str, str] = field(default_factory=lambda: dict[str, str]())
+    launches: list[str] = field(default_factory=lambda: list[str]())
+    host_calls: list[str] = field(default_factory=lambda: list[str]())
+
+
+def emit(module: ModuleOp, name: str, threads: int, poison: bool = OPTIONS.poison) -> Program:
+    """The Python program of the planned function ``name``; with ``poison``, memory that holds nothing holds NaN."""
+    return _ProgramEmitter(module, name, threads, poison).run()
+
+
+class _ProgramEmitter:
+    def __init__(self, module: ModuleOp, name: str, threads: int, poison: bool) -> None:
+        self.kernels = kernels(module)
+        self.function = next(f for f in functions(module) if f.sym_name.data == name)
+        self.threads = threads
+        self.program = Program(name, "", {"np": np}, 0)
+        live = self.function.attributes.get("hybrid.live")
+        self.program.live = live.value.data if isinstance(live, IntegerAttr) else 0
+        self.poison = Poison(self.function, self.kernels) if poison else None
+        self.operators: dict[str, Operator] = {}
+        self.emitters: dict[str, KernelEmitter] = {}
+        self.written: dict[tuple[str, str], str] = {}  # the functions, by what they say but for name and docstring
+        self.sources: list[str] = []
+        self.names: dict[SSAValue, str] = {}
+        self.static: set[SSAValue] = set()  # values of the arena, made once with the workspace
+        self.setup: list[str] = []
+        self.body: list[str] = []
+        self.kept: list[str] = []
+
+    def run(self) -> Program:
+        block = self.function.body.block
+        for i, arg in enumerate(block.args):
+            self.names[arg] = f"{arg.name_hint}" if arg.name_hint else f"arg{i}"
+        self._unique([*block.args])
+        for op in block.ops:
+            self._operation(op)
+        self.program.source = self._source([self.names[a] for a in block.args])
+        return self.program
+
+    def _operation(self, op: Operation) -> None:
+        match op:
+            case ArenaOp():
+                self._arena(op)
+            case ViewOp():
+                self._view(op)
+            case AllocOp():
+                self._alloc(op)
+            case CellOp():
+                self._define_static(op.array, f"np.empty({_shape(op.array)}, object)")
+            case DonatedOp():
+                self.names[op.array] = self.names[op.argument]
+            case ConstantOp():
+                self.names[op.array] = self._bind(_numbers(op), "c")
+            case AliasOp():
+                self._alias(op)
+            case CopyOp():
+                self.body.append(f"np.copyto({self.names[op.target]}, {self.names[op.source]})")
+            case LaunchOp():
+                self._launch(op)
+            case func.ReturnOp():
+                results = "".join(f"{self.names[v]}, " for v in op.arguments)
+                self.body.append(f"return ({results})")
+            case _:
+                raise TypeError(f"{op.name} in a planned program")
+
+    def _unique(self, values: list[SSAValue]) -> None:
+        """Arguments keep their names, with a line behind where something else has that name or may get it."""
+        taken = {"np", "special", "parallel", "arena", "empty", "into", "ws", *self.kernels}
+        for value in values:
+            while self.names[value] in taken or _OURS.fullmatch(self.names[value]):
+                self.names[value] += "_"
+            taken.add(self.names[value])
+
+    def _source(self, args: list[str]) -> str:
+        parts: list[str] = []
+        header = ["import numpy as np"]
+        text = "\n".join(self.sources)
+        if "special." in text:
+            header.append("from hybridc.runtime import special")
+        if any(" = empty(" in line for line in self.body):
+            header.append("from hybridc.runtime.buffers import empty")
+        if "parallel(" in text:
+            header.append("from hybridc.runtime.threads import parallel")
+        header += [f"# {n} = {v!r}" for n, v in self.program.scope.items() if isinstance(v, Operator)]
+        parts.append("\n".join(header) + "\n")
+        parts += self.sources
+        kept = "".join(f"{n}, " for n in self.kept)
+        setup = [*self.setup, f"return ({kept})"]
+        parts.append("def workspace():\n" + "".join(f"    {line}\n" for line in setup))
+        unpack = [f"({kept}) = ws"] if self.kept else []
+        into = ["into"] if "hybrid.into" in self.function.attributes else []
+        parameters = ", ".join(["ws", *into, *args])
+        parts.append(
+            f"def {self.program.name}({parameters}):\n" + "".join(f"    {line}\n" for line in [*unpack, *self.body])
+        )
+        return "\n\n".join(parts)
+
+    # --- values --------------------------------------------------------------------------------------------
+
+    def _bind(self, value: Any, prefix: str) -> str:
+        """A name of the module for an object that has no source form."""
+        for name, known in self.program.scope.items():
+            if known is value:
+                return name
+        number = 0
+        while f"{prefix}{number}" in self.program.scope:
+            number += 1
+        self.program.scope[f"{prefix}{number}"] = value
+        return f"{prefix}{number}"
+
+    def _operator(self, operator: Operator) -> str:
+        return self._bind(operator, f"{operator.NAME.rpartition('.')[2]}_")
+
+    def _define(self, value: SSAValue, expression: str, prefix: str) -> str:
+        name = self.names[value] = f"{prefix}{len(self.names)}"
+        self.body.append(f"{name} = {expression}")
+        return name
+
+    def _define_static(self, value: SSAValue, expression: str) -> None:
+        name = self.names[value] = f"v{len(self.names)}"
+        self.static.add(value)
+        self.setup.append(f"{name} = {expression}")
+        self.kept.append(name)
+
+    def _arena(self, op: ArenaOp) -> None:
+        self.program.arena = op.size
+        self.names[op.memory] = "arena"
+        self.static.add(op.memory)
+        if self.poison is None:
+            self.setup.append(f"arena = np.empty({op.size}, np.uint8)")
+        else:
+            self.setup.append(f"arena = np.full({op.size}, 255, np.uint8)")
+            self.kept.append("arena")
+
+    def _alloc(self, op: AllocOp) -> None:
+        shape, dtype = _shape(op.array), _dtype(op.array)
+        large = volume(shape) * dtype.itemsize >= SMALLEST
+        fresh = f"{'' if large else 'np.'}empty({shape}, {dtype.name!r})"
+        place = self._place(op)
+        self._define(op.array, f"{fresh} if {place} is None else {place}" if place else fresh, "y")
+        if self.poison is not None:
+            self.body.append(self.poison.fresh(self.names[op.array], dtype))
+
+    def _place(self, op: AllocOp) -> str | None:
+        """Where the caller may want this result: it is one of the program's results, as it is."""
+        end = self.function.body.block.last_op
+        if "hybrid.into" not in self.function.attributes or end is None or op.array not in end.operands:
+            return None
+        return f"into[{list(end.operands).index(op.array)}]"
+
+    def _view(self, op: ViewOp) -> None:
+        if all(isinstance(u.operation, LaunchOp) and u.operation.scratch is op.array for u in op.array.uses):
+            return  # scratch is cut up where its kernel is known
+        self._define_static(op.array, _array(op.offset.value.data, _dtype(op.array), _shape(op.array)))
+
+    def _alias(self, op: AliasOp) -> None:
+        expression = f"{self.names[op.array]}{_movement(op)}"
+        if op.array in self.static:
+            self._define_static(op.result, expression)
+        else:
+            self._define(op.result, expression, "a")
+
+    # --- launches ------------------------------------------------------------------------------------------
+
+    def _launch(self, op: LaunchOp) -> None:
+        name = op.kernel.string_value()
+        self.program.launches.append(name)
+        self.body += self.poison.before(op) if self.poison is not None else []
+        if is_host(self.kernels[name]):
+            self._host(op, self.kernels[name])
+        else:
+            self._kernel(op, name)
+        self.body += self.poison.after(op) if self.poison is not None else []
+
+    def _kernel(self, op: LaunchOp, name: str) -> None:
+        if name not in self.emitters:
+            self.emitters[name] = KernelEmitter(self.kernels[name], self.threads)
+            self.program.functions[name] = self._function(name, self.emitters[name].source())
+        threads = self.emitters[name].loops.threads
+        scratch = [self._scratch(op, self.emitters[name])] if op.scratch is not None else []
+        if not scratch and threads > 1:
+            scratch = [repr(((),) * threads)]
+        given = [self.names[v] for v in (*op.ins, *op.outs)]
+        self.body.append(f"{self.program.functions[name]}({', '.join([*given, *scratch])})")
+
+    def _function(self, name: str, source: str) -> str:
+        """The name of the function that is this source: another kernel's, if that does the same."""
+        head, _, rest = source.partition('"""')
+        key = (head.partition("(")[2], rest.partition('"""')[2])
+        if key not in self.written:
+            self.written[key] = name
+            self.sources.append(source)
+        return self.written[key]
+
+    def _scratch(self, op: LaunchOp, emitter: KernelEmitter) -> str:
+        """The scratch of a launch: a tuple of arrays, or one such tuple for every thread."""
+        assert op.scratch is not None
+        assert isinstance(op.scratch.owner, ViewOp)
+        offset = op.scratch.owner.offset.value.data
+        threads: list[str] = []
+        for _ in range(emitter.loops.threads):
+            arrays: list[str] = []
+            for dtype, shape in emitter.scratch_shapes():
+                arrays.append(_array(offset, dtype, shape))
+                offset += aligned(volume(shape) * dtype.itemsize)
+            threads.append(f"({', '.join(arrays)},)")
+        name = f"s{len(self.kept)}"
+        self.setup.append(f"{name} = {threads[0] if len(threads) == 1 else '(' + ', '.join(threads) + ')'}")
+        self.kept.append(name)
+        return name
+
+    def _host(self, op: LaunchOp, declaration: func.FuncOp) -> None:
+        """What NumPy or the host computes: a bound ``eager_out``."""
+        name = declaration.sym_name.data
+        if name not in self.operators:
+            self.operators[name] = operator_of(declaration)
+        operator = self.operators[name]
+        where = location_of(op) or location_of(declaration)
+        if isinstance(operator, Opaque):
+            self.program.host_calls.append(f"{operator!r}" + (f" at {where}" if where else ""))
+        outs = "".join(f"{self.names[v]}, " for v in op.outs)
+        given = ", ".join([f"({outs})", *[self.names[v] for v in op.ins]])
+        comment = f"  # {where}" if where else ""
+        self.body.append(f"{self._operator(operator)}.eager_out({given}){comment}")
+
+
+def _numbers(op: ConstantOp) -> np.ndarray[Any, Any]:
+    """The array of a constant."""
+    shape, dtype = _shape(op.array), _dtype(op.array)
+    value = op.value
+    assert isinstance(value, DenseIntOrFPElementsAttr)
+    numbers: list[Any] = list(value.get_values())
+    if len(set(numbers)) == 1:  # as one number or as many
+        return np.full(shape, np.asarray(numbers[0]).astype(dtype))
+    return np.asarray(numbers).astype(dtype).reshape(shape)
+
+
+def _movement(op: AliasOp) -> str:
+    """How NumPy says a movement, as what follows the array."""
+    shape = _shape(op.result)
+    match op.view.data:
+        case "reshape":
+            return f".reshape({shape})"
+        case "transpose":
+            return f".transpose({_listed(op, 'order')})"
+        case "slice":
+            sources = _shape(op.array)
+            parts = zip(_listed(op, "begin"), _listed(op, "step"), shape, sources, strict=True)
+            return f"[{', '.join(_range(*each) for each in parts) or '...'}]"
+        case other:
+            raise TypeError(f"{other} is no movement that gives a view")
+
+
+def _listed(op: AliasOp, name: str) -> tuple[int, ...]:
+    found = op.attributes[name]
+    assert isinstance(found, DenseArrayBase)
+    return tuple(int(n) for n in found.get_values())
+
+
+def _range(begin: int, step: int, count: int, whole: int) -> str:
+    """A part of one axis, as short as it can be said."""
+    if (begin, step, count) == (0, 1, whole):
+        return ":"
+    end = begin + step * (count - 1) + 1 if count else begin
+    return f"{begin}:{end}" + (f":{step}" if step != 1 else "")
+
+
+def _shape(value: SSAValue) -> tuple[int, ...]:
+    return tuple(cast(MemRefType[Any], value.type).get_shape())
+
+
+def _dtype(value: SSAValue) -> np.dtype[Any]:
+    return element_dtype(cast(MemRefType[Any], value.type).element_type)
+
+
+def _array(offset: int, dtype: np.dtype[Any], shape: tuple[int, ...]) -> str:
+    size = volume(shape) * dtype.itemsize
+    return f"arena[{offset}:{offset + size}].view({dtype.name!r}).reshape({shape})"
