@@ -18,6 +18,7 @@ from hybridc.dialects.hybrid import dialects
 from hybridc.dialects.hybrid_rt import HybridRt
 from hybridc.options import OPTIONS
 from hybridc.transforms.canonicalize import Canonicalize
+from hybridc.transforms.choose_residuals import ChooseResiduals
 from hybridc.transforms.constant_fold import ConstantFold
 from hybridc.transforms.decompose import Decompose
 from hybridc.transforms.differentiate import Differentiate
@@ -37,7 +38,16 @@ CLEANUP: tuple[ModulePass, ...] = (
 
 def graph(backends: Sequence[PartitionGraph] = ()) -> tuple[ModulePass, ...]:
     """Graph level: operators as the user wrote them, parts for backends, then differentiated, then primitive."""
-    return (*CLEANUP, *backends, Differentiate(), Decompose(), *CLEANUP)
+    return (
+        *CLEANUP,
+        *backends,
+        Differentiate(),
+        Decompose(),
+        *CLEANUP,
+        ChooseResiduals(),
+        CommonSubexpressionElimination(),
+        DeadCodeElimination(),
+    )
 
 
 GRAPH: tuple[ModulePass, ...] = graph()
@@ -61,6 +71,7 @@ def structured() -> tuple[ModulePass, ...]:
 # All that can be run alone, beside those of structured().
 PASSES: tuple[type[ModulePass], ...] = (
     Canonicalize,
+    ChooseResiduals,
     ConstantFold,
     Decompose,
     Differentiate,
