@@ -39,8 +39,16 @@ from hybridc.dialects.operator import Contraction, Elementwise, Operator, Reduct
 from hybridc.dialects.scalar import Recorder, Scalar
 from hybridc.dialects.upstream import HOST
 from hybridc.errors import VerifyError
-from hybridc.lower.hybrid_to_linalg_body import HALF, SINGLE, Element
-from hybridc.lower.hybrid_to_linalg_tensor import Builder, Tensor, first, maps, segments, structured_type
+from hybridc.lower.hybrid_to_linalg_body import HALF, SINGLE, DType, Element
+from hybridc.lower.hybrid_to_linalg_tensor import (
+    BetterCalled,
+    Builder,
+    Tensor,
+    first,
+    maps,
+    segments,
+    structured_type,
+)
 from hybridc.trace.structure import as_list
 from hybridc.transforms.values import constant_value, functions
 
@@ -49,15 +57,21 @@ MATMUL = ((0, 2), (2, 1), (0, 1))  # the loops of linalg.matmul
 
 @dataclass(frozen=True)
 class HybridToLinalg(ModulePass):
-    """See the module's docstring."""
+    """See the module's docstring.
+
+    With a ``library`` ("numpy") the host also computes what would need loops that know their indices, or that fill a
+    result piece by piece: gathers, insertions, concatenation, backwards slices. The library has functions for these.
+    """
 
     name = "hybrid-to-linalg"
+
+    library: str = ""
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         hosts = _Hosts({f.sym_name.data for f in functions(op)})
         for function in functions(op):
             if function.body.blocks:
-                _Structure(function, hosts).run()
+                _Structure(function, hosts, bool(self.library)).run()
         op.body.block.add_ops(hosts.declarations.values())
 
 
@@ -96,13 +110,13 @@ class _Hosts:
 class _Structure:
     """One function, rewritten."""
 
-    def __init__(self, function: func.FuncOp, hosts: _Hosts) -> None:
+    def __init__(self, function: func.FuncOp, hosts: _Hosts, library: bool) -> None:
         self.function = function
         self.hosts = hosts
         self.old = function.body.block
         self.tensors: dict[SSAValue, Tensor] = {}
         self.block = Block(arg_types=[_type_of(a) for a in self.old.args])
-        self.builder = Builder(self.block)
+        self.builder = Builder(self.block, library)
 
     def run(self) -> None:
         for old, new in zip(self.old.args, self.block.args, strict=True):
@@ -110,6 +124,7 @@ class _Structure:
             self.tensors[old] = self.builder.tensor(new, shape_of(old), dtype_of(old))
         for op in list(self.old.ops):
             self.builder.location = op.location
+            self.builder.operator = op.name.removeprefix("hybrid.")
             if isinstance(op, HybridOp):
                 self._operator(op)
             elif isinstance(op, func.ReturnOp):
@@ -143,8 +158,9 @@ class _Structure:
         made = self._structured(operator, inputs, out) if out is not None else None
         for result, tensor in zip(op.results, self._call(op, inputs) if made is None else made, strict=True):
             self.tensors[result] = tensor
-            if tensor.made is not None and tensor.made.name_hint is None:
-                tensor.made.name_hint = result.name_hint
+            value = tensor.made if tensor.core is None else tensor.core.made
+            if value is not None and value.name_hint is None:
+                value.name_hint = result.name_hint
 
     def _structured(self, operator: Operator, inputs: list[Tensor], out: Tensor) -> list[Tensor] | None:
         """The results as operations on tensors; None if only the host can compute them."""
@@ -156,7 +172,10 @@ class _Structure:
             case Contraction():
                 made = self._contract(operator, inputs, out)
             case _:
-                made = operator.move(self.builder, *inputs)
+                try:
+                    made = operator.move(self.builder, *inputs)
+                except BetterCalled:  # what was written so far nobody reads
+                    made = None
         return None if made is None else as_list(made)
 
     # --- kinds ---------------------------------------------------------------------------------------------
@@ -179,53 +198,62 @@ class _Structure:
             xs = [next(given) if x.number is None else b.constant(x.number, x.dtype) for x in inputs]
             return operator.scalar(b, *xs)
 
-        return self.builder.generic([self.builder.read(x, out.shape) for x in arrays], out, body)
+        return self.builder.map(arrays, out, body)
 
     def _reduce(self, operator: Reduction, x: Tensor, out: Tensor) -> Tensor:
         combine = operator.COMBINE
-        rank = len(x.shape)
-        axes = operator.axes(rank)
-        kept = tuple(i for i in range(rank) if i not in axes)
+        reduced = operator.axes(len(x.shape))
+        value, axes = self.builder.narrow(x)
+        kept = tuple(loop for loop, a in enumerate(axes) if a not in reduced)
+        shape = tuple(x.shape[axes[loop]] for loop in kept)
+        if len(kept) == len(axes):  # one element each
+            return self.builder.reshape(self._cast(self.builder.tensor(value, shape, x.dtype), out.dtype), out.shape)
         wide = SINGLE if x.dtype == HALF and combine in ("add", "mul") else x.dtype
-        shape = tuple(x.shape[i] for i in kept)
-        start = self.builder.fill(shape, wide, _neutral(combine, wide))
+        start = self.builder.start(shape, wide, _neutral(combine, wide))
 
         def body(b: Any, element: Element, sofar: Element) -> Any:
             return getattr(b, combine)(sofar, b.convert(element, wide))
 
-        given = [(x.value, tuple(range(rank)), x.dtype)]
+        given = [(value, tuple(range(len(axes))), x.dtype)]
         core = Tensor(shape, wide, self.builder)
-        core = self.builder.generic(given, core, body, loops=rank, out_places=kept, init=start.value)
-        core = self._cast(core, out.dtype)
-        if not operator.keepdims:
-            return self.builder.reshape(core, out.shape)
-        return Tensor(out.shape, out.dtype, self.builder, core=core, axes=kept)
+        core = self.builder.generic(given, core, body, loops=len(axes), out_places=kept, init=start)
+        return self.builder.reshape(self._cast(core, out.dtype), out.shape)
 
     def _cast(self, x: Tensor, dtype: Any) -> Tensor:
         if x.dtype == dtype:
             return x
-        out = Tensor(x.shape, dtype, self.builder)
-        return self.builder.generic([self.builder.read(x, x.shape)], out, first)
+        return self.builder.map([x], Tensor(x.shape, dtype, self.builder), first)
 
     def _contract(self, operator: Contraction, inputs: list[Tensor], out: Tensor) -> Tensor:
-        left, right = inputs
-        lhs, rhs, result = operator.loops(len(left.shape))
+        if any(0 in x.shape for x in inputs):  # nothing to sum
+            return self.builder.fill(out.shape, out.dtype, 0)
+        *places, result = operator.loops(len(inputs[0].shape))
+        reads: list[tuple[SSAValue, tuple[int, ...], DType]] = []
+        for x, place in zip(inputs, places, strict=True):
+            value, axes = self.builder.narrow(x)
+            reads.append((value, tuple(place[a] for a in axes), x.dtype))
+        # Loops of size 1 are left out; those that are left are numbered in the result's order, sums last.
+        order = [loop for loop, n in zip(result, out.shape, strict=True) if n != 1]
+        summed = sorted({loop for _, place, _ in reads for loop in place} - set(order))
+        number = {loop: i for i, loop in enumerate([*order, *summed])}
+        reads = [(value, tuple(number[loop] for loop in place), dtype) for value, place, dtype in reads]
         wide = SINGLE if out.dtype == HALF else out.dtype
-        start = self.builder.fill(out.shape, wide, 0)
-        product = Tensor(out.shape, wide, self.builder)
-        if 0 in left.shape or 0 in right.shape:  # nothing to sum
-            return self._cast(start, out.dtype)
+        core = Tensor(tuple(n for n in out.shape if n != 1), wide if summed else out.dtype, self.builder)
 
         def body(b: Any, x: Element, y: Element, sofar: Element) -> Any:
-            return b.add(sofar, b.mul(b.convert(x, wide), b.convert(y, wide)))
+            product = b.mul(b.convert(x, wide), b.convert(y, wide))
+            return b.add(sofar, product) if summed else product
 
-        if (lhs, rhs, result) == MATMUL and wide == out.dtype:
-            operands, dtypes = [left.value, right.value], [out.dtype] * 3
-            return self.builder.named(linalg.MatmulOp, operands, dtypes, start.value, product, body, **_matmul())
-        given = [(left.value, lhs, left.dtype), (right.value, rhs, right.dtype)]
-        loops = 1 + max(*lhs, *rhs)
-        made = self.builder.generic(given, product, body, loops=loops, out_places=result, init=start.value)
-        return self._cast(made, out.dtype)
+        if not summed:
+            return self.builder.reshape(self.builder.generic(reads, core, body), out.shape)
+        start = self.builder.start(core.shape, wide, 0)
+        kept = tuple(range(len(order)))
+        if (reads[0][1], reads[1][1], kept) == MATMUL and wide == out.dtype:
+            operands, dtypes = [value for value, _, _ in reads], [out.dtype] * 3
+            core = self.builder.named(linalg.MatmulOp, operands, dtypes, start, core, body, **_matmul())
+        else:
+            core = self.builder.generic(reads, core, body, loops=len(number), out_places=kept, init=start)
+        return self.builder.reshape(self._cast(core, out.dtype), out.shape)
 
     def _call(self, op: HybridOp, inputs: list[Tensor]) -> list[Tensor]:
         """The host computes it."""

@@ -18,6 +18,7 @@ from xdsl.dialects.builtin import (
     DenseIntOrFPElementsAttr,
     IntegerAttr,
     LocationAttr,
+    StringAttr,
     TensorType,
     i32,
     i64,
@@ -30,6 +31,10 @@ from xdsl.ir.affine import AffineDimExpr, AffineMap
 from hybridc.lower.hybrid_to_linalg_body import Body, DType, Element, number_attribute, signless
 
 Shape = tuple[int, ...]
+
+
+class BetterCalled(Exception):
+    """The library has a function for what loops over tensors would have to compute index by index."""
 
 
 @functools.lru_cache(4096)
@@ -51,7 +56,8 @@ def maps(loops: int, places: tuple[tuple[int, ...], ...]) -> ArrayAttr[AffineMap
 
 
 @functools.lru_cache(1024)
-def _iterators(loops: int, reduced: tuple[int, ...]) -> ArrayAttr[IteratorTypeAttr]:
+def iterators(loops: int, reduced: tuple[int, ...]) -> ArrayAttr[IteratorTypeAttr]:
+    """The kinds of loops: all are parallel but these."""
     parallel, reduction = IteratorTypeAttr.parallel(), IteratorTypeAttr.reduction()
     return ArrayAttr([reduction if i in reduced else parallel for i in range(loops)])
 
@@ -63,8 +69,21 @@ def segments(*sizes: int) -> DenseArrayBase[Any]:
 
 
 @functools.lru_cache(1024)
-def _integers(numbers: tuple[int, ...]) -> DenseArrayBase[Any]:
+def integers(numbers: tuple[int, ...]) -> DenseArrayBase[Any]:
+    """Numbers as a property."""
     return DenseArrayBase.from_list(i64, numbers)
+
+
+@functools.cache
+def string(text: str) -> StringAttr:
+    """A text as an attribute."""
+    return StringAttr(text)
+
+
+@functools.lru_cache(4096)
+def wide_axes(shape: Shape) -> tuple[int, ...]:
+    """The axes that loops walk along: all but those of size 1."""
+    return tuple(i for i, n in enumerate(shape) if n != 1)
 
 
 @dataclass(eq=False)
@@ -94,7 +113,7 @@ class Tensor:
     @property
     def place(self) -> tuple[SSAValue, tuple[int, ...]]:
         """The value to read by an indexing map, and which axes of this tensor are its axes."""
-        if self.made is None and self.core is not None:
+        if self.core is not None:
             return self.core.value, self.axes
         return self.value, tuple(range(len(self.shape)))
 
@@ -102,11 +121,13 @@ class Tensor:
 class Builder:
     """Writes the operations of one function; as ``m``, the movements (see :mod:`hybridc.dialects.movement`)."""
 
-    def __init__(self, block: Block) -> None:
+    def __init__(self, block: Block, library: bool = False) -> None:
         self.block = block
+        self.library = library  # index by index is the library's
         self.location: LocationAttr = UNKNOWN_LOC
+        self.operator = ""  # the name of the operator at hand
         self.numbers: dict[tuple[str, DType], SSAValue] = {}
-        self.narrow: dict[tuple[SSAValue, tuple[int, ...]], Tensor] = {}
+        self.squeezed: dict[SSAValue, SSAValue] = {}
 
     def add(
         self,
@@ -128,8 +149,15 @@ class Builder:
 
     def _one(self, cls: type[Operation], operands: Sequence[SSAValue], like: Tensor, **properties: Attribute) -> Tensor:
         """An operation whose result has the shape and dtype of ``like``, a tensor without a value."""
-        like.made = self.add(cls, operands, [structured_type(like.shape, like.dtype)], properties).results[0]
-        return like
+        return self._mark(self.add(cls, operands, [structured_type(like.shape, like.dtype)], properties), like)
+
+    def _mark(self, op: Operation, out: Tensor) -> Tensor:
+        """The result of an operation, on which stands whose it is, and its dtype if the type does not say it."""
+        op.attributes["hybrid.operator"] = string(self.operator)
+        if out.dtype.kind == "u":
+            op.attributes["hybrid.dtype"] = string(out.dtype.name)
+        out.made = op.results[0]
+        return out
 
     def number(self, value: Any, dtype: DType) -> SSAValue:
         """A scalar constant, one for all its uses in the function."""
@@ -146,7 +174,10 @@ class Builder:
         kind = structured_type(x.shape, x.dtype)
         attribute = number_attribute(x.number, x.dtype)
         dense = DenseIntOrFPElementsAttr.from_list(cast(Any, kind), [cast(Any, attribute).value.data])
-        return self.add(arith.ConstantOp, [], [kind], {"value": dense}).results[0]
+        made = self.add(arith.ConstantOp, [], [kind], {"value": dense})
+        if x.dtype.kind == "u":
+            made.attributes["hybrid.dtype"] = string(x.dtype.name)
+        return made.results[0]
 
     def empty(self, shape: Shape, dtype: DType) -> SSAValue:
         """A tensor to be written."""
@@ -163,7 +194,7 @@ class Builder:
         out_places: tuple[int, ...] | None = None,
         init: SSAValue | None = None,
     ) -> Tensor:
-        """``linalg.generic`` into ``out``, a tensor without a value.
+        """``linalg.generic`` into ``out``, a tensor without a value and without axes of size 1.
 
         ``body(b, *elements of the inputs, element of the result so far)`` gives the element. Loops that the result
         does not follow are reductions.
@@ -183,29 +214,39 @@ class Builder:
         reduced = tuple(i for i in range(loops) if i not in out_places)
         properties: dict[str, Attribute] = {
             "indexing_maps": maps(loops, (*[p for _, p, _ in inputs], out_places)),
-            "iterator_types": _iterators(loops, reduced),
+            "iterator_types": iterators(loops, reduced),
             "operandSegmentSizes": segments(len(inputs), 1),
         }
         operands = [*[v for v, _, _ in inputs], init]
         types = [structured_type(out.shape, out.dtype)]
-        out.made = self.add(linalg.GenericOp, operands, types, properties, [Region(block)]).results[0]
+        return self._mark(self.add(linalg.GenericOp, operands, types, properties, [Region(block)]), out)
+
+    def map(self, inputs: Sequence[Tensor], out: Tensor, body: Callable[..., Any]) -> Tensor:
+        """``generic`` over the axes of ``out`` that are not of size 1; the inputs broadcast to it."""
+        given = [self.read(x, out.shape) for x in inputs]
+        axes = wide_axes(out.shape)
+        if len(axes) == len(out.shape):
+            return self.generic(given, out, body)
+        out.core = self.generic(given, Tensor(tuple(out.shape[a] for a in axes), out.dtype, self), body)
+        out.axes = axes
         return out
 
     def read(self, x: Tensor, shape: Shape) -> tuple[SSAValue, tuple[int, ...], DType]:
-        """``x`` as an input of loops over ``shape``, to which it broadcasts: without the axes that are repeated."""
-        _, axes = x.place
+        """``x``, which broadcasts to ``shape``, as an input of loops over the axes of ``shape`` not of size 1."""
+        value, axes = self.narrow(x)
         lead = len(shape) - len(x.shape)
-        kept = tuple(a for a in axes if x.shape[a] == shape[a + lead])
-        if kept != axes:
-            x = self._without(x, kept)
-        return x.place[0], tuple(a + lead for a in kept), x.dtype
+        loops = {axis: loop for loop, axis in enumerate(wide_axes(shape))}
+        return value, tuple(loops[a + lead] for a in axes), x.dtype
 
-    def _without(self, x: Tensor, kept: tuple[int, ...]) -> Tensor:
-        """``x`` with these axes only; all others have size 1."""
-        key = (x.place[0], kept)
-        if key not in self.narrow:
-            self.narrow[key] = self.reshape(x, tuple(x.shape[a] for a in kept))
-        return self.narrow[key]
+    def narrow(self, x: Tensor) -> tuple[SSAValue, tuple[int, ...]]:
+        """The value without axes of size 1, and which axes of ``x`` it has."""
+        value, axes = x.place
+        kept = wide_axes(x.shape)
+        if kept == axes:
+            return value, kept
+        if value not in self.squeezed:
+            self.squeezed[value] = self._regroup(x.core or x, tuple(x.shape[a] for a in kept)).value
+        return self.squeezed[value], kept
 
     def named(
         self, cls: type[Operation], operands: Sequence[SSAValue], dtypes: Sequence[DType], init: SSAValue,
@@ -218,8 +259,7 @@ class Builder:
         end.location = self.location
         block.add_op(end)
         types = [structured_type(out.shape, out.dtype)]
-        out.made = self.add(cls, [*operands, init], types, properties, [Region(block)]).results[0]
-        return out
+        return self._mark(self.add(cls, [*operands, init], types, properties, [Region(block)]), out)
 
     def fill(self, shape: Shape, dtype: DType, value: Any) -> Tensor:
         """One number everywhere."""
@@ -227,36 +267,43 @@ class Builder:
         out, sizes = Tensor(shape, dtype, self), segments(1, 1)
         return self.named(linalg.FillOp, [number], [dtype] * 2, init, out, first, operandSegmentSizes=sizes)
 
+    def start(self, shape: Shape, dtype: DType, value: Any) -> SSAValue:
+        """What a sum starts from: a fill that is no operator's own, so that all can share it."""
+        made = self.fill(shape, dtype, value).value
+        cast(Operation, made.owner).attributes.pop("hybrid.operator")
+        return made
+
     # --- movements -----------------------------------------------------------------------------------------
 
     def reshape(self, x: Tensor, shape: Shape) -> Tensor:
         """The same elements; axes of size 1 that are added are for those who ask."""
         if x.shape == shape:
             return x
-        if x.made is None and x.core is not None:
+        if x.core is not None:
             return self.reshape(x.core, shape)
-        axes = _added_ones(x.shape, shape)
-        if axes is not None:
-            return Tensor(shape, x.dtype, self, core=x, axes=axes)
+        axes = wide_axes(shape)
+        if tuple(shape[a] for a in axes) == tuple(x.shape[a] for a in wide_axes(x.shape)):
+            core = self.tensor(self.narrow(x)[0], tuple(shape[a] for a in axes), x.dtype)
+            return core if len(axes) == len(shape) else Tensor(shape, x.dtype, self, core=core, axes=axes)
         return self._regroup(x, shape)
 
     def _regroup(self, x: Tensor, shape: Shape) -> Tensor:
         """Groups of axes are collapsed, then expanded."""
         if math.prod(shape) == 0:
-            return self.tensor(self.empty(shape, x.dtype), shape, x.dtype)
+            return self.fill(shape, x.dtype, 0)
         if not x.shape:  # xDSL's verifier rejects tensor.expand_shape of rank 0
             return self.generic([(x.value, (), x.dtype)], Tensor(shape, x.dtype, self), first)
-        groups = _groups(x.shape, shape)
-        middle = tuple(math.prod(x.shape[i] for i in old) for old, _ in groups)
+        pairs = groups(x.shape, shape)
+        middle = tuple(math.prod(x.shape[i] for i in old) for old, _ in pairs)
         if len(middle) < len(x.shape):
-            groups_of = _reassociation(tuple(old for old, _ in groups))
-            x = self._one(tensor.CollapseShapeOp, [x.value], Tensor(middle, x.dtype, self), reassociation=groups_of)
+            kept = reassociation(tuple(old for old, _ in pairs))
+            x = self._one(tensor.CollapseShapeOp, [x.value], Tensor(middle, x.dtype, self), reassociation=kept)
         if middle == shape:
             return x
-        groups_of = _reassociation(tuple(new for _, new in groups))
+        kept = reassociation(tuple(new for _, new in pairs))
         return self._one(
-            tensor.ExpandShapeOp, [x.value], Tensor(shape, x.dtype, self), reassociation=groups_of,
-            static_output_shape=_integers(shape),
+            tensor.ExpandShapeOp, [x.value], Tensor(shape, x.dtype, self), reassociation=kept,
+            static_output_shape=integers(shape),
         )  # fmt: skip
 
     def transpose(self, x: Tensor, order: Sequence[int]) -> Tensor:
@@ -268,21 +315,22 @@ class Builder:
         init = self.empty(shape, x.dtype)
         out = Tensor(shape, x.dtype, self)
         dtypes = [x.dtype, x.dtype]
-        return self.named(linalg.TransposeOp, [x.value], dtypes, init, out, first, permutation=_integers(order))
+        return self.named(linalg.TransposeOp, [x.value], dtypes, init, out, first, permutation=integers(order))
 
     def slice(self, x: Tensor, begin: Sequence[int], step: Sequence[int], shape: Shape) -> Tensor:
         """``tensor.extract_slice`` forwards, then reversed where it goes backwards."""
         if math.prod(shape) == 0:
-            return self.tensor(self.empty(shape, x.dtype), shape, x.dtype)
+            return self.fill(shape, x.dtype, 0)
         if any(s < 0 and n > 1 for s, n in zip(step, shape, strict=True)):
             return self._backwards(x, begin, step, shape)
         if not any(begin) and x.shape == shape:
             return x
-        properties = _slice_properties(1, tuple(begin), shape, _strides(step, shape))
+        properties = slice_properties(1, tuple(begin), shape, _strides(step, shape))
         return self._one(tensor.ExtractSliceOp, [x.value], Tensor(shape, x.dtype, self), **properties)
 
     def _backwards(self, x: Tensor, begin: Sequence[int], step: Sequence[int], shape: Shape) -> Tensor:
         """By loops that compute their places: upstream a map that counts backwards is valid, but cannot be tiled."""
+        self._loops_know_places()
 
         def element(b: Body, *index: Element) -> Element:
             steps = [b.mul(i, s) if abs(s) > 1 else i for i, s in zip(index, map(abs, step), strict=True)]
@@ -300,7 +348,7 @@ class Builder:
         """A copy by an indexing map."""
         if x.shape == shape:
             return x
-        return self.generic([self.read(x, shape)], Tensor(shape, x.dtype, self), first)
+        return self.map([x], Tensor(shape, x.dtype, self), first)
 
     def full(self, shape: Shape, dtype: Any, value: Any) -> Tensor:
         """``linalg.fill``"""
@@ -310,12 +358,13 @@ class Builder:
         """``tensor.insert_slice``"""
         if math.prod(x.shape) == 0:
             return into
+        self._loops_know_places()
         back = [s < 0 and n > 1 for s, n in zip(step, x.shape, strict=True)]
         if any(back):
             ends = [n - 1 if r else 0 for r, n in zip(back, x.shape, strict=True)]
             x = self._backwards(x, ends, [-1 if r else 1 for r in back], x.shape)
         offsets = tuple(b + s * (n - 1) if r else b for b, s, n, r in zip(begin, step, x.shape, back, strict=True))
-        properties = _slice_properties(2, offsets, x.shape, _strides(step, x.shape))
+        properties = slice_properties(2, offsets, x.shape, _strides(step, x.shape))
         return self._one(
             tensor.InsertSliceOp, [x.value, into.value], Tensor(into.shape, into.dtype, self), **properties
         )
@@ -324,18 +373,25 @@ class Builder:
         """``tensor.concat``"""
         if len(xs) == 1:
             return xs[0]
+        self._loops_know_places()
         size = sum(x.shape[axis] for x in xs)
         out = Tensor((*xs[0].shape[:axis], size, *xs[0].shape[axis + 1 :]), xs[0].dtype, self)
         return self._one(tensor.ConcatOp, [x.value for x in xs], out, dim=IntegerAttr(axis, i64))
 
     def generate(self, shape: Shape, dtype: Any, element: Callable[..., Any]) -> Tensor:
         """Loops that know their indices."""
+        self._loops_know_places()
         out = Tensor(shape, np.dtype(dtype), self)
 
         def body(b: Body, _: Element) -> Any:
             return element(b, *[b.index_of(i) for i in range(len(shape))])
 
         return self.generic([], out, body)
+
+    def _loops_know_places(self) -> None:
+        """Guard of the movements whose loops are not the same everywhere."""
+        if self.library:
+            raise BetterCalled
 
 
 def first(b: Body, x: Element, *_: Element) -> Element:  # noqa: ARG001 - the interface of every body
@@ -348,31 +404,20 @@ def _strides(step: Sequence[int], shape: Shape) -> Shape:
     return tuple(abs(s) if n > 1 else 1 for s, n in zip(step, shape, strict=True))
 
 
-def _slice_properties(operands: int, offsets: Shape, sizes: Shape, strides: Shape) -> dict[str, Attribute]:
+def slice_properties(operands: int, offsets: Shape, sizes: Shape, strides: Shape) -> dict[str, Attribute]:
+    """The properties of a slice whose box is known."""
     return {
-        "static_offsets": _integers(offsets),
-        "static_sizes": _integers(sizes),
-        "static_strides": _integers(strides),
+        "static_offsets": integers(offsets),
+        "static_sizes": integers(sizes),
+        "static_strides": integers(strides),
         "operandSegmentSizes": segments(*(1,) * operands, 0, 0, 0),
     }
 
 
 @functools.lru_cache(4096)
-def _added_ones(old: Shape, new: Shape) -> tuple[int, ...] | None:
-    """Where the axes of ``old`` are in ``new``, if all others there have size 1."""
-    axes: list[int] = []
-    for axis, n in enumerate(new):
-        if len(axes) < len(old) and old[len(axes)] == n:
-            axes.append(axis)
-        elif n != 1:
-            return None
-    return tuple(axes) if len(axes) == len(old) else None
-
-
-@functools.lru_cache(4096)
-def _groups(old: Shape, new: Shape) -> tuple[tuple[Shape, Shape], ...]:
+def groups(old: Shape, new: Shape) -> tuple[tuple[Shape, Shape], ...]:
     """The axes of both shapes in groups of equal sizes, as small as can be."""
-    groups: list[tuple[list[int], list[int]]] = []
+    found: list[tuple[list[int], list[int]]] = []
     i = j = 0
     while i < len(old) and j < len(new):
         group = ([i], [j])
@@ -387,13 +432,14 @@ def _groups(old: Shape, new: Shape) -> tuple[tuple[Shape, Shape], ...]:
                 right *= new[j]
                 group[1].append(j)
                 j += 1
-        groups.append(group)
-    if groups:  # what is left has size 1
-        groups[-1][0].extend(range(i, len(old)))
-        groups[-1][1].extend(range(j, len(new)))
-    return tuple((tuple(a), tuple(b)) for a, b in groups)
+        found.append(group)
+    if found:  # what is left has size 1
+        found[-1][0].extend(range(i, len(old)))
+        found[-1][1].extend(range(j, len(new)))
+    return tuple((tuple(a), tuple(b)) for a, b in found)
 
 
 @functools.lru_cache(4096)
-def _reassociation(groups: tuple[Shape, ...]) -> ArrayAttr[Any]:
+def reassociation(groups: tuple[Shape, ...]) -> ArrayAttr[Any]:
+    """Which axes belong together, as a property."""
     return ArrayAttr([ArrayAttr([IntegerAttr(i, i64) for i in group]) for group in groups])
