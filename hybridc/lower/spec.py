@@ -11,7 +11,20 @@ from collections.abc import Callable, Sequence
 from typing import Any, NoReturn, cast
 
 from xdsl.dialects import arith, func, tensor
-from xdsl.dialects.builtin import IntegerType, ModuleOp, TensorType, f16, f32, f64, i1, i32, i64
+from xdsl.dialects.builtin import (
+    ArrayAttr,
+    DenseArrayBase,
+    IntegerAttr,
+    IntegerType,
+    ModuleOp,
+    TensorType,
+    f16,
+    f32,
+    f64,
+    i1,
+    i32,
+    i64,
+)
 from xdsl.dialects.linalg import ops as linalg
 from xdsl.dialects.linalg.attrs import IteratorType
 from xdsl.ir import Attribute, Operation, SSAValue
@@ -21,7 +34,8 @@ from hybridc.dialects import hybrid_rt
 from hybridc.dialects.hybrid import HybridOp, is_open, location_of
 from hybridc.dialects.operator import Elementwise, Reduction
 from hybridc.errors import VerifyError
-from hybridc.transforms.values import functions, is_constant, is_view
+from hybridc.lower.structured import VIEWS, shape_of
+from hybridc.transforms.values import functions, is_constant, is_view, result_count
 
 ELEMENTS = (f16, f32, f64, i1, IntegerType(8), i32, i64)
 
@@ -41,6 +55,24 @@ TENSOR_OPERATIONS = (
     func.ReturnOp,
 )
 IN_BODIES = (linalg.IndexOp, linalg.YieldOp, tensor.ExtractOp)  # beside all of arith and math
+AROUND_KERNELS = (
+    arith.ConstantOp,
+    tensor.EmptyOp,
+    tensor.CollapseShapeOp,
+    tensor.ExpandShapeOp,
+    tensor.ExtractSliceOp,
+    linalg.TransposeOp,
+    func.CallOp,
+    func.ReturnOp,
+)
+IN_KERNELS = (
+    arith.ConstantOp,
+    tensor.EmptyOp,
+    linalg.FillOp,
+    linalg.GenericOp,
+    linalg.MatmulOp,
+    func.ReturnOp,
+)
 PLANNED = (
     hybrid_rt.ArenaOp,
     hybrid_rt.ViewOp,
@@ -48,6 +80,8 @@ PLANNED = (
     hybrid_rt.CellOp,
     hybrid_rt.ConstantOp,
     hybrid_rt.AliasOp,
+    hybrid_rt.DonatedOp,
+    hybrid_rt.CopyOp,
     hybrid_rt.LaunchOp,
     func.ReturnOp,
 )
@@ -223,10 +257,110 @@ def _kernels(check: _Check, module: ModuleOp) -> set[str]:
     return names
 
 
+def kernels_new(check: _Check, module: ModuleOp) -> None:
+    """Functions that call kernels and the host, beside views and constants; kernels have loops, and no views.
+
+    What a function returns are arrays that were made for it, each once: no argument, no constant, no view of these.
+    """
+    private = _kernels_new(check, module)
+    for function in functions(module):
+        if function.sym_visibility is not None:
+            continue
+        check.only(function, AROUND_KERNELS, "calls of kernels and of the host, views and constants")
+        for op in function.body.block.ops:
+            if isinstance(op, func.CallOp) and op.callee.string_value() not in private:
+                check.fail(op, f"@{op.callee.string_value()} is no kernel and no declared function of the host")
+            if isinstance(op, tensor.EmptyOp) and not all(isinstance(u.operation, VIEWS) for u in op.tensor.uses):
+                check.fail(op, "outside of kernels there is no empty tensor, but that of a transpose")
+            for value in op.results:
+                _type(check, op, value)
+        _returned(check, function)
+
+
+def _returned(check: _Check, function: func.FuncOp) -> None:
+    end = function.body.block.last_op
+    assert end is not None
+    made: set[SSAValue] = set()
+    for number, value in enumerate(end.operands):
+        while isinstance(value.owner, VIEWS):
+            value = value.owner.operands[0]
+        visible = number < result_count(function)
+        if visible and (value in made or not isinstance(value.owner, func.CallOp)):
+            check.fail(end, f"result {number} is no array of its own")
+        made.add(value)
+
+
+def plan_new(check: _Check, module: ModuleOp) -> None:
+    """Memory and launches in public functions; kernels as before."""
+    _kernels_new(check, module)
+    for function in functions(module):
+        if function.sym_visibility is None:
+            check.only(function, PLANNED, "memory, launches and func.return")
+
+
+def _kernels_new(check: _Check, module: ModuleOp) -> set[str]:
+    """The names of the private functions: kernels and what the host computes."""
+    names: set[str] = set()
+    for function in functions(module):
+        if function.sym_visibility is None:
+            continue
+        names.add(function.sym_name.data)
+        if not function.body.blocks:
+            _host(check, function)
+            continue
+        check.only(function, IN_KERNELS, "loops, and what they begin from")
+        contractions = 0
+        for op in function.body.block.ops:
+            for value in op.results:
+                _type(check, op, value)
+            if isinstance(op, linalg.GenericOp):
+                _generic(check, op)
+                for inner in op.body.block.ops:
+                    if isinstance(inner, linalg.IndexOp | tensor.ExtractOp):
+                        check.fail(inner, "a body in a kernel holds arith and math")
+            if isinstance(op, linalg.GenericOp | linalg.MatmulOp):
+                contractions += _loops(check, function, op)
+        if contractions > 1:
+            check.fail(function, "a kernel has at most one contraction")
+    return names
+
+
+def _loops(check: _Check, kernel: func.FuncOp, op: linalg.GenericOp | linalg.MatmulOp) -> bool:
+    """Each loop is an axis of its nest's domain, in which it is as long, or summed by a contraction, which is told."""
+    domains = [
+        _numbers(d) for d in cast("ArrayAttr[Attribute]", kernel.attributes.get("hybrid.domains", ArrayAttr([])))
+    ]
+    nest = op.attributes.get("hybrid.nest")
+    number = nest.value.data if isinstance(nest, IntegerAttr) else 0
+    if number >= len(domains):
+        check.fail(op, f"@{kernel.sym_name.data} has {len(domains)} domains, and this is of nest {number}")
+    axes, domain = _numbers(op.attributes.get("hybrid.axes")), domains[number]
+    maps = [[e.position for e in m.data.results if isinstance(e, AffineDimExpr)] for m in op.get_indexing_maps()]
+    sizes = {
+        p: n for places, v in zip(maps, op.operands, strict=True) for p, n in zip(places, shape_of(v), strict=True)
+    }
+    contracts = len(op.inputs) == 2 and len(sizes) > len(maps[-1])
+    if len(axes) != len(sizes):
+        check.fail(op, f"it has {len(sizes)} loops, and hybrid.axes is {axes}")
+    for loop, axis in enumerate(axes):
+        summed = contracts and loop not in maps[-1]
+        if summed != (axis < 0) or axis >= len(domain) or (axis >= 0 and sizes[loop] != domain[axis]):
+            check.fail(op, f"loop {loop} of size {sizes[loop]} is not axis {axis} of the domain {domain}")
+    if len({a for a in axes if a >= 0}) < sum(a >= 0 for a in axes):
+        check.fail(op, f"two loops are one axis: {axes}")
+    return contracts
+
+
+def _numbers(attribute: Attribute | None) -> list[int]:
+    return [int(n) for n in attribute.get_values()] if isinstance(attribute, DenseArrayBase) else []
+
+
 LEVELS: dict[str, Callable[[_Check, ModuleOp], None]] = {
     "graph": graph,
     "primitive": primitive,
     "structured": structured,
     "kernels": kernels,
     "plan": plan,
+    "kernels_new": kernels_new,
+    "plan_new": plan_new,
 }

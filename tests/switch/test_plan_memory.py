@@ -16,6 +16,7 @@ import hybridc as mx
 from hybridc.dialects.hybrid_rt import AliasOp, AllocOp, ArenaOp, DonatedOp, LaunchOp, ViewOp
 from hybridc.errors import VerifyError
 from hybridc.gluon.nn import HybridLambda
+from hybridc.lower import spec
 from hybridc.lower.structured import kernels
 from hybridc.stages import Traced
 from hybridc.switch.plan_memory import Buffer, PlanMemory, assign_offsets, largest_live_set
@@ -68,9 +69,10 @@ def plan(module, donated=(), scratch=0):
             function.attributes["hybrid.donated"] = DenseArrayBase.from_list(i64, donated)
         elif function.body.blocks and scratch:
             function.attributes["hybrid.scratch"] = IntegerAttr(scratch, i64)
-    module.verify()
+    spec.check(module, "kernels_new", "outline")
     PlanMemory().apply(Context(), module)
     module.verify()
+    spec.check(module, "plan_new", "plan-memory")
     return module
 
 

@@ -1,0 +1,112 @@
+"""What the levels below the structured form do not allow is found."""
+
+from __future__ import annotations
+
+import pytest
+from xdsl.parser import Parser
+
+import hybridc as mx
+from hybridc import pipeline
+from hybridc.errors import VerifyError
+from hybridc.lower import spec
+
+assert mx.nd  # importing it registers the operators
+
+SIGN = "(%x: tensor<2x3xf32>) -> tensor<2x3xf32>"
+KERNEL = """
+func.func private @k(%x: tensor<2x3xf32>) -> tensor<2x3xf32> attributes {{{domains}}} {{
+  %e = tensor.empty() : tensor<2x3xf32>
+  %y = linalg.generic {{
+    indexing_maps = [affine_map<(i, j) -> (i, j)>, affine_map<(i, j) -> (i, j)>],
+    iterator_types = ["parallel", "parallel"]
+  }} ins(%x : tensor<2x3xf32>) outs(%e : tensor<2x3xf32>) attrs = {{{axes}}} {{
+  ^bb0(%a: f32, %b: f32):
+    {inside}
+    linalg.yield %a : f32
+  }} -> tensor<2x3xf32>
+  func.return %y : tensor<2x3xf32>
+}}"""
+MATMUL = """
+func.func private @k(%x: tensor<2x2xf32>) -> tensor<2x2xf32> attributes {{hybrid.domains = [array<i64: 2, 2>]}} {{
+  %n = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<2x2xf32>
+  %z = linalg.fill ins(%n : f32) outs(%e : tensor<2x2xf32>) -> tensor<2x2xf32>
+  %y = linalg.matmul {{hybrid.axes = array<i64: 0, 1, {axis}>}} ins(%x, %x : tensor<2x2xf32>, tensor<2x2xf32>)
+    outs(%z : tensor<2x2xf32>) -> tensor<2x2xf32>
+  {second}
+  func.return %y : tensor<2x2xf32>
+}}"""
+DOMAIN, AXES = "hybrid.domains = [array<i64: 2, 3>]", "hybrid.axes = array<i64: 0, 1>"
+
+
+def kernel(domains=DOMAIN, axes=AXES, inside=""):
+    return KERNEL.format(domains=domains, axes=axes, inside=inside)
+
+
+def check(level, text):
+    spec.check(Parser(pipeline.context(), text).parse_module(), level, "this")
+
+
+CALL = f"""
+func.func @f{SIGN} {{
+  %y = func.call @k(%x) : (tensor<2x3xf32>) -> tensor<2x3xf32>
+  func.return %y : tensor<2x3xf32>
+}}"""
+
+
+def test_what_is_right_passes():
+    check("kernels_new", CALL + kernel())
+    check("kernels_new", MATMUL.format(axis=-1, second=""))
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (CALL, "@k is no kernel and no declared function of the host"),
+        (
+            f"func.func @f{SIGN} {{ %y = math.exp %x : tensor<2x3xf32>\nfunc.return %y : tensor<2x3xf32> }}",
+            "a function holds calls of kernels and of the host, views and constants",
+        ),
+        (f"func.func @f{SIGN} {{ func.return %x : tensor<2x3xf32> }}", "result 0 is no array of its own"),
+        (
+            "func.func @f(%x: tensor<2xf32>) -> tensor<2x1xf32> {\n%y = tensor.expand_shape %x [[0, 1]] "
+            "output_shape [2, 1] : tensor<2xf32> into tensor<2x1xf32>\nfunc.return %y : tensor<2x1xf32> }",
+            "result 0 is no array of its own",
+        ),
+        (CALL.replace("return %y :", "return %y, %y :").replace("-> tensor<2x3xf32> {", "-> (tensor<2x3xf32>, "
+         "tensor<2x3xf32>) {").replace("return %y, %y : tensor<2x3xf32>", "return %y, %y : tensor<2x3xf32>, "
+         "tensor<2x3xf32>") + kernel(), "result 1 is no array of its own"),
+        (kernel(inside="%i = linalg.index 0 : index"), "a body in a kernel holds arith and math"),
+        (kernel(domains=""), "@k has 0 domains, and this is of nest 0"),
+        (kernel(axes=AXES + ", hybrid.nest = 1 : i64"), "@k has 1 domains, and this is of nest 1"),
+        (kernel(axes=""), "it has 2 loops, and hybrid.axes is []"),
+        (kernel(axes="hybrid.axes = array<i64: 1, 0>"), "loop 0 of size 2 is not axis 1 of the domain [2, 3]"),
+        (kernel(axes="hybrid.axes = array<i64: 0, -1>"), "loop 1 of size 3 is not axis -1 of the domain [2, 3]"),
+        (kernel(axes="hybrid.axes = array<i64: 0, 2>"), "loop 1 of size 3 is not axis 2 of the domain [2, 3]"),
+        (
+            MATMUL.format(axis=-1, second="").replace("axes = array<i64: 0, 1", "axes = array<i64: 0, 0"),
+            "two loops are one axis: [0, 0, -1]",
+        ),
+        (MATMUL.format(axis=1, second=""), "loop 2 of size 2 is not axis 1 of the domain [2, 2]"),
+        (
+            MATMUL.format(
+                axis=-1,
+                second="%w = linalg.matmul {hybrid.axes = array<i64: 0, 1, -1>} ins(%y, %x : tensor<2x2xf32>, "
+                "tensor<2x2xf32>) outs(%z : tensor<2x2xf32>) -> tensor<2x2xf32>",
+            ),
+            "a kernel has at most one contraction",
+        ),
+        (f"func.func private @k{SIGN} {{ %y = math.exp %x : tensor<2x3xf32>\nfunc.return %y : tensor<2x3xf32> }}",
+         "a function holds loops, and what they begin from"),
+    ],
+)  # fmt: skip
+def test_what_does_not_belong_into_kernels_is_found(text, expected):
+    with pytest.raises(VerifyError) as error:
+        check("kernels_new", text)
+    assert str(error.value).endswith(expected)
+    assert str(error.value).startswith("after this: ")
+
+
+def test_a_plan_holds_memory_and_launches_only():
+    with pytest.raises(VerifyError, match=r"func\.call is not allowed on the plan_new level: a function holds memory"):
+        check("plan_new", CALL + kernel())
