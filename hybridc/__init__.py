@@ -11,6 +11,7 @@ from typing import Any
 
 from hybridc import autograd, nd, random
 from hybridc.context import Context, cpu, cpu_pinned, current_context, gpu, num_gpus
+from hybridc.debug import no_recompile
 from hybridc.errors import MXNetError
 
 __version__ = "0.1.0"
@@ -57,6 +58,7 @@ __all__ = [
     "current_context",
     "gpu",
     "nd",
+    "no_recompile",
     "num_gpus",
     "random",
     "waitall",

@@ -69,6 +69,13 @@ class OperatorCheckError(MXNetError, AssertionError):
     """
 
 
+class RecompileError(MXNetError):
+    """A network would have to be compiled inside ``with hybridc.no_recompile():``; the text tells the reason.
+
+    A batch of another size than those before raises it: call the network with that size before, or pad the batch.
+    """
+
+
 class TraceError(MXNetError):
     """Something in a forward function needs an array's value while only its shape is known.
 

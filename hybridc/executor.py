@@ -9,6 +9,7 @@ import numpy as np
 
 from hybridc import autograd
 from hybridc.context import Context, check_device, current_context
+from hybridc.debug import compiling
 from hybridc.errors import MXNetError, ShapeError
 from hybridc.nd.ndarray import NDArray
 from hybridc.runtime.compiled_graph import CompiledGraph
@@ -146,6 +147,9 @@ class Executor:
     def _compiled(self, training: bool, recorded: bool) -> CompiledGraph:
         key = training, recorded, self._monitor is not None
         if key not in self._graphs:
+            mode = ("train mode" if training else "predict mode") + ", recorded" * recorded
+            name = f"the executor of {self._symbol.list_outputs()[0]}"
+            compiling(name, f"it runs in {mode} for the first time", first=not self._graphs)
             shapes = {name: x.shape for name, x in [*self.arg_dict.items(), *self.aux_dict.items()]}
             entries = [*self._symbol.get_internals().entries] if self._monitor is not None else []
             trace = to_trace([*entries, *self._symbol.entries], shapes, self._dtypes, training)

@@ -5,6 +5,10 @@
 | ``HYBRIDC_VERIFY`` | 0 | verify the IR after every pass |
 | ``HYBRIDC_POISON`` | 0 | fill memory with NaN while it holds nothing of use |
 | ``HYBRIDC_DUMP`` | (none) | folder into which every stage of every compilation is written |
+| ``HYBRIDC_PRINT`` | (none) | print the IR after these passes, as ``decompose,plan-memory``, or after ``all`` |
+| ``HYBRIDC_PRINT_SOURCE`` | 0 | print the source that is generated |
+| ``HYBRIDC_TIME`` | 0 | print how long each stage of a compilation and each of its passes took |
+| ``HYBRIDC_EXPLAIN_RECOMPILES`` | 0 | log every compilation after a network's first, with its reason |
 | ``HYBRIDC_NUM_THREADS`` | cores, at most 2 | threads that a tile loop of the numpy target may use |
 | ``HYBRIDC_CACHE_ENTRIES`` | 64 | compiled graphs kept per block |
 | ``HYBRIDC_POOL_BYTES`` | 1 GiB | memory of freed results that is kept for new ones |
@@ -25,6 +29,10 @@ class Options:
     verify: bool = False
     poison: bool = False
     dump: str | None = None
+    print_after: tuple[str, ...] = ()
+    print_source: bool = False
+    time: bool = False
+    explain_recompiles: bool = False
     num_threads: int = 2
     cache_entries: int = 64
     pool_bytes: int = 1 << 30
@@ -37,12 +45,20 @@ def _cores() -> int:
     return len(affinity(0)) if affinity else os.cpu_count() or 1
 
 
+def _flag(name: str) -> bool:
+    return os.environ.get(name, "0") not in ("", "0")
+
+
 def _from_environment() -> Options:
     env = os.environ
     return Options(
-        verify=env.get("HYBRIDC_VERIFY", "0") not in ("", "0"),
-        poison=env.get("HYBRIDC_POISON", "0") not in ("", "0"),
+        verify=_flag("HYBRIDC_VERIFY"),
+        poison=_flag("HYBRIDC_POISON"),
         dump=env.get("HYBRIDC_DUMP") or None,
+        print_after=tuple(name.strip() for name in env.get("HYBRIDC_PRINT", "").split(",") if name.strip()),
+        print_source=_flag("HYBRIDC_PRINT_SOURCE"),
+        time=_flag("HYBRIDC_TIME"),
+        explain_recompiles=_flag("HYBRIDC_EXPLAIN_RECOMPILES"),
         num_threads=max(1, int(env.get("HYBRIDC_NUM_THREADS", min(2, _cores())))),
         cache_entries=max(1, int(env.get("HYBRIDC_CACHE_ENTRIES", "64"))),
         pool_bytes=max(0, int(env.get("HYBRIDC_POOL_BYTES", 1 << 30))),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import gc
+import time
 from collections.abc import Generator, Sequence
 from pathlib import Path
 
@@ -14,8 +15,10 @@ from xdsl.passes import ModulePass
 from xdsl.transforms.common_subexpression_elimination import CommonSubexpressionElimination
 from xdsl.transforms.dead_code_elimination import DeadCodeElimination
 
+from hybridc import debug
 from hybridc.dialects.hybrid import dialects
 from hybridc.dialects.hybrid_rt import HybridRt
+from hybridc.errors import AttributeValueError
 from hybridc.options import OPTIONS
 from hybridc.transforms.canonicalize import Canonicalize
 from hybridc.transforms.choose_residuals import ChooseResiduals
@@ -111,11 +114,15 @@ def collector_at_rest() -> Generator[None]:
 
 
 def run(passes: tuple[ModulePass, ...], module: ModuleOp, name: str = "graph") -> None:
-    """Apply passes to a module; with the options to verify or to dump, do so after each."""
+    """Apply passes to a module; with the options to verify, to dump or to print, do so after each."""
+    _require_passes(OPTIONS.print_after)
     ctx = Context()
     level = "graph"
+    seconds: list[tuple[str, float]] = []
     for number, each in enumerate(passes):
+        start = time.perf_counter()
         each.apply(ctx, module)
+        seconds.append((each.name, time.perf_counter() - start))
         if OPTIONS.verify:
             from hybridc.lower import spec
 
@@ -124,6 +131,27 @@ def run(passes: tuple[ModulePass, ...], module: ModuleOp, name: str = "graph") -
             spec.check(module, level, each.name)
         if OPTIONS.dump:
             dump(f"{name}.{number:02}-{each.name}.mlir", str(module))
+        if each.name in OPTIONS.print_after or "all" in OPTIONS.print_after:
+            debug.show(f"{name}.{number:02}-{each.name}", str(module))
+    if OPTIONS.time:
+        debug.show_times(f"{name}, time of each pass", seconds)
+
+
+def _require_passes(names: Sequence[str]) -> None:
+    """Raise if ``HYBRIDC_PRINT`` names a pass that does not exist."""
+    if not names:
+        return
+    known = sorted({each.name for each in (*PASSES, *CLEANUP, *structured())})
+    unknown = [name for name in names if name not in known and name != "all"]
+    if unknown:
+        raise AttributeValueError(f"HYBRIDC_PRINT: there is no pass {unknown[0]!r}; it takes all, {', '.join(known)}")
+
+
+def source(name: str, text: str) -> None:
+    """Dump or print the generated source of a program, where the options ask for it."""
+    dump(f"{name}.py", text)
+    if OPTIONS.print_source:
+        debug.show(f"{name}.py", text)
 
 
 def dump(name: str, text: str) -> None:

@@ -14,7 +14,7 @@ from xdsl.dialects.builtin import DenseArrayBase, ModuleOp
 from xdsl.dialects.func import FuncOp
 from xdsl.printer import Printer
 
-from hybridc import pipeline
+from hybridc import debug, pipeline
 from hybridc.errors import UnsupportedError
 from hybridc.lower.numpy.emit import Program, emit
 from hybridc.options import OPTIONS
@@ -101,9 +101,10 @@ class Optimized:
         dump = _dump_name(self.trace, self.grads, "kernels")
         pipeline.run(pipeline.NUMPY, module, dump)
         names = [f.sym_name.data for f in functions(module) if f.sym_visibility is None]
-        programs = {name: emit(module, name, OPTIONS.num_threads) for name in names}
+        with debug.timed(f"{dump}, time of writing the source"):
+            programs = {name: emit(module, name, OPTIONS.num_threads) for name in names}
         for program in programs.values():
-            pipeline.dump(f"{dump}.{program.name}.py", program.source)
+            pipeline.source(f"{dump}.{program.name}", program.source)
         return Lowered(self.trace, self.grads, module, programs)
 
 
@@ -137,7 +138,8 @@ class Lowered:
 
     def compile(self) -> CompiledGraph:
         """Make the program callable."""
-        executables = {name: Executable(program) for name, program in self.programs.items()}
+        with debug.timed(_dump_name(self.trace, self.grads, "kernels") + ", time of loading the source"):
+            executables = {name: Executable(program) for name, program in self.programs.items()}
         backward = next((f for f in functions(self.module) if f.sym_name.data == "backward"), None)
         saved = _numbers(backward, "hybrid.saved") if backward is not None else ()
         kept = self._kept(backward, saved) if backward is not None else 0

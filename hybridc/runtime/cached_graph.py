@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from hybridc.debug import compiling, timed
 from hybridc.errors import MXNetError, TraceError
 from hybridc.gluon.epoch import ATTRIBUTE_EPOCH
 from hybridc.nd.ndarray import NDArray
@@ -78,13 +79,16 @@ class Entry:
             grads = tuple([i for i, x in enumerate(inputs) if x._entry is not None and x._data.dtype.kind == "f"])
         if not grads:
             if self.plain is None:
-                self.plain = self._compile(())
+                self.plain = self._compile((), "it is called without recording, compiled before for gradients")
             return self.plain
         if grads not in self.recorded:
-            self.recorded[grads] = self._compile(grads)
+            others = "other inputs" if self.recorded else "inputs"
+            self.recorded[grads] = self._compile(grads, f"gradients of {others} are recorded")
         return self.recorded[grads]
 
-    def _compile(self, grads: tuple[int, ...]) -> CompiledGraph:
+    def _compile(self, grads: tuple[int, ...], reason: str) -> CompiledGraph:
+        first = self.plain is None and not self.recorded  # the trace has told the reason of that
+        compiling(self.trace.name.rpartition("-")[0], self.reason if first else reason, first)
         return self._traced(grads).optimize().lower().compile()
 
     def _traced(self, grads: tuple[int, ...]) -> Traced:
@@ -183,9 +187,10 @@ class CachedGraph:
         block = self._block()
         if block is None:
             raise MXNetError("the block of this compiled graph does not exist any more")
+        compiling(block.name, reason, first=self._traced == 0)
         self._traced += 1
         self._history.append(reason)
-        with watching(block) as reads:
+        with watching(block) as reads, timed(f"{block.name}, time of tracing"):
             trace = trace_call(block, args, STATE.training)
         for read in reads.values():
             if read.became_symbol():

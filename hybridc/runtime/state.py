@@ -1,4 +1,4 @@
-"""What this thread is doing: recording, training, tracing."""
+"""What this thread is doing: recording, training, tracing, or running only what is compiled already."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ class State(threading.local):
     recording: bool = False
     training: bool = False
     trace: Trace | None = None
+    compiled_only: bool = False
 
 
 STATE = State()

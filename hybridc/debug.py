@@ -1,0 +1,61 @@
+"""What the compiler tells on request while it works, and the guard against compiling again: ``docs/debugging.md``."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import sys
+import time
+from collections.abc import Generator, Iterable
+
+from hybridc.errors import RecompileError
+from hybridc.options import OPTIONS
+from hybridc.runtime.state import STATE
+
+_LOG = logging.getLogger("hybridc")
+
+
+@contextlib.contextmanager
+def no_recompile() -> Generator[None]:
+    """Nothing is compiled in this block, by this thread: a call that would have to raises :class:`RecompileError`.
+
+    Call the networks before, once for each shape, dtype and mode that follows.
+    """
+    before = STATE.compiled_only
+    STATE.compiled_only = True
+    try:
+        yield
+    finally:
+        STATE.compiled_only = before
+
+
+def compiling(name: str, reason: str, first: bool = False) -> None:
+    """Say that a network is about to be compiled, and why: an error inside :func:`no_recompile`."""
+    if STATE.compiled_only:
+        raise RecompileError(
+            f"{name} would be compiled inside no_recompile(): {reason}; call it before in the same way, or keep what "
+            "is different out of it"
+        )
+    if OPTIONS.explain_recompiles and not first:
+        _LOG.warning("%s is compiled again: %s", name, reason)
+
+
+def show(title: str, text: str) -> None:
+    """Print a text under a title, to where errors go."""
+    sys.stderr.write(f"// ---- {title}\n{text.rstrip()}\n")
+
+
+def show_times(title: str, steps: Iterable[tuple[str, float]]) -> None:
+    """Print how many seconds the steps of a stage took."""
+    steps = list(steps)
+    lines = [f"{1000 * seconds:9.2f} ms  {name}" for name, seconds in steps]
+    show(title, "\n".join([*lines, f"{1000 * sum(seconds for _, seconds in steps):9.2f} ms  together"]))
+
+
+@contextlib.contextmanager
+def timed(title: str) -> Generator[None]:
+    """Print how long a stage took, if ``HYBRIDC_TIME`` asks for it."""
+    start = time.perf_counter()
+    yield
+    if OPTIONS.time:
+        show(title, f"{1000 * (time.perf_counter() - start):9.2f} ms")
