@@ -1,0 +1,399 @@
+"""Reshapes and transposes between loops disappear into the loops: finer loops, other indexing maps.
+
+What operations read is followed back to its root, through reshapes, transposes and slices, as the pieces of the root's
+memory that it consists of (``fold_views_layout``). So
+
+* an operation reads its root by an indexing map, whatever transposes lie between them;
+* loops are cut as finely as the reshapes around them need (``fold_views_cuts``), so a reshape between two operations
+  changes neither's memory and is gone;
+* a result that is needed in another order is written in that order (``fold_views_order``);
+* reshapes and transposes that undo each other leave nothing, a slice of a transposed array is a transposed slice;
+* an array filled with one number is that number, in the bodies that read it.
+
+The views that stay are read arguments, results of calls and of loops, or parts of them. A copy is left where elements
+that do not lie in a row are needed so: by a call that reshapes, a return, a sum of products over a collapsed axis.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, cast
+
+from xdsl.context import Context
+from xdsl.dialects import arith, func, tensor
+from xdsl.dialects.builtin import ModuleOp, TensorType
+from xdsl.dialects.linalg import ops as linalg
+from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
+from xdsl.passes import ModulePass
+from xdsl.rewriter import Rewriter
+
+from hybridc.lower.hybrid_to_linalg_tensor import (
+    groups,
+    integers,
+    iterators,
+    maps,
+    reassociation,
+    segments,
+    slice_properties,
+    string,
+)
+from hybridc.lower.structured import VIEWS, DType, dtype_of, is_scaffold, shape_of
+from hybridc.transforms.fold_views_cuts import Cutting, loops_of
+from hybridc.transforms.fold_views_layout import Piece, Pieces, Shape, by_axis, in_memory, merged, row_major, split
+from hybridc.transforms.fold_views_order import result_orders
+from hybridc.transforms.values import functions
+
+
+@dataclass(frozen=True)
+class FoldViews(ModulePass):
+    """See the module's docstring."""
+
+    name = "fold-views"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        for function in functions(op):
+            if function.body.blocks:
+                _Folding(function.body.block).run()
+
+
+@dataclass(eq=False)
+class _View:
+    """A value as what it is in memory: pieces of its root; or one number everywhere."""
+
+    root: SSAValue
+    pieces: Pieces
+    shape: Shape
+    like: Operation | None = None  # whose line and operator it has
+    whole: bool = True  # all of its root, which is contiguous
+    number: SSAValue | None = None
+
+
+class _Folding:
+    """One function, rewritten from its first operation to its last."""
+
+    def __init__(self, block: Block) -> None:
+        self.block = block
+        self.loops = {op: found for op in block.ops if (found := loops_of(op)) is not None}
+        cutting = Cutting(block, self.loops)
+        self.factors = {op: cutting.factors(op) for op in self.loops}
+        self.orders = result_orders(self.loops, self.factors)
+        self.views: dict[SSAValue, _View] = {}
+        self.reshaped: dict[tuple[SSAValue, Shape], SSAValue] = {}
+        self.empties: dict[Attribute, SSAValue] = {}
+        self.fills: dict[tuple[SSAValue, Attribute, Any], SSAValue] = {}
+        self.here: Operation = next(iter(block.ops))  # new operations are put in front of it
+
+    def run(self) -> None:
+        """Rewrite all operations, then remove the views that nobody needs any more."""
+        for op in list(self.block.ops):
+            self.here = op
+            if op in self.loops:
+                self._loops(op)
+            elif isinstance(op, VIEWS) and 0 not in shape_of(op.results[0]):
+                self.views[op.results[0]] = self._view(op)
+            elif isinstance(op, linalg.FillOp):
+                self.views[op.results[0]] = _View(op.results[0], (), shape_of(op.results[0]), op, number=op.operands[0])
+            else:
+                self._others(op)
+        for op in reversed(list(self.block.ops)):
+            unused = not any(result.first_use for result in op.results)
+            if unused and (isinstance(op, VIEWS) or is_scaffold(op)):
+                op.detach()
+                op.erase()
+
+    def _others(self, op: Operation) -> None:
+        """Calls, returns, loops that cannot be changed: they read whole values."""
+        returns = isinstance(op, func.ReturnOp)
+        for inner in op.walk():
+            for i, value in enumerate(inner.operands):
+                if value in self.views:
+                    inner.operands[i] = self._value(self.views[value], returns)
+
+    def view_of(self, value: SSAValue) -> _View:
+        """What a value is in memory."""
+        if value not in self.views:
+            shape = shape_of(value)
+            self.views[value] = _View(value, merged(row_major(shape)), shape)
+        return self.views[value]
+
+    # --- views ---------------------------------------------------------------------------------------------
+
+    def _view(self, op: Operation) -> _View:
+        source, shape = self.view_of(op.operands[0]), shape_of(op.results[0])
+        if source.number is not None:
+            return _View(source.root, (), shape, op, number=source.number)
+        match op:
+            case linalg.TransposeOp():
+                axes = self._axes(source)
+                turned = merged(piece for i in op.permutation.get_values() for piece in axes[i])
+                return _View(source.root, turned, shape, op, source.whole)
+            case tensor.ExtractSliceOp():
+                return self._slice(op, source)
+            case _:
+                return _View(source.root, source.pieces, shape, op, source.whole)
+
+    def _axes(self, view: _View) -> list[list[Piece]]:
+        """The pieces of each axis; where axes end inside pieces, those of a copy."""
+        axes = by_axis(view.pieces, view.shape)
+        if axes is None:
+            self._copy(view)
+            axes = by_axis(view.pieces, view.shape)
+        assert axes is not None
+        return axes
+
+    def _slice(self, op: tensor.ExtractSliceOp, source: _View) -> _View:
+        shape = shape_of(op.results[0])
+        offsets, steps = op.static_offsets.get_values(), op.static_strides.get_values()
+        boxes = list(zip(offsets, shape, steps, source.shape, strict=True))
+        if any(self._outer(axis, box) is None for axis, box in zip(self._axes(source), boxes, strict=True)):
+            self._copy(source)
+        pieces: list[Piece] = []
+        cut: list[tuple[int, int, int]] = []
+        for axis, box in zip(self._axes(source), boxes, strict=True):
+            pieces += axis
+            outer = self._outer(axis, box)
+            assert outer is not None
+            cut += [outer, *[(0, n, 1) for n, _ in axis[1:]]][: len(axis)]
+        seen, order = self._seen(source, pieces, op)
+        begin, sizes, step = zip(*[cut[i] for i in order], strict=True) if order else ((), (), ())
+        properties = slice_properties(1, begin, sizes, step)
+        made = self._insert(tensor.ExtractSliceOp, [seen], _typed(seen, sizes), op, properties)
+        left = merged((n, stride * s) for (_, stride), (_, n, s) in zip(pieces, cut, strict=True))
+        return _View(made, left, shape, op, whole=False)
+
+    @staticmethod
+    def _outer(axis: list[Piece], box: tuple[int, int, int, int]) -> tuple[int, int, int] | None:
+        """A box along an axis as one of its outermost piece; None if it ends inside that."""
+        offset, size, step, whole = box
+        if size == whole:
+            return 0, axis[0][0] if axis else 1, 1
+        inner = whole // axis[0][0]
+        if inner == 1:
+            return offset, size, step
+        fits = step == 1 and offset % inner == 0 and size % inner == 0
+        return (offset // inner, size // inner, 1) if fits else None
+
+    def _seen(self, view: _View, pieces: Sequence[Piece], like: Operation) -> tuple[SSAValue, list[int]]:
+        """The root with one axis for each piece, and which piece each axis is."""
+        order = in_memory(pieces)
+        sizes = tuple(pieces[i][0] for i in order)
+        return self._reshape(view.root, sizes, view.like or like), order
+
+    def _value(self, view: _View, in_a_row: bool = False) -> SSAValue:
+        """The value of a view as its users knew it; on request all of a contiguous root."""
+        if view.number is not None:
+            same = shape_of(view.root) == view.shape
+            return view.root if same else self._fill(view.root, view.number, view.shape, view.like or self.here)
+        if 0 in view.shape:
+            return view.root
+        axes = by_axis(view.pieces, view.shape)
+        scattered = axes is None or any(len(axis) > 1 for axis in axes)
+        if scattered or (in_a_row and (len(view.pieces) > 1 or not view.whole)):
+            self._copy(view)
+            return self._reshape(view.root, view.shape, view.like or self.here)
+        assert axes is not None
+        pieces = [piece for axis in axes for piece in axis]
+        order = in_memory(pieces)
+        if order == sorted(order):
+            return self._reshape(view.root, view.shape, view.like or self.here)
+        seen, _ = self._seen(view, pieces, self.here)
+        like = view.like or self.here
+        turned = tuple(order.index(i) for i in range(len(order)))
+        kind = _typed(seen, [pieces[i][0] for i in range(len(order))])
+        properties: dict[str, Attribute] = {"permutation": integers(turned)}
+        operands = [seen, self._empty(kind)]
+        value = self._insert(linalg.TransposeOp, operands, kind, like, properties, [_identity(kind)])
+        return self._reshape(value, view.shape, like)
+
+    def _copy(self, view: _View) -> None:
+        """Put the elements of a view in a row."""
+        pieces = list(view.pieces)
+        seen, order = self._seen(view, pieces, self.here)
+        if not pieces and view.shape:  # from rank 0 there would be no way back
+            pieces, order = [(1, 1)], [0]
+            seen = self._reshape(view.root, (1,), self.here)
+        kind = _typed(seen, [n for n, _ in pieces])
+        rank = len(pieces)
+        properties: dict[str, Attribute] = {
+            "indexing_maps": maps(rank, (tuple(order), tuple(range(rank)))),
+            "iterator_types": iterators(rank, ()),
+            "operandSegmentSizes": segments(1, 1),
+        }
+        like, dtype = view.like or self.here, dtype_of(view.root)
+        operands = [seen, self._empty(kind)]
+        made = self._insert(linalg.GenericOp, operands, kind, like, properties, [_identity(kind)], dtype)
+        view.root, view.pieces, view.whole = made, merged(row_major([n for n, _ in pieces])), True
+
+    # --- loops ---------------------------------------------------------------------------------------------
+
+    def _loops(self, op: Operation) -> None:
+        loops, factors = self.loops[op], self.factors[op]
+        own = [(loop, i) for loop in loops.places[-1] for i in range(len(factors[loop]))]
+        written = [own[i] for i in self.orders[op]] if op in self.orders else own
+        summed = [(loop, i) for loop in loops.summed for i in range(len(factors[loop]))]
+        number = {atom: i for i, atom in enumerate([*written, *summed])}
+        sizes = [factors[loop][i] for loop, i in written]
+
+        def atoms(places: tuple[int, ...]) -> list[int]:
+            return [number[loop, i] for loop in places for i in range(len(factors[loop]))]
+
+        operands: list[SSAValue] = []
+        places: list[tuple[int, ...]] = []
+        for i, value in reversed(list(enumerate(op.operands[:-1]))):
+            view = self.view_of(value)
+            if view.number is not None and self._as_number(op, i, view.number):
+                continue
+            seen, order = self._read(view, [n for loop in loops.places[i] for n in factors[loop]], op)
+            along = atoms(loops.places[i])
+            operands.insert(0, seen)
+            places.insert(0, tuple(along[k] for k in order))
+        places.append(tuple(range(len(sizes))))
+        result = op.results[0]
+        kind = _typed(result, sizes)
+        operands.append(self._begin(op.operands[-1], kind))
+        if operands != list(op.operands) or tuple(places) != loops.places or len(number) != len(loops.sizes):
+            result = self._rewritten(op, operands, places, len(number), kind).results[0]
+        strides = dict(zip(written, row_major(sizes), strict=True))
+        self.views[result] = _View(result, merged(strides[atom] for atom in own), _old_shape(loops.sizes, loops.places))
+
+    def _read(self, view: _View, sizes: Sequence[int], op: Operation) -> tuple[SSAValue, list[int]]:
+        """An input with one axis for each loop, and which loop each axis is."""
+        if view.number is not None:
+            return self._fill(view.root, view.number, sizes, view.like or op), list(range(len(sizes)))
+        pieces = split(view.pieces, sizes)
+        if pieces is None:
+            self._copy(view)
+            pieces = split(view.pieces, sizes)
+        assert pieces is not None
+        return self._seen(view, pieces, op)
+
+    def _as_number(self, op: Operation, index: int, scalar: SSAValue) -> bool:
+        """Put a number into the body in place of an input, unless loops go over that input alone."""
+        loops = self.loops[op]
+        constant = scalar.owner
+        others = {loop for i, place in enumerate(loops.places) if i != index for loop in place}
+        if not isinstance(constant, arith.ConstantOp) or loops.product or set(loops.places[index]) - others:
+            return False
+        body = op.regions[0].block
+        literal = constant.clone()
+        literal.location = op.location
+        first = body.first_op
+        assert first is not None
+        body.insert_op_before(literal, first)
+        body.args[index].replace_all_uses_with(literal.results[0])
+        body.erase_arg(body.args[index])
+        return True
+
+    def _rewritten(
+        self, op: Operation, operands: list[SSAValue], places: list[tuple[int, ...]], loops: int, kind: Attribute
+    ) -> Operation:
+        """The operation with other loops; a named one becomes generic."""
+        outside = tuple(range(len(places[-1]), loops))
+        properties: dict[str, Attribute] = {
+            "indexing_maps": maps(loops, tuple(places)),
+            "iterator_types": iterators(loops, outside),
+            "operandSegmentSizes": segments(len(operands) - 1, 1),
+        }
+        if isinstance(op, linalg.GenericOp):
+            op.operands = operands
+            op.properties |= properties
+            if kind != op.results[0].type:
+                Rewriter.replace_value_with_new_type(op.results[0], kind)
+            return op
+        region = op.detach_region(0)
+        made = linalg.GenericOp.create(
+            operands=operands, result_types=[kind], properties=properties, attributes=op.attributes, regions=[region]
+        )
+        made.location = op.location
+        self.block.insert_op_before(made, op)
+        op.results[0].replace_all_uses_with(made.results[0])
+        op.detach()
+        op.erase()
+        return made
+
+    # --- what operations begin from ------------------------------------------------------------------------
+
+    def _begin(self, init: SSAValue, kind: TensorType[Any]) -> SSAValue:
+        """The empty or filled tensor that a result is written into, of this type."""
+        owner = init.owner
+        assert isinstance(owner, Operation)
+        if init.type == kind:
+            return init
+        return self._fill(init, owner.operands[0], kind.get_shape(), owner) if owner.operands else self._empty(kind)
+
+    def _empty(self, kind: Attribute) -> SSAValue:
+        if kind not in self.empties:
+            made = tensor.EmptyOp.create(result_types=[kind])
+            made.location = self.here.location
+            self.block.insert_op_before(made, self.here)
+            self.empties[kind] = made.results[0]
+        return self.empties[kind]
+
+    def _fill(self, filled: SSAValue, number: SSAValue, shape: Sequence[int], like: Operation) -> SSAValue:
+        """A number everywhere, in the dtype of a tensor that is so filled."""
+        kind, dtype = _typed(filled, shape), dtype_of(filled)
+        key = (number, kind, dtype)
+        if key not in self.fills:
+            properties: dict[str, Attribute] = {"operandSegmentSizes": segments(1, 1)}
+            operands = [number, self._empty(kind)]
+            made = self._insert(linalg.FillOp, operands, kind, like, properties, [_identity(kind)], dtype)
+            self.fills[key] = made
+        return self.fills[key]
+
+    # --- operations ----------------------------------------------------------------------------------------
+
+    def _reshape(self, value: SSAValue, shape: Shape, like: Operation) -> SSAValue:
+        """The value with other axes."""
+        old = shape_of(value)
+        if old == shape:
+            return value
+        key = (value, shape)
+        if key in self.reshaped:
+            return self.reshaped[key]
+        pairs = groups(old, shape)
+        middle = tuple(math.prod(old[i] for i in axes) for axes, _ in pairs)
+        made = value
+        if len(middle) < len(old):
+            properties: dict[str, Attribute] = {"reassociation": reassociation(tuple(axes for axes, _ in pairs))}
+            made = self._insert(tensor.CollapseShapeOp, [made], _typed(value, middle), like, properties)
+        if middle != shape:
+            properties = {
+                "reassociation": reassociation(tuple(axes for _, axes in pairs)),
+                "static_output_shape": integers(shape),
+            }
+            made = self._insert(tensor.ExpandShapeOp, [made], _typed(value, shape), like, properties)
+        self.reshaped[key] = made
+        return made
+
+    def _insert(
+        self, cls: type[Operation], operands: Sequence[SSAValue], kind: Attribute, like: Operation,
+        properties: dict[str, Attribute], regions: Sequence[Region] = (), dtype: DType | None = None,
+    ) -> SSAValue:  # fmt: skip
+        """One more operation, of the line and operator that another has; its dtype, if it is no view."""
+        op = cls.create(operands=operands, result_types=[kind], properties=properties, regions=regions)
+        op.location = like.location
+        if (name := like.attributes.get("hybrid.operator")) is not None:
+            op.attributes["hybrid.operator"] = name
+        if dtype is not None and dtype.kind == "u":
+            op.attributes["hybrid.dtype"] = string(dtype.name)
+        self.block.insert_op_before(op, self.here)
+        return op.results[0]
+
+
+def _old_shape(sizes: Shape, places: tuple[tuple[int, ...], ...]) -> Shape:
+    return tuple(sizes[loop] for loop in places[-1])
+
+
+def _typed(value: SSAValue, shape: Sequence[int]) -> TensorType[Any]:
+    """The type of a tensor of the elements of another."""
+    return TensorType(cast(Any, value.type).get_element_type(), shape)
+
+
+def _identity(kind: TensorType[Any]) -> Region:
+    """A body that gives its first element as it is."""
+    element: Any = kind.get_element_type()
+    block = Block(arg_types=[element, element])
+    block.add_op(linalg.YieldOp.create(operands=[block.args[0]]))
+    return Region(block)
