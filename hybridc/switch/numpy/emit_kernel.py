@@ -1,0 +1,160 @@
+"""One kernel as a Python function: for each of its nests a product, tile loops of ufuncs with ``out=``, or both."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from xdsl.dialects import func
+
+from hybridc.dialects.hybrid_rt import aligned
+from hybridc.lower.kernel import Kernel, analyse
+from hybridc.lower.structured import Shape
+from hybridc.switch.numpy.emit_nest import NestEmitter
+from hybridc.switch.numpy.schedule import Schedule, Step, Value, schedule
+from hybridc.switch.numpy.tiling import Tiling, tiling
+from hybridc.switch.numpy.ufuncs import literal
+
+# How to write a view of memory, given an offset, a dtype and a shape.
+View = Callable[[int, np.dtype[Any], Shape], str]
+
+
+@dataclass(frozen=True)
+class Array:
+    """An array of a kernel's scratch."""
+
+    offset: int
+    dtype: np.dtype[Any]
+    shape: Shape
+
+    def source(self, view: View) -> str:
+        """The array, as source."""
+        return view(self.offset, self.dtype, self.shape)
+
+
+class KernelEmitter:
+    """Writes one kernel: a function of its arguments, its results and, where :meth:`scratch` gives any, its scratch.
+
+    ``bytes`` says how much memory :meth:`scratch` cuts up, from an offset that is a multiple of 64.
+    """
+
+    def __init__(self, function: func.FuncOp, threads: int, strided: frozenset[int] = frozenset()) -> None:
+        self.kernel: Kernel = analyse(function)
+        self.name = self.kernel.name
+        self.plan: Schedule = schedule(self.kernel)
+        self.loops: list[Tiling] = [tiling(part, threads, strided) for part in self.plan.parts]
+        self.nests = [NestEmitter(self.plan, p, t) for p, t in zip(self.plan.parts, self.loops, strict=True)]
+        self.bytes = 0
+        self.arrays: list[tuple[list[Array], list[list[Array]]]] = []
+        self._place()
+
+    @property
+    def threads(self) -> int:
+        """How many threads may share it."""
+        return max((t.threads for t in self.loops), default=1)
+
+    # --- scratch -------------------------------------------------------------------------------------------
+
+    def _place(self) -> None:
+        """Say where scratch is; nests run one after the other, so that what each needs alone is in one place."""
+        whole = [self._array(value.dtype, value.shape) for value in self.plan.whole]
+        start = end = self.bytes
+        for nest in self.nests:
+            self.bytes = start
+            shared = [whole[i] for i in nest.whole]
+            shared += [self._array(dtype, shape) for dtype, shape in nest.gathered.values()]
+            slots = [[self._array(d, nest.loops.tile(axes)) for d, axes in nest.part.slots] for _ in nest.workers]
+            self.arrays.append((shared, slots))
+            end = max(end, self.bytes)
+        self.bytes = end
+
+    def _array(self, dtype: np.dtype[Any], shape: Shape) -> Array:
+        found = Array(self.bytes, dtype, shape)
+        self.bytes += aligned(math.prod(shape) * dtype.itemsize)
+        return found
+
+    def scratch(self, view: View) -> str | None:
+        """The scratch to pass, made of views of memory, as source; None if there is none to pass.
+
+        A tuple for each nest that needs any, or that of the only nest: the arrays that all tiles share, then the slots
+        of the one thread, or for each thread a tuple of its slots.
+        """
+        parts: list[str] = []
+        for shared, slots in self.arrays:
+            sources = [a.source(view) for a in shared]
+            if len(slots) == 1:
+                sources += [a.source(view) for a in slots[0]]
+            elif any(slots):
+                sources += [_tuple([_tuple([a.source(view) for a in arrays]) for arrays in slots])]
+            if sources:
+                parts.append(_tuple(sources))
+        if not parts:
+            return None
+        return parts[0] if len(self.nests) == 1 else _tuple(parts)
+
+    def inplace_pairs(self) -> list[tuple[int, int]]:
+        """Which arguments may share memory with which results."""
+        return [
+            (arg.arg or 0, out.out or 0)
+            for out in self.plan.outs
+            if (write := self._first_write(out)) is not None
+            for arg in self.plan.args
+            if (arg.shape, arg.dtype) == (out.shape, out.dtype) and self._may_overwrite(arg, write)
+        ]
+
+    def _first_write(self, out: Value) -> Step | None:
+        """The step that writes a result first, if it writes one element after the other."""
+        steps = [s for part in self.plan.parts for s in (*part.before, *part.steps) if s.result.value is out]
+        return steps[0] if steps and not steps[0].reduces else None
+
+    def _may_overwrite(self, arg: Value, write: Step) -> bool:
+        """Whether a step, and what follows it, may overwrite an argument: it is read before only, or just there."""
+        if arg.last_use > write.number:
+            return False
+        for part, loops in zip(self.plan.parts, self.loops, strict=True):
+            tiled = write in part.steps and not loops.flat
+            for step in (*part.before, *part.steps):
+                for operand in step.reads():
+                    if operand.value is not arg or not (tiled and step in part.steps or step is write):
+                        continue
+                    other_place = operand.axes != write.result.axes or len(operand.axes) < len(part.domain)
+                    if other_place or (step is write and not step.may_overwrite(operand)):
+                        return False
+        return True
+
+    # --- source --------------------------------------------------------------------------------------------
+
+    def source(self, name: str | None = None) -> str:
+        """The Python function."""
+        parameters = [f"x{i}" for i in range(len(self.plan.args))] + [f"y{i}" for i in range(len(self.plan.outs))]
+        if self.bytes:
+            parameters.append("scratch")
+        head = [f"def {name or self.name}({', '.join(parameters)}):", f'    """{self._title()}"""']
+        return "\n".join([*head, *("    " + line for line in self.body())]) + "\n"
+
+    def body(self) -> list[str]:
+        """The lines of the function: equal for kernels that do the same."""
+        lines: list[str] = []
+        given = 0
+        for nest, (shared, slots) in zip(self.nests, self.arrays, strict=True):
+            if len(self.nests) > 1:
+                lines.append(f"# {nest.title()}")
+            if shared or any(slots):
+                lines += nest.unpacked("scratch" if len(self.nests) == 1 else f"scratch[{given}]")
+                given += 1
+            lines += nest.lines()
+        lines += [f"np.copyto(y{i}, {literal(number)})" for i, number in self.plan.fills]
+        names = [(i, f"x{v.arg}" if v.arg is not None else f"y{v.out}") for i, v in self.plan.copies]
+        return [*lines, *(f"np.copyto(y{i}, {name})" for i, name in names)]
+
+    def _title(self) -> str:
+        where = ", ".join(map(str, self.kernel.locations))
+        what = self.nests[0].title() if len(self.nests) == 1 else f"{len(self.nests)} nests"
+        return f"{what}{'; ' if where else ''}{where}."
+
+
+def _tuple(sources: list[str]) -> str:
+    return f"({', '.join(sources)},)" if sources else "()"

@@ -1,0 +1,293 @@
+"""One nest of a kernel as lines of NumPy: a product on whole arrays, then its steps on tiles."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from hybridc.lower.kernel import Axes
+from hybridc.lower.structured import Shape
+from hybridc.switch.numpy.matmul import matmul
+from hybridc.switch.numpy.schedule import Given, Operand, Part, Schedule, Step, Value
+from hybridc.switch.numpy.tiling import Tiling
+from hybridc.switch.numpy.ufuncs import literal, neutral
+
+
+class NestEmitter:
+    """Writes one nest.
+
+    ``whole`` are the kernel's arrays for whole values that it uses, ``gathered`` the arrays in which its reductions
+    across tiles gather what each piece of axis 0 gives: one part a piece, whoever computes it, so that results do not
+    depend on how threads share the work. ``workers`` are the threads that need slots.
+    """
+
+    def __init__(self, plan: Schedule, part: Part, loops: Tiling) -> None:
+        self.plan = plan
+        self.part = part
+        self.loops = loops
+        self.views: dict[tuple[Value, Axes], str] = {}
+        self.setup: list[str] = []
+        steps = [*part.before, *part.steps]
+        used = [o.value for s in steps for o in (*s.reads(), s.result)]
+        self.whole = sorted({v.whole for v in used if v.whole is not None})
+        self.workers = range(loops.threads)
+        self.gathered: dict[str, tuple[np.dtype[Any], Shape]] = {}
+        for step in part.steps if not (loops.flat or loops.direct) else ():
+            if step.across:
+                kept = [loops.dims[a] for a in sorted(loops.merged(step.result.axes))]
+                self.gathered[self._parts(step)] = (step.result.dtype, (loops.pieces, *kept))
+        # Results of reductions that are read again keep the axes that they reduce, with size 1.
+        self.reread = {o.value for s in part.steps for o in s.reads()}
+        self.reduced = {o for s in part.steps if s.reduces for o in s.reads()}
+
+    def title(self) -> str:
+        """What it walks, in words."""
+        t = self.loops
+        product = "A product" if self.part.before else ""
+        if product and not self.part.steps:
+            return f"{product} over {_times(self.part.domain)}"
+        over = f"{product}, then over" if product else "Over"
+        if t.flat:
+            return f"{over} {_times(self.part.domain)}"
+        block = _times(t.tile(tuple(range(len(self.part.domain)))))
+        shared = f", shared by {t.threads} threads" if t.threads > 1 else ""
+        return f"{over} {_times(self.part.domain)} in tiles of {block}{shared}"
+
+    def unpacked(self, scratch: str) -> list[str]:
+        """The line that names what is in its scratch."""
+        names = [*(f"w{i}" for i in self.whole), *self.gathered]
+        if self.part.slots:
+            names += ["sets"] if len(self.workers) > 1 else self._slots()
+        return [f"({', '.join(names)},) = {scratch}"]
+
+    def lines(self) -> list[str]:
+        """All of it."""
+        before = [line for step in self.part.before for line in self._before(step)]
+        if not self.part.steps:
+            return before
+        inside = self._flat() if self.loops.flat else self._tiled()
+        return [*before, *self.setup, *inside]
+
+    # --- on whole arrays -----------------------------------------------------------------------------------
+
+    def _before(self, step: Step) -> list[str]:
+        target = _base(step.result.value)
+        if step.function != "matmul":
+            (given,) = step.operands
+            source = _base(given.value) if isinstance(given, Operand) else literal(given)
+            return [f'np.copyto({target}, {source}, casting="unsafe")']
+        lhs, rhs = [(_base(o.value), o) for o in step.reads()]
+        return [matmul(lhs, rhs, (target, step.result))]
+
+    def _flat(self) -> list[str]:
+        return [line for step in self.part.steps for line in self._step(step)]
+
+    # --- loops ---------------------------------------------------------------------------------------------
+
+    def _tiled(self) -> list[str]:
+        t = self.loops
+        steps = [line for step in self.part.steps for line in self._step(step)]
+        body = self._inner(steps)
+        start: list[str] = []
+        end: list[str] = []
+        for step in self.part.steps:
+            if step.across:
+                name = self._parts(step)
+                value = literal(neutral(step.combine, step.result.dtype))
+                if t.direct:
+                    start.append(f"{_base(step.result.value)}.fill({value})")
+                    continue
+                if self._adds_up(step):
+                    start.append(f"{name}.fill({value})")
+                end.append(f"{step.combine}.reduce({name}, axis=0, out={self._kept(step.result)})")
+        if t.threads == 1:
+            return [*start, *self._range(f"0, {t.dims[0]}", body), *end]
+        names = self._slots()
+        inner = [f"({', '.join(names)},) = scratch"] if names else []
+        inner += self._range("lo, hi", body)
+        grain = t.block if t.loop == 0 else 1
+        sets = "sets" if names else repr(((),) * t.threads)
+        head = "def tiles(lo, hi, scratch):"
+        call = f"parallel(tiles, {t.dims[0]}, {grain}, {sets})"
+        return [*start, head, *("    " + line for line in inner), call, *end]
+
+    def _parts(self, step: Step) -> str:
+        value = step.result.value
+        return f"p{value.out}" if value.out is not None else f"p_w{value.whole}"
+
+    def _adds_up(self, step: Step) -> bool:
+        """Whether several tiles give to one part of a reduction across tiles."""
+        return any(0 < a <= self.loops.loop for a in self.loops.merged(step.reduced))
+
+    def _cut(self, slot: int) -> bool:
+        """Whether partial tiles see a part of a slot only."""
+        _, axes = self.part.slots[slot]
+        return not self.loops.flat and not self.loops.even and self.loops.loop in self.loops.merged(axes)
+
+    def _slots(self) -> list[str]:
+        """The names of the slots as they are unpacked."""
+        return [f"s{i}" if self._cut(i) else f"t{i}" for i in range(len(self.part.slots))]
+
+    def _range(self, outer: str, body: list[str]) -> list[str]:
+        """The outermost loop, over axis 0, and what is inside."""
+        t = self.loops
+        step = f", {t.block}" if t.loop == 0 else ""
+        variable = "i" if t.loop == 0 else "i0"
+        return [f"for {variable} in range({outer}{step}):", *("    " + line for line in body)]
+
+    def _inner(self, steps: list[str]) -> list[str]:
+        """The loops inside the outermost one."""
+        t = self.loops
+        size = t.dims[t.loop]
+        if t.even:
+            bound = [f"j = i + {t.block}"]
+        else:
+            limit = "hi" if t.loop == 0 and t.threads > 1 else str(size)
+            cut = [f"t{n} = s{n}[: j - i]" for n in range(len(self.part.slots)) if self._cut(n)]
+            bound = [f"j = min(i + {t.block}, {limit})", *cut]
+        inner = [*bound, *steps]
+        if t.loop > 0:
+            inner = [f"for i in range(0, {size}, {t.block}):", *("    " + line for line in inner)]
+        for axis in range(t.loop - 1, 0, -1):
+            inner = [f"for i{axis} in range({t.dims[axis]}):", *("    " + line for line in inner)]
+        return inner
+
+    # --- values --------------------------------------------------------------------------------------------
+
+    def _name(self, given: Given, tile: bool = True) -> str:
+        """An operand as source: what one tile sees of it."""
+        if not isinstance(given, Operand):
+            return literal(given)
+        value = given.value
+        name = f"t{value.slot}" if value.slot is not None else self._view(given)
+        if tile and value.outside and not self.loops.flat:
+            name = self._index(name, self.loops.merged(given.axes))
+        return name if given.dtype == value.dtype else f"{name}.view({given.dtype.name!r})"
+
+    def _index(self, name: str, merged: Axes) -> str:
+        """The part of an array, over all merged axes, that one tile sees."""
+        t = self.loops
+        parts = [f"i{a}" if a in merged else "0" for a in range(t.loop)]
+        parts.append("i:j" if t.loop in merged else ":")
+        return name if parts == [":"] else f"{name}[{', '.join(parts)}]"
+
+    def _view(self, operand: Operand) -> str:
+        """An array over all merged axes, in their order, with size 1 along those that it lacks."""
+        key = (operand.value, operand.axes)
+        if key not in self.views:
+            source = self._arranged(operand)
+            base = _base(operand.value)
+            known = sum(1 for v, _ in self.views if v is operand.value)
+            self.views[key] = base if source == base else f"{base}_{known + 1}"
+            if source != base:
+                self.setup.append(f"{self.views[key]} = {source}")
+        return self.views[key]
+
+    def _arranged(self, operand: Operand) -> str:
+        t = self.loops
+        source, merged = _base(operand.value), t.merged(operand.axes)
+        full = tuple(n if a in merged else 1 for a, n in enumerate(t.dims))
+        kept = self._kept(operand)
+        if operand.value.shape == full and kept == source:
+            return source
+        if list(merged) != sorted(merged):
+            return (
+                kept
+                if len(merged) == len(full)
+                else f"{kept}[{', '.join(':' if a in merged else 'None' for a in range(len(full)))}]"
+            )
+        last = tuple(range(len(full) - len(merged), len(full)))
+        if t.flat and merged == last and operand.value.arg is not None and operand not in self.reduced:
+            return source  # NumPy adds axes in front by itself
+        return f"{source}.reshape({full})"
+
+    def _kept(self, operand: Operand) -> str:
+        """An array over the merged axes that it has, in their order."""
+        t = self.loops
+        source, merged = _base(operand.value), t.merged(operand.axes)
+        shape = tuple(t.dims[a] for a in merged)
+        if shape != operand.value.shape:
+            source += f".reshape({shape})"
+        order = [merged.index(a) for a in sorted(merged)]
+        if order == sorted(order):
+            return source
+        return source + (".T" if order == [1, 0] else f".transpose({tuple(order)})")
+
+    # --- steps ---------------------------------------------------------------------------------------------
+
+    def _step(self, step: Step) -> list[str]:
+        if step.reduces:
+            return self._reduction(step)
+        out = self._name(step.result)
+        operands = [self._name(o) for o in step.operands]
+        if step.function == "select":
+            condition, a, b = operands
+            chosen = f"np.copyto({out}, {a}, where={condition})"
+            return [chosen] if b == out else [f"np.copyto({out}, {b})", chosen]
+        if step.function == "copy":
+            (given,) = step.operands
+            safe = not isinstance(given, Operand) or given.dtype == step.result.dtype
+            casting = "" if safe else ', casting="unsafe"'
+            return [f"np.copyto({out}, {operands[0]}{casting})"]
+        return [f"{step.function}({', '.join(operands)}, out={out})"]
+
+    def _reduction(self, step: Step) -> list[str]:
+        t = self.loops
+        (given,) = step.operands
+        assert isinstance(given, Operand)
+        if any(self.part.domain[a] == 0 for a in step.reduced):
+            value = literal(neutral(step.combine, step.result.dtype))
+            return (
+                [f"np.copyto({_base(step.result.value)}, {value})"]
+                if step.result.value.outside
+                else [f"t{step.result.value.slot}.fill({value})"]
+            )
+        merged = t.merged(step.reduced)
+        inside = tuple(a - t.loop for a in sorted(merged) if a >= t.loop)
+        axis = inside[0] if len(inside) == 1 else inside
+        x = self._name(given)
+        if step.across and not t.flat:
+            return self._part(step, x, axis)
+        axes = step.result.axes
+        if t.flat and step.result.value.outside and step.result.value not in self.reread and list(axes) == sorted(axes):
+            out = _base(step.result.value)
+            out = out if step.result.dtype == step.result.value.dtype else f"{out}.view({step.result.dtype.name!r})"
+            return [f"{step.combine}.reduce({x}, axis={axis}, out={out})"]
+        return [f"{step.combine}.reduce({x}, axis={axis}, keepdims=True, out={self._name(step.result)})"]
+
+    def _part(self, step: Step, x: str, axis: Any) -> list[str]:
+        """What one tile gives to a reduction across tiles."""
+        t = self.loops
+        kept = sorted(t.merged(step.result.axes))
+        index = [f"i{a}" if a < t.loop else "i:j" if a == t.loop else ":" for a in kept]
+        if t.direct:
+            place = self._kept(step.result)
+        else:
+            place = self._parts(step)
+            index.insert(0, f"i // {t.block}" if t.loop == 0 else "i0")
+        while index and index[-1] == ":":
+            index.pop()
+        place = f"{place}[{', '.join(index)}]" if index else place
+        number = all(a < t.loop for a in kept) and bool(index)
+        wide = f", dtype={step.result.dtype.name!r}"
+        part = x if axis == () else f"{step.combine}.reduce({x}, axis={axis}{wide})"
+        if t.direct or self._adds_up(step):
+            sum_ = f"{step.combine}({place}, {part}"
+            return [f"{place} = {sum_})"] if number else [f"{sum_}, out={place})"]
+        if number:
+            return [f"{place} = {part}"]
+        if axis == ():
+            return [f'np.copyto({place}, {x}, casting="unsafe")']
+        return [f"{step.combine}.reduce({x}, axis={axis}, out={place})"]
+
+
+def _base(value: Value) -> str:
+    """The name of an array that the kernel is given."""
+    if value.arg is not None:
+        return f"x{value.arg}"
+    return f"y{value.out}" if value.out is not None else f"w{value.whole}"
+
+
+def _times(shape: Shape) -> str:
+    return "x".join(map(str, shape)) or "scalar"

@@ -1,0 +1,61 @@
+"""Kernels of the structured form run by the code that the NumPy target writes for them."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from xdsl.parser import Parser
+
+from hybridc.lower.structured import dtype_of, kernels, shape_of
+from hybridc.pipeline import context
+from hybridc.runtime import special
+from hybridc.runtime.threads import parallel
+from hybridc.switch.numpy.emit_kernel import KernelEmitter
+
+
+def parse(text):
+    """The module of a text, verified."""
+    module = Parser(context(), text).parse_module()
+    module.verify()
+    return module
+
+
+def kernel(text):
+    """The only kernel of a text."""
+    (found,) = kernels(parse(text)).values()
+    return found
+
+
+def compiled(function, threads=2):
+    """The emitter of a kernel and the function that it writes, which makes its results and its scratch."""
+    emitter = KernelEmitter(function, threads)
+    scope = {"np": np, "special": special, "parallel": parallel}
+    exec(emitter.source(), scope)
+    results = [(shape_of(v), dtype_of(v)) for v in emitter.kernel.results]
+
+    def run(*arrays, inplace=()):
+        """Results in fresh memory full of nan, or in that of an argument for each pair (argument, result)."""
+        given = [np.asarray(x, dtype_of(v)) for x, v in zip(arrays, emitter.kernel.arguments, strict=True)]
+        places = dict((j, given[i]) for i, j in inplace)
+        outs = [places[j] if j in places else poisoned(*r) for j, r in enumerate(results)]
+        memory = poisoned((emitter.bytes,), np.dtype(np.uint8))
+
+        def view(offset, dtype, shape):
+            size = math.prod(shape) * dtype.itemsize
+            assert offset + size <= emitter.bytes
+            return f"memory[{offset}:{offset + size}].view({dtype.name!r}).reshape({shape})"
+
+        source = emitter.scratch(view)
+        assert (source is None) == (emitter.bytes == 0)
+        scratch = [] if source is None else [eval(source, {"memory": memory})]
+        with np.errstate(all="ignore"):
+            scope[emitter.name](*given, *outs, *scratch)
+        return outs
+
+    return emitter, run
+
+
+def poisoned(shape, dtype):
+    """An array that holds what no kernel may read."""
+    return np.frombuffer(b"\xff" * (math.prod(shape) * dtype.itemsize), dtype).reshape(shape).copy()
