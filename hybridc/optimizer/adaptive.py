@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from hybridc.optimizer.formula import Number
+from hybridc.optimizer.formula import limited
 from hybridc.optimizer.optimizer import Optimizer, register
 
 
@@ -20,7 +20,7 @@ class _Moments(Optimizer):
     def state_count(self) -> int:
         return 2
 
-    def numbers(self, index: Any) -> dict[str, Number]:
+    def numbers(self, index: Any) -> dict[str, float | None]:
         return {**super().numbers(index), "beta1": self.beta1, "beta2": self.beta2}
 
     def _unbiased(self, index: Any) -> tuple[float, float]:
@@ -50,14 +50,14 @@ class Adam(_Moments):
         self.epsilon = epsilon
         self.lazy_update = lazy_update
 
-    def numbers(self, index: Any) -> dict[str, Number]:
+    def numbers(self, index: Any) -> dict[str, float | None]:
         first, second = self._unbiased(index)
         lr = self._get_lr(index) * math.sqrt(second) / first
         return {**super().numbers(index), "lr": lr, "epsilon": self.epsilon}
 
     def formula(self, F: Any, w: Any, g: Any, state: tuple[Any, ...], h: Any) -> tuple[Any, ...]:
         m, v = state
-        g = F.clip(h.rescale * g + h.wd * w, h.clip)
+        g = limited(F, h.rescale * g + h.wd * w, h.clip)
         m = h.beta1 * m + (1 - h.beta1) * g
         v = h.beta2 * v + (1 - h.beta2) * F.square(g)
         return w - h.lr * m / (F.sqrt(v) + h.epsilon), m, v
@@ -86,7 +86,7 @@ class AdamW(_Moments):
         self.epsilon = epsilon
         self.correct_bias = correct_bias
 
-    def numbers(self, index: Any) -> dict[str, Number]:
+    def numbers(self, index: Any) -> dict[str, float | None]:
         first, second = self._unbiased(index) if self.correct_bias else (1.0, 1.0)
         root = math.sqrt(second)
         # m1 / (sqrt(v1) + e) = (root / first) * m / (sqrt(v) + root * e): no further pass over the arrays.
@@ -94,7 +94,7 @@ class AdamW(_Moments):
 
     def formula(self, F: Any, w: Any, g: Any, state: tuple[Any, ...], h: Any) -> tuple[Any, ...]:
         m, v = state
-        g = F.clip(h.rescale * g, h.clip)
+        g = limited(F, h.rescale * g, h.clip)
         m = h.beta1 * m + (1 - h.beta1) * g
         v = h.beta2 * v + (1 - h.beta2) * F.square(g)
         return w - (h.lr * h.scale * m / (F.sqrt(v) + h.epsilon) + h.lr * h.wd * w), m, v
@@ -110,12 +110,12 @@ class Adamax(_Moments):
     def __init__(self, learning_rate: float = 0.002, beta1: float = 0.9, beta2: float = 0.999, **kwargs: Any) -> None:
         super().__init__(learning_rate, beta1, beta2, **kwargs)
 
-    def numbers(self, index: Any) -> dict[str, Number]:
+    def numbers(self, index: Any) -> dict[str, float | None]:
         return {**super().numbers(index), "lr": self._get_lr(index) / self._unbiased(index)[0]}
 
     def formula(self, F: Any, w: Any, g: Any, state: tuple[Any, ...], h: Any) -> tuple[Any, ...]:
         m, u = state
-        g = F.clip(h.rescale * g + h.wd * w, h.clip)
+        g = limited(F, h.rescale * g + h.wd * w, h.clip)
         m = h.beta1 * m + (1 - h.beta1) * g
         u = F.maximum(h.beta2 * u, F.abs(g))
         return w - h.lr * m / u, m, u
@@ -149,7 +149,7 @@ class Nadam(_Moments):
     def _momentum(self, t: int) -> float:
         return self.beta1 * (1.0 - 0.5 * 0.96 ** (t * self.schedule_decay))
 
-    def numbers(self, index: Any) -> dict[str, Number]:
+    def numbers(self, index: Any) -> dict[str, float | None]:
         t = self._index_update_count[index]
         now, following = self._momentum(t), self._momentum(t + 1)
         self.m_schedule *= now
@@ -163,7 +163,7 @@ class Nadam(_Moments):
 
     def formula(self, F: Any, w: Any, g: Any, state: tuple[Any, ...], h: Any) -> tuple[Any, ...]:
         m, v = state
-        g = F.clip(h.rescale * g + h.wd * w, h.clip)
+        g = limited(F, h.rescale * g + h.wd * w, h.clip)
         m = h.beta1 * m + (1 - h.beta1) * g
         v = h.beta2 * v + (1 - h.beta2) * F.square(g)
         return w - h.lr * (h.of_g * g + h.of_m * m) / (F.sqrt(v / h.of_v) + h.epsilon), m, v
@@ -199,7 +199,7 @@ class RMSProp(Optimizer):
     def state_count(self) -> int:
         return 3 if self.centered else 1
 
-    def numbers(self, index: Any) -> dict[str, Number]:
+    def numbers(self, index: Any) -> dict[str, float | None]:
         return {
             **super().numbers(index),
             "gamma1": self.gamma1,
@@ -209,13 +209,13 @@ class RMSProp(Optimizer):
         }
 
     def formula(self, F: Any, w: Any, g: Any, state: tuple[Any, ...], h: Any) -> tuple[Any, ...]:
-        g = F.clip(h.rescale * g + h.wd * w, h.clip)
+        g = limited(F, h.rescale * g + h.wd * w, h.clip)
         n = h.gamma1 * state[0] + (1 - h.gamma1) * F.square(g)
         if not self.centered:
-            return F.clip(w - h.lr * g / F.sqrt(n + h.epsilon), h.clip_weights), n
+            return limited(F, w - h.lr * g / F.sqrt(n + h.epsilon), h.clip_weights), n
         m = h.gamma1 * state[1] + (1 - h.gamma1) * g
         d = h.gamma2 * state[2] - h.lr * g / F.sqrt(n - F.square(m) + h.epsilon)
-        return F.clip(w + d, h.clip_weights), n, m, d
+        return limited(F, w + d, h.clip_weights), n, m, d
 
 
 @register
@@ -232,11 +232,11 @@ class AdaGrad(Optimizer):
     def state_count(self) -> int:
         return 1
 
-    def numbers(self, index: Any) -> dict[str, Number]:
+    def numbers(self, index: Any) -> dict[str, float | None]:
         return {**super().numbers(index), "eps": self.float_stable_eps}
 
     def formula(self, F: Any, w: Any, g: Any, state: tuple[Any, ...], h: Any) -> tuple[Any, ...]:
-        g = F.clip(h.rescale * g, h.clip)
+        g = limited(F, h.rescale * g, h.clip)
         n = state[0] + F.square(g)
         return w - h.lr * (g / F.sqrt(n + h.eps) + h.wd * w), n
 
@@ -257,12 +257,12 @@ class AdaDelta(Optimizer):
     def state_count(self) -> int:
         return 2
 
-    def numbers(self, index: Any) -> dict[str, Number]:
+    def numbers(self, index: Any) -> dict[str, float | None]:
         return {**super().numbers(index), "rho": self.rho, "epsilon": self.epsilon}
 
     def formula(self, F: Any, w: Any, g: Any, state: tuple[Any, ...], h: Any) -> tuple[Any, ...]:
         n, a = state
-        g = F.clip(h.rescale * g, h.clip)
+        g = limited(F, h.rescale * g, h.clip)
         n = h.rho * n + (1 - h.rho) * F.square(g)
         d = F.sqrt(a + h.epsilon) / F.sqrt(n + h.epsilon) * g
         a = h.rho * a + (1 - h.rho) * F.square(d)
@@ -286,12 +286,12 @@ class Ftrl(Optimizer):
     def state_count(self) -> int:
         return 2
 
-    def numbers(self, index: Any) -> dict[str, Number]:
+    def numbers(self, index: Any) -> dict[str, float | None]:
         return {**super().numbers(index), "lamda1": self.lamda1, "beta": self.beta}
 
     def formula(self, F: Any, w: Any, g: Any, state: tuple[Any, ...], h: Any) -> tuple[Any, ...]:
         z, n = state
-        g = F.clip(h.rescale * g, h.clip)
+        g = limited(F, h.rescale * g, h.clip)
         grown = n + F.square(g)
         z = z + g - (F.sqrt(grown) - F.sqrt(n)) * w / h.lr
         kept = F.greater(F.abs(z), h.lamda1)

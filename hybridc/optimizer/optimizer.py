@@ -11,7 +11,7 @@ import numpy as np
 from hybridc.errors import MXNetError
 from hybridc.lr_scheduler import LRScheduler
 from hybridc.nd.ndarray import NDArray
-from hybridc.optimizer.formula import Array, Number, Program, Scratch, Step, is_trivial
+from hybridc.optimizer.runner import Array, Row, Runner
 
 C = TypeVar("C", bound=type[Any])
 
@@ -65,7 +65,7 @@ class Optimizer:
         self.idx2name: dict[Any, str] = dict(param_idx2name or {})
         self.sym_info: tuple[Any, ...] = () if sym is None else (sym.attr_dict(), sym.list_arguments())
         self.param_dict: Mapping[Any, Any] = param_dict or {}
-        self._runner = _Runner()
+        self._runner = Runner()
         self.set_lr_mult({})
         self.set_wd_mult({})
 
@@ -75,7 +75,7 @@ class Optimizer:
         """How many arrays of the weight's shape and dtype, zeros at first, each weight has."""
         return 0
 
-    def numbers(self, index: Any) -> dict[str, Number]:
+    def numbers(self, index: Any) -> dict[str, float | None]:
         """What :meth:`formula` finds in ``h`` at this step; None says absent."""
         return {
             "lr": self._get_lr(index),
@@ -88,8 +88,8 @@ class Optimizer:
     def formula(self, F: Any, w: Any, g: Any, state: tuple[Any, ...], h: Any) -> tuple[Any, ...]:
         """The new weight and the new states: the optimizer's mathematics, in one place.
 
-        It is recorded with symbols for the arrays and for the numbers in ``h``, so it must not branch on them
-        (only ``is None`` is fine); ``F`` has the functions of :class:`hybridc.optimizer.formula.Functions`.
+        It is traced as the forward of a hybridized block is: ``F`` is ``mx.sym``, arrays and the numbers in ``h`` are
+        Symbols, so it must not branch on their values (only ``is None`` is fine).
         """
         raise MXNetError(f"{type(self).__name__} defines neither formula() nor update(); define one of them")
 
@@ -115,28 +115,38 @@ class Optimizer:
         return self.create_state(index, weight)
 
     def update(self, index: Any, weight: Any, grad: Any, state: Any) -> None:
-        """Update a weight in place; or several, given lists of indices, weights, gradients and states."""
-        if isinstance(index, (list, tuple)):
-            for i, w, g, s in _zip(index, weight, grad, state):
-                self.update(i, w, g, s)
-            return
-        self._update_count(index)
-        self._runner.run(self, index, weight, grad, state)
+        """Update a weight in place; or several at once, given lists of indices, weights, gradients and states."""
+        rows = _rows(index, weight, grad, state)
+        self._runner.run(self, [(i, w, g, s, None) for i, w, g, s in rows])
 
     def update_multi_precision(self, index: Any, weight: Any, grad: Any, state: Any) -> None:
         """As :meth:`update`, with the states of :meth:`create_state_multi_precision`."""
-        if isinstance(index, (list, tuple)):
-            for i, w, g, s in _zip(index, weight, grad, state):
-                self.update_multi_precision(i, w, g, s)
+        rows = _rows(index, weight, grad, state)
+        if type(self).update is not Optimizer.update:
+            for row in rows:
+                self._update_own(*row)
             return
+        self._runner.run(self, [self._row(*row) for row in rows])
+
+    def _row(self, index: Any, weight: Any, grad: Any, state: Any) -> Row:
+        """What is updated: the weight, or its float32 copy and with it the weight."""
+        if not self.multi_precision or weight.dtype != np.float16:
+            return index, weight, grad, state, None
+        master, inner = state
+        return index, master, grad, inner, weight
+
+    def _update_own(self, index: Any, weight: Any, grad: Any, state: Any) -> None:
+        """One weight by a subclass' own ``update``, which sees float32 only if there is a copy in it."""
         if not self.multi_precision or weight.dtype != np.float16:
             self.update(index, weight, grad, state)
             return
         master, inner = state
-        if type(self).update is not Optimizer.update:  # it may not know how to convert
-            grad = NDArray(grad.asnumpy().astype(np.float32))
-        self.update(index, master, grad, inner)
+        self.update(index, master, NDArray(grad.asnumpy().astype(np.float32)), inner)
         np.copyto(weight.asnative(), master.asnative(), casting="same_kind")
+
+    def explain(self) -> str:
+        """The kernels and the memory of the updates that were compiled."""
+        return "\n".join([f"{type(self).__name__}:", *("  " + line for line in self._runner.explain())])
 
     # --- learning rates and weight decays ------------------------------------------------------------------
 
@@ -241,74 +251,24 @@ class Optimizer:
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
         self.param_dict = {}
-        self._runner = _Runner()
-
-
-class _Runner:
-    """Runs an optimizer's formula: keeps recorded programs, scratch buffers, and steps bound to arrays."""
-
-    def __init__(self) -> None:
-        self._programs: dict[tuple[Any, ...], Program] = {}
-        self._scratch: dict[np.dtype[Any], Scratch] = {}
-        self._bound: dict[Any, tuple[Array, Array, Any, tuple[Any, ...], Step]] = {}
-
-    def run(self, optimizer: Optimizer, index: Any, weight: Any, grad: Any, state: Any) -> None:
-        """One update of one weight, in place."""
-        w: Array = weight.asnative()
-        g: Array = grad.asnative()
-        numbers = optimizer.numbers(index)
-        variant = tuple(v if is_trivial(v) else "x" for v in numbers.values())
-        bound = self._bound.get(index)
-        if bound is not None and bound[0] is w and bound[1] is g and bound[2] is state and bound[3] == variant:
-            bound[4].run(numbers)
-            return
-        _check(optimizer, index, w, g)
-        states = () if state is None else cast("tuple[Any]", state) if isinstance(state, tuple) else (state,)
-        arrays: list[Array] = [w, *(s.asnative() for s in states), g]
-        flat = [np.ascontiguousarray(a).reshape(-1) for a in arrays]
-        program = self._program(optimizer, numbers, variant, len(states))
-        scratch = self._scratch.setdefault(w.dtype, Scratch(w.dtype))
-        step = Step(program, flat, scratch)
-        step.run(numbers)
-        if all(np.may_share_memory(a, b) for a, b in zip(arrays, flat)):
-            self._bound[index] = (w, g, state, variant, step)
-            return
-        # A weight that is a strided view was copied: write it back, and do not keep the copy.
-        for array, values in zip(arrays[:-1], flat):
-            array[...] = values.reshape(array.shape)
-
-    def _program(
-        self, optimizer: Optimizer, numbers: dict[str, Number], variant: tuple[Any, ...], states: int
-    ) -> Program:
-        key = (variant, states)
-        if key not in self._programs:
-            self._programs[key] = Program(optimizer.formula, numbers, states, type(optimizer).__name__)
-        return self._programs[key]
-
-
-def _check(optimizer: Optimizer, index: Any, w: Array, g: Array) -> None:
-    name = type(optimizer).__name__
-    if w.shape != g.shape:
-        raise MXNetError(
-            f"{name}: parameter {index!r} has shape {w.shape}, but its gradient has shape {g.shape}; "
-            f"expected equal shapes"
-        )
-    if w.dtype.kind != "f":
-        raise MXNetError(f"{name}: parameter {index!r} has dtype {w.dtype}; only floating point is trained")
+        self._runner = Runner()
 
 
 def _zeros(weight: Any) -> Array:
     return np.zeros_like(cast("Array", weight.asnative()), order="C")
 
 
-def _zip(index: Any, weight: Any, grad: Any, state: Any) -> Any:
-    counts = [len(index), len(weight), len(grad), len(state)]
+def _rows(index: Any, weight: Any, grad: Any, state: Any) -> list[tuple[Any, Any, Any, Any]]:
+    """Index, weight, gradient and state of each weight."""
+    if not isinstance(index, (list, tuple)):
+        return [(index, weight, grad, state)]
+    counts = [len(cast("list[Any]", index)), len(weight), len(grad), len(state)]
     if len(set(counts)) != 1:
         raise MXNetError(
             f"update: got {counts[0]} indices, {counts[1]} weights, {counts[2]} gradients and {counts[3]} "
             f"states; expected as many of each"
         )
-    return zip(index, weight, grad, state)
+    return list(zip(cast("list[Any]", index), weight, grad, state, strict=True))
 
 
 register = Optimizer.register

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from hybridc.optimizer.formula import Number
+from hybridc.optimizer.formula import limited
 from hybridc.optimizer.optimizer import Optimizer, register
 
 
@@ -23,11 +23,11 @@ class SGD(Optimizer):
     def state_count(self) -> int:
         return 1 if self.momentum != 0 else 0
 
-    def numbers(self, index: Any) -> dict[str, Number]:
+    def numbers(self, index: Any) -> dict[str, float | None]:
         return {**super().numbers(index), "momentum": self.momentum}
 
     def formula(self, F: Any, w: Any, g: Any, state: tuple[Any, ...], h: Any) -> tuple[Any, ...]:
-        g = F.clip(h.rescale * g, h.clip) + h.wd * w
+        g = limited(F, h.rescale * g, h.clip) + h.wd * w
         if not state:
             return (w - h.lr * g,)
         mom = h.momentum * state[0] - h.lr * g
@@ -54,11 +54,11 @@ class NAG(Optimizer):
     def state_count(self) -> int:
         return 1 if self.momentum != 0 else 0
 
-    def numbers(self, index: Any) -> dict[str, Number]:
+    def numbers(self, index: Any) -> dict[str, float | None]:
         return {**super().numbers(index), "momentum": self.momentum}
 
     def formula(self, F: Any, w: Any, g: Any, state: tuple[Any, ...], h: Any) -> tuple[Any, ...]:
-        g = F.clip(h.rescale * g, h.clip)
+        g = limited(F, h.rescale * g, h.clip)
         step = h.lr * (g + h.wd * w)
         if not state:
             return (w - step,)
@@ -84,11 +84,11 @@ class Signum(Optimizer):
     def state_count(self) -> int:
         return 1 if self.momentum != 0 else 0
 
-    def numbers(self, index: Any) -> dict[str, Number]:
+    def numbers(self, index: Any) -> dict[str, float | None]:
         return {**super().numbers(index), "momentum": self.momentum, "wd_lh": self.wd_lh}
 
     def formula(self, F: Any, w: Any, g: Any, state: tuple[Any, ...], h: Any) -> tuple[Any, ...]:
-        g = F.clip(h.rescale * g, h.clip)
+        g = limited(F, h.rescale * g, h.clip)
         if not state:
             # COMPAT(mxnet): there wd_lh without momentum is an error.
             return ((1 - h.lr * (h.wd + h.wd_lh)) * w - h.lr * F.sign(g),)

@@ -24,7 +24,7 @@ class Updater:
     """``updater(index, grad, weight)``: updates a weight, making its states at first sight."""
 
     def __init__(self, optimizer: Optimizer) -> None:
-        self.optimizer = optimizer
+        self.optimizer: Optimizer = optimizer
         self.states: dict[Any, Any] = {}
         self.states_synced: dict[Any, bool] = {}
         self.aggregate_updates = False
@@ -32,12 +32,18 @@ class Updater:
     def __call__(self, index: Any, grad: Any, weight: Any) -> None:
         """Update one weight, or several given as lists."""
         many = isinstance(index, (list, tuple))
-        triples: Any = (index, grad, weight) if many else ([index], [grad], [weight])
-        for i, g, w in zip(*triples):
+        indices, grads, weights = cast("Any", (index, grad, weight) if many else ([index], [grad], [weight]))
+        for i, w in zip(indices, weights, strict=True):
             if i not in self.states:
                 self.states[i] = self.optimizer.create_state_multi_precision(i, w)
                 self.states_synced[i] = True
-            self.optimizer.update_multi_precision(i, w, g, self.states[i])
+        states = [self.states[i] for i in indices]
+        update: Any = self.optimizer.update_multi_precision
+        if type(self.optimizer).update_multi_precision is Optimizer.update_multi_precision:
+            update(list(indices), list(weights), list(grads), states)
+            return
+        for row in zip(indices, weights, grads, states, strict=True):  # one written for MXNet may not know lists
+            update(*row)
 
     def get_states(self, dump_optimizer: bool = False) -> bytes:
         """The states as bytes: an npz file with a JSON description, which can hold no code.

@@ -1,0 +1,180 @@
+"""The update of weights as a graph of its own, compiled like a network; it writes its results over their old values.
+
+``forward(weight0, grad0, state0_0, …, lr_0, …) -> (weight0, state0_0, …)``, in which ``hybrid.donated`` lists pairs: an
+argument, and the result that takes over its memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from xdsl.dialects import func
+from xdsl.dialects.builtin import DenseArrayBase, ModuleOp, UnitAttr, i64
+
+from hybridc import symbol as F
+from hybridc.dialects.hybrid_rt import LaunchOp
+from hybridc.errors import MXNetError
+from hybridc.optimizer.formula import Formula, Kind, Number, Numbers, Values
+from hybridc.stages import Traced
+from hybridc.symbol.traced import TracedSymbol
+from hybridc.trace.tracer import Node, Trace
+from hybridc.transforms.values import functions
+
+
+@dataclass(frozen=True)
+class TracedUpdate(Traced):
+    """The first stage of the compiler for an update."""
+
+    donated: tuple[int, ...] = ()  # an argument, a result, an argument, …
+
+    @property
+    def module(self) -> ModuleOp:
+        """The graph before any pass."""
+        made = super().module
+        (function,) = functions(made)
+        function.attributes["hybrid.donated"] = DenseArrayBase.from_list(i64, list(self.donated))
+        function.attributes["hybrid.into"] = UnitAttr()
+        return made
+
+
+class _Tracer:
+    """The trace of the formula for several weights, one after the other."""
+
+    def __init__(self, formula: Formula, title: str) -> None:
+        self.formula = formula
+        self.title = title
+        self.trace = Trace()
+        self.trace.name = f"update-{title}"
+        self.results: list[TracedSymbol] = []
+        self.targets: list[TracedSymbol] = []
+        self.numbers: list[tuple[Number, int]] = []  # inputs, with the place of their weight
+
+    def add(self, place: int, kind: Kind) -> None:
+        """Trace the update of one more weight."""
+        half = self._leaf(f"half{place}", kind.shape, np.dtype(np.float16)) if kind.half else None
+        weight = self._leaf(f"weight{place}", kind.shape, kind.dtype)
+        gradient = self._leaf(f"grad{place}", kind.shape, kind.gradient)
+        states = [self._leaf(f"state{place}_{i}", *state) for i, state in enumerate(kind.states)]
+        numbers = Numbers(self.trace, kind.dtype, dict(kind.numbers))
+        start = len(self.trace.nodes)
+        if kind.gradient != kind.dtype:
+            gradient = F.cast(gradient, dtype=kind.dtype.name)
+        results = self.formula(F, weight, gradient, tuple(states), numbers.given)
+        if len(results) != 1 + len(states):
+            raise MXNetError(
+                f"{self.title}.formula returned {len(results)} values; "
+                f"expected the new weight and {len(states)} new states"
+            )
+        for target, result in zip((weight, *states), results, strict=True):
+            self._result(target, self._array(result, target))
+        if half is not None:
+            self._result(half, F.cast(self.results[-1 - len(states)], dtype="float16"))
+        self._take_numbers(place, start)
+
+    def finish(self) -> TracedUpdate:
+        """The traced update of all weights."""
+        self.trace.finish(self.results)
+        self.trace.structure = [0] * len(self.results)
+        donated = [n for result, target in enumerate(self.targets) for n in (target.index, result)]
+        return TracedUpdate(self.trace, donated=tuple(donated))
+
+    def _leaf(self, name: str, shape: tuple[int, ...], dtype: np.dtype[Any]) -> TracedSymbol:
+        return self.trace.leaf(name, shape, dtype, "data")
+
+    def _result(self, target: TracedSymbol, result: TracedSymbol) -> None:
+        self.targets.append(target)
+        self.results.append(result)
+
+    def _array(self, result: Any, target: TracedSymbol) -> TracedSymbol:
+        """What the formula returned for an array, in its dtype; a number fills it."""
+        if isinstance(result, Number | int | float):
+            number = result.known if isinstance(result, Number) and result.known is not None else result
+            return F.zeros(shape=target.shape, dtype=target.dtype) + number
+        if not isinstance(result, TracedSymbol) or result.shape != target.shape:
+            what = f"shape {result.shape}" if isinstance(result, TracedSymbol) else f"a {type(result).__name__}"
+            raise MXNetError(
+                f"{self.title}.formula returned {what} for {target.name}; expected an array of its shape {target.shape}"
+            )
+        return result if result.dtype == target.dtype else F.cast(result, dtype=np.dtype(target.dtype).name)
+
+    def _take_numbers(self, place: int, start: int) -> None:
+        """Make inputs of the numbers that the results need, of what was traced since ``start``."""
+        nodes, needed = self.trace.nodes, {id(s) for s in self.results}
+        kept: list[Node] = []
+        for node in reversed(nodes[start:]):
+            if any(id(s) in needed for s in node.outputs):
+                kept.append(node)
+                needed |= {id(s) for s in node.inputs}
+        nodes[start:] = kept[::-1]
+        for number in dict.fromkeys(s for node in nodes[start:] for s in node.inputs if isinstance(s, Number)):
+            number.index = len(self.trace.leaves)
+            number.name = f"{number.name}_{place}"
+            self.trace.leaves.append(number)
+            self.trace.roles.append("data")
+            self.trace.sources.append(None)
+            self.numbers.append((number, place))
+
+
+def trace_update(formula: Formula, kinds: Sequence[Kind], title: str) -> tuple[TracedUpdate, list[tuple[Number, int]]]:
+    """The traced update of weights of these kinds, and its inputs that are numbers, each with its weight's place."""
+    tracer = _Tracer(formula, title)
+    with tracer.trace.active():
+        for place, kind in enumerate(kinds):
+            tracer.add(place, kind)
+    return tracer.finish(), tracer.numbers
+
+
+class CompiledUpdate:
+    """The program that updates weights of the given kinds, all at once."""
+
+    def __init__(self, formula: Formula, kinds: Sequence[Kind], title: str) -> None:
+        traced, numbers = trace_update(formula, kinds, title)
+        lowered = traced.optimize().lower()
+        self.graph = lowered.compile()
+        self.donated = traced.donated[::2]  # for each result the number of the argument whose memory it takes over
+        self._direct = _written_in_place(lowered.module, traced.donated)
+        #: The arguments that are numbers: dtype, place of the weight, and how to compute it at each step.
+        self.numbers: list[tuple[Any, int, Callable[[Values], float]]] = [
+            (number.dtype, place, number.compute) for number, place in numbers
+        ]
+        #: The number of each argument that is an array; those of the weights come in order.
+        self.arrays = [i for i, leaf in enumerate(traced.trace.leaves) if not isinstance(leaf, Number)]
+        self.size = len(traced.trace.leaves)
+
+    def into(self, arguments: Sequence[Any]) -> list[Any]:
+        """For each result the array that the program may write it to, or None where it is copied afterwards."""
+        return [arguments[i] if direct else None for i, direct in zip(self.donated, self._direct, strict=True)]
+
+    def run(self, into: Sequence[Any], arguments: Sequence[Any]) -> None:
+        """Write the new values over the old ones."""
+        results = self.graph.forward(into, *arguments)
+        for number, result in zip(self.donated, results, strict=True):
+            if result is not arguments[number]:
+                np.copyto(arguments[number], result)
+
+
+def _written_in_place(module: ModuleOp, donated: Sequence[int]) -> list[bool]:
+    """For each result whether its kernel may write it over its argument, which nobody else reads."""
+    # The planner will do this by ``hybrid.donated``; until then the program takes memory for results by ``into``.
+    forward = next(f for f in functions(module) if f.sym_name.data == "forward")
+    kernels = {f.sym_name.data: f for f in functions(module)}
+    end = forward.body.block.last_op
+    assert isinstance(end, func.ReturnOp)
+    found: list[bool] = []
+    for argument, result in zip(donated[::2], donated[1::2], strict=True):
+        old, new = forward.body.block.args[argument], end.arguments[result]
+        uses = list(old.uses)
+        launch = uses[0].operation if uses else None
+        if not uses:
+            found.append(True)
+        elif len(uses) > 1 or not isinstance(launch, LaunchOp) or new not in launch.outs:
+            found.append(False)
+        else:
+            pairs = kernels[launch.kernel.string_value()].attributes.get("hybrid.inplace")
+            numbers = list(pairs.get_values()) if isinstance(pairs, DenseArrayBase) else []
+            wanted = list(launch.ins).index(old), list(launch.outs).index(new)
+            found.append(wanted in zip(numbers[::2], numbers[1::2], strict=True))
+    return found

@@ -1,0 +1,245 @@
+"""Runs an optimizer's formula on weights: binds compiled updates to their arrays, and keeps both."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
+import numpy.typing as npt
+from numpy.lib.array_utils import byte_bounds
+
+from hybridc.errors import MXNetError
+from hybridc.optimizer.formula import UNKNOWN, Kind, Values, is_trivial
+
+if TYPE_CHECKING:
+    from hybridc.optimizer.compiled_update import CompiledUpdate
+    from hybridc.optimizer.optimizer import Optimizer
+
+Array = npt.NDArray[Any]
+# Index, weight, gradient, states (None, one or a tuple), and the float16 weight that the weight is a copy of, or None.
+Row = tuple[Any, Any, Any, Any, Any]
+
+# Up to so many weights are updated by one program. Compiling takes 5 to 10 ms a weight: where there are more, weights
+# of one kind share a program that updates one of them.
+TOGETHER = 32
+# Compiled updates, and sets of weights bound to them, that are kept; the least recently used go first.
+_KEPT = 1024
+
+
+class Runner:
+    """What one optimizer compiled, and to which arrays it is bound."""
+
+    def __init__(self) -> None:
+        self._compiled: OrderedDict[tuple[Kind, ...], CompiledUpdate] = OrderedDict()
+        self._bound: OrderedDict[tuple[Any, ...], _Bound] = OrderedDict()
+
+    def run(self, optimizer: Optimizer, rows: Sequence[Row]) -> None:
+        """One update of each weight, in place."""
+        key = tuple([row[0] for row in rows])
+        bound = self._bound.get(key)
+        if bound is not None and not bound.holds(rows):
+            bound = None
+        if bound is None:
+            for row in rows:
+                _check(optimizer, row)
+        numbers: list[Values] = []
+        for index in key:  # an optimizer's numbers may depend on the updates before
+            optimizer._update_count(index)  # pyright: ignore[reportPrivateUsage]
+            numbers.append(optimizer.numbers(index))
+        if bound is not None and bound.accepts(numbers):
+            self._bound.move_to_end(key)
+            bound.run(numbers)
+        else:
+            self._run(optimizer, rows, numbers)
+
+    def explain(self) -> list[str]:
+        """The kernels and the memory of every compiled update."""
+        lines: list[str] = []
+        for kinds, compiled in self._compiled.items():
+            lines.append(f"update of {len(kinds)} weight{'s' * (len(kinds) != 1)}")
+            lines += ["  " + line for line in compiled.graph.summary()]
+        return lines
+
+    def _run(self, optimizer: Optimizer, rows: Sequence[Row], numbers: Sequence[Values]) -> None:
+        """As :meth:`run`, for arrays or numbers that are new."""
+        if len(rows) > 1 and _overlap([a for row in rows for a in _donated(row)], [row[2]._data for row in rows]):
+            for row, values in zip(rows, numbers, strict=True):  # one weight twice: one update after the other
+                self._run(optimizer, [row], [values])
+            return
+        bound = self._bind(optimizer, rows, numbers)
+        bound.run(numbers)
+        for original, copy in bound.copies:
+            np.copyto(original, copy)
+        if bound.copies:  # which do not follow what happens to the originals
+            return
+        self._bound[tuple([row[0] for row in rows])] = bound
+        if len(self._bound) > _KEPT:
+            self._bound.popitem(last=False)
+
+    def _bind(self, optimizer: Optimizer, rows: Sequence[Row], numbers: Sequence[Values]) -> _Bound:
+        kinds = [_kind(row, values) for row, values in zip(rows, numbers, strict=True)]
+        groups = [list(range(len(rows)))] if len(rows) <= TOGETHER else [[i] for i in range(len(rows))]
+        bound = _Bound(rows, kinds)
+        for group in groups:
+            compiled = self._compile(optimizer, tuple([kinds[i] for i in group]))
+            bound.add(compiled, group, [rows[i] for i in group])
+        return bound
+
+    def _compile(self, optimizer: Optimizer, kinds: tuple[Kind, ...]) -> CompiledUpdate:
+        if kinds not in self._compiled:
+            from hybridc.optimizer.compiled_update import CompiledUpdate
+
+            self._compiled[kinds] = CompiledUpdate(optimizer.formula, kinds, type(optimizer).__name__)
+            if len(self._compiled) > _KEPT:
+                self._compiled.popitem(last=False)
+        self._compiled.move_to_end(kinds)
+        return self._compiled[kinds]
+
+
+class _Bound:
+    """Compiled updates with their arguments, made once for many steps."""
+
+    def __init__(self, rows: Sequence[Row], kinds: Sequence[Kind]) -> None:
+        self.copies: list[tuple[Array, Array]] = []  # of arrays that a program cannot write to
+        self._rows = [(w._data, g._data, s, None if h is None else h._data) for _, w, g, s, h in rows]
+        # Of each row the numbers that simplify its formula, and how many of them are None.
+        self._known = [[(name, value) for name, value in kind.numbers if value != UNKNOWN] for kind in kinds]
+        self._absent = [[value for _, value in known].count(None) for known in self._known]
+        self._programs: list[tuple[CompiledUpdate, list[Any], list[Any]]] = []
+        self._fills: list[_Fill] = []
+
+    def add(self, compiled: CompiledUpdate, places: Sequence[int], rows: Sequence[Row]) -> None:
+        """Bind one compiled update to the rows at these places."""
+        arguments: list[Any] = [None] * compiled.size
+        arrays = [a for row in rows for a in _arrays(row)]
+        for number, array in zip(compiled.arrays, arrays, strict=True):
+            arguments[number] = array
+        for number in self._unfit(compiled, arguments):
+            original, copy = arguments[number], arguments[number].copy(order="C")
+            arguments[number] = copy
+            self.copies.append((original, copy))
+        used = [i for i, argument in enumerate(arguments) if argument is None]
+        for dtype in dict.fromkeys(d for d, _, _ in compiled.numbers):
+            fill = _Fill(dtype)
+            for number, (d, place, compute) in zip(used, compiled.numbers, strict=True):
+                if d == dtype:
+                    fill.add(number, places[place], compute)
+            fill.give(arguments)
+            self._fills.append(fill)
+        self._programs.append((compiled, compiled.into(arguments), arguments))
+
+    def holds(self, rows: Sequence[Row]) -> bool:
+        """Whether these are the same arrays still."""
+        for (_, weight, grad, state, half), (w, g, s, h) in zip(rows, self._rows, strict=True):
+            if weight._data is not w or grad._data is not g or state is not s:
+                return False
+            if (None if half is None else half._data) is not h:
+                return False
+        return True
+
+    def accepts(self, numbers: Sequence[Values]) -> bool:
+        """Whether the numbers that the programs know, and those that are absent, are as before."""
+        for values, known, absent in zip(numbers, self._known, self._absent, strict=True):
+            for name, value in known:
+                if values[name] != value:
+                    return False
+            if list(values.values()).count(None) != absent:
+                return False
+        return True
+
+    def run(self, numbers: Sequence[Values]) -> None:
+        """Do one update of all weights."""
+        for fill in self._fills:
+            fill.run(numbers)
+        # Infinities and NaN are the user's: they go into the weights without a warning, as in MXNet.
+        with np.errstate(all="ignore"):
+            for compiled, into, arguments in self._programs:
+                compiled.run(into, arguments)
+
+    def _unfit(self, compiled: CompiledUpdate, arguments: Sequence[Any]) -> list[int]:
+        """The arguments that cannot be written to: strided views, and memory that another argument has, too."""
+        written = [i for i in compiled.donated if arguments[i] is not None]
+        others = [i for i in compiled.arrays if i not in written]
+        if _overlap([arguments[i] for i in written], [arguments[i] for i in others]):
+            return written
+        return [i for i in written if not arguments[i].flags.c_contiguous]
+
+
+class _Fill:
+    """The numbers of one dtype: one array, of which every argument that is a number is an element."""
+
+    def __init__(self, dtype: Any) -> None:
+        self._dtype = dtype
+        self._wanted: list[tuple[int, Callable[[Values], float]]] = []
+        self._arguments: list[int] = []
+        self._last: list[float] = []
+        self._buffer: Array = np.zeros(0, dtype)
+
+    def add(self, argument: int, row: int, compute: Callable[[Values], float]) -> None:
+        """One more number."""
+        self._arguments.append(argument)
+        self._wanted.append((row, compute))
+
+    def give(self, arguments: list[Any]) -> None:
+        """Put the elements among the arguments."""
+        self._buffer = np.zeros(len(self._wanted), self._dtype)
+        for i, argument in enumerate(self._arguments):
+            arguments[argument] = self._buffer[i : i + 1].reshape(())
+
+    def run(self, numbers: Sequence[Values]) -> None:
+        """Compute the numbers of this step."""
+        values = [compute(numbers[row]) for row, compute in self._wanted]
+        if values != self._last:
+            self._buffer[:] = values
+            self._last = values
+
+
+def _states(state: Any) -> tuple[Any, ...]:
+    return () if state is None else cast("tuple[Any, ...]", state) if isinstance(state, tuple) else (state,)
+
+
+def _donated(row: Row) -> list[Array]:
+    """The arrays that an update writes."""
+    _, weight, _, state, half = row
+    return [x._data for x in (half, weight, *_states(state)) if x is not None]
+
+
+def _arrays(row: Row) -> list[Array]:
+    """The arrays of a row in the order of a program's arguments."""
+    _, weight, grad, state, half = row
+    return [x._data for x in (half, weight, grad, *_states(state)) if x is not None]
+
+
+def _kind(row: Row, values: Values) -> Kind:
+    _, weight, grad, state, half = row
+    w = weight._data
+    states = tuple([(s.shape, s._data.dtype) for s in _states(state)])
+    # The learning rate is never part of the text: schedules lead it through 0 and 1, nothing to compile for.
+    numbers = tuple([(n, v if n != "lr" and is_trivial(v) else UNKNOWN) for n, v in values.items()])
+    return Kind(w.shape, w.dtype, grad._data.dtype, states, half is not None, numbers)
+
+
+def _check(optimizer: Optimizer, row: Row) -> None:
+    index, w, g = row[0], row[1]._data, row[2]._data
+    name = type(optimizer).__name__
+    if w.shape != g.shape:
+        raise MXNetError(
+            f"{name}: parameter {index!r} has shape {w.shape}, but its gradient has shape {g.shape}; "
+            f"expected equal shapes"
+        )
+    if w.dtype.kind != "f":
+        raise MXNetError(f"{name}: parameter {index!r} has dtype {w.dtype}; only floating point is trained")
+
+
+def _overlap(written: Sequence[Array], read: Sequence[Array]) -> bool:
+    """Whether an array that is written shares memory with any other one."""
+    spans = [(*byte_bounds(a), True) for a in written if a.size] + [(*byte_bounds(a), False) for a in read if a.size]
+    end_of_all, end_of_written = 0, 0
+    for start, stop, is_written in sorted(spans):
+        if start < (end_of_all if is_written else end_of_written):
+            return True
+        end_of_all = max(end_of_all, stop)
+        end_of_written = max(end_of_written, stop) if is_written else end_of_written
+    return False
