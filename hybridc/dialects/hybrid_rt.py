@@ -5,23 +5,28 @@
 may be written into, ``alias`` another view of a buffer, ``copy`` one array's elements put into another, ``launch`` a
 kernel run on buffers. A kernel stays a function of tensors: a launch loads its inputs and stores its results, and may
 use ``scratch``, bytes of the arena, in between.
+
+Operations are made without xDSL's general constructor, which takes longer than all else in planning.
 """
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from typing import Any
 
 from xdsl.dialects.builtin import (
+    DenseArrayBase,
     FlatSymbolRefAttrConstr,
     IntegerAttr,
     MemRefType,
     StringAttr,
     SymbolRefAttr,
     i8,
+    i32,
     i64,
 )
-from xdsl.ir import Attribute, BlockArgument, Dialect, SSAValue
+from xdsl.ir import Attribute, BlockArgument, Dialect, Operation, SSAValue
 from xdsl.irdl import (
     AttrSizedOperandSegments,
     IRDLOperation,
@@ -71,7 +76,8 @@ class ViewOp(IRDLOperation):
     assembly_format = "$memory `[` $offset `]` attr-dict `:` type($memory) `->` type($array)"
 
     def __init__(self, memory: SSAValue, offset: int, array: Attribute) -> None:
-        super().__init__(operands=[memory], properties={"offset": IntegerAttr(offset, i64)}, result_types=[array])
+        properties = {"offset": IntegerAttr(offset, i64)}
+        Operation.__init__(self, operands=[memory], properties=properties, result_types=[array])
 
     def verify_(self) -> None:
         """Arrays start at multiples of 64 bytes."""
@@ -152,12 +158,8 @@ class AliasOp(IRDLOperation):
     assembly_format = "$view $array attr-dict `:` type($array) `->` type($result)"
 
     def __init__(self, view: str, array: SSAValue, attributes: dict[str, Attribute], result: Attribute) -> None:
-        super().__init__(
-            operands=[array],
-            properties={"view": StringAttr(view)},
-            attributes=attributes,
-            result_types=[result],
-        )
+        properties = {"view": StringAttr(view)}
+        Operation.__init__(self, operands=[array], properties=properties, attributes=attributes, result_types=[result])
 
 
 @irdl_op_definition
@@ -191,7 +193,15 @@ class LaunchOp(IRDLOperation):
     def __init__(
         self, kernel: str, ins: Sequence[SSAValue], outs: Sequence[SSAValue], scratch: SSAValue | None
     ) -> None:
-        super().__init__(operands=[ins, outs, scratch], properties={"kernel": SymbolRefAttr(kernel)})
+        rest = [] if scratch is None else [scratch]
+        properties = {"kernel": SymbolRefAttr(kernel), "operandSegmentSizes": _segments(len(ins), len(outs), len(rest))}
+        Operation.__init__(self, operands=[*ins, *outs, *rest], properties=properties)
+
+
+@functools.lru_cache(1024)
+def _segments(*sizes: int) -> DenseArrayBase[Any]:
+    """How many operands each group of an operation has."""
+    return DenseArrayBase.from_list(i32, sizes)
 
 
 HybridRt: Any = Dialect(

@@ -31,8 +31,13 @@ def inplace_pairs(declaration: func.FuncOp) -> list[tuple[int, int]]:
     ]
 
 
+def numbers_of(function: func.FuncOp, name: str) -> list[int]:
+    """The numbers that an attribute of a function lists."""
+    found = function.attributes.get(name)
+    return [int(n) for n in found.get_values()] if isinstance(found, DenseArrayBase) else []
+
+
 def pairs_of(function: func.FuncOp, name: str) -> list[tuple[int, int]]:
     """The pairs of numbers that an attribute of a function lists."""
-    found = function.attributes.get(name)
-    numbers = [int(n) for n in found.get_values()] if isinstance(found, DenseArrayBase) else []
+    numbers = numbers_of(function, name)
     return list(zip(numbers[::2], numbers[1::2], strict=True))

@@ -211,6 +211,9 @@ class Partition:
         for op in self.ops:
             self._place(op)
         for op in self.ops:
+            if op in self.group[op].across:
+                self._join_readers(op, reductions=False)
+        for op in self.ops:
             self._attach_epilogue(self.group[op])
         for group in dict.fromkeys(self.group[op] for op in self.ops):
             group.ops.sort(key=self.order.__getitem__)
@@ -232,15 +235,15 @@ class Partition:
             return
         for source in sources:
             self._try(self.group[source], self.group[op])
-        if self.group[op].across:
-            self._join_readers(op)
+        if op in self.group[op].across:
+            self._join_readers(op, reductions=True)
 
-    def _join_readers(self, op: Operation) -> None:
-        """Let a reduction across tiles share the walk of a group that reads the same values."""
-        for value in op.operands:
+    def _join_readers(self, op: Operation, reductions: bool) -> None:
+        """Let a reduction across tiles share the walk of groups that read the same values: of reductions, or any."""
+        for value in op.operands[:-1]:
             for use in list(value.uses):
                 other = self.group.get(use.operation)
-                if other is not None:
+                if other is not None and (other.across or not reductions):
                     self._try(other, self.group[op])
 
     def _try(self, source: Group, group: Group) -> None:

@@ -8,6 +8,7 @@ the backward will need (results after the visible ones) stays in the arena until
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, cast
@@ -16,7 +17,7 @@ from xdsl.context import Context
 from xdsl.dialects import arith, func, tensor
 from xdsl.dialects.builtin import DenseArrayBase, FunctionType, IntegerAttr, MemRefType, ModuleOp, TensorType, i8, i64
 from xdsl.dialects.linalg import ops as linalg
-from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
+from xdsl.ir import Block, Operation, Region, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import Rewriter
 
@@ -34,7 +35,7 @@ from hybridc.dialects.hybrid_rt import (
     aligned,
 )
 from hybridc.lower import structured
-from hybridc.lower.structured import VIEWS, DType, declared_dtypes, dtype_of, is_host, kernels, shape_of
+from hybridc.lower.structured import VIEWS, DType, Shape, declared_dtypes, dtype_of, is_host, kernels, shape_of
 from hybridc.switch.host import inplace_pairs, pairs_of
 from hybridc.transforms.values import functions, result_count, volume
 
@@ -78,15 +79,17 @@ def root(value: SSAValue) -> SSAValue:
     return value
 
 
-def _memref(kind: Attribute, dtype: DType) -> Memory:
-    return MemRefType(element_type(dtype), cast(TensorType[Any], kind).get_shape())
+@functools.lru_cache(4096)
+def _memref(shape: Shape, dtype: DType) -> Memory:
+    return MemRefType(element_type(dtype), shape)
 
 
 def _types(kernel: func.FuncOp) -> list[Memory]:
     """The buffers that a kernel writes."""
     ins, outs = kernel.function_type.inputs.data, kernel.function_type.outputs.data
     dtypes = (declared_dtypes(kernel) or [structured.element_dtype(t) for t in (*ins, *outs)])[len(ins) :]
-    return [_memref(t, d) for t, d in zip(outs, dtypes, strict=True)]
+    shapes = [tuple(cast(TensorType[Any], t).get_shape()) for t in outs]
+    return [_memref(shape, dtype) for shape, dtype in zip(shapes, dtypes, strict=True)]
 
 
 def _is_cell(kind: Memory) -> bool:
@@ -199,7 +202,7 @@ class _Planner:
 
     def _write(self, size: int, live: int) -> func.FuncOp:
         old = self.function.body.block
-        block = self.block = Block(arg_types=[MemRefType(element_type(dtype_of(a)), shape_of(a)) for a in old.args])
+        block = self.block = Block(arg_types=[_memref(shape_of(a), dtype_of(a)) for a in old.args])
         values: dict[SSAValue, SSAValue] = {}
         for before, after in zip(old.args, block.args, strict=True):
             after.name_hint = before.name_hint
@@ -230,7 +233,7 @@ class _Planner:
                 return self._launch(op, values, arena)
             case arith.ConstantOp() if isinstance(op.results[0].type, TensorType):
                 result: SSAValue = op.results[0]
-                made = ConstantOp(op.value, MemRefType(element_type(dtype_of(result)), shape_of(result)))
+                made = ConstantOp(op.value, _memref(shape_of(result), dtype_of(result)))
                 values[result] = made.array
                 return [made]
             case tensor.EmptyOp() | arith.ConstantOp():
@@ -241,7 +244,7 @@ class _Planner:
     def _alias(self, op: Operation, values: dict[SSAValue, SSAValue]) -> AliasOp:
         source, result = op.operands[0], op.results[0]
         array = values[source]
-        kind = MemRefType(cast(Memory, array.type).element_type, shape_of(result))
+        kind = _memref(shape_of(result), element_dtype(cast(Memory, array.type).element_type))
         match op:
             case tensor.CollapseShapeOp() | tensor.ExpandShapeOp():
                 alias = AliasOp("reshape", array, {}, kind)
@@ -297,6 +300,7 @@ def largest_live_set(buffers: list[Buffer]) -> int:
     return most
 
 
+ENOUGH = 1.02  # times the largest live set
 _ORDERS: tuple[Callable[[Buffer], tuple[int, ...]], ...] = (
     lambda b: (-b.size, b.start),
     lambda b: (-b.size * (b.end - b.start + 1), b.start),
@@ -308,7 +312,7 @@ _ORDERS: tuple[Callable[[Buffer], tuple[int, ...]], ...] = (
 def assign_offsets(buffers: list[Buffer]) -> int:
     """Place the buffers and return the size of their arena: the best of several orders, each first fit.
 
-    By size alone is nearly always as small as can be, and then no other order is tried.
+    By size alone is nearly always as small as can be, or nearly so, and then no other order is tried.
     """
     bound = largest_live_set(buffers)
     best: list[int] = []
@@ -317,7 +321,7 @@ def assign_offsets(buffers: list[Buffer]) -> int:
         size = _first_fit(sorted(buffers, key=order))
         if least < 0 or size < least:
             least, best = size, [b.offset for b in buffers]
-        if least == bound:
+        if least <= bound * ENOUGH:
             break
     for buffer, offset in zip(buffers, best, strict=True):
         buffer.offset = offset

@@ -26,13 +26,12 @@ from hybridc.dialects.hybrid_rt import (
     DonatedOp,
     LaunchOp,
     ViewOp,
-    aligned,
 )
 from hybridc.dialects.operator import Opaque, Operator
 from hybridc.lower.structured import is_host, kernels
 from hybridc.options import OPTIONS
 from hybridc.runtime.buffers import SMALLEST
-from hybridc.switch.host import operator_of
+from hybridc.switch.host import numbers_of, operator_of
 from hybridc.switch.numpy.emit_kernel import KernelEmitter
 from hybridc.switch.numpy.poison import Poison
 from hybridc.transforms.values import functions, volume
@@ -74,7 +73,7 @@ class _ProgramEmitter:
         self.poison = Poison(self.function, self.kernels) if poison else None
         self.operators: dict[str, Operator] = {}
         self.emitters: dict[str, KernelEmitter] = {}
-        self.written: dict[tuple[str, str], str] = {}  # the functions, by what they say but for name and docstring
+        self.written: dict[tuple[Any, ...], str] = {}  # the functions, by their parameters and lines
         self.sources: list[str] = []
         self.names: dict[SSAValue, str] = {}
         self.static: set[SSAValue] = set()  # values of the arena, made once with the workspace
@@ -229,38 +228,34 @@ class _ProgramEmitter:
 
     def _kernel(self, op: LaunchOp, name: str) -> None:
         if name not in self.emitters:
-            self.emitters[name] = KernelEmitter(self.kernels[name], self.threads)
-            self.program.functions[name] = self._function(name, self.emitters[name].source())
-        threads = self.emitters[name].loops.threads
-        scratch = [self._scratch(op, self.emitters[name])] if op.scratch is not None else []
-        if not scratch and threads > 1:
-            scratch = [repr(((),) * threads)]
+            kernel = self.kernels[name]
+            self.emitters[name] = KernelEmitter(kernel, self.threads, frozenset(numbers_of(kernel, "hybrid.strided")))
+            self.program.functions[name] = self._function(name, self.emitters[name])
         given = [self.names[v] for v in (*op.ins, *op.outs)]
-        self.body.append(f"{self.program.functions[name]}({', '.join([*given, *scratch])})")
+        if op.scratch is not None:
+            given.append(self._scratch(op.scratch, self.emitters[name]))
+        function = self.program.functions[name]
+        where = location_of(op) if function != name else None  # else the function itself tells
+        comment = f"  # {where}" if where else ""
+        self.body.append(f"{function}({', '.join(given)}){comment}")
 
-    def _function(self, name: str, source: str) -> str:
-        """The name of the function that is this source: another kernel's, if that does the same."""
-        head, _, rest = source.partition('"""')
-        key = (head.partition("(")[2], rest.partition('"""')[2])
+    def _function(self, name: str, emitter: KernelEmitter) -> str:
+        """The name of the function of a kernel: another kernel's, if that does the same."""
+        kind = emitter.kernel.function.function_type
+        key = (len(kind.inputs), len(kind.outputs), *emitter.body())
         if key not in self.written:
             self.written[key] = name
-            self.sources.append(source)
+            self.sources.append(emitter.source())
         return self.written[key]
 
-    def _scratch(self, op: LaunchOp, emitter: KernelEmitter) -> str:
-        """The scratch of a launch: a tuple of arrays, or one such tuple for every thread."""
-        assert op.scratch is not None
-        assert isinstance(op.scratch.owner, ViewOp)
-        offset = op.scratch.owner.offset.value.data
-        threads: list[str] = []
-        for _ in range(emitter.loops.threads):
-            arrays: list[str] = []
-            for dtype, shape in emitter.scratch_shapes():
-                arrays.append(_array(offset, dtype, shape))
-                offset += aligned(volume(shape) * dtype.itemsize)
-            threads.append(f"({', '.join(arrays)},)")
+    def _scratch(self, memory: SSAValue, emitter: KernelEmitter) -> str:
+        """The scratch of a launch, cut up as its kernel needs it."""
+        view = memory.owner
+        assert isinstance(view, ViewOp)
+        start = view.offset.value.data
+        source = emitter.scratch(lambda offset, dtype, shape: _array(start + offset, dtype, shape))
         name = f"s{len(self.kept)}"
-        self.setup.append(f"{name} = {threads[0] if len(threads) == 1 else '(' + ', '.join(threads) + ')'}")
+        self.setup.append(f"{name} = {source}")
         self.kept.append(name)
         return name
 
