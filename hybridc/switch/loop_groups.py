@@ -45,6 +45,14 @@ class Loops:
         return tuple(i for i in range(len(self.sizes)) if i not in self.result)
 
     @property
+    def walked(self) -> Axes:
+        """All loops as their domain has them: what reduces walks along its input's memory, all else along its own."""
+        if not self.reduced:
+            return self.result
+        first = max((place for _, place in self.reads), key=len)
+        return (*first, *(i for i in range(len(self.sizes)) if i not in first))
+
+    @property
     def is_contraction(self) -> bool:
         """Whether this sums products of two inputs."""
         return len(self.reads) > 1 and bool(self.reduced)
@@ -227,7 +235,7 @@ class Partition:
         loops = loops_of(op)
         if loops is None:
             return
-        kept = loops.result if loops.is_contraction else tuple(range(len(loops.sizes)))
+        kept = loops.result if loops.is_contraction else loops.walked
         group.domain = tuple(loops.sizes[i] for i in kept)
         group.contraction = op if loops.is_contraction else None
         group.add(loops, tuple(kept.index(i) if i in kept else -1 for i in range(len(loops.sizes))))
@@ -262,7 +270,7 @@ class Partition:
             return True
         both = (source, group)
         for each, axes in ((source, merged.first), (group, merged.second)):
-            checked = each.volume > SMALL and axes[0] == 0
+            checked = each.volume > SMALL and axes.get(0) == 0
             for own in () if checked else each.axes.values():
                 if 0 not in [axes[a] for a in own]:
                     return False  # it would be computed again in every tile

@@ -12,7 +12,6 @@ from xdsl.context import Context
 from xdsl.dialects.linalg import ops as linalg
 
 import hybridc as mx
-from hybridc.lower import spec
 from hybridc.lower.structured import kernels, shape_of
 from hybridc.stages import Traced
 from hybridc.switch import fuse_kernels, loop_groups
