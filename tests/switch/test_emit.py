@@ -1,0 +1,229 @@
+"""Generated programs of the new kernels: run on arrays, against eager calls; and what the poison mode shows."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from xdsl.context import Context
+from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr, i64
+from xdsl.transforms.common_subexpression_elimination import CommonSubexpressionElimination
+from xdsl.transforms.dead_code_elimination import DeadCodeElimination
+
+import hybridc as mx
+from hybridc import random
+from hybridc.dialects.hybrid_rt import ViewOp
+from hybridc.gluon.nn import HybridLambda
+from hybridc.lower import spec
+from hybridc.lower.hybrid_to_linalg import HybridToLinalg
+from hybridc.lower.structured import is_host, kernels
+from hybridc.nd.ndarray import NDArray
+from hybridc.runtime.compiled_graph import Executable
+from hybridc.stages import Traced
+from hybridc.switch.numpy.emit import emit
+from hybridc.switch.numpy.emit_kernel import KernelEmitter
+from hybridc.switch.plan_memory import PlanMemory
+from hybridc.switch.verify_plan import VerifyPlan
+from hybridc.tools.check_op.case import (
+    all_close,
+    close,
+    each_gradient,
+    each_sample,
+    gradients,
+    ndarrays,
+    run,
+    weights_of,
+)
+from hybridc.tools.check_op.compiled import _EXTRA, Net
+from hybridc.trace.tracer import trace_call
+from tests.lower.outline import outline
+from tests.ops.samples import OURS
+
+
+def planned(traced, donated=()):
+    """The module of a trace, each operation a kernel of its own."""
+    module = traced.optimize().module.clone()
+    for each in (HybridToLinalg(library="numpy"), CommonSubexpressionElimination(), DeadCodeElimination()):
+        each.apply(Context(), module)
+    outline(module)
+    for kernel in kernels(module).values():
+        if not is_host(kernel):
+            kernel.attributes["hybrid.scratch"] = IntegerAttr(KernelEmitter(kernel, 2).bytes, i64)
+    for function in module.ops:
+        if function.sym_visibility is None and donated:
+            function.attributes["hybrid.donated"] = DenseArrayBase.from_list(i64, donated)
+    spec.check(module, "kernels_new", "outline")
+    for each in (PlanMemory(), VerifyPlan()):
+        each.apply(Context(), module)
+    module.verify()
+    spec.check(module, "plan_new", "plan-memory")
+    return module
+
+
+def program(module, name="forward", poison=True):
+    return Executable(emit(module, name, 2, poison))
+
+
+def cases(each):
+    found = [pytest.param(case, id=label) for cls in OURS.values() for label, case in each(cls)]
+    return pytest.mark.parametrize("case", found)
+
+
+def traced(op, arrays, grads=()):
+    """A network of one operator; it has one more input, so that it has any."""
+    return Traced(trace_call(Net(op), [_EXTRA, *ndarrays(arrays)], False), tuple(i + 1 for i in grads))
+
+
+def inputs_of(trace, arrays):
+    given = iter([_EXTRA.asnumpy(), *arrays])
+    with random.isolated(11):
+        return [trace.draw_key().asnumpy() if r == "key" else next(given) for r in trace.roles]
+
+
+@cases(each_sample)
+def test_forward(case):
+    stage = traced(case.unbound(), case.arrays())
+    module = planned(stage)
+    count = len(stage.trace.outputs) - len(stage.trace.updates)
+    want = run(case.unbound(), ndarrays(case.arrays()))
+    plain, poisoned = program(module, poison=False), program(module)
+    for each in (plain, plain, poisoned, poisoned):  # twice: the second call finds what the first left
+        got = each(*inputs_of(stage.trace, case.arrays()))
+        all_close([NDArray(y) for y in got[:count]], want, case.dtype, 4)
+
+
+@cases(each_gradient)
+def test_backward(case):
+    arrays = case.arrays("float64")
+    grads = [i for i, x in enumerate(arrays) if x.dtype == np.float64 and case.differentiable(i)]
+    weights = weights_of(run(case.unbound(), ndarrays(arrays)))
+    stage = traced(case.unbound(), arrays, grads)
+    module = planned(stage)
+    inputs = inputs_of(stage.trace, arrays)
+    forward, backward = program(module), program(module, "backward")
+    workspace = forward.acquire()
+    known = [*inputs, *forward.run_in(workspace, inputs)]
+    (function,) = [f for f in module.ops if f.sym_name.data == "backward"]
+    saved = [known[i] for i in function.attributes["hybrid.saved"].get_values()]
+    got = backward([None] * len(grads), *saved, *weights)
+    want = gradients(case.unbound(), arrays, weights)
+    for i, g in zip(grads, got, strict=True):
+        close(g, want[i] if want[i] is not None else np.zeros_like(arrays[i]), "float64", 100, f"gradient {i}")
+
+
+# --- how it reads -----------------------------------------------------------------------------------------
+
+
+def data(*shape):
+    return mx.nd.array(np.random.default_rng(0).normal(size=shape) * 0.3, dtype="float64")
+
+
+def lambda_of(function, *inputs):
+    return Traced(trace_call(HybridLambda(function), list(inputs), False))
+
+
+def test_views_read_as_numpy_writes_them():
+    def function(F, x):
+        a = F.slice(F.sort(x), begin=(1, 0), end=(4, 5), step=(2, 1))
+        return F.sort(F.transpose(a)), F.sort(F.reshape(F.sort(x), (2, 10)))
+
+    x = data(4, 5)
+    source = emit(planned(lambda_of(function, x)), "forward", 1, False).source
+    for text in ("[1:4:2, :]", ".transpose((1, 0))", ".reshape((20,))", ".reshape((2, 10))"):
+        assert text in source
+
+
+def test_kernels_that_do_the_same_share_a_function():
+    def function(F, x, y):
+        return F.dot(F.exp(x), F.exp(y)), F.exp(F.exp(y)), F.log(x)
+
+    x, y = data(3, 4), data(4, 7)
+    made = emit(planned(lambda_of(function, x, y)), "forward", 1, False)
+    assert made.source.count("np.exp(") == 1
+    assert len({made.functions[n] for n in made.launches if "exp" in n}) == 1
+    assert len(made.functions) == len(set(made.launches)) > len(set(made.functions.values()))
+    got = Executable(made)(x.asnumpy(), y.asnumpy())
+    a, b = np.exp(x.asnumpy()), np.exp(y.asnumpy())
+    for g, want in zip(got, (a @ b, np.exp(b)), strict=False):
+        np.testing.assert_allclose(g, want, rtol=1e-12)
+
+
+def test_arguments_may_have_any_name():
+    names = ["arena", "v2", "y3", "sort_0", "fused_exp", "ws"]
+    xs = [mx.sym.var(name, shape=(2, 2), dtype="float64") for name in names]
+    total = mx.sym.sort(mx.sym.exp(xs[0]))
+    for x in xs:
+        total = mx.sym.exp(total) * 0.1 + x
+    block = mx.gluon.SymbolBlock(total, xs)
+    arrays = [data(2, 2) + i for i in range(len(names))]
+    want = block(*arrays).asnumpy()
+    module = planned(Traced(trace_call(block, arrays, False)))
+    function = next(f for f in module.ops if f.sym_name.data == "forward")
+    for argument, name in zip(function.body.block.args, names, strict=True):
+        argument.name_hint = name
+    (got,) = program(module, poison=False)(*[x.asnumpy() for x in arrays])
+    np.testing.assert_allclose(got, want, rtol=1e-12)
+
+
+def test_a_call_of_the_host_says_where_it_comes_from():
+    made = emit(planned(lambda_of(lambda F, x: F.sort(x), data(2, 3))), "forward", 1, False)
+    (call,) = made.host_calls
+    assert call.startswith("hybrid.sort() at ")
+    assert f"  # {call.partition(' at ')[2]}" in made.source
+
+
+@pytest.mark.parametrize("function", [lambda F, w, g: w - g, lambda F, w, g: F.dot(w, g)])
+def test_a_donated_argument_is_the_result(function):
+    w, g = data(3, 3).asnumpy(), data(3, 3).asnumpy() + 1
+    want = function(mx.nd, NDArray(w.copy()), NDArray(g.copy())).asnumpy()
+    module = planned(lambda_of(function, data(3, 3), data(3, 3)), donated=(0, 0))
+    (got,) = program(module)(w, g)
+    assert got is w
+    np.testing.assert_allclose(w, want, rtol=1e-12)
+
+
+# --- poison -----------------------------------------------------------------------------------------------
+
+
+def powers(F, x):
+    a = F.exp(x)
+    b = F.dot(a, a)
+    return F.dot(b, a) + F.sum(b)
+
+
+def test_poison_shows_an_array_that_is_overwritten_too_early():
+    x = data(4, 4)
+    module = planned(lambda_of(powers, x))
+    a, b = [op for op in module.walk() if isinstance(op, ViewOp) and op.array.type.get_shape() == (4, 4)][:2]
+    assert np.isfinite(program(module)(x.asnumpy())[0]).all()
+    b.properties["offset"] = a.offset
+    assert np.isfinite(program(module, poison=False)(x.asnumpy())[0]).all()
+    assert np.isnan(program(module)(x.asnumpy())[0]).all()
+
+
+def test_poison_shows_what_is_read_before_it_is_written():
+    x = data(4, 4)
+    module = planned(lambda_of(powers, x))
+    launch = next(op for op in module.walk() if op.name == "hybrid_rt.launch")
+    launch.detach()
+    assert np.isnan(program(module)(x.asnumpy())[0]).all()
+
+
+def test_poison_shows_what_a_call_leaves_for_the_next():
+    """The second call finds no more than the first."""
+    x = data(4, 4)
+    run = program(planned(lambda_of(powers, x)))
+    workspace = run.acquire()
+    run.run_in(workspace, [x.asnumpy()])
+    arena = next(a for a in workspace if isinstance(a, np.ndarray) and a.dtype == np.uint8)
+    assert (arena == 255).all()
+    assert not (program(planned(lambda_of(powers, x)), poison=False).acquire()[0] == 255).all()
+
+
+def test_a_fresh_result_that_is_not_written_is_poisoned():
+    x = mx.nd.array([[3, 1], [2, 4]], dtype="uint8")
+    module = planned(lambda_of(lambda F, x: (F.sort(x), F.sort(F.cast(x, dtype="float32"))), x))
+    for launch in [op for op in module.walk() if op.name == "hybrid_rt.launch" and "sort" in op.kernel.string_value()]:
+        launch.detach()
+    integers, floats = program(module)(x.asnumpy())
+    assert (integers == 255).all()
+    assert np.isnan(floats).all()
