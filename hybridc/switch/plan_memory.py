@@ -301,6 +301,8 @@ def largest_live_set(buffers: list[Buffer]) -> int:
 
 
 ENOUGH = 1.02  # times the largest live set
+ROUNDS, EFFORT = 24, 6000  # with each order at most so many attempts, and so many placements
+
 _ORDERS: tuple[Callable[[Buffer], tuple[int, ...]], ...] = (
     lambda b: (-b.size, b.start),
     lambda b: (-b.size * (b.end - b.start + 1), b.start),
@@ -312,20 +314,29 @@ _ORDERS: tuple[Callable[[Buffer], tuple[int, ...]], ...] = (
 def assign_offsets(buffers: list[Buffer]) -> int:
     """Place the buffers and return the size of their arena: the best of several orders, each first fit.
 
-    By size alone is nearly always as small as can be, or nearly so, and then no other order is tried.
+    Largest first is nearly always as small as can be, or nearly so. Where it is not, the buffer that ends the arena is
+    placed first of all in the next attempt; then come other orders.
     """
     bound = largest_live_set(buffers)
+    rounds = max(1, min(ROUNDS, EFFORT // max(1, len(buffers))))
     best: list[int] = []
     least = -1
     for order in _ORDERS:
-        size = _first_fit(sorted(buffers, key=order))
-        if least < 0 or size < least:
-            least, best = size, [b.offset for b in buffers]
+        waiting = sorted(buffers, key=order)
+        for _ in range(rounds):
+            size = _first_fit(waiting)
+            if least < 0 or size < least:
+                least, best = size, [b.offset for b in buffers]
+            if least <= bound * ENOUGH:
+                break
+            last = max(waiting, key=lambda b: b.offset + b.size)
+            waiting.remove(last)
+            waiting.insert(0, last)
         if least <= bound * ENOUGH:
             break
     for buffer, offset in zip(buffers, best, strict=True):
         buffer.offset = offset
-    return max(least, 0)
+    return least
 
 
 def _first_fit(buffers: list[Buffer]) -> int:
