@@ -30,7 +30,7 @@ from xdsl.dialects.builtin import (
     SymbolRefAttr,
 )
 from xdsl.dialects.linalg import ops as linalg
-from xdsl.ir import Attribute, Block, Region, SSAValue
+from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.passes import ModulePass
 
 from hybridc.dialects.body import Body
@@ -124,11 +124,11 @@ class _Structure:
             self.tensors[old] = self.builder.tensor(new, shape_of(old), dtype_of(old))
         for op in list(self.old.ops):
             self.builder.location = op.location
-            self.builder.operator = op.name.removeprefix("hybrid.")
             if isinstance(op, HybridOp):
+                self.builder.operator = _title(op)
                 self._operator(op)
             elif isinstance(op, func.ReturnOp):
-                self.builder.add(func.ReturnOp, [self.tensors[v].value for v in op.arguments], [])
+                self.builder.add(func.ReturnOp, [self._whole(v) for v in op.arguments], [])
             else:
                 raise VerifyError(f"hybrid-to-linalg: {op.name} is no operator of a graph")
         results = [_type_of(v) for v in self._returned()]
@@ -137,6 +137,11 @@ class _Structure:
         region = self.function.body
         region.add_block(self.block)
         region.erase_block(self.old, safe_erase=False)
+
+    def _whole(self, value: SSAValue) -> SSAValue:
+        """A returned value with all its axes, which belong to the operator that made it."""
+        self.builder.operator = _title(value.owner)
+        return self.tensors[value].value
 
     def _returned(self) -> list[SSAValue]:
         end = self.old.last_op
@@ -204,8 +209,8 @@ class _Structure:
         combine = operator.COMBINE
         reduced = operator.axes(len(x.shape))
         value, axes = self.builder.narrow(x)
-        kept = tuple(loop for loop, a in enumerate(axes) if a not in reduced)
-        shape = tuple(x.shape[axes[loop]] for loop in kept)
+        kept = [a for a in axes if a not in reduced]
+        shape = tuple(x.shape[a] for a in kept)
         if len(kept) == len(axes):  # one element each
             return self.builder.reshape(self._cast(self.builder.tensor(value, shape, x.dtype), out.dtype), out.shape)
         wide = SINGLE if x.dtype == HALF and combine in ("add", "mul") else x.dtype
@@ -214,9 +219,10 @@ class _Structure:
         def body(b: Any, element: Element, sofar: Element) -> Any:
             return getattr(b, combine)(sofar, b.convert(element, wide))
 
-        given = [(value, tuple(range(len(axes))), x.dtype)]
+        order = [*kept, *(a for a in axes if a in reduced)]  # the loops
+        given = [(value, tuple(order.index(a) for a in axes), x.dtype)]
         core = Tensor(shape, wide, self.builder)
-        core = self.builder.generic(given, core, body, loops=len(axes), out_places=kept, init=start)
+        core = self.builder.generic(given, core, body, len(axes), tuple(range(len(kept))), start)
         return self.builder.reshape(self._cast(core, out.dtype), out.shape)
 
     def _cast(self, x: Tensor, dtype: Any) -> Tensor:
@@ -268,6 +274,11 @@ class _Structure:
 def _matmul() -> dict[str, Attribute]:
     """The properties of every linalg.matmul."""
     return {"indexing_maps": maps(3, MATMUL), "operandSegmentSizes": segments(2, 1)}
+
+
+def _title(op: Operation | Block) -> str:
+    """What an operator is called; no name for an argument."""
+    return op.name.removeprefix("hybrid.") if isinstance(op, Operation) else ""
 
 
 def _type_of(value: SSAValue) -> Attribute:

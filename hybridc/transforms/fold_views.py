@@ -250,13 +250,13 @@ class _Folding:
             operands.insert(0, seen)
             places.insert(0, tuple(along[k] for k in order))
         places.append(tuple(range(len(sizes))))
-        result = op.results[0]
-        kind = _typed(result, sizes)
+        kind = _typed(op.results[0], sizes)
         operands.append(self._begin(op.operands[-1], kind))
         if operands != list(op.operands) or tuple(places) != loops.places or len(number) != len(loops.sizes):
-            result = self._rewritten(op, operands, places, len(number), kind).results[0]
+            op = self._rewritten(op, operands, places, len(number), kind)
         strides = dict(zip(written, row_major(sizes), strict=True))
-        self.views[result] = _View(result, merged(strides[atom] for atom in own), _old_shape(loops.sizes, loops.places))
+        shape = tuple(loops.sizes[loop] for loop in loops.places[-1])
+        self.views[op.results[0]] = _View(op.results[0], merged(strides[atom] for atom in own), shape, op)
 
     def _read(self, view: _View, sizes: Sequence[int], op: Operation) -> tuple[SSAValue, list[int]]:
         """An input with one axis for each loop, and which loop each axis is."""
@@ -380,10 +380,6 @@ class _Folding:
             op.attributes["hybrid.dtype"] = string(dtype.name)
         self.block.insert_op_before(op, self.here)
         return op.results[0]
-
-
-def _old_shape(sizes: Shape, places: tuple[tuple[int, ...], ...]) -> Shape:
-    return tuple(sizes[loop] for loop in places[-1])
 
 
 def _typed(value: SSAValue, shape: Sequence[int]) -> TensorType[Any]:

@@ -83,9 +83,13 @@ def convert(op, x):
 
 
 class Evaluator:
-    """Runs the functions of a module."""
+    """Runs the functions of a module.
 
-    def __init__(self, module):
+    With ``views`` reshapes, slices and transposes are views of NumPy's; one that would need a copy is an error.
+    """
+
+    def __init__(self, module, views=False):
+        self.views = views
         self.functions = {f.sym_name.data: f for f in module.ops if isinstance(f, func.FuncOp)}
 
     def call(self, name, *arrays):
@@ -150,13 +154,16 @@ class Evaluator:
                 return [np.full(op.results[0].type.get_shape(), np.nan if dtype.kind == "f" else 1, dtype)]
             case linalg.FillOp():
                 return [np.full_like(operands[1], operands[0])]
+            case linalg.TransposeOp() if self.views:
+                return [operands[0].transpose(op.permutation.get_values())]
             case linalg.GenericOp() | linalg.MatmulOp() | linalg.TransposeOp():
                 return [self.loops(op, operands, values)]
             case tensor.CollapseShapeOp() | tensor.ExpandShapeOp():
                 self.check_groups(op)
-                return [operands[0].reshape(op.results[0].type.get_shape())]
+                return [self.reshape(operands[0], op.results[0].type.get_shape())]
             case tensor.ExtractSliceOp():
-                return [operands[0][self.box(op, operands[0].shape)].copy()]
+                part = operands[0][self.box(op, operands[0].shape)]
+                return [part if self.views else part.copy()]
             case tensor.InsertSliceOp():
                 out = operands[1].copy()
                 out[self.box(op, out.shape)] = operands[0]
@@ -166,6 +173,16 @@ class Evaluator:
             case func.CallOp():
                 return self.call(op.callee.string_value(), *operands)
         raise AssertionError(f"{op.name} is not of the structured form")
+
+    def reshape(self, x, shape):
+        if not self.views:
+            return x.reshape(shape)
+        seen = x.view()
+        try:
+            seen.shape = shape
+        except AttributeError as error:
+            raise AssertionError(f"an array of strides {x.strides} is no view of {shape}") from error
+        return seen
 
     @staticmethod
     def constant(op):
