@@ -27,7 +27,7 @@ _FAMILIES = [
      "the mx.np interface", "; use mx.nd"),
     (r"rtc", "CUDA code compiled at run time", "; mx.library, mx.operator.CustomOp and mx.op are here"),
     (r"(multi_|mp_|preloaded_)*\w+_update(_phase[12])?|multi_lars", "optimizers as operators", "; use mx.optimizer"),
-    (r"LAMB|LARS|LBSGD|FTML|DCASGD|SGLD", "this optimizer", ""),
+    (r"LBSGD|FTML|DCASGD|SGLD", "this optimizer", ""),
     (r"det|slogdet|inverse|potrf|potri|trmm|trsm|gelqf|syevd|sumlogdiag|(extract|make)(diag|trian)|linalg_\w+",
      "this part of linear algebra", "; mx.nd.linalg.gemm2 is here"),
     (r"random_pdf_\w+", "densities of distributions", ""),

@@ -120,7 +120,7 @@ def operators(formula, which):
 def test_numbers_are_multiplied_before_arrays_are():
     found, numbers = operators(sgd, kind(states=1, lr=UNKNOWN, rescale=UNKNOWN, momentum=UNKNOWN))
     assert found == ["hybrid.multiply", "hybrid.multiply", "hybrid.subtract", "hybrid.add"]
-    assert numbers == ["momentum_0", "lr_multiply_rescale_0"]
+    assert numbers == ["momentum0", "lr_multiply_rescale0"]
 
 
 def test_trivial_numbers_leave_no_trace():
@@ -134,7 +134,7 @@ def test_a_number_computed_twice_is_one_input():
     def formula(F, w, g, state, h):
         return ((1 - h.a) * w + (1 - h.a) * g - h.b * w,)
 
-    assert operators(formula, kind(a=UNKNOWN, b=UNKNOWN))[1] == ["1_subtract_a_0", "b_0"]
+    assert operators(formula, kind(a=UNKNOWN, b=UNKNOWN))[1] == ["1_subtract_a0", "b0"]
 
 
 def test_the_graph_says_which_results_take_over_which_arguments():
@@ -164,8 +164,8 @@ def test_a_number_may_be_a_result():
     ("formula", "text"),
     [
         (lambda F, w, g, state, h: (w,), r"Given.formula returned 1 values; expected .* 2 new states"),
-        (lambda F, w, g, state, h: (w, F.sum(g), g), r"returned shape \(1,\) for state0_0; .* shape \(2,\)"),
-        (lambda F, w, g, state, h: (w, None, g), "returned a NoneType for state0_0"),
+        (lambda F, w, g, state, h: (w, F.sum(g), g), r"returned shape \(1,\) for state0_of0; .* shape \(2,\)"),
+        (lambda F, w, g, state, h: (w, None, g), "returned a NoneType for state0_of0"),
     ],
 )
 def test_wrong_results_are_errors(formula, text):
@@ -225,7 +225,7 @@ def test_weights_of_one_kind_share_what_was_compiled(monkeypatch):
     assert made == [1, 1]
 
 
-@pytest.mark.parametrize("count", [1, 5, TOGETHER, TOGETHER + 1])
+@pytest.mark.parametrize("count", [1, 5, TOGETHER])
 @pytest.mark.parametrize("dtype", ["float32", "float16"])
 def test_many_weights_are_updated_as_each_alone(monkeypatch, count, dtype):
     made = compilations(monkeypatch)
@@ -243,7 +243,7 @@ def test_many_weights_are_updated_as_each_alone(monkeypatch, count, dtype):
     for a, b in zip(several, single):
         np.testing.assert_array_equal(a.asnumpy(), b.asnumpy())
     kinds = min(count, 3)
-    assert made == ([count] if count <= TOGETHER else [1] * kinds) + [1] * kinds
+    assert made == ([count] if count < TOGETHER else [1] * kinds) + [1] * kinds
 
 
 # --- arrays that share memory, are replaced, or are used by several threads ---

@@ -104,6 +104,10 @@ class Trainer:
         for weight in weights:
             autograd.mark_used(weight)
 
+    def explain(self) -> str:
+        """The kernels and the memory of the compiled updates of the parameters."""
+        return self._optimizer.explain()
+
     def _check_initialized(self) -> None:
         """Raise, at the first step, if a parameter still waits for its shape."""
         if self._checked:

@@ -5,13 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 from hybridc.optimizer.adaptive import AdaDelta, AdaGrad, Adam, Adamax, AdamW, Ftrl, Nadam, RMSProp
+from hybridc.optimizer.layerwise import LAMB, LARS
 from hybridc.optimizer.optimizer import Optimizer, create, register
 from hybridc.optimizer.sgd import NAG, SGD, Signum, ccSGD
 from hybridc.optimizer.updater import Updater, get_updater
 
 __all__ = [
-    "AdaDelta", "AdaGrad", "Adam", "AdamW", "Adamax", "Ftrl", "NAG", "Nadam", "Optimizer", "RMSProp", "SGD",
-    "Signum", "Updater", "ccSGD", "create", "get_updater", "register",
+    "AdaDelta", "AdaGrad", "Adam", "AdamW", "Adamax", "Ftrl", "LAMB", "LARS", "NAG", "Nadam", "Optimizer", "RMSProp",
+    "SGD", "Signum", "Updater", "ccSGD", "create", "get_updater", "register",
 ]  # fmt: skip
 
 

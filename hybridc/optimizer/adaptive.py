@@ -9,7 +9,7 @@ from hybridc.optimizer.formula import limited
 from hybridc.optimizer.optimizer import Optimizer, register
 
 
-class _Moments(Optimizer):
+class Moments(Optimizer):
     """What the Adam family shares: two states, their decay rates, and the count of updates."""
 
     def __init__(self, learning_rate: float, beta1: float, beta2: float, **kwargs: Any) -> None:
@@ -23,14 +23,14 @@ class _Moments(Optimizer):
     def numbers(self, index: Any) -> dict[str, float | None]:
         return {**super().numbers(index), "beta1": self.beta1, "beta2": self.beta2}
 
-    def _unbiased(self, index: Any) -> tuple[float, float]:
+    def unbiased(self, index: Any) -> tuple[float, float]:
         """``1 - beta1**t`` and ``1 - beta2**t`` at the t-th update."""
         t = self._index_update_count[index]
         return 1.0 - self.beta1**t, 1.0 - self.beta2**t
 
 
 @register
-class Adam(_Moments):
+class Adam(Moments):
     """``m = beta1*m + (1-beta1)*g; v = beta2*v + (1-beta2)*g**2; w -= lr_t * m / (sqrt(v) + epsilon)``.
 
     ``g = clip(rescale_grad * grad + wd * w)`` and ``lr_t = lr * sqrt(1 - beta2**t) / (1 - beta1**t)``.
@@ -51,7 +51,7 @@ class Adam(_Moments):
         self.lazy_update = lazy_update
 
     def numbers(self, index: Any) -> dict[str, float | None]:
-        first, second = self._unbiased(index)
+        first, second = self.unbiased(index)
         lr = self._get_lr(index) * math.sqrt(second) / first
         return {**super().numbers(index), "lr": lr, "epsilon": self.epsilon}
 
@@ -64,7 +64,7 @@ class Adam(_Moments):
 
 
 @register
-class AdamW(_Moments):
+class AdamW(Moments):
     """Adam with decoupled weight decay: ``w -= lr * (m1 / (sqrt(v1) + epsilon) + wd * w)``.
 
     ``m1 = m / (1 - beta1**t)`` and ``v1 = v / (1 - beta2**t)`` are Adam's moments without bias, or ``m`` and
@@ -87,7 +87,7 @@ class AdamW(_Moments):
         self.correct_bias = correct_bias
 
     def numbers(self, index: Any) -> dict[str, float | None]:
-        first, second = self._unbiased(index) if self.correct_bias else (1.0, 1.0)
+        first, second = self.unbiased(index) if self.correct_bias else (1.0, 1.0)
         root = math.sqrt(second)
         # m1 / (sqrt(v1) + e) = (root / first) * m / (sqrt(v) + root * e): no further pass over the arrays.
         return {**super().numbers(index), "scale": root / first, "epsilon": root * self.epsilon}
@@ -101,7 +101,7 @@ class AdamW(_Moments):
 
 
 @register
-class Adamax(_Moments):
+class Adamax(Moments):
     """Adam with the infinity norm: ``u = max(beta2 * u, abs(g)); w -= lr / (1 - beta1**t) * m / u``.
 
     ``m = beta1*m + (1-beta1)*g`` and ``g = clip(rescale_grad * grad + wd * w)``. Kingma and Ba, section 7.
@@ -111,7 +111,7 @@ class Adamax(_Moments):
         super().__init__(learning_rate, beta1, beta2, **kwargs)
 
     def numbers(self, index: Any) -> dict[str, float | None]:
-        return {**super().numbers(index), "lr": self._get_lr(index) / self._unbiased(index)[0]}
+        return {**super().numbers(index), "lr": self._get_lr(index) / self.unbiased(index)[0]}
 
     def formula(self, F: Any, w: Any, g: Any, state: tuple[Any, ...], h: Any) -> tuple[Any, ...]:
         m, u = state
@@ -122,7 +122,7 @@ class Adamax(_Moments):
 
 
 @register
-class Nadam(_Moments):
+class Nadam(Moments):
     """Adam with Nesterov's momentum.
 
     ``w -= lr * ((1 - c) * g / (1 - s) + c1 * m / (1 - s * c1)) / (sqrt(v / (1 - beta2**t)) + epsilon)`` with
@@ -158,7 +158,7 @@ class Nadam(_Moments):
             "epsilon": self.epsilon,
             "of_g": (1.0 - now) / (1.0 - self.m_schedule),
             "of_m": following / (1.0 - self.m_schedule * following),
-            "of_v": self._unbiased(index)[1],
+            "of_v": self.unbiased(index)[1],
         }
 
     def formula(self, F: Any, w: Any, g: Any, state: tuple[Any, ...], h: Any) -> tuple[Any, ...]:

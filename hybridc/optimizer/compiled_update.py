@@ -1,7 +1,7 @@
 """The update of weights as a graph of its own, compiled like a network; it writes its results over their old values.
 
-``forward(weight0, grad0, state0_0, …, lr_0, …) -> (weight0, state0_0, …)``, in which ``hybrid.donated`` lists pairs: an
-argument, and the result that takes over its memory.
+``forward(weight0, grad0, state0_of0, …, lr0, …) -> (weight0, state0_of0, …)``, in which ``hybrid.donated`` lists pairs:
+an argument, and the result that takes over its memory.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class _Tracer:
         half = self._leaf(f"half{place}", kind.shape, np.dtype(np.float16)) if kind.half else None
         weight = self._leaf(f"weight{place}", kind.shape, kind.dtype)
         gradient = self._leaf(f"grad{place}", kind.shape, kind.gradient)
-        states = [self._leaf(f"state{place}_{i}", *state) for i, state in enumerate(kind.states)]
+        states = [self._leaf(f"state{i}_of{place}", *state) for i, state in enumerate(kind.states)]
         numbers = Numbers(self.trace, kind.dtype, dict(kind.numbers))
         start = len(self.trace.nodes)
         if kind.gradient != kind.dtype:
@@ -111,7 +111,7 @@ class _Tracer:
         nodes[start:] = kept[::-1]
         for number in dict.fromkeys(s for node in nodes[start:] for s in node.inputs if isinstance(s, Number)):
             number.index = len(self.trace.leaves)
-            number.name = f"{number.name}_{place}"
+            number.name = f"{number.name}{place}"
             self.trace.leaves.append(number)
             self.trace.roles.append("data")
             self.trace.sources.append(None)

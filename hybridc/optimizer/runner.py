@@ -21,9 +21,9 @@ Array = npt.NDArray[Any]
 # Index, weight, gradient, states (None, one or a tuple), and the float16 weight that the weight is a copy of, or None.
 Row = tuple[Any, Any, Any, Any, Any]
 
-# Up to so many weights are updated by one program. Compiling takes 5 to 10 ms a weight: where there are more, weights
-# of one kind share a program that updates one of them.
-TOGETHER = 32
+# One program updates all weights if it has up to so many operators, each of which takes a millisecond to compile: 40
+# weights with SGD's momentum, 20 with Adam. Beyond that, weights of one kind share a program that updates one of them.
+TOGETHER = 300
 # Compiled updates, and sets of weights bound to them, that are kept; the least recently used go first.
 _KEPT = 1024
 
@@ -37,6 +37,8 @@ class Runner:
 
     def run(self, optimizer: Optimizer, rows: Sequence[Row]) -> None:
         """One update of each weight, in place."""
+        if not rows:
+            return
         key = tuple([row[0] for row in rows])
         bound = self._bound.get(key)
         if bound is not None and not bound.holds(rows):
@@ -79,8 +81,14 @@ class Runner:
             self._bound.popitem(last=False)
 
     def _bind(self, optimizer: Optimizer, rows: Sequence[Row], numbers: Sequence[Values]) -> _Bound:
+        from hybridc.optimizer.compiled_update import trace_update
+
         kinds = [_kind(row, values) for row, values in zip(rows, numbers, strict=True)]
-        groups = [list(range(len(rows)))] if len(rows) <= TOGETHER else [[i] for i in range(len(rows))]
+        groups = [range(len(rows))]
+        if len(kinds) > 1 and tuple(kinds) not in self._compiled:
+            traced, _ = trace_update(optimizer.formula, kinds[:1], type(optimizer).__name__)
+            if len(traced.trace.nodes) * len(kinds) > TOGETHER:
+                groups = [range(i, i + 1) for i in range(len(rows))]
         bound = _Bound(rows, kinds)
         for group in groups:
             compiled = self._compile(optimizer, tuple([kinds[i] for i in group]))

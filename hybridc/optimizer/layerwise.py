@@ -1,0 +1,136 @@
+"""Optimizers whose rate depends on the length of each whole weight, for large batches: LAMB and LARS."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from hybridc.optimizer.adaptive import Moments
+from hybridc.optimizer.formula import limited
+from hybridc.optimizer.optimizer import Optimizer, register
+
+
+def _norm(F: Any, x: Any) -> Any:
+    """``sqrt(sum(x**2))``, with as many dimensions as ``x``."""
+    return F.sqrt(F.sum(F.square(x), keepdims=True))
+
+
+@register
+class LAMB(Moments):
+    """Adam's step, made as long as the weight: ``w -= lr * norm(w) / norm(u) * u``.
+
+    ``u = m1 / (sqrt(v1) + epsilon) + wd * w``, where ``m1`` and ``v1`` are Adam's moments of
+    ``g = clip(rescale_grad * grad)`` without bias, or with it if not ``bias_correction``. ``norm(w)`` is limited to
+    ``[lower_bound, upper_bound]``; if a norm is 0, their quotient counts as 1.
+    From You et al., https://arxiv.org/abs/1904.00962.
+    """
+
+    # COMPAT(mxnet): with float16 weights and multi_precision, MXNet forgets the moments from one update to the next.
+
+    def __init__(
+        self,
+        learning_rate: float = 0.001,
+        beta1: float = 0.9,
+        beta2: float = 0.999,
+        epsilon: float = 1e-6,
+        lower_bound: float | None = None,
+        upper_bound: float | None = None,
+        bias_correction: bool = True,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(learning_rate, beta1, beta2, **kwargs)
+        self.epsilon = epsilon
+        self.lower_bound = lower_bound
+        self.upper_bound = upper_bound
+        self.bias_correction = bias_correction
+
+    def numbers(self, index: Any) -> dict[str, float | None]:
+        first, second = self.unbiased(index) if self.bias_correction else (1.0, 1.0)
+        root = math.sqrt(second)
+        # m1 / (sqrt(v1) + e) = (root / first) * m / (sqrt(v) + root * e): no further pass over the arrays.
+        return {
+            **super().numbers(index),
+            "scale": root / first,
+            "epsilon": root * self.epsilon,
+            # As in MXNet, a bound of 0 is none.
+            "lower": self.lower_bound or None,
+            "upper": self.upper_bound or None,
+        }
+
+    def formula(self, F: Any, w: Any, g: Any, state: tuple[Any, ...], h: Any) -> tuple[Any, ...]:
+        m, v = state
+        g = limited(F, h.rescale * g, h.clip)
+        m = h.beta1 * m + (1 - h.beta1) * g
+        v = h.beta2 * v + (1 - h.beta2) * F.square(g)
+        u = h.scale * m / (F.sqrt(v) + h.epsilon) + h.wd * w
+        length, step = _norm(F, w), _norm(F, u)
+        length = length if h.lower is None else F.maximum(length, h.lower)
+        length = length if h.upper is None else F.minimum(length, h.upper)
+        ratio = F.where(F.equal(F.minimum(length, step), 0), F.ones_like(step), length / step)
+        return w - h.lr * ratio * u, m, v
+
+
+@register
+class LARS(Optimizer):
+    """SGD with a rate for each weight: ``lr * eta * norm(w) / (norm(g) + wd * norm(w) + eps)``.
+
+    ``g = rescale_grad * grad``; the step is that of :class:`~hybridc.optimizer.SGD`. The rate is plain ``lr`` if a norm
+    is 0, and for parameters whose names (``param_idx2name``) end in gamma, beta or bias. With
+    ``momentum_correction``, momentum gathered at one learning rate is scaled to the next.
+    From You et al., https://arxiv.org/abs/1708.03888. ``lazy_update`` concerns sparse gradients, which do not
+    exist here.
+    """
+
+    def __init__(
+        self,
+        momentum: float = 0.0,
+        lazy_update: bool = True,
+        eta: float = 0.001,
+        eps: float = 0.0,
+        momentum_correction: bool = True,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self.momentum = momentum
+        self.lazy_update = lazy_update
+        self.eta = eta
+        self.eps = eps
+        self.momentum_correction = momentum_correction
+        self.last_lr: dict[Any, float] = {}
+
+    def state_count(self) -> int:
+        return 1 if self.momentum != 0 else 0
+
+    def set_wd_mult(self, args_wd_mult: Mapping[Any, float]) -> None:
+        """As :meth:`Optimizer.set_wd_mult`, but of the known names only those in ``_weight`` decay."""
+        undecayed = {n: 0.0 for n in self.idx2name.values() if not n.endswith("_weight")}
+        super().set_wd_mult({**undecayed, **args_wd_mult})
+
+    def numbers(self, index: Any) -> dict[str, float | None]:
+        given = super().numbers(index)
+        rate = self._get_lr(index)
+        # COMPAT(mxnet): there only the weights that are updated first after a change of the rate are corrected.
+        last = self.last_lr.get(index, rate) if self.momentum_correction else rate
+        self.last_lr[index] = rate
+        name = self.idx2name.get(index, str(index))
+        return {
+            **given,
+            "momentum": self.momentum * rate / last if last else self.momentum,
+            "eta": None if name.endswith(("gamma", "beta", "bias")) else self.eta,
+            "eps": self.eps,
+        }
+
+    def formula(self, F: Any, w: Any, g: Any, state: tuple[Any, ...], h: Any) -> tuple[Any, ...]:
+        g = h.rescale * g
+        rate = h.lr if h.eta is None else h.lr * self._ratio(F, w, g, h)
+        step = rate * (limited(F, g, h.clip) + h.wd * w)
+        if not state:
+            return (w - step,)
+        mom = h.momentum * state[0] - step
+        return w + mom, mom
+
+    def _ratio(self, F: Any, w: Any, g: Any, h: Any) -> Any:
+        length, slope = _norm(F, w), _norm(F, g)
+        ratio = h.eta * length / (slope + h.wd * length + h.eps)
+        return F.where(F.greater(F.minimum(length, slope), 0), ratio, F.ones_like(ratio))
