@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -11,24 +9,9 @@ from hypothesis import strategies as st
 
 import hybridc as mx
 from hybridc.gluon import HybridBlock
-from hybridc.lower.numpy import tiling
+from tests.random_programs import tiles
 
 SIZES = (1, 2, 3, 5, 8, 17)
-
-
-@contextlib.contextmanager
-def tiles(elements, parallel):
-    """Kernels tiled as larger arrays are: loops, partial tiles, worker threads."""
-    names = ("TILE_ELEMENTS", "SHARED_TILE_ELEMENTS", "PARALLEL_ELEMENTS")
-    before = [getattr(tiling, name) for name in names]
-    for name, value in zip(names, (elements, elements, parallel), strict=True):
-        setattr(tiling, name, value)
-    try:
-        yield
-    finally:
-        for name, value in zip(names, before, strict=True):
-            setattr(tiling, name, value)
-
 
 UNARY = {
     "exp": lambda F, x: F.exp(x * 0.25),
