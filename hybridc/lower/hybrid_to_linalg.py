@@ -40,8 +40,8 @@ from hybridc.dialects.scalar import Recorder, Scalar
 from hybridc.dialects.upstream import HOST
 from hybridc.errors import VerifyError
 from hybridc.lower.hybrid_to_linalg_body import HALF, SINGLE, DType, Element
+from hybridc.lower.hybrid_to_linalg_library import is_placed
 from hybridc.lower.hybrid_to_linalg_tensor import (
-    BetterCalled,
     Builder,
     Tensor,
     first,
@@ -113,10 +113,11 @@ class _Structure:
     def __init__(self, function: func.FuncOp, hosts: _Hosts, library: bool) -> None:
         self.function = function
         self.hosts = hosts
+        self.library = library
         self.old = function.body.block
         self.tensors: dict[SSAValue, Tensor] = {}
         self.block = Block(arg_types=[_type_of(a) for a in self.old.args])
-        self.builder = Builder(self.block, library)
+        self.builder = Builder(self.block)
 
     def run(self) -> None:
         for old, new in zip(self.old.args, self.block.args, strict=True):
@@ -176,11 +177,10 @@ class _Structure:
                 made = self._reduce(operator, inputs[0], out)
             case Contraction():
                 made = self._contract(operator, inputs, out)
+            case _ if self.library and is_placed(operator, inputs):
+                made = None
             case _:
-                try:
-                    made = operator.move(self.builder, *inputs)
-                except BetterCalled:  # what was written so far nobody reads
-                    made = None
+                made = operator.move(self.builder, *inputs)
         return None if made is None else as_list(made)
 
     # --- kinds ---------------------------------------------------------------------------------------------

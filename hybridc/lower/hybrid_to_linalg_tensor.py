@@ -33,10 +33,6 @@ from hybridc.lower.hybrid_to_linalg_body import Body, DType, Element, number_att
 Shape = tuple[int, ...]
 
 
-class BetterCalled(Exception):
-    """The library has a function for what loops over tensors would have to compute index by index."""
-
-
 @functools.lru_cache(4096)
 def structured_type(shape: Shape, dtype: DType) -> TensorType[Any]:
     """The upstream type of an array."""
@@ -121,9 +117,8 @@ class Tensor:
 class Builder:
     """Writes the operations of one function; as ``m``, the movements (see :mod:`hybridc.dialects.movement`)."""
 
-    def __init__(self, block: Block, library: bool = False) -> None:
+    def __init__(self, block: Block) -> None:
         self.block = block
-        self.library = library  # index by index is the library's
         self.location: LocationAttr = UNKNOWN_LOC
         self.operator = ""  # the name of the operator at hand
         self.numbers: dict[tuple[str, DType], SSAValue] = {}
@@ -331,7 +326,6 @@ class Builder:
 
     def _backwards(self, x: Tensor, begin: Sequence[int], step: Sequence[int], shape: Shape) -> Tensor:
         """By loops that compute their places: upstream a map that counts backwards is valid, but cannot be tiled."""
-        self._loops_know_places()
 
         def element(b: Body, *index: Element) -> Element:
             steps = [b.mul(i, s) if abs(s) > 1 else i for i, s in zip(index, map(abs, step), strict=True)]
@@ -359,7 +353,6 @@ class Builder:
         """``tensor.insert_slice``"""
         if math.prod(x.shape) == 0:
             return into
-        self._loops_know_places()
         back = [s < 0 and n > 1 for s, n in zip(step, x.shape, strict=True)]
         if any(back):
             ends = [n - 1 if r else 0 for r, n in zip(back, x.shape, strict=True)]
@@ -374,25 +367,18 @@ class Builder:
         """``tensor.concat``"""
         if len(xs) == 1:
             return xs[0]
-        self._loops_know_places()
         size = sum(x.shape[axis] for x in xs)
         out = Tensor((*xs[0].shape[:axis], size, *xs[0].shape[axis + 1 :]), xs[0].dtype, self)
         return self._one(tensor.ConcatOp, [x.value for x in xs], out, dim=IntegerAttr(axis, i64))
 
     def generate(self, shape: Shape, dtype: Any, element: Callable[..., Any]) -> Tensor:
         """Loops that know their indices."""
-        self._loops_know_places()
         out = Tensor(shape, np.dtype(dtype), self)
 
         def body(b: Body, _: Element) -> Any:
             return element(b, *[b.index_of(i) for i in range(len(shape))])
 
         return self.generic([], out, body)
-
-    def _loops_know_places(self) -> None:
-        """Guard of the movements whose loops are not the same everywhere."""
-        if self.library:
-            raise BetterCalled
 
 
 def first(b: Body, x: Element, *_: Element) -> Element:  # noqa: ARG001 - the interface of every body

@@ -1,12 +1,13 @@
 // The graph in upstream's dialects; each operator is asked for what it is.
 // RUN: hybridc-opt %s -p hybrid-to-linalg | filecheck %s
+// RUN: hybridc-opt %s -p hybrid-to-linalg{library=numpy},dce | filecheck %s --check-prefix LIBRARY
 
 // An elementwise operator is one linalg.generic with its scalar body; a number is a constant of the body, and what
 // broadcasts does so by its indexing map.
 // CHECK-LABEL: func.func @elementwise
 // CHECK-NEXT:    [[R:%.*]] = tensor.collapse_shape %b {{.*}} : tensor<1x3xf32> into tensor<3xf32>
 // CHECK-NEXT:    [[E:%.*]] = tensor.empty() : tensor<2x3xf32>
-// CHECK-NEXT:    %y = linalg.generic {indexing_maps = [affine_map<(d0, d1) -> (d0, d1)>, affine_map<(d0, d1) -> (d1)>, affine_map<(d0, d1) -> (d0, d1)>], iterator_types = ["parallel", "parallel"]} ins(%a, [[R]] : tensor<2x3xf32>, tensor<3xf32>) outs([[E]] : tensor<2x3xf32>) {
+// CHECK-NEXT:    %y = linalg.generic {indexing_maps = [affine_map<(d0, d1) -> (d0, d1)>, affine_map<(d0, d1) -> (d1)>, affine_map<(d0, d1) -> (d0, d1)>], iterator_types = ["parallel", "parallel"]} ins(%a, [[R]] : tensor<2x3xf32>, tensor<3xf32>) outs([[E]] : tensor<2x3xf32>) attrs =  {hybrid.operator = "add"} {
 // CHECK-NEXT:    ^bb0([[A:%.*]]: f32, [[B:%.*]]: f32, {{%.*}}: f32):
 // CHECK-NEXT:      [[S:%.*]] = arith.addf [[A]], [[B]] : f32
 // CHECK-NEXT:      linalg.yield [[S]] : f32
@@ -27,10 +28,10 @@ func.func @elementwise(%a: tensor<2x3xf32>, %b: tensor<1x3xf32>) -> tensor<2x3xf
 // CHECK-NEXT:    [[LOW:%.*]] = arith.constant 0xff800000 : f32
 // CHECK-NEXT:    [[E:%.*]] = tensor.empty() : tensor<2xf32>
 // CHECK-NEXT:    [[START:%.*]] = linalg.fill ins([[LOW]] : f32) outs([[E]] : tensor<2xf32>) -> tensor<2xf32>
-// CHECK-NEXT:    [[M:%.*]] = linalg.generic {indexing_maps = [affine_map<(d0, d1) -> (d0, d1)>, affine_map<(d0, d1) -> (d0)>], iterator_types = ["parallel", "reduction"]} ins(%x : tensor<2x3xf32>) outs([[START]] : tensor<2xf32>) {
+// CHECK-NEXT:    [[M:%.*]] = linalg.generic {indexing_maps = [affine_map<(d0, d1) -> (d0, d1)>, affine_map<(d0, d1) -> (d0)>], iterator_types = ["parallel", "reduction"]} ins(%x : tensor<2x3xf32>) outs([[START]] : tensor<2xf32>) attrs =  {hybrid.operator = "max"} {
 // CHECK:           arith.maximumf
 // CHECK:         %d = linalg.generic {indexing_maps = [affine_map<(d0, d1) -> (d0, d1)>, affine_map<(d0, d1) -> (d0)>, affine_map<(d0, d1) -> (d0, d1)>], iterator_types = ["parallel", "parallel"]} ins(%x, [[M]] : tensor<2x3xf32>, tensor<2xf32>)
-// CHECK:         [[R:%.*]] = tensor.expand_shape [[M]] {{.*}} output_shape [2, 1] : tensor<2xf32> into tensor<2x1xf32>
+// CHECK:         [[R:%.*]] = tensor.expand_shape [[M]] {{.*}} output_shape [2, 1] {hybrid.operator = "max"} : tensor<2xf32> into tensor<2x1xf32>
 // CHECK-NEXT:    func.return %d, [[R]]
 func.func @reduction(%x: tensor<2x3xf32>) -> (tensor<2x3xf32>, tensor<2x1xf32>) {
   %m = hybrid.max %x {axis = 1 : i64, keepdims = true} : (tensor<2x3xf32>) -> tensor<2x1xf32>
@@ -38,7 +39,7 @@ func.func @reduction(%x: tensor<2x3xf32>) -> (tensor<2x3xf32>, tensor<2x1xf32>) 
   func.return %d, %m : tensor<2x3xf32>, tensor<2x1xf32>
 }
 
-// A sum of half precision adds up in single.
+// A sum of half precision adds up in single; there is no reshape from rank 0.
 // CHECK-LABEL: func.func @half
 // CHECK:         linalg.generic {{.*}} ins(%x : tensor<8xf16>) outs({{%.*}} : tensor<f32>)
 // CHECK:           arith.extf {{.*}} : f16 to f32
@@ -51,7 +52,7 @@ func.func @half(%x: tensor<8xf16>) -> tensor<1xf16> {
 
 // A plain product is linalg.matmul; a transposed input or a stack is what its loops say.
 // CHECK-LABEL: func.func @contraction
-// CHECK:         %y = linalg.matmul ins(%a, %b : tensor<2x3xf32>, tensor<3x4xf32>) outs({{%.*}} : tensor<2x4xf32>) -> tensor<2x4xf32>
+// CHECK:         %y = linalg.matmul {hybrid.operator = "matmul"} ins(%a, %b : tensor<2x3xf32>, tensor<3x4xf32>) outs({{%.*}} : tensor<2x4xf32>) -> tensor<2x4xf32>
 // CHECK:         %z = linalg.generic {indexing_maps = [affine_map<(d0, d1, d2) -> (d0, d2)>, affine_map<(d0, d1, d2) -> (d1, d2)>, affine_map<(d0, d1, d2) -> (d0, d1)>], iterator_types = ["parallel", "parallel", "reduction"]} ins(%a, %c :
 // CHECK:           arith.mulf
 // CHECK-NEXT:      arith.addf
@@ -61,13 +62,35 @@ func.func @contraction(%a: tensor<2x3xf32>, %b: tensor<3x4xf32>, %c: tensor<4x3x
   func.return %y, %z : tensor<2x4xf32>, tensor<2x4xf32>
 }
 
+// Loops of size 1 are left out: of elementwise operators, of reductions, of products. What else reads the result has
+// its axes of size 1 by a view; a product over one element is elementwise.
+// CHECK-LABEL: func.func @units
+// CHECK-NEXT:    [[X:%.*]] = tensor.collapse_shape %x {{.*}} : tensor<2x1x3xf32> into tensor<2x3xf32>
+// CHECK:         linalg.generic {{.*}} iterator_types = ["parallel", "parallel"]} ins([[X]] : tensor<2x3xf32>)
+// CHECK:           math.exp
+// CHECK:         %s = linalg.generic {indexing_maps = [affine_map<(d0, d1) -> (d1, d0)>, affine_map<(d0, d1) -> (d0)>], iterator_types = ["parallel", "reduction"]}
+// CHECK:         [[V:%.*]] = tensor.collapse_shape %v {{.*}} : tensor<1x3xf32> into tensor<3xf32>
+// CHECK:         %p = linalg.generic {indexing_maps = [affine_map<(d0, d1) -> (d1)>, affine_map<(d0, d1) -> (d0, d1)>, affine_map<(d0, d1) -> (d0)>], iterator_types = ["parallel", "reduction"]} ins([[V]], %w :
+// CHECK:         %o = linalg.generic {indexing_maps = [affine_map<(d0, d1) -> (d0)>, affine_map<(d0, d1) -> (d1)>, affine_map<(d0, d1) -> (d0, d1)>], iterator_types = ["parallel", "parallel"]} ins(%p, [[V]] :
+// CHECK:           arith.mulf
+// CHECK-NEXT:      linalg.yield
+// CHECK:         [[S:%.*]] = tensor.expand_shape %s {{.*}} output_shape [1, 1, 3] {hybrid.operator = "sum"} : tensor<3xf32> into tensor<1x1x3xf32>
+// CHECK-NEXT:    func.return [[S]], %o
+func.func @units(%x: tensor<2x1x3xf32>, %v: tensor<1x3xf32>, %w: tensor<4x3xf32>) -> (tensor<1x1x3xf32>, tensor<4x3xf32>) {
+  %y = hybrid.exp %x : (tensor<2x1x3xf32>) -> tensor<2x1x3xf32>
+  %s = hybrid.sum %y {axis = [0 : i64, 1 : i64], keepdims = true} : (tensor<2x1x3xf32>) -> tensor<1x1x3xf32>
+  %p = hybrid.matmul %v, %w {transpose_b = true} : (tensor<1x3xf32>, tensor<4x3xf32>) -> tensor<1x4xf32>
+  %o = hybrid.matmul %p, %v {transpose_a = true} : (tensor<1x4xf32>, tensor<1x3xf32>) -> tensor<4x3xf32>
+  func.return %s, %o : tensor<1x1x3xf32>, tensor<4x3xf32>
+}
+
 // Movements: reshapes collapse and expand, boxes are slices; backwards, and picking by index, are loops that know
 // their place.
 // CHECK-LABEL: func.func @movement
 // CHECK-NEXT:    [[C:%.*]] = tensor.collapse_shape %x {{.*}} : tensor<2x6xf32> into tensor<12xf32>
-// CHECK-NEXT:    %r = tensor.expand_shape [[C]] {{.*}} output_shape [3, 4] : tensor<12xf32> into tensor<3x4xf32>
+// CHECK-NEXT:    %r = tensor.expand_shape [[C]] {{.*}} output_shape [3, 4] {{.*}} : tensor<12xf32> into tensor<3x4xf32>
 // CHECK:         %t = linalg.transpose ins(%r:tensor<3x4xf32>) outs({{%.*}}:tensor<4x3xf32>) permutation = [1, 0]
-// CHECK-NEXT:    %u = tensor.extract_slice %t[1, 0] [2, 3] [2, 1] : tensor<4x3xf32> to tensor<2x3xf32>
+// CHECK-NEXT:    %u = tensor.extract_slice %t[1, 0] [2, 3] [2, 1] {{.*}} : tensor<4x3xf32> to tensor<2x3xf32>
 // CHECK:         %s = linalg.generic {indexing_maps = [affine_map<(d0, d1) -> (d0, d1)>], iterator_types = ["parallel", "parallel"]} outs(
 // CHECK:           [[ONE:%.*]] = arith.constant 1 : i64
 // CHECK-NEXT:      arith.subi [[ONE]], {{%.*}} : i64
@@ -79,6 +102,12 @@ func.func @contraction(%a: tensor<2x3xf32>, %b: tensor<3x4xf32>, %c: tensor<4x3x
 // CHECK:           arith.maxsi
 // CHECK:           arith.minsi
 // CHECK:           tensor.extract %s[{{%.*}}, {{%.*}}] : tensor<2x3xf32>
+// For NumPy both are calls.
+// LIBRARY-LABEL: func.func @movement
+// LIBRARY:         %u = tensor.extract_slice
+// LIBRARY-NEXT:    %s = func.call @host_flip(%u) : (tensor<2x3xf32>) -> tensor<2x3xf32>
+// LIBRARY-NEXT:    %g = func.call @host_take(%s, %i) : (tensor<2x3xf32>, tensor<2xi32>) -> tensor<2x3xf32>
+// LIBRARY-NEXT:    func.return %g
 func.func @movement(%x: tensor<2x6xf32>, %i: tensor<2xi32>) -> tensor<2x3xf32> {
   %r = hybrid.reshape_to %x {shape = array<i64: 3, 4>} : (tensor<2x6xf32>) -> tensor<3x4xf32>
   %t = hybrid.transpose %r : (tensor<3x4xf32>) -> tensor<4x3xf32>
@@ -88,9 +117,25 @@ func.func @movement(%x: tensor<2x6xf32>, %i: tensor<2xi32>) -> tensor<2x3xf32> {
   func.return %g : tensor<2x3xf32>
 }
 
-// Upstream integers have no sign: the function says which ones are unsigned, operations treat them so.
+// Inserting and joining are loops over parts; NumPy has functions for them.
+// CHECK-LABEL: func.func @parts
+// CHECK:         linalg.fill {hybrid.operator = "slice_scatter"}
+// CHECK:         %a = tensor.insert_slice %x into
+// CHECK:         %b = tensor.concat dim(0) %a, %a
+// LIBRARY-LABEL: func.func @parts
+// LIBRARY-NEXT:    %a = func.call @host_slice_scatter(%x)
+// LIBRARY-NEXT:    %b = func.call @host_concat(%a, %a)
+// LIBRARY-NEXT:    func.return %b
+func.func @parts(%x: tensor<2x3xf32>) -> tensor<8x3xf32> {
+  %a = hybrid.slice_scatter %x {shape = array<i64: 4, 3>, begin = [1 : i64], end = [3 : i64]} : (tensor<2x3xf32>) -> tensor<4x3xf32>
+  %b = hybrid.concat %a, %a {dim = 0 : i64} : (tensor<4x3xf32>, tensor<4x3xf32>) -> tensor<8x3xf32>
+  func.return %b : tensor<8x3xf32>
+}
+
+// Upstream integers have no sign: functions and operations say which ones are unsigned, bodies treat them so.
 // CHECK-LABEL: func.func @unsigned
 // CHECK-SAME:    (%x: tensor<4xi8>, %y: tensor<4xi8>) -> tensor<4xi8> attributes {hybrid.dtypes = ["uint8", "uint8", "uint8"]}
+// CHECK:         %z = linalg.generic {{.*}} attrs =  {hybrid.operator = "maximum", hybrid.dtype = "uint8"}
 // CHECK:           arith.maxui
 func.func @unsigned(%x: tensor<4xui8>, %y: tensor<4xui8>) -> tensor<4xui8> {
   %z = hybrid.maximum %x, %y : (tensor<4xui8>, tensor<4xui8>) -> tensor<4xui8>
