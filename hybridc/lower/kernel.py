@@ -1,8 +1,8 @@
 """What a kernel is, for every target: its nests of loops, and what each of them reads, writes and costs.
 
 A kernel is a private function of linalg operations. Its *nests* run one after the other; each is a list of stages over
-one *domain*, whose axes are all the loops there are. ``hybrid.domains`` of the function lists the sizes, ``hybrid.nest``
-of an operation says to which it belongs (0 if nothing is said), ``hybrid.axes`` which axis each of its loops is. The
+one *domain*, whose axes are all the loops there are. ``hybrid.domains`` of the function lists the sizes; an operation
+says in ``hybrid.nest`` to which it belongs (0 if nothing is said), and in ``hybrid.axes`` which axis each loop is. The
 loops that a contraction sums have no axis (-1 in the attribute); here they are numbered from the domain's rank on.
 """
 

@@ -37,7 +37,7 @@ def compiled(function, threads=2):
     def run(*arrays, inplace=()):
         """Results in fresh memory full of nan, or in that of an argument for each pair (argument, result)."""
         given = [np.asarray(x, dtype_of(v)) for x, v in zip(arrays, emitter.kernel.arguments, strict=True)]
-        places = dict((j, given[i]) for i, j in inplace)
+        places = {j: given[i] for i, j in inplace}
         outs = [places[j] if j in places else poisoned(*r) for j, r in enumerate(results)]
         memory = poisoned((emitter.bytes,), np.dtype(np.uint8))
 

@@ -118,7 +118,7 @@ class KernelEmitter:
             tiled = write in part.steps and not loops.flat
             for step in (*part.before, *part.steps):
                 for operand in step.reads():
-                    if operand.value is not arg or not (tiled and step in part.steps or step is write):
+                    if operand.value is not arg or not ((tiled and step in part.steps) or step is write):
                         continue
                     other_place = operand.axes != write.result.axes or len(operand.axes) < len(part.domain)
                     if other_place or (step is write and not step.may_overwrite(operand)):

@@ -248,18 +248,21 @@ class NestEmitter:
         axis = inside[0] if len(inside) == 1 else inside
         x = self._name(given)
         if step.across and not t.flat:
-            return self._part(step, x, axis)
+            return self._part(step, x)
         axes = step.result.axes
-        if t.flat and step.result.value.outside and step.result.value not in self.reread and list(axes) == sorted(axes):
+        alone = step.result.value.outside and step.result.value not in self.reread
+        if t.flat and alone and len(given.axes) == len(t.dims) and list(axes) == sorted(axes):
             out = _base(step.result.value)
             out = out if step.result.dtype == step.result.value.dtype else f"{out}.view({step.result.dtype.name!r})"
             return [f"{step.combine}.reduce({x}, axis={axis}, out={out})"]
         return [f"{step.combine}.reduce({x}, axis={axis}, keepdims=True, out={self._name(step.result)})"]
 
-    def _part(self, step: Step, x: str, axis: Any) -> list[str]:
-        """What one tile gives to a reduction across tiles."""
+    def _part(self, step: Step, x: str) -> list[str]:
+        """What one tile gives to a reduction across tiles; along axes that nobody has the tile has size 1."""
         t = self.loops
         kept = sorted(t.merged(step.result.axes))
+        inside = tuple(a - t.loop for a in range(t.loop, len(t.dims)) if a not in kept)
+        axis = inside[0] if len(inside) == 1 else inside
         index = [f"i{a}" if a < t.loop else "i:j" if a == t.loop else ":" for a in kept]
         if t.direct:
             place = self._kept(step.result)

@@ -195,6 +195,8 @@ class _Scheduler:
         return Operand(value, read.axes, value.dtype)
 
     def _stage(self, number: int, at: int, stage: Stage) -> None:
+        if stage.result not in self.outside and stage.result not in self.last_read:
+            return  # nobody wants it
         target = self._target(number, at, stage)
         reads = [self._read(r) for r in stage.reads]
         if stage.kind == "product":
@@ -227,6 +229,9 @@ class _Body:
         self.steps = steps
         self.block = stage.op.regions[0].block
         self.known: dict[SSAValue, Given] = dict(zip(self.block.args, reads, strict=False))
+        start = number_of(stage.op.operands[-1])
+        if stage.combine is None and start is not None:  # a reduction of nothing begins and ends with it
+            self.known[self.block.args[-1]] = number_as(start, dtype_of(stage.result))
 
     def map(self, target: Operand) -> None:
         """The element of the result, for all of them."""

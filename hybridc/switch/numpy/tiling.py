@@ -74,6 +74,8 @@ def tiling(part: Part, threads: int, strided: frozenset[int] = frozenset()) -> T
     axes = _merged(part, strided)
     dims = tuple(math.prod(part.domain[a:b]) for a, b in axes)
     loop, outer = 0, sum(1 for _, b in axes if b <= part.grid)
+    if any(s.across and len(s.result.axes) + len(s.reduced) < len(part.domain) for s in part.steps):
+        outer = 1  # inner loops would repeat what does not depend on them, and add it again
     while loop < outer - 1 and math.prod(dims[loop + 1 :]) > elements:
         loop += 1
     block = _block(dims[loop], max(1, elements // math.prod(dims[loop + 1 :])))
