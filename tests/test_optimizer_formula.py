@@ -1,6 +1,7 @@
 """Optimizer formulas as compiled updates, against direct evaluation in float64; what compiles and what does not."""
 
 import threading
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -158,6 +159,22 @@ def test_a_number_may_be_a_result():
     opt.update(0, w, mx.nd.zeros((2, 3)), state)
     for array, value in zip((w, *state), (0.5, 2, 3)):
         np.testing.assert_array_equal(array.asnumpy(), np.full((2, 3), value))
+
+
+@pytest.mark.parametrize("name", sorted(mx.optimizer.Optimizer.opt_registry))
+def test_a_formula_runs_eagerly_as_it_is(name):
+    options = {"wd": 0.1, "clip_gradient": 0.5, "rescale_grad": 0.5}
+    opt = mx.optimizer.create(name, learning_rate=0.1, **options)
+    rng = np.random.default_rng(3)
+    w, g = (mx.nd.array(rng.normal(size=(2, 3)), dtype="float64") for _ in range(2))
+    states = [mx.nd.array(rng.uniform(0.5, 1, size=(2, 3)), dtype="float64") for _ in range(opt.state_count())]
+    opt._update_count(0)
+    numbers = SimpleNamespace(**opt.numbers(0))
+    want = [x.asnumpy() for x in opt.formula(mx.nd, w, g, tuple(states), numbers)]
+    other = mx.optimizer.create(name, learning_rate=0.1, **options)
+    other.update(0, w, g, tuple(states))
+    for got, expected in zip((w, *states), want, strict=True):
+        np.testing.assert_allclose(got.asnumpy(), expected, rtol=1e-12)
 
 
 @pytest.mark.parametrize(

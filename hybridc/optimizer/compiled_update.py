@@ -6,6 +6,7 @@ an argument, and the result that takes over its memory.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -22,6 +23,8 @@ from hybridc.stages import Traced
 from hybridc.symbol.traced import TracedSymbol
 from hybridc.trace.tracer import Node, Trace
 from hybridc.transforms.values import functions
+
+_NUMBER = itertools.count()
 
 
 @dataclass(frozen=True)
@@ -47,7 +50,7 @@ class _Tracer:
         self.formula = formula
         self.title = title
         self.trace = Trace()
-        self.trace.name = f"update-{title}"
+        self.trace.name = f"update-{title}-{next(_NUMBER)}"
         self.results: list[TracedSymbol] = []
         self.targets: list[TracedSymbol] = []
         self.numbers: list[tuple[Number, int]] = []  # inputs, with the place of their weight
