@@ -2,30 +2,88 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
+from typing import Any
 
 from xdsl.context import Context
+from xdsl.dialects import func, tensor
 from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr, ModuleOp, i64
+from xdsl.dialects.linalg import ops as linalg
+from xdsl.ir import SSAValue
 from xdsl.passes import ModulePass
 
-from hybridc.lower.structured import is_host, kernels
+from hybridc.lower.structured import VIEWS, Shape, is_host, kernels, shape_of
 from hybridc.switch.numpy.emit_kernel import KernelEmitter
 
 
 @dataclass(frozen=True)
 class TileKernels(ModulePass):
-    """Sets ``hybrid.scratch`` (bytes), ``hybrid.threads`` and ``hybrid.inplace`` (pairs of argument and result)."""
+    """Sets what the numpy target decides about kernels.
+
+    ``hybrid.scratch`` (bytes), ``hybrid.threads``, ``hybrid.inplace`` (pairs of argument and result) and, if some calls
+    give views whose axes do not follow each other in memory, ``hybrid.strided``: the arguments that these may be.
+    """
 
     name = "tile-kernels"
 
     threads: int = 2
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        for kernel in kernels(op).values():
+        strided = _strided_arguments(op)
+        for name, kernel in kernels(op).items():
             if is_host(kernel):
                 continue
-            emitter = KernelEmitter(kernel, self.threads)
+            views = strided.get(name, set())
+            emitter = KernelEmitter(kernel, self.threads, frozenset(views))
             pairs = [n for pair in emitter.inplace_pairs() for n in pair]
             kernel.attributes["hybrid.scratch"] = IntegerAttr(emitter.bytes, i64)
             kernel.attributes["hybrid.threads"] = IntegerAttr(emitter.threads, i64)
             kernel.attributes["hybrid.inplace"] = DenseArrayBase.from_list(i64, pairs)
+            if views:
+                kernel.attributes["hybrid.strided"] = DenseArrayBase.from_list(i64, sorted(views))
+
+
+def _strided_arguments(module: ModuleOp) -> dict[str, set[int]]:
+    """For each function the arguments that are, in some call, no plain arrays."""
+    found: dict[str, set[int]] = {}
+    for function in module.ops:
+        if not isinstance(function, func.FuncOp) or is_host(function):
+            continue
+        for op in function.body.block.ops:
+            if isinstance(op, func.CallOp):
+                views = {i for i, v in enumerate(op.arguments) if _strides(v) != _row_major(shape_of(v))}
+                found.setdefault(op.callee.string_value(), set()).update(views)
+    return found
+
+
+def _row_major(shape: Shape) -> Shape:
+    """The strides of a plain array, in elements."""
+    return tuple(math.prod(shape[i + 1 :]) for i in range(len(shape)))
+
+
+def _strides(value: SSAValue) -> Shape:
+    """The strides of a value, in elements: of a view, what its operations make of those of the array behind it."""
+    op = value.owner
+    if not isinstance(op, VIEWS):
+        return _row_major(shape_of(value))
+    inner = _strides(op.operands[0])
+    match op:
+        case linalg.TransposeOp():
+            return tuple(inner[i] for i in op.permutation.get_values())
+        case tensor.ExtractSliceOp():
+            return tuple(s * step for s, step in zip(inner, op.static_strides.get_values(), strict=True))
+        case tensor.CollapseShapeOp():
+            return tuple(inner[group[-1]] for group in _groups(op))
+        case _:
+            shape = shape_of(value)
+            return tuple(
+                s * math.prod(shape[i + 1 : group[-1] + 1])
+                for s, group in zip(inner, _groups(op), strict=True)
+                for i in group
+            )
+
+
+def _groups(op: Any) -> list[list[int]]:
+    """Which axes of the finer side of a reshape are one axis of the other."""
+    return [[int(i.value.data) for i in group] for group in op.reassociation]
