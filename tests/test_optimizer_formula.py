@@ -153,12 +153,13 @@ def test_numbers_are_computed_in_double_precision():
     np.testing.assert_array_equal(w.asnumpy(), [1, 1])
 
 
-def test_a_number_may_be_a_result():
-    w, opt = mx.nd.zeros((2, 3)), Given(lambda F, w, g, state, h: (h.a, 2.0, 3), 2, a=0.5)
+@pytest.mark.parametrize("shape", [(2, 3), (), (0,)])
+def test_a_number_may_be_a_result(shape):
+    w, opt = mx.nd.NDArray(np.zeros(shape)), Given(lambda F, w, g, state, h: (h.a, 2.0, F.sqrt(h.b)), 2, a=0.5, b=9.0)
     state = opt.create_state(0, w)
-    opt.update(0, w, mx.nd.zeros((2, 3)), state)
+    opt.update(0, w, mx.nd.NDArray(np.zeros(shape)), state)
     for array, value in zip((w, *state), (0.5, 2, 3)):
-        np.testing.assert_array_equal(array.asnumpy(), np.full((2, 3), value))
+        np.testing.assert_array_equal(array.asnumpy(), np.full(shape, value))
 
 
 @pytest.mark.parametrize("name", sorted(mx.optimizer.Optimizer.opt_registry))

@@ -93,7 +93,8 @@ class _Tracer:
 
     def _array(self, result: Any, target: TracedSymbol) -> TracedSymbol:
         """What the formula returned for an array, in its dtype; a number fills it."""
-        if isinstance(result, Number | int | float):
+        scalar = isinstance(result, TracedSymbol) and result.shape == () != target.shape
+        if scalar or isinstance(result, Number | int | float):
             number = result.known if isinstance(result, Number) and result.known is not None else result
             return F.zeros(shape=target.shape, dtype=target.dtype) + number
         if not isinstance(result, TracedSymbol) or result.shape != target.shape:
