@@ -181,6 +181,30 @@ def test_a_donated_argument_is_the_result(function):
     np.testing.assert_allclose(w, want, rtol=1e-12)
 
 
+def test_gradients_are_written_where_the_caller_wants_them():
+    """Also where the kernel that makes one knows another shape of it."""
+
+    def function(F, x, y):
+        return F.sum(F.exp(x) * y, axis=1, keepdims=True)
+
+    x, y = data(3, 1), data(3, 5) + 1
+    stage = Traced(trace_call(HybridLambda(function), [x, y], True), (0, 1))
+    module = planned(stage)
+    made = program(module, "backward", poison=False)
+    assert ".reshape((3, 1)) if into[0] is None else into[0]" in made.program.source
+    (backward,) = [f for f in module.ops if f.sym_name.data == "backward"]
+    known = [x.asnumpy(), y.asnumpy(), *program(module)(x.asnumpy(), y.asnumpy())]
+    saved = [known[i] for i in backward.attributes["hybrid.saved"].get_values()]
+    ograd = np.arange(3.0).reshape(3, 1)
+    want = (np.exp(known[0]) * ograd * known[1]).sum(1, keepdims=True), np.exp(known[0]) * ograd * np.ones((3, 5))
+    places = [np.full((3, 1), np.nan), np.full((3, 5), np.nan)]
+    for into in (places, [None, None], [places[0], None]):
+        got = made(into, *saved, ograd)
+        for place, g, w in zip(into, got, want, strict=True):
+            np.testing.assert_allclose(g, w, rtol=1e-12)
+            assert place is None or g is place
+
+
 # --- poison -----------------------------------------------------------------------------------------------
 
 

@@ -75,6 +75,9 @@ class _ProgramEmitter:
         self.emitters: dict[str, KernelEmitter] = {}
         self.written: dict[tuple[Any, ...], str] = {}  # the functions, by their parameters and lines
         self.sources: list[str] = []
+        end = self.function.body.block.last_op
+        self.results = list(end.operands) if end is not None else []
+        self.places = _places(self.results) if "hybrid.into" in self.function.attributes else {}
         self.names: dict[SSAValue, str] = {}
         self.static: set[SSAValue] = set()  # values of the arena, made once with the workspace
         self.setup: list[str] = []
@@ -190,17 +193,13 @@ class _ProgramEmitter:
         shape, dtype = _shape(op.array), _dtype(op.array)
         large = volume(shape) * dtype.itemsize >= SMALLEST
         fresh = f"{'' if large else 'np.'}empty({shape}, {dtype.name!r})"
-        place = self._place(op)
-        self._define(op.array, f"{fresh} if {place} is None else {place}" if place else fresh, "y")
+        number = self.places.get(op.array)
+        if number is not None:
+            reshaped = "" if op.array is self.results[number] else f".reshape({shape})"
+            fresh = f"{fresh} if into[{number}] is None else into[{number}]{reshaped}"
+        self._define(op.array, fresh, "y")
         if self.poison is not None:
             self.body.append(self.poison.fresh(self.names[op.array], dtype))
-
-    def _place(self, op: AllocOp) -> str | None:
-        """Where the caller may want this result: it is one of the program's results, as it is."""
-        end = self.function.body.block.last_op
-        if "hybrid.into" not in self.function.attributes or end is None or op.array not in end.operands:
-            return None
-        return f"into[{list(end.operands).index(op.array)}]"
 
     def _view(self, op: ViewOp) -> None:
         if all(isinstance(u.operation, LaunchOp) and u.operation.scratch is op.array for u in op.array.uses):
@@ -211,8 +210,11 @@ class _ProgramEmitter:
         expression = f"{self.names[op.array]}{_movement(op)}"
         if op.array in self.static:
             self._define_static(op.result, expression)
-        else:
-            self._define(op.result, expression, "a")
+            return
+        number = self.places.get(op.result)
+        if number is not None:
+            expression = f"{expression} if into[{number}] is None else into[{number}]"
+        self._define(op.result, expression, "a")
 
     # --- launches ------------------------------------------------------------------------------------------
 
@@ -272,6 +274,18 @@ class _ProgramEmitter:
         given = ", ".join([f"({outs})", *[self.names[v] for v in op.ins]])
         comment = f"  # {where}" if where else ""
         self.body.append(f"{self._operator(operator)}.eager_out({given}){comment}")
+
+
+def _places(results: list[SSAValue]) -> dict[SSAValue, int]:
+    """The results that a caller may want in arrays of its own, and the fresh arrays that they reshape, by number."""
+    found: dict[SSAValue, int] = {}
+    for number, result in enumerate(results):
+        array = result
+        while isinstance(array.owner, AliasOp) and array.owner.view.data == "reshape":
+            array = array.owner.array
+        if isinstance(array.owner, AllocOp):
+            found[array] = found[result] = number
+    return found
 
 
 def _numbers(op: ConstantOp) -> np.ndarray[Any, Any]:
