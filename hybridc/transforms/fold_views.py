@@ -289,7 +289,10 @@ class _Folding:
     def _rewritten(
         self, op: Operation, operands: list[SSAValue], places: list[tuple[int, ...]], loops: int, kind: Attribute
     ) -> Operation:
-        """The operation with other loops; a named one becomes generic."""
+        """The operation with other operands; a named one becomes generic if its loops are others."""
+        if tuple(places) == self.loops[op].places and kind == op.results[0].type:
+            op.operands = operands
+            return op
         outside = tuple(range(len(places[-1]), loops))
         properties: dict[str, Attribute] = {
             "indexing_maps": maps(loops, tuple(places)),
@@ -373,7 +376,8 @@ class _Folding:
     ) -> SSAValue:  # fmt: skip
         """One more operation, of the line and operator that another has; its dtype, if it is no view."""
         op = cls.create(operands=operands, result_types=[kind], properties=properties, regions=regions)
-        op.location = like.location
+        for each in op.walk():
+            each.location = like.location
         if (name := like.attributes.get("hybrid.operator")) is not None:
             op.attributes["hybrid.operator"] = name
         if dtype is not None and dtype.kind == "u":
