@@ -72,6 +72,13 @@ class _Steps:
             if step == "cast":
                 x, dtype = operands
                 return invoke(registry.operator("hybrid.cast").bind(dtype=dtype), [x])
+            if step == "select":  # its branches have one dtype, which a number takes from the other
+                like = next((x for x in operands[1:] if hasattr(x, "shape")), operands[0])
+                full = registry.operator("hybrid.full_like")
+                operands = (
+                    operands[0],
+                    *(x if hasattr(x, "shape") else invoke(full.bind(fill_value=x), [like]) for x in operands[1:]),
+                )
             name = f"hybrid.{_OPERATORS.get(step, step)}"
             if name not in registry.OPERATORS:
                 raise UnsupportedError(

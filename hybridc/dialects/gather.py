@@ -10,7 +10,7 @@ import numpy as np
 
 from hybridc.dialects.attribute import DType, Shape
 from hybridc.dialects.movement import bounded_index
-from hybridc.dialects.operator import Bad, Composite, Movement, Sample, attribute, register
+from hybridc.dialects.operator import Bad, Composite, Elementwise, Movement, Sample, attribute, register
 from hybridc.dialects.shape import normalize_axis
 from hybridc.errors import IndexRangeError, ShapeError
 
@@ -289,6 +289,66 @@ class Pick(_Indexed):
         return [(((2, 3), np.array([0, 1, 1])), {}, text)]
 
 
+@register("hybrid._pick_made")
+class PickMade(Pick):
+    """As pick, of data that is made just before it: compiled, it is part of the loops that make the data."""
+
+    NNVM = "pick"
+
+    def decomposes(self) -> bool:
+        """Always."""
+        return True
+
+    def decompose(self, F: Any, *inputs: Any) -> Any:
+        data, index = inputs
+        axis = self.axis % len(data.shape)
+        dropped, kept = self._reduced(data.shape, axis)
+        made = kept_at(F, data, F.reshape_to(index, shape=kept), axis, data.shape[axis], self.mode)
+        made = F.sum(made, axis=axis, keepdims=True)
+        return made if self.keepdims else F.reshape_to(made, shape=dropped or (1,))
+
+
+@register("hybrid._keep_where_equal")
+class KeepWhereEqual(Elementwise):
+    """data where two arrays of indices are equal, else 0"""
+
+    INPUTS = ("data", "counter", "index")
+    SAME_DTYPE = False
+    INPLACE = ((0, 0),)
+
+    def scalar(self, b: Any, *xs: Any) -> Any:
+        data, counter, index = xs
+        return b.select(b.eq(counter, index), data, 0)
+
+    def infer_type(self, dtypes: list[DType]) -> tuple[list[DType], list[DType]]:
+        return dtypes, [dtypes[0]]
+
+    def gradient(self, F: Any, *values: Any) -> Any:
+        dy, _, counter, index, _ = values
+        return F._keep_where_equal(dy, counter, index), None, None
+
+    @classmethod
+    def samples(cls) -> Sequence[Sample]:
+        counter, index, hot = np.arange(3), np.array([[2], [0]]), np.array([[0, 0, 1], [1, 0, 0]])
+
+        def reference(x: Any, _: Any, __: Any) -> Any:
+            return x * hot[: len(x)]
+
+        return [
+            Sample([(2, 1), counter, index], reference),
+            Sample([(2, 3), counter, index], reference),
+            Sample([(0, 3), counter, np.zeros((0, 1), np.int64)], reference),
+        ]
+
+
+def kept_at(F: Any, data: Any, index: Any, axis: int, size: int, mode: str) -> Any:
+    """The data where its place along an axis of ``size`` is what ``index`` says, elsewhere 0."""
+    index = F.cast(index, dtype="int64")  # exact for indices of every dtype
+    index = F.minimum(F.maximum(index, 0), size - 1) if mode == "clip" else F.modulo(index, size)
+    shape = tuple(size if i == axis else 1 for i in range(len(index.shape)))
+    return F._keep_where_equal(data, F.reshape_to(F._arange(size, dtype="int64"), shape=shape), index)
+
+
 @register("hybrid.pick_scatter")
 class PickScatter(Composite):
     """Zeros of ``shape`` with the input's elements at the places ``index``: the gradient of ``pick``."""
@@ -319,16 +379,7 @@ class PickScatter(Composite):
 
     def decompose(self, F: Any, *inputs: Any) -> Any:
         data, index = (F.reshape_to(x, shape=self.kept()) for x in inputs)
-        size = self.shape[self.axis]
-        axis = self.axis % len(self.shape)
-        # Integers are exact in int64; the comparison gives 0 or 1 there.
-        index = F.cast(index, dtype="int64")
-        index = F.minimum(F.maximum(index, 0), size - 1) if self.mode == "clip" else F.modulo(index, size)
-        counter = F.reshape_to(
-            F._arange(size, dtype="int64"),
-            shape=tuple(size if i == axis else 1 for i in range(len(self.shape))),
-        )
-        return data * F.cast(F.equal(counter, index), dtype=data.dtype)
+        return kept_at(F, data, index, self.axis % len(self.shape), self.shape[self.axis], self.mode)
 
     def gradient(self, F: Any, *values: Any) -> Any:
         ddx, data, index, _ = values
