@@ -15,6 +15,7 @@ from hybridc.lower.kernel import Kernel, analyse
 from hybridc.lower.structured import Shape
 from hybridc.switch.numpy.emit_nest import NestEmitter
 from hybridc.switch.numpy.schedule import Schedule, Step, Value, schedule
+from hybridc.switch.numpy.slots import assign_places
 from hybridc.switch.numpy.tiling import Tiling, tiling
 from hybridc.switch.numpy.ufuncs import literal
 
@@ -45,6 +46,7 @@ class KernelEmitter:
         self.kernel: Kernel = analyse(function)
         self.name = self.kernel.name
         self.plan: Schedule = schedule(self.kernel)
+        assign_places(self.plan)
         self.loops: list[Tiling] = [tiling(part, threads, strided) for part in self.plan.parts]
         self.nests = [NestEmitter(self.plan, p, t) for p, t in zip(self.plan.parts, self.loops, strict=True)]
         self.bytes = 0

@@ -112,7 +112,7 @@ class Schedule:
 
 
 def schedule(kernel: Kernel) -> Schedule:
-    """The steps of a kernel."""
+    """The steps of a kernel; values inside a tile have no place yet."""
     return _Scheduler(kernel).run()
 
 
@@ -149,8 +149,6 @@ class _Scheduler:
             for at, stage in enumerate(nest.stages):
                 self._stage(number, at, stage)
         _number_steps(plan)
-        for part in plan.parts:
-            _assign_slots(part)
         return plan
 
     def _whole(self, dtype: DType, shape: Shape) -> Value:
@@ -413,23 +411,3 @@ def _number_steps(plan: Schedule) -> None:
             number += 1
     for _, value in plan.copies:
         value.last_use = number
-
-
-def _assign_slots(part: Part) -> None:
-    """Give every value that lives in one tile a scratch slot; slots are reused after the last read."""
-    free: list[int] = []
-    for step in part.steps:
-        dying = {id(o.value): o for o in step.reads() if o.value.slot is not None and o.value.last_use == step.number}
-        before = [cast(int, o.value.slot) for o in dying.values() if step.may_overwrite(o)]
-        free += before
-        value = step.result.value
-        if not value.outside and value.slot is None:
-            wanted = (value.dtype, step.result.axes)
-            slot = next((s for s in reversed(free) if part.slots[s] == wanted), None)
-            if slot is None:
-                slot = len(part.slots)
-                part.slots.append(wanted)
-            else:
-                free.remove(slot)
-            value.slot = slot
-        free += [s for o in dying.values() if (s := cast(int, o.value.slot)) not in before]
