@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 import traceback
 from collections.abc import Sequence
 from pathlib import Path
@@ -12,6 +13,7 @@ from hybridc.dialects.operator import Operator
 from hybridc.errors import CustomOpError, MXNetError
 
 _PACKAGE = str(Path(__file__).resolve().parents[1]) + "/"
+_TOLD = re.compile(r"[^:\n]*:\d+( \(in [^)]*\))?: ")  # a file and a line, as Location prints them
 _LIBRARIES = ("numpy", "scipy", "xdsl")
 # What a method is called with, in words.
 _CALLED = {
@@ -69,6 +71,27 @@ def blame(op: Operator | None, method: str, error: Exception, *args: Any) -> Non
         raise CustomOpError(f"{where} raised {type(error).__name__}: {error} ({user_line(error)})") from error
     if not isinstance(error, CustomOpError) and not getattr(error, "__notes__", None):
         error.add_note(f"raised in {where}, {user_line(error)}")
+
+
+def located(error: MXNetError, where: object) -> MXNetError:
+    """The error, told with the user's line before it; itself if it tells one already, or none is known."""
+    told = str(error)
+    # Where an operator's author is to blame, a line stands at the end; what stands before a message is a network's.
+    if not where or _TOLD.match(told):
+        return error
+    return error.restated(f"{where}: {told}").with_traceback(error.__traceback__)
+
+
+def statement(error: BaseException) -> tuple[str, int] | None:
+    """The file and line in which the user's own code called the operator that raised; None if no such frame raised."""
+    found: tuple[str, int] | None = None
+    for frame, line in traceback.walk_tb(error.__traceback__):
+        if isinstance(frame.f_locals.get("self"), Operator):
+            break
+        file = frame.f_code.co_filename
+        if not file.startswith((_PACKAGE, "<")):
+            found = file, line
+    return found
 
 
 def pair(op: Operator, method: str, answer: Any, inputs: int) -> tuple[list[Any], list[Any]]:

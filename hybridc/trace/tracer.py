@@ -14,7 +14,7 @@ import numpy as np
 
 from hybridc import random
 from hybridc.dialects import registry
-from hybridc.dialects.blame import blame, pair
+from hybridc.dialects.blame import blame, located, pair, statement
 from hybridc.dialects.operator import Operator
 from hybridc.errors import ArgumentTypeError, MXNetError, ShapeError, TraceError
 from hybridc.nd.ndarray import NDArray
@@ -114,12 +114,24 @@ class Trace:
 
     @contextlib.contextmanager
     def scope(self, block: Any) -> Generator[None]:
-        """Operators recorded inside belong to this block."""
+        """Operators recorded inside belong to this block, and so does what goes wrong."""
         self._blocks.append(block.name)
         try:
             yield
+        except MXNetError as error:
+            told = located(error, self._line(error))
+            raise told from told.__cause__
+        except Exception as error:
+            if not getattr(error, "__notes__", None):
+                error.add_note(f"raised while tracing {self._line(error)}")
+            raise
         finally:
             self._blocks.pop()
+
+    def _line(self, error: Exception) -> Location:
+        """The user's line that an error came through."""
+        found = statement(error)
+        return user_location(self.path()) if found is None else Location(*found, self.path())
 
     def path(self) -> str:
         """The name of the block being traced."""
@@ -190,8 +202,8 @@ class Trace:
         except MXNetError as error:
             if node.location is None:
                 raise
-            located = error.restated(f"{node.location}: {error}")
-            raise located from located.__cause__
+            told = located(error, node.location)
+            raise told from told.__cause__
         except Exception as error:
             blame(node.op, "infer_shape", error)
             raise

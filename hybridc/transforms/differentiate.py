@@ -18,8 +18,10 @@ from xdsl.ir import Block, Region, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import Rewriter
 
+from hybridc.dialects.blame import located
 from hybridc.dialects.gradient import vjp
-from hybridc.dialects.hybrid import HybridOp, dtype_of, shape_of
+from hybridc.dialects.hybrid import HybridOp, dtype_of, location_of, shape_of
+from hybridc.errors import MXNetError
 from hybridc.symbol.traced import TracedSymbol
 from hybridc.trace.trace_to_graph import operations
 from hybridc.trace.tracer import Node
@@ -93,7 +95,11 @@ class _Backward:
         inputs = [self.splicer.symbol(v) for v in op.operands]
         outputs = [self.splicer.symbol(r) for r in op.results]
         start = len(self.trace.nodes)
-        grads = vjp(operator, F, ograds, inputs, outputs, [v in active for v in op.operands])
+        try:
+            grads = vjp(operator, F, ograds, inputs, outputs, [v in active for v in op.operands])
+        except MXNetError as error:
+            told = located(error, location_of(op))
+            raise told from told.__cause__
         for value, grad in zip(op.operands, grads, strict=True):
             if grad is not None:
                 self._add(value, grad)

@@ -48,10 +48,10 @@ def train(symbol):
 RAISED = f"raised ZeroDivisionError: integer division or modulo by zero ({HERE}:{DEEP} in deep)"
 AT = f"{HERE}:{COMPOSED}: "
 TRAINED = {
-    "forward": f"custom operator 'broken': Op.forward {RAISED}",
-    "backward": f"custom operator 'broken': Op.backward {RAISED}",
-    "create": f"custom operator 'broken': Prop.create_operator {RAISED}",
-    "depends": f"custom operator 'broken': Prop.declare_backward_dependency {RAISED}",
+    "forward": f"{AT}custom operator 'broken': Op.forward {RAISED}",
+    "backward": f"{AT}custom operator 'broken': Op.backward {RAISED}",
+    "create": f"{AT}custom operator 'broken': Prop.create_operator {RAISED}",
+    "depends": f"{AT}custom operator 'broken': Prop.declare_backward_dependency {RAISED}",
     "init": f"{AT}custom operator 'broken': Prop.__init__ with {{}} {RAISED}",
     "infer_shape": f"{AT}operator b: custom operator 'broken': Prop.infer_shape {RAISED} (simple_bind was given x: (2,))",
     "infer_type": f"{AT}operator b: custom operator 'broken': Prop.infer_type {RAISED} (simple_bind was given nothing)",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pathlib
+import re
 
 import pytest
 from backends import Function, partitioned, partitioner, values
@@ -23,9 +24,10 @@ def line_of(text):
 
 
 def raised(kind, call):
+    """The text of the error; the network's line, which may stand before it, is a line of this file."""
     with pytest.raises(kind) as caught:
         call()
-    return str(caught.value)
+    return re.sub(rf"^{re.escape(HERE)}:\d+ \(in \w+\): ", "", str(caught.value))
 
 
 def exp_net(**options):

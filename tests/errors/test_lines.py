@@ -1,0 +1,37 @@
+"""What is generated names the lines of the network: each kernel in its docstring, each library call in a comment."""
+
+from __future__ import annotations
+
+import ast
+import re
+
+import pytest
+
+from benchmarks.workloads import WORKLOADS
+from hybridc import stages
+from hybridc.trace.tracer import trace_call
+
+LINE = re.compile(r"/(benchmarks|tests)/\S+\.py:\d+ \(in \w+\)")  # a library's layer has the line of its call
+
+
+@pytest.mark.parametrize("name", ["encoder", "lstm", "mlp_train"])
+def test_kernels_name_the_users_lines(name):
+    program = WORKLOADS[name].build(False)
+    for net, args in zip(program.blocks, program.feeds(), strict=True):
+        trace = trace_call(net, list(args), True)
+        grads = tuple(i for i, leaf in enumerate(trace.leaves) if leaf._dtype.kind == "f")
+        lowered = stages.Traced(trace, grads).optimize().lower()
+        assert set(lowered.programs) == {"forward", "backward"}
+        for entry, written in lowered.programs.items():
+            text = written.source
+            functions = [node for node in ast.parse(text).body if isinstance(node, ast.FunctionDef)]
+            kernels = {node.name: node for node in functions if node.name not in (entry, "workspace")}
+            assert kernels
+            for node in kernels.values():
+                assert LINE.search(ast.get_docstring(node) or ""), ast.unparse(node)
+            (main,) = [node for node in functions if node.name == entry]
+            for statement in main.body:
+                called = [n for n in ast.walk(statement) if isinstance(n, ast.Call)]
+                names = [ast.unparse(n.func) for n in called]
+                if any(n.endswith((".eager_out", ".matmul")) for n in names):
+                    assert LINE.search(text.splitlines()[statement.end_lineno - 1]), ast.unparse(statement)
