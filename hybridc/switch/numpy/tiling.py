@@ -70,7 +70,7 @@ def tiling(part: Part, threads: int, strided: frozenset[int] = frozenset()) -> T
     shared = threads if total >= PARALLEL_ELEMENTS else 1
     elements = _tile_elements(part, shared)
     if part.grid == 0 or total <= 2 * TILE_ELEMENTS or (shared == 1 and total <= elements):
-        return Tiling(True, part.domain, tuple((a, a + 1) for a in range(len(part.domain))))
+        return _flat(part)
     axes = _merged(part, strided)
     dims = tuple(math.prod(part.domain[a:b]) for a, b in axes)
     loop, outer = 0, sum(1 for _, b in axes if b <= part.grid)
@@ -82,14 +82,24 @@ def tiling(part: Part, threads: int, strided: frozenset[int] = frozenset()) -> T
     found = Tiling(False, dims, axes, loop, block, shared if dims[0] >= shared else 1)
     if _parts(part, found) <= PARTS * total:
         return found
-    return Tiling(False, dims, axes, loop, block, direct=True)
+    return _flat(part) if _touched_once(part) else Tiling(False, dims, axes, loop, block, direct=True)
+
+
+def _flat(part: Part) -> Tiling:
+    """One tile."""
+    return Tiling(True, part.domain, tuple((a, a + 1) for a in range(len(part.domain))))
+
+
+def _touched_once(part: Part) -> bool:
+    """Whether every array is gone through once, so that no cache would help."""
+    rank = len(part.domain)
+    touched = [o.value for s in part.steps for o in (*s.reads(), s.result) if len(o.axes) == rank]
+    return not part.before and len(touched) == len(set(touched))
 
 
 def _tile_elements(part: Part, threads: int) -> int:
-    """How large a tile may be: a thread's whole share where every value is touched once and no cache would help."""
-    rank = len(part.domain)
-    touched = [o.value for s in part.steps for o in (*s.reads(), s.result) if len(o.axes) == rank]
-    if not part.before and len(touched) == len({id(v) for v in touched}):
+    """How large a tile may be: a thread's whole share where no cache would help."""
+    if _touched_once(part):
         return -(-math.prod(part.domain) // (threads * CHUNKS if threads > 1 else 1))
     if threads == 1:
         return TILE_ELEMENTS
