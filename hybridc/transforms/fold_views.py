@@ -40,7 +40,7 @@ from hybridc.lower.hybrid_to_linalg_tensor import (
     string,
 )
 from hybridc.lower.structured import VIEWS, DType, dtype_of, is_scaffold, shape_of
-from hybridc.transforms.fold_views_cuts import Cutting, loops_of
+from hybridc.transforms.fold_views_cuts import Cutting, Loops, loops_of
 from hybridc.transforms.fold_views_layout import Piece, Pieces, Shape, by_axis, in_memory, merged, row_major, split
 from hybridc.transforms.fold_views_order import result_orders
 from hybridc.transforms.values import functions
@@ -79,7 +79,8 @@ class _Folding:
         cutting = Cutting(block, self.loops)
         self.factors = {op: cutting.factors(op) for op in self.loops}
         self.orders = result_orders(self.loops, self.factors)
-        self.views: dict[SSAValue, _View] = {}
+        self.views: dict[SSAValue, _View] = {}  # of values that are seen otherwise than they were
+        self.roots: dict[SSAValue, _View] = {}  # of others
         self.reshaped: dict[tuple[SSAValue, Shape], SSAValue] = {}
         self.empties: dict[Attribute, SSAValue] = {}
         self.fills: dict[tuple[SSAValue, Attribute, Any], SSAValue] = {}
@@ -91,15 +92,14 @@ class _Folding:
             self.here = op
             if op in self.loops:
                 self._loops(op)
-            elif isinstance(op, VIEWS) and 0 not in shape_of(op.results[0]):
+            elif type(op) in VIEWS and 0 not in shape_of(op.results[0]):
                 self.views[op.results[0]] = self._view(op)
             elif isinstance(op, linalg.FillOp):
                 self.views[op.results[0]] = _View(op.results[0], (), shape_of(op.results[0]), op, number=op.operands[0])
             else:
                 self._others(op)
         for op in reversed(list(self.block.ops)):
-            unused = not any(result.first_use for result in op.results)
-            if unused and (isinstance(op, VIEWS) or is_scaffold(op)):
+            if (type(op) in VIEWS or is_scaffold(op)) and op.results[0].first_use is None:
                 op.detach()
                 op.erase()
 
@@ -112,11 +112,14 @@ class _Folding:
                     inner.operands[i] = self._value(self.views[value], returns)
 
     def view_of(self, value: SSAValue) -> _View:
-        """What a value is in memory."""
-        if value not in self.views:
+        """What a value is in memory; most are themselves."""
+        if value in self.views:
+            return self.views[value]
+        if value not in self.roots:
             shape = shape_of(value)
-            self.views[value] = _View(value, merged(row_major(shape)), shape)
-        return self.views[value]
+            like = value.owner if value.owner in self.loops else None
+            self.roots[value] = _View(value, merged(row_major(shape)), shape, cast("Operation | None", like))
+        return self.roots[value]
 
     # --- views ---------------------------------------------------------------------------------------------
 
@@ -230,6 +233,8 @@ class _Folding:
 
     def _loops(self, op: Operation) -> None:
         loops, factors = self.loops[op], self.factors[op]
+        if op not in self.orders and not any(v in self.views for v in op.operands[:-1]) and _as_it_is(loops, factors):
+            return
         own = [(loop, i) for loop in loops.places[-1] for i in range(len(factors[loop]))]
         written = [own[i] for i in self.orders[op]] if op in self.orders else own
         summed = [(loop, i) for loop in loops.summed for i in range(len(factors[loop]))]
@@ -386,9 +391,15 @@ class _Folding:
         return op.results[0]
 
 
+def _as_it_is(loops: Loops, factors: Sequence[Shape]) -> bool:
+    """Whether no loop is cut, and sums come last."""
+    return max(map(len, factors), default=1) == 1 and loops.places[-1] == tuple(range(len(loops.places[-1])))
+
+
 def _typed(value: SSAValue, shape: Sequence[int]) -> TensorType[Any]:
     """The type of a tensor of the elements of another."""
-    return TensorType(cast(Any, value.type).get_element_type(), shape)
+    kind: Any = value.type
+    return kind if kind.get_shape() == tuple(shape) else TensorType(kind.get_element_type(), shape)
 
 
 def _identity(kind: TensorType[Any]) -> Region:

@@ -23,6 +23,8 @@ from xdsl.ir.affine import AffineDimExpr
 from hybridc.lower.structured import VIEWS, is_scaffold, shape_of
 from hybridc.transforms.fold_views_layout import Shape
 
+KNOW_PLACES = (linalg.IndexOp.name, tensor.ExtractOp.name)  # operations of bodies whose loops must stay
+
 
 @dataclass(frozen=True)
 class Loops:
@@ -56,7 +58,7 @@ def loops_of(op: Operation) -> Loops | None:
     for value, place in zip(op.operands, places, strict=True):
         for n, loop in zip(shape_of(value), place, strict=True):
             sizes[loop] = n
-    if any(n <= 1 for n in sizes) or any(isinstance(i, linalg.IndexOp | tensor.ExtractOp) for i in op.body.block.ops):
+    if any(n <= 1 for n in sizes) or any(inner.name in KNOW_PLACES for inner in op.body.block.ops):
         return None
     summed = tuple(i for i, kind in enumerate(kinds) if kind.data is IteratorType.REDUCTION)
     return Loops(tuple(sizes), tuple(places), summed, bool(summed) and len(op.inputs) > 1)
@@ -69,14 +71,18 @@ def groups_of(op: tensor.CollapseShapeOp | tensor.ExpandShapeOp) -> list[list[in
 
 
 class Cuts:
-    """Axes, what ties them, and their cuts: the sizes of their inner parts."""
+    """Axes, what ties them, and their cuts: the sizes of their inner parts.
+
+    First come all axes and ties, then ``settle``, then ``factors``.
+    """
 
     def __init__(self) -> None:
         self._parents: list[int] = []
         self._sizes: list[int] = []
         self._cuts: list[set[int]] = []
-        self._ties: list[list[tuple[int, list[int]]]] = []
-        self._work: list[int] = []
+        self._ties: list[list[tuple[int, list[int]]]] = []  # of each axis, or of all that are the same
+        self._tied: list[tuple[int, list[int]]] = []
+        self._work: dict[int, None] = {}  # whose cuts are to be passed on, each once and in order
 
     def axis(self, size: int) -> int:
         """A new axis."""
@@ -104,43 +110,49 @@ class Cuts:
             a, b = b, a
         self._parents[b] = a
         self._ties[a] += self._ties[b]
-        for cut in self._cuts[b]:
-            self._cut(a, cut)
-        self._work.append(a)
 
     def stands_for(self, axis: int, parts: list[int]) -> None:
         """An axis has one cut between each two neighbours of its parts, and theirs."""
         if len(parts) == 1:
             self.same(axis, parts[0])
             return
+        tie = (axis, parts)
         for each in {self._find(i) for i in (axis, *parts)}:
-            self._ties[each].append((axis, parts))
-            self._work.append(each)
+            self._ties[each].append(tie)
+        self._tied.append(tie)
 
     def _cut(self, axis: int, cut: int) -> None:
         """Cut an axis, unless that does not fit to its other cuts; then the reshape stays."""
         axis = self._find(axis)
-        cuts = self._cuts[axis]
-        fits = self._sizes[axis] % cut == 0 and all(cut % c == 0 or c % cut == 0 for c in cuts)
-        if cut not in cuts and fits and 1 < cut < self._sizes[axis]:
+        cuts, size = self._cuts[axis], self._sizes[axis]
+        if cut in cuts or not 1 < cut < size:
+            return
+        if size % cut == 0 and all(cut % c == 0 or c % cut == 0 for c in cuts):
             cuts.add(cut)
-            self._work.append(axis)
+            self._work[axis] = None
 
     def settle(self) -> None:
-        """Pass on the cuts along all ties."""
+        """Pass on the cuts along all ties, which are all known by now."""
+        for tie in self._tied:
+            self._pass_on(*tie)
         while self._work:
-            for axis, parts in self._ties[self._find(self._work.pop())]:
-                inner = math.prod(self._sizes[p] for p in parts)
-                known = set(self._cuts[self._find(axis)])
-                for part in parts:
-                    size = self._sizes[part]
-                    inner //= size
-                    self._cut(axis, inner)
-                    for cut in tuple(self._cuts[self._find(part)]):
-                        self._cut(axis, cut * inner)
-                    for cut in known:
-                        if inner < cut < inner * size and cut % inner == 0:
-                            self._cut(part, cut // inner)
+            axis = next(iter(self._work))
+            del self._work[axis]
+            for tie in self._ties[axis]:
+                self._pass_on(*tie)
+
+    def _pass_on(self, axis: int, parts: list[int]) -> None:
+        inner = math.prod(self._sizes[p] for p in parts)
+        known = tuple(self._cuts[self._find(axis)])
+        for part in parts:
+            size = self._sizes[part]
+            inner //= size
+            self._cut(axis, inner)
+            for cut in tuple(self._cuts[self._find(part)]):
+                self._cut(axis, cut * inner)
+            for cut in known:
+                if inner < cut < inner * size and cut % inner == 0:
+                    self._cut(part, cut // inner)
 
     def factors(self, axis: int) -> Shape:
         """The sizes of what an axis is cut into."""
