@@ -138,13 +138,29 @@ def test_every_operation_has_the_users_line():
     assert location_of(matmul).line == start + 1
 
 
-def test_operators_of_the_host_are_known():
-    """What upstream cannot say; an operator that leaves this list, or joins it, is noticed."""
+def calls_of_the_host(library=""):
+    """The operators that some sample leaves to the host."""
     found = set()
     for cls in OURS.values():
         for _, case in each_sample(cls):
-            text = str(structured(case.unbound(), case.arrays()))
-            found |= set(re.findall(r'hybrid.operator = "hybrid\.(\w+)"', text))
+            trace = trace_call(Net(case.unbound()), [_EXTRA, *ndarrays(case.arrays())], False)
+            module = Traced(trace).optimize().module.clone()
+            HybridToLinalg(library).apply(Context(), module)
+            found |= set(re.findall(r'hybrid.operator = "hybrid\.(\w+)"', str(module)))
+    return found
+
+
+def test_numpy_moves_what_is_moved_place_by_place():
+    """What joins this list, or leaves it, is noticed: its loops would be slower than the library's function."""
+    parts = {"concat", "diag_scatter", "pad", "slice_assign", "slice_assign_scalar", "slice_scatter", "stack"}
+    backwards = {"basic_index", "flip", "sequence_reverse", "slice"}  # with negative steps only
+    places = {"arange", "arange_like", "diag", "eye", "fill_element_0index", "index_array", "linspace", "pick"}
+    assert calls_of_the_host("numpy") - calls_of_the_host() == parts | backwards | places
+
+
+def test_operators_of_the_host_are_known():
+    """What upstream cannot say; an operator that leaves this list, or joins it, is noticed."""
+    found = calls_of_the_host()
     opaque = {n.removeprefix("hybrid.") for n, cls in OURS.items() if issubclass(cls, Opaque)}
     # Elementwise functions that `math` lacks; movements that add to places, or raise at places out of range.
     others = {"erfinv", "gamma", "gammaln", "digamma"}
