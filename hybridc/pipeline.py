@@ -11,20 +11,26 @@ from pathlib import Path
 from xdsl.context import Context
 from xdsl.dialects.builtin import Builtin, ModuleOp
 from xdsl.dialects.func import Func
+from xdsl.dialects.linalg import Linalg
+from xdsl.dialects.math import Math
+from xdsl.dialects.tensor import Tensor
 from xdsl.passes import ModulePass
 from xdsl.transforms.common_subexpression_elimination import CommonSubexpressionElimination
 from xdsl.transforms.dead_code_elimination import DeadCodeElimination
 
 from hybridc import debug
+from hybridc.dialects.arith import Arith
 from hybridc.dialects.hybrid import dialects
 from hybridc.dialects.hybrid_rt import HybridRt
 from hybridc.errors import AttributeValueError
+from hybridc.lower.hybrid_to_linalg import HybridToLinalg
 from hybridc.options import OPTIONS
 from hybridc.transforms.canonicalize import Canonicalize
 from hybridc.transforms.choose_residuals import ChooseResiduals
 from hybridc.transforms.constant_fold import ConstantFold
 from hybridc.transforms.decompose import Decompose
 from hybridc.transforms.differentiate import Differentiate
+from hybridc.transforms.fold_views import FoldViews
 from hybridc.transforms.fuse_kernels import FuseKernels
 from hybridc.transforms.partition_graph import PartitionGraph
 from hybridc.transforms.plan_memory import PlanMemory
@@ -55,30 +61,39 @@ def graph(backends: Sequence[PartitionGraph] = ()) -> tuple[ModulePass, ...]:
 
 GRAPH: tuple[ModulePass, ...] = graph()
 
+
+def structured(library: str = "") -> tuple[ModulePass, ...]:
+    """From the graph to loops over tensors; what a library does better than loops is left to it."""
+    return (HybridToLinalg(library), CommonSubexpressionElimination(), DeadCodeElimination())
+
+
+# From loops over tensors to kernels, which every target consumes.
+KERNELS: tuple[ModulePass, ...] = (
+    FoldViews(),
+    CommonSubexpressionElimination(),
+    DeadCodeElimination(),
+    FuseKernels(),
+)
+
 # From the graph to kernels and a memory plan, for the numpy target.
 NUMPY: tuple[ModulePass, ...] = (
-    FuseKernels(),
+    *structured("numpy"),
+    *KERNELS,
     TileKernels(threads=OPTIONS.num_threads),
     PlanMemory(),
     *((VerifyPlan(),) if OPTIONS.verify else ()),
 )
 
-
-def structured() -> tuple[ModulePass, ...]:
-    """From the graph to the structured form; upstream's dialects, a tenth of a second, are imported only for this."""
-    from hybridc.lower.hybrid_to_linalg import HybridToLinalg
-
-    return (HybridToLinalg(), CommonSubexpressionElimination(), DeadCodeElimination())
-
-
-# All that can be run alone, beside those of structured().
+# All that can be run alone.
 PASSES: tuple[type[ModulePass], ...] = (
     Canonicalize,
     ChooseResiduals,
     ConstantFold,
     Decompose,
     Differentiate,
+    FoldViews,
     FuseKernels,
+    HybridToLinalg,
     PartitionGraph,
     PlanMemory,
     TileKernels,
@@ -88,12 +103,6 @@ PASSES: tuple[type[ModulePass], ...] = (
 
 def context() -> Context:
     """An IR context that knows all dialects."""
-    from xdsl.dialects.linalg import Linalg
-    from xdsl.dialects.math import Math
-    from xdsl.dialects.tensor import Tensor
-
-    from hybridc.dialects.arith import Arith
-
     made = Context()
     for dialect in (Builtin, Func, HybridRt, Arith, Linalg, Math, Tensor, *dialects().values()):
         made.load_dialect(dialect)
@@ -141,7 +150,7 @@ def _require_passes(names: Sequence[str]) -> None:
     """Raise if ``HYBRIDC_PRINT`` names a pass that does not exist."""
     if not names:
         return
-    known = sorted({each.name for each in (*PASSES, *CLEANUP, *structured())})
+    known = sorted({each.name for each in (*PASSES, *CLEANUP)})
     unknown = [name for name in names if name not in known and name != "all"]
     if unknown:
         raise AttributeValueError(f"HYBRIDC_PRINT: there is no pass {unknown[0]!r}; it takes all, {', '.join(known)}")

@@ -32,10 +32,9 @@ from xdsl.ir.affine import AffineDimExpr
 
 from hybridc.dialects import hybrid_rt
 from hybridc.dialects.hybrid import HybridOp, is_open, location_of
-from hybridc.dialects.operator import Elementwise, Reduction
 from hybridc.errors import VerifyError
 from hybridc.lower.structured import VIEWS, shape_of
-from hybridc.transforms.values import functions, is_constant, is_view, result_count
+from hybridc.transforms.values import functions, result_count
 
 ELEMENTS = (f16, f32, f64, i1, IntegerType(8), i32, i64)
 
@@ -221,48 +220,11 @@ def _generic(check: _Check, op: linalg.GenericOp) -> None:
 
 
 def kernels(check: _Check, module: ModuleOp) -> None:
-    """Functions that call kernels, beside views and constants; kernels are private functions."""
-    private = _kernels(check, module)
-    for function in functions(module):
-        if function.sym_visibility is not None:
-            continue
-        check.only(function, (HybridOp, func.CallOp, func.ReturnOp), "calls of kernels, views and constants")
-        for op in function.body.block.ops:
-            if isinstance(op, HybridOp) and not is_view(op) and not is_constant(op):
-                check.fail(op, "outside of kernels there are views and constants only")
-            if isinstance(op, func.CallOp) and op.callee.string_value() not in private:
-                check.fail(op, f"@{op.callee.string_value()} is no kernel")
-
-
-def plan(check: _Check, module: ModuleOp) -> None:
-    """Memory and launches in public functions; kernels as before."""
-    _kernels(check, module)
-    for function in functions(module):
-        if function.sym_visibility is None:
-            check.only(function, PLANNED, "memory, launches and func.return")
-
-
-def _kernels(check: _Check, module: ModuleOp) -> set[str]:
-    """The names of the kernels: one operator, or several that have loops."""
-    names: set[str] = set()
-    for function in functions(module):
-        if function.sym_visibility is None:
-            continue
-        names.add(function.sym_name.data)
-        check.only(function, (HybridOp, func.ReturnOp), "operators and func.return")
-        ops = [op for op in function.body.block.ops if isinstance(op, HybridOp) and not is_constant(op)]
-        for op in ops if len(ops) > 1 else ():
-            if not isinstance(op.operator, Elementwise | Reduction):
-                check.fail(op, "a kernel of several operators holds elementwise ones and reductions")
-    return names
-
-
-def kernels_new(check: _Check, module: ModuleOp) -> None:
     """Functions that call kernels and the host, beside views and constants; kernels have loops, and no views.
 
     What a function returns are arrays that were made for it, each once: no argument, no constant, no view of these.
     """
-    private = _kernels_new(check, module)
+    private = _kernels(check, module)
     for function in functions(module):
         if function.sym_visibility is not None:
             continue
@@ -290,15 +252,15 @@ def _returned(check: _Check, function: func.FuncOp) -> None:
         made.add(value)
 
 
-def plan_new(check: _Check, module: ModuleOp) -> None:
+def plan(check: _Check, module: ModuleOp) -> None:
     """Memory and launches in public functions; kernels as before."""
-    _kernels_new(check, module)
+    _kernels(check, module)
     for function in functions(module):
         if function.sym_visibility is None:
             check.only(function, PLANNED, "memory, launches and func.return")
 
 
-def _kernels_new(check: _Check, module: ModuleOp) -> set[str]:
+def _kernels(check: _Check, module: ModuleOp) -> set[str]:
     """The names of the private functions: kernels and what the host computes."""
     names: set[str] = set()
     for function in functions(module):
@@ -361,6 +323,4 @@ LEVELS: dict[str, Callable[[_Check, ModuleOp], None]] = {
     "structured": structured,
     "kernels": kernels,
     "plan": plan,
-    "kernels_new": kernels_new,
-    "plan_new": plan_new,
 }

@@ -35,7 +35,7 @@ VIEWS = (tensor.CollapseShapeOp, tensor.ExpandShapeOp, tensor.ExtractSliceOp, li
 def shape_of(value: SSAValue) -> Shape:
     """The shape of a tensor; () of a scalar."""
     kind: Any = value.type
-    return kind.get_shape() if isinstance(value.type, TensorType) else ()
+    return tuple(kind.get_shape()) if kind.name == TensorType.name else ()
 
 
 def dtype_of(value: SSAValue) -> DType:
@@ -77,7 +77,7 @@ def element_dtype(kind: Attribute) -> DType:
 def declared_dtypes(function: func.FuncOp) -> list[DType] | None:
     """The dtypes of a function's arguments and then of its results, where its types do not say them."""
     names = function.attributes.get("hybrid.dtypes")
-    return None if names is None else [np.dtype(cast(StringAttr, n).data) for n in cast(ArrayAttr[Any], names)]
+    return None if names is None else [np.dtype(n.data) for n in cast("ArrayAttr[StringAttr]", names)]
 
 
 def note_dtypes(function: func.FuncOp, dtypes: list[DType]) -> None:

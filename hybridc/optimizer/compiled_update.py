@@ -12,11 +12,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from xdsl.dialects import func
-from xdsl.dialects.builtin import DenseArrayBase, ModuleOp, UnitAttr, i64
+from xdsl.dialects.builtin import DenseArrayBase, ModuleOp, i64
 
 from hybridc import symbol as F
-from hybridc.dialects.hybrid_rt import LaunchOp
 from hybridc.errors import MXNetError
 from hybridc.optimizer.formula import Formula, Kind, Number, Numbers, Values
 from hybridc.stages import Traced
@@ -39,7 +37,6 @@ class TracedUpdate(Traced):
         made = super().module
         (function,) = functions(made)
         function.attributes["hybrid.donated"] = DenseArrayBase.from_list(i64, list(self.donated))
-        function.attributes["hybrid.into"] = UnitAttr()
         return made
 
 
@@ -136,10 +133,8 @@ class CompiledUpdate:
 
     def __init__(self, formula: Formula, kinds: Sequence[Kind], title: str) -> None:
         traced, numbers = trace_update(formula, kinds, title)
-        lowered = traced.optimize().lower()
-        self.graph = lowered.compile()
+        self.graph = traced.optimize().lower().compile()
         self.donated = traced.donated[::2]  # for each result the number of the argument whose memory it takes over
-        self._direct = _written_in_place(lowered.module, traced.donated)
         #: The arguments that are numbers: dtype, place of the weight, and how to compute it at each step.
         self.numbers: list[tuple[Any, int, Callable[[Values], float]]] = [
             (number.dtype, place, number.compute) for number, place in numbers
@@ -148,37 +143,6 @@ class CompiledUpdate:
         self.arrays = [i for i, leaf in enumerate(traced.trace.leaves) if not isinstance(leaf, Number)]
         self.size = len(traced.trace.leaves)
 
-    def into(self, arguments: Sequence[Any]) -> list[Any]:
-        """For each result the array that the program may write it to, or None where it is copied afterwards."""
-        return [arguments[i] if direct else None for i, direct in zip(self.donated, self._direct, strict=True)]
-
-    def run(self, into: Sequence[Any], arguments: Sequence[Any]) -> None:
+    def run(self, arguments: Sequence[Any]) -> None:
         """Write the new values over the old ones."""
-        results = self.graph.forward(into, *arguments)
-        for number, result in zip(self.donated, results, strict=True):
-            if result is not arguments[number]:
-                np.copyto(arguments[number], result)
-
-
-def _written_in_place(module: ModuleOp, donated: Sequence[int]) -> list[bool]:
-    """For each result whether its kernel may write it over its argument, which nobody else reads."""
-    # The planner will do this by ``hybrid.donated``; until then the program takes memory for results by ``into``.
-    forward = next(f for f in functions(module) if f.sym_name.data == "forward")
-    kernels = {f.sym_name.data: f for f in functions(module)}
-    end = forward.body.block.last_op
-    assert isinstance(end, func.ReturnOp)
-    found: list[bool] = []
-    for argument, result in zip(donated[::2], donated[1::2], strict=True):
-        old, new = forward.body.block.args[argument], end.arguments[result]
-        uses = list(old.uses)
-        launch = uses[0].operation if uses else None
-        if not uses:
-            found.append(True)
-        elif len(uses) > 1 or not isinstance(launch, LaunchOp) or new not in launch.outs:
-            found.append(False)
-        else:
-            pairs = kernels[launch.kernel.string_value()].attributes.get("hybrid.inplace")
-            numbers = list(pairs.get_values()) if isinstance(pairs, DenseArrayBase) else []
-            wanted = list(launch.ins).index(old), list(launch.outs).index(new)
-            found.append(wanted in zip(numbers[::2], numbers[1::2], strict=True))
-    return found
+        self.graph.forward(*arguments)

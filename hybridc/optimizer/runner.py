@@ -115,7 +115,7 @@ class _Bound:
         # Of each row the numbers that simplify its formula, and how many of them are None.
         self._known = [[(name, value) for name, value in kind.numbers if value != UNKNOWN] for kind in kinds]
         self._absent = [[value for _, value in known].count(None) for known in self._known]
-        self._programs: list[tuple[CompiledUpdate, list[Any], list[Any]]] = []
+        self._programs: list[tuple[CompiledUpdate, list[Any]]] = []
         self._fills: list[_Fill] = []
 
     def add(self, compiled: CompiledUpdate, places: Sequence[int], rows: Sequence[Row]) -> None:
@@ -136,7 +136,7 @@ class _Bound:
                     fill.add(number, places[place], compute)
             fill.give(arguments)
             self._fills.append(fill)
-        self._programs.append((compiled, compiled.into(arguments), arguments))
+        self._programs.append((compiled, arguments))
 
     def holds(self, rows: Sequence[Row]) -> bool:
         """Whether these are the same arrays still."""
@@ -163,8 +163,8 @@ class _Bound:
             fill.run(numbers)
         # Infinities and NaN are the user's: they go into the weights without a warning, as in MXNet.
         with np.errstate(all="ignore"):
-            for compiled, into, arguments in self._programs:
-                compiled.run(into, arguments)
+            for compiled, arguments in self._programs:
+                compiled.run(arguments)
 
     def _unfit(self, compiled: CompiledUpdate, arguments: Sequence[Any]) -> list[int]:
         """The arguments that cannot be written to: strided views, and memory that another argument has, too."""

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import itertools
 import linecache
+import traceback
 import weakref
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from hybridc.errors import CustomOpError, MXNetError
 from hybridc.nd.ndarray import NDArray
 from hybridc.runtime.locks import UPDATES
 from hybridc.runtime.state import STATE
@@ -32,7 +34,7 @@ class Executable:
 
     def __init__(self, program: Program) -> None:
         self.program = program
-        filename = f"<hybridc {program.name} {next(_NUMBER)}>"
+        self._filename = filename = f"<hybridc {program.name} {next(_NUMBER)}>"
         lines = program.source.splitlines(keepends=True)
         # Tracebacks then show the source, as long as this program exists.
         linecache.cache[filename] = (len(program.source), None, lines, filename)
@@ -63,14 +65,35 @@ class Executable:
             self.release(workspace)
 
     def run_in(self, workspace: Any, arrays: Sequence[Any]) -> Any:
-        """Run; if a host call of the user's raises, the error names the operator and the user's line."""
+        """Run; if a host call of the user's raises, the error names the operator and the user's lines."""
         try:
             return self.run(workspace, *arrays)
         except Exception as error:
-            from hybridc.dialects.blame import blame
-
-            blame(None, "eager", error)
+            self._tell(error)
             raise
+
+    def _tell(self, error: Exception) -> None:
+        """Raise an error of a host call with the operator and the network's line in its text; others get a note."""
+        from hybridc.dialects.blame import blame, located
+
+        where = self._line(error)
+        told = error
+        try:
+            blame(None, "eager", error)
+        except CustomOpError as blamed:
+            told = blamed
+        if isinstance(told, MXNetError):
+            told = located(told, where)
+            raise told from told.__cause__
+        if where:
+            told.add_note(f"raised for {where}")
+
+    def _line(self, error: BaseException) -> str:
+        """The user's line from which the call was made that raised: the program says it in a comment."""
+        for frame, line in traceback.walk_tb(error.__traceback__):
+            if frame.f_code.co_filename == self._filename:
+                return self.program.source.splitlines()[line - 1].partition("  # ")[2]
+        return ""
 
 
 class CompiledGraph:
@@ -115,7 +138,9 @@ class CompiledGraph:
             kernels, calls = len(program.launches), len(program.host_calls)
             lines.append(
                 f"{program.name}: {kernels} kernel{'s' * (kernels != 1)}, {calls} of them host calls; "
-                f"arena {program.arena} bytes" + f", {self.kept} of them for the backward" * self._keeps(executable)
+                f"arena {program.arena} bytes ({program.live} at once)"
+                + f", {self.kept} of them for the backward"
+                * self._keeps(executable)
             )
             lines += [f"  kernel {name}" for name in program.launches]
             lines += [f"  host call {call}" for call in program.host_calls]

@@ -18,15 +18,16 @@ from xdsl.dialects import func
 from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr, MemRefType
 from xdsl.ir import SSAValue
 
-from hybridc.dialects.hybrid import HybridOp, element_dtype, locations_of, shape_of
-from hybridc.dialects.hybrid_rt import AliasOp, LaunchOp, ViewOp
-from hybridc.dialects.operator import Contraction, Elementwise, Movement, Opaque, Reduction
-from hybridc.dialects.scalar import record
+from hybridc.dialects.hybrid import element_dtype, locations_of
+from hybridc.dialects.hybrid_rt import AliasOp, CopyOp, LaunchOp, ViewOp
+from hybridc.dialects.operator import Movement, Opaque, Operator
+from hybridc.lower.host import operator_of
+from hybridc.lower.kernel import Kernel, analyse
 from hybridc.lower.numpy.emit import Program
-from hybridc.lower.numpy.schedule import is_fused
+from hybridc.lower.structured import dtype_of, is_host, kernels, shape_of
 from hybridc.stages import Lowered, Traced
 from hybridc.trace.location import Location
-from hybridc.transforms.values import functions, hybrid_ops, is_constant, volume
+from hybridc.transforms.values import functions, volume
 
 _STYLE = """
 :root { color-scheme: light dark; }
@@ -83,7 +84,7 @@ def framed(text: str) -> str:
 
 @dataclass
 class Launch:
-    """One kernel run on buffers: its row of the page."""
+    """One kernel, or what the host computes, run on buffers: its row of the page."""
 
     number: int
     word: str
@@ -91,13 +92,26 @@ class Launch:
     op: LaunchOp
     lines: list[Location]
     first: int  # the number of the first launch of this kernel
-    host_call: str | None
+    facts: Kernel | None  # None for the host
+    operator: Operator | None  # of the host
+    host_call: str | None = None
     code: str = ""
 
     @property
-    def ops(self) -> list[HybridOp]:
-        """The operators of the kernel without its literals."""
-        return [op for op in hybrid_ops(self.kernel) if not is_constant(op)]
+    def operators(self) -> list[str]:
+        """What is computed in it: each operator with its result."""
+        if self.facts is None:
+            return [f"{self.operator!r} → {', '.join(map(_type, self.op.outs))}"]
+        stages = [(name, s.result) for name, s in zip(self.facts.operators, self.facts.stages, strict=True)]
+        made = [f"{name} → {dtype_of(v).name}{list(shape_of(v))}" for name, v in stages]
+        return [*made, *(f"{number} → {_type(self.op.outs[i])}" for i, number in self.facts.fills)]
+
+    @property
+    def flops(self) -> int | None:
+        """Arithmetic of it: the operations of its bodies for each iteration of their loops; None if the host's."""
+        if self.facts is not None:
+            return self.facts.flops
+        return 0 if isinstance(self.operator, Movement) else None
 
 
 @dataclass
@@ -115,17 +129,21 @@ class Rectangle:
 
 def launches(lowered: Lowered, program: Program, prefix: str) -> list[Launch]:
     """The launches of a program, in order."""
-    kernels = {f.sym_name.data: f for f in functions(lowered.module) if f.sym_visibility is not None}
+    called = kernels(lowered.module)
     calls = iter(program.host_calls)
+    known: dict[str, tuple[int, Kernel | None, Operator | None]] = {}
     found: list[Launch] = []
-    first: dict[str, int] = {}
     for op in _function(lowered, program.name).body.block.ops:
         if not isinstance(op, LaunchOp):
             continue
         name, number = op.kernel.string_value(), len(found)
+        kernel = called[name]
+        if name not in known:
+            facts, operator = (None, operator_of(kernel)) if is_host(kernel) else (analyse(kernel), None)
+            known[name] = (number, facts, operator)
         lines = locations_of(op)  # those of the kernel are the lines of its first launch
-        launch = Launch(number, f"{prefix}-{number}", kernels[name], op, lines, first.setdefault(name, number), None)
-        if not is_fused(launch.kernel) and isinstance(launch.ops[0].operator, Opaque):
+        launch = Launch(number, f"{prefix}-{number}", kernel, op, lines, *known[name])
+        if isinstance(launch.operator, Opaque):
             launch.host_call = next(calls)
         found.append(launch)
     _attach_code(found, program)
@@ -136,22 +154,29 @@ def _attach_code(found: list[Launch], program: Program) -> None:
     """Give every launch its part of the generated source: the function of its kernel, and the line that runs it."""
     parts = {f.name: f for f in ast.parse(program.source).body if isinstance(f, ast.FunctionDef)}
     lines = program.source.splitlines()
-    calls = [s for s in parts[program.name].body if isinstance(s, ast.Expr)]  # all else assigns or returns
+    calls = [s for s in parts[program.name].body if isinstance(s, ast.Expr) and _runs(s.value)]
+    shown: dict[str, int] = {}
     for launch, call in zip(found, calls, strict=True):
         own = lines[call.lineno - 1].strip()
-        kernel = parts.get(launch.kernel.sym_name.data)
-        if kernel is None:
+        name = program.functions.get(launch.kernel.sym_name.data)
+        if name is None:
             launch.code = own
-        elif launch.first != launch.number:
-            launch.code = f"{own}  # as in {launch.first}"
+        elif shown.setdefault(name, launch.number) != launch.number:
+            launch.code = f"{own}  # as in {shown[name]}"
         else:
-            launch.code = "\n".join([own, "", *lines[kernel.lineno - 1 : kernel.end_lineno]])
+            launch.code = "\n".join([own, "", *lines[parts[name].lineno - 1 : parts[name].end_lineno]])
+
+
+def _runs(call: ast.expr) -> bool:
+    """Whether a line of the program runs a kernel or the host."""
+    if not isinstance(call, ast.Call):
+        return False
+    return isinstance(call.func, ast.Name) or (isinstance(call.func, ast.Attribute) and call.func.attr == "eager_out")
 
 
 def rectangles(lowered: Lowered, program: Program, found: list[Launch]) -> list[Rectangle]:
     """What lies where in the arena, and how long: read off the planned program, not asked of the planner."""
     function = _function(lowered, program.name)
-    number = {launch.op: launch.number for launch in found}
     places: dict[SSAValue, Rectangle] = {}
     for launch in found:
         scratch = [launch.op.scratch] if launch.op.scratch is not None else []
@@ -161,14 +186,24 @@ def rectangles(lowered: Lowered, program: Program, found: list[Launch]) -> list[
         for value in launch.op.ins:
             place = places.get(_source(value))
             if place is not None:
-                place.end = max(place.end, number[launch.op])
+                place.end = max(place.end, launch.number)
                 place.words.append(launch.word)
+    _read_by_copies(function, places)
     end = function.body.block.last_op
     assert end is not None
     for value in end.operands:
         if (place := places.get(_source(value))) is not None:
             place.end, place.kind = len(found), "saved"  # what follows, such as the backward, reads it
     return list({id(p): p for p in places.values()}.values())
+
+
+def _read_by_copies(function: func.FuncOp, places: dict[SSAValue, Rectangle]) -> None:
+    """What is copied after a launch is needed until then."""
+    number = -1
+    for op in function.body.block.ops:
+        number += isinstance(op, LaunchOp)
+        if isinstance(op, CopyOp) and (place := places.get(_source(op.source))) is not None:
+            place.end = max(place.end, number)
 
 
 def _write(places: dict[SSAValue, Rectangle], launch: Launch, value: SSAValue, kind: str) -> None:
@@ -193,39 +228,6 @@ def _written_over(launch: Launch, value: SSAValue) -> list[SSAValue]:
     numbers = [int(n) for n in declared.get_values()] if isinstance(declared, DenseArrayBase) else []
     outs = list(launch.op.outs)
     return [launch.op.ins[i] for i, out in zip(numbers[::2], numbers[1::2], strict=True) if outs[out] is value]
-
-
-def flops(launch: Launch) -> int | None:
-    """Arithmetic of one launch, as far as the kinds of its operators tell; None for a host call.
-
-    A contraction counts a product and a sum for each point of its loops, an elementwise operator the steps of its
-    scalar body for each element, a reduction one step for each element of its input.
-    """
-    total = 0
-    for op in launch.ops:
-        count = _flops(op)
-        if count is None:
-            return None
-        total += count
-    return total
-
-
-def _flops(op: HybridOp) -> int | None:
-    match op.operator:
-        case Contraction() as operator:
-            extents: dict[int, int] = {}
-            values = (*op.operands, op.results[0])
-            for axes, value in zip(operator.loops(len(shape_of(op.results[0]))), values, strict=True):
-                extents.update(zip(axes, shape_of(value), strict=True))
-            return 2 * volume(tuple(extents.values()))
-        case Elementwise() as operator:
-            return volume(shape_of(op.results[0])) * len(record(operator, len(op.operands))[1])
-        case Reduction():
-            return volume(shape_of(op.operands[0]))
-        case Movement():
-            return 0
-        case _:
-            return None
 
 
 def _function(lowered: Lowered, name: str) -> func.FuncOp:
@@ -303,12 +305,13 @@ def _line(where: Location) -> str:
 def _program(lowered: Lowered, program: Program, found: list[Launch]) -> list[str]:
     """One program: a row for each launch, the map of its arena, and all of its source."""
     calls = len(program.host_calls)
-    counts = [flops(launch) for launch in found]
+    counts = [launch.flops for launch in found]
     total = f"{sum(c or 0 for c in counts):,} FLOPs" + " and those of the unknown" * (None in counts)
     head = "<tr><th>#</th><th>source</th><th>operators</th><th>kernel</th><th>generated code</th></tr>"
     body = [
         f"<h4>{escape(program.name)}</h4>",
-        f"<p>{len(found)} kernels, {calls} of them host calls; {total}; arena {_size(program.arena)}</p>",
+        f"<p>{len(found)} kernels, {calls} of them host calls; {total}; "
+        f"arena {_size(program.arena)}, of which {_size(program.live)} are needed at one time</p>",
         f"<table>{head}",
         *(_row(launch) for launch in found),
         "</table>",
@@ -322,9 +325,9 @@ def _row(launch: Launch) -> str:
     source = "".join(_line(where) for where in launch.lines)
     if launch.first != launch.number:
         source += f"<small>the same kernel as {launch.first}</small>"
-    operators = "\n".join(f"{op.operator!r} → {', '.join(_type(r) for r in op.results)}" for op in launch.ops)
+    operators = "\n".join(launch.operators)
     host = f"<small>host call {escape(launch.host_call)}</small>" if launch.host_call is not None else ""
-    count = flops(launch)
+    count = launch.flops
     read, written = sum(map(_bytes, launch.op.ins)), sum(map(_bytes, launch.op.outs))
     facts = [
         f"{', '.join(map(_type, launch.op.ins))} → {', '.join(map(_type, launch.op.outs))}",

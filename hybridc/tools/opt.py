@@ -57,12 +57,8 @@ class HybridcOpt(xDSLOptMain):
             self.ctx.load_dialect(dialect)
 
     def register_all_passes(self) -> None:
-        """Every pass of the pipeline."""
-        passes: tuple[type[ModulePass], ...] = (
-            *pipeline.PASSES,
-            *(type(each) for each in pipeline.structured()),
-        )
-        for each in passes:
+        """Every pass of the pipeline, under its name."""
+        for each in (*pipeline.PASSES, *map(type, pipeline.CLEANUP)):
             self.register_pass(each.name, _factory(each))
 
     def register_all_arguments(self, arg_parser: ArgumentParser) -> None:

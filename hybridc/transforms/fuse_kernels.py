@@ -1,65 +1,41 @@
-"""Partition a function into kernels: elementwise operators and row reductions over one domain become one kernel.
+"""Make kernels of the structured form: private functions that a target runs one after the other.
 
-A *domain* is the shape that a kernel iterates over. An elementwise operator whose result has that shape belongs to
-it; so does a reduction over its trailing axes (the leading ones are then the *rows* of the kernel), and every
-elementwise operator on row results. A reduction over all axes (no rows) ends its kernel, since its result exists
-after the last tile only; several such reductions of one value share a pass over it. Two kernels over one domain join
-where a value flows from one to the other, unless a path between them leads through a third (then a joined kernel
-would have to run before and after it). Views stay outside: they cost nothing.
+:mod:`hybridc.transforms.loop_groups` says what belongs together. A kernel is one such group, or a product with its
+epilogue, or, in a function that updates its arguments, all groups that do not depend on each other. Its operations
+carry ``hybrid.axes``, the axis of the domain that each of their loops is (-1 for loops that a product sums), and
+``hybrid.nest``, the number of the domain among the kernel's ``hybrid.domains``.
 
-Afterwards the function calls private kernel functions; equal kernels are shared.
+Small results are computed again where that is cheaper than a kernel of its own: what is elementwise, has at most
+:data:`CHEAP` elements and is read by a group over many more becomes a part of that group, together with what it is made
+of as far as the same holds. So the tail of a reduction over everything (a mean from a sum) is no kernel.
+
+Views and calls of the host stay between the kernels. Equal kernels are shared.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass, field
+import functools
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from xdsl.context import Context
-from xdsl.dialects import func
-from xdsl.dialects.builtin import FunctionType, ModuleOp, StringAttr
-from xdsl.ir import Block, Operation, Region, SSAValue
+from xdsl.dialects import arith, func
+from xdsl.dialects.builtin import ArrayAttr, DenseArrayBase, FunctionType, IntegerAttr, ModuleOp, StringAttr, i64
+from xdsl.dialects.linalg import ops as linalg
+from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 
-from hybridc.dialects.hybrid import HybridOp, fused_location, shape_of
-from hybridc.transforms.splice import Splicer
-from hybridc.transforms.values import (
-    constant_value,
-    functions,
-    hybrid_ops,
-    is_constant,
-    is_state,
-    is_view,
-    loop_domain,
-    root,
-    volume,
-)
+from hybridc.dialects.hybrid import fused_location
+from hybridc.lower.hybrid_to_linalg_body import Body, Element
+from hybridc.lower.hybrid_to_linalg_tensor import Builder, Tensor, first
+from hybridc.lower.structured import VIEWS, DType, dtype_of, is_host, is_scaffold, note_dtypes, shape_of
+from hybridc.transforms.loop_groups import Group, Partition, loops_of
+from hybridc.transforms.values import functions, volume
 
-Shape = tuple[int, ...]
-
-
-@dataclass(eq=False)
-class Group:
-    """Operations that will be one kernel; ``domain`` is None where nothing can join.
-
-    ``sources`` are the operations outside whose results it needs; ``first`` and ``last`` are the places of its
-    operations in the function.
-    """
-
-    ops: list[HybridOp]
-    first: int
-    last: int
-    domain: Shape | None = None
-    rows: int | None = None
-    sources: set[Operation] = field(default_factory=lambda: set[Operation]())
-
-    def row_shape(self) -> Shape | None:
-        """The shape of a value that there is once a row."""
-        if self.domain is None or self.rows is None:
-            return None
-        return self.domain[: self.rows] + (1,) * (len(self.domain) - self.rows)
+# Elements that are rather computed again than by a kernel of their own, if the reader walks over many times as many.
+CHEAP, MANY = 4096, 16
 
 
 @dataclass(frozen=True)
@@ -69,229 +45,245 @@ class FuseKernels(ModulePass):
     name = "fuse-kernels"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        kernels: dict[Any, func.FuncOp] = {}
-        for function in functions(op):
-            _copy_returned_inputs(function)
-            _outline(op, function, _Partition(function).ordered(), kernels)
+        outliner = _Outliner(op)
+        for function in [f for f in functions(op) if not is_host(f)]:
+            _make_values(function)
+            _own_results(function)
+            partition = Partition(function)
+            _compute_again(partition)
+            outliner.outline(function, partition)
 
 
-def _copy_returned_inputs(function: func.FuncOp) -> None:
-    """A result must own its memory: copy what would be a view of an input, of a constant, or of another result."""
+# --- before: every value that is needed has an operation with loops that makes it --------------------------
+
+
+def _make_values(function: func.FuncOp) -> None:
+    """Let loops write the filled tensors that are more than the beginning of a reduction."""
+    for op in list(function.body.block.ops):
+        if isinstance(op, linalg.FillOp):
+            uses = [u for u in op.results[0].uses if not _begins(u.operation, u.index)]
+            if uses:
+                made = _copy(op.results[0], op)
+                for use in uses:
+                    use.operation.operands[use.index] = made
+
+
+def _begins(op: Operation, index: int) -> bool:
+    """Whether an operand is what a linalg operation begins with."""
+    return loops_of(op) is not None and index == len(op.operands) - 1
+
+
+def _own_results(function: func.FuncOp) -> None:
+    """A result must own its memory: copy what would be a view of an argument, of a number, or of another result."""
     end = function.body.block.last_op
     assert isinstance(end, func.ReturnOp)
     seen: set[SSAValue] = set()
     for i, value in enumerate(end.arguments):
-        base = root(value)
-        foreign = not isinstance(base.owner, Operation) or constant_value(base) is not None
-        if base in seen or foreign or _overlaps_itself(value):
-            splicer = Splicer()
-            from hybridc import symbol as F
-
-            with splicer.trace.active():
-                copy = F.identity(splicer.symbol(value))
-            splicer.splice(end)
-            end.operands[i] = splicer.value(copy)
-        seen.add(root(end.operands[i]))
+        base = _root(value)
+        if base in seen or not isinstance(base.owner, Operation) or is_scaffold(base.owner):
+            end.operands[i] = _copy(value, end)
+        seen.add(_root(end.operands[i]))
 
 
-def _overlaps_itself(value: SSAValue) -> bool:
-    """Whether a view shows one element in several places, as a broadcast does."""
-    while isinstance(value.owner, HybridOp) and value.owner.operands and is_view(value.owner):
-        source = value.owner.operands[0]
-        if volume(shape_of(value)) > volume(shape_of(source)):
-            return True
-        value = source
-    return False
+def _root(value: SSAValue) -> SSAValue:
+    """The value whose memory a chain of views shows."""
+    while isinstance(value.owner, VIEWS):
+        value = value.owner.operands[0]
+    return value
 
 
-class _Partition:
-    """The groups of a function while operators join them one by one, in order."""
-
-    def __init__(self, function: func.FuncOp) -> None:
-        self.ops = [op for op in hybrid_ops(function) if not is_constant(op)]
-        self.order: dict[Operation, int] = {op: i for i, op in enumerate(self.ops)}
-        self.group: dict[Operation, Group] = {}
-        # For each place the next one, or itself, that no group reaches over: all groups lie before or behind it.
-        self._free = list(range(len(self.ops) + 1))
-        for op in self.ops:
-            self._place(op)
-        for group in {id(g): g for g in self.group.values()}.values():
-            group.ops.sort(key=self.order.__getitem__)
-
-    def _place(self, op: HybridOp) -> None:
-        owners = [v.owner for v in op.operands if isinstance(v.owner, Operation) and v.owner in self.group]
-        sources = dict.fromkeys(owners)  # in order, so that equal graphs give equal kernels
-        domain, rows = loop_domain(op)
-        place = self.order[op]
-        self.group[op] = Group([op], place, place, domain, rows, set(sources))
-        if domain is None:
-            return
-        for source in sources:
-            candidate = self.group[source]
-            if candidate is not self.group[op] and _compatible(candidate, self.group[op]):
-                self._join(candidate, self.group[op])
-        if rows == 0:
-            self._join_siblings(op)
-
-    def _join_siblings(self, op: HybridOp) -> None:
-        """Let full reductions of one value share a pass over it."""
-        for use in op.operands[0].uses:
-            other = self.group.get(use.operation)
-            own = self.group[op]
-            if other is None or other is own or other.rows != 0 or other.domain != own.domain:
-                continue
-            if not self._depends(own, other, direct=True):
-                self._join(other, own)
-
-    def _join(self, a: Group, b: Group) -> None:
-        if self._depends(b, a, direct=False) or self._depends(a, b, direct=False):
-            return
-        rows = a.rows if a.rows is not None else b.rows
-        domain = max((d for d in (a.domain, b.domain) if d is not None), key=volume)
-        small, large = sorted((a, b), key=lambda g: len(g.ops))
-        large.domain, large.rows = domain, rows
-        large.ops += small.ops
-        for op in small.ops:
-            self.group[op] = large
-        large.sources = {s for s in large.sources | small.sources if self.group[s] is not large}
-        large.first, large.last = min(a.first, b.first), max(a.last, b.last)
-        place = self._cut(large.first)
-        while place < large.last:
-            self._free[place] = place + 1
-            place = self._cut(place)
-
-    def _cut(self, place: int) -> int:
-        """The first place from here on between which and the next no group has operations on both sides."""
-        free = self._free
-        while free[place] != place:
-            free[place] = free[free[place]]
-            place = free[place]
-        return place
-
-    def _depends(self, group: Group, on: Group, direct: bool) -> bool:
-        """Whether ``group`` needs a result of ``on``, through a third group unless ``direct`` counts too."""
-        seen: set[int] = set()
-        stack = [self.group[s] for s in group.sources]
-        if not direct:
-            stack = [g for g in stack if g is not on]
-        while stack:
-            current = stack.pop()
-            if current is on:
-                return True
-            # Behind a cut it and all that it needs lie before it: so compiling takes time in proportion to the graph.
-            if id(current) in seen or current is group or self._cut(current.last) < on.first:
-                continue
-            seen.add(id(current))
-            stack += [self.group[s] for s in current.sources]
-        return False
-
-    def ordered(self) -> list[Group]:
-        """The groups so that each comes after those it depends on, otherwise in the order of their first operator."""
-        done: dict[int, Group] = {}
-
-        def visit(group: Group) -> None:
-            stack = [(group, iter(self._sources(group)))]
-            while stack:
-                current, rest = stack[-1]
-                source = next((s for s in rest if id(s) not in done), None)
-                if source is not None:
-                    stack.append((source, iter(self._sources(source))))
-                    continue
-                done.setdefault(id(current), current)
-                stack.pop()
-
-        for op in self.ops:
-            if id(self.group[op]) not in done:
-                visit(self.group[op])
-        return list(done.values())
-
-    def _sources(self, group: Group) -> list[Group]:
-        return [self.group[s] for s in sorted(group.sources, key=self.order.__getitem__) if self.group[s] is not group]
+def _copy(value: SSAValue, before: Operation) -> SSAValue:
+    """The same elements, written by loops in front of ``before``."""
+    block = Block()
+    builder = Builder(block)
+    builder.location = before.location
+    out = Tensor(shape_of(value), dtype_of(value), builder)
+    if isinstance(value.owner, linalg.FillOp):
+        made = builder.generic([], out, functools.partial(_number, value.owner.operands[0]))
+    else:
+        made = builder.generic([(value, tuple(range(len(out.shape))), out.dtype)], out, first)
+    copy = made.value
+    assert isinstance(copy.owner, Operation)
+    copy.owner.attributes["hybrid.operator"] = StringAttr("copy")
+    if out.dtype.kind == "u":
+        copy.owner.attributes["hybrid.dtype"] = StringAttr(out.dtype.name)
+    ops = list(block.ops)
+    for op in ops:
+        op.detach()
+    Rewriter.insert_op(ops, InsertPoint.before(before))
+    return copy
 
 
-def _compatible(source: Group, group: Group) -> bool:
-    """Whether a group may be one kernel with the group that feeds it."""
-    if source.domain is None or group.domain is None or (source.rows == 0 and group.rows != 0):
-        return False
-    if source.rows is not None and group.rows is not None and source.rows != group.rows:
-        return False
-    if source.domain == group.domain:
-        return True
-    return len(group.ops) == 1 and group.rows is None and group.domain == source.row_shape()
+def _number(constant: SSAValue, b: Body, x: Element) -> Element:
+    """The body that gives one number."""
+    assert isinstance(constant.owner, Operation)
+    return Element(b.add_op(arith.ConstantOp, [], constant.type, dict(constant.owner.properties)), x.dtype)
+
+
+# --- computing small results again ------------------------------------------------------------------------
+
+
+def _compute_again(partition: Partition) -> None:
+    """Give groups a copy of the small results that they read; what nobody reads any more is dropped."""
+    for group in reversed(partition.ordered()):
+        if group.domain is None or group.contraction is not None:
+            continue
+        for value in list(group.read):
+            _copy_into(partition, group, value)
+    for op in reversed(partition.ops):
+        if loops_of(op) is not None and not op.results[0].uses:
+            partition.remove(op)
+
+
+def _copy_into(partition: Partition, group: Group, value: SSAValue) -> None:
+    """Compute a value inside a group that reads it, if it is small, and what it is made of likewise."""
+    op = value.owner
+    if not isinstance(op, Operation) or op not in partition.group or partition.group[op] is group:
+        return
+    places, loops, size = set(group.read[value]), loops_of(op), volume(shape_of(value))
+    if loops is None or loops.reduced or size > CHEAP or size * MANY > group.volume or len(places) != 1:
+        return
+    copy = op.clone()
+    Rewriter.insert_op(copy, InsertPoint.after(op))
+    for use in list(value.uses):
+        if partition.group.get(use.operation) is group:
+            use.operation.operands[use.index] = copy.results[0]
+    partition.add(copy, group, *places, like=op)
+    for operand in dict.fromkeys(copy.operands):
+        if operand in group.read:
+            _copy_into(partition, group, operand)
 
 
 # --- outlining --------------------------------------------------------------------------------------------
 
 
-def _outline(module: ModuleOp, function: func.FuncOp, groups: Iterable[Group], kernels: dict[Any, func.FuncOp]) -> None:
-    block = function.body.block
-    end = block.last_op
-    assert end is not None
-    for group in groups:
-        if len(group.ops) == 1 and is_view(group.ops[0]):
-            group.ops[0].detach()
-            Rewriter.insert_op(group.ops[0], InsertPoint.before(end))
-            continue
-        _call(module, group, end, kernels)
-    for op in hybrid_ops(function):
-        if is_constant(op) and not op.results[0].uses:
-            Rewriter.erase_op(op)
+class _Outliner:
+    """Moves groups into kernels and calls these in their place."""
+
+    def __init__(self, module: ModuleOp) -> None:
+        self.module = module
+        self.kernels: dict[Any, func.FuncOp] = {}
+        self.taken = {f.sym_name.data for f in functions(module)}
+
+    def outline(self, function: func.FuncOp, partition: Partition) -> None:
+        end = function.body.block.last_op
+        assert end is not None
+        groups = partition.ordered()
+        together = _independent(groups, partition) if "hybrid.donated" in function.attributes else []
+        for group in groups:
+            if group.domain is None:
+                for op in group.ops:
+                    op.detach()
+                    Rewriter.insert_op(op, InsertPoint.before(end))
+            elif group not in together:
+                self._call([group], end)
+        if together:
+            self._call(together, end)
+        for op in reversed(list(function.body.block.ops)):
+            if is_scaffold(op) and not op.results[0].uses:
+                Rewriter.erase_op(op)
+
+    def _call(self, nests: list[Group], end: Operation) -> None:
+        """Put groups into a kernel and call it in front of ``end``."""
+        ops = [op for nest in nests for op in nest.ops]
+        inside = set[Any](ops)
+        inputs = list(dict.fromkeys(v for op in ops for v in op.operands[:-1] if v.owner not in inside))
+        readers = {r: [u for u in r.uses if u.operation not in inside] for op in ops for r in op.results}
+        outputs = [r for r, uses in readers.items() if uses]
+        dtypes = [dtype_of(v) for v in (*inputs, *outputs)]
+        kernel = self._shared(_kernel(nests, inputs, outputs, dtypes))
+        call = func.CallOp(kernel.sym_name.data, inputs, [v.type for v in outputs])
+        call.location = fused_location(ops)
+        Rewriter.insert_op(call, InsertPoint.before(end))
+        for old, new in zip(outputs, call.results, strict=True):
+            new.name_hint = old.name_hint
+            for use in readers[old]:
+                use.operation.operands[use.index] = new
+
+    def _shared(self, kernel: func.FuncOp) -> func.FuncOp:
+        """The kernel, or an equal one that exists already."""
+        key = _structure(kernel)
+        if key not in self.kernels:
+            name, number = kernel.sym_name.data, 1
+            while kernel.sym_name.data in self.taken:
+                kernel.sym_name = StringAttr(f"{name}_{number}")
+                number += 1
+            self.taken.add(kernel.sym_name.data)
+            self.kernels[key] = kernel
+            self.module.body.block.add_op(kernel)
+        return self.kernels[key]
 
 
-def _call(module: ModuleOp, group: Group, end: Operation, kernels: dict[Any, func.FuncOp]) -> None:
-    """Put a group's operations into a kernel and call it in front of ``end``."""
-    inside = set[Operation](group.ops)
-    inputs: list[SSAValue] = []
-    for op in group.ops:
-        for value in op.operands:
-            if value.owner not in inside and value not in inputs and constant_value(value) is None:
-                inputs.append(value)
-    outputs: list[SSAValue] = [
-        r for op in group.ops for r in op.results if is_state(r) or any(u.operation not in inside for u in r.uses)
+def _independent(groups: Iterable[Group], partition: Partition) -> list[Group]:
+    """The elementwise groups that need no other group and that no other group needs."""
+    needed = {partition.group[s] for g in groups for s in g.sources}
+    return [
+        g
+        for g in groups
+        if g.domain is not None and g.contraction is None and not g.reduces and not g.sources and g not in needed
     ]
-    if not outputs:  # only a host call's effects are wanted
-        outputs = list(group.ops[-1].results)
-    kernel = _kernel(group, inputs, outputs)
-    key = _structure(kernel)
-    if key not in kernels:
-        taken = {f.sym_name.data for f in functions(module)}
-        name, number = kernel.sym_name.data, 1
-        while kernel.sym_name.data in taken:
-            kernel.sym_name = StringAttr(f"{name}_{number}")
-            number += 1
-        module.body.block.add_op(kernel)
-        kernels[key] = kernel
-    call = func.CallOp(kernels[key].sym_name.data, inputs, [o.type for o in outputs])
-    call.location = fused_location(group.ops)
-    Rewriter.insert_op(call, InsertPoint.before(end))
-    for old, new in zip(outputs, call.results, strict=True):
-        new.name_hint = old.name_hint
-        old.replace_all_uses_with(new)
-    for op in reversed(group.ops):
-        op.detach()
-        op.erase(safe_erase=False)
 
 
-def _kernel(group: Group, inputs: list[SSAValue], outputs: list[SSAValue]) -> func.FuncOp:
+def _kernel(
+    nests: Sequence[Group], inputs: Sequence[SSAValue], outputs: Sequence[SSAValue], dtypes: list[DType]
+) -> func.FuncOp:
+    """A function of groups, whose operations move into it."""
     block = Block(arg_types=[v.type for v in inputs])
     values: dict[SSAValue, SSAValue] = dict(zip(inputs, block.args, strict=True))
-    for op in group.ops:
-        for value in op.operands:
-            if value not in values and constant_value(value) is not None:
-                assert isinstance(value.owner, Operation)
-                copy = value.owner.clone()
-                block.add_op(copy)
-                values[value] = copy.results[0]
-        copy = op.clone(values)
-        block.add_op(copy)
-    results = [values[v] for v in outputs]
-    block.add_op(func.ReturnOp(*results))
+    for number, nest in enumerate(nests):
+        for op in nest.ops:
+            begins = _begin(op.operands[-1], values, block)
+            op.detach()
+            op.operands = [*(values.get(v, v) for v in op.operands[:-1]), begins]
+            _own_numbers(op.regions[0].block)
+            op.attributes["hybrid.axes"] = DenseArrayBase.from_list(i64, nest.axes[op])
+            if number:
+                op.attributes["hybrid.nest"] = IntegerAttr(number, i64)
+            block.add_op(op)
+    end = func.ReturnOp(*outputs)
+    block.add_op(end)
     kind = FunctionType.from_lists([v.type for v in inputs], [v.type for v in outputs])
-    return func.FuncOp(_name(group), kind, Region(block), visibility="private")
+    ops = [op for nest in nests for op in nest.ops]
+    kernel = func.FuncOp(_name(ops), kind, Region(block), visibility="private")
+    kernel.attributes["hybrid.domains"] = ArrayAttr([DenseArrayBase.from_list(i64, n.domain or ()) for n in nests])
+    note_dtypes(kernel, dtypes)
+    kernel.location = fused_location(ops)
+    return kernel
 
 
-def _name(group: Group) -> str:
-    names = [op.name.rpartition(".")[2] for op in group.ops]
+def _begin(value: SSAValue, values: dict[SSAValue, SSAValue], block: Block) -> SSAValue:
+    """What an operation begins with, made again inside the kernel."""
+    if value not in values:
+        op = value.owner
+        assert isinstance(op, Operation)
+        operands = [_begin(v, values, block) for v in op.operands]
+        copy = op.clone(dict(zip(op.operands, operands, strict=True)))
+        block.add_op(copy)
+        values[value] = copy.results[0]
+    return values[value]
+
+
+def _own_numbers(body: Block) -> None:
+    """Let a body have its own copies of the numbers that it takes from the function around it."""
+    copies: dict[SSAValue, SSAValue] = {}
+    for op in list(body.ops):
+        for index, value in enumerate(op.operands):
+            if value.owner is body or not isinstance(value.owner, Operation) or value.owner.parent is body:
+                continue
+            if value not in copies:
+                copy = value.owner.clone()
+                Rewriter.insert_op(copy, InsertPoint.at_start(body))
+                copies[value] = copy.results[0]
+            op.operands[index] = copies[value]
+
+
+def _name(ops: Sequence[Operation]) -> str:
+    names: list[str] = []
+    for op in ops:
+        operator = op.attributes.get("hybrid.operator")
+        names.append(
+            operator.data.rpartition(".")[2] if isinstance(operator, StringAttr) else op.name.partition(".")[2]
+        )
     if len(names) == 1:
         return f"k_{names[0]}"
     shown = names if len(names) <= 6 else [*names[:5], f"{len(names) - 5}more"]
@@ -299,13 +291,31 @@ def _name(group: Group) -> str:
 
 
 def _structure(kernel: func.FuncOp) -> Any:
-    """What two kernels must share to be one: operators, attributes, types and wiring, but not locations."""
-    block = kernel.body.block
-    number: dict[SSAValue, int] = {v: i for i, v in enumerate(block.args)}
+    """What two kernels must share to be one: operations, attributes, types and wiring, but not locations."""
+    number: dict[SSAValue, int] = {}
+    attributes = {k: v for k, v in kernel.attributes.items() if k != "sym_name"}
+    return (_attributes(attributes), _block_structure(kernel.body.block, number))
+
+
+def _block_structure(block: Block, number: dict[SSAValue, int]) -> Any:
+    for value in block.args:
+        number[value] = len(number)
     rows: list[Any] = [tuple(a.type for a in block.args)]
     for op in block.ops:
         for result in op.results:
             number[result] = len(number)
-        attributes = tuple(sorted(op.attributes.items(), key=lambda item: item[0]))
-        rows.append((op.name, attributes, tuple(number[v] for v in op.operands), tuple(r.type for r in op.results)))
+        rows.append(
+            (
+                op.name,
+                _attributes(op.attributes),
+                _attributes(op.properties),
+                tuple(number[v] for v in op.operands),
+                tuple(r.type for r in op.results),
+                tuple(_block_structure(r.block, number) for r in op.regions),
+            )
+        )
     return tuple(rows)
+
+
+def _attributes(attributes: dict[str, Attribute]) -> Any:
+    return tuple(sorted(attributes.items(), key=lambda item: item[0]))

@@ -1,69 +1,89 @@
-"""Decide, for the numpy target, how each fused kernel is tiled, what scratch it needs, what it may do in place."""
+"""Decide, for the numpy target, how each kernel is tiled, what scratch it needs, what it may do in place."""
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
-from typing import cast
+from typing import Any
 
 from xdsl.context import Context
-from xdsl.dialects import func
+from xdsl.dialects import func, tensor
 from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr, ModuleOp, i64
-from xdsl.ir import BlockArgument
+from xdsl.dialects.linalg import ops as linalg
+from xdsl.ir import SSAValue
 from xdsl.passes import ModulePass
 
-from hybridc.lower.numpy.schedule import inplace_pairs, is_fused, schedule
-from hybridc.lower.numpy.tiling import tiling
-from hybridc.transforms.values import functions, hybrid_ops, is_constant, volume
-
-ALIGNMENT = 64
-
-
-def aligned(size: int) -> int:
-    """The size, rounded up to a multiple of 64 bytes and at least that, so that no two buffers have one place."""
-    return max(1, -(-size // ALIGNMENT)) * ALIGNMENT
+from hybridc.lower.numpy.emit_kernel import KernelEmitter
+from hybridc.lower.structured import VIEWS, Shape, is_host, kernels, shape_of
 
 
 @dataclass(frozen=True)
 class TileKernels(ModulePass):
-    """Sets ``hybrid.scratch`` (bytes), ``hybrid.threads`` and ``hybrid.inplace`` (pairs of argument and result)."""
+    """Sets what the numpy target decides about kernels.
+
+    ``hybrid.scratch`` (bytes), ``hybrid.threads``, ``hybrid.inplace`` (pairs of argument and result) and, if some calls
+    give views whose axes do not follow each other in memory, ``hybrid.strided``: the arguments that these may be.
+    """
 
     name = "tile-kernels"
 
     threads: int = 2
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        for kernel in functions(op):
-            if kernel.sym_visibility is None:
+        strided = _strided_arguments(op)
+        for name, kernel in kernels(op).items():
+            if is_host(kernel):
                 continue
-            if not is_fused(kernel):
-                if pairs := _single_pairs(kernel):
-                    _declare(kernel, pairs)
-                continue
-            plan = schedule(kernel)
-            loops = tiling(plan, self.threads)
-            slots = [
-                aligned(volume(plan.domain if loops.flat else loops.tile(row)) * d.itemsize) for d, row in plan.slots
-            ]
-            kernel.attributes["hybrid.scratch"] = IntegerAttr(sum(slots) * loops.threads, i64)
-            kernel.attributes["hybrid.threads"] = IntegerAttr(loops.threads, i64)
-            _declare(kernel, inplace_pairs(plan))
+            views = strided.get(name, set())
+            emitter = KernelEmitter(kernel, self.threads, frozenset(views))
+            pairs = [n for pair in emitter.inplace_pairs() for n in pair]
+            kernel.attributes["hybrid.scratch"] = IntegerAttr(emitter.bytes, i64)
+            kernel.attributes["hybrid.threads"] = IntegerAttr(emitter.threads, i64)
+            kernel.attributes["hybrid.inplace"] = DenseArrayBase.from_list(i64, pairs)
+            if views:
+                kernel.attributes["hybrid.strided"] = DenseArrayBase.from_list(i64, sorted(views))
 
 
-def _declare(kernel: func.FuncOp, pairs: list[tuple[int, int]]) -> None:
-    """Note which arguments may share memory with which results."""
-    kernel.attributes["hybrid.inplace"] = DenseArrayBase.from_list(i64, [n for pair in pairs for n in pair])
-
-
-def _single_pairs(kernel: func.FuncOp) -> list[tuple[int, int]]:
-    """The pairs that the one operator of a kernel declares: equal types, and an argument that is read once."""
-    (op,) = [o for o in hybrid_ops(kernel) if not is_constant(o)]
-    end = kernel.body.block.last_op
-    assert end is not None
-    arguments, results, operands = list(kernel.body.block.args), list(end.operands), list(op.operands)
-    pairs: list[tuple[int, int]] = []
-    for i, out in op.operator.INPLACE:
-        if i >= len(operands) or operands[i] not in arguments or op.results[out] not in results:
+def _strided_arguments(module: ModuleOp) -> dict[str, set[int]]:
+    """For each function the arguments that are, in some call, no plain arrays."""
+    found: dict[str, set[int]] = {}
+    for function in module.ops:
+        if not isinstance(function, func.FuncOp) or is_host(function):
             continue
-        if operands.count(operands[i]) == 1 and operands[i].type == op.results[out].type:
-            pairs.append((arguments.index(cast("BlockArgument", operands[i])), results.index(op.results[out])))
-    return pairs
+        for op in function.body.block.ops:
+            if isinstance(op, func.CallOp):
+                views = {i for i, v in enumerate(op.arguments) if _strides(v) != _row_major(shape_of(v))}
+                found.setdefault(op.callee.string_value(), set()).update(views)
+    return found
+
+
+def _row_major(shape: Shape) -> Shape:
+    """The strides of a plain array, in elements."""
+    return tuple(math.prod(shape[i + 1 :]) for i in range(len(shape)))
+
+
+def _strides(value: SSAValue) -> Shape:
+    """The strides of a value, in elements: of a view, what its operations make of those of the array behind it."""
+    op = value.owner
+    if not isinstance(op, VIEWS):
+        return _row_major(shape_of(value))
+    inner = _strides(op.operands[0])
+    match op:
+        case linalg.TransposeOp():
+            return tuple(inner[i] for i in op.permutation.get_values())
+        case tensor.ExtractSliceOp():
+            return tuple(s * step for s, step in zip(inner, op.static_strides.get_values(), strict=True))
+        case tensor.CollapseShapeOp():
+            return tuple(inner[group[-1]] for group in _groups(op))
+        case _:
+            shape = shape_of(value)
+            return tuple(
+                s * math.prod(shape[i + 1 : group[-1] + 1])
+                for s, group in zip(inner, _groups(op), strict=True)
+                for i in group
+            )
+
+
+def _groups(op: Any) -> list[list[int]]:
+    """Which axes of the finer side of a reshape are one axis of the other."""
+    return [[int(i.value.data) for i in group] for group in op.reassociation]

@@ -3,6 +3,7 @@
 Nothing is shared with :mod:`hybridc.transforms.plan_memory`. A launch stamps the bytes that it writes; every
 later read must find the stamp of its own array on all of its bytes. So a wrong offset, an array overwritten
 too early, a read before any write, a write that the kernel did not declare: each is found where it does harm.
+Arguments are written only where the function says that its caller donates them.
 """
 
 from __future__ import annotations
@@ -18,9 +19,22 @@ from xdsl.ir import Attribute, BlockArgument, Operation, SSAValue
 from xdsl.passes import ModulePass
 
 from hybridc.dialects.hybrid import element_dtype
-from hybridc.dialects.hybrid_rt import AliasOp, AllocOp, ArenaOp, CellOp, ConstantOp, LaunchOp, ViewOp
+from hybridc.dialects.hybrid_rt import (
+    AliasOp,
+    AllocOp,
+    ArenaOp,
+    CellOp,
+    ConstantOp,
+    CopyOp,
+    DonatedOp,
+    LaunchOp,
+    ViewOp,
+)
 from hybridc.errors import VerifyError
+from hybridc.lower import structured
 from hybridc.transforms.values import functions
+
+Shape = tuple[int, ...]
 
 
 @dataclass(frozen=True)
@@ -57,6 +71,9 @@ class _Checker:
         # What memory holds: disjoint spans with the array (never an alias) that was written there last.
         self.stamps: dict[SSAValue, list[tuple[Span, SSAValue]]] = {}
         self.arena: ArenaOp | None = None
+        self.strides: dict[SSAValue, Shape] = {}  # of aliases, in elements; all others are row-major
+        numbers = _numbers(function, "hybrid.donated")
+        self.donors = dict(zip(numbers[1::2], numbers[::2], strict=True))  # for a result the argument it goes into
 
     def run(self) -> None:
         for argument in self.function.body.block.args:
@@ -75,8 +92,12 @@ class _Checker:
                 case ConstantOp():
                     self._own(op.array)
                     self._stamp(op.array)
+                case DonatedOp():
+                    self._donated(op)
                 case AliasOp():
-                    self.spans[op.result] = self._span(op, op.array)
+                    self._alias(op)
+                case CopyOp():
+                    self._copy(op)
                 case LaunchOp():
                     self._launch(op)
                 case func.ReturnOp():
@@ -103,6 +124,21 @@ class _Checker:
         if start < 0 or stop > arena.size:
             _fail(op, f"bytes {start} to {stop} lie outside the arena of {arena.size} bytes")
         self.spans[op.array] = Span(arena.memory, start, stop)
+
+    def _donated(self, op: DonatedOp) -> None:
+        argument = op.argument
+        if not isinstance(argument, BlockArgument) or argument.index not in self.donors.values():
+            _fail(op, f"{_name(argument)} is not donated by the caller")
+        self.spans[op.array] = self._span(op, argument)
+
+    def _alias(self, op: AliasOp) -> None:
+        """It shows all of its source's bytes, or some: to be on the safe side, all."""
+        self.spans[op.result] = self._span(op, op.array)
+        shape, strides = _content(op.array.type)[1], self.strides.get(op.array)
+        seen = _seen(op, shape, _row_major(shape) if strides is None else strides)
+        if seen is None:
+            _fail(op, f"{op.view.data} of {_name(op.array)} is no view of its memory as {op.result.type}")
+        self.strides[op.result] = seen
 
     def _stamp(self, value: SSAValue) -> None:
         """``value`` is written: its bytes hold it, and what was there is gone."""
@@ -155,10 +191,26 @@ class _Checker:
         for value in outs:
             self._stamp(value)
 
+    def _copy(self, op: CopyOp) -> None:
+        if op.source.type != op.target.type:
+            _fail(op, f"copies {op.source.type} into {op.target.type}")
+        self._check_read(op, op.source)
+        self._check_place(op, op.target)
+        if self._span(op, op.target).meets(self._span(op, op.source)):
+            _fail(op, f"copies {_name(op.source)} over itself")
+        self._stamp(op.target)
+
+    def _check_place(self, op: Operation, value: SSAValue) -> None:
+        if not isinstance(value.owner, ViewOp | AllocOp | CellOp | DonatedOp):
+            _fail(op, f"writes {_name(value)}, which is no view of the arena, no fresh array and not donated")
+
     def _check_signature(self, op: LaunchOp, kernel: func.FuncOp) -> None:
-        kind = kernel.function_type
-        for what, given, wanted in (("ins", op.ins, kind.inputs), ("outs", op.outs, kind.outputs)):
-            if [_content(v.type) for v in given] != [_content(t) for t in wanted.data]:
+        kinds = [*kernel.function_type.inputs.data, *kernel.function_type.outputs.data]
+        dtypes = structured.declared_dtypes(kernel) or [structured.element_dtype(t) for t in kinds]
+        contents = [(d, _content(t)[1]) for t, d in zip(kinds, dtypes, strict=True)]
+        count = len(kernel.function_type.inputs)
+        for what, given, wanted in (("ins", op.ins, contents[:count]), ("outs", op.outs, contents[count:])):
+            if [(element_dtype(e), s) for e, s in (_content(v.type) for v in given)] != wanted:
                 _fail(op, f"{what} do not fit the signature of @{kernel.sym_name.data}")
         needed = kernel.attributes.get("hybrid.scratch")
         size = needed.value.data if isinstance(needed, IntegerAttr) else 0
@@ -166,14 +218,12 @@ class _Checker:
             _fail(op, f"@{kernel.sym_name.data} needs {size} bytes of scratch")
 
     def _check_written(self, op: LaunchOp, kernel: func.FuncOp, index: int, value: SSAValue) -> None:
-        if not isinstance(value.owner, ViewOp | AllocOp | CellOp):
-            _fail(op, f"writes {_name(value)}, which is neither a view of the arena nor a fresh array")
+        self._check_place(op, value)
         span = self._span(op, value)
         for other in list(op.outs)[:index]:
             if span.meets(self._span(op, other)):
                 _fail(op, f"writes {_name(value)} and {_name(other)} to the same memory")
-        declared = kernel.attributes.get("hybrid.inplace")
-        numbers = [int(n) for n in declared.get_values()] if isinstance(declared, DenseArrayBase) else []
+        numbers = _numbers(kernel, "hybrid.inplace")
         pairs = set(zip(numbers[::2], numbers[1::2], strict=True))
         for number, read in enumerate(op.ins):
             if not span.meets(self._span(op, read)):
@@ -185,19 +235,25 @@ class _Checker:
                 _fail(op, f"{over}, but not exactly over the same array")
 
     def _returned(self, op: func.ReturnOp) -> None:
-        outputs = self.function.attributes.get("hybrid.outputs")
-        count = int(outputs.get_values()[0]) if isinstance(outputs, DenseArrayBase) else len(op.arguments)
+        count = next(iter(_numbers(self.function, "hybrid.outputs")), len(op.arguments))
         owned: set[SSAValue] = set()
         for number, value in enumerate(op.arguments):
             self._check_read(op, value)
             if number >= count:
                 continue
             memory = self._span(op, value).memory
-            if not isinstance(memory.owner, AllocOp):
+            if number in self.donors:
+                self._check_donated(op, number, value)
+            elif not isinstance(memory.owner, AllocOp):
                 _fail(op, f"result {number} is not a fresh array that the caller may own")
             if memory in owned:
                 _fail(op, f"result {number} shares memory with a result before it")
             owned.add(memory)
+
+    def _check_donated(self, op: func.ReturnOp, number: int, value: SSAValue) -> None:
+        argument = self.function.body.block.args[self.donors[number]]
+        if not isinstance(value.owner, DonatedOp) or value.owner.argument is not argument:
+            _fail(op, f"result {number} is not in the memory of {_name(argument)}, which is donated for it")
 
 
 def _source(value: SSAValue) -> SSAValue:
@@ -205,6 +261,70 @@ def _source(value: SSAValue) -> SSAValue:
     while isinstance(value.owner, AliasOp):
         value = value.owner.array
     return value
+
+
+def _numbers(function: func.FuncOp, name: str) -> list[int]:
+    """The numbers that an attribute of a function lists."""
+    found = function.attributes.get(name)
+    return [int(n) for n in found.get_values()] if isinstance(found, DenseArrayBase) else []
+
+
+def _row_major(shape: Shape) -> Shape:
+    return tuple(math.prod(shape[i + 1 :]) for i in range(len(shape)))
+
+
+def _seen(op: AliasOp, shape: Shape, strides: Shape) -> Shape | None:
+    """The strides of what an alias shows; None if it cannot be shown without moving elements."""
+    result = _content(op.result.type)[1]
+    match op.view.data:
+        case "reshape" if math.prod(result) == math.prod(shape):
+            return _reshaped(shape, strides, result)
+        case "transpose":
+            order = _listed(op, "order")
+            if sorted(order) == list(range(len(shape))) and tuple(shape[i] for i in order) == result:
+                return tuple(strides[i] for i in order)
+        case "slice":
+            begin, step = _listed(op, "begin"), _listed(op, "step")
+            if len(begin) == len(step) == len(shape) == len(result) and all(
+                n == 0 or (b >= 0 and s > 0 and b + s * (n - 1) < whole)
+                for b, s, n, whole in zip(begin, step, result, shape, strict=True)
+            ):
+                return tuple(s * each for s, each in zip(step, strides, strict=True))
+        case _:
+            pass
+    return None
+
+
+def _listed(op: AliasOp, name: str) -> list[int]:
+    found = op.attributes.get(name)
+    return [int(n) for n in found.get_values()] if isinstance(found, DenseArrayBase) else []
+
+
+def _reshaped(shape: Shape, strides: Shape, result: Shape) -> Shape | None:
+    """The strides of the same elements in another shape; None if axes would merge that do not follow each other."""
+    if 0 in shape:
+        return _row_major(result)
+    axes = [(n, s) for n, s in zip(shape, strides, strict=True) if n > 1]
+    found: list[int] = []
+    for size in reversed(result):
+        if size == 1:
+            found.append(1)
+            continue
+        taken, stride = 1, axes[-1][1]
+        while taken < size:
+            n, s = axes.pop()
+            if s != stride * taken:
+                return None
+            part = math.gcd(n, size // taken)
+            if part == 1:
+                return None
+            taken *= part
+            if part < n:
+                axes.append((n // part, s * part))
+                if taken < size:
+                    return None
+        found.append(stride)
+    return tuple(reversed(found))
 
 
 def _content(kind: Attribute) -> tuple[Any, tuple[int, ...]]:

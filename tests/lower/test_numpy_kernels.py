@@ -10,11 +10,11 @@ from xdsl.transforms.common_subexpression_elimination import CommonSubexpression
 from xdsl.transforms.dead_code_elimination import DeadCodeElimination
 
 from hybridc.lower.hybrid_to_linalg import HybridToLinalg
+from hybridc.lower.numpy import tiling
 from hybridc.lower.structured import declared_dtypes, is_host, shape_of
 from hybridc.nd.ndarray import NDArray
 from hybridc.pipeline import context
 from hybridc.stages import Traced
-from hybridc.switch.numpy import tiling
 from hybridc.tools.check_op.case import (
     SPECIAL,
     all_close,

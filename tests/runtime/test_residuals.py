@@ -103,6 +103,16 @@ def test_layers_of_a_network_keep_one_array_each():
     assert all(value.owner.name == "hybrid.relu" for value in found)
 
 
+def test_heads_are_kept_undivided():
+    """As the one product that they are parts of: a training forward copies no head."""
+    program = WORKLOADS["encoder"].build(False)
+    traced = recorded(program.blocks[0], *program.feeds()[0])
+    assert [v.type.get_shape() for v in kept(traced)].count((8, 128, 768)) == 1
+    programs = traced.optimize().lower().programs
+    alone = stages.Traced(traced.trace).optimize().lower().programs["forward"]
+    assert len(programs["forward"].launches) == len(alone.launches)
+
+
 def test_a_mean_is_kept_and_not_the_difference():
     net = nn.HybridLambda(lambda F, x: F.square(x - F.mean(F.exp(x), axis=1, keepdims=True)))
     shapes = [value.type.get_shape() for value in kept(recorded(net, mx.nd.ones((3, 64))))]

@@ -133,8 +133,9 @@ def test_every_row_shows_its_code(tree):
         call, _, kernel = code.partition("\n\n")
         assert call.split("  # as in")[0] in everything
         assert kernel in everything
-        assert call.startswith(f"{name}(") or ".eager_out(" in call
-        assert kernel.startswith(f"def {name}(") or not kernel
+        function = call.partition("(")[0]  # of the kernel, or of another one that does the same
+        assert f"def {function}(" in everything or (name.startswith("host_") and ".eager_out(" in call)
+        assert kernel.startswith(f"def {function}(") or not kernel
 
 
 def test_every_line_of_the_forward_appears(tree):
@@ -227,7 +228,7 @@ def test_bytes_and_flops():
     assert int(product.attrs["data-written"]) == 4 * 5 * 4 * 3
     (chain,) = rows_of(lambda F, x: F.exp(-x * 3), mx.nd.ones((6, 8)))
     assert int(chain.attrs["data-flops"]) == 3 * 6 * 8
-    (total,) = rows_of(lambda F, x: F.sum(x), mx.nd.ones((6, 8), dtype="float64"))
+    (total,) = rows_of(lambda F, x: F.sum(x, axis=1), mx.nd.ones((6, 8), dtype="float64"))
     assert int(total.attrs["data-flops"]) == 6 * 8
     assert int(total.attrs["data-read"]) == 8 * 6 * 8
     (call,) = rows_of(lambda F, x: F.sort(x), mx.nd.ones((6,)))
@@ -285,20 +286,20 @@ def test_a_copy_is_the_text(report):
 
 
 def test_launches_of_a_shared_kernel_have_their_own_lines():
-    def forward(F, x, y):
+    def forward(F, x):
         a = F.exp(x)
-        a = F.batch_dot(a * 2, y)
+        a = F.sort(a * 2)
         b = F.exp(a)
-        return F.batch_dot(b * 2, y)
+        return F.sort(b * 2)
 
-    rows = rows_of(forward, mx.nd.ones((1, 3, 3)), mx.nd.ones((1, 3, 3)))
+    rows = rows_of(forward, mx.nd.ones((3, 3)))
     start = inspect.getsourcelines(forward)[1]
     found = [
         (row.all("code")[0].text(), [int(n) - start for n in re.findall(r"\.py:(\d+) \(in", row.all("td")[1].text())])
         for row in rows
     ]
-    fused, product = found[0][0], found[1][0]
-    assert found == [(fused, [1, 2]), (product, [2]), (fused, [3, 4]), (product, [4])]
+    fused, call = found[0][0], found[1][0]
+    assert found == [(fused, [1, 2]), (call, [2]), (fused, [3, 4]), (call, [4])]
 
 
 def test_shared_host_calls_have_their_own_lines():
@@ -314,4 +315,4 @@ def test_shared_host_calls_have_their_own_lines():
     assert [line.strip() for line in report.splitlines() if "host call " in line] == calls
     rows = parse(report.html()).all("tr", "host")
     assert [row.all("td")[3].all("small")[0].text() for row in rows] == calls
-    assert [row.all("code")[0].text() for row in rows] == ["k_sort", "k_sort"]
+    assert [row.all("code")[0].text() for row in rows] == ["host_sort", "host_sort"]

@@ -1,54 +1,83 @@
-"""A planned program as one Python module: a function for every kernel, ``workspace()`` and the program itself.
+"""A planned program as one Python module: functions for its kernels, ``workspace()`` and the program itself.
 
-``workspace()`` makes the arena and everything in it, once for many calls; the program takes it and the inputs.
+``workspace()`` makes the arena and everything in it, once for many calls; the program takes it and the inputs. Kernels
+whose Python is the same, apart from their names and what their docstrings tell, share one function.
 """
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from typing import Any, cast
 
 import numpy as np
 from xdsl.dialects import func
-from xdsl.dialects.builtin import MemRefType, ModuleOp
-from xdsl.ir import SSAValue
+from xdsl.dialects.builtin import DenseArrayBase, DenseIntOrFPElementsAttr, IntegerAttr, MemRefType, ModuleOp
+from xdsl.ir import Operation, SSAValue
 
-from hybridc.dialects import registry
-from hybridc.dialects.hybrid import dtype_of, element_dtype, from_attribute, location_of, shape_of
-from hybridc.dialects.hybrid_rt import AliasOp, AllocOp, ArenaOp, CellOp, ConstantOp, LaunchOp, ViewOp
+from hybridc.dialects.hybrid import element_dtype, location_of
+from hybridc.dialects.hybrid_rt import (
+    AliasOp,
+    AllocOp,
+    ArenaOp,
+    CellOp,
+    ConstantOp,
+    CopyOp,
+    DonatedOp,
+    LaunchOp,
+    ViewOp,
+)
 from hybridc.dialects.operator import Opaque, Operator
+from hybridc.lower.host import numbers_of, operator_of
 from hybridc.lower.numpy.emit_kernel import KernelEmitter
-from hybridc.lower.numpy.schedule import is_fused
+from hybridc.lower.numpy.poison import Poison
+from hybridc.lower.structured import is_host, kernels
+from hybridc.options import OPTIONS
 from hybridc.runtime.buffers import SMALLEST
-from hybridc.trace.location import Location
-from hybridc.transforms.tile_kernels import aligned
-from hybridc.transforms.values import constant_value, functions, hybrid_ops, is_constant, volume
+from hybridc.transforms.values import functions, volume
+
+_OURS = re.compile(r"[acsvy]\d+|\w+_\d+")  # names that the emitter makes
 
 
 @dataclass
 class Program:
-    """Generated source and what running it needs."""
+    """Generated source and what running it needs.
+
+    ``arena`` bytes lie in its workspace, of which at least ``live`` are needed at one time. ``functions`` says which
+    function of the source is a kernel's.
+    """
 
     name: str
     source: str
     scope: dict[str, Any]
     arena: int
+    live: int = 0
+    functions: dict[str, str] = field(default_factory=lambda: dict[str, str]())
     launches: list[str] = field(default_factory=lambda: list[str]())
     host_calls: list[str] = field(default_factory=lambda: list[str]())
 
 
-def emit(module: ModuleOp, name: str, threads: int) -> Program:
-    """The Python program of the planned function ``name``."""
-    return _ProgramEmitter(module, name, threads).run()
+def emit(module: ModuleOp, name: str, threads: int, poison: bool = OPTIONS.poison) -> Program:
+    """The Python program of the planned function ``name``; with ``poison``, memory that holds nothing holds NaN."""
+    return _ProgramEmitter(module, name, threads, poison).run()
 
 
 class _ProgramEmitter:
-    def __init__(self, module: ModuleOp, name: str, threads: int) -> None:
-        self.kernels = {f.sym_name.data: f for f in functions(module) if f.sym_visibility is not None}
+    def __init__(self, module: ModuleOp, name: str, threads: int, poison: bool) -> None:
+        self.kernels = kernels(module)
         self.function = next(f for f in functions(module) if f.sym_name.data == name)
         self.threads = threads
         self.program = Program(name, "", {"np": np}, 0)
+        live = self.function.attributes.get("hybrid.live")
+        self.program.live = live.value.data if isinstance(live, IntegerAttr) else 0
+        self.poison = Poison(self.function, self.kernels) if poison else None
+        self.operators: dict[str, Operator] = {}
         self.emitters: dict[str, KernelEmitter] = {}
+        self.written: dict[tuple[Any, ...], str] = {}  # the functions, by their parameters and lines
+        self.sources: list[str] = []
+        end = self.function.body.block.last_op
+        self.results = list(end.operands) if end is not None else []
+        self.places = _places(self.results) if "hybrid.into" in self.function.attributes else {}
         self.names: dict[SSAValue, str] = {}
         self.static: set[SSAValue] = set()  # values of the arena, made once with the workspace
         self.setup: list[str] = []
@@ -61,46 +90,48 @@ class _ProgramEmitter:
             self.names[arg] = f"{arg.name_hint}" if arg.name_hint else f"arg{i}"
         self._unique([*block.args])
         for op in block.ops:
-            match op:
-                case ArenaOp():
-                    self.program.arena = op.size
-                    self.names[op.memory] = "arena"
-                    self.static.add(op.memory)
-                case ViewOp():
-                    self._view(op)
-                case AllocOp():
-                    self._alloc(op)
-                case CellOp():
-                    self._define_static(op.array, f"np.empty({_shape(op.array)}, object)")
-                case ConstantOp():
-                    number = np.asarray(from_attribute(op.value), _dtype(op.array))
-                    self.names[op.array] = self._bind(number, "c")
-                case AliasOp():
-                    self._alias(op)
-                case LaunchOp():
-                    self._launch(op)
-                case func.ReturnOp():
-                    results = "".join(f"{self.names[v]}, " for v in op.arguments)
-                    self.body.append(f"return ({results})")
-                case _:
-                    raise TypeError(f"{op.name} in a planned program")
+            self._operation(op)
         self.program.source = self._source([self.names[a] for a in block.args])
         return self.program
 
+    def _operation(self, op: Operation) -> None:
+        match op:
+            case ArenaOp():
+                self._arena(op)
+            case ViewOp():
+                self._view(op)
+            case AllocOp():
+                self._alloc(op)
+            case CellOp():
+                self._define_static(op.array, f"np.empty({_shape(op.array)}, object)")
+            case DonatedOp():
+                self.names[op.array] = self.names[op.argument]
+            case ConstantOp():
+                self.names[op.array] = self._bind(_numbers(op), "c")
+            case AliasOp():
+                self._alias(op)
+            case CopyOp():
+                self.body.append(f"np.copyto({self.names[op.target]}, {self.names[op.source]})")
+            case LaunchOp():
+                self._launch(op)
+            case func.ReturnOp():
+                results = "".join(f"{self.names[v]}, " for v in op.arguments)
+                self.body.append(f"return ({results})")
+            case _:
+                raise TypeError(f"{op.name} in a planned program")
+
     def _unique(self, values: list[SSAValue]) -> None:
-        taken = {"np", "special", "parallel", "arena", "empty", "into", "ws"}
+        """Arguments keep their names, with a line behind where something else has that name or may get it."""
+        taken = {"np", "special", "parallel", "arena", "empty", "into", "ws", *self.kernels}
         for value in values:
-            name, number = self.names[value], 1
-            while self.names[value] in taken:
-                self.names[value] = f"{name}_{number}"
-                number += 1
+            while self.names[value] in taken or _OURS.fullmatch(self.names[value]):
+                self.names[value] += "_"
             taken.add(self.names[value])
 
     def _source(self, args: list[str]) -> str:
         parts: list[str] = []
         header = ["import numpy as np"]
-        kernels = [e.source() for e in self.emitters.values()]
-        text = "\n".join(kernels)
+        text = "\n".join(self.sources)
         if "special." in text:
             header.append("from hybridc.runtime import special")
         if any(" = empty(" in line for line in self.body):
@@ -109,9 +140,9 @@ class _ProgramEmitter:
             header.append("from hybridc.runtime.threads import parallel")
         header += [f"# {n} = {v!r}" for n, v in self.program.scope.items() if isinstance(v, Operator)]
         parts.append("\n".join(header) + "\n")
-        parts += kernels
+        parts += self.sources
         kept = "".join(f"{n}, " for n in self.kept)
-        setup = [f"arena = np.empty({self.program.arena}, np.uint8)", *self.setup, f"return ({kept})"]
+        setup = [*self.setup, f"return ({kept})"]
         parts.append("def workspace():\n" + "".join(f"    {line}\n" for line in setup))
         unpack = [f"({kept}) = ws"] if self.kept else []
         into = ["into"] if "hybrid.into" in self.function.attributes else []
@@ -148,19 +179,27 @@ class _ProgramEmitter:
         self.setup.append(f"{name} = {expression}")
         self.kept.append(name)
 
+    def _arena(self, op: ArenaOp) -> None:
+        self.program.arena = op.size
+        self.names[op.memory] = "arena"
+        self.static.add(op.memory)
+        if self.poison is None:
+            self.setup.append(f"arena = np.empty({op.size}, np.uint8)")
+        else:
+            self.setup.append(f"arena = np.full({op.size}, 255, np.uint8)")
+            self.kept.append("arena")
+
     def _alloc(self, op: AllocOp) -> None:
         shape, dtype = _shape(op.array), _dtype(op.array)
         large = volume(shape) * dtype.itemsize >= SMALLEST
         fresh = f"{'' if large else 'np.'}empty({shape}, {dtype.name!r})"
-        place = self._place(op)
-        self._define(op.array, f"{fresh} if {place} is None else {place}" if place else fresh, "y")
-
-    def _place(self, op: AllocOp) -> str | None:
-        """Where the caller may want this result: it is one of the program's results, as it is."""
-        end = self.function.body.block.last_op
-        if "hybrid.into" not in self.function.attributes or end is None or op.array not in end.operands:
-            return None
-        return f"into[{list(end.operands).index(op.array)}]"
+        number = self.places.get(op.array)
+        if number is not None:
+            reshaped = "" if op.array is self.results[number] else f".reshape({shape})"
+            fresh = f"{fresh} if into[{number}] is None else into[{number}]{reshaped}"
+        self._define(op.array, fresh, "y")
+        if self.poison is not None:
+            self.body.append(self.poison.fresh(self.names[op.array], dtype))
 
     def _view(self, op: ViewOp) -> None:
         if all(isinstance(u.operation, LaunchOp) and u.operation.scratch is op.array for u in op.array.uses):
@@ -168,73 +207,126 @@ class _ProgramEmitter:
         self._define_static(op.array, _array(op.offset.value.data, _dtype(op.array), _shape(op.array)))
 
     def _alias(self, op: AliasOp) -> None:
-        attributes = {k: from_attribute(a) for k, a in op.attributes.items()}
-        operator = registry.operator(op.view.data).bind(**attributes)
-        expression = f"{self._operator(operator)}.eager({self.names[op.array]})"
+        expression = f"{self.names[op.array]}{_movement(op)}"
         if op.array in self.static:
             self._define_static(op.result, expression)
-        else:
-            self._define(op.result, expression, "a")
+            return
+        number = self.places.get(op.result)
+        if number is not None:
+            expression = f"{expression} if into[{number}] is None else into[{number}]"
+        self._define(op.result, expression, "a")
 
     # --- launches ------------------------------------------------------------------------------------------
 
     def _launch(self, op: LaunchOp) -> None:
         name = op.kernel.string_value()
-        kernel = self.kernels[name]
-        ins = [self.names[v] for v in op.ins]
-        outs = [self.names[v] for v in op.outs]
         self.program.launches.append(name)
-        if not is_fused(kernel):
-            self._single(kernel, ins, outs, location_of(op))
-            return
-        if name not in self.emitters:
-            self.emitters[name] = KernelEmitter(kernel, self.threads, self._operator)
-        scratch = [self._scratch(op, self.emitters[name])] if op.scratch is not None else []
-        if not scratch and self.emitters[name].loops.threads > 1:
-            scratch = [repr(((),) * self.emitters[name].loops.threads)]
-        self.body.append(f"{name}({', '.join([*ins, *outs, *scratch])})")
+        self.body += self.poison.before(op) if self.poison is not None else []
+        if is_host(self.kernels[name]):
+            self._host(op, self.kernels[name])
+        else:
+            self._kernel(op, name)
+        self.body += self.poison.after(op) if self.poison is not None else []
 
-    def _scratch(self, op: LaunchOp, emitter: KernelEmitter) -> str:
-        """The scratch of a launch: a tuple of arrays, or one such tuple for every thread."""
-        assert op.scratch is not None
-        assert isinstance(op.scratch.owner, ViewOp)
-        offset = op.scratch.owner.offset.value.data
-        threads: list[str] = []
-        for _ in range(emitter.loops.threads):
-            arrays: list[str] = []
-            for dtype, shape in emitter.scratch_shapes():
-                arrays.append(_array(offset, dtype, shape))
-                offset += aligned(volume(shape) * dtype.itemsize)
-            threads.append(f"({', '.join(arrays)},)")
+    def _kernel(self, op: LaunchOp, name: str) -> None:
+        if name not in self.emitters:
+            kernel = self.kernels[name]
+            self.emitters[name] = KernelEmitter(kernel, self.threads, frozenset(numbers_of(kernel, "hybrid.strided")))
+            self.program.functions[name] = self._function(name, self.emitters[name])
+        given = [self.names[v] for v in (*op.ins, *op.outs)]
+        if op.scratch is not None:
+            given.append(self._scratch(op.scratch, self.emitters[name]))
+        function = self.program.functions[name]
+        where = location_of(op) if function != name else None  # else the function itself tells
+        comment = f"  # {where}" if where else ""
+        self.body.append(f"{function}({', '.join(given)}){comment}")
+
+    def _function(self, name: str, emitter: KernelEmitter) -> str:
+        """The name of the function of a kernel: another kernel's, if that does the same."""
+        kind = emitter.kernel.function.function_type
+        key = (len(kind.inputs), len(kind.outputs), *emitter.body())
+        if key not in self.written:
+            self.written[key] = name
+            self.sources.append(emitter.source())
+        return self.written[key]
+
+    def _scratch(self, memory: SSAValue, emitter: KernelEmitter) -> str:
+        """The scratch of a launch, cut up as its kernel needs it."""
+        view = memory.owner
+        assert isinstance(view, ViewOp)
+        start = view.offset.value.data
+        source = emitter.scratch(lambda offset, dtype, shape: _array(start + offset, dtype, shape))
         name = f"s{len(self.kept)}"
-        self.setup.append(f"{name} = {threads[0] if len(threads) == 1 else '(' + ', '.join(threads) + ')'}")
+        self.setup.append(f"{name} = {source}")
         self.kept.append(name)
         return name
 
-    def _single(self, kernel: func.FuncOp, ins: list[str], outs: list[str], launched: Location | None) -> None:
-        """A kernel of one operator that NumPy or the host computes: a bound ``eager_out``."""
-        (op,) = [o for o in hybrid_ops(kernel) if not is_constant(o)]
-        given: dict[SSAValue, str] = dict(zip(kernel.body.block.args, ins, strict=True))
-        operands: list[str] = []
-        for value in op.operands:
-            number = constant_value(value)
-            operands.append(given[value] if number is None else self._constant(value, number))
-        operator = op.operator
-        where = launched or location_of(op)  # a shared kernel knows the line of its first launch only
+    def _host(self, op: LaunchOp, declaration: func.FuncOp) -> None:
+        """What NumPy or the host computes: a bound ``eager_out``."""
+        name = declaration.sym_name.data
+        if name not in self.operators:
+            self.operators[name] = operator_of(declaration)
+        operator = self.operators[name]
+        where = location_of(op) or location_of(declaration)
         if isinstance(operator, Opaque):
             self.program.host_calls.append(f"{operator!r}" + (f" at {where}" if where else ""))
-        end = kernel.body.block.last_op
-        assert end is not None
-        results = [outs[list(end.operands).index(r)] if r in list(end.operands) else None for r in op.results]
-        given_outs = "".join(
-            f"{r if r is not None else f'np.empty({shape_of(v)}, {dtype_of(v).name!r})'}, "
-            for r, v in zip(results, op.results, strict=True)
-        )
+        outs = "".join(f"{self.names[v]}, " for v in op.outs)
+        given = ", ".join([f"({outs})", *[self.names[v] for v in op.ins]])
         comment = f"  # {where}" if where else ""
-        self.body.append(f"{self._operator(operator)}.eager_out({', '.join([f'({given_outs})', *operands])}){comment}")
+        self.body.append(f"{self._operator(operator)}.eager_out({given}){comment}")
 
-    def _constant(self, value: SSAValue, number: Any) -> str:
-        return self._bind(np.asarray(number, dtype_of(value)), "c")
+
+def _places(results: list[SSAValue]) -> dict[SSAValue, int]:
+    """The results that a caller may want in arrays of its own, and the fresh arrays that they reshape, by number."""
+    found: dict[SSAValue, int] = {}
+    for number, result in enumerate(results):
+        array = result
+        while isinstance(array.owner, AliasOp) and array.owner.view.data == "reshape":
+            array = array.owner.array
+        if isinstance(array.owner, AllocOp):
+            found[array] = found[result] = number
+    return found
+
+
+def _numbers(op: ConstantOp) -> np.ndarray[Any, Any]:
+    """The array of a constant."""
+    shape, dtype = _shape(op.array), _dtype(op.array)
+    value = op.value
+    assert isinstance(value, DenseIntOrFPElementsAttr)
+    numbers: list[Any] = list(value.get_values())
+    if len(set(numbers)) == 1:  # as one number or as many
+        return np.full(shape, np.asarray(numbers[0]).astype(dtype))
+    return np.asarray(numbers).astype(dtype).reshape(shape)
+
+
+def _movement(op: AliasOp) -> str:
+    """How NumPy says a movement, as what follows the array."""
+    shape = _shape(op.result)
+    match op.view.data:
+        case "reshape":
+            return f".reshape({shape})"
+        case "transpose":
+            return f".transpose({_listed(op, 'order')})"
+        case "slice":
+            sources = _shape(op.array)
+            parts = zip(_listed(op, "begin"), _listed(op, "step"), shape, sources, strict=True)
+            return f"[{', '.join(_range(*each) for each in parts) or '...'}]"
+        case other:
+            raise TypeError(f"{other} is no movement that gives a view")
+
+
+def _listed(op: AliasOp, name: str) -> tuple[int, ...]:
+    found = op.attributes[name]
+    assert isinstance(found, DenseArrayBase)
+    return tuple(int(n) for n in found.get_values())
+
+
+def _range(begin: int, step: int, count: int, whole: int) -> str:
+    """A part of one axis, as short as it can be said."""
+    if (begin, step, count) == (0, 1, whole):
+        return ":"
+    end = begin + step * (count - 1) + 1 if count else begin
+    return f"{begin}:{end}" + (f":{step}" if step != 1 else "")
 
 
 def _shape(value: SSAValue) -> tuple[int, ...]:

@@ -2,219 +2,412 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
-from xdsl.dialects import func
-from xdsl.ir import SSAValue
+from xdsl.dialects import arith, math
+from xdsl.ir import Operation, SSAValue
 
-from hybridc.dialects.hybrid import HybridOp, dtype_of, location_of, shape_of
-from hybridc.dialects.operator import Elementwise, Reduction
-from hybridc.dialects.scalar import PREDICATES, SPECIAL, Scalar, record
-from hybridc.transforms.values import constant_value, hybrid_ops, is_constant, loop_domain
+from hybridc.lower.kernel import Axes, Kernel, Number, Read, Stage, number_of
+from hybridc.lower.numpy.ufuncs import CASTS, fold, number_as, sign, signed_as, ufunc
+from hybridc.lower.structured import Shape, dtype_of, element_dtype, shape_of
 
-Shape = tuple[int, ...]
-BOOL = np.dtype(bool)
+DType = np.dtype[Any]
 
-# Steps that are exact on integers; all others are computed by the eager operator, which returns to the integer dtype.
-_INTEGER_STEPS = PREDICATES | {"add", "sub", "mul", "max", "min", "neg", "abs", "sign", "select", "square"}
+BOOL, HALF = np.dtype(bool), np.dtype(np.float16)
 
 
 @dataclass(eq=False)
 class Value:
-    """Something a step reads or writes: an argument, a result of the kernel, or a scratch array."""
+    """An array that steps read or write.
 
-    dtype: np.dtype[Any]
-    row: bool = False
+    It is an argument or a result of the kernel (``arg``, ``out``: its number), an array for the whole domain of a nest
+    (``whole``), or scratch for one tile (``slot``).
+    """
+
+    dtype: DType
+    shape: Shape = ()
     arg: int | None = None
     out: int | None = None
+    whole: int | None = None
     slot: int | None = None
     last_use: int = -1
-    shape: Shape = ()
+
+    @property
+    def outside(self) -> bool:
+        """Whether it is there before and after a tile is computed."""
+        return self.arg is not None or self.out is not None or self.whole is not None
+
+
+@dataclass(frozen=True)
+class Operand:
+    """A value as a step sees it: which axis of the domain each of its dimensions follows, and read as which dtype."""
+
+    value: Value
+    axes: Axes
+    dtype: DType
+
+
+Given = Operand | Number
+
+
+@dataclass(eq=False)
+class Step:
+    """One line of NumPy: ``function`` is a ufunc, ``reduce:`` and one, ``select``, ``copy`` or ``matmul``.
+
+    A reduction ``across`` tiles is a part of the result in each of them.
+    """
+
+    function: str
+    operands: list[Given]
+    result: Operand
+    reduced: Axes = ()
+    across: bool = False
+    number: int = 0
+
+    @property
+    def reduces(self) -> bool:
+        """Whether it is a reduction."""
+        return self.function.startswith("reduce:")
+
+    @property
+    def combine(self) -> str:
+        """The ufunc by which a reduction combines two elements."""
+        return self.function.partition(":")[2]
+
+    def reads(self) -> Iterable[Operand]:
+        """The arrays that it reads."""
+        return (o for o in self.operands if isinstance(o, Operand))
+
+    def may_overwrite(self, operand: Operand) -> bool:
+        """Whether the result may be where this operand is: ufuncs read each element before they write it."""
+        if self.function == "select":
+            return all(o.value is not operand.value for o in self.operands[:2] if isinstance(o, Operand))
+        return self.function.startswith(("np.", "special."))
 
 
 @dataclass
-class Step:
-    """One line of NumPy: ``function`` is a step of the scalar vocabulary, ``reduce:…``, ``copy`` or ``eager``."""
+class Part:
+    """The steps of one nest: ``before`` on whole arrays, ``steps`` on tiles along the leading ``grid`` axes."""
 
-    function: str
-    operands: list[Any]
-    result: Value
-    op: HybridOp
-    number: int = 0
-    whole: bool = False  # a reduction over everything, of which each tile gives a part
+    domain: Shape
+    grid: int
+    before: list[Step] = field(default_factory=lambda: list[Step]())
+    steps: list[Step] = field(default_factory=lambda: list[Step]())
+    slots: list[tuple[DType, Axes]] = field(default_factory=lambda: list[tuple[DType, Axes]]())
 
 
 @dataclass
 class Schedule:
-    """The steps of a fused kernel over its domain, with scratch slots assigned."""
+    """The steps of a kernel, nest by nest; ``whole`` are the arrays that it needs beside its results."""
 
-    domain: Shape
-    rows: int | None
     args: list[Value]
     outs: list[Value]
-    steps: list[Step] = field(default_factory=lambda: list[Step]())
-    slots: list[tuple[np.dtype[Any], bool]] = field(default_factory=lambda: list[tuple[np.dtype[Any], bool]]())
+    parts: list[Part] = field(default_factory=lambda: list[Part]())
+    whole: list[Value] = field(default_factory=lambda: list[Value]())
+    fills: tuple[tuple[int, Number], ...] = ()
+    copies: list[tuple[int, Value]] = field(default_factory=lambda: list[tuple[int, Value]]())
 
 
-def is_fused(kernel: func.FuncOp) -> bool:
-    """Whether a kernel is made of elementwise operators and row reductions (else it is one library or host call)."""
-    return all(loop_domain(op)[0] is not None for op in hybrid_ops(kernel) if not is_constant(op))
-
-
-def schedule(kernel: func.FuncOp) -> Schedule:
-    """The steps of a fused kernel."""
+def schedule(kernel: Kernel) -> Schedule:
+    """The steps of a kernel; values inside a tile have no place yet."""
     return _Scheduler(kernel).run()
 
 
 class _Scheduler:
-    def __init__(self, kernel: func.FuncOp) -> None:
+    def __init__(self, kernel: Kernel) -> None:
         self.kernel = kernel
-        self.ops = [op for op in hybrid_ops(kernel) if not is_constant(op)]
-        self.values: dict[SSAValue, Any] = {}
-        reductions = [o for o in self.ops if isinstance(o.operator, Reduction)]
-        self.domain = shape_of(reductions[0].operands[0]) if reductions else shape_of(self.ops[-1].results[0])
-        self.rows: int | None = None
-        if reductions:
-            axes = [op.operator.axes(len(self.domain)) for op in reductions if isinstance(op.operator, Reduction)]
-            self.rows = axes[0][0]
+        self.outside: dict[SSAValue, Value] = {}
+        self.plan = Schedule([], [], fills=kernel.fills)
+        self.part = Part((), 0)
+        self.here: dict[SSAValue, Operand] = {}  # what the nest at hand has made
+        self.last_read = {
+            r.value: (n, s)
+            for n, nest in enumerate(kernel.nests)
+            for s, stage in enumerate(nest.stages)
+            for r in stage.reads
+        }
 
     def run(self) -> Schedule:
-        args = [self._value(v, arg=i) for i, v in enumerate(self.kernel.body.block.args)]
-        end = self.kernel.body.block.last_op
-        assert isinstance(end, func.ReturnOp)
-        outs: list[Value] = []
-        for i, v in enumerate(end.arguments):
-            outs.append(self._value(v, out=i))
-        plan = Schedule(self.domain, self.rows, args, outs)
-        for op in self.ops:
-            self._steps_of(op, plan)
-        _assign_slots(plan)
+        plan = self.plan
+        for i, v in enumerate(self.kernel.arguments):
+            self.outside[v] = Value(dtype_of(v), shape_of(v), arg=i)
+            plan.args.append(self.outside[v])
+        for i, v in enumerate(self.kernel.results):
+            plan.outs.append(Value(dtype_of(v), shape_of(v), out=i))
+            if number_of(v) is not None:
+                continue
+            if v in self.outside:
+                plan.copies.append((i, self.outside[v]))
+            self.outside.setdefault(v, plan.outs[-1])
+        for number, nest in enumerate(self.kernel.nests):
+            self.part = Part(nest.domain, nest.grid)
+            plan.parts.append(self.part)
+            self.here = {}
+            for at, stage in enumerate(nest.stages):
+                self._stage(number, at, stage)
+        _number_steps(plan)
         return plan
 
-    def _value(self, v: SSAValue, **where: Any) -> Value:
-        value = Value(dtype_of(v), self._is_row(shape_of(v)), shape=shape_of(v), **where)
-        self.values[v] = value
+    def _whole(self, dtype: DType, shape: Shape) -> Value:
+        value = Value(dtype, shape, whole=len(self.plan.whole))
+        self.plan.whole.append(value)
         return value
 
-    def _is_row(self, shape: Shape) -> bool:
-        if self.rows is None:
-            return False
-        return shape == self.domain[: self.rows] + (1,) * (len(self.domain) - self.rows)
+    def _target(self, number: int, at: int, stage: Stage) -> Operand:
+        """Where the result of a stage goes."""
+        result = stage.result
+        dtype = dtype_of(result)
+        if result in self.outside:
+            return Operand(self.outside[result], stage.axes, dtype)
+        product = stage.kind == "product"
+        heir = self._heir(number, at, stage) if product else None
+        if heir is not None:
+            return heir
+        if product or self.last_read.get(result, (number, 0))[0] != number:
+            self.outside[result] = self._whole(dtype, shape_of(result))
+            return Operand(self.outside[result], stage.axes, dtype)
+        return Operand(Value(dtype), tuple(sorted(stage.axes)), dtype)
 
-    def _operand(self, v: SSAValue) -> Any:
-        number = constant_value(v)
-        return number if number is not None else self.values[v]
+    def _heir(self, number: int, at: int, stage: Stage) -> Operand | None:
+        """The result of the kernel in whose place a product may be, as nobody reads the product any more then."""
+        last = self.last_read.get(stage.result, (number, -1))
+        for later, other in enumerate(self.kernel.nests[number].stages[at + 1 :], at + 1):
+            value = self.outside.get(other.result)
+            if value is None or value.out is None or other.kind != "map":
+                continue
+            same = value.dtype == dtype_of(stage.result) and set(other.axes) == set(stage.axes)
+            if same and last <= (number, later):
+                return Operand(value, other.axes, value.dtype)
+        return None
 
-    def _steps_of(self, op: HybridOp, plan: Schedule) -> None:
-        operator = op.operator
-        result = op.results[0]
-        target = self.values.get(result) or self._value(result)
-        operands = [self._operand(v) for v in op.operands]
-        if isinstance(operator, Reduction):
-            plan.steps.append(Step(f"reduce:{operator.COMBINE}", operands, target, op, whole=self.rows == 0))
-            return
-        assert isinstance(operator, Elementwise)
-        arguments, recorded, final = record(operator, len(operands))
-        steps = _needed(recorded, final)
-        kind = np.result_type(*[v.dtype for v in operands if isinstance(v, Value)] or [target.dtype]).kind
-        half = target.dtype == np.float16 and any(s.step in SPECIAL for s in steps)
-        if half or (kind not in "f" and any(_leaves_integers(s) for s in steps)):
-            plan.steps.append(Step("eager", operands, target, op))
-            return
-        known: dict[int, Any] = {id(a): v for a, v in zip(arguments, operands, strict=True)}
-        for scalar in steps:
-            dtype = self._dtype(scalar, known, target.dtype)
-            direct = scalar is final and (scalar.step != "cast" or dtype == target.dtype)
-            place = target if direct else Value(dtype, target.row, shape=target.shape)
-            reads = [known.get(id(x), x) for x in scalar.operands if not isinstance(x, np.dtype | type | str)]
-            plan.steps.append(Step(scalar.step or "", reads, place, op))
-            known[id(scalar)] = place
-        if known.get(id(final)) is not target:
-            plan.steps.append(Step("copy", [known.get(id(final), final)], target, op))
+    def _read(self, read: Read) -> Given:
+        number = number_of(read.value)
+        if number is not None:
+            return number_as(number, dtype_of(read.value))
+        if read.value in self.here:
+            return self.here[read.value]
+        value = self.outside[read.value]
+        return Operand(value, read.axes, value.dtype)
 
-    def _dtype(self, scalar: Scalar, known: dict[int, Any], default: np.dtype[Any]) -> np.dtype[Any]:
-        if scalar.is_predicate:
-            return BOOL
-        if scalar.step == "cast":
-            return np.dtype(scalar.operands[1])
-        floats = [known[id(x)].dtype for x in scalar.operands if isinstance(known.get(id(x)), Value)]
-        floats = [d for d in floats if d != BOOL]
-        return floats[0] if floats else default
-
-
-def _needed(steps: Sequence[Scalar], final: Any) -> list[Scalar]:
-    """The recorded steps that the result depends on, in order."""
-    wanted = {id(final)}
-    kept: list[Scalar] = []
-    for step in reversed(steps):
-        if id(step) in wanted:
-            kept.append(step)
-            wanted |= {id(x) for x in step.operands}
-    return kept[::-1]
-
-
-def _leaves_integers(step: Scalar) -> bool:
-    """Whether a step on integers gives NumPy floats, which a ufunc cannot write into integers."""
-    return step.step not in _INTEGER_STEPS or any(isinstance(x, float) for x in step.operands)
-
-
-def _assign_slots(plan: Schedule) -> None:
-    """Give every value that is neither argument nor result a scratch slot; slots are reused after the last read."""
-    for number, step in enumerate(plan.steps):
-        step.number = number
-        for value in step.operands:
-            if isinstance(value, Value):
-                value.last_use = number
-    free: list[int] = []
-    for step in plan.steps:
-        dying = {
-            id(v): v for v in step.operands if isinstance(v, Value) and v.slot is not None and v.last_use == step.number
-        }
-        # A ufunc may write over an operand; `select`, reductions and eager calls read after they have begun to write.
-        overwrites = step.function not in ("select", "eager", "copy") and not step.function.startswith("reduce:")
-        if overwrites:
-            free += [v.slot for v in dying.values() if v.slot is not None]
-        value = step.result
-        if value.arg is None and value.out is None and value.slot is None:
-            wanted = (value.dtype, value.row)
-            slot = next((s for s in reversed(free) if plan.slots[s] == wanted), None)
-            if slot is None:
-                slot = len(plan.slots)
-                plan.slots.append(wanted)
+    def _stage(self, number: int, at: int, stage: Stage) -> None:
+        if stage.result not in self.outside and stage.result not in self.last_read:
+            return  # nobody wants it
+        target = self._target(number, at, stage)
+        reads = [self._read(r) for r in stage.reads]
+        if stage.kind == "product":
+            self._product(stage, reads, target)
+        else:
+            body = _Body(self.part.steps, stage, reads)
+            if stage.combine is None:
+                body.map(target)
             else:
-                free.remove(slot)
-            value.slot = slot
-        if not overwrites:
-            free += [v.slot for v in dying.values() if v.slot is not None]
+                body.reduce(stage, target)
+        self.here[stage.result] = target
+
+    def _product(self, stage: Stage, reads: list[Given], target: Operand) -> None:
+        """The product of two arrays, in the dtype of the sum; numbers everywhere are arrays, too."""
+        operands: list[Given] = []
+        for given, read in zip(reads, stage.reads, strict=True):
+            if isinstance(given, Operand) and given.dtype == target.dtype:
+                operands.append(given)
+                continue
+            wide = Operand(self._whole(target.dtype, shape_of(read.value)), read.axes, target.dtype)
+            self.part.before.append(Step("copy", [given], wide))
+            operands.append(wide)
+        self.part.before.append(Step("matmul", operands, target, stage.reduced))
 
 
-def inplace_pairs(plan: Schedule) -> list[tuple[int, int]]:
-    """Which arguments may share memory with which results: same index map, declared by the operator, read no later."""
-    pairs: list[tuple[int, int]] = []
-    for out in plan.outs:
-        first_write = min(s.number for s in plan.steps if s.result is out)
-        operator = next(s.op.operator for s in plan.steps if s.result is out)
-        if not operator.INPLACE or out.last_use > first_write:
-            continue
-        for arg in plan.args:
-            same = arg.shape == out.shape and arg.dtype == out.dtype
-            if same and arg.last_use <= first_write and not _clobbers(plan, arg, first_write):
-                pairs.append((arg.arg or 0, out.out or 0))
-    return pairs
+class _Body:
+    """The scalar operations of one stage as steps on arrays."""
+
+    def __init__(self, steps: list[Step], stage: Stage, reads: list[Given]) -> None:
+        self.steps = steps
+        self.block = stage.op.regions[0].block
+        self.known: dict[SSAValue, Given] = dict(zip(self.block.args, reads, strict=False))
+        start = number_of(stage.op.operands[-1])
+        if stage.combine is None and start is not None:  # a reduction of nothing begins and ends with it
+            self.known[self.block.args[-1]] = number_as(start, dtype_of(stage.result))
+
+    def map(self, target: Operand) -> None:
+        """The element of the result, for all of them."""
+        end = self.block.last_op
+        assert end is not None
+        self._compute(end.operands[0], target)
+
+    def reduce(self, stage: Stage, target: Operand) -> None:
+        """The elements combined."""
+        combine = stage.combine
+        assert combine is not None
+        (element,) = [v for v in combine.operands if v is not self.block.args[-1]]
+        function = ufunc(combine)
+        dtype = signed_as(target.dtype, sign(combine))
+        owner = element.owner
+        if isinstance(owner, arith.ExtFOp) and function == "np.add":
+            element = owner.operands[0]  # NumPy widens as it sums
+        loops = tuple(sorted({*stage.axes, *stage.reduced}))
+        given = self._compute(element, None)
+        if not isinstance(given, Operand) or set(given.axes) != set(loops):
+            spread = Operand(Value(dtype), loops, dtype)
+            self.steps.append(Step("copy", [given], spread))
+            given = spread
+        if given.dtype.kind in "iu":
+            given = _as(given, dtype)
+        result = Operand(target.value, target.axes, dtype)
+        self.steps.append(Step(f"reduce:{function}", [given], result, stage.reduced, stage.kind == "across"))
+
+    def _compute(self, value: SSAValue, target: Operand | None) -> Given:
+        """A value of the body and what it needs; into ``target`` if there is one."""
+        steps, whole = _needed(value, self.known)
+        for op in steps:
+            place = target if op.results[0] is value else None
+            self.known[op.results[0]] = self._step(op, whole.get(op), place)
+        found = self._given(value)
+        if target is not None and found is not target:
+            self.steps.append(Step("copy", [found], target))
+        return found
+
+    def _given(self, value: SSAValue) -> Given:
+        if value not in self.known:
+            number = number_of(value)
+            assert number is not None, f"{value} is no number"
+            self.known[value] = number_as(number, element_dtype(value.type))
+        return self.known[value]
+
+    def _step(self, op: Operation, instead: tuple[str, list[SSAValue]] | None, target: Operand | None) -> Given:
+        """One operation; ``instead`` of it, a function that does what it and some before it do."""
+        function, operands = instead or (_function(op), list(op.operands))
+        given = [self._given(v) for v in operands]
+        arrays = [x for x in given if isinstance(x, Operand)]
+        result = op.results[0]
+        if not arrays:
+            return self._folded(op, function, given)
+        if function == "select" and not isinstance(given[0], Operand):
+            return given[1] if given[0] else given[2]
+        kind = element_dtype(result.type)
+        if function == "copy":
+            given = [_as(arrays[0], signed_as(arrays[0].dtype, sign(op)))]
+            stored = kind if target is None else target.dtype
+            dtype = signed_as(stored, {"arith.fptoui": "u", "arith.fptosi": "i"}.get(op.name))
+        else:
+            some = next((x for x in arrays if x.dtype != BOOL), arrays[0])
+            dtype = signed_as(some.dtype if target is None or kind.kind != "i" else target.dtype, sign(op))
+            given = [_as(x, dtype, v) for x, v in zip(given, operands, strict=True)]
+            dtype = dtype if kind.kind == "i" else kind
+        if target is None:
+            axes = tuple(sorted({a for x in arrays for a in x.axes}))
+            target = Operand(Value(dtype), axes, dtype)
+        self._write(function, given, Operand(target.value, target.axes, dtype))
+        return target
+
+    def _write(self, function: str, given: list[Given], place: Operand) -> None:
+        """A step; a selection that would overwrite what it still has to read goes another way."""
+        over = [isinstance(x, Operand) and x.value is place.value for x in given]
+        if function == "select" and over[0]:
+            aside = Operand(Value(place.dtype), tuple(sorted(place.axes)), place.dtype)
+            self.steps.append(Step("select", given, aside))
+            function, given = "copy", [aside]
+        elif function == "select" and over[1]:
+            condition, chosen, other = given
+            assert isinstance(condition, Operand)
+            opposite = Operand(Value(BOOL), condition.axes, BOOL)
+            self.steps.append(Step("np.logical_not", [condition], opposite))
+            given = [opposite, other, chosen]
+        self.steps.append(Step(function, given, place))
+
+    def _folded(self, op: Operation, function: str, numbers: list[Given]) -> Number:
+        """An operation on numbers alone."""
+        values = [x for x in numbers if not isinstance(x, Operand)]
+        dtype = element_dtype(op.results[0].type)
+        if function == "select":
+            return values[1] if values[0] else values[2]
+        read = signed_as(element_dtype(op.operands[0].type), sign(op))
+        values = [number_as(v, read) for v in values]
+        return number_as(fold(function, values, read, dtype), dtype)
 
 
-def _clobbers(plan: Schedule, arg: Value, write: int) -> bool:
-    """Whether the step that writes the result reads the argument in a way that does not allow overwriting it."""
-    step = plan.steps[write]
-    if step.function not in ("select", "eager", "copy") and not step.function.startswith("reduce:"):
+def _as(given: Any, dtype: DType, source: SSAValue | None = None) -> Any:
+    """An operand read as an integer dtype of another sign; numbers of that kind wrap."""
+    kind = given.dtype.kind if isinstance(given, Operand) else element_dtype(cast(SSAValue, source).type).kind
+    if kind not in "iu" or dtype.kind not in "iu":
+        return given
+    if not isinstance(given, Operand):
+        return number_as(given, dtype)
+    return given if given.dtype == dtype else Operand(given.value, given.axes, dtype)
+
+
+def _function(op: Operation) -> str:
+    if isinstance(op, arith.SelectOp):
+        return "select"
+    return "copy" if op.name in CASTS else ufunc(op)
+
+
+def _needed(
+    value: SSAValue, known: dict[SSAValue, Given]
+) -> tuple[list[Operation], dict[Operation, tuple[str, list[SSAValue]]]]:
+    """The operations that a value of a body depends on, in order; a ufunc for those that end what it does alone."""
+    instead: dict[Operation, tuple[str, list[SSAValue]]] = {}
+    found: dict[Operation, None] = {}
+
+    def visit(v: SSAValue) -> None:
+        op = v.owner
+        if v in known or not isinstance(op, Operation) or isinstance(op, arith.ConstantOp) or op in found:
+            return
+        simpler = _half(op) or _sign(op)
+        if simpler is not None:
+            instead[op] = simpler
+        for x in simpler[1] if simpler is not None else op.operands:
+            visit(x)
+        found[op] = None
+
+    visit(value)
+    return list(found), instead
+
+
+def _half(op: Operation) -> tuple[str, list[SSAValue]] | None:
+    """A function of half precision, computed in single and rounded: NumPy does that by itself."""
+    if not isinstance(op, arith.TruncFOp) or element_dtype(op.results[0].type) != HALF:
+        return None
+    inner = op.operands[0].owner
+    if not isinstance(inner, Operation) or inner.name.partition(".")[0] != math.Math.name:
+        return None
+    function = ufunc(inner)
+    sources = [v.owner for v in inner.operands]
+    widened = [s.operands[0] for s in sources if isinstance(s, arith.ExtFOp)]
+    halves = len(widened) == len(sources) and all(element_dtype(v.type) == HALF for v in widened)
+    return (function, widened) if halves and function.startswith("np.") else None
+
+
+def _sign(op: Operation) -> tuple[str, list[SSAValue]] | None:
+    """1 where x > 0, else -1 where x < 0, else x."""
+    if not isinstance(op, arith.SelectOp):
+        return None
+    inner = op.operands[2].owner
+    if not isinstance(inner, arith.SelectOp) or number_of(op.operands[1]) != 1 or number_of(inner.operands[1]) != -1:
+        return None
+    x = inner.operands[2]
+    same = _compares(op.operands[0], x, "np.greater") and _compares(inner.operands[0], x, "np.less")
+    return ("np.sign", [x]) if same else None
+
+
+def _compares(condition: SSAValue, x: SSAValue, function: str) -> bool:
+    """Whether a condition compares ``x``, with its sign, with 0."""
+    op = condition.owner
+    if not isinstance(op, arith.CmpfOp | arith.CmpiOp) or ufunc(op) != function or sign(op) == "u":
         return False
-    return any(v is arg for v in step.operands)
+    return op.operands[0] is x and number_of(op.operands[1]) == 0
 
 
-def lines_of(plan: Schedule) -> list[str]:
-    """The user's lines that a kernel comes from."""
-    found = [str(where) for s in plan.steps if (where := location_of(s.op)) is not None]
-    return list(dict.fromkeys(found))
+def _number_steps(plan: Schedule) -> None:
+    """Give each step its place in the order of all, and each value that of its last read."""
+    number = 0
+    for part in plan.parts:
+        for step in (*part.before, *part.steps):
+            step.number = number
+            for operand in step.reads():
+                operand.value.last_use = number
+            number += 1
+    for _, value in plan.copies:
+        value.last_use = number

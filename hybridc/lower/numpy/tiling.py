@@ -1,14 +1,15 @@
-"""How a fused kernel walks its domain: axes merged where operands agree, loops over the outer ones, blocks of rows."""
+"""How a nest walks its domain: axes merged where all values agree, loops over the outer ones, blocks of one of them."""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 
-from hybridc.lower.numpy.schedule import Schedule, Value
+from hybridc.lower.kernel import Axes
+from hybridc.lower.numpy.schedule import Operand, Part, Step
+from hybridc.lower.structured import Shape
 from hybridc.runtime.threads import CHUNKS
-from hybridc.transforms.values import volume
-
-Shape = tuple[int, ...]
 
 # Elements in a tile: larger ones spill the caches, smaller ones drown in the cost of calling ufuncs (about 1 µs each).
 TILE_ELEMENTS = 65536
@@ -17,32 +18,45 @@ TILE_ELEMENTS = 65536
 SHARED_TILE_ELEMENTS = 262144
 # Below this a second thread costs as much as it saves: its tiles would be too small for Python's lock.
 PARALLEL_ELEMENTS = 393216
+# The parts of a reduction across tiles may be so much of what is reduced; else they are added where they belong,
+# one tile after the other.
+PARTS = 1 / 8
 
 
 @dataclass(frozen=True)
 class Tiling:
-    """The loops of a kernel over ``dims``, its merged domain.
+    """The loops of a nest over ``dims``, its merged domain.
 
-    ``loop`` outer axes are walked one by one, axis ``loop`` in blocks of ``block``, the rest is one tile. ``rows``
-    merged axes are rows (all of them without reductions). ``axes`` are the original axes of each merged one.
-    ``threads`` may share axis 0. A ``flat`` kernel is one tile in the natural shape.
+    ``loop`` outer axes are walked one by one, axis ``loop`` in blocks of ``block``, the rest is one tile. ``axes`` are
+    the original axes of each merged one. ``threads`` may share axis 0. A ``flat`` nest is one tile. Reductions across
+    tiles gather parts, or go ``direct`` into their results.
     """
 
     flat: bool
-    dims: Shape = ()
-    axes: tuple[tuple[int, int], ...] = ()
-    rows: int = 0
+    dims: Shape
+    axes: tuple[tuple[int, int], ...]
     loop: int = 0
     block: int = 1
     threads: int = 1
+    direct: bool = False
 
-    def tile(self, row: bool) -> Shape:
-        """The shape of a scratch tile."""
-        inner = self.dims[self.loop + 1 :]
-        if row:
-            kept = self.rows - self.loop - 1
-            inner = inner[:kept] + (1,) * (len(inner) - kept)
-        return (self.block, *inner)
+    def merged(self, axes: Iterable[int]) -> Axes:
+        """The merged axes that some original ones belong to, in their order."""
+        found = (next(i for i, (a, b) in enumerate(self.axes) if a <= axis < b) for axis in axes)
+        return tuple(dict.fromkeys(found))
+
+    def tile(self, axes: Axes) -> Shape:
+        """The shape of a scratch tile of a value that follows these original axes: 1 along all others."""
+        kept = self.merged(axes)
+        sizes = [n if a in kept else 1 for a, n in enumerate(self.dims)]
+        if self.flat:
+            return tuple(sizes)
+        return (self.block if self.loop in kept else 1, *sizes[self.loop + 1 :])
+
+    @property
+    def pieces(self) -> int:
+        """How many pieces axis 0 is cut into."""
+        return -(-self.dims[0] // self.block) if self.loop == 0 else self.dims[0]
 
     @property
     def even(self) -> bool:
@@ -50,31 +64,46 @@ class Tiling:
         return self.dims[self.loop] % self.block == 0
 
 
-def tiling(plan: Schedule, threads: int) -> Tiling:
-    """The loops for a kernel on at most ``threads`` threads."""
-    total = volume(plan.domain)
+def tiling(part: Part, threads: int, strided: frozenset[int] = frozenset()) -> Tiling:
+    """The loops for a nest on at most ``threads`` threads; ``strided`` are arguments whose axes do not merge."""
+    total = math.prod(part.domain)
     shared = threads if total >= PARALLEL_ELEMENTS else 1
-    elements = _tile_elements(plan, shared)
-    if total <= 2 * TILE_ELEMENTS or (shared == 1 and total <= elements):
-        return Tiling(flat=True)
-    axes = _merged(plan)
-    dims = tuple(volume(plan.domain[a:b]) for a, b in axes)
-    rows = len(axes) if plan.rows is None else sum(1 for _, b in axes if b <= plan.rows)
-    loop, outer = 0, rows or len(axes)
-    while loop < outer - 1 and volume(dims[loop + 1 :]) > elements:
+    elements = _tile_elements(part, shared)
+    if part.grid == 0 or total <= 2 * TILE_ELEMENTS or (shared == 1 and total <= elements):
+        return _flat(part)
+    axes = _merged(part, strided)
+    dims = tuple(math.prod(part.domain[a:b]) for a, b in axes)
+    loop, outer = 0, sum(1 for _, b in axes if b <= part.grid)
+    if any(s.across and len(s.result.axes) + len(s.reduced) < len(part.domain) for s in part.steps):
+        outer = 1  # inner loops would repeat what does not depend on them, and add it again
+    while loop < outer - 1 and math.prod(dims[loop + 1 :]) > elements:
         loop += 1
-    block = _block(dims[loop], max(1, elements // volume(dims[loop + 1 :])))
-    return Tiling(False, dims, axes, rows, loop, block, shared if dims[0] >= shared else 1)
+    block = _block(dims[loop], max(1, elements // math.prod(dims[loop + 1 :])))
+    found = Tiling(False, dims, axes, loop, block, shared if dims[0] >= shared else 1)
+    if _parts(part, found) <= PARTS * total:
+        return found
+    return _flat(part) if _touched_once(part) else Tiling(False, dims, axes, loop, block, direct=True)
 
 
-def _tile_elements(plan: Schedule, threads: int) -> int:
-    """How large a tile may be: a thread's whole share where every value is touched once and no cache would help."""
-    touched = [v for s in plan.steps for v in (*s.operands, s.result) if isinstance(v, Value) and not v.row]
-    if len(touched) == len({id(v) for v in touched}):
-        return -(-volume(plan.domain) // (threads * CHUNKS if threads > 1 else 1))
+def _flat(part: Part) -> Tiling:
+    """One tile."""
+    return Tiling(True, part.domain, tuple((a, a + 1) for a in range(len(part.domain))))
+
+
+def _touched_once(part: Part) -> bool:
+    """Whether every array is gone through once, so that no cache would help."""
+    rank = len(part.domain)
+    touched = [o.value for s in part.steps for o in (*s.reads(), s.result) if len(o.axes) == rank]
+    return not part.before and len(touched) == len(set(touched))
+
+
+def _tile_elements(part: Part, threads: int) -> int:
+    """How large a tile may be: a thread's whole share where no cache would help."""
+    if _touched_once(part):
+        return -(-math.prod(part.domain) // (threads * CHUNKS if threads > 1 else 1))
     if threads == 1:
         return TILE_ELEMENTS
-    share = volume(plan.domain) // (2 * threads)  # two tiles for each thread at least
+    share = math.prod(part.domain) // (2 * threads)  # two tiles for each thread at least
     return max(TILE_ELEMENTS, min(SHARED_TILE_ELEMENTS, share))
 
 
@@ -88,31 +117,32 @@ def _block(size: int, wanted: int) -> int:
     return wanted
 
 
-def _merged(plan: Schedule) -> tuple[tuple[int, int], ...]:
-    """Ranges of neighbouring axes along which every operand is either whole or broadcast."""
-    rank = len(plan.domain)
-    external = [*plan.args, *plan.outs]
+def _parts(part: Part, t: Tiling) -> int:
+    """How many elements the parts of reductions across tiles have."""
+    kept = [math.prod(part.domain[a] for a in s.result.axes) for s in part.steps if s.across]
+    return t.pieces * sum(kept)
+
+
+def _merged(part: Part, strided: frozenset[int]) -> tuple[tuple[int, int], ...]:
+    """Ranges of neighbouring axes that every value has next to each other, or does not have at all."""
     ranges: list[tuple[int, int]] = []
-    current: tuple[bool, ...] | None = None
-    for axis in range(rank):
-        pattern = tuple(_size(v, axis, rank) == plan.domain[axis] for v in external)
-        neutral = plan.domain[axis] == 1
-        boundary = axis == plan.rows
-        if ranges and not boundary and (neutral or current is None or pattern == current):
+    for axis in range(len(part.domain)):
+        if ranges and all(_together(s, axis - 1, strided) for s in part.steps):
             ranges[-1] = (ranges[-1][0], axis + 1)
-            current = current if neutral else pattern
         else:
             ranges.append((axis, axis + 1))
-            current = None if neutral else pattern
     return tuple(ranges)
 
 
-def _size(value: Value, axis: int, rank: int) -> int:
-    position = axis - (rank - len(value.shape))
-    return value.shape[position] if position >= 0 else 1
+def _together(step: Step, axis: int, strided: frozenset[int]) -> bool:
+    """Whether a step sees an axis and the next one as one."""
+    if (axis in step.reduced) != (axis + 1 in step.reduced):
+        return False
+    return all(_adjacent(o, axis, strided) for o in (*step.reads(), step.result))
 
 
-def merged_shape(value: Value, plan: Schedule, t: Tiling) -> Shape:
-    """A value's shape over the merged axes: the axis' size, or 1 where it is broadcast."""
-    rank = len(plan.domain)
-    return tuple(volume(tuple(_size(value, a, rank) for a in range(start, stop))) for start, stop in t.axes)
+def _adjacent(operand: Operand, axis: int, strided: frozenset[int]) -> bool:
+    axes = operand.axes
+    if axis not in axes or axis + 1 not in axes:
+        return axis not in axes and axis + 1 not in axes
+    return axes.index(axis + 1) == axes.index(axis) + 1 and operand.value.arg not in strided

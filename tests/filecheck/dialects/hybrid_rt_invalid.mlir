@@ -13,3 +13,11 @@ func.func @no_buffer(%x: tensor<4xf32>) {
   func.return
 }
 // CHECK: {{tensor<4xf32>|memref}}
+
+// -----
+func.func @no_argument() {
+  %a = hybrid_rt.alloc : memref<4xf32>
+  %b = hybrid_rt.donated %a : memref<4xf32> -> memref<4xf32>
+  func.return
+}
+// CHECK: only an argument can be donated, as it is

@@ -130,6 +130,30 @@ func.func @backward(%m: tensor<2x2xf32>, %p: tensor<2x2xf32>, %g: tensor<2x2xf32
 }
 
 // -----
+// Two halves, one of them in another order, are kept as the whole that they show: they would be copied.
+// CHECK-LABEL: func.func @forward
+// CHECK:         func.return %y, %h : tensor<2x4xf32>, tensor<2x4xf32>
+// CHECK:       func.func @backward(%h: tensor<2x4xf32>, %g: tensor<2x4xf32>)
+// CHECK-SAME:    hybrid.saved = array<i64: 2>
+// CHECK-DAG:     [[R:%.*]] = hybrid.slice_axis %h {axis = 1 : i64, begin = 2 : i64, end = 4 : i64}
+// CHECK-DAG:     [[L:%.*]] = hybrid.slice_axis %h {axis = 1 : i64, begin = 0 : i64, end = 2 : i64}
+// CHECK:         [[T:%.*]] = hybrid.transpose [[R]]
+// CHECK:         hybrid.matmul [[L]], [[T]]
+func.func @forward(%x: tensor<2x4xf32>) -> (tensor<2x4xf32>, tensor<2x2xf32>, tensor<2x2xf32>) attributes {hybrid.outputs = array<i64: 1>} {
+  %h = hybrid.exp %x : (tensor<2x4xf32>) -> tensor<2x4xf32>
+  %l = hybrid.slice_axis %h {axis = 1 : i64, begin = 0 : i64, end = 2 : i64} : (tensor<2x4xf32>) -> tensor<2x2xf32>
+  %r = hybrid.slice_axis %h {axis = 1 : i64, begin = 2 : i64, end = 4 : i64} : (tensor<2x4xf32>) -> tensor<2x2xf32>
+  %t = hybrid.transpose %r : (tensor<2x2xf32>) -> tensor<2x2xf32>
+  %y = hybrid.sin %h : (tensor<2x4xf32>) -> tensor<2x4xf32>
+  func.return %y, %l, %t : tensor<2x4xf32>, tensor<2x2xf32>, tensor<2x2xf32>
+}
+func.func @backward(%l: tensor<2x2xf32>, %t: tensor<2x2xf32>, %g: tensor<2x4xf32>) -> tensor<2x4xf32> attributes {hybrid.saved = array<i64: 2, 3>} {
+  %p = hybrid.matmul %l, %t : (tensor<2x2xf32>, tensor<2x2xf32>) -> tensor<2x2xf32>
+  %m = hybrid.matmul %p, %g : (tensor<2x2xf32>, tensor<2x4xf32>) -> tensor<2x4xf32>
+  func.return %m : tensor<2x4xf32>
+}
+
+// -----
 // Without a backward there is nothing to choose.
 // CHECK-LABEL: func.func @forward(%x: tensor<3xf32>) -> tensor<3xf32> {
 func.func @forward(%x: tensor<3xf32>) -> tensor<3xf32> {

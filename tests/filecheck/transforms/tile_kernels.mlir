@@ -1,50 +1,43 @@
-// Scratch, threads and in-place pairs of every fused kernel.
-// RUN: hybridc-opt %s -p tile-kernels | filecheck %s
-// RUN: hybridc-opt %s -p 'tile-kernels{threads=1}' | filecheck %s --check-prefix ONE
+// Scratch, threads and in-place pairs of every kernel.
+// RUN: hybridc-opt %s -p hybrid-to-linalg,cse,dce,fold-views,cse,dce,fuse-kernels,tile-kernels | filecheck %s
+// RUN: hybridc-opt %s -p 'hybrid-to-linalg,cse,dce,fold-views,cse,dce,fuse-kernels,tile-kernels{threads=1}' | filecheck %s --check-prefix ONE
 
 // Small: one tile, no loops. The argument that the result may overwrite is declared; the broadcast one is not.
-// CHECK-LABEL: @small
-// CHECK-SAME:    hybrid.threads = 1 : i64, hybrid.inplace = array<i64: 0, 0>
-func.func private @small(%x: tensor<8x4xf32>, %b: tensor<4xf32>) -> tensor<8x4xf32> {
+// CHECK-LABEL: func.func private @fused_add_tanh
+// CHECK-SAME:    hybrid.scratch = 0 : i64, hybrid.threads = 1 : i64, hybrid.inplace = array<i64: 0, 0>
+func.func @small(%x: tensor<8x4xf32>, %b: tensor<4xf32>) -> tensor<8x4xf32> {
   %a = hybrid.add %x, %b : (tensor<8x4xf32>, tensor<4xf32>) -> tensor<8x4xf32>
   %t = hybrid.tanh %a : (tensor<8x4xf32>) -> tensor<8x4xf32>
   func.return %t : tensor<8x4xf32>
 }
 
 // Large: shared by two threads, unless there is only one.
-// CHECK-LABEL: @large
+// CHECK-LABEL: func.func private @fused_exp_sum_divide
 // CHECK-SAME:    hybrid.threads = 2 : i64
-// ONE-LABEL:   @large
+// ONE-LABEL:   func.func private @fused_exp_sum_divide
 // ONE-SAME:      hybrid.threads = 1 : i64
-func.func private @large(%x: tensor<2000x500xf32>) -> tensor<2000x500xf32> {
+func.func @large(%x: tensor<2000x500xf32>) -> tensor<2000x500xf32> {
   %a = hybrid.exp %x : (tensor<2000x500xf32>) -> tensor<2000x500xf32>
   %b = hybrid.sum %a {axis = 1 : i64, keepdims = true} : (tensor<2000x500xf32>) -> tensor<2000x1xf32>
   %c = hybrid.divide %a, %b : (tensor<2000x500xf32>, tensor<2000x1xf32>) -> tensor<2000x500xf32>
   func.return %c : tensor<2000x500xf32>
 }
 
-// %x is read after the first result is written, so only the second may take its place; %y may give its place to both.
-// CHECK-LABEL: @two_results
-// CHECK-SAME:    hybrid.inplace = array<i64: 1, 0, 0, 1, 1, 1>
-func.func private @two_results(%x: tensor<8xf32>, %y: tensor<8xf32>) -> (tensor<8xf32>, tensor<8xf32>) {
-  %a = hybrid.add %x, %y : (tensor<8xf32>, tensor<8xf32>) -> tensor<8xf32>
-  %b = hybrid.sin %x : (tensor<8xf32>) -> tensor<8xf32>
+// %y is read by the second operation only, %x by both: a result takes the place of what is not read after it.
+// CHECK-LABEL: func.func private @fused_exp_multiply
+// CHECK-SAME:    hybrid.inplace = array<i64: 0, 1, 1, 1>
+func.func @two_results(%x: tensor<8xf32>, %y: tensor<8xf32>) -> (tensor<8xf32>, tensor<8xf32>) {
+  %a = hybrid.exp %x : (tensor<8xf32>) -> tensor<8xf32>
+  %p = hybrid.multiply %x, %y : (tensor<8xf32>, tensor<8xf32>) -> tensor<8xf32>
+  %b = hybrid.multiply %p, %a : (tensor<8xf32>, tensor<8xf32>) -> tensor<8xf32>
   func.return %a, %b : tensor<8xf32>, tensor<8xf32>
 }
 
 // Of another type or shape: nothing in place.
-// CHECK-LABEL: @changes
+// CHECK-LABEL: func.func private @fused_cast_add
 // CHECK-SAME:    hybrid.inplace = array<i64>
-func.func private @changes(%x: tensor<8x1xf32>, %y: tensor<8x4xf64>) -> tensor<8x4xf32> {
+func.func @changes(%x: tensor<8x1xf32>, %y: tensor<8x4xf64>) -> tensor<8x4xf32> {
   %c = hybrid.cast %y {dtype = f32} : (tensor<8x4xf64>) -> tensor<8x4xf32>
   %a = hybrid.add %x, %c : (tensor<8x1xf32>, tensor<8x4xf32>) -> tensor<8x4xf32>
   func.return %a : tensor<8x4xf32>
-}
-
-// A library call has no tiles.
-// CHECK-LABEL: @library
-// CHECK-NOT:     hybrid.scratch
-func.func private @library(%x: tensor<4x4xf32>) -> tensor<4x4xf32> {
-  %y = hybrid.matmul %x, %x : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
-  func.return %y : tensor<4x4xf32>
 }

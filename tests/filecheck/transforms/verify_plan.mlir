@@ -13,7 +13,7 @@ func.func @overwritten(%x: memref<16xf32>) -> memref<16xf32> {
   func.return %c : memref<16xf32>
 }
 func.func private @k(%x: tensor<16xf32>) -> tensor<16xf32> {
-  %y = hybrid.exp %x : (tensor<16xf32>) -> tensor<16xf32>
+  %y = math.exp %x : tensor<16xf32>
   func.return %y : tensor<16xf32>
 }
 // CHECK: memory plan of @overwritten, operation 6 (hybrid_rt.launch): reads the view at 0 (a) of type memref<16xf32>, whose memory the view at 0 (b) of type memref<16xf32> has overwritten
@@ -31,7 +31,7 @@ func.func @overwritten_in_part(%x: memref<32xf32>) -> memref<32xf32> {
   func.return %c : memref<32xf32>
 }
 func.func private @k(%x: tensor<32xf32>) -> tensor<32xf32> {
-  %y = hybrid.exp %x : (tensor<32xf32>) -> tensor<32xf32>
+  %y = math.exp %x : tensor<32xf32>
   func.return %y : tensor<32xf32>
 }
 // CHECK: operation 6 (hybrid_rt.launch): reads the view at 0 (a) of type memref<32xf32>, whose memory the view at 64 (b) of type memref<32xf32> has overwritten
@@ -49,7 +49,7 @@ func.func @not_declared(%x: memref<16xf32>) -> memref<16xf32> {
   func.return %c : memref<16xf32>
 }
 func.func private @k(%x: tensor<16xf32>) -> tensor<16xf32> {
-  %y = hybrid.exp %x : (tensor<16xf32>) -> tensor<16xf32>
+  %y = math.exp %x : tensor<16xf32>
   func.return %y : tensor<16xf32>
 }
 // CHECK: operation 4 (hybrid_rt.launch): writes the view at 0 (b) of type memref<16xf32> over its argument the view at 0 (a) of type memref<16xf32>, which @k does not declare
@@ -67,7 +67,7 @@ func.func @wrong_pair(%x: memref<16xf32>) -> memref<16xf32> {
   func.return %c : memref<16xf32>
 }
 func.func private @k(%x: tensor<16xf32>, %z: tensor<16xf32>) -> tensor<16xf32> attributes {hybrid.inplace = array<i64: 0, 0>} {
-  %y = hybrid.add %x, %z : (tensor<16xf32>, tensor<16xf32>) -> tensor<16xf32>
+  %y = arith.addf %x, %z : tensor<16xf32>
   func.return %y : tensor<16xf32>
 }
 // CHECK: operation 4 (hybrid_rt.launch): writes the view at 0 (b) of type memref<16xf32> over its argument the view at 0 (a) of type memref<16xf32>, which @k does not declare
@@ -85,7 +85,7 @@ func.func @shifted(%x: memref<32xf32>) -> memref<32xf32> {
   func.return %c : memref<32xf32>
 }
 func.func private @k(%x: tensor<32xf32>) -> tensor<32xf32> attributes {hybrid.inplace = array<i64: 0, 0>} {
-  %y = hybrid.exp %x : (tensor<32xf32>) -> tensor<32xf32>
+  %y = math.exp %x : tensor<32xf32>
   func.return %y : tensor<32xf32>
 }
 // CHECK: over its argument the view at 0 (a) of type memref<32xf32>, but not exactly over the same array
@@ -96,7 +96,7 @@ func.func @transposed(%x: memref<4x4xf32>) -> memref<4x4xf32> {
   %m = hybrid_rt.arena : memref<64xi8>
   %a = hybrid_rt.view %m[0 : i64] : memref<64xi8> -> memref<4x4xf32>
   hybrid_rt.launch @k ins(%x : memref<4x4xf32>) outs(%a : memref<4x4xf32>)
-  %t = hybrid_rt.alias "hybrid.transpose" %a : memref<4x4xf32> -> memref<4x4xf32>
+  %t = hybrid_rt.alias "transpose" %a {order = array<i64: 1, 0>} : memref<4x4xf32> -> memref<4x4xf32>
   %b = hybrid_rt.view %m[0 : i64] : memref<64xi8> -> memref<4x4xf32>
   hybrid_rt.launch @k ins(%t : memref<4x4xf32>) outs(%b : memref<4x4xf32>)
   %c = hybrid_rt.alloc : memref<4x4xf32>
@@ -104,7 +104,7 @@ func.func @transposed(%x: memref<4x4xf32>) -> memref<4x4xf32> {
   func.return %c : memref<4x4xf32>
 }
 func.func private @k(%x: tensor<4x4xf32>) -> tensor<4x4xf32> attributes {hybrid.inplace = array<i64: 0, 0>} {
-  %y = hybrid.exp %x : (tensor<4x4xf32>) -> tensor<4x4xf32>
+  %y = math.exp %x : tensor<4x4xf32>
   func.return %y : tensor<4x4xf32>
 }
 // CHECK: over its argument the alias (t) of type memref<4x4xf32>, but not exactly over the same array
@@ -126,7 +126,7 @@ func.func @before_it_is_written(%x: memref<16xf32>) -> memref<16xf32> {
   func.return %c : memref<16xf32>
 }
 func.func private @k(%x: tensor<16xf32>) -> tensor<16xf32> {
-  %y = hybrid.exp %x : (tensor<16xf32>) -> tensor<16xf32>
+  %y = math.exp %x : tensor<16xf32>
   func.return %y : tensor<16xf32>
 }
 // CHECK: operation 3 (hybrid_rt.launch): reads the view at 0 (a) of type memref<16xf32> before it is written
@@ -137,10 +137,10 @@ func.func @writes_an_input(%x: memref<16xf32>, %y: memref<16xf32>) -> memref<16x
   func.return %x : memref<16xf32>
 }
 func.func private @k(%x: tensor<16xf32>) -> tensor<16xf32> attributes {hybrid.inplace = array<i64: 0, 0>} {
-  %y = hybrid.exp %x : (tensor<16xf32>) -> tensor<16xf32>
+  %y = math.exp %x : tensor<16xf32>
   func.return %y : tensor<16xf32>
 }
-// CHECK: writes argument 0 (x), which is neither a view of the arena nor a fresh array
+// CHECK: writes argument 0 (x), which is no view of the arena, no fresh array and not donated
 
 // -----
 func.func @scratch_on_an_argument(%x: memref<16xf32>) -> memref<16xf32> {
@@ -153,11 +153,11 @@ func.func @scratch_on_an_argument(%x: memref<16xf32>) -> memref<16xf32> {
   func.return %c : memref<16xf32>
 }
 func.func private @j(%x: tensor<16xf32>) -> tensor<16xf32> {
-  %y = hybrid.exp %x : (tensor<16xf32>) -> tensor<16xf32>
+  %y = math.exp %x : tensor<16xf32>
   func.return %y : tensor<16xf32>
 }
 func.func private @k(%x: tensor<16xf32>) -> tensor<16xf32> attributes {hybrid.scratch = 64 : i64} {
-  %y = hybrid.exp %x : (tensor<16xf32>) -> tensor<16xf32>
+  %y = math.exp %x : tensor<16xf32>
   func.return %y : tensor<16xf32>
 }
 // CHECK: scratch shares memory with the view at 0 (a) of type memref<16xf32>
@@ -171,7 +171,7 @@ func.func @too_little_scratch(%x: memref<16xf32>) -> memref<16xf32> {
   func.return %c : memref<16xf32>
 }
 func.func private @k(%x: tensor<16xf32>) -> tensor<16xf32> attributes {hybrid.scratch = 128 : i64} {
-  %y = hybrid.exp %x : (tensor<16xf32>) -> tensor<16xf32>
+  %y = math.exp %x : tensor<16xf32>
   func.return %y : tensor<16xf32>
 }
 // CHECK: @k needs 128 bytes of scratch
@@ -185,8 +185,8 @@ func.func @two_results_in_one_place(%x: memref<16xf32>) -> memref<16xf32> {
   func.return %x : memref<16xf32>
 }
 func.func private @k(%x: tensor<16xf32>) -> (tensor<16xf32>, tensor<16xf32>) {
-  %y = hybrid.exp %x : (tensor<16xf32>) -> tensor<16xf32>
-  %z = hybrid.sin %x : (tensor<16xf32>) -> tensor<16xf32>
+  %y = math.exp %x : tensor<16xf32>
+  %z = math.sin %x : tensor<16xf32>
   func.return %y, %z : tensor<16xf32>, tensor<16xf32>
 }
 // CHECK: writes the view at 0 (b) of type memref<16xf32> and the view at 0 (a) of type memref<16xf32> to the same memory
@@ -195,12 +195,12 @@ func.func private @k(%x: tensor<16xf32>) -> (tensor<16xf32>, tensor<16xf32>) {
 func.func @returns_the_arena() -> memref<16xf32> {
   %m = hybrid_rt.arena : memref<64xi8>
   %a = hybrid_rt.view %m[0 : i64] : memref<64xi8> -> memref<16xf32>
-  %one = hybrid_rt.constant 1.0 : f64 : memref<f32>
+  %one = hybrid_rt.constant dense<1.0> : tensor<f32> : memref<f32>
   hybrid_rt.launch @k ins(%one : memref<f32>) outs(%a : memref<16xf32>)
   func.return %a : memref<16xf32>
 }
 func.func private @k(%x: tensor<f32>) -> tensor<16xf32> {
-  %y = hybrid.broadcast_to %x {shape = array<i64: 16>} : (tensor<f32>) -> tensor<16xf32>
+  %y = tensor.empty() : tensor<16xf32>
   func.return %y : tensor<16xf32>
 }
 // CHECK: operation 4 (func.return): result 0 is not a fresh array that the caller may own
@@ -215,11 +215,11 @@ func.func @returns_an_input(%x: memref<16xf32>) -> memref<16xf32> {
 func.func @returns_one_array_twice(%x: memref<16xf32>) -> (memref<16xf32>, memref<16xf32>) {
   %a = hybrid_rt.alloc : memref<16xf32>
   hybrid_rt.launch @k ins(%x : memref<16xf32>) outs(%a : memref<16xf32>)
-  %b = hybrid_rt.alias "hybrid.reshape" %a {shape = array<i64: 16>} : memref<16xf32> -> memref<16xf32>
+  %b = hybrid_rt.alias "reshape" %a : memref<16xf32> -> memref<16xf32>
   func.return %a, %b : memref<16xf32>, memref<16xf32>
 }
 func.func private @k(%x: tensor<16xf32>) -> tensor<16xf32> {
-  %y = hybrid.exp %x : (tensor<16xf32>) -> tensor<16xf32>
+  %y = math.exp %x : tensor<16xf32>
   func.return %y : tensor<16xf32>
 }
 // CHECK: result 1 shares memory with a result before it
@@ -237,7 +237,7 @@ func.func @residual_lost(%x: memref<16xf32>) -> (memref<16xf32>, memref<16xf32>)
   func.return %c, %a : memref<16xf32>, memref<16xf32>
 }
 func.func private @k(%x: tensor<16xf32>) -> tensor<16xf32> attributes {hybrid.inplace = array<i64: 0, 0>} {
-  %y = hybrid.exp %x : (tensor<16xf32>) -> tensor<16xf32>
+  %y = math.exp %x : tensor<16xf32>
   func.return %y : tensor<16xf32>
 }
 // CHECK: operation 7 (func.return): reads the view at 0 (a) of type memref<16xf32>, whose memory the view at 0 (b) of type memref<16xf32> has overwritten
@@ -257,14 +257,109 @@ func.func @wrong_kernel(%x: memref<16xf32>) -> memref<16xf32> {
   func.return %a : memref<16xf32>
 }
 func.func private @k(%x: tensor<16xf64>) -> tensor<16xf64> {
-  %y = hybrid.exp %x : (tensor<16xf64>) -> tensor<16xf64>
+  %y = math.exp %x : tensor<16xf64>
   func.return %y : tensor<16xf64>
 }
 // CHECK: ins do not fit the signature of @k
 
 // -----
 func.func @unplanned(%x: tensor<16xf32>) -> tensor<16xf32> {
-  %a = hybrid.exp %x : (tensor<16xf32>) -> tensor<16xf32>
+  %a = math.exp %x : tensor<16xf32>
   func.return %a : tensor<16xf32>
 }
-// CHECK: memory plan of @unplanned, operation 0 (hybrid.exp): hybrid.exp does not belong in a planned program
+// CHECK: memory plan of @unplanned, operation 0 (math.exp): math.exp does not belong in a planned program
+
+// -----
+// The new value may lie where the caller gives the old one away, and nowhere else.
+func.func @donated(%w: memref<16xf32>, %g: memref<16xf32>) -> memref<16xf32> attributes {hybrid.donated = array<i64: 0, 0>} {
+  %v = hybrid_rt.donated %w : memref<16xf32> -> memref<16xf32>
+  hybrid_rt.launch @step ins(%w, %g : memref<16xf32>, memref<16xf32>) outs(%v : memref<16xf32>)
+  func.return %v : memref<16xf32>
+}
+func.func private @step(%x: tensor<16xf32>, %z: tensor<16xf32>) -> tensor<16xf32> attributes {hybrid.inplace = array<i64: 0, 0>} {
+  %y = arith.addf %x, %z : tensor<16xf32>
+  func.return %y : tensor<16xf32>
+}
+// CHECK: func.func @donated
+
+// -----
+func.func @not_donated(%w: memref<16xf32>, %g: memref<16xf32>) -> memref<16xf32> attributes {hybrid.donated = array<i64: 0, 0>} {
+  %v = hybrid_rt.donated %g : memref<16xf32> -> memref<16xf32>
+  func.return %v : memref<16xf32>
+}
+// CHECK: memory plan of @not_donated, operation 0 (hybrid_rt.donated): argument 1 (g) is not donated by the caller
+
+// -----
+func.func @donated_and_read(%w: memref<16xf32>) -> (memref<16xf32>, memref<16xf32>) attributes {hybrid.donated = array<i64: 0, 0>} {
+  %v = hybrid_rt.donated %w : memref<16xf32> -> memref<16xf32>
+  hybrid_rt.launch @step ins(%w : memref<16xf32>) outs(%v : memref<16xf32>)
+  %b = hybrid_rt.alloc : memref<16xf32>
+  hybrid_rt.launch @step ins(%w : memref<16xf32>) outs(%b : memref<16xf32>)
+  func.return %v, %b : memref<16xf32>, memref<16xf32>
+}
+func.func private @step(%x: tensor<16xf32>) -> tensor<16xf32> attributes {hybrid.inplace = array<i64: 0, 0>} {
+  %y = math.exp %x : tensor<16xf32>
+  func.return %y : tensor<16xf32>
+}
+// CHECK: operation 3 (hybrid_rt.launch): reads argument 0 (w), whose memory the donated (v) of type memref<16xf32> has overwritten
+
+// -----
+func.func @donated_elsewhere(%w: memref<16xf32>) -> memref<16xf32> attributes {hybrid.donated = array<i64: 0, 0>} {
+  %b = hybrid_rt.alloc : memref<16xf32>
+  hybrid_rt.copy %w into %b : memref<16xf32> -> memref<16xf32>
+  func.return %b : memref<16xf32>
+}
+// CHECK: result 0 is not in the memory of argument 0 (w), which is donated for it
+
+// -----
+func.func @copied_over_itself(%w: memref<16xf32>) -> memref<16xf32> attributes {hybrid.donated = array<i64: 0, 0>} {
+  %v = hybrid_rt.donated %w : memref<16xf32> -> memref<16xf32>
+  hybrid_rt.copy %w into %v : memref<16xf32> -> memref<16xf32>
+  func.return %v : memref<16xf32>
+}
+// CHECK: operation 1 (hybrid_rt.copy): copies argument 0 (w) over itself
+
+// -----
+func.func @copied_too_early(%w: memref<16xf32>) -> memref<16xf32> attributes {hybrid.donated = array<i64: 0, 0>} {
+  %m = hybrid_rt.arena : memref<64xi8>
+  %a = hybrid_rt.view %m[0 : i64] : memref<64xi8> -> memref<16xf32>
+  %v = hybrid_rt.donated %w : memref<16xf32> -> memref<16xf32>
+  hybrid_rt.copy %a into %v : memref<16xf32> -> memref<16xf32>
+  func.return %v : memref<16xf32>
+}
+// CHECK: operation 3 (hybrid_rt.copy): reads the view at 0 (a) of type memref<16xf32> before it is written
+
+// -----
+// A reshape of a transposed array would have to move elements.
+func.func @moves(%x: memref<2x3xf32>) -> memref<6xf32> {
+  %t = hybrid_rt.alias "transpose" %x {order = array<i64: 1, 0>} : memref<2x3xf32> -> memref<3x2xf32>
+  %r = hybrid_rt.alias "reshape" %t : memref<3x2xf32> -> memref<6xf32>
+  func.return %r : memref<6xf32>
+}
+// CHECK: operation 1 (hybrid_rt.alias): reshape of the alias (t) of type memref<3x2xf32> is no view of its memory as memref<6xf32>
+
+// -----
+// Axes that still follow each other merge, and any axis splits.
+func.func @stays(%x: memref<2x3x4xf32>) -> memref<12xf32> attributes {hybrid.donated = array<i64: 0, 0>, hybrid.outputs = array<i64: 0>} {
+  %t = hybrid_rt.alias "transpose" %x {order = array<i64: 1, 2, 0>} : memref<2x3x4xf32> -> memref<3x4x2xf32>
+  %r = hybrid_rt.alias "reshape" %t : memref<3x4x2xf32> -> memref<12x2xf32>
+  %s = hybrid_rt.alias "reshape" %r : memref<12x2xf32> -> memref<2x6x1x2xf32>
+  %p = hybrid_rt.alias "slice" %x {begin = array<i64: 1, 0, 0>, step = array<i64: 1, 1, 1>} : memref<2x3x4xf32> -> memref<1x3x4xf32>
+  %q = hybrid_rt.alias "reshape" %p : memref<1x3x4xf32> -> memref<12xf32>
+  func.return %q : memref<12xf32>
+}
+// CHECK: func.func @stays
+
+// -----
+func.func @slice_outside(%x: memref<2x3xf32>) -> memref<2x2xf32> {
+  %p = hybrid_rt.alias "slice" %x {begin = array<i64: 0, 1>, step = array<i64: 1, 2>} : memref<2x3xf32> -> memref<2x2xf32>
+  func.return %p : memref<2x2xf32>
+}
+// CHECK: slice of argument 0 (x) is no view of its memory as memref<2x2xf32>
+
+// -----
+func.func @no_movement(%x: memref<2x3xf32>) -> memref<2x3xf32> {
+  %p = hybrid_rt.alias "broadcast" %x : memref<2x3xf32> -> memref<2x3xf32>
+  func.return %p : memref<2x3xf32>
+}
+// CHECK: broadcast of argument 0 (x) is no view of its memory as memref<2x3xf32>

@@ -16,7 +16,7 @@ from xdsl.ir import Operation, SSAValue
 
 from hybridc.dialects.hybrid import element_dtype
 from hybridc.dialects.hybrid_rt import AliasOp, LaunchOp, ViewOp
-from hybridc.switch.host import pairs_of
+from hybridc.lower.host import pairs_of
 from hybridc.transforms.values import volume
 
 Bytes = tuple[int, int]

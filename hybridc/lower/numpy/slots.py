@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from hybridc.lower.kernel import Axes
-from hybridc.switch.numpy.schedule import Operand, Part, Schedule, Step, Value
+from hybridc.lower.numpy.schedule import Operand, Part, Schedule, Step, Value
 
 Kind = tuple[np.dtype[Any], Axes]
 

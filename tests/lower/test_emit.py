@@ -15,14 +15,12 @@ from hybridc.dialects.hybrid_rt import ViewOp
 from hybridc.gluon.nn import HybridLambda
 from hybridc.lower import spec
 from hybridc.lower.hybrid_to_linalg import HybridToLinalg
+from hybridc.lower.numpy.emit import emit
+from hybridc.lower.numpy.emit_kernel import KernelEmitter
 from hybridc.lower.structured import is_host, kernels
 from hybridc.nd.ndarray import NDArray
 from hybridc.runtime.compiled_graph import Executable
 from hybridc.stages import Traced
-from hybridc.switch.numpy.emit import emit
-from hybridc.switch.numpy.emit_kernel import KernelEmitter
-from hybridc.switch.plan_memory import PlanMemory
-from hybridc.switch.verify_plan import VerifyPlan
 from hybridc.tools.check_op.case import (
     all_close,
     close,
@@ -35,6 +33,8 @@ from hybridc.tools.check_op.case import (
 )
 from hybridc.tools.check_op.compiled import _EXTRA, Net
 from hybridc.trace.tracer import trace_call
+from hybridc.transforms.plan_memory import PlanMemory
+from hybridc.transforms.verify_plan import VerifyPlan
 from tests.lower.outline import outline
 from tests.ops.samples import OURS
 
@@ -51,11 +51,11 @@ def planned(traced, donated=()):
     for function in module.ops:
         if function.sym_visibility is None and donated:
             function.attributes["hybrid.donated"] = DenseArrayBase.from_list(i64, donated)
-    spec.check(module, "kernels_new", "outline")
+    spec.check(module, "kernels", "outline")
     for each in (PlanMemory(), VerifyPlan()):
         each.apply(Context(), module)
     module.verify()
-    spec.check(module, "plan_new", "plan-memory")
+    spec.check(module, "plan", "plan-memory")
     return module
 
 

@@ -12,8 +12,8 @@ import math
 from collections.abc import Sequence
 
 from hybridc.lower.kernel import Axes
+from hybridc.lower.numpy.schedule import Operand
 from hybridc.lower.structured import Shape
-from hybridc.switch.numpy.schedule import Operand
 
 Group = Axes  # neighbouring loops, taken as one
 

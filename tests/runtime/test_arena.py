@@ -5,38 +5,19 @@ from __future__ import annotations
 import pytest
 from xdsl.context import Context
 from xdsl.dialects.builtin import IntegerAttr
-from xdsl.transforms.common_subexpression_elimination import CommonSubexpressionElimination
-from xdsl.transforms.dead_code_elimination import DeadCodeElimination
 
 from benchmarks.workloads import WORKLOADS
+from hybridc import pipeline
 from hybridc.dialects.hybrid_rt import ArenaOp
-from hybridc.lower.hybrid_to_linalg import HybridToLinalg
-from hybridc.pipeline import collector_at_rest
 from hybridc.stages import Traced
-from hybridc.switch.fuse_kernels import FuseKernels
-from hybridc.switch.plan_memory import PlanMemory
-from hybridc.switch.tile_kernels import TileKernels
-from hybridc.switch.verify_plan import VerifyPlan
 from hybridc.trace.tracer import trace_call
-from hybridc.transforms.fold_views import FoldViews
-
-CLEANUP = (CommonSubexpressionElimination(), DeadCodeElimination())
-PASSES = (
-    HybridToLinalg("numpy"),
-    *CLEANUP,
-    FoldViews(),
-    *CLEANUP,
-    FuseKernels(),
-    TileKernels(2),
-    PlanMemory(),
-    VerifyPlan(),
-)
+from hybridc.transforms.verify_plan import VerifyPlan
 
 
-@collector_at_rest()
+@pipeline.collector_at_rest()
 def planned(trace, grads):
     module = Traced(trace, grads).optimize().module.clone()
-    for each in PASSES:
+    for each in (*pipeline.NUMPY, VerifyPlan()):
         each.apply(Context(), module)
     return [f for f in module.ops if f.sym_visibility is None]
 

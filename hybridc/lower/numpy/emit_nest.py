@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 
 from hybridc.lower.kernel import Axes
+from hybridc.lower.numpy.matmul import matmul
+from hybridc.lower.numpy.schedule import Given, Operand, Part, Schedule, Step, Value
+from hybridc.lower.numpy.tiling import Tiling
+from hybridc.lower.numpy.ufuncs import literal, neutral
 from hybridc.lower.structured import Shape
-from hybridc.switch.numpy.matmul import matmul
-from hybridc.switch.numpy.schedule import Given, Operand, Part, Schedule, Step, Value
-from hybridc.switch.numpy.tiling import Tiling
-from hybridc.switch.numpy.ufuncs import literal, neutral
 
 
 class NestEmitter:
@@ -161,7 +161,7 @@ class NestEmitter:
             return literal(given)
         value = given.value
         name = f"t{value.slot}" if value.slot is not None else self._view(given)
-        if tile and value.outside and not self.loops.flat:
+        if tile and value.outside and not self.loops.flat and not self._broadcasts(given):
             name = self._index(name, self.loops.merged(given.axes))
         return name if given.dtype == value.dtype else f"{name}.view({given.dtype.name!r})"
 
@@ -197,10 +197,16 @@ class NestEmitter:
                 if len(merged) == len(full)
                 else f"{kept}[{', '.join(':' if a in merged else 'None' for a in range(len(full)))}]"
             )
-        last = tuple(range(len(full) - len(merged), len(full)))
-        if t.flat and merged == last and operand.value.arg is not None and operand not in self.reduced:
-            return source  # NumPy adds axes in front by itself
+        if self._broadcasts(operand):
+            return kept
         return f"{source}.reshape({full})"
+
+    def _broadcasts(self, operand: Operand) -> bool:
+        """Whether NumPy by itself repeats an argument along the axes in front of its own, in all tiles alike."""
+        t, merged = self.loops, self.loops.merged(operand.axes)
+        last = tuple(range(len(t.dims) - len(merged), len(t.dims)))
+        apart = t.flat or t.loop not in merged
+        return apart and merged == last and operand.value.arg is not None and operand not in self.reduced
 
     def _kept(self, operand: Operand) -> str:
         """An array over the merged axes that it has, in their order."""
@@ -238,24 +244,33 @@ class NestEmitter:
         assert isinstance(given, Operand)
         if any(self.part.domain[a] == 0 for a in step.reduced):
             value = literal(neutral(step.combine, step.result.dtype))
-            return (
-                [f"np.copyto({_base(step.result.value)}, {value})"]
-                if step.result.value.outside
-                else [f"t{step.result.value.slot}.fill({value})"]
-            )
+            return [f"np.copyto({self._name(step.result)}, {value})"]
         merged = t.merged(step.reduced)
         inside = tuple(a - t.loop for a in sorted(merged) if a >= t.loop)
         axis = inside[0] if len(inside) == 1 else inside
         x = self._name(given)
         if step.across and not t.flat:
             return self._part(step, x)
-        axes = step.result.axes
-        alone = step.result.value.outside and step.result.value not in self.reread
-        if t.flat and alone and len(given.axes) == len(t.dims) and list(axes) == sorted(axes):
-            out = _base(step.result.value)
-            out = out if step.result.dtype == step.result.value.dtype else f"{out}.view({step.result.dtype.name!r})"
-            return [f"{step.combine}.reduce({x}, axis={axis}, out={out})"]
+        if (
+            step.result.value.outside
+            and step.result.value not in self.reread
+            and len(given.axes) == len(self.part.domain)
+        ):
+            return [f"{step.combine}.reduce({x}, axis={axis}, out={self._without(step.result)})"]
         return [f"{step.combine}.reduce({x}, axis={axis}, keepdims=True, out={self._name(step.result)})"]
+
+    def _without(self, operand: Operand) -> str:
+        """What one tile sees of a result without the axes that were reduced."""
+        t = self.loops
+        source, name = self._kept(operand), _base(operand.value)
+        if source != name:
+            name += "_rows"
+            self.setup.append(f"{name} = {source}")
+        index = [f"i{a}" if a < t.loop else "i:j" if a == t.loop else ":" for a in sorted(t.merged(operand.axes))]
+        while index and index[-1] == ":":
+            index.pop()
+        name = f"{name}[{', '.join(index)}]" if index and not t.flat else name
+        return name if operand.dtype == operand.value.dtype else f"{name}.view({operand.dtype.name!r})"
 
     def _part(self, step: Step, x: str) -> list[str]:
         """What one tile gives to a reduction across tiles; along axes that nobody has the tile has size 1."""

@@ -55,8 +55,8 @@ func.func @f{SIGN} {{
 
 
 def test_what_is_right_passes():
-    check("kernels_new", CALL + kernel())
-    check("kernels_new", MATMUL.format(axis=-1, second=""))
+    check("kernels", CALL + kernel())
+    check("kernels", MATMUL.format(axis=-1, second=""))
 
 
 @pytest.mark.parametrize(
@@ -102,11 +102,11 @@ def test_what_is_right_passes():
 )  # fmt: skip
 def test_what_does_not_belong_into_kernels_is_found(text, expected):
     with pytest.raises(VerifyError) as error:
-        check("kernels_new", text)
+        check("kernels", text)
     assert str(error.value).endswith(expected)
     assert str(error.value).startswith("after this: ")
 
 
 def test_a_plan_holds_memory_and_launches_only():
-    with pytest.raises(VerifyError, match=r"func\.call is not allowed on the plan_new level: a function holds memory"):
-        check("plan_new", CALL + kernel())
+    with pytest.raises(VerifyError, match=r"func\.call is not allowed on the plan level: a function holds memory"):
+        check("plan", CALL + kernel())

@@ -1,1 +1,0 @@
-"""The compiler below the graph, on the structured form."""

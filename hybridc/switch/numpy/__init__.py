@@ -1,1 +1,0 @@
-"""The portable target: readable Python that runs NumPy."""
