@@ -8,9 +8,9 @@ program order and takes one back if the backward can make it again
   one value that is kept in the place of several;
 * by elementwise operators that together cost at most :data:`LIMIT` additions an element, and by views.
 
-So a choice never keeps more bytes, and what is expensive (products, reductions, ``exp``), random
-or a state is never computed twice. The operators are copied to the place where the backward first needs the value, so
-that it does not live longer than its use.
+So a choice never keeps more bytes, and what is expensive (products, reductions, ``exp``), random or a state is never
+computed twice. The operators are copied to the place where the backward first needs the value, so that it does not live
+longer than its use.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from hybridc.dialects.hybrid import HybridOp
-from hybridc.dialects.operator import Elementwise
+from hybridc.dialects.operator import Elementwise, Movement
 from hybridc.dialects.scalar import record
-from hybridc.transforms.values import byte_size, functions, is_constant, is_view, result_count
+from hybridc.transforms.values import byte_size, functions, is_constant, result_count
 
 # What the steps of scalar bodies cost, in additions; those that are missing are not computed twice. Measured with NumPy
 # on arrays in the second-level cache: an addition takes 0.16 ns, a division 0.24, a root 0.28, a cast 0.35, an
@@ -88,8 +88,8 @@ class _Choice:
     def apply(self) -> func.ReturnOp:
         """Choose, and change both functions; the forward's new end."""
         order = {op: number for number, op in enumerate(self.forward.body.block.ops)}
-        residuals = {value for value in self.saved.values() if value not in self.free}
-        self._choose(sorted(residuals, key=lambda v: order[_maker(v)]))
+        residuals = _undivided(dict.fromkeys(v for v in self.saved.values() if v not in self.free))
+        self._choose(sorted(residuals, key=lambda v: order[_maker(v)] if v not in self.free else -1))
         self._share()
         self._make_again(order)
         return self._note()
@@ -97,17 +97,19 @@ class _Choice:
     def _choose(self, values: Iterable[SSAValue]) -> None:
         """Keep those of the values, in program order, that cannot be made again from what is there or is small."""
         for value in values:
+            if self._is_there(value):
+                continue
             needed = self._needed(value)
-            if needed is None or SMALLER * _bytes(needed) > byte_size(value):
+            if SMALLER * _bytes(needed) > byte_size(value):
                 needed = [value]
-            self.kept.update(dict.fromkeys(needed))
+            self.kept |= dict.fromkeys(needed)
 
     def _share(self) -> None:
         """Keep one value in the place of several that can be made of it."""
         made_of: dict[SSAValue, list[SSAValue]] = {}
         for value in self.kept:
-            for needed in self._needed(value, again=True) or ():
-                made_of.setdefault(needed, []).append(value)
+            for source in self._needed(value, again=True):
+                made_of.setdefault(source, []).append(value)
         for source, values in made_of.items():
             before = self.kept
             if source in before or len(values) < 2:
@@ -120,8 +122,8 @@ class _Choice:
     def _is_there(self, value: SSAValue) -> bool:
         return value in self.free or value in self.kept
 
-    def _needed(self, value: SSAValue, again: bool = False) -> list[SSAValue] | None:
-        """What must be kept so that ``value`` can be made again (though it is kept); None if that is too expensive."""
+    def _needed(self, value: SSAValue, again: bool = False) -> list[SSAValue]:
+        """What must be kept so that ``value`` can be made again (though it is kept); itself if that costs too much."""
         cost = 0
         made: set[Operation] = set()
         needed: dict[SSAValue, None] = {}
@@ -138,7 +140,7 @@ class _Choice:
             work += _maker(found).operands
             cost += steps
             if cost > LIMIT:
-                return None
+                return [value]
         return list(needed)
 
     def _make_again(self, order: dict[Operation, int]) -> None:
@@ -199,6 +201,29 @@ def _bytes(values: Iterable[SSAValue]) -> int:
     return sum(map(byte_size, values))
 
 
+def _undivided(values: Iterable[SSAValue]) -> list[SSAValue]:
+    """The values; but where several show parts of one, or show it in other orders, that one, if it is not larger.
+
+    To be kept they would be copied.
+    """
+    shown: dict[SSAValue, list[SSAValue]] = {}
+    for value in values:
+        source = value
+        while isinstance(source.owner, HybridOp) and shows(source.owner):
+            source = source.owner.operands[0]
+        shown.setdefault(source, []).append(value)
+    found: list[SSAValue] = []
+    for source, several in shown.items():
+        found += [source] if len(several) > 1 and byte_size(source) <= _bytes(several) else several
+    return found
+
+
+def shows(op: HybridOp) -> bool:
+    """Whether the operation shows elements of its operand, or would copy them, in another shape or order."""
+    operator = op.operator
+    return isinstance(operator, Movement) and operator.is_view() and len(op.operands) == 1
+
+
 def _maker(value: SSAValue) -> HybridOp:
     """The operation that gives a value which is no argument."""
     assert isinstance(value.owner, HybridOp)
@@ -210,7 +235,7 @@ def cost_again(value: SSAValue) -> int | None:
     op = value.owner
     if not isinstance(op, HybridOp):
         return None
-    if is_constant(op) or is_view(op):
+    if is_constant(op) or shows(op):
         return 0
     operator = op.operator
     if not isinstance(operator, Elementwise) or not operator.PURE or operator.DRAWS or operator.mutated:
