@@ -265,7 +265,7 @@ class _Body:
             place = target if op.results[0] is value else None
             self.known[op.results[0]] = self._step(op, whole.get(op), place)
         found = self._given(value)
-        if target is not None and found is not target:
+        if target is not None and found != target:  # a product may lie already where its copy will be
             self.steps.append(Step("copy", [found], target))
         return found
 
