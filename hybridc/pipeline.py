@@ -13,7 +13,6 @@ from xdsl.dialects.builtin import Builtin, ModuleOp
 from xdsl.dialects.func import Func
 from xdsl.dialects.linalg import Linalg
 from xdsl.dialects.math import Math
-from xdsl.dialects.tensor import Tensor
 from xdsl.passes import ModulePass
 from xdsl.transforms.common_subexpression_elimination import CommonSubexpressionElimination
 from xdsl.transforms.dead_code_elimination import DeadCodeElimination
@@ -22,6 +21,7 @@ from hybridc import debug
 from hybridc.dialects.arith import Arith
 from hybridc.dialects.hybrid import dialects
 from hybridc.dialects.hybrid_rt import HybridRt
+from hybridc.dialects.tensor import Tensor
 from hybridc.errors import AttributeValueError
 from hybridc.lower.hybrid_to_linalg import HybridToLinalg
 from hybridc.options import OPTIONS

@@ -16,13 +16,14 @@ from __future__ import annotations
 
 import functools
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from xdsl.context import Context
-from xdsl.dialects import func
+from xdsl.dialects import arith, func
 from xdsl.dialects.builtin import (
     ArrayAttr,
+    DenseIntOrFPElementsAttr,
     DictionaryAttr,
     FunctionType,
     ModuleOp,
@@ -50,8 +51,10 @@ from hybridc.lower.hybrid_to_linalg_tensor import (
     structured_type,
 )
 from hybridc.trace.structure import as_list
-from hybridc.transforms.values import constant_value, functions
+from hybridc.transforms.values import constant_value, functions, volume
 
+# Elements of an array that a program holds as numbers.
+LONGEST = 65536
 MATMUL = ((0, 2), (2, 1), (0, 1))  # the loops of linalg.matmul
 
 
@@ -178,10 +181,21 @@ class _Structure:
             case Contraction():
                 made = self._contract(operator, inputs, out)
             case _ if self.library and is_placed(operator, inputs):
-                made = None
+                known = not inputs and operator.PURE and not operator.DRAWS and volume(out.shape) <= LONGEST
+                made = self._known(operator, out) if known else None
             case _:
                 made = operator.move(self.builder, *inputs)
         return None if made is None else as_list(made)
+
+    def _known(self, operator: Operator, out: Tensor) -> Tensor:
+        """The result of an operator without inputs: numbers, which are computed now."""
+        kind = structured_type(out.shape, out.dtype)
+        numbers = DenseIntOrFPElementsAttr.from_list(cast(Any, kind), np.asarray(operator.eager()).reshape(-1).tolist())
+        made = self.builder.add(arith.ConstantOp, [], [kind], {"value": numbers})
+        if out.dtype.kind == "u":
+            made.attributes["hybrid.dtype"] = StringAttr(out.dtype.name)
+        out.made = made.results[0]
+        return out
 
     # --- kinds ---------------------------------------------------------------------------------------------
 

@@ -28,6 +28,7 @@ from xdsl.dialects.linalg.attrs import IteratorTypeAttr
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.ir.affine import AffineDimExpr, AffineMap
 
+from hybridc.dialects.tensor import ExpandShapeOp
 from hybridc.lower.hybrid_to_linalg_body import Body, DType, Element, number_attribute, signless
 
 Shape = tuple[int, ...]
@@ -286,9 +287,6 @@ class Builder:
         """Groups of axes are collapsed, then expanded."""
         if math.prod(shape) == 0:
             return self.fill(shape, x.dtype, 0)
-        if not x.shape:  # xDSL's verifier rejects tensor.expand_shape of rank 0
-            one = self.generic([(x.value, (), x.dtype)], Tensor((1,), x.dtype, self), first)
-            return one if shape == (1,) else self._regroup(one, shape)
         pairs = groups(x.shape, shape)
         middle = tuple(math.prod(x.shape[i] for i in old) for old, _ in pairs)
         if len(middle) < len(x.shape):
@@ -298,7 +296,7 @@ class Builder:
             return x
         kept = reassociation(tuple(new for _, new in pairs))
         return self._one(
-            tensor.ExpandShapeOp, [x.value], Tensor(shape, x.dtype, self), reassociation=kept,
+            ExpandShapeOp, [x.value], Tensor(shape, x.dtype, self), reassociation=kept,
             static_output_shape=integers(shape),
         )  # fmt: skip
 

@@ -17,7 +17,6 @@ from xdsl.dialects.builtin import Builtin, ModuleOp
 from xdsl.dialects.func import Func
 from xdsl.dialects.linalg import Linalg
 from xdsl.dialects.math import Math
-from xdsl.dialects.tensor import Tensor
 from xdsl.passes import ModulePass
 from xdsl.utils.exceptions import VerifyException
 from xdsl.utils.target import Target
@@ -27,6 +26,7 @@ from hybridc import library, nd, pipeline
 from hybridc.dialects.arith import Arith
 from hybridc.dialects.hybrid import dialects
 from hybridc.dialects.hybrid_rt import HybridRt
+from hybridc.dialects.tensor import Tensor
 from hybridc.errors import MXNetError
 from hybridc.lower.numpy.emit import emit
 from hybridc.transforms.values import functions

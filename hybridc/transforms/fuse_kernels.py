@@ -138,7 +138,7 @@ def _compute_again(partition: Partition) -> None:
 def _copy_into(partition: Partition, group: Group, value: SSAValue) -> None:
     """Compute a value inside a group that reads it, if it is small, and what it is made of likewise."""
     op = value.owner
-    if not isinstance(op, Operation) or op not in partition.group or partition.group[op] is group:
+    if value not in group.read or not isinstance(op, Operation) or partition.group.get(op, group) is group:
         return
     places, loops, size = set(group.read[value]), loops_of(op), volume(shape_of(value))
     if loops is None or loops.reduced or size > CHEAP or size * MANY > group.volume or len(places) != 1:

@@ -26,6 +26,9 @@ from hybridc.lower.structured import Shape, is_scaffold, shape_of
 
 # A domain of at most this many elements is walked as one tile.
 SMALL = 65536
+# Results of products that a group may wait for: of a longer sum of products each gets its own addition as epilogue,
+# instead of all of them being kept for one walk in the end.
+PRODUCTS = 2
 
 Axes = tuple[int, ...]
 
@@ -78,7 +81,7 @@ class Group:
     ``axes`` are the axes of each operation's loops (-1 for those that a contraction sums); ``read`` and ``made`` the
     values read and made, with the axes that their dimensions follow. ``across`` are the reductions over axis 0.
     ``sources`` are operations outside whose results the group needs; ``first`` and ``last`` are the places of its
-    operations in the function.
+    operations in the function, ``products`` the products among its sources.
     """
 
     ops: list[Operation]
@@ -90,6 +93,7 @@ class Group:
     made: dict[SSAValue, Axes] = field(default_factory=lambda: dict[SSAValue, Axes]())
     across: list[Operation] = field(default_factory=lambda: list[Operation]())
     sources: set[Operation] = field(default_factory=lambda: set[Operation]())
+    products: set[Operation] = field(default_factory=lambda: set[Operation]())
     contraction: Operation | None = None
     reduces: bool = False
 
@@ -128,6 +132,7 @@ class Group:
         self.made |= other.made
         self.across += other.across
         self.sources |= other.sources
+        self.products |= other.products
         self.contraction = self.contraction or other.contraction
         self.reduces |= other.reduces
         self.first, self.last = min(self.first, other.first), max(self.last, other.last)
@@ -241,6 +246,7 @@ class Partition:
         group.add(loops, tuple(kept.index(i) if i in kept else -1 for i in range(len(loops.sizes))))
         if loops.is_contraction:
             return
+        group.products = {s for s in sources if self.group[s].contraction is s}
         for source in sources:
             self._try(self.group[source], self.group[op])
         if op in self.group[op].across:
@@ -265,7 +271,9 @@ class Partition:
             self._join(source, group, merged)
 
     def _allowed(self, source: Group, group: Group, merged: Merged) -> bool:
-        """Whether one walk over the domain can compute both."""
+        """Whether one walk over the domain can compute both, and is not for too many products to wait for."""
+        if len(source.products | group.products) > PRODUCTS:
+            return False
         if math.prod(merged.domain) <= SMALL:
             return True
         both = (source, group)
