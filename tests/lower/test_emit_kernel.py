@@ -207,6 +207,18 @@ def test_broadcast_and_permuted_operands_are_views():
     ]
 
 
+def test_tiles_are_smaller_where_there_are_more_arrays():
+    blocks = []
+    for count in (1, 12):
+        w = Writer("f32", [(4096, 1024)])
+        y = w.map([w.arg((0, 1))], (0, 1), EXP)
+        for _ in range(count):
+            y = w.map([w.map([y, w.arg((0, 1))], (0, 1), ADD), y], (0, 1), SUB)
+        blocks.append(KernelEmitter(kernel(w.text([y])), 2).loops[0].block)
+    few, many = blocks
+    assert few > many >= tiling.TILE_ELEMENTS // 1024
+
+
 # --- dtypes -----------------------------------------------------------------------------------------------
 
 
