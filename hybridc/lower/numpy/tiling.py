@@ -16,8 +16,8 @@ TILE_ELEMENTS = 65536
 # The same where threads share a kernel: they hand over Python's lock at each call, which takes as long as the
 # arithmetic of a smaller tile. The third-level cache holds these.
 SHARED_TILE_ELEMENTS = 262144
-# Bytes that all arrays of such a tile may have: the more arrays, the smaller the tiles that stay in the caches (kernels
-# of a backward, with five to twelve arrays, are 5 to 25 % faster for it; from one to three megabytes they differ little).
+# Bytes that all arrays of such a tile may have: the more arrays, the smaller the tiles that stay in the caches. Kernels
+# of a backward, with five to twelve arrays, are 5 to 25 % faster for it; from one to three megabytes they differ little.
 SHARED_TILE_BYTES = 3 << 20
 # Below this a second thread costs as much as it saves: its tiles would be too small for Python's lock.
 PARALLEL_ELEMENTS = 393216
