@@ -17,7 +17,7 @@ TILE_ELEMENTS = 65536
 # arithmetic of a smaller tile. The third-level cache holds these.
 SHARED_TILE_ELEMENTS = 262144
 # Bytes that all arrays of such a tile may have: the more arrays, the smaller the tiles that stay in the caches. Kernels
-# of a backward, with five to twelve arrays, are 5 to 25 % faster for it; from one to three megabytes they differ little.
+# of backwards, with five to twelve arrays, are 5 to 25 % faster for it; one to three megabytes do equally well.
 SHARED_TILE_BYTES = 3 << 20
 # Below this a second thread costs as much as it saves: its tiles would be too small for Python's lock.
 PARALLEL_ELEMENTS = 393216
