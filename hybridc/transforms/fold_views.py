@@ -29,6 +29,7 @@ from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import Rewriter
 
+from hybridc.dialects.tensor import ExpandShapeOp
 from hybridc.lower.hybrid_to_linalg_tensor import (
     groups,
     integers,
@@ -92,14 +93,14 @@ class _Folding:
             self.here = op
             if op in self.loops:
                 self._loops(op)
-            elif type(op) in VIEWS and 0 not in shape_of(op.results[0]):
+            elif isinstance(op, VIEWS) and 0 not in shape_of(op.results[0]):
                 self.views[op.results[0]] = self._view(op)
             elif isinstance(op, linalg.FillOp):
                 self.views[op.results[0]] = _View(op.results[0], (), shape_of(op.results[0]), op, number=op.operands[0])
             else:
                 self._others(op)
         for op in reversed(list(self.block.ops)):
-            if (type(op) in VIEWS or is_scaffold(op)) and op.results[0].first_use is None:
+            if (isinstance(op, VIEWS) or is_scaffold(op)) and op.results[0].first_use is None:
                 op.detach()
                 op.erase()
 
@@ -214,9 +215,6 @@ class _Folding:
         """Put the elements of a view in a row."""
         pieces = list(view.pieces)
         seen, order = self._seen(view, pieces, self.here)
-        if not pieces and view.shape:  # from rank 0 there would be no way back
-            pieces, order = [(1, 1)], [0]
-            seen = self._reshape(view.root, (1,), self.here)
         kind = _typed(seen, [n for n, _ in pieces])
         rank = len(pieces)
         properties: dict[str, Attribute] = {
@@ -371,7 +369,7 @@ class _Folding:
                 "reassociation": reassociation(tuple(axes for _, axes in pairs)),
                 "static_output_shape": integers(shape),
             }
-            made = self._insert(tensor.ExpandShapeOp, [made], _typed(value, shape), like, properties)
+            made = self._insert(ExpandShapeOp, [made], _typed(value, shape), like, properties)
         self.reshaped[key] = made
         return made
 

@@ -45,7 +45,7 @@ def loops_of(op: Operation) -> Loops | None:
     if not isinstance(op, linalg.GenericOp | linalg.MatmulOp):
         return None
     start = op.outputs[0].owner
-    if not isinstance(start, Operation) or not is_scaffold(start):
+    if len(op.outputs) > 1 or not isinstance(start, Operation) or not is_scaffold(start):
         return None
     places: list[tuple[int, ...]] = []
     for each in op.get_indexing_maps().data:
@@ -82,6 +82,7 @@ class Cuts:
         self._cuts: list[set[int]] = []
         self._ties: list[list[tuple[int, list[int]]]] = []  # of each axis, or of all that are the same
         self._tied: list[tuple[int, list[int]]] = []
+        self._slices: list[tuple[int, int, int]] = []
         self._work: dict[int, None] = {}  # whose cuts are to be passed on, each once and in order
 
     def axis(self, size: int) -> int:
@@ -121,6 +122,10 @@ class Cuts:
             self._ties[each].append(tie)
         self._tied.append(tie)
 
+    def part_of(self, part: int, axis: int, begin: int) -> None:
+        """An axis is a run of another one's elements: it has those cuts at which it starts and ends."""
+        self._slices.append((part, axis, begin))
+
     def _cut(self, axis: int, cut: int) -> None:
         """Cut an axis, unless that does not fit to its other cuts; then the reshape stays."""
         axis = self._find(axis)
@@ -135,11 +140,20 @@ class Cuts:
         """Pass on the cuts along all ties, which are all known by now."""
         for tie in self._tied:
             self._pass_on(*tie)
+        self._slice()
         while self._work:
-            axis = next(iter(self._work))
-            del self._work[axis]
-            for tie in self._ties[axis]:
-                self._pass_on(*tie)
+            while self._work:
+                axis = next(iter(self._work))
+                del self._work[axis]
+                for tie in self._ties[axis]:
+                    self._pass_on(*tie)
+            self._slice()
+
+    def _slice(self) -> None:
+        for part, axis, begin in self._slices:
+            for cut in tuple(self._cuts[self._find(axis)]):
+                if begin % cut == 0 and self._sizes[part] % cut == 0:
+                    self._cut(part, cut)
 
     def _pass_on(self, axis: int, parts: list[int]) -> None:
         inner = math.prod(self._sizes[p] for p in parts)
@@ -231,8 +245,12 @@ class Cutting:
         if axes is None and rows:  # some rows of a contiguous array are contiguous
             return
         fresh = self._new(result)
-        if axes is not None:
-            fresh = [a if n == m else f for a, n, m, f in zip(axes, old, new, fresh, strict=True)]
+        offsets, steps = op.static_offsets.get_values(), op.static_strides.get_values()
+        for i, axis in enumerate(axes or ()):
+            if old[i] == new[i]:
+                fresh[i] = axis
+            elif steps[i] == 1:
+                self.cuts.part_of(fresh[i], axis, offsets[i])
         self.axes[result] = fresh
 
     def _reshape(self, groups: list[list[int]], whole: Sequence[int], parts: Sequence[int]) -> None:

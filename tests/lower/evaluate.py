@@ -189,8 +189,8 @@ class Evaluator:
         kind = op.results[0].type
         if isinstance(op.value, DenseIntOrFPElementsAttr):
             dtype = dtype_of(kind.get_element_type())
-            (number,) = set(op.value.get_values())
-            return np.full(kind.get_shape(), number, dtype)
+            numbers, shape = np.array(op.value.get_values(), dtype), kind.get_shape()
+            return np.broadcast_to(numbers, shape) if numbers.size == 1 else numbers.reshape(shape)
         number = op.value.value.data
         dtype = dtype_of(kind)
         return np.asarray(number).astype(dtype) if dtype.kind == "f" else np.array([number]).astype(dtype)[0]

@@ -39,12 +39,13 @@ func.func @reduction(%x: tensor<2x3xf32>) -> (tensor<2x3xf32>, tensor<2x1xf32>) 
   func.return %d, %m : tensor<2x3xf32>, tensor<2x1xf32>
 }
 
-// A sum of half precision adds up in single; there is no reshape from rank 0.
+// A sum of half precision adds up in single; its one element becomes an array by a reshape.
 // CHECK-LABEL: func.func @half
 // CHECK:         linalg.generic {{.*}} ins(%x : tensor<8xf16>) outs({{%.*}} : tensor<f32>)
 // CHECK:           arith.extf {{.*}} : f16 to f32
 // CHECK:           arith.addf {{.*}} : f32
 // CHECK:           arith.truncf {{.*}} : f32 to f16
+// CHECK:         tensor.expand_shape %s {{\[\]}} output_shape [1] {hybrid.operator = "sum"} : tensor<f16> into tensor<1xf16>
 func.func @half(%x: tensor<8xf16>) -> tensor<1xf16> {
   %s = hybrid.sum %x {axis = 0 : i64, keepdims = true} : (tensor<8xf16>) -> tensor<1xf16>
   func.return %s : tensor<1xf16>
