@@ -1,17 +1,20 @@
-"""Every operator as IR: what is printed parses to the same operation, with the same operator behind it."""
+"""Every operator as IR, and whole networks: what is printed parses to the same, with the same operators behind it."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
+from xdsl.context import Context
 from xdsl.parser import Parser
 
 import hybridc as mx
-from hybridc import pipeline
+from benchmarks.workloads import WORKLOADS
+from hybridc import pipeline, stages
 from hybridc.dialects import registry
 from hybridc.dialects.hybrid import HandleAttr, from_attribute, tensor_type, to_attribute
 from hybridc.errors import MXNetError
 from hybridc.tools.check_op.printed import print_and_parse
+from hybridc.trace.tracer import trace_call
 
 mx.nd.ones((1,))  # registers the operators
 
@@ -82,3 +85,33 @@ def test_dtypes_that_cannot_be_compiled():
         "arrays of dtype complex64 cannot be compiled; use one of ['bool', 'float16', 'float32', 'float64', 'int32', "
         "'int64', 'int8', 'uint64', 'uint8']"
     )
+
+
+# --- whole networks ------------------------------------------------------------------------------------------
+
+LEVELS = ("differentiate", "choose-residuals", "hybrid-to-linalg", "fold-views", "tile-kernels", "plan-memory")
+
+
+@pytest.mark.parametrize("name", WORKLOADS)
+def test_networks_print_and_parse_at_every_level(name):
+    """Forward and backward: the text parses to a valid module, which prints as the same text."""
+    program = WORKLOADS[name].build(False)
+    for net, args in zip(program.blocks, program.feeds(), strict=True):
+        trace = trace_call(net, list(args), True)
+        grads = tuple(i for i, leaf in enumerate(trace.leaves) if leaf._dtype.kind == "f")
+        module = stages.Traced(trace, grads).module
+        _same(str(module), "trace")
+        seen = []
+        for each in (*pipeline.GRAPH, *pipeline.NUMPY):
+            each.apply(Context(), module)
+            if each.name in LEVELS:
+                seen.append(each.name)
+                _same(str(module), each.name)
+        assert tuple(dict.fromkeys(seen)) == LEVELS
+        _same(str(stages.Traced(trace, grads).optimize().structure()), "structured")
+
+
+def _same(text, level):
+    again = Parser(pipeline.context(), text).parse_module()
+    again.verify()
+    assert str(again) == text.rstrip("\n"), level
