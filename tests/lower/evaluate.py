@@ -190,7 +190,7 @@ class Evaluator:
         if isinstance(op.value, DenseIntOrFPElementsAttr):
             dtype = dtype_of(kind.get_element_type())
             numbers, shape = np.array(op.value.get_values(), dtype), kind.get_shape()
-            return np.broadcast_to(numbers, shape) if numbers.size == 1 else numbers.reshape(shape)
+            return np.full(shape, numbers[0]) if numbers.size == 1 else numbers.reshape(shape)
         number = op.value.value.data
         dtype = dtype_of(kind)
         return np.asarray(number).astype(dtype) if dtype.kind == "f" else np.array([number]).astype(dtype)[0]
