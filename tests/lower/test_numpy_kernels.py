@@ -71,11 +71,9 @@ def forward(stage, arrays, threads):
     return results[: len(stage.trace.outputs) - len(stage.trace.updates)]
 
 
-@pytest.fixture(params=[False, True], ids=["whole", "tiled"])
-def threads(request, monkeypatch):
-    """How many threads share tiles: one, of the usual tiles; two, if tiles have three elements."""
-    if not request.param:
-        return 1
+@pytest.fixture
+def threads(monkeypatch):
+    """Two threads that share tiles of three elements; what is one tile is run wherever networks are compiled."""
     for name in ("TILE_ELEMENTS", "SHARED_TILE_ELEMENTS", "PARALLEL_ELEMENTS"):
         monkeypatch.setattr(tiling, name, 3)
     return 2
