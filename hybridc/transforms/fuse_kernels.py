@@ -130,7 +130,7 @@ def _compute_again(partition: Partition) -> None:
             continue
         for value in list(group.read):
             _copy_into(partition, group, value)
-    for op in reversed(partition.ops):
+    for op in sorted(partition.group, key=partition.order.__getitem__, reverse=True):  # the copies, too
         if loops_of(op) is not None and not op.results[0].uses:
             partition.remove(op)
 
