@@ -35,22 +35,23 @@ VIEWS = (tensor.CollapseShapeOp, tensor.ExpandShapeOp, tensor.ExtractSliceOp, li
 def shape_of(value: SSAValue) -> Shape:
     """The shape of a tensor; () of a scalar."""
     kind: Any = value.type
-    return tuple(kind.get_shape()) if kind.name == TensorType.name else ()
+    return tuple(kind.get_shape()) if hasattr(kind, "get_shape") else ()
 
 
 def dtype_of(value: SSAValue) -> DType:
     """The dtype of a tensor or scalar value of the structured form."""
     owner = value.owner
+    index: int = cast(Any, value).index
     if isinstance(owner, Block):
         function = owner.parent_op()
         if isinstance(function, func.FuncOp) and (names := declared_dtypes(function)) is not None:
-            return names[cast(Any, value).index]
+            return names[index]
     elif (name := owner.attributes.get("hybrid.dtype")) is not None:
         return np.dtype(cast(StringAttr, name).data)
     elif isinstance(owner, func.CallOp):
         callee = function_called(owner)
         if (names := declared_dtypes(callee)) is not None:
-            return names[len(callee.function_type.inputs) + cast(Any, value).index]
+            return names[len(callee.function_type.inputs) + index]
     elif isinstance(owner, VIEWS):
         return dtype_of(owner.operands[0])
     return element_dtype(value.type)
@@ -77,7 +78,10 @@ def element_dtype(kind: Attribute) -> DType:
 def declared_dtypes(function: func.FuncOp) -> list[DType] | None:
     """The dtypes of a function's arguments and then of its results, where its types do not say them."""
     names = function.attributes.get("hybrid.dtypes")
-    return None if names is None else [np.dtype(n.data) for n in cast("ArrayAttr[StringAttr]", names)]
+    if names is None:
+        return None
+    found: list[DType] = [np.dtype(n.data) for n in cast("ArrayAttr[StringAttr]", names)]
+    return found
 
 
 def note_dtypes(function: func.FuncOp, dtypes: list[DType]) -> None:

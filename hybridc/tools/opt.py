@@ -58,7 +58,8 @@ class HybridcOpt(xDSLOptMain):
 
     def register_all_passes(self) -> None:
         """Every pass of the pipeline, under its name."""
-        for each in (*pipeline.PASSES, *map(type, pipeline.CLEANUP)):
+        passes: tuple[type[ModulePass], ...] = (*pipeline.PASSES, *(type(each) for each in pipeline.CLEANUP))
+        for each in passes:
             self.register_pass(each.name, _factory(each))
 
     def register_all_arguments(self, arg_parser: ArgumentParser) -> None:

@@ -1,0 +1,159 @@
+"""How many kernels networks become: what fusion promises, counted in what is launched."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import hybridc as mx
+from benchmarks.workloads import WORKLOADS
+from hybridc.gluon import nn
+from hybridc.lower.kernel import analyse
+from hybridc.lower.structured import is_host, kernels
+from hybridc.stages import Traced
+from hybridc.trace.tracer import trace_call
+
+
+def lowered(net, *inputs, grads=None):
+    """The last stage for these inputs; with a backward for the inputs of these names, or for all with ``()``."""
+    trace = trace_call(net, list(inputs), grads is not None)
+    wanted = [i for i, s in enumerate(trace.leaves) if s.dtype == np.float32]
+    if grads:
+        wanted = [i for i in wanted if trace.leaves[i].name in grads]
+    return Traced(trace, () if grads is None else tuple(wanted)).optimize().lower()
+
+
+def launches(stage):
+    """The kernels launched, by program."""
+    return {name: list(program.launches) for name, program in stage.programs.items()}
+
+
+def products(stage, name):
+    """How many of the launches of a program are products, with or without an epilogue."""
+    known = kernels(stage.module)
+    found = [known[k] for k in stage.programs[name].launches if not is_host(known[k])]
+    return sum(any(s.kind == "product" for n in analyse(k).nests for s in n.stages) for k in found)
+
+
+def workload(name, block=0):
+    """The last stage of a benchmark network's forward."""
+    program = WORKLOADS[name].build(hybridized=False)
+    return lowered(program.blocks[block], *program.feeds()[block])
+
+
+# Of each benchmark network: kernels, and how many of them are products; no call of the host.
+FORWARD = {
+    "chain": (1, 0),
+    "gelu_bias": (1, 0),
+    "softmax": (1, 0),
+    "layernorm": (1, 0),
+    "norm_layer": (2, 0),
+    "attention": (3, 2),
+    "encoder": (10, 6),
+    "mlp": (4, 3),
+}
+
+
+@pytest.mark.parametrize("name", FORWARD)
+def test_forward(name):
+    stage = workload(name)
+    found, gemms = launches(stage)["forward"], products(stage, "forward")
+    assert len(found) <= FORWARD[name][0], found
+    assert gemms == FORWARD[name][1]
+    assert not stage.programs["forward"].host_calls
+    assert not [k for k in found if k.startswith("host_")], "no call of the library either"
+
+
+def test_heads_are_split_and_merged_by_strides():
+    """Nothing in the encoder layer only moves elements: between its products there are views."""
+    stage = workload("encoder")
+    known = kernels(stage.module)
+    for name in stage.programs["forward"].launches:
+        nests = analyse(known[name]).nests
+        assert sum(len(s.steps) for n in nests for s in n.stages) > 0, f"{name} computes nothing"
+
+
+def test_attention_with_a_mask_and_a_scale():
+    class Attention(nn.HybridBlock):
+        def hybrid_forward(self, F, q, k, v, mask):
+            scores = F.batch_dot(q, k, transpose_b=True) * 0.125
+            scores = F.where(F.broadcast_like(mask, scores), scores, F.full_like(scores, -1e9))
+            return F.batch_dot(F.softmax(scores, axis=-1), v)
+
+    q, k, v = (mx.nd.random.normal(shape=(32, 128, 64)) for _ in range(3))
+    mask = mx.nd.array(np.tril(np.ones((1, 128, 128))))
+    stage = lowered(Attention(), q, k, v, mask)
+    assert len(launches(stage)["forward"]) <= 3, launches(stage)
+    assert products(stage, "forward") == 2
+
+
+def test_attention_on_arrays_of_four_dimensions():
+    class Attention(nn.HybridBlock):
+        def hybrid_forward(self, F, q, k, v):
+            q, k, v = (F.reshape(F.transpose(z, (0, 2, 1, 3)), (-3, -2)) for z in (q, k, v))
+            out = F.batch_dot(F.softmax(F.batch_dot(q, k, transpose_b=True) * 0.125), v)
+            return F.reshape(F.transpose(F.reshape(out, (-4, -1, 8, -2)), (0, 2, 1, 3)), (0, 0, -3))
+
+    stage = lowered(Attention(), *(mx.nd.random.normal(shape=(4, 128, 8, 64)) for _ in range(3)))
+    assert len(launches(stage)["forward"]) == 3, launches(stage)
+
+
+@pytest.mark.parametrize("name", ["log_softmax", "softmax", "softmin"])
+@pytest.mark.parametrize("axis", [-1, 1])
+def test_softmax_family_is_one_kernel(name, axis):
+    net = nn.HybridLambda(lambda F, x: getattr(F, name)(x, axis=axis))
+    assert len(launches(lowered(net, mx.nd.ones((40, 50, 60))))["forward"]) == 1
+
+
+def test_an_lstm_cell_is_its_products_and_two_kernels():
+    class Cell(nn.HybridBlock):
+        def hybrid_forward(self, F, x, h, c, wx, wh, b):
+            gates = F.FullyConnected(x, wx, b, num_hidden=256) + F.FullyConnected(h, wh, no_bias=True, num_hidden=256)
+            i, f, g, o = F.split(gates, num_outputs=4, axis=1)
+            c = F.sigmoid(f) * c + F.sigmoid(i) * F.tanh(g)
+            return F.sigmoid(o) * F.tanh(c), c
+
+    shapes = (16, 32), (16, 64), (16, 64), (256, 32), (256, 64), (256,)
+    stage = lowered(Cell(), *(mx.nd.ones(s) for s in shapes))
+    assert products(stage, "forward") == 2
+    assert len(launches(stage)["forward"]) <= 4, launches(stage)
+
+
+def test_layer_norm_and_its_backward():
+    net = nn.HybridLambda(lambda F, x, g, b: F.LayerNorm(x, g, b))
+    arrays = [mx.nd.ones(s) for s in ((4096, 1024), (1024,), (1024,))]
+    found = launches(lowered(net, *arrays, grads=()))
+    assert sum(map(len, found.values())) <= 3, found
+
+
+def test_cross_entropy_and_its_backward():
+    net = mx.gluon.loss.SoftmaxCrossEntropyLoss()
+    stage = lowered(net, mx.nd.ones((4096, 100)), mx.nd.zeros((4096,)), grads=("data0",))
+    found = launches(stage)
+    assert len(found["forward"]) == 1, found
+    assert sum(map(len, found.values())) <= 3, found
+
+
+def test_moments_of_a_whole_array_are_two_walks():
+    """Mean and variance by sums; their tails are computed again where they are read."""
+
+    def forward(F, x):
+        mean = F.mean(x)
+        variance = F.mean(F.square(x)) - F.square(mean)
+        return F.broadcast_div(F.broadcast_sub(x, mean), F.sqrt(variance + 1e-5))
+
+    assert len(launches(lowered(nn.HybridLambda(forward), mx.nd.ones((600, 700))))["forward"]) == 2
+
+
+@pytest.mark.parametrize("name", ["sgd", "adam"])
+def test_an_update_of_all_parameters_is_one_kernel(name):
+    net = nn.HybridSequential()
+    net.add(nn.Dense(64, activation="relu", in_units=32), nn.Dense(64, activation="relu"), nn.Dense(10))
+    net.initialize()
+    settings = {"learning_rate": 0.1} | ({"momentum": 0.9} if name == "sgd" else {})
+    trainer = mx.gluon.Trainer(net.collect_params(), name, settings)
+    with mx.autograd.record():
+        loss = net(mx.nd.ones((4, 32))).sum()
+    loss.backward()
+    trainer.step(4)
+    assert "1 kernel," in trainer.explain(), trainer.explain()
