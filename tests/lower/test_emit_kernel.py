@@ -169,6 +169,14 @@ def test_what_a_selection_asks_and_chooses_is_not_overwritten_but_the_rest_is():
     assert emitter.inplace_pairs() == [(1, 0)]
 
 
+def test_pairs_are_of_one_nest():
+    """An update of many weights of one shape would else have a pair for any two of them."""
+    w = Writer("f64", [(3, 4)] * 3)
+    results = [w.map([w.arg((0, 1), nest=n)], (0, 1), EXP, nest=n) for n in range(3)]
+    emitter, _ = compiled(kernel(w.text(results)))
+    assert emitter.inplace_pairs() == [(0, 0), (1, 1), (2, 2)]
+
+
 def test_results_serve_as_scratch_unless_an_argument_could_be_there():
     w = Writer("f64", [(3, 4)])
     x = w.arg((0, 1))

@@ -13,7 +13,7 @@ from xdsl.dialects import func
 from hybridc.dialects.hybrid_rt import aligned
 from hybridc.lower.kernel import Kernel, analyse
 from hybridc.lower.numpy.emit_nest import NestEmitter
-from hybridc.lower.numpy.schedule import Schedule, Step, Value, schedule
+from hybridc.lower.numpy.schedule import Operand, Part, Schedule, Step, Value, schedule
 from hybridc.lower.numpy.slots import assign_places
 from hybridc.lower.numpy.tiling import Tiling, tiling
 from hybridc.lower.numpy.ufuncs import literal
@@ -98,34 +98,9 @@ class KernelEmitter:
         return parts[0] if len(self.nests) == 1 else _tuple(parts)
 
     def inplace_pairs(self) -> list[tuple[int, int]]:
-        """Which arguments may share memory with which results."""
-        return [
-            (arg.arg or 0, out.out or 0)
-            for out in self.plan.outs
-            if (write := self._first_write(out)) is not None
-            for arg in self.plan.args
-            if (arg.shape, arg.dtype) == (out.shape, out.dtype) and self._may_overwrite(arg, write)
-        ]
-
-    def _first_write(self, out: Value) -> Step | None:
-        """The step that writes a result first, if it writes one element after the other."""
-        steps = [s for part in self.plan.parts for s in (*part.before, *part.steps) if s.result.value is out]
-        return steps[0] if steps and not steps[0].reduces else None
-
-    def _may_overwrite(self, arg: Value, write: Step) -> bool:
-        """Whether a step, and what follows it, may overwrite an argument: it is read before only, or just there."""
-        if arg.last_use > write.number:
-            return False
-        for part, loops in zip(self.plan.parts, self.loops, strict=True):
-            tiled = write in part.steps and not loops.flat
-            for step in (*part.before, *part.steps):
-                for operand in step.reads():
-                    if operand.value is not arg or not ((tiled and step in part.steps) or step is write):
-                        continue
-                    other_place = operand.axes != write.result.axes or len(operand.axes) < len(part.domain)
-                    if other_place or (step is write and not step.may_overwrite(operand)):
-                        return False
-        return True
+        """Which arguments may share memory with which results: of one nest, as nests may be many."""
+        pairs = [pair for part, loops in zip(self.plan.parts, self.loops) for pair in _inplace_pairs(part, loops.flat)]
+        return sorted(pairs, key=lambda pair: (pair[1], pair[0]))
 
     # --- source --------------------------------------------------------------------------------------------
 
@@ -156,6 +131,36 @@ class KernelEmitter:
         where = ", ".join(map(str, self.kernel.locations))
         what = self.nests[0].title() if len(self.nests) == 1 else f"{len(self.nests)} nests"
         return f"{what}{'; ' if where else ''}{where}."
+
+
+def _inplace_pairs(part: Part, flat: bool) -> list[tuple[int, int]]:
+    """The arguments that a nest reads, and the results that it may write over them, one element after the other."""
+    writes: dict[Value, Step] = {}
+    reads: dict[Value, list[tuple[Step, Operand]]] = {}
+    for step in (*part.before, *part.steps):
+        if step.result.value.out is not None:
+            writes.setdefault(step.result.value, step)
+        for operand in step.reads():
+            if operand.value.arg is not None:
+                reads.setdefault(operand.value, []).append((step, operand))
+    return [
+        (arg.arg or 0, out.out or 0)
+        for out, write in writes.items()
+        for arg, found in reads.items()
+        if (arg.shape, arg.dtype) == (out.shape, out.dtype)
+        and not write.reduces
+        and arg.last_use <= write.number
+        and all(_leaves(part, flat, write, *read) for read in found)
+    ]
+
+
+def _leaves(part: Part, flat: bool, write: Step, step: Step, operand: Operand) -> bool:
+    """Whether a step reads an argument before a result is written there, on this tile and on all others."""
+    if step is not write and (flat or write not in part.steps or step not in part.steps):
+        return True
+    if operand.axes != write.result.axes or len(operand.axes) < len(part.domain):
+        return False
+    return step is not write or step.may_overwrite(operand)
 
 
 def _tuple(sources: list[str]) -> str:

@@ -19,7 +19,7 @@ Kind = tuple[np.dtype[Any], Axes]
 def assign_places(plan: Schedule) -> None:
     """Give every value inside a tile a place; places are reused after the last read."""
     for part in plan.parts:
-        _Assignment(plan, part).run()
+        _Assignment(part).run()
 
 
 @dataclass
@@ -49,13 +49,14 @@ class _Result:
 
 
 class _Assignment:
-    def __init__(self, plan: Schedule, part: Part) -> None:
-        self.plan = plan
+    def __init__(self, part: Part) -> None:
         self.part = part
         self.steps = {s.number: s for s in part.steps}
         self.free: list[int] = []
         self.moved: dict[Value, _Result] = {}
-        self.results = [r for v in plan.outs if (r := self._result(v)) is not None]
+        written = dict.fromkeys(s.result.value for s in part.steps if s.result.value.out is not None)
+        self.results = [r for v in written if (r := self._result(v)) is not None]
+        self.args = {o.value for s in part.steps for o in s.reads() if o.value.arg is not None}
 
     def _result(self, value: Value) -> _Result | None:
         """A result, if it is written on tiles: one that each tile has a part of, in the order of memory."""
@@ -121,7 +122,7 @@ class _Assignment:
         if not result.is_idle(value, step, self.steps.get(value.last_use)):
             return False
         first = min(result.writes)
-        for arg in self.plan.args:
+        for arg in self.args:
             if (arg.shape, arg.dtype) != (result.value.shape, result.value.dtype) or arg.last_use > first:
                 continue
             reads = [o for o in step.reads() if o.value is arg]
