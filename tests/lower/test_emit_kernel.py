@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from hybridc.errors import UnsupportedError
 from hybridc.lower.numpy import tiling
 from hybridc.lower.numpy.emit_kernel import KernelEmitter
 from tests.lower.evaluate import Evaluator
@@ -297,6 +298,24 @@ def test_numbers_are_as_short_as_they_can_be_and_wrap():
 def test_what_depends_on_numbers_only_is_computed_at_once():
     text = "%c = arith.constant 2.0 : f32\n%d = math.sqrt %c : f32\n%r = arith.mulf %e0, %d : f32"
     assert compiled(generic(text, ["f32"], "f32"))[0].body() == ["np.multiply(x0, 1.4142135, out=y0)"]
+
+
+def test_a_sign_of_a_number_is_computed_at_once():
+    body = """%x = arith.constant 2.5 : f32
+      %one = arith.constant 1.0 : f32
+      %minus = arith.constant -1.0 : f32
+      %zero = arith.constant 0.0 : f32
+      %p = arith.cmpf ogt, %x, %zero : f32
+      %n = arith.cmpf olt, %x, %zero : f32
+      %s = arith.select %n, %minus, %x : f32
+      %t = arith.select %p, %one, %s : f32
+      %r = arith.addf %e0, %t : f32"""
+    assert compiled(generic(body, ["f32"], "f32"))[0].body() == ["np.add(x0, 1.0, out=y0)"]
+
+
+def test_an_operation_without_a_function_is_refused():
+    with pytest.raises(UnsupportedError, match=r"numpy target has no function for arith\.divsi"):
+        compiled(generic("%r = arith.divsi %e0, %e1 : i8", ["i8", "i8"], "i8"))
 
 
 def test_a_sum_of_halves_is_single():

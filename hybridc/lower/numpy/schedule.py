@@ -283,7 +283,7 @@ class _Body:
         arrays = [x for x in given if isinstance(x, Operand)]
         result = op.results[0]
         if not arrays:
-            return self._folded(op, function, given)
+            return self._folded(op, function, operands)
         if function == "select" and not isinstance(given[0], Operand):
             return given[1] if given[0] else given[2]
         kind = element_dtype(result.type)
@@ -317,15 +317,14 @@ class _Body:
             given = [opposite, other, chosen]
         self.steps.append(Step(function, given, place))
 
-    def _folded(self, op: Operation, function: str, numbers: list[Given]) -> Number:
+    def _folded(self, op: Operation, function: str, operands: list[SSAValue]) -> Number:
         """An operation on numbers alone."""
-        values = [x for x in numbers if not isinstance(x, Operand)]
-        dtype = element_dtype(op.results[0].type)
+        values = [x for x in map(self._given, operands) if not isinstance(x, Operand)]
         if function == "select":
             return values[1] if values[0] else values[2]
-        read = signed_as(element_dtype(op.operands[0].type), sign(op))
-        values = [number_as(v, read) for v in values]
-        return number_as(fold(function, values, read, dtype), dtype)
+        read = signed_as(element_dtype(operands[0].type), sign(op))
+        dtype = element_dtype(op.results[0].type)
+        return number_as(fold(function, [number_as(v, read) for v in values], read, dtype), dtype)
 
 
 def _as(given: Any, dtype: DType, source: SSAValue | None = None) -> Any:

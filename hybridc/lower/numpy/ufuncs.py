@@ -9,6 +9,7 @@ import numpy as np
 from xdsl.dialects import arith
 from xdsl.ir import Operation
 
+from hybridc.dialects.hybrid import location_of
 from hybridc.errors import UnsupportedError
 from hybridc.lower.kernel import Number
 
@@ -56,7 +57,8 @@ def ufunc(op: Operation) -> str:
     elif isinstance(op, arith.CmpiOp):
         name = _ORDERS[arith.CMPI_COMPARISON_OPERATIONS[op.predicate.value.data][-2:]]
     if name is None:
-        raise UnsupportedError(f"NumPy has no function for {op}")
+        where = location_of(op)
+        raise UnsupportedError(f"the numpy target has no function for {op.name}" + (f" ({where})" if where else ""))
     return name
 
 
