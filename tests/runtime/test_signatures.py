@@ -75,7 +75,7 @@ def test_explain_text():
         "net: traced once\n"
         "  1. first call\n"
         "signature (float32[3, 4]), predict mode\n"
-        "  forward: 1 kernel, 0 of them host calls; arena 64 bytes\n"
+        "  forward: 1 kernel, 0 of them host calls; arena 0 bytes (0 at once)\n"
         "    kernel fused_exp_multiply"
     )
     net.hybridize(False)
@@ -278,5 +278,5 @@ def test_explain_lists_host_calls_and_where_they_come_from():
     calls = [text.strip() for text in net.explain().splitlines() if text.strip().startswith("host call")]
     assert calls[0] == f"host call hybrid.sort(axis=0) at {__file__}:{line} (in net)"
     assert [text.strip() for text in net.explain().splitlines() if text.startswith("  forward")] == [
-        "forward: 3 kernels, 1 of them host calls; arena 128 bytes, 16 of them for the backward"
+        "forward: 3 kernels, 1 of them host calls; arena 128 bytes (128 at once), 16 of them for the backward"
     ]
