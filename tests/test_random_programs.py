@@ -53,7 +53,7 @@ def test_results_are_those_of_numpy(program, elements):
         np.testing.assert_array_equal(x.asnumpy(), array, err_msg=f"an input was written by {program}")
 
 
-@settings(max_examples=200, **SETTINGS)
+@settings(max_examples=150, **SETTINGS)
 @given(program=programs(dtypes=("float64",), smooth=True), elements=TILES, together=st.booleans())
 def test_gradients_are_those_of_complex_steps(program, elements, together):
     """The derivative of the heads' weighted sum along a random direction, to rounding: no difference is taken."""

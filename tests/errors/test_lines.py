@@ -18,6 +18,8 @@ LINE = re.compile(r"/(benchmarks|tests)/\S+\.py:\d+ \(in \w+\)")  # a library's 
 def test_kernels_name_the_users_lines(name):
     program = WORKLOADS[name].build(False)
     for net, args in zip(program.blocks, program.feeds(), strict=True):
+        if name == "lstm":
+            args = (args[0][:3], *args[1:])  # three steps show what 35 would
         trace = trace_call(net, list(args), True)
         grads = tuple(i for i, leaf in enumerate(trace.leaves) if leaf._dtype.kind == "f")
         lowered = stages.Traced(trace, grads).optimize().lower()
