@@ -392,3 +392,46 @@ def test_nests_follow_each_other_and_share_scratch():
     lines = agrees(w, [first, second])
     assert [line for line in lines if line.startswith("#")] == ["# Over 4x5", "# Over 9"]
     assert KernelEmitter(kernel(w.text([first, second])), 1).bytes == 192  # of the larger one: 160, rounded up
+
+
+# --- sums -------------------------------------------------------------------------------------------------
+
+
+def test_sums_of_products_of_rows_need_no_array_for_the_products():
+    w = Writer("f64", [(6, 5)])
+    x, y = w.arg((0, 1)), w.arg((0, 1))
+    rows = w.reduce(w.map([x, y], (0, 1), "%r = arith.mulf %e0, %e1 : E"), (1,))
+    lines = agrees(w, [w.map([rows, x], (0, 1), ADD)])
+    assert lines[1:] == ['np.einsum("ij,ij->i", x0, x1, out=t0[:, 0])', "np.add(t0, x0, out=y0)"]
+
+
+def test_products_that_others_read_are_made():
+    w = Writer("f64", [(6, 5)])
+    x, y = w.arg((0, 1)), w.arg((0, 1))
+    product = w.map([x, y], (0, 1), "%r = arith.mulf %e0, %e1 : E")
+    lines = agrees(w, [product, w.reduce(product, (1,))])
+    assert lines == ["np.multiply(x0, x1, out=y0)", 'np.einsum("ij->i", y0, out=y1)']
+
+
+def test_sums_of_columns_of_products():
+    w = Writer("f64", [(6, 5)])
+    x, y = w.arg((0, 1)), w.arg((0, 1))
+    lines = agrees(w, [w.reduce(w.map([x, y], (0, 1), "%r = arith.mulf %e0, %e1 : E"), (0,))])
+    assert lines == ['np.einsum("ij,ij->j", x0, x1, out=y0)']
+
+
+def test_long_rows_and_everything_are_summed_pair_by_pair():
+    w = Writer("f32", [(2, 5000)])
+    x = w.arg((0, 1))
+    product = w.map([x, x], (0, 1), "%r = arith.mulf %e0, %e1 : E")
+    lines = agrees(w, [w.reduce(product, (1,)), w.reduce(product, (0, 1))], rtol=1e-3)
+    assert [line.partition("(")[0] for line in lines][-3:] == ["np.multiply", "np.add.reduce", "np.add.reduce"]
+
+
+def test_a_product_is_not_summed_after_its_factor_is_overwritten():
+    """The product of two matrices lies where the result of its epilogue will be, which is written before the sum."""
+    w = Writer("f64", [(3, 4)])
+    p = w.product(w.arg((0, 2), extra=(5,)), w.arg((1, 2), extra=(5,)), (0, 1))
+    square = w.map([p, p], (0, 1), "%r = arith.mulf %e0, %e1 : E")
+    result = w.map([p], (0, 1), EXP)
+    agrees(w, [result, w.reduce(square, (1,))])

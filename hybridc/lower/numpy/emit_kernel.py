@@ -15,6 +15,7 @@ from hybridc.lower.kernel import Kernel, analyse
 from hybridc.lower.numpy.emit_nest import NestEmitter
 from hybridc.lower.numpy.schedule import Operand, Part, Schedule, Step, Value, schedule
 from hybridc.lower.numpy.slots import assign_places
+from hybridc.lower.numpy.sums import join_products
 from hybridc.lower.numpy.tiling import Tiling, tiling
 from hybridc.lower.numpy.ufuncs import literal
 from hybridc.lower.structured import Shape
@@ -46,6 +47,7 @@ class KernelEmitter:
         self.kernel: Kernel = analyse(function)
         self.name = self.kernel.name
         self.plan: Schedule = schedule(self.kernel)
+        join_products(self.plan)
         assign_places(self.plan)
         self.loops: list[Tiling] = [tiling(part, threads, strided) for part in self.plan.parts]
         self.nests = [NestEmitter(self.plan, p, t) for p, t in zip(self.plan.parts, self.loops, strict=True)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -9,6 +10,7 @@ import numpy as np
 from hybridc.lower.kernel import Axes
 from hybridc.lower.numpy.matmul import matmul
 from hybridc.lower.numpy.schedule import Given, Operand, Part, Schedule, Step, Value
+from hybridc.lower.numpy.sums import SHORT_COLUMN, SHORT_ROW
 from hybridc.lower.numpy.tiling import Tiling
 from hybridc.lower.numpy.ufuncs import literal, neutral
 from hybridc.lower.structured import Shape
@@ -240,24 +242,41 @@ class NestEmitter:
 
     def _reduction(self, step: Step) -> list[str]:
         t = self.loops
-        (given,) = step.operands
-        assert isinstance(given, Operand)
         if any(self.part.domain[a] == 0 for a in step.reduced):
-            value = literal(neutral(step.combine, step.result.dtype))
-            return [f"np.copyto({self._name(step.result)}, {value})"]
-        merged = t.merged(step.reduced)
-        inside = tuple(a - t.loop for a in sorted(merged) if a >= t.loop)
-        axis = inside[0] if len(inside) == 1 else inside
-        x = self._name(given)
+            return [f"np.copyto({self._name(step.result)}, {literal(neutral(step.combine, step.result.dtype))})"]
+        inputs = [self._name(o) for o in step.operands]
         if step.across and not t.flat:
-            return self._part(step, x)
-        if (
-            step.result.value.outside
-            and step.result.value not in self.reread
-            and len(given.axes) == len(self.part.domain)
-        ):
-            return [f"{step.combine}.reduce({x}, axis={axis}, out={self._without(step.result)})"]
-        return [f"{step.combine}.reduce({x}, axis={axis}, keepdims=True, out={self._name(step.result)})"]
+            return self._part(step, inputs)
+        inside = tuple(a - t.loop for a in sorted(t.merged(step.reduced)) if a >= t.loop)
+        axis = inside[0] if len(inside) == 1 else inside
+        full = all(len(o.axes) == len(self.part.domain) for o in step.reads())
+        alone = full and step.result.value.outside and step.result.value not in self.reread
+        if len(inputs) > 1 or (full and self._is_short(step, inside)):
+            out = (
+                self._without(step.result) if alone else self._name(step.result) + _along(inside, len(t.dims) - t.loop)
+            )
+            return [f"np.einsum({self._subscripts(inside, len(inputs))}, {', '.join(inputs)}, out={out})"]
+        if alone:
+            return [f"{step.combine}.reduce({inputs[0]}, axis={axis}, out={self._without(step.result)})"]
+        return [f"{step.combine}.reduce({inputs[0]}, axis={axis}, keepdims=True, out={self._name(step.result)})"]
+
+    def _is_short(self, step: Step, inside: Axes) -> bool:
+        """Whether a sum over one axis of a tile is better done by ``np.einsum``, as ``sums`` says."""
+        t = self.loops
+        (given,) = step.reads()
+        plain = given.dtype == step.result.dtype and given.dtype.kind == "f" and given.dtype.itemsize > 2
+        if step.combine != "np.add" or not plain or len(inside) != 1 or given.axes != tuple(sorted(given.axes)):
+            return False
+        dims = t.dims[t.loop :]
+        if inside[0] == len(dims) - 1 and len(dims) > 1:
+            return dims[-1] <= SHORT_ROW
+        return inside[0] == 0 and len(dims) > 1 and math.prod(dims[1:]) <= SHORT_COLUMN
+
+    def _subscripts(self, inside: Axes, count: int) -> str:
+        """What ``np.einsum`` sums, of arrays that all have the axes of a tile."""
+        letters = "ijklmnopqrst"[: len(self.loops.dims) - self.loops.loop]
+        kept = "".join(c for a, c in enumerate(letters) if a not in inside)
+        return f'"{",".join([letters] * count)}->{kept}"'
 
     def _without(self, operand: Operand) -> str:
         """What one tile sees of a result without the axes that were reduced."""
@@ -272,12 +291,11 @@ class NestEmitter:
         name = f"{name}[{', '.join(index)}]" if index and not t.flat else name
         return name if operand.dtype == operand.value.dtype else f"{name}.view({operand.dtype.name!r})"
 
-    def _part(self, step: Step, x: str) -> list[str]:
+    def _part(self, step: Step, inputs: list[str]) -> list[str]:
         """What one tile gives to a reduction across tiles; along axes that nobody has the tile has size 1."""
         t = self.loops
         kept = sorted(t.merged(step.result.axes))
         inside = tuple(a - t.loop for a in range(t.loop, len(t.dims)) if a not in kept)
-        axis = inside[0] if len(inside) == 1 else inside
         index = [f"i{a}" if a < t.loop else "i:j" if a == t.loop else ":" for a in kept]
         if t.direct:
             place = self._kept(step.result)
@@ -288,16 +306,24 @@ class NestEmitter:
             index.pop()
         place = f"{place}[{', '.join(index)}]" if index else place
         number = all(a < t.loop for a in kept) and bool(index)
-        wide = f", dtype={step.result.dtype.name!r}"
-        part = x if axis == () else f"{step.combine}.reduce({x}, axis={axis}{wide})"
-        if t.direct or self._adds_up(step):
-            sum_ = f"{step.combine}({place}, {part}"
-            return [f"{place} = {sum_})"] if number else [f"{sum_}, out={place})"]
+        short = len(inputs) > 1 or (len(inside) < len(t.dims) - t.loop and self._is_short(step, inside))
+        adds = t.direct or self._adds_up(step)
+        if not inside and len(inputs) == 1:
+            part = inputs[0]
+            if not adds and not number:
+                return [f'np.copyto({place}, {part}, casting="unsafe")']
+        else:
+            axis = inside[0] if len(inside) == 1 else inside
+            wide = f", axis={axis}" + (f", dtype={step.result.dtype.name!r}" if adds or number else "")
+            subscripts = self._subscripts(inside, len(inputs))
+            call = f"np.einsum({subscripts}, " if short else f"{step.combine}.reduce("
+            call += ", ".join(inputs) + ("" if short else wide)
+            if not adds and not number:
+                return [f"{call}, out={place})"]
+            part = f"{call})"
         if number:
-            return [f"{place} = {part}"]
-        if axis == ():
-            return [f'np.copyto({place}, {x}, casting="unsafe")']
-        return [f"{step.combine}.reduce({x}, axis={axis}, out={place})"]
+            return [f"{place} = {f'{step.combine}({place}, {part})' if adds else part}"]
+        return [f"{step.combine}({place}, {part}, out={place})"]
 
 
 def _base(value: Value) -> str:
@@ -305,6 +331,12 @@ def _base(value: Value) -> str:
     if value.arg is not None:
         return f"x{value.arg}"
     return f"y{value.out}" if value.out is not None else f"w{value.whole}"
+
+
+def _along(zero: Axes, rank: int) -> str:
+    """The index of a view without these axes, of which there is one element."""
+    index = ["0" if a in zero else ":" for a in range(rank)]
+    return f"[{', '.join(index if ':' in index else [*index, '...'])}]"
 
 
 def _times(shape: Shape) -> str:

@@ -112,7 +112,7 @@ class Schedule:
 
 
 def schedule(kernel: Kernel) -> Schedule:
-    """The steps of a kernel; values inside a tile have no place yet."""
+    """The steps of a kernel; they have no numbers, and values inside a tile no place yet."""
     return _Scheduler(kernel).run()
 
 
@@ -148,7 +148,6 @@ class _Scheduler:
             self.here = {}
             for at, stage in enumerate(nest.stages):
                 self._stage(number, at, stage)
-        _number_steps(plan)
         return plan
 
     def _whole(self, dtype: DType, shape: Shape) -> Value:
@@ -397,16 +396,3 @@ def _compares(condition: SSAValue, x: SSAValue, function: str) -> bool:
     if not isinstance(op, arith.CmpfOp | arith.CmpiOp) or ufunc(op) != function or sign(op) == "u":
         return False
     return op.operands[0] is x and number_of(op.operands[1]) == 0
-
-
-def _number_steps(plan: Schedule) -> None:
-    """Give each step its place in the order of all, and each value that of its last read."""
-    number = 0
-    for part in plan.parts:
-        for step in (*part.before, *part.steps):
-            step.number = number
-            for operand in step.reads():
-                operand.value.last_use = number
-            number += 1
-    for _, value in plan.copies:
-        value.last_use = number

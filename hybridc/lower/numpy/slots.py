@@ -17,9 +17,23 @@ Kind = tuple[np.dtype[Any], Axes]
 
 
 def assign_places(plan: Schedule) -> None:
-    """Give every value inside a tile a place; places are reused after the last read."""
+    """Number the steps, and give every value inside a tile a place; places are reused after the last read."""
+    _number_steps(plan)
     for part in plan.parts:
         _Assignment(part).run()
+
+
+def _number_steps(plan: Schedule) -> None:
+    """Give each step its place in the order of all, and each value that of its last read."""
+    number = 0
+    for part in plan.parts:
+        for step in (*part.before, *part.steps):
+            step.number = number
+            for operand in step.reads():
+                operand.value.last_use = number
+            number += 1
+    for _, value in plan.copies:
+        value.last_use = number
 
 
 @dataclass

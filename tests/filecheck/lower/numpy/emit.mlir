@@ -6,7 +6,7 @@
 // CHECK-NEXT:      """Over 8x4; model.py:3."""
 // CHECK-NEXT:      (t0,) = scratch
 // CHECK-NEXT:      np.exp(x0, out=y0)
-// CHECK-NEXT:      np.add.reduce(y0, axis=1, keepdims=True, out=t0)
+// CHECK-NEXT:      np.einsum("ij->i", y0, out=t0[:, 0])
 // CHECK-NEXT:      np.divide(y0, t0, out=y0)
 // CHECK:       def workspace():
 // CHECK-NEXT:      arena = np.empty({{[0-9]+}}, np.uint8)

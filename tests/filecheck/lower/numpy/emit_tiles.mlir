@@ -9,7 +9,7 @@
 // CHECK:               for i in range(lo, hi, [[N:[0-9]+]]):
 // CHECK-NEXT:              j = min(i + [[N]], hi)
 // CHECK:                   np.add(x0[i:j], x1, out=
-// CHECK:                   np.add.reduce({{.*}}, axis=1, out=y0[i:j])
+// CHECK:                   np.einsum("ij->i", {{.*}}, out=y0[i:j])
 // CHECK:           parallel(tiles, 5003, [[N]],
 
 // ONE-NOT:     parallel
