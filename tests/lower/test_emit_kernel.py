@@ -435,3 +435,18 @@ def test_a_product_is_not_summed_after_its_factor_is_overwritten():
     square = w.map([p, p], (0, 1), "%r = arith.mulf %e0, %e1 : E")
     result = w.map([p], (0, 1), EXP)
     agrees(w, [result, w.reduce(square, (1,))])
+
+
+def test_greatest_elements_of_many_narrow_rows_are_found_column_by_column():
+    w = Writer("f64", [(600, 5)])
+    lines = agrees(w, [w.reduce(w.arg((0, 1)), (1,), "arith.maximumf")])
+    assert lines[1:] == [
+        "np.copyto(y0_1, x0[..., :1])",
+        "for c in range(1, 5):",
+        "    np.maximum(y0_1, x0[..., c : c + 1], out=y0_1)",
+    ]
+    w = Writer("f64", [(20, 5)])
+    assert "np.maximum.reduce" in agrees(w, [w.reduce(w.arg((0, 1)), (1,), "arith.maximumf")])[0]
+    w = Writer("f64", [(20, 30, 5)])
+    x = w.arg((2, 0, 1))
+    agrees(w, [w.map([x, w.reduce(x, (2,), "arith.maximumf")], (0, 1, 2), SUB)])

@@ -10,7 +10,7 @@ import numpy as np
 from hybridc.lower.kernel import Axes
 from hybridc.lower.numpy.matmul import matmul
 from hybridc.lower.numpy.schedule import Given, Operand, Part, Schedule, Step, Value
-from hybridc.lower.numpy.sums import SHORT_COLUMN, SHORT_ROW
+from hybridc.lower.numpy.sums import MANY_ROWS, NARROW, SHORT_COLUMN, SHORT_ROW
 from hybridc.lower.numpy.tiling import Tiling
 from hybridc.lower.numpy.ufuncs import literal, neutral
 from hybridc.lower.structured import Shape
@@ -256,6 +256,10 @@ class NestEmitter:
                 self._without(step.result) if alone else self._name(step.result) + _along(inside, len(t.dims) - t.loop)
             )
             return [f"np.einsum({self._subscripts(inside, len(inputs))}, {', '.join(inputs)}, out={out})"]
+        if full and self._is_narrow(step, inside):
+            out, size = self._name(step.result), t.dims[-1]
+            one = f"{step.combine}({out}, {inputs[0]}[..., c : c + 1], out={out})"
+            return [f"np.copyto({out}, {inputs[0]}[..., :1])", f"for c in range(1, {size}):", f"    {one}"]
         if alone:
             return [f"{step.combine}.reduce({inputs[0]}, axis={axis}, out={self._without(step.result)})"]
         return [f"{step.combine}.reduce({inputs[0]}, axis={axis}, keepdims=True, out={self._name(step.result)})"]
@@ -271,6 +275,13 @@ class NestEmitter:
         if inside[0] == len(dims) - 1 and len(dims) > 1:
             return dims[-1] <= SHORT_ROW
         return inside[0] == 0 and len(dims) > 1 and math.prod(dims[1:]) <= SHORT_COLUMN
+
+    def _is_narrow(self, step: Step, inside: Axes) -> bool:
+        """Whether rows are so short, and so many, that they are better reduced column by column, as ``sums`` says."""
+        dims = self.loops.tile(tuple(range(len(self.part.domain))))
+        rows = math.prod(dims[:-1])
+        same = all(o.dtype == step.result.dtype for o in step.reads())
+        return same and inside == (len(dims) - 1,) and rows >= MANY_ROWS and 1 < dims[-1] <= NARROW
 
     def _subscripts(self, inside: Axes, count: int) -> str:
         """What ``np.einsum`` sums, of arrays that all have the axes of a tile."""
