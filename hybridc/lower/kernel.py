@@ -21,7 +21,7 @@ from xdsl.dialects.linalg.attrs import IteratorType
 from xdsl.ir import Operation, SSAValue
 
 from hybridc.dialects.hybrid import locations_of
-from hybridc.lower.structured import Shape, dtype_of, is_scaffold, shape_of
+from hybridc.lower.structured import Shape, dtype_of, is_scaffold, places_of, shape_of
 from hybridc.trace.location import Location
 
 Axes = tuple[int, ...]
@@ -217,7 +217,9 @@ def _integers(attribute: Any) -> Axes:
 
 def _stage(op: linalg.GenericOp | linalg.MatmulOp, domain: Shape) -> Stage:
     loops = _numbered(_integers(op.attributes["hybrid.axes"]), len(domain))
-    *read, axes = [tuple(loops[place] for place in places) for places in _maps(op)]
+    places = places_of(op)
+    assert places is not None, "a kernel's operand follows loops"
+    *read, axes = [tuple(loops[place] for place in each) for each in places]
     reduced = tuple(sorted(set(loops) - set(axes)))
     reads = tuple(Read(v, p) for v, p in zip(op.inputs, read, strict=True))
     extent = {a: n for r in reads for a, n in zip(r.axes, shape_of(r.value), strict=True)}
@@ -231,12 +233,6 @@ def _stage(op: linalg.GenericOp | linalg.MatmulOp, domain: Shape) -> Stage:
     combine = end.operands[0].owner
     assert isinstance(combine, Operation)
     return Stage(op, "across" if 0 in reduced else "row", reads, axes, reduced, combine, sizes)
-
-
-def _maps(op: linalg.GenericOp | linalg.MatmulOp) -> list[Axes]:
-    """For each operand the loops that its dimensions follow."""
-    maps: Any = op.indexing_maps.data if isinstance(op, linalg.GenericOp) else op.get_indexing_maps().data
-    return [tuple(e.position for e in m.data.results) for m in maps]
 
 
 def _kinds(op: linalg.GenericOp | linalg.MatmulOp) -> list[IteratorType]:

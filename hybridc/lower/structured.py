@@ -7,6 +7,7 @@ of its result; without them an element type means its signed dtype.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, cast
 
 import numpy as np
@@ -23,6 +24,7 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.dialects.linalg import ops as linalg
 from xdsl.ir import Attribute, Block, Operation, SSAValue
+from xdsl.ir.affine import AffineDimExpr
 from xdsl.traits import SymbolTable
 
 DType = np.dtype[Any]
@@ -95,6 +97,26 @@ def function_called(call: func.CallOp) -> func.FuncOp:
     found = SymbolTable.lookup_symbol(call, call.callee)
     assert isinstance(found, func.FuncOp)
     return found
+
+
+def places_of(op: linalg.GenericOp | linalg.MatmulOp) -> tuple[tuple[int, ...], ...] | None:
+    """For each operand the loops that its dimensions follow; None if a map is more than a choice of loops."""
+    found: list[tuple[int, ...]] = []
+    maps: Any = op.properties["indexing_maps"]
+    for each in maps.data:
+        places = tuple([e.position for e in each.data.results if isinstance(e, AffineDimExpr)])
+        if len(places) < len(each.data.results):
+            return None
+        found.append(places)
+    return tuple(found)
+
+
+def loop_sizes(op: Operation, places: Sequence[tuple[int, ...]]) -> Shape:
+    """How often each loop runs, as the shapes of the operands say."""
+    sizes: dict[int, int] = {}
+    for value, followed in zip(op.operands, places, strict=True):
+        sizes.update(zip(followed, shape_of(value), strict=True))
+    return tuple([sizes[i] for i in range(len(sizes))])
 
 
 def is_host(function: func.FuncOp) -> bool:

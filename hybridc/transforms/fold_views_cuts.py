@@ -16,11 +16,9 @@ from typing import Any
 
 from xdsl.dialects import tensor
 from xdsl.dialects.linalg import ops as linalg
-from xdsl.dialects.linalg.attrs import IteratorType
 from xdsl.ir import Block, Operation, SSAValue
-from xdsl.ir.affine import AffineDimExpr
 
-from hybridc.lower.structured import VIEWS, is_scaffold, shape_of
+from hybridc.lower.structured import VIEWS, is_scaffold, loop_sizes, places_of, shape_of
 from hybridc.transforms.fold_views_layout import Shape
 
 KNOW_PLACES = (linalg.IndexOp.name, tensor.ExtractOp.name)  # operations of bodies whose loops must stay
@@ -47,21 +45,14 @@ def loops_of(op: Operation) -> Loops | None:
     start = op.outputs[0].owner
     if len(op.outputs) > 1 or not isinstance(start, Operation) or not is_scaffold(start):
         return None
-    places: list[tuple[int, ...]] = []
-    for each in op.get_indexing_maps().data:
-        found = tuple(e.position for e in each.data.results if isinstance(e, AffineDimExpr))
-        if len(found) < len(each.data.results):
-            return None
-        places.append(found)
-    kinds = op.get_iterator_types().data
-    sizes = [1] * len(kinds)
-    for value, place in zip(op.operands, places, strict=True):
-        for n, loop in zip(shape_of(value), place, strict=True):
-            sizes[loop] = n
+    places = places_of(op)
+    if places is None:
+        return None
+    sizes = loop_sizes(op, places)
     if any(n <= 1 for n in sizes) or any(inner.name in KNOW_PLACES for inner in op.body.block.ops):
         return None
-    summed = tuple(i for i, kind in enumerate(kinds) if kind.data is IteratorType.REDUCTION)
-    return Loops(tuple(sizes), tuple(places), summed, bool(summed) and len(op.inputs) > 1)
+    summed = tuple(i for i in range(len(sizes)) if i not in places[-1])
+    return Loops(sizes, places, summed, bool(summed) and len(op.inputs) > 1)
 
 
 def groups_of(op: tensor.CollapseShapeOp | tensor.ExpandShapeOp) -> list[list[int]]:

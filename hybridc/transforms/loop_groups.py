@@ -15,14 +15,13 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, cast
 
 from xdsl.dialects import func
 from xdsl.dialects.linalg import ops as linalg
 from xdsl.ir import Operation, SSAValue
 from xdsl.rewriter import Rewriter
 
-from hybridc.lower.structured import Shape, is_scaffold, shape_of
+from hybridc.lower.structured import Shape, is_scaffold, loop_sizes, places_of
 
 # A domain of at most this many elements is walked as one tile.
 SMALL = 65536
@@ -65,13 +64,10 @@ def loops_of(op: Operation) -> Loops | None:
     """The loops of an operation; None if it has none (a view, a call, something that only begins another)."""
     if not isinstance(op, linalg.GenericOp | linalg.MatmulOp):
         return None
-    places = [tuple(e.position for e in m.data.results) for m in cast(Any, op.properties["indexing_maps"])]
-    result = places[-1]
-    sizes: dict[int, int] = dict(zip(result, shape_of(op.results[0]), strict=True))
+    places = places_of(op)
+    assert places is not None, "a kernel's operand follows loops"
     reads = tuple(zip(op.operands[:-1], places[:-1], strict=True))
-    for value, place in reads:
-        sizes.update(zip(place, shape_of(value), strict=True))
-    return Loops(op, reads, result, tuple(sizes[i] for i in range(len(sizes))))
+    return Loops(op, reads, places[-1], loop_sizes(op, places))
 
 
 @dataclass(eq=False)

@@ -10,7 +10,7 @@ from xdsl.dialects.builtin import DenseArrayBase, ModuleOp
 from xdsl.ir import SSAValue
 
 from hybridc.dialects.hybrid import HybridOp, dtype_of, element_dtype, shape_of
-from hybridc.dialects.operator import Elementwise, Movement, Reduction
+from hybridc.dialects.operator import Movement
 
 
 def constant_value(value: SSAValue) -> Any:
@@ -56,22 +56,6 @@ def byte_size(array: SSAValue) -> int:
     """The bytes of a tensor, or of a buffer."""
     kind: Any = array.type
     return volume(kind.get_shape()) * element_dtype(kind.get_element_type()).itemsize
-
-
-def loop_domain(op: HybridOp) -> tuple[tuple[int, ...] | None, int | None]:
-    """The domain that an operator's loops walk, and the rank of its rows if it reduces them; None if it has no loops.
-
-    Elementwise operators have loops, and so have reductions over trailing axes that they keep.
-    """
-    operator = op.operator
-    if isinstance(operator, Elementwise):
-        return shape_of(op.results[0]), None
-    if isinstance(operator, Reduction) and operator.keepdims:
-        shape = shape_of(op.operands[0])
-        axes = operator.axes(len(shape))
-        if axes and axes == tuple(range(axes[0], len(shape))) and volume(shape):
-            return shape, axes[0]
-    return None, None
 
 
 def is_view(op: HybridOp) -> bool:
