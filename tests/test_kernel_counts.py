@@ -98,6 +98,36 @@ def test_attention_on_arrays_of_four_dimensions():
     assert len(launches(stage)["forward"]) == 3, launches(stage)
 
 
+def test_an_encoder_layer_with_eight_products():
+    """As most write it: normalization after each half, queries, keys and values projected on their own, masked."""
+
+    class Layer(nn.HybridBlock):
+        def __init__(self):
+            super().__init__()
+            with self.name_scope():
+                self.q, self.k, self.v, self.o, self.down = (nn.Dense(64, flatten=False, in_units=n) for n in SIZES)
+                self.up = nn.Dense(256, flatten=False, in_units=64)
+                self.first, self.second = nn.LayerNorm(in_channels=64), nn.LayerNorm(in_channels=64)
+
+        def hybrid_forward(self, F, x, mask):
+            q, k, v = (
+                F.reshape(F.transpose(F.reshape(p(x), (0, 0, 4, -1)), (0, 2, 1, 3)), (-3, -2))
+                for p in (self.q, self.k, self.v)
+            )
+            scores = F.broadcast_add(F.batch_dot(q, k, transpose_b=True) / 4, mask)
+            context = F.reshape(F.batch_dot(F.softmax(scores), v), (-4, -1, 4, -2))
+            x = self.first(x + self.o(F.reshape(F.transpose(context, (0, 2, 1, 3)), (0, 0, -3))))
+            return self.second(x + self.down(F.LeakyReLU(self.up(x), act_type="gelu")))
+
+    SIZES = (64, 64, 64, 64, 256)
+    net = Layer()
+    net.initialize()
+    stage = lowered(net, mx.nd.random.normal(shape=(3, 20, 64)), mx.nd.zeros((1, 20, 20)))
+    assert products(stage, "forward") == 8
+    assert len(launches(stage)["forward"]) <= 12, launches(stage)
+    assert not [k for k in launches(stage)["forward"] if k.startswith("host_")]
+
+
 @pytest.mark.parametrize("name", ["log_softmax", "softmax", "softmin"])
 @pytest.mark.parametrize("axis", [-1, 1])
 def test_softmax_family_is_one_kernel(name, axis):
