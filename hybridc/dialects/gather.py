@@ -225,6 +225,24 @@ class Pick(_Indexed):
     axis: int = attribute(-1, "the axis")
     keepdims: bool = attribute(False, "keep the axis, with size 1")
     mode: str = attribute("clip", "what indices out of range mean", enum=("clip", "wrap"))
+    # COMPAT(mxnet): MXNet has no such attribute.
+    made: bool = attribute(False, "the data is made just before: compiled, the loops that make it pick, too")
+
+    def to_nnvm(self) -> dict[str, Any]:
+        """Files do not say how to compile."""
+        return {name: value for name, value in super().to_nnvm().items() if name != "made"}
+
+    def decomposes(self) -> bool:
+        """Where it is better to compare all places than to read one of them."""
+        return self.made
+
+    def decompose(self, F: Any, *inputs: Any) -> Any:
+        data, index = inputs
+        axis = self.axis % len(data.shape)
+        dropped, kept = self._reduced(data.shape, axis)
+        made = kept_at(F, data, F.reshape_to(index, shape=kept), axis, data.shape[axis], self.mode)
+        made = F.sum(made, axis=axis, keepdims=True)
+        return made if self.keepdims else F.reshape_to(made, shape=dropped or (1,))
 
     def infer_shape(self, shapes: list[Shape]) -> tuple[list[Shape], list[Shape]]:
         data, index = shapes
@@ -279,6 +297,8 @@ class Pick(_Indexed):
             Sample([(2, 3), index], lambda x, _: np.array([x[0, 2], x[1, 0]])),
             Sample([(2, 3), index], lambda x, _: np.array([[x[0, 2]], [x[1, 0]]]), keepdims=True),
             Sample([(2, 3), np.array([[0, 1, 0]])], lambda x, _: np.array([x[0, 0], x[1, 1], x[0, 2]]), axis=0),
+            Sample([(2, 3), index], lambda x, _: np.array([x[0, 2], x[1, 0]]), made=True),
+            Sample([(2, 3), far], lambda x, _: np.array([[x[0, 2]], [x[1, 2]]]), mode="wrap", keepdims=True, made=True),
             Sample([(2, 3), far], lambda x, _: np.array([x[0, 2], x[1, 0]]), grad=False),
             Sample([(2, 3), far], lambda x, _: np.array([x[0, 2], x[1, 2]]), grad=False, mode="wrap"),
         ]
@@ -287,25 +307,6 @@ class Pick(_Indexed):
     def bad_samples(cls) -> Sequence[Bad]:
         text = "pick: index must have the shape of data (2, 3) without axis 1, (2,), got (3,)"
         return [(((2, 3), np.array([0, 1, 1])), {}, text)]
-
-
-@register("hybrid._pick_made")
-class PickMade(Pick):
-    """As pick, of data that is made just before it: compiled, it is part of the loops that make the data."""
-
-    NNVM = "pick"
-
-    def decomposes(self) -> bool:
-        """Always."""
-        return True
-
-    def decompose(self, F: Any, *inputs: Any) -> Any:
-        data, index = inputs
-        axis = self.axis % len(data.shape)
-        dropped, kept = self._reduced(data.shape, axis)
-        made = kept_at(F, data, F.reshape_to(index, shape=kept), axis, data.shape[axis], self.mode)
-        made = F.sum(made, axis=axis, keepdims=True)
-        return made if self.keepdims else F.reshape_to(made, shape=dropped or (1,))
 
 
 @register("hybrid._keep_where_equal")

@@ -152,8 +152,7 @@ class SoftmaxCrossEntropyLoss(Loss):
         if not self._from_logits:
             pred = F.log_softmax(pred, axis=self._axis)
         if self._sparse_label:
-            pick = F.pick if self._from_logits else F._pick_made
-            loss = -pick(pred, label, axis=self._axis, keepdims=True)
+            loss = -F.pick(pred, label, axis=self._axis, keepdims=True, made=not self._from_logits)
         else:
             loss = -F.sum(pred * _like(F, label, pred), axis=self._axis, keepdims=True)
         return self._mean(F, _weighted(F, loss, self._weight, sample_weight))

@@ -105,14 +105,14 @@ def module(text):
             "kernels",
             f"func.func @f{SIGN} {{ %y = hybrid.exp %x : (tensor<2xf32>) -> tensor<2xf32>\n"
             "func.return %y : tensor<2xf32> }",
-            "hybrid.exp is not allowed on the kernels level: outside of kernels there are views and constants only",
+            "hybrid.exp is not allowed on the kernels level: a function holds calls of kernels and of the host, views and "
+            "constants",
         ),
         (
             "kernels",
             f"func.func private @k{SIGN} {{ %y = hybrid.sort %x : (tensor<2xf32>) -> tensor<2xf32>\n"
             "%z = hybrid.exp %y : (tensor<2xf32>) -> tensor<2xf32>\nfunc.return %z : tensor<2xf32> }",
-            "hybrid.sort is not allowed on the kernels level: a kernel of several operators holds elementwise ones and "
-            "reductions",
+            "hybrid.sort is not allowed on the kernels level: a function holds loops, and what they begin from",
         ),
         (
             "plan",

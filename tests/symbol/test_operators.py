@@ -26,6 +26,7 @@ SEVERAL_SHAPES = (
     "where_by_shapes-0",
     "pick-1",
     "pick-2",
+    "pick-4",
 )
 
 
