@@ -1,6 +1,7 @@
 """What is said when something goes wrong in a hybridized network: every message, in ``messages.txt``.
 
-Where a message names a line of ``cases.py``, the file shows that line itself in its place: «return z + y».
+Where a message names a line of ``cases.py``, the file shows that line itself in its place: «return z + y». Where one
+lists the operators that are registered, it shows those of ``cases.py``, whatever other tests registered before.
 ``python tests/errors/test_messages.py`` writes it anew.
 """
 
@@ -21,6 +22,11 @@ SOURCE = Path(cases.__file__).resolve()
 MESSAGES = Path(__file__).with_name("messages.txt")
 
 
+def is_ours(quoted):
+    """Whether ``cases.py`` registers a custom operator of this name, which a message shows in quotes."""
+    return f'@mx.operator.register("{quoted[1:-1]}")' in SOURCE.read_text()
+
+
 def message(name):
     """The message of a case, with what its notes say, and lines in place of their numbers."""
     try:
@@ -31,6 +37,7 @@ def message(name):
     else:
         text = "no error"
     lines = SOURCE.read_text().splitlines()
+    text = re.sub(r"(?<=\(registered: )[^)]*", lambda m: ", ".join(filter(is_ours, m[0].split(", "))), text)
     return re.sub(re.escape(str(SOURCE)) + r":(\d+)", lambda m: f"«{lines[int(m[1]) - 1].strip()}»", text)
 
 

@@ -5,6 +5,7 @@ uses twice is one input of it).
 """
 
 import re
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -236,10 +237,19 @@ def test_more_results():
 
 # --- failures ------------------------------------------------------------------------------------------------------
 
+
+def place(statement):
+    """The file and line of this statement, as errors tell them before their text."""
+    (number,) = (i for i, line in enumerate(Path(__file__).read_text().splitlines(), 1) if line.strip() == statement)
+    return f"{__file__}:{number}: "
+
+
+COMPOSED = place("return sym.elemwise_mul(c, sym.exp(a))")  # the part's last operator
+# What runs a part is made when the graph is compiled: the graph's line is known then.
 WHERE = {
     "supported": ("graph_groups", "Error calling SupportedOps for partitioner 'graph_groups' strategy 'by_group'"),
     "review": ("graph_groups", "Error calling ReviewSubgraph for partitioner 'graph_groups' strategy 'by_group'"),
-    "create": ("graph_groups", "Error calling CreateOpState CPU for custom operator 'graph_sum'"),
+    "create": ("graph_groups", f"{COMPOSED}Error calling CreateOpState CPU for custom operator 'graph_sum'"),
     "selector": ("graph_chain", "Error calling CreateSelector for partitioner 'graph_chain' strategy 'chains'"),
     "pass": ("graph_swap", "Error calling GraphPass for 'graph_swap'"),
 }
@@ -272,7 +282,7 @@ def test_no_selector():
 
 
 def test_operator_that_no_library_has():
-    assert error(lambda: optimized("graph_wrong_op", ordered())) == (
+    assert error(lambda: optimized("graph_wrong_op", ordered())) == COMPOSED + (
         "partitioner 'graph_wrong_op' strategy 'wrong' wants the operator 'no_such_op' to run subgraphs, but its "
         "library has no subgraph operator of this name (setIsSubgraphOp)"
     )

@@ -158,15 +158,16 @@ def test_functions_that_raise(key, mode):
 
     class Net(mx.gluon.HybridBlock):
         def hybrid_forward(self, F, x):
-            return getattr(F, name)(x)
+            return getattr(F, name)(x)  # network
 
-    net = Net()
+    net = Net(prefix="net_")
     if mode == "hybridized":
         net.hybridize()
     with pytest.raises(MXNetError) as error:
         train(net)
     what = f"raised ZeroDivisionError: division by zero ({line_of('raising')} in raising)"
-    assert str(error.value) == f"operator nnvm.{name}: {key} {what}"
+    where = f"{line_of('network')} (in net): " if mode == "hybridized" else ""
+    assert str(error.value) == f"{where}operator nnvm.{name}: {key} {what}"
 
 
 def test_parser_that_raises():
