@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import statistics
 import subprocess
 import sys
 import time
@@ -99,6 +100,8 @@ def main() -> int:
         row["floor ms"] = floor(WORKLOADS[name], bandwidth, products) * 1e3
         rows.append(row)
         print("| " + " | ".join(shown(row[c]) for c in columns) + " |", flush=True)
+    if len(rows) > 1:
+        print(f"\nGeometric mean of the ratios: {statistics.geometric_mean(row['ratio'] for row in rows):.2f}")
     if options.json:
         Path(options.json).write_text(json.dumps(rows, indent=1))
     return int(failed)
