@@ -175,10 +175,10 @@ def test_moments_of_a_whole_array_are_two_walks():
     assert len(launches(lowered(nn.HybridLambda(forward), mx.nd.ones((600, 700))))["forward"]) == 2
 
 
-@pytest.mark.parametrize("name", ["sgd", "adam"])
-def test_an_update_of_all_parameters_is_one_kernel(name):
+@pytest.mark.parametrize(("name", "layers"), [("sgd", 2), ("sgd", 30), ("adam", 2)])
+def test_an_update_of_all_parameters_is_one_kernel(name, layers):
     net = nn.HybridSequential()
-    net.add(nn.Dense(64, activation="relu", in_units=32), nn.Dense(64, activation="relu"), nn.Dense(10))
+    net.add(nn.Dense(20, in_units=32), *(nn.Dense(20 + i) for i in range(layers)))
     net.initialize()
     settings = {"learning_rate": 0.1} | ({"momentum": 0.9} if name == "sgd" else {})
     trainer = mx.gluon.Trainer(net.collect_params(), name, settings)

@@ -21,9 +21,9 @@ Array = npt.NDArray[Any]
 # Index, weight, gradient, states (None, one or a tuple), and the float16 weight that the weight is a copy of, or None.
 Row = tuple[Any, Any, Any, Any, Any]
 
-# One program updates all weights if it has up to so many operators, each of which takes a millisecond to compile: 40
-# weights with SGD's momentum, 20 with Adam. Beyond that, weights of one kind share a program that updates one of them.
-TOGETHER = 300
+# One program updates all weights if it has up to so many operators, which take about a second to compile: 140
+# weights with SGD's momentum, 66 with Adam. Beyond that, weights of one kind share a program that updates one of them.
+TOGETHER = 1000
 # Compiled updates, and sets of weights bound to them, that are kept; the least recently used go first.
 _KEPT = 1024
 
