@@ -136,11 +136,10 @@ class CompiledGraph:
                 continue
             program = executable.program
             kernels, calls = len(program.launches), len(program.host_calls)
+            kept = f", {self.kept} of them for the backward" if self._keeps(executable) else ""
             lines.append(
                 f"{program.name}: {kernels} kernel{'s' * (kernels != 1)}, {calls} of them host calls; "
-                f"arena {program.arena} bytes ({program.live} at once)"
-                + f", {self.kept} of them for the backward"
-                * self._keeps(executable)
+                f"arena {program.arena} bytes ({program.live} at once){kept}"
             )
             lines += [f"  kernel {name}" for name in program.launches]
             lines += [f"  host call {call}" for call in program.host_calls]
