@@ -10,12 +10,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from xdsl.dialects.builtin import DenseArrayBase, ModuleOp
+from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
 from xdsl.printer import Printer
 
 from hybridc import debug, pipeline
 from hybridc.errors import UnsupportedError
+from hybridc.lower.host import numbers_of
 from hybridc.lower.numpy.emit import Program, emit
 from hybridc.options import OPTIONS
 from hybridc.runtime.compiled_graph import CompiledGraph, Executable
@@ -141,7 +142,7 @@ class Lowered:
         with debug.timed(_dump_name(self.trace, self.grads, "kernels") + ", time of loading the source"):
             executables = {name: Executable(program) for name, program in self.programs.items()}
         backward = next((f for f in functions(self.module) if f.sym_name.data == "backward"), None)
-        saved = _numbers(backward, "hybrid.saved") if backward is not None else ()
+        saved = tuple(numbers_of(backward, "hybrid.saved")) if backward is not None else ()
         kept = self._kept(backward, saved) if backward is not None else 0
         return CompiledGraph(self.trace, executables["forward"], executables.get("backward"), saved, self.grads, kept)
 
@@ -149,9 +150,3 @@ class Lowered:
         """Bytes of what the forward makes and keeps for the backward, beside its inputs and results."""
         own = len(self.trace.leaves) + len(self.trace.outputs)
         return sum(byte_size(arg) for i, arg in zip(saved, backward.body.block.args, strict=False) if i >= own)
-
-
-def _numbers(function: Any, name: str) -> tuple[int, ...]:
-    attribute = function.attributes[name]
-    assert isinstance(attribute, DenseArrayBase)
-    return tuple(int(n) for n in attribute.get_values())

@@ -204,6 +204,13 @@ def _segments(*sizes: int) -> DenseArrayBase[Any]:
     return DenseArrayBase.from_list(i32, sizes)
 
 
+def aliased(value: SSAValue) -> SSAValue:
+    """The array that a chain of aliases shows."""
+    while isinstance(value.owner, AliasOp):
+        value = value.owner.array
+    return value
+
+
 HybridRt: Any = Dialect(
     "hybrid_rt", [ArenaOp, ViewOp, AllocOp, CellOp, DonatedOp, ConstantOp, AliasOp, CopyOp, LaunchOp]
 )

@@ -50,6 +50,7 @@ from hybridc.lower.hybrid_to_linalg_tensor import (
     segments,
     structured_type,
 )
+from hybridc.lower.structured import note_dtype
 from hybridc.trace.structure import as_list
 from hybridc.transforms.values import constant_value, functions, volume
 
@@ -192,8 +193,7 @@ class _Structure:
         kind = structured_type(out.shape, out.dtype)
         numbers = DenseIntOrFPElementsAttr.from_list(cast(Any, kind), np.asarray(operator.eager()).reshape(-1).tolist())
         made = self.builder.add(arith.ConstantOp, [], [kind], {"value": numbers})
-        if out.dtype.kind == "u":
-            made.attributes["hybrid.dtype"] = StringAttr(out.dtype.name)
+        note_dtype(made, out.dtype)
         out.made = made.results[0]
         return out
 

@@ -30,6 +30,7 @@ from xdsl.ir.affine import AffineDimExpr, AffineMap
 
 from hybridc.dialects.tensor import ExpandShapeOp
 from hybridc.lower.hybrid_to_linalg_body import Body, DType, Element, number_attribute, signless
+from hybridc.lower.structured import note_dtype
 
 Shape = tuple[int, ...]
 
@@ -150,8 +151,7 @@ class Builder:
     def _mark(self, op: Operation, out: Tensor) -> Tensor:
         """The result of an operation, on which stands whose it is, and its dtype if the type does not say it."""
         op.attributes["hybrid.operator"] = string(self.operator)
-        if out.dtype.kind == "u":
-            op.attributes["hybrid.dtype"] = string(out.dtype.name)
+        note_dtype(op, out.dtype)
         out.made = op.results[0]
         return out
 
@@ -171,8 +171,7 @@ class Builder:
         attribute = number_attribute(x.number, x.dtype)
         dense = DenseIntOrFPElementsAttr.from_list(cast(Any, kind), [cast(Any, attribute).value.data])
         made = self.add(arith.ConstantOp, [], [kind], {"value": dense})
-        if x.dtype.kind == "u":
-            made.attributes["hybrid.dtype"] = string(x.dtype.name)
+        note_dtype(made, x.dtype)
         return made.results[0]
 
     def empty(self, shape: Shape, dtype: DType) -> SSAValue:

@@ -86,6 +86,12 @@ def declared_dtypes(function: func.FuncOp) -> list[DType] | None:
     return found
 
 
+def note_dtype(op: Operation, dtype: DType) -> None:
+    """Say the dtype of an operation's result on it, if its type does not."""
+    if dtype.kind == "u":
+        op.attributes["hybrid.dtype"] = StringAttr(dtype.name)
+
+
 def note_dtypes(function: func.FuncOp, dtypes: list[DType]) -> None:
     """Say the dtypes of arguments and results on the function, if types do not."""
     if any(d.kind in "uO" for d in dtypes):
@@ -117,6 +123,19 @@ def loop_sizes(op: Operation, places: Sequence[tuple[int, ...]]) -> Shape:
     for value, followed in zip(op.operands, places, strict=True):
         sizes.update(zip(followed, shape_of(value), strict=True))
     return tuple([sizes[i] for i in range(len(sizes))])
+
+
+def root(value: SSAValue) -> SSAValue:
+    """The value whose memory a chain of views shows."""
+    while isinstance(value.owner, VIEWS):
+        value = value.owner.operands[0]
+    return value
+
+
+def groups_of(op: tensor.CollapseShapeOp | tensor.ExpandShapeOp) -> list[list[int]]:
+    """Which axes of the side with more of them each axis of the other stands for."""
+    groups: Any = op.reassociation.data
+    return [[i.value.data for i in group.data] for group in groups]
 
 
 def is_host(function: func.FuncOp) -> bool:

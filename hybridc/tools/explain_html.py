@@ -15,13 +15,13 @@ from typing import Any
 
 import numpy as np
 from xdsl.dialects import func
-from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr, MemRefType
+from xdsl.dialects.builtin import IntegerAttr, MemRefType
 from xdsl.ir import SSAValue
 
 from hybridc.dialects.hybrid import element_dtype, locations_of
-from hybridc.dialects.hybrid_rt import AliasOp, CopyOp, LaunchOp, ViewOp
+from hybridc.dialects.hybrid_rt import CopyOp, LaunchOp, ViewOp, aliased
 from hybridc.dialects.operator import Movement, Opaque, Operator
-from hybridc.lower.host import operator_of
+from hybridc.lower.host import operator_of, pairs_of
 from hybridc.lower.kernel import Kernel, analyse
 from hybridc.lower.numpy.emit import Program
 from hybridc.lower.structured import dtype_of, is_host, kernels, shape_of
@@ -184,7 +184,7 @@ def rectangles(lowered: Lowered, program: Program, found: list[Launch]) -> list[
             if isinstance(value.owner, ViewOp):
                 _write(places, launch, value, "scratch" if value in scratch else "value")
         for value in launch.op.ins:
-            place = places.get(_source(value))
+            place = places.get(aliased(value))
             if place is not None:
                 place.end = max(place.end, launch.number)
                 place.words.append(launch.word)
@@ -192,7 +192,7 @@ def rectangles(lowered: Lowered, program: Program, found: list[Launch]) -> list[
     end = function.body.block.last_op
     assert end is not None
     for value in end.operands:
-        if (place := places.get(_source(value))) is not None:
+        if (place := places.get(aliased(value))) is not None:
             place.end, place.kind = len(found), "saved"  # what follows, such as the backward, reads it
     return list({id(p): p for p in places.values()}.values())
 
@@ -202,7 +202,7 @@ def _read_by_copies(function: func.FuncOp, places: dict[SSAValue, Rectangle]) ->
     number = -1
     for op in function.body.block.ops:
         number += isinstance(op, LaunchOp)
-        if isinstance(op, CopyOp) and (place := places.get(_source(op.source))) is not None:
+        if isinstance(op, CopyOp) and (place := places.get(aliased(op.source))) is not None:
             place.end = max(place.end, number)
 
 
@@ -224,21 +224,12 @@ def _write(places: dict[SSAValue, Rectangle], launch: Launch, value: SSAValue, k
 
 def _written_over(launch: Launch, value: SSAValue) -> list[SSAValue]:
     """The arguments that the kernel declares to write this result over."""
-    declared = launch.kernel.attributes.get("hybrid.inplace")
-    numbers = [int(n) for n in declared.get_values()] if isinstance(declared, DenseArrayBase) else []
     outs = list(launch.op.outs)
-    return [launch.op.ins[i] for i, out in zip(numbers[::2], numbers[1::2], strict=True) if outs[out] is value]
+    return [launch.op.ins[i] for i, out in pairs_of(launch.kernel, "hybrid.inplace") if outs[out] is value]
 
 
 def _function(lowered: Lowered, name: str) -> func.FuncOp:
     return next(f for f in functions(lowered.module) if f.sym_name.data == name)
-
-
-def _source(value: SSAValue) -> SSAValue:
-    """The array that a chain of aliases shows."""
-    while isinstance(value.owner, AliasOp):
-        value = value.owner.array
-    return value
 
 
 def _content(value: SSAValue) -> tuple[np.dtype[Any], tuple[int, ...]]:

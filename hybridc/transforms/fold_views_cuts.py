@@ -12,13 +12,12 @@ import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from xdsl.dialects import tensor
 from xdsl.dialects.linalg import ops as linalg
 from xdsl.ir import Block, Operation, SSAValue
 
-from hybridc.lower.structured import VIEWS, is_scaffold, loop_sizes, places_of, shape_of
+from hybridc.lower.structured import VIEWS, groups_of, is_scaffold, loop_sizes, places_of, shape_of
 from hybridc.transforms.fold_views_layout import Shape
 
 KNOW_PLACES = (linalg.IndexOp.name, tensor.ExtractOp.name)  # operations of bodies whose loops must stay
@@ -53,12 +52,6 @@ def loops_of(op: Operation) -> Loops | None:
         return None
     summed = tuple(i for i in range(len(sizes)) if i not in places[-1])
     return Loops(sizes, places, summed, bool(summed) and len(op.inputs) > 1)
-
-
-def groups_of(op: tensor.CollapseShapeOp | tensor.ExpandShapeOp) -> list[list[int]]:
-    """Which axes of the side with more of them each axis of the other stands for."""
-    groups: Any = op.reassociation.data
-    return [[i.value.data for i in group.data] for group in groups]
 
 
 class Cuts:

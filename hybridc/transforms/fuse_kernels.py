@@ -30,7 +30,7 @@ from xdsl.rewriter import InsertPoint, Rewriter
 from hybridc.dialects.hybrid import fused_location
 from hybridc.lower.hybrid_to_linalg_body import Body, Element
 from hybridc.lower.hybrid_to_linalg_tensor import Builder, Tensor, first
-from hybridc.lower.structured import VIEWS, DType, dtype_of, is_host, is_scaffold, note_dtypes, shape_of
+from hybridc.lower.structured import DType, dtype_of, is_host, is_scaffold, note_dtypes, root, shape_of
 from hybridc.transforms.loop_groups import Group, Partition, loops_of
 from hybridc.transforms.values import functions, volume
 
@@ -70,7 +70,7 @@ def _make_values(function: func.FuncOp) -> None:
 
 def _begins(op: Operation, index: int) -> bool:
     """Whether an operand is what a linalg operation begins with."""
-    return loops_of(op) is not None and index == len(op.operands) - 1
+    return isinstance(op, linalg.GenericOp | linalg.MatmulOp) and index == len(op.operands) - 1
 
 
 def _own_results(function: func.FuncOp) -> None:
@@ -79,34 +79,23 @@ def _own_results(function: func.FuncOp) -> None:
     assert isinstance(end, func.ReturnOp)
     seen: set[SSAValue] = set()
     for i, value in enumerate(end.arguments):
-        base = _root(value)
+        base = root(value)
         if base in seen or not isinstance(base.owner, Operation) or is_scaffold(base.owner):
             end.operands[i] = _copy(value, end)
-        seen.add(_root(end.operands[i]))
-
-
-def _root(value: SSAValue) -> SSAValue:
-    """The value whose memory a chain of views shows."""
-    while isinstance(value.owner, VIEWS):
-        value = value.owner.operands[0]
-    return value
+        seen.add(root(end.operands[i]))
 
 
 def _copy(value: SSAValue, before: Operation) -> SSAValue:
     """The same elements, written by loops in front of ``before``."""
     block = Block()
     builder = Builder(block)
-    builder.location = before.location
+    builder.location, builder.operator = before.location, "copy"
     out = Tensor(shape_of(value), dtype_of(value), builder)
     if isinstance(value.owner, linalg.FillOp):
         made = builder.generic([], out, functools.partial(_number, value.owner.operands[0]))
     else:
         made = builder.generic([(value, tuple(range(len(out.shape))), out.dtype)], out, first)
     copy = made.value
-    assert isinstance(copy.owner, Operation)
-    copy.owner.attributes["hybrid.operator"] = StringAttr("copy")
-    if out.dtype.kind == "u":
-        copy.owner.attributes["hybrid.dtype"] = StringAttr(out.dtype.name)
     ops = list(block.ops)
     for op in ops:
         op.detach()
@@ -131,7 +120,7 @@ def _compute_again(partition: Partition) -> None:
         for value in list(group.read):
             _copy_into(partition, group, value)
     for op in sorted(partition.group, key=partition.order.__getitem__, reverse=True):  # the copies, too
-        if loops_of(op) is not None and not op.results[0].uses:
+        if partition.group[op].domain is not None and not op.results[0].uses:
             partition.remove(op)
 
 
@@ -293,8 +282,7 @@ def _name(ops: Sequence[Operation]) -> str:
 def _structure(kernel: func.FuncOp) -> Any:
     """What two kernels must share to be one: operations, attributes, types and wiring, but not locations."""
     number: dict[SSAValue, int] = {}
-    attributes = {k: v for k, v in kernel.attributes.items() if k != "sym_name"}
-    return (_attributes(attributes), _block_structure(kernel.body.block, number))
+    return (_attributes(kernel.attributes), _block_structure(kernel.body.block, number))
 
 
 def _block_structure(block: Block, number: dict[SSAValue, int]) -> Any:

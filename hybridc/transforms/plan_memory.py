@@ -36,7 +36,7 @@ from hybridc.dialects.hybrid_rt import (
 )
 from hybridc.lower import structured
 from hybridc.lower.host import inplace_pairs, pairs_of
-from hybridc.lower.structured import VIEWS, DType, Shape, declared_dtypes, dtype_of, is_host, kernels, shape_of
+from hybridc.lower.structured import DType, Shape, declared_dtypes, dtype_of, is_host, kernels, root, shape_of
 from hybridc.transforms.values import functions, result_count, volume
 
 Memory = MemRefType[Any]
@@ -70,13 +70,6 @@ class PlanMemory(ModulePass):
         for function in functions(op):
             if function.sym_visibility is None:
                 Rewriter.replace_op(function, _Planner(function, called, types).plan(), [])
-
-
-def root(value: SSAValue) -> SSAValue:
-    """The value whose memory a chain of views shows."""
-    while isinstance(value.owner, VIEWS):
-        value = value.owner.operands[0]
-    return value
 
 
 @functools.lru_cache(4096)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
 
 from xdsl.context import Context
 from xdsl.dialects import func, tensor
@@ -14,7 +13,7 @@ from xdsl.ir import SSAValue
 from xdsl.passes import ModulePass
 
 from hybridc.lower.numpy.emit_kernel import KernelEmitter
-from hybridc.lower.structured import VIEWS, Shape, is_host, kernels, shape_of
+from hybridc.lower.structured import VIEWS, Shape, groups_of, is_host, kernels, shape_of
 
 
 @dataclass(frozen=True)
@@ -74,16 +73,11 @@ def _strides(value: SSAValue) -> Shape:
         case tensor.ExtractSliceOp():
             return tuple(s * step for s, step in zip(inner, op.static_strides.get_values(), strict=True))
         case tensor.CollapseShapeOp():
-            return tuple(inner[group[-1]] for group in _groups(op))
-        case _:
+            return tuple(inner[group[-1]] for group in groups_of(op))
+        case tensor.ExpandShapeOp():
             shape = shape_of(value)
             return tuple(
                 s * math.prod(shape[i + 1 : group[-1] + 1])
-                for s, group in zip(inner, _groups(op), strict=True)
+                for s, group in zip(inner, groups_of(op), strict=True)
                 for i in group
             )
-
-
-def _groups(op: Any) -> list[list[int]]:
-    """Which axes of the finer side of a reshape are one axis of the other."""
-    return [[int(i.value.data) for i in group] for group in op.reassociation]

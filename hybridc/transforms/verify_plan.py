@@ -29,6 +29,7 @@ from hybridc.dialects.hybrid_rt import (
     DonatedOp,
     LaunchOp,
     ViewOp,
+    aliased,
 )
 from hybridc.errors import VerifyError
 from hybridc.lower import structured
@@ -156,7 +157,7 @@ class _Checker:
 
     def _check_read(self, op: Operation, value: SSAValue) -> None:
         """All bytes of ``value`` must hold what was written there under its own name."""
-        array = _source(value)
+        array = aliased(value)
         span = self._span(op, array)
         held = 0
         for there, holder in self.stamps.get(span.memory, []):
@@ -254,13 +255,6 @@ class _Checker:
         argument = self.function.body.block.args[self.donors[number]]
         if not isinstance(value.owner, DonatedOp) or value.owner.argument is not argument:
             _fail(op, f"result {number} is not in the memory of {_name(argument)}, which is donated for it")
-
-
-def _source(value: SSAValue) -> SSAValue:
-    """The array that a chain of aliases shows."""
-    while isinstance(value.owner, AliasOp):
-        value = value.owner.array
-    return value
 
 
 def _numbers(function: func.FuncOp, name: str) -> list[int]:

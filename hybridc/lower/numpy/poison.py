@@ -15,7 +15,7 @@ from xdsl.dialects.builtin import MemRefType
 from xdsl.ir import Operation, SSAValue
 
 from hybridc.dialects.hybrid import element_dtype
-from hybridc.dialects.hybrid_rt import AliasOp, LaunchOp, ViewOp
+from hybridc.dialects.hybrid_rt import AliasOp, LaunchOp, ViewOp, aliased
 from hybridc.lower.host import pairs_of
 from hybridc.transforms.values import volume
 
@@ -32,7 +32,7 @@ class Poison:
         for op in function.body.block.ops:
             for value in op.operands:
                 if not isinstance(op, AliasOp):
-                    last[_source(value)] = op
+                    last[aliased(value)] = op
         for value, op in last.items():
             if isinstance(value.owner, ViewOp) and isinstance(op, LaunchOp):
                 self.dying.setdefault(op, []).append(value)
@@ -61,13 +61,6 @@ class Poison:
 
 def _fill(place: Bytes) -> str:
     return f"arena[{place[0]}:{place[1]}] = 255"
-
-
-def _source(value: SSAValue) -> SSAValue:
-    """The array that a chain of aliases shows."""
-    while isinstance(value.owner, AliasOp):
-        value = value.owner.array
-    return value
 
 
 def _place(value: SSAValue) -> Bytes | None:
