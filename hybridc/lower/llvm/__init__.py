@@ -1,0 +1,1 @@
+"""The native CPU target: kernels as loops, their mathematics written out, LLVM's dialect, machine code."""

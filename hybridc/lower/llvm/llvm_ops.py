@@ -1,0 +1,27 @@
+"""Conversions that LLVM has and xDSL's llvm dialect lacks, named as in MLIR."""
+
+from __future__ import annotations
+
+from xdsl.dialects.llvm import GenericCastOp
+from xdsl.irdl import irdl_op_definition
+
+
+@irdl_op_definition
+class FPToSIOp(GenericCastOp):
+    """The integer that a float is when its fraction is cut off; poison where that is none of its type."""
+
+    name = "llvm.fptosi"
+
+
+@irdl_op_definition
+class FPToUIOp(GenericCastOp):
+    """As ``llvm.fptosi``, without a sign."""
+
+    name = "llvm.fptoui"
+
+
+@irdl_op_definition
+class UIToFPOp(GenericCastOp):
+    """The float nearest to an unsigned integer."""
+
+    name = "llvm.uitofp"

@@ -1,0 +1,358 @@
+"""What each operation of loop form becomes in the llvm dialect."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, cast
+
+from xdsl.dialects import arith, func, llvm, math, memref, scf, vector
+from xdsl.dialects.builtin import (
+    DenseArrayBase,
+    DenseIntOrFPElementsAttr,
+    FloatAttr,
+    IndexType,
+    IntegerAttr,
+    IntegerType,
+    MemRefType,
+    VectorType,
+    i1,
+    i8,
+    i32,
+    i64,
+)
+from xdsl.dialects.utils import FastMathAttrBase
+from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.utils.exceptions import PassFailedException
+
+from hybridc.dialects.arith import RemFOp
+from hybridc.lower.llvm.llvm_ops import FPToSIOp, FPToUIOp, UIToFPOp
+from hybridc.lower.llvm.rebuild import NO_FLAGS, POINTER, Rebuild, native_type
+
+Rule = Callable[[Rebuild, Any], None]
+
+_ALIGNMENT = 64  # of what a function keeps on its stack
+_NO_WRAP = IntegerAttr(llvm.OverflowAttr((llvm.OverflowFlag.NO_SIGNED_WRAP,)).to_int(), 32)
+_FLAGS: dict[Attribute, llvm.FastMathAttr] = {}
+
+
+def _flags(op: Operation) -> llvm.FastMathAttr:
+    """What an operation on floats may assume."""
+    given = op.properties.get("fastmath")
+    if given is None:
+        return NO_FLAGS
+    if (known := _FLAGS.get(given)) is None:
+        known = _FLAGS[given] = llvm.FastMathAttr(cast(FastMathAttrBase, given).data)
+    return known
+
+
+def _float(kind: type[Operation]) -> Rule:
+    def rule(b: Rebuild, op: Operation) -> None:
+        result = op.results[0]
+        b.values[result] = b.value(kind, b.of(op.operands), result.type, {"fastmathFlags": _flags(op)})
+
+    return rule
+
+
+def _wrapping(kind: type[Operation]) -> Rule:
+    """Indices never wrap; other integers as their flags say."""
+
+    def rule(b: Rebuild, op: Any) -> None:
+        result: SSAValue = op.result
+        given = op.properties.get("overflowFlags")
+        properties: dict[str, Attribute] = {}
+        if isinstance(result.type, IndexType):
+            properties["overflowFlags"] = _NO_WRAP
+        elif given is not None and given.data:
+            flags = llvm.OverflowAttr([llvm.OverflowFlag(f.value) for f in given.data])
+            properties["overflowFlags"] = IntegerAttr(flags.to_int(), 32)
+        b.values[result] = b.value(kind, b.of(op.operands), native_type(result.type), properties)
+
+    return rule
+
+
+def _plain(kind: type[Operation]) -> Rule:
+    """The same operation under another name."""
+
+    def rule(b: Rebuild, op: Operation) -> None:
+        result = op.results[0]
+        b.values[result] = b.value(kind, b.of(op.operands), native_type(result.type))
+
+    return rule
+
+
+def _intrinsic(name: str) -> Rule:
+    def rule(b: Rebuild, op: Operation) -> None:
+        result = op.results[0]
+        b.values[result] = b.intrinsic(name, b.of(op.operands), native_type(result.type), _flags(op))
+
+    return rule
+
+
+def _absi(b: Rebuild, op: math.AbsIOp) -> None:
+    operand = b.values[op.operands[0]]
+    overflows_to_itself = b.integer(0, i1)
+    b.values[op.results[0]] = b.intrinsic("llvm.abs", (operand, overflows_to_itself), operand.type)
+
+
+def _constant(b: Rebuild, op: arith.ConstantOp) -> None:
+    kind = native_type(op.result.type)
+    value = op.value
+    if isinstance(value, IntegerAttr) and isinstance(kind, IntegerType):
+        value = IntegerAttr(value.value.data, kind)
+    b.values[op.result] = b.value(llvm.ConstantOp, (), kind, {"value": value})
+
+
+def _cmpi(b: Rebuild, op: arith.CmpiOp) -> None:
+    predicate: dict[str, Attribute] = {"predicate": op.predicate}  # numbered alike
+    b.values[op.result] = b.value(llvm.ICmpOp, b.of(op.operands), op.result.type, predicate)
+
+
+def _cmpf(b: Rebuild, op: arith.CmpfOp) -> None:
+    properties: dict[str, Attribute] = {"predicate": op.predicate, "fastmathFlags": _flags(op)}
+    b.values[op.result] = b.value(llvm.FCmpOp, b.of(op.operands), op.result.type, properties)
+
+
+def _bitcast(b: Rebuild, op: arith.BitcastOp | vector.BitcastOp) -> None:
+    source, result = b.values[op.operands[0]], op.results[0]
+    kind = native_type(result.type)
+    b.values[result] = source if source.type == kind else b.value(llvm.BitcastOp, (source,), kind)
+
+
+def _index_cast(b: Rebuild, op: arith.IndexCastOp) -> None:
+    source, kind = b.values[op.input], cast(IntegerType, native_type(op.result.type))
+    have, want = cast(IntegerType, source.type).width.data, kind.width.data
+    if have != want:
+        source = b.value(llvm.SExtOp if have < want else llvm.TruncOp, (source,), kind)
+    b.values[op.result] = source
+
+
+# Memory
+
+
+def _element(b: Rebuild, base: SSAValue, indices: Sequence[SSAValue]) -> tuple[SSAValue, Attribute]:
+    """The address of an element, and its type in memory."""
+    kind = cast(MemRefType[Attribute], base.type).element_type
+    stored = i8 if kind == i1 else native_type(kind)
+    pointer = b.values[base]
+    if not indices:
+        return pointer, stored
+    if len(indices) > 1:
+        raise PassFailedException(f"memory of loop form has one index, not {len(indices)}: {base.type}")
+    return b.address(pointer, b.values[indices[0]], stored), stored
+
+
+def _load(b: Rebuild, op: memref.LoadOp) -> None:
+    address, stored = _element(b, op.memref, op.indices)
+    value = b.load(address, stored)
+    b.values[op.res] = b.value(llvm.TruncOp, (value,), i1) if op.res.type == i1 else value
+
+
+def _store(b: Rebuild, op: memref.StoreOp) -> None:
+    address, _ = _element(b, op.memref, op.indices)
+    value = b.values[op.value]
+    b.store(b.value(llvm.ZExtOp, (value,), i8) if value.type == i1 else value, address)
+
+
+def _view(b: Rebuild, op: memref.ViewOp) -> None:
+    b.values[op.result] = b.address(b.values[op.source], b.values[op.byte_shift], i8)
+
+
+def _alloca(b: Rebuild, op: memref.AllocaOp) -> None:
+    kind = cast(MemRefType[Attribute], op.memref.type)
+    if not kind.has_static_shape():
+        raise PassFailedException(f"a function's own memory has a constant size, not {kind}")
+    count = 1
+    for size in kind.get_shape():
+        count *= size
+    stored = i8 if kind.element_type == i1 else native_type(kind.element_type)
+    b.values[op.memref] = b.stack(count, stored, _ALIGNMENT)
+
+
+def _vector_load(b: Rebuild, op: vector.LoadOp) -> None:
+    address, stored = _element(b, op.base, op.indices)
+    b.values[op.result] = b.load(address, op.result.type, _bytes(stored))
+
+
+def _vector_store(b: Rebuild, op: vector.StoreOp) -> None:
+    address, stored = _element(b, op.base, op.indices)
+    b.store(b.values[op.vector], address, _bytes(stored))
+
+
+def _bytes(kind: Attribute) -> int:
+    """Vectors lie where an element may lie."""
+    return cast(Any, kind).bitwidth // 8
+
+
+def _broadcast(b: Rebuild, op: vector.BroadcastOp) -> None:
+    source, kind = b.values[op.source], native_type(op.vector.type)
+    count = cast(VectorType[Any], kind).get_shape()[0]
+    nothing = b.value(llvm.UndefOp, (), kind)
+    first = b.value(llvm.InsertElementOp, (nothing, source, b.integer(0)), kind)
+    mask: dict[str, Attribute] = {"mask": DenseArrayBase.from_list(i32, [0] * count)}
+    b.values[op.vector] = b.value(llvm.ShuffleVectorOp, (first, nothing), kind, mask)
+
+
+def _shuffle(b: Rebuild, op: vector.ShuffleOp) -> None:
+    mask: dict[str, Attribute] = {"mask": DenseArrayBase.from_list(i32, [int(i) for i in op.mask.get_values()])}
+    b.values[op.result] = b.value(llvm.ShuffleVectorOp, b.of((op.v1, op.v2)), op.result.type, mask)
+
+
+_REDUCE = {
+    **{kind: f"llvm.vector.reduce.{kind}" for kind in ("and", "or", "xor")},
+    "add": "llvm.vector.reduce.add",
+    "mul": "llvm.vector.reduce.mul",
+    "minsi": "llvm.vector.reduce.smin",
+    "maxsi": "llvm.vector.reduce.smax",
+    "minui": "llvm.vector.reduce.umin",
+    "maxui": "llvm.vector.reduce.umax",
+    "maximumf": "llvm.vector.reduce.fmaximum",
+    "minimumf": "llvm.vector.reduce.fminimum",
+    "maxnumf": "llvm.vector.reduce.fmax",
+    "minnumf": "llvm.vector.reduce.fmin",
+}
+
+
+def _reduction(b: Rebuild, op: vector.ReductionOp) -> None:
+    """A vector's elements taken together; sums and products of floats begin with the accumulator."""
+    kind, result, operand = op.kind.data.value, op.dest.type, b.values[op.vector]
+    if isinstance(result, IntegerType) or kind not in ("add", "mul"):
+        if op.acc is not None:
+            raise PassFailedException(f"vector.reduction <{kind}> of {op.vector.type} takes no accumulator here")
+        b.values[op.dest] = b.intrinsic(_REDUCE[kind], (operand,), result, _flags(op))
+        return
+    neutral = FloatAttr(0.0 if kind == "add" else 1.0, cast(Any, result))
+    start = b.value(llvm.ConstantOp, (), result, {"value": neutral}) if op.acc is None else b.values[op.acc]
+    made = llvm.VectorReduceFAddOp if kind == "add" else llvm.VectorReduceFMulOp
+    b.values[op.dest] = b.value(made, (start, operand), result, {"fastmathFlags": _flags(op)})
+
+
+# Control flow
+
+
+def _for(b: Rebuild, op: scf.ForOp) -> None:
+    lower, upper, step = b.of((op.lb, op.ub, op.step))
+    carried = b.of(op.iter_args)
+    head, body, done = b.fresh([lower.type, *[v.type for v in carried]]), b.fresh(), b.fresh()
+    b.jump(head, (lower, *carried))
+    b.begin(head)
+    counter = head.args[0]
+    b.branch(b.value(llvm.ICmpOp, (counter, upper), i1, {"predicate": _LESS}), body, done)
+    b.begin(body)
+    b.values.update(zip(op.body.block.args, head.args))
+    yielded = b.region(op.body.block)
+    following = b.value(llvm.AddOp, (counter, step), counter.type, {"overflowFlags": _NO_WRAP})
+    b.jump(head, (following, *yielded))
+    b.begin(done)
+    b.values.update(zip(op.results, head.args[1:]))
+
+
+_LESS = IntegerAttr(llvm.ICmpPredicateFlag.SLT.to_int(), i64)
+
+
+def _if(b: Rebuild, op: scf.IfOp) -> None:
+    then, done = b.fresh(), b.fresh([native_type(r.type) for r in op.results])
+    otherwise = b.fresh() if op.false_region.blocks else done
+    b.branch(b.values[op.cond], then, otherwise)
+    b.begin(then)
+    b.jump(done, b.region(op.true_region.block))
+    if op.false_region.blocks:
+        b.begin(otherwise)
+        b.jump(done, b.region(op.false_region.block))
+    b.begin(done)
+    b.values.update(zip(op.results, done.args))
+
+
+def _while(b: Rebuild, op: scf.WhileOp) -> None:
+    before, after = op.before_region.block, op.after_region.block
+    head = b.fresh([native_type(a.type) for a in before.args])
+    body, done = [b.fresh([native_type(r.type) for r in op.results]) for _ in range(2)]
+    b.jump(head, b.of(op.arguments))
+    b.begin(head)
+    b.values.update(zip(before.args, head.args))
+    condition, *passed = b.region(before)
+    b.branch(condition, body, done, passed, passed)
+    b.begin(body)
+    b.values.update(zip(after.args, body.args))
+    b.jump(head, b.region(after))
+    b.begin(done)
+    b.values.update(zip(op.results, done.args))
+
+
+def _call(b: Rebuild, op: func.CallOp) -> None:
+    made = b.call(op.callee.string_value(), b.of(op.arguments), [native_type(r.type) for r in op.results])
+    b.values.update(zip(op.results, made.results))
+
+
+def _return(b: Rebuild, op: func.ReturnOp) -> None:
+    b.add(llvm.ReturnOp, b.of(op.operands), ())
+
+
+RULES: dict[type[Operation], Rule] = {
+    arith.ConstantOp: _constant,
+    arith.AddfOp: _float(llvm.FAddOp),
+    arith.SubfOp: _float(llvm.FSubOp),
+    arith.MulfOp: _float(llvm.FMulOp),
+    arith.DivfOp: _float(llvm.FDivOp),
+    arith.NegfOp: _float(llvm.FNegOp),
+    RemFOp: _float(llvm.FRemOp),
+    arith.MaximumfOp: _intrinsic("llvm.maximum"),
+    arith.MinimumfOp: _intrinsic("llvm.minimum"),
+    arith.MaxnumfOp: _intrinsic("llvm.maxnum"),
+    arith.MinnumfOp: _intrinsic("llvm.minnum"),
+    arith.AddiOp: _wrapping(llvm.AddOp),
+    arith.SubiOp: _wrapping(llvm.SubOp),
+    arith.MuliOp: _wrapping(llvm.MulOp),
+    arith.ShLIOp: _wrapping(llvm.ShlOp),
+    arith.ShRSIOp: _plain(llvm.AShrOp),
+    arith.ShRUIOp: _plain(llvm.LShrOp),
+    arith.DivSIOp: _plain(llvm.SDivOp),
+    arith.DivUIOp: _plain(llvm.UDivOp),
+    arith.RemSIOp: _plain(llvm.SRemOp),
+    arith.RemUIOp: _plain(llvm.URemOp),
+    arith.AndIOp: _plain(llvm.AndOp),
+    arith.OrIOp: _plain(llvm.OrOp),
+    arith.XOrIOp: _plain(llvm.XOrOp),
+    arith.MaxSIOp: _intrinsic("llvm.smax"),
+    arith.MinSIOp: _intrinsic("llvm.smin"),
+    arith.MaxUIOp: _intrinsic("llvm.umax"),
+    arith.MinUIOp: _intrinsic("llvm.umin"),
+    arith.CmpiOp: _cmpi,
+    arith.CmpfOp: _cmpf,
+    arith.SelectOp: _plain(llvm.SelectOp),
+    arith.BitcastOp: _bitcast,
+    arith.IndexCastOp: _index_cast,
+    arith.ExtFOp: _plain(llvm.FPExtOp),
+    arith.TruncFOp: _plain(llvm.FPTruncOp),
+    arith.ExtSIOp: _plain(llvm.SExtOp),
+    arith.ExtUIOp: _plain(llvm.ZExtOp),
+    arith.TruncIOp: _plain(llvm.TruncOp),
+    arith.SIToFPOp: _plain(llvm.SIToFPOp),
+    arith.UIToFPOp: _plain(UIToFPOp),
+    arith.FPToSIOp: _plain(FPToSIOp),
+    arith.FPToUIOp: _plain(FPToUIOp),
+    math.AbsFOp: _intrinsic("llvm.fabs"),
+    math.AbsIOp: _absi,
+    math.CopySignOp: _intrinsic("llvm.copysign"),
+    math.FmaOp: _float(llvm.FMAOp),
+    math.FloorOp: _intrinsic("llvm.floor"),
+    math.CeilOp: _intrinsic("llvm.ceil"),
+    math.TruncOp: _intrinsic("llvm.trunc"),
+    math.RoundEvenOp: _intrinsic("llvm.roundeven"),
+    math.SqrtOp: _intrinsic("llvm.sqrt"),
+    memref.LoadOp: _load,
+    memref.StoreOp: _store,
+    memref.ViewOp: _view,
+    memref.AllocaOp: _alloca,
+    vector.LoadOp: _vector_load,
+    vector.StoreOp: _vector_store,
+    vector.BroadcastOp: _broadcast,
+    vector.ShuffleOp: _shuffle,
+    vector.BitcastOp: _bitcast,
+    vector.FMAOp: _float(llvm.FMAOp),
+    vector.ReductionOp: _reduction,
+    scf.ForOp: _for,
+    scf.IfOp: _if,
+    scf.WhileOp: _while,
+    func.CallOp: _call,
+    func.ReturnOp: _return,
+}
