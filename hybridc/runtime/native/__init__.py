@@ -1,0 +1,8 @@
+"""The native runtime: runs plans of native steps with one call from Python. docs/native_runtime.md explains it."""
+
+from __future__ import annotations
+
+from hybridc.runtime.native.plan import Array, Code, Host, NativePlan, Phase, Place
+from hybridc.runtime.native.program import NativeProgram, Workspace
+
+__all__ = ["Array", "Code", "Host", "NativePlan", "NativeProgram", "Phase", "Place", "Workspace"]

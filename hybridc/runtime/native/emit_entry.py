@@ -1,0 +1,236 @@
+"""Native code that runs a plan: the executor, and the function that Python calls.
+
+Each function here writes one native function; its docstring says what that does, as C would.
+"""
+
+from __future__ import annotations
+
+from hybridc.runtime.native.ir_text import Function, Module, Record, Value
+from hybridc.runtime.native.layout import (
+    ALIGNED,
+    C_CONTIGUOUS,
+    WRITEABLE,
+    ArrayCell,
+    ArrayObject,
+    DescrObject,
+    Outside,
+    PlaceCell,
+    Program,
+    StepCell,
+)
+
+_POINTER = 8
+
+
+def emit_entry(module: Module, share: Function) -> None:
+    """Write all functions; ``share`` runs a phase on several threads."""
+    run = _run(module, share)
+    fits = _fits(module)
+    _entry(module, fits, _fresh(module), _execute(module, run))
+
+
+def _run(module: Module, share: Function) -> Function:
+    """void run(Program *program, void **slots, int64 first, int64 last): the phases [first, last), in their order."""
+    f = module.function("run", "void", ("ptr", "ptr", "i64", "i64"), exported=True)
+    address, slots, first, last = f.arguments
+    program = f.record(address, Program)
+    steps = program.steps
+    buffers = f.stack(program.buffer_count)
+    with f.count(last, first) as i:
+        step = f.record(steps, StepCell, i)
+        places = step.buffers
+        with f.count(step.buffer_count) as b:
+            f.store("ptr", _resolve(f, slots, f.record(places, PlaceCell, b)), f.at(buffers, b * _POINTER))
+        scratch = _resolve(f, slots, step.record("scratch"))
+        extent = step.extent
+        alone = f.compare("sle", extent, step.grain) | program.threads.equals(1)
+        with f.when(alone):
+            f.call("void", step.code, buffers, step.numbers, f.constant("i64", 0), extent, scratch)
+        with f.when(alone.equals(0)):
+            f.call("void", share, address, step.address("host"), buffers, scratch)
+    f.ret()
+    return f
+
+
+def _resolve(f: Function, slots: Value, place: Record) -> Value:
+    """slots[place.slot] + place.offset"""
+    return f.at(f.load("ptr", f.at(slots, place.slot * _POINTER)), place.offset)
+
+
+def _fits(module: Module) -> Function:
+    """i1 fits(Outside *outside, PyObject *object, ArrayCell *cell, int32 flags): whether it is such an array.
+
+    Exactly an ndarray, with these flags, of this rank, type and shape. A type that is another object but means the
+    same (read from a file, say) fits.
+    """
+    f = module.function("fits", "i1", ("ptr", "ptr", "ptr", "i32"))
+    outside, (object_, flags) = f.record(f.arguments[0], Outside), (f.arguments[1], f.arguments[3])
+    array, cell = f.record(object_, ArrayObject), f.record(f.arguments[2], ArrayCell)
+    with f.when(array.type.differs(outside.ndarray)):
+        f.ret(0)
+    with f.when((array.flags & flags).differs(flags) | array.rank.differs(cell.rank)):
+        f.ret(0)
+    descr = array.descr
+    with f.when(descr.differs(cell.descr)):
+        other = f.record(descr, DescrObject)
+        order = other.byteorder
+        native = order.equals(ord("=")) | order.equals(ord("|"))
+        with f.when(other.type_num.differs(cell.type_num) | native.equals(0)):
+            f.ret(0)
+    shape, wanted = array.shape, cell.shape
+    with f.count(f.widen(cell.rank)) as d:
+        differs = f.load("i64", f.at(shape, d * 8)).differs(f.load("i64", f.at(wanted, d * 8)))
+        with f.when(differs):
+            f.ret(0)
+    f.ret(1)
+    return f
+
+
+def _fresh(module: Module) -> Function:
+    """PyObject *fresh(Outside *outside, ArrayCell *cell): a new array, uninitialised; null after an error."""
+    f = module.function("fresh", "ptr", ("ptr", "ptr"))
+    outside, cell = f.record(f.arguments[0], Outside), f.record(f.arguments[1], ArrayCell)
+    null, zero = f.constant("ptr", 0), f.constant("i32", 0)
+    with f.when(cell.large.differs(0)):
+        arguments = f.at(f.arguments[1], ArrayCell.shape_object.offset)  # shape_object and dtype_object, in a row
+        f.ret(f.call("ptr", outside.vectorcall, outside.empty, arguments, f.constant("i64", 2), null))
+    f.call("void", outside.incref, cell.descr)  # new_array takes the reference over
+    array = f.call("ptr", outside.new_array, outside.ndarray, cell.descr, cell.rank, cell.shape, null, null, zero, null)
+    f.ret(array)
+    return f
+
+
+def _execute(module: Module, run: Function) -> Function:
+    """i1 execute(Program *, void **slots, PyObject *workspace, PyObject **inputs, PyObject *results): all steps.
+
+    What lies between two host steps runs without the GIL if the plan's work is worth it. Returns whether all went
+    well; otherwise a host step has raised.
+    """
+    f = module.function("execute", "i1", ("ptr", "ptr", "ptr", "ptr", "ptr"))
+    address, slots, workspace, inputs, results = f.arguments
+    program = f.record(address, Program)
+    outside = f.record(program.outside, Outside)
+    steps, count, release = program.steps, program.step_count, program.release.differs(0)
+    arguments = f.stack(f.constant("i64", 3))
+    f.store("ptr", workspace, arguments)
+    f.store("ptr", results, f.at(arguments, 2 * _POINTER))
+    at = f.variable("i64", 0)
+    with f.loop() as loop:
+        first = at.get()
+        loop.leave_if(first >= count)
+        host = f.record(steps, StepCell, first).next_host
+        with f.when(host > first):
+            state = f.variable("ptr", 0)
+            with f.when(release):
+                state.set(f.call("ptr", outside.save_thread))
+            f.call("void", run, address, slots, first, host)
+            with f.when(release):
+                f.call("void", outside.restore_thread, state.get())
+        loop.leave_if(host >= count)
+        given = _tuple(f, outside, inputs, program.input_count)
+        with f.when(given.equals(0)):
+            f.ret(0)
+        f.store("ptr", given, f.at(arguments, _POINTER))
+        callee = f.record(steps, StepCell, host).host
+        answer = f.call("ptr", outside.vectorcall, callee, arguments, f.constant("i64", 3), f.constant("ptr", 0))
+        f.call("void", outside.decref, given)
+        with f.when(answer.equals(0)):
+            f.ret(0)
+        f.call("void", outside.decref, answer)
+        at.set(host + 1)
+    f.ret(1)
+    return f
+
+
+def _tuple(f: Function, outside: Record, items: Value, count: Value) -> Value:
+    """A tuple of the objects at ``items``; null after an error."""
+    made = f.call("ptr", outside.tuple_new, count)
+    with f.when(made.differs(0)), f.count(count) as i:
+        item = f.load("ptr", f.at(items, i * _POINTER))
+        f.call("void", outside.incref, item)
+        f.call("i32", outside.tuple_set, made, i, item)
+    return made
+
+
+def _entry(module: Module, fits: Function, fresh: Function, execute: Function) -> Function:
+    """PyObject *entry(PyObject *self, PyObject **args, int64 n): what Python calls as entry(workspace, into, *arrays).
+
+    ``self`` is an array whose data is the Program. Returns NotImplemented, before anything is written, if an array is
+    not as the plan says.
+    """
+    f = module.function("entry", "ptr", ("ptr", "ptr", "i64"), exported=True)
+    self, arguments, n = f.arguments
+    address = f.record(self, ArrayObject).data
+    program = f.record(address, Program)
+    outside_address = program.outside
+    outside = f.record(outside_address, Outside)
+    null = f.constant("ptr", 0)
+
+    input_count = program.input_count
+    with f.when(n.differs(input_count + 2)):
+        _raise(module, f, outside, "entry(workspace, into, *arrays): a wrong number of arrays")
+    workspace = f.load("ptr", arguments)
+    into = f.load("ptr", f.at(arguments, _POINTER))
+    with f.when(f.record(workspace, ArrayObject).type.differs(outside.workspace)):
+        _raise(module, f, outside, "entry(workspace, into, *arrays): workspace is no Workspace")
+    with f.when(f.load("i64", f.record(workspace, ArrayObject).shape) < program.arena):
+        _raise(module, f, outside, "entry(workspace, into, *arrays): the workspace is one of a smaller program")
+
+    with f.when(into.differs(outside.none)), f.when(f.record(into, ArrayObject).type.differs(outside.tuple)):
+        _raise(module, f, outside, "entry(workspace, into, *arrays): into is neither None nor a tuple")
+
+    slots = f.stack(program.slot_count)
+    f.store("ptr", f.record(workspace, ArrayObject).data, slots)
+    inputs, specs = f.at(arguments, 2 * _POINTER), program.inputs
+    usable = f.constant("i32", C_CONTIGUOUS | ALIGNED)
+    with f.count(input_count) as i:
+        array = f.load("ptr", f.at(inputs, i * _POINTER))
+        cell = f.record(specs, ArrayCell, i).address("rank")
+        with f.when(f.call("i1", fits, outside_address, array, cell, usable).equals(0)):
+            f.call("void", outside.incref, outside.not_implemented)
+            f.ret(outside.not_implemented)
+        f.store("ptr", f.record(array, ArrayObject).data, f.at(slots, i * _POINTER + _POINTER))
+
+    result_count = program.result_count
+    results = f.call("ptr", outside.tuple_new, result_count)
+    with f.when(results.equals(0)):
+        f.ret(null)
+    result_slots, result_specs = f.at(slots, input_count * _POINTER + _POINTER), program.results
+    writeable = f.constant("i32", C_CONTIGUOUS | ALIGNED | WRITEABLE)
+    with f.count(result_count) as r:
+        cell = f.record(result_specs, ArrayCell, r).address("rank")
+        made = f.variable("ptr", outside.none)
+        with f.when(into.differs(outside.none)):
+            given = f.call("ptr", outside.tuple_get, into, r)
+            with f.when(given.equals(0)):
+                f.call("void", outside.decref, results)
+                f.ret(null)
+            made.set(given)
+        with f.when(made.get().differs(outside.none)):
+            with f.when(f.call("i1", fits, outside_address, made.get(), cell, writeable).equals(0)):
+                f.call("void", outside.decref, results)
+                f.call("void", outside.incref, outside.not_implemented)
+                f.ret(outside.not_implemented)
+            f.call("void", outside.incref, made.get())
+        with f.when(made.get().equals(outside.none)):
+            made.set(f.call("ptr", fresh, outside_address, cell))
+            with f.when(made.get().equals(0)):
+                f.call("void", outside.decref, results)
+                f.ret(null)
+        f.call("i32", outside.tuple_set, results, r, made.get())
+        f.store("ptr", f.record(made.get(), ArrayObject).data, f.at(result_slots, r * _POINTER))
+
+    constant_slots, constants = f.at(result_slots, result_count * _POINTER), program.constants
+    with f.count(program.constant_count) as c:
+        f.store("ptr", f.load("ptr", f.at(constants, c * _POINTER)), f.at(constant_slots, c * _POINTER))
+    with f.when(f.call("i1", execute, address, slots, workspace, inputs, results).equals(0)):
+        f.call("void", outside.decref, results)
+        f.ret(null)
+    f.ret(results)
+    return f
+
+
+def _raise(module: Module, f: Function, outside: Record, text: str) -> None:
+    """Set a TypeError and return null."""
+    f.call("void", outside.set_error, outside.type_error, module.text(f, text))
+    f.ret(0)

@@ -1,0 +1,338 @@
+"""Writes LLVM IR as text: values with operators, variables, structured control flow, fields of structures.
+
+As much as the native runtime needs. Variables are stack cells, which LLVM turns into registers; so loops and
+conditions need no phi nodes and read as in C:
+
+    f = module.function("count_odd", "i64", ("ptr", "i64"))
+    numbers, n = f.arguments
+    odd = f.variable("i64", 0)
+    with f.count(n) as i:
+        with f.when(f.load("i64", f.at(numbers, i * 8)) & 1 != 0):
+            odd.set(odd.get() + 1)
+    f.ret(odd.get())
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+from collections.abc import Generator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+_TYPES: dict[Any, str] = {ctypes.c_void_p: "ptr", ctypes.c_int64: "i64", ctypes.c_int32: "i32", ctypes.c_uint8: "i8"}
+
+
+@dataclass(frozen=True, eq=False)
+class Value:
+    """A value of LLVM type ``type``: a register, or a constant."""
+
+    function: Function
+    type: str
+    name: str
+
+    def __add__(self, other: Value | int) -> Value:
+        return self.function.binary("add", self, other)
+
+    def __sub__(self, other: Value | int) -> Value:
+        return self.function.binary("sub", self, other)
+
+    def __mul__(self, other: Value | int) -> Value:
+        return self.function.binary("mul", self, other)
+
+    def __floordiv__(self, other: Value | int) -> Value:
+        return self.function.binary("udiv", self, other)
+
+    def __and__(self, other: Value | int) -> Value:
+        return self.function.binary("and", self, other)
+
+    def __or__(self, other: Value | int) -> Value:
+        return self.function.binary("or", self, other)
+
+    def __lt__(self, other: Value | int) -> Value:
+        return self.function.compare("slt", self, other)
+
+    def __le__(self, other: Value | int) -> Value:
+        return self.function.compare("sle", self, other)
+
+    def __gt__(self, other: Value | int) -> Value:
+        return self.function.compare("sgt", self, other)
+
+    def __ge__(self, other: Value | int) -> Value:
+        return self.function.compare("sge", self, other)
+
+    def equals(self, other: Value | int) -> Value:
+        """Whether both are the same: an i1."""
+        return self.function.compare("eq", self, other)
+
+    def differs(self, other: Value | int) -> Value:
+        """Whether they are not the same: an i1."""
+        return self.function.compare("ne", self, other)
+
+
+class Variable:
+    """A value that changes."""
+
+    def __init__(self, cell: Value, type_: str) -> None:
+        self._cell = cell
+        self._type = type_
+
+    def get(self) -> Value:
+        """Its value now."""
+        return self._cell.function.load(self._type, self._cell)
+
+    def set(self, value: Value | int) -> None:
+        """Give it a value."""
+        self._cell.function.store(self._type, value, self._cell)
+
+
+class Record:
+    """The structure at an address: ``record.field`` reads, ``record.set(field=value)`` writes."""
+
+    def __init__(self, address: Value, struct: type[ctypes.Structure]) -> None:
+        self._address = address
+        self._struct = struct
+        self._types: dict[str, Any] = {entry[0]: entry[1] for entry in struct._fields_}
+
+    def __getattr__(self, field: str) -> Value:
+        return self._address.function.load(_TYPES[self._types[field]], self.address(field))
+
+    def set(self, **fields: Value | int) -> None:
+        """Write fields."""
+        for field, value in fields.items():
+            self._address.function.store(_TYPES[self._types[field]], value, self.address(field))
+
+    def address(self, field: str) -> Value:
+        """The address of a field."""
+        return self._address.function.at(self._address, getattr(self._struct, field).offset)
+
+    def record(self, field: str) -> Record:
+        """The structure that a field is."""
+        return Record(self.address(field), self._types[field])
+
+
+class Loop:
+    """A loop that is left where a condition holds."""
+
+    def __init__(self, function: Function, end: str) -> None:
+        self._function = function
+        self._end = end
+
+    def leave_if(self, condition: Value) -> None:
+        """Go to what follows the loop."""
+        self._function.branch(condition, self._end)
+
+    def leave(self) -> None:
+        """Go to what follows the loop, always."""
+        self._function.jump(self._end)
+
+
+class Function:
+    """A function being written."""
+
+    def __init__(self, name: str, result: str, arguments: Sequence[str], exported: bool) -> None:
+        self.name = name
+        self.result = result
+        self.arguments = [Value(self, t, f"%a{i}") for i, t in enumerate(arguments)]
+        self._exported = exported
+        self._cells: list[str] = []
+        self._lines: list[str] = []
+        self._names = 0
+
+    def __str__(self) -> str:
+        arguments = ", ".join(f"{a.type} {a.name}" for a in self.arguments)
+        linkage = "" if self._exported else "internal "
+        head = f"define {linkage}{self.result} @{self.name}({arguments}) nounwind uwtable {{"
+        return "\n".join([head, "entry:", *self._cells, *self._lines, "  unreachable", "}"])
+
+    # Values
+
+    def constant(self, type_: str, value: int) -> Value:
+        """A number; 0 of type ptr is the null pointer."""
+        return Value(self, type_, "null" if type_ == "ptr" and value == 0 else str(value))
+
+    def binary(self, op: str, left: Value, right: Value | int) -> Value:
+        """``left op right``, both of one type."""
+        return self.emit(left.type, f"{op} {left.type} {left.name}, {self._operand(left.type, right)}")
+
+    def compare(self, predicate: str, left: Value, right: Value | int) -> Value:
+        """``left predicate right``: an i1."""
+        return self.emit("i1", f"icmp {predicate} {left.type} {left.name}, {self._operand(left.type, right)}")
+
+    def select(self, condition: Value, yes: Value | int, no: Value) -> Value:
+        """``condition ? yes : no``"""
+        chosen = f"{no.type} {self._operand(no.type, yes)}, {no.type} {no.name}"
+        return self.emit(no.type, f"select i1 {condition.name}, {chosen}")
+
+    def minimum(self, left: Value, right: Value) -> Value:
+        """The smaller of two signed numbers."""
+        return self.select(left < right, left, right)
+
+    def maximum(self, left: Value, right: Value) -> Value:
+        """The greater of two signed numbers."""
+        return self.select(left > right, left, right)
+
+    def widen(self, value: Value) -> Value:
+        """An i64 of the same value as this i32."""
+        return self.emit("i64", f"sext {value.type} {value.name} to i64")
+
+    # Memory
+
+    def at(self, pointer: Value, offset: Value | int) -> Value:
+        """The address ``offset`` bytes on."""
+        return self.emit("ptr", f"getelementptr i8, ptr {pointer.name}, i64 {self._operand('i64', offset)}")
+
+    def load(self, type_: str, pointer: Value) -> Value:
+        """What memory holds."""
+        return self.emit(type_, f"load {type_}, ptr {pointer.name}")
+
+    def store(self, type_: str, value: Value | int, pointer: Value) -> None:
+        """Write to memory."""
+        self._line(f"store {type_} {self._operand(type_, value)}, ptr {pointer.name}")
+
+    def variable(self, type_: str, value: Value | int) -> Variable:
+        """A variable with its first value."""
+        name = self._name()
+        self._cells.append(f"  {name} = alloca {type_}")
+        variable = Variable(Value(self, "ptr", name), type_)
+        variable.set(value)
+        return variable
+
+    def stack(self, count: Value, size: int = 8) -> Value:
+        """Memory of this call for ``count`` elements of ``size`` bytes."""
+        return self.emit("ptr", f"alloca [{size} x i8], i64 {count.name}, align 16")
+
+    def record(self, pointer: Value, struct: type[ctypes.Structure], index: Value | int = 0) -> Record:
+        """Structure number ``index`` of those at ``pointer``."""
+        if isinstance(index, Value):
+            return Record(self.at(pointer, index * ctypes.sizeof(struct)), struct)
+        return Record(self.at(pointer, index * ctypes.sizeof(struct)), struct)
+
+    # Memory that threads share
+
+    def load_atomic(self, type_: str, pointer: Value) -> Value:
+        """What memory holds, in the order that all threads agree on."""
+        return self.emit(type_, f"load atomic {type_}, ptr {pointer.name} seq_cst, align {_bytes(type_)}")
+
+    def store_atomic(self, type_: str, value: Value | int, pointer: Value) -> None:
+        """Write to memory, in the order that all threads agree on."""
+        operand = self._operand(type_, value)
+        self._line(f"store atomic {type_} {operand}, ptr {pointer.name} seq_cst, align {_bytes(type_)}")
+
+    def add_atomic(self, type_: str, pointer: Value, value: Value | int) -> Value:
+        """Add to memory; what it held before."""
+        return self.emit(type_, f"atomicrmw add ptr {pointer.name}, {type_} {self._operand(type_, value)} seq_cst")
+
+    def exchange_atomic(self, type_: str, pointer: Value, value: Value | int) -> Value:
+        """Write to memory; what it held before."""
+        return self.emit(type_, f"atomicrmw xchg ptr {pointer.name}, {type_} {self._operand(type_, value)} seq_cst")
+
+    def pause(self) -> None:
+        """Tell the core that it waits in a loop."""
+        self._line("call void @pause()")
+
+    # Control
+
+    def call(self, result: str, callee: Value | Function, *arguments: Value, signature: str = "") -> Value:
+        """Call a function; ``signature`` of one with variable arguments, as ``(i64, ...)``."""
+        passed = ", ".join(f"{a.type} {a.name}" for a in arguments)
+        name = callee.name if isinstance(callee, Value) else f"@{callee.name}"
+        text = f"call {result} {signature} {name}({passed})"
+        if result != "void":
+            return self.emit(result, text)
+        self._line(text)
+        return Value(self, "void", "")
+
+    def ret(self, value: Value | int | None = None) -> None:
+        """Return from the function."""
+        self._line("ret void" if value is None else f"ret {self.result} {self._operand(self.result, value)}")
+        self._label(self._name())
+
+    @contextlib.contextmanager
+    def when(self, condition: Value) -> Generator[None]:
+        """``if (condition) { … }``"""
+        then, end = self._name(), self._name()
+        self._line(f"br i1 {condition.name}, label {then}, label {end}")
+        self._label(then)
+        yield
+        self.jump(end, follow=end)
+
+    @contextlib.contextmanager
+    def loop(self) -> Generator[Loop]:
+        """``for (;;) { … }``"""
+        start, end = self._name(), self._name()
+        self.jump(start, follow=start)
+        yield Loop(self, end)
+        self.jump(start, follow=end)
+
+    @contextlib.contextmanager
+    def count(self, end: Value, start: Value | int = 0) -> Generator[Value]:
+        """``for (int64_t i = start; i < end; i++) { … }``"""
+        index = self.variable("i64", start)
+        with self.loop() as loop:
+            i = index.get()
+            loop.leave_if(i >= end)
+            yield i
+            index.set(i + 1)
+
+    def branch(self, condition: Value, target: str) -> None:
+        """Go to a label if the condition holds."""
+        on = self._name()
+        self._line(f"br i1 {condition.name}, label {target}, label {on}")
+        self._label(on)
+
+    def jump(self, target: str, follow: str = "") -> None:
+        """Go to a label; what is written next is at ``follow``."""
+        self._line(f"br label {target}")
+        self._label(follow or self._name())
+
+    # Text
+
+    def emit(self, type_: str, text: str) -> Value:
+        """An instruction that gives a value."""
+        name = self._name()
+        self._line(f"{name} = {text}")
+        return Value(self, type_, name)
+
+    def _operand(self, type_: str, value: Value | int) -> str:
+        return value.name if isinstance(value, Value) else self.constant(type_, value).name
+
+    def _name(self) -> str:
+        self._names += 1
+        return f"%v{self._names}"
+
+    def _line(self, text: str) -> None:
+        self._lines.append(f"  {text}")
+
+    def _label(self, name: str) -> None:
+        self._lines.append(f"{name[1:]}:")
+
+
+class Module:
+    """Functions that are compiled together."""
+
+    def __init__(self, pause: str) -> None:
+        self._functions: list[Function] = []
+        self._texts: list[str] = []
+        self._pause = (
+            f'define internal void @pause() alwaysinline {{ call void asm sideeffect "{pause}", ""() ret void }}'
+        )
+
+    def __str__(self) -> str:
+        return "\n\n".join([*self._texts, self._pause, *map(str, self._functions)]) + "\n"
+
+    def function(self, name: str, result: str, arguments: Sequence[str], exported: bool = False) -> Function:
+        """A new function."""
+        function = Function(name, result, arguments, exported)
+        self._functions.append(function)
+        return function
+
+    def text(self, function: Function, text: str) -> Value:
+        """The address of a constant text (ASCII) for C, as a value of ``function``."""
+        name = f"@text{len(self._texts)}"
+        self._texts.append(f'{name} = internal constant [{len(text) + 1} x i8] c"{text}\\00"')
+        return Value(function, "ptr", name)
+
+
+def _bytes(type_: str) -> int:
+    return 8 if type_ == "ptr" else int(type_[1:]) // 8

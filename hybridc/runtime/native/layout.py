@@ -1,0 +1,134 @@
+"""The structures that native code and Python share: the only place that knows where a field lies.
+
+Python fills them as `ctypes` structures; the native functions (`emit`) read them by the same declarations. The first
+two belong to CPython and NumPy; `probe` checks them against real objects before native code relies on them.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from ctypes import c_int32, c_int64, c_uint8, c_void_p
+
+
+class ArrayObject(ctypes.Structure):
+    """NumPy's PyArrayObject, as its public header declares it."""
+
+    _fields_ = (
+        ("refcount", c_int64),
+        ("type", c_void_p),
+        ("data", c_void_p),
+        ("rank", c_int32),
+        ("shape", c_void_p),
+        ("strides", c_void_p),
+        ("base", c_void_p),
+        ("descr", c_void_p),
+        ("flags", c_int32),
+    )
+
+
+class DescrObject(ctypes.Structure):
+    """The head of NumPy's PyArray_Descr, common to all versions."""
+
+    _fields_ = (
+        ("refcount", c_int64),
+        ("type", c_void_p),
+        ("typeobj", c_void_p),
+        ("kind", c_uint8),
+        ("letter", c_uint8),
+        ("byteorder", c_uint8),
+        ("former_flags", c_uint8),
+        ("type_num", c_int32),
+    )
+
+
+# Bits of ArrayObject.flags.
+C_CONTIGUOUS = 0x1
+ALIGNED = 0x100
+WRITEABLE = 0x400
+
+
+class Outside(ctypes.Structure):
+    """Addresses of functions and objects that are not ours, so that the compiled code names nothing."""
+
+    _fields_ = (
+        # CPython
+        ("tuple_new", c_void_p),
+        ("tuple_set", c_void_p),
+        ("tuple_get", c_void_p),
+        ("incref", c_void_p),
+        ("decref", c_void_p),
+        ("vectorcall", c_void_p),
+        ("save_thread", c_void_p),
+        ("restore_thread", c_void_p),
+        ("set_error", c_void_p),
+        ("none", c_void_p),
+        ("not_implemented", c_void_p),
+        ("type_error", c_void_p),
+        ("tuple", c_void_p),
+        # NumPy
+        ("new_array", c_void_p),
+        ("ndarray", c_void_p),
+        # hybridc
+        ("workspace", c_void_p),  # the type
+        ("empty", c_void_p),  # makes large results, in memory that is used again
+        ("pool", c_void_p),  # the Pool of this process
+    )
+
+
+class PlaceCell(ctypes.Structure):
+    """A plan's `Place`."""
+
+    _fields_ = (("slot", c_int64), ("offset", c_int64))
+
+
+class StepCell(ctypes.Structure):
+    """A plan's `Phase`, or, where ``host`` is not null, a `Host`."""
+
+    _fields_ = (
+        ("host", c_void_p),  # the callable
+        ("next_host", c_int64),  # the first host step from here on; the number of steps if there is none
+        ("code", c_void_p),
+        ("buffers", c_void_p),  # PlaceCell[buffer_count]
+        ("buffer_count", c_int64),
+        ("numbers", c_void_p),
+        ("extent", c_int64),
+        ("grain", c_int64),
+        ("scratch", PlaceCell),
+        ("scratch_stride", c_int64),
+    )
+
+
+class ArrayCell(ctypes.Structure):
+    """A plan's `Array`."""
+
+    _fields_ = (
+        ("rank", c_int32),
+        ("type_num", c_int32),
+        ("descr", c_void_p),
+        ("shape", c_void_p),  # int64[rank]
+        ("large", c_int64),  # a fresh one is made by Outside.empty
+        ("shape_object", c_void_p),  # its arguments
+        ("dtype_object", c_void_p),
+    )
+
+
+class Program(ctypes.Structure):
+    """A plan."""
+
+    _fields_ = (
+        ("outside", c_void_p),
+        ("input_count", c_int64),
+        ("result_count", c_int64),
+        ("constant_count", c_int64),
+        ("step_count", c_int64),
+        ("slot_count", c_int64),
+        ("buffer_count", c_int64),  # the most that a step has
+        ("host_count", c_int64),
+        ("inputs", c_void_p),  # ArrayCell[input_count]
+        ("results", c_void_p),  # ArrayCell[result_count]
+        ("constants", c_void_p),  # void *[constant_count]
+        ("steps", c_void_p),  # StepCell[step_count]
+        ("arena", c_int64),
+        ("release", c_int64),  # run without the GIL
+        ("threads", c_int64),
+    )

@@ -1,0 +1,119 @@
+"""The native runtime in this process: compiled once, loaded, and told where Python's and NumPy's functions are."""
+
+from __future__ import annotations
+
+import ctypes
+import importlib
+import platform
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from hybridc.runtime.buffers import empty
+from hybridc.runtime.native.emit_entry import emit_entry
+from hybridc.runtime.native.emit_pool import emit_pool
+from hybridc.runtime.native.ir_text import Module
+from hybridc.runtime.native.layout import Outside
+
+llvm: Any = importlib.import_module("llvmlite.binding")  # it has no types
+
+# Positions in NumPy's table of C functions, which only grows: part of its binary interface.
+_NEW_FROM_DESCR = 94
+_PAUSE = {"x86_64": "pause", "AMD64": "pause", "aarch64": "yield", "arm64": "yield"}
+
+
+class Workspace(np.ndarray[Any, Any]):
+    """The memory that one call of a program at a time may use: its arena, and what its host steps keep."""
+
+    cells: dict[Any, Any]
+
+
+class Library:
+    """The loaded functions; one of a process, kept until it ends."""
+
+    def __init__(self) -> None:
+        self._engine = _load(_object_code())
+        self.entry = int(self._engine.get_function_address("entry"))
+        self.run = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)(
+            self._engine.get_function_address("run")
+        )
+        self.outside = _outside()
+        # A thread may still run this code while the process ends, when engines are freed.
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(self._engine))
+
+
+@cache
+def library() -> Library:
+    """The native runtime."""
+    return Library()
+
+
+def ir_text() -> str:
+    """The LLVM IR of the native runtime."""
+    module = Module(_PAUSE.get(platform.machine(), ""))
+    emit_entry(module, emit_pool(module))
+    return str(module)
+
+
+def _object_code() -> bytes:
+    llvm.initialize_native_target()
+    llvm.initialize_native_asmprinter()
+    module = llvm.parse_assembly(ir_text())
+    module.verify()
+    machine = _machine()
+    options = llvm.create_pipeline_tuning_options(speed_level=2)
+    llvm.create_pass_builder(machine, options).getModulePassManager().run(
+        module, llvm.create_pass_builder(machine, options)
+    )
+    return machine.emit_object(module)
+
+
+def _machine() -> Any:
+    return llvm.Target.from_default_triple().create_target_machine(opt=2, reloc="pic", codemodel="small")
+
+
+def _load(object_code: bytes) -> Any:
+    engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), _machine())
+    engine.add_object_file(llvm.ObjectFileRef.from_data(object_code))
+    engine.finalize_object()
+    return engine
+
+
+def _outside() -> Outside:
+    """Addresses in this process."""
+    api = ctypes.pythonapi
+    functions = {
+        "tuple_new": api.PyTuple_New,
+        "tuple_set": api.PyTuple_SetItem,
+        "tuple_get": api.PyTuple_GetItem,
+        "incref": api.Py_IncRef,
+        "decref": api.Py_DecRef,
+        "vectorcall": api.PyObject_Vectorcall,
+        "save_thread": api.PyEval_SaveThread,
+        "restore_thread": api.PyEval_RestoreThread,
+        "set_error": api.PyErr_SetString,
+    }
+    objects = {
+        "none": None,
+        "not_implemented": NotImplemented,
+        "type_error": TypeError,
+        "tuple": tuple,
+        "ndarray": np.ndarray,
+        "workspace": Workspace,
+        "empty": empty,
+    }
+    outside = Outside()
+    for name, function in functions.items():
+        setattr(outside, name, ctypes.cast(function, ctypes.c_void_p).value)
+    for name, object_ in objects.items():
+        setattr(outside, name, id(object_))
+    outside.new_array = _numpy_functions()[_NEW_FROM_DESCR]
+    return outside
+
+
+def _numpy_functions() -> Any:
+    umath: Any = importlib.import_module("numpy._core._multiarray_umath")
+    get = ctypes.pythonapi.PyCapsule_GetPointer
+    get.restype, get.argtypes = ctypes.c_void_p, (ctypes.py_object, ctypes.c_char_p)
+    return ctypes.cast(get(umath._ARRAY_API, None), ctypes.POINTER(ctypes.c_void_p))

@@ -1,0 +1,164 @@
+"""A plan made ready to run: its tables packed for native code, and the function that Python calls."""
+
+from __future__ import annotations
+
+import ctypes
+import math
+from collections.abc import Callable, Sequence
+from typing import Any, cast
+
+import numpy as np
+
+from hybridc.runtime.buffers import SMALLEST
+from hybridc.runtime.native.layout import ArrayCell, PlaceCell, Program, StepCell
+from hybridc.runtime.native.library import Workspace, library
+from hybridc.runtime.native.plan import Array, Host, NativePlan, Phase, Place
+
+# Work for which it pays to let other threads of Python run meanwhile, in nanoseconds.
+_RELEASE = 20_000
+_METH_FASTCALL = 0x80
+_ALIGNMENT = 64
+
+
+class NativeProgram:
+    """A plan, ready to run.
+
+    ``entry(workspace, into, *arrays)`` gives a tuple of results; ``into`` is None or a tuple with an array or None for
+    each. It answers NotImplemented if an array is not as the plan says (type, element type, shape, C order). Several
+    threads may call it at a time, each with a workspace of its own.
+    """
+
+    def __init__(self, plan: NativePlan) -> None:
+        check(plan)
+        self.plan = plan
+        self.tables = Tables(plan)
+        self.entry: Callable[..., Any] = _builtin(library().entry, self.tables.anchor())
+
+    def workspace(self) -> Workspace:
+        """Memory for calls, one at a time."""
+        memory = np.empty(self.plan.arena + _ALIGNMENT, np.uint8)
+        start = -memory.ctypes.data % _ALIGNMENT
+        workspace = memory[start : start + self.plan.arena].view(Workspace)
+        workspace.cells = {}
+        return workspace
+
+
+class Tables:
+    """A plan as native code reads it; everything it points to is kept alive by it."""
+
+    def __init__(self, plan: NativePlan) -> None:
+        self._keep: list[Any] = [plan]
+        steps = self._steps(plan.steps)
+        self.program = Program(
+            outside=ctypes.addressof(library().outside),
+            input_count=len(plan.inputs),
+            result_count=len(plan.results),
+            constant_count=len(plan.constants),
+            step_count=len(plan.steps),
+            slot_count=1 + len(plan.inputs) + len(plan.results) + len(plan.constants),
+            buffer_count=max((len(s.buffers) for s in plan.steps if isinstance(s, Phase)), default=0),
+            inputs=self._arrays(plan.inputs),
+            results=self._arrays(plan.results),
+            constants=self._table(ctypes.c_void_p, [c.ctypes.data for c in plan.constants]),
+            steps=steps,
+            arena=plan.arena,
+            release=int(plan.work > _RELEASE),
+            threads=plan.threads,
+        )
+
+    def anchor(self) -> Any:
+        """An array over the program; it keeps all tables."""
+        memory: Any = self.program
+        anchor = np.frombuffer(memory, np.uint8).view(_Anchor)
+        anchor.tables = self
+        return anchor
+
+    def _steps(self, steps: Sequence[Phase | Host]) -> int:
+        cells: list[StepCell] = []
+        next_host = len(steps)
+        for index in reversed(range(len(steps))):
+            step = steps[index]
+            if isinstance(step, Host):
+                next_host = index
+                cells.append(StepCell(host=id(step.call), next_host=index))
+            else:
+                cells.append(self._phase(step, next_host))
+        return self._table(StepCell, cells[::-1])
+
+    def _phase(self, phase: Phase, next_host: int) -> StepCell:
+        return StepCell(
+            next_host=next_host,
+            code=phase.code.address,
+            buffers=self._table(PlaceCell, [_place(p) for p in phase.buffers]),
+            buffer_count=len(phase.buffers),
+            numbers=self._table(ctypes.c_char, phase.numbers),
+            extent=phase.extent,
+            grain=phase.grain,
+            scratch=_place(phase.scratch or Place(0)),
+            scratch_stride=phase.scratch_stride,
+        )
+
+    def _arrays(self, arrays: Sequence[Array]) -> int:
+        cells: list[ArrayCell] = []
+        for array in arrays:
+            dtype = np.dtype(array.dtype)
+            shape = tuple(array.shape)
+            self._keep += [dtype, dtype.str, shape]
+            cells.append(
+                ArrayCell(
+                    rank=len(shape),
+                    type_num=dtype.num,
+                    descr=id(dtype),
+                    shape=self._table(ctypes.c_int64, shape),
+                    large=int(math.prod(shape) * dtype.itemsize >= SMALLEST),
+                    shape_object=id(shape),
+                    dtype_object=id(self._keep[-2]),
+                )
+            )
+        return self._table(ArrayCell, cells)
+
+    def _table(self, type_: Any, items: Any) -> int:
+        """The address of an array of C values."""
+        table = (type_ * len(items))(*items)
+        self._keep.append(table)
+        return ctypes.addressof(table)
+
+
+class _Anchor(np.ndarray[Any, Any]):
+    tables: Tables
+
+
+class _MethodDef(ctypes.Structure):
+    _fields_ = (("name", ctypes.c_char_p), ("code", ctypes.c_void_p), ("flags", ctypes.c_int), ("doc", ctypes.c_char_p))
+
+
+_METHODS: dict[int, _MethodDef] = {}  # a builtin function points to its definition as long as it lives
+
+
+def _builtin(address: int, self: Any) -> Callable[..., Any]:
+    """The builtin function whose code is at ``address``."""
+    definition = _METHODS.setdefault(address, _MethodDef(b"entry", address, _METH_FASTCALL, None))
+    new = ctypes.pythonapi.PyCFunction_NewEx
+    new.restype, new.argtypes = ctypes.py_object, (ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p)
+    return cast("Callable[..., Any]", new(ctypes.addressof(definition), self, None))
+
+
+def _place(place: Place) -> PlaceCell:
+    return PlaceCell(place.slot, place.offset)
+
+
+def check(plan: NativePlan) -> None:
+    """Raise ValueError where a plan is not what native code may rely on."""
+    slots = 1 + len(plan.inputs) + len(plan.results) + len(plan.constants)
+    sizes = [plan.arena, *(a.nbytes for a in [*plan.inputs, *plan.results]), *(c.nbytes for c in plan.constants)]
+    for array in plan.constants:
+        if not array.flags.c_contiguous:
+            raise ValueError("native plan: a constant is not in C order")
+    for index, step in enumerate(plan.steps):
+        if isinstance(step, Host):
+            continue
+        if step.grain < 1 or step.extent < 0:
+            raise ValueError(f"native plan: step {index} has extent {step.extent} and grain {step.grain}")
+        for place in [*step.buffers, *([step.scratch] if step.scratch else [])]:
+            if not 0 <= place.slot < slots or not 0 <= place.offset <= sizes[place.slot]:
+                raise ValueError(f"native plan: step {index} uses {place}, but the plan has {slots} slots")
