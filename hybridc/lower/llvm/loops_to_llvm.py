@@ -1,8 +1,8 @@
 """Loops over memory become xDSL's llvm dialect: each function is rebuilt once, front to back.
 
 The *phase* (the function with the unit attribute ``hybrid.phase``) takes memrefs, then scalars, then the range
-``lo, hi`` and its thread's scratch memory. It becomes two functions: ``phase.body`` with the same arguments, of which no
-two pointers overlap, and the exported ``phase(buffers, numbers, lo, hi, scratch)``, which reads the pointers and the
+``lo, hi`` and its thread's scratch memory. It becomes two functions: ``phase.body`` with the same arguments, of which
+no two pointers overlap, and the exported ``phase(buffers, numbers, lo, hi, scratch)``, which reads the pointers and the
 8-byte cells of the numbers and calls it. Every native function has this shape, so one executor runs them all.
 
 ``index`` is i64 and never wraps. A truth value is a byte in memory. Addresses are one index into a pointer.
@@ -83,5 +83,3 @@ def _entry(kind: llvm.LLVMFunctionType) -> llvm.FuncOp:
     build.call(f"{PHASE}.body", (*arguments, lo, hi, scratch), ())
     build.add(llvm.ReturnOp, (), ())
     return llvm.FuncOp(PHASE, _ABI, linkage=_EXTERNAL, body=Region([block]))
-
-

@@ -8,7 +8,6 @@ from typing import Any, cast
 from xdsl.dialects import arith, func, llvm, math, memref, scf, vector
 from xdsl.dialects.builtin import (
     DenseArrayBase,
-    DenseIntOrFPElementsAttr,
     FloatAttr,
     IndexType,
     IntegerAttr,
@@ -26,7 +25,7 @@ from xdsl.utils.exceptions import PassFailedException
 
 from hybridc.dialects.arith import RemFOp
 from hybridc.lower.llvm.llvm_ops import FPToSIOp, FPToUIOp, UIToFPOp
-from hybridc.lower.llvm.rebuild import NO_FLAGS, POINTER, Rebuild, native_type
+from hybridc.lower.llvm.rebuild import NO_FLAGS, Rebuild, native_type
 
 Rule = Callable[[Rebuild, Any], None]
 
@@ -96,9 +95,9 @@ def _absi(b: Rebuild, op: math.AbsIOp) -> None:
 
 def _constant(b: Rebuild, op: arith.ConstantOp) -> None:
     kind = native_type(op.result.type)
-    value = op.value
-    if isinstance(value, IntegerAttr) and isinstance(kind, IntegerType):
-        value = IntegerAttr(value.value.data, kind)
+    value: Attribute = op.value
+    if isinstance(op.result.type, IndexType):
+        value = IntegerAttr(cast(IntegerAttr[Any], value).value.data, i64)
     b.values[op.result] = b.value(llvm.ConstantOp, (), kind, {"value": value})
 
 
@@ -158,7 +157,7 @@ def _view(b: Rebuild, op: memref.ViewOp) -> None:
 
 
 def _alloca(b: Rebuild, op: memref.AllocaOp) -> None:
-    kind = cast(MemRefType[Attribute], op.memref.type)
+    kind = op.memref.type
     if not kind.has_static_shape():
         raise PassFailedException(f"a function's own memory has a constant size, not {kind}")
     count = 1
@@ -214,8 +213,9 @@ _REDUCE = {
 
 def _reduction(b: Rebuild, op: vector.ReductionOp) -> None:
     """A vector's elements taken together; sums and products of floats begin with the accumulator."""
-    kind, result, operand = op.kind.data.value, op.dest.type, b.values[op.vector]
-    if isinstance(result, IntegerType) or kind not in ("add", "mul"):
+    kind, operand = op.kind.data.value, b.values[op.vector]
+    result: Attribute = op.dest.type
+    if type(result) is IntegerType or kind not in ("add", "mul"):
         if op.acc is not None:
             raise PassFailedException(f"vector.reduction <{kind}> of {op.vector.type} takes no accumulator here")
         b.values[op.dest] = b.intrinsic(_REDUCE[kind], (operand,), result, _flags(op))

@@ -22,6 +22,8 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.utils.exceptions import PassFailedException
 
+from hybridc.lower.llvm.intrinsics import mangled
+
 POINTER = llvm.LLVMPointerType()
 NO_FLAGS = llvm.FastMathAttr(None)
 
@@ -40,8 +42,9 @@ def native_type(t: Attribute) -> Attribute:
         return i64
     if isinstance(t, MemRefType):
         return POINTER
-    if isinstance(t, VectorType) and isinstance(cast(VectorType[Attribute], t).elementnative_type, IndexType):
-        return VectorType(i64, t.shape)
+    if isinstance(t, VectorType):
+        vector = cast(VectorType[Any], t)
+        return VectorType(i64, vector.shape) if isinstance(vector.element_type, IndexType) else vector
     return t
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import hashlib
+import itertools
 import mmap
 from collections.abc import Sequence
 from typing import Any
@@ -78,7 +79,7 @@ def _run(
     own = Guarded(-(-scratch // 64) * 64, at_end)
     for place, array in zip(guarded, arrays):
         ctypes.memmove(place.address, np.ascontiguousarray(array).ctypes.data, array.nbytes)
-    for lo, hi in zip(bounds, bounds[1:]):
+    for lo, hi in itertools.pairwise(bounds):
         call(code, [g.address for g in guarded], numbers, lo, hi, own.address)
     return [np.frombuffer(g.bytes(), a.dtype).reshape(a.shape) for g, a in zip(guarded, arrays)]
 
