@@ -1,0 +1,159 @@
+"""A product of matrices by BLAS: one function for all sizes, which multiplies the rows or columns it is given.
+
+The range of the phase is ``span`` for each of the matrices that are walked around: so many rows of the left matrix, or
+columns of the right one. Several may be multiplied by one call of the phase, and one by several threads.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+import operator
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from xdsl.dialects import func
+from xdsl.dialects.builtin import AnyFloat, FloatAttr, IntegerAttr, ModuleOp, SymbolRefAttr, f32, f64, i8, i32
+from xdsl.ir import Attribute, SSAValue
+
+from hybridc.dialects.attribute import DType
+from hybridc.lower.llvm.codegen import NativeFunction, declare_symbol
+from hybridc.lower.llvm.gemm_phase import FLOPS_OF_A_PART, Arguments, Index, ProductPhase, Walk, phase
+from hybridc.lower.llvm.gemm_shape import Loop, Matrices
+from hybridc.lower.llvm.loop_builder import array_type
+from hybridc.runtime import native_blas
+
+ROW_MAJOR, PLAIN, TRANSPOSED = 101, 111, 112  # numbers of the CBLAS interface
+
+# The numbers of the phase before those of the walks.
+_FIXED = 14
+# Rows or columns that BLAS multiplies at once: cuts lie at multiples.
+_BLOCK = 16
+
+
+@dataclass(frozen=True)
+class _Operand:
+    """A matrix for BLAS: whether it comes transposed, and the distance of its rows in memory."""
+
+    order: int
+    leading: int
+
+
+def blas_phase(given: Matrices, dtype: DType, buffers: tuple[int, ...], threads: int) -> ProductPhase | None:
+    """The phase that lets BLAS multiply; None if it does not know such arrays."""
+    name = native_blas.GEMM.get(dtype)
+    a = _operand((given.m, given.k), given.a)
+    b = _operand((given.k, given.n), given.b)
+    c = _operand((given.m, given.n), (given.c, 1))
+    if name is None or name not in native_blas.addresses():
+        return None
+    if a is None or b is None or c is None or c.order != PLAIN:
+        return None
+    if max(given.m, given.n, given.k, a.leading, b.leading, c.leading) > native_blas.LARGEST or given.k == 0:
+        return None
+    around, over = given.around, given.over
+    batches = math.prod(loop.size for loop in around)
+    flops = 2 * given.m * given.n * given.k * batches * math.prod(loop.size for loop in over)
+    cut_columns = given.n > given.m
+    span = given.n if cut_columns else given.m
+    steps = (0, given.b[1], 1) if cut_columns else (given.a[0], 0, given.c)
+    # A size of the matrices is one number and as much of the part as a second one says.
+    sizes = (given.m, 0, 0, 1) if cut_columns else (0, 1, given.n, 0)
+    fixed = (a.order, b.order, *sizes, given.k, a.leading, b.leading, c.leading, *steps, span)
+    numbers = (*fixed, *Walk.values(around), *Walk.values(over))
+    key = f"product-blas {dtype.name} around {Walk.key(around)} over {Walk.key(over)}"
+
+    def build() -> ModuleOp:
+        return _build(dtype, name, around, over)
+
+    declare_symbol(name, native_blas.addresses()[name])
+    return ProductPhase(
+        NativeFunction(key, build),
+        buffers,
+        numbers,
+        extent=span * batches,
+        grain=_grain(span, batches, threads, flops),
+        scratch=0,
+        flops=flops,
+        way="blas",
+    )
+
+
+def _operand(sizes: tuple[int, int], strides: tuple[int, int]) -> _Operand | None:
+    """How BLAS reads a matrix, if one of its axes follows memory."""
+    (rows, columns), (down, right) = sizes, strides
+    if columns <= 1 or right == 1:
+        leading = down if rows > 1 else max(columns, 1)
+        if leading >= max(columns, 1):
+            return _Operand(PLAIN, leading)
+    if rows <= 1 or down == 1:
+        leading = right if columns > 1 else max(rows, 1)
+        if leading >= max(rows, 1):
+            return _Operand(TRANSPOSED, leading)
+    return None
+
+
+def _grain(span: int, batches: int, threads: int, flops: int) -> int:
+    """Whole matrices where there are enough for the threads, else as many rows or columns as each thread gets once.
+
+    A part of a matrix is prepared again by each thread that works on it, so there are no more parts than threads.
+    """
+    extent = span * batches
+    if threads == 1 or flops < 2 * FLOPS_OF_A_PART:
+        return extent
+    if batches >= 4 * threads:
+        return span
+    part = math.ceil(extent / threads)
+    return math.ceil(part / _BLOCK) * _BLOCK
+
+
+def _build(dtype: DType, name: str, around: tuple[Loop, ...], over: tuple[Loop, ...]) -> ModuleOp:
+    element = f32 if dtype == np.float32 else f64
+    array = array_type(element)
+    kinds: list[Attribute] = [*[i32] * 6, element, array, i32, array, i32, element, array, i32]
+    numbers = _FIXED + Walk.count(around) + Walk.count(over)
+
+    def write(given: Arguments) -> None:
+        _write(given, name, element, dtype.itemsize, around, over)
+
+    # Arrays are bytes here, so that a part of one can be given to BLAS as a view at its offset.
+    return phase([i8, i8, i8], numbers, write, [func.FuncOp.external(name, kinds, [])])
+
+
+def _write(
+    given: Arguments, name: str, element: AnyFloat, size: int, around: tuple[Loop, ...], over: tuple[Loop, ...]
+) -> None:
+    b = given.b
+    order_a, order_b, m, m_part, n, n_part, k, lda, ldb, ldc, *steps, span = given.numbers[:_FIXED]
+    after = _FIXED + Walk.count(around)
+    outer, inner = Walk.read(around, given.numbers[_FIXED:after]), Walk.read(over, given.numbers[after:])
+    zero, one = (b.constant(FloatAttr(x, element), element) for x in (0.0, 1.0))
+
+    def matrix(batch: Index, _: Sequence[SSAValue]) -> None:
+        start = batch * span
+        first = (given.lo - start).most(0)
+        count = (given.hi - start).least(span) - first
+        at = [x + first * step for x, step in zip(outer.offsets(batch), steps, strict=True)]
+        if not over:
+            multiply(at, count, zero)
+            return
+        terms = functools.reduce(operator.mul, inner.sizes)
+
+        def term(i: Index, sofar: Sequence[SSAValue]) -> Sequence[SSAValue]:
+            multiply([x + y for x, y in zip(at, inner.offsets(i), strict=True)], count, sofar[0])
+            return [one]  # all but the first add to the result
+
+        given.loop(0, terms, term, starts=[zero])
+
+    def multiply(at: Sequence[Index], count: Index, beta: SSAValue) -> None:
+        """One call of BLAS; a size is fixed, or the part of it that is asked for."""
+        arrays = [b.view(x, (i * size).value, b.index(0), element) for x, i in zip(given.arrays, at, strict=True)]
+        sizes = (order_a, order_b, m + m_part * count, n + n_part * count, k)
+        flags = [x.integer(i32) for x in sizes]
+        a_row, b_row, c_row = [x.integer(i32) for x in (lda, ldb, ldc)]
+        order = b.constant(IntegerAttr(ROW_MAJOR, i32), i32)
+        operands = [order, *flags, one, arrays[0], a_row, arrays[1], b_row, beta, arrays[2], c_row]
+        b.add(func.CallOp, operands, (), {"callee": SymbolRefAttr(name)}, level=b.depth)
+
+    given.loop(given.lo // span, given.hi.ceildiv(span), matrix)

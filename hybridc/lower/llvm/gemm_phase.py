@@ -1,0 +1,176 @@
+"""What the functions of products have in common: the phase around their loops, and the walk around the matrices."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from xdsl.dialects import arith, func
+from xdsl.dialects.builtin import FunctionType, ModuleOp, UnitAttr
+from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
+
+from hybridc.lower.llvm.codegen import NativeFunction
+from hybridc.lower.llvm.gemm_shape import Loop
+from hybridc.lower.llvm.loop_builder import BYTES, INDEX, LoopBuilder, array_type
+
+# Operations of a phase that are worth a thread's while: it takes about two microseconds to give it something to do.
+FLOPS_OF_A_PART = 200_000
+
+
+@dataclass(frozen=True)
+class ProductPhase:
+    """A native function and what it is called with; ``buffers`` are numbers of the kernel's arguments, then results.
+
+    Threads cut [0, extent) at multiples of ``grain``; each has ``scratch`` bytes for itself. ``way`` says in a word how
+    the product is computed.
+    """
+
+    function: NativeFunction
+    buffers: tuple[int, ...]
+    numbers: tuple[int, ...]
+    extent: int
+    grain: int
+    scratch: int
+    flops: int
+    way: str
+
+
+@dataclass(frozen=True, eq=False)
+class Index:
+    """An index in the code that is being written; arithmetic on it writes arithmetic."""
+
+    b: LoopBuilder
+    value: SSAValue
+
+    def of(self, other: Index | int) -> Index:
+        """An index of the same code."""
+        return Index(self.b, self.b.index(other)) if isinstance(other, int) else other
+
+    def __add__(self, other: Index | int) -> Index:
+        if isinstance(other, int) and other == 0:
+            return self
+        return Index(self.b, self.b.plus(self.value, self.of(other).value))
+
+    def __sub__(self, other: Index | int) -> Index:
+        return self._pure(arith.SubiOp, other)
+
+    def __mul__(self, other: Index | int) -> Index:
+        if isinstance(other, int) and other in (0, 1):
+            return self if other else self.of(0)
+        return Index(self.b, self.b.times(self.value, self.of(other).value))
+
+    def __floordiv__(self, other: Index | int) -> Index:
+        return self._pure(arith.DivUIOp, other)
+
+    def __mod__(self, other: Index | int) -> Index:
+        return self._pure(arith.RemUIOp, other)
+
+    def ceildiv(self, other: Index | int) -> Index:
+        """How many times ``other`` it takes to reach this."""
+        return (self + other - 1) // other
+
+    def least(self, other: Index | int) -> Index:
+        """The smaller of the two."""
+        return self._pure(arith.MinSIOp, other)
+
+    def most(self, other: Index | int) -> Index:
+        """The larger of the two."""
+        return self._pure(arith.MaxSIOp, other)
+
+    def integer(self, kind: Attribute) -> SSAValue:
+        """The same number as an integer of another type."""
+        return self.b.pure(arith.IndexCastOp, [self.value], kind)
+
+    def _pure(self, cls: type[Operation], other: Index | int) -> Index:
+        return Index(self.b, self.b.pure(cls, [self.value, self.of(other).value], INDEX))
+
+
+@dataclass(frozen=True)
+class Arguments:
+    """The arguments of a phase, and what writes its body."""
+
+    b: LoopBuilder
+    arrays: list[SSAValue]
+    numbers: list[Index]
+    lo: Index
+    hi: Index
+    scratch: SSAValue
+
+    def loop(
+        self,
+        low: Index | int,
+        high: Index | int,
+        body: Callable[[Index, list[SSAValue]], Sequence[SSAValue] | None],
+        step: int = 1,
+        starts: Sequence[SSAValue] = (),
+    ) -> list[SSAValue]:
+        """A loop; ``body`` gets the index and what is carried, and gives what is carried on."""
+        low, high = self.lo.of(low), self.lo.of(high)
+        return self.b.loop(
+            low.value,
+            high.value,
+            self.b.index(step),
+            lambda i, carried: body(Index(self.b, i), carried) or (),
+            starts,
+        )
+
+
+def phase(
+    elements: Sequence[Attribute],
+    numbers: int,
+    write: Callable[[Arguments], None],
+    externals: Sequence[func.FuncOp] = (),
+) -> ModuleOp:
+    """A module in loop form with one phase, over arrays of these elements and so many indices."""
+    kinds = [*(array_type(e) for e in elements), *[INDEX] * numbers, INDEX, INDEX, BYTES]
+    block = Block(arg_types=kinds)
+    b = LoopBuilder(block)
+    *indices, lo, hi = [Index(b, v) for v in block.args[len(elements) : -1]]
+    write(Arguments(b, list(block.args[: len(elements)]), indices, lo, hi, block.args[-1]))
+    block.add_op(func.ReturnOp())
+    function = func.FuncOp("phase", FunctionType.from_lists(kinds, []), Region(block))
+    function.attributes["hybrid.phase"] = UnitAttr()
+    return ModuleOp([*externals, function])
+
+
+@dataclass(frozen=True)
+class Walk:
+    """Loops whose sizes and strides are numbers of a phase: for each its size, then the strides of what follows it."""
+
+    sizes: list[Index]
+    strides: list[list[Index | None]]
+
+    @staticmethod
+    def count(loops: Sequence[Loop]) -> int:
+        """How many numbers loops take."""
+        return sum(1 + sum(loop.kind) for loop in loops)
+
+    @staticmethod
+    def values(loops: Sequence[Loop]) -> tuple[int, ...]:
+        """The numbers of loops."""
+        return tuple(n for x in loops for n in (x.size, *(s for s in (x.a, x.b, x.c) if s is not None)))
+
+    @staticmethod
+    def key(loops: Sequence[Loop]) -> str:
+        """The loops as a part of a function's key: which arrays follow each."""
+        return ",".join("".join(name for name, follows in zip("abc", x.kind, strict=True) if follows) for x in loops)
+
+    @staticmethod
+    def read(loops: Sequence[Loop], numbers: Sequence[Index]) -> Walk:
+        """The loops behind these numbers."""
+        given = iter(numbers)
+        sizes: list[Index] = []
+        strides: list[list[Index | None]] = []
+        for loop in loops:
+            sizes.append(next(given))
+            strides.append([next(given) if follows else None for follows in loop.kind])
+        return Walk(sizes, strides)
+
+    def offsets(self, point: Index) -> list[Index]:
+        """How far the three arrays have moved at a point, in elements; the last loop is the fastest."""
+        moved = [point.of(0)] * 3
+        for number in reversed(range(len(self.sizes))):
+            index = point % self.sizes[number] if number else point
+            moved = [x if s is None else x + index * s for x, s in zip(moved, self.strides[number], strict=True)]
+            point = point // self.sizes[number] if number else point
+        return moved

@@ -1,0 +1,168 @@
+"""A product as loops with strides, and as a matrix product where it is one: what its code is chosen by.
+
+Each loop of a product belongs to the result and one operand (*rows* with the left, *columns* with the right), to all
+three (*batches*), or to the operands alone (*summed*). Loops that follow each other in memory wherever they occur are
+one. Of what is left the largest rows, columns and sums are the matrix product, the others are walked around it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from hybridc.lower.kernel import Kernel, Stage
+from hybridc.lower.structured import Shape, dtype_of, shape_of
+
+Strides = tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Loop:
+    """A loop: how often it runs, and by how many elements it moves in the left and right operand and the result.
+
+    A stride is None where the array does not follow the loop.
+    """
+
+    size: int
+    a: int | None
+    b: int | None
+    c: int | None
+
+    @property
+    def kind(self) -> tuple[bool, bool, bool]:
+        """Which arrays follow it."""
+        return (self.a is not None, self.b is not None, self.c is not None)
+
+    @property
+    def steps(self) -> tuple[int, int, int]:
+        """The strides, 0 where the array does not follow."""
+        return (self.a or 0, self.b or 0, self.c or 0)
+
+    @property
+    def swapped(self) -> Loop:
+        """The loop with the operands in the other order."""
+        return replace(self, a=self.b, b=self.a)
+
+    def before(self, inner: Loop) -> bool:
+        """Whether the two are one loop: this one goes on where the inner one ends, in each array."""
+        return self.kind == inner.kind and self.steps == tuple([s * inner.size for s in inner.steps])
+
+
+BATCH, ROW, COLUMN, SUM = (True, True, True), (True, False, True), (False, True, True), (True, True, False)
+
+
+@dataclass(frozen=True)
+class Product:
+    """A product's loops; those of the result come first, in the order of its memory."""
+
+    stage: Stage
+    kept: tuple[Loop, ...]
+    summed: tuple[Loop, ...]
+
+    @property
+    def outputs(self) -> int:
+        """Elements of the result."""
+        return math.prod(loop.size for loop in self.kept)
+
+    @property
+    def terms(self) -> int:
+        """How many products are added for each element."""
+        return math.prod(loop.size for loop in self.summed)
+
+    @property
+    def flops(self) -> int:
+        """Multiplications and additions."""
+        return 2 * self.outputs * self.terms
+
+
+def row_major(shape: Shape) -> Strides:
+    """The strides of a plain array, in elements."""
+    return tuple(math.prod(shape[i + 1 :]) for i in range(len(shape)))
+
+
+def product_of(kernel: Kernel, strides: Sequence[Strides] | None = None) -> Product:
+    """The loops of a kernel that is one product; ``strides`` are those of its arguments and then its results."""
+    (stage,) = kernel.stages
+    values = [*kernel.arguments, *kernel.results]
+    steps = [row_major(shape_of(v)) for v in values] if strides is None else strides
+    of = dict(zip(values, steps, strict=True))
+    places = [dict(zip(r.axes, of[r.value], strict=True)) for r in stage.reads]
+    places.append(dict(zip(stage.axes, of[stage.result], strict=True)))
+    sizes = {a: n for r in stage.reads for a, n in zip(r.axes, shape_of(r.value), strict=True)}
+    loops = [Loop(n, *[p.get(axis) for p in places]) for axis, n in sizes.items() if n != 1]
+    kept = sorted((loop for loop in loops if loop.c is not None), key=lambda x: -abs(x.c or 0))
+    summed = sorted((loop for loop in loops if loop.c is None), key=lambda x: -abs(x.a or 0))
+    return Product(stage, tuple(_merged(kept)), tuple(_merged(summed)))
+
+
+def _merged(loops: Sequence[Loop]) -> list[Loop]:
+    """Loops that go on where the next ends are one with it."""
+    found: list[Loop] = []
+    for loop in reversed(loops):
+        outer = next((i for i, other in enumerate(found) if loop.before(other)), None)
+        if outer is None:
+            found.insert(0, loop)
+        else:
+            found[outer] = replace(found[outer], size=found[outer].size * loop.size)
+    return found
+
+
+@dataclass(frozen=True)
+class Matrices:
+    """``C[i, j] (+)= sum over l of A[i, l] * B[l, j]``, walked along ``around`` and, adding up, along ``over``.
+
+    Strides are those of (row, sum) in A, of (sum, column) in B and of (row, column) in C, of which the last is 1.
+    ``swapped`` says that A is the product's right operand, in the loops too. Where a matrix has one row, column or
+    term, the stride is 0.
+    """
+
+    m: int
+    n: int
+    k: int
+    a: tuple[int, int]
+    b: tuple[int, int]
+    c: int
+    around: tuple[Loop, ...]
+    over: tuple[Loop, ...]
+    swapped: bool
+
+
+def matrices_of(product: Product) -> Matrices | None:
+    """The product of two matrices, if the result has rows or columns that follow each other in memory."""
+    rows = [loop for loop in product.kept if loop.kind == ROW]
+    columns = [loop for loop in product.kept if loop.kind == COLUMN]
+    if any(loop.kind != SUM for loop in product.summed):
+        return None
+    along = next((loop for loop in product.kept if loop.c == 1), None)
+    if along is None:
+        along = Loop(1, None, 0, 1)
+    if along.kind == BATCH:
+        return None
+    swapped = along.kind == ROW
+    across = max(columns if swapped else rows, key=lambda x: x.size, default=Loop(1, 0, 0, 0))
+    inner = max(product.summed, key=_inner, default=Loop(1, 0, 0, None))
+    left, right = (1, 0) if swapped else (0, 1)
+    around = tuple(loop for loop in product.kept if loop is not across and loop is not along)
+    over = tuple(loop for loop in product.summed if loop is not inner)
+    return Matrices(
+        m=across.size,
+        n=along.size,
+        k=inner.size,
+        a=(across.steps[left], inner.steps[left]),
+        b=(inner.steps[right], along.steps[right]),
+        c=across.steps[2],
+        around=tuple(loop.swapped for loop in around) if swapped else around,
+        over=tuple(loop.swapped for loop in over) if swapped else over,
+        swapped=swapped,
+    )
+
+
+def _inner(loop: Loop) -> tuple[int, int]:
+    """Which summed loop is the innermost: the longest, of these the one along memory."""
+    return loop.size, -abs(loop.a or 0)
+
+
+def dtypes_of(stage: Stage) -> tuple[str, ...]:
+    """The dtypes of both operands and the result."""
+    return tuple(dtype_of(v).name for v in (*[r.value for r in stage.reads], stage.result))

@@ -1,0 +1,152 @@
+"""Products by native code against NumPy's einsum in float64: every way, any axes, types, strides and cuts."""
+
+from __future__ import annotations
+
+import ctypes
+import itertools
+
+import numpy as np
+import pytest
+
+from hybridc.lower.kernel import analyse
+from hybridc.lower.llvm.codegen import load
+from hybridc.lower.llvm.products import is_product, phases_of_product
+from tests.lower.kernels import kernel
+from tests.lower.llvm.native import Guarded, call
+
+BODIES = {
+    "f32": "%p = arith.mulf %x, %y : f32\n%q = arith.addf %z, %p : f32",
+    "f64": "%p = arith.mulf %x, %y : f64\n%q = arith.addf %z, %p : f64",
+    "i32": "%p = arith.muli %x, %y : i32\n%q = arith.addi %z, %p : i32",
+    "i8": "%p = arith.muli %x, %y : i8\n%q = arith.addi %z, %p : i8",
+    "f16": (
+        "%v = arith.extf %x : f16 to f32\n%w = arith.extf %y : f16 to f32\n"
+        "%p = arith.mulf %v, %w : f32\n%q = arith.addf %z, %p : f32"
+    ),
+}
+TOLERANCE = {"f32": 1e-6, "f64": 1e-14, "f16": 1e-6}
+
+
+def product_kernel(spec, sizes, dtype="f32"):
+    """The kernel of one product, given as for einsum."""
+    left, right, out = spec.replace("->", ",").split(",")
+    summed = [a for a in dict.fromkeys(left + right) if a not in out]
+    loops = [*out, *summed]
+    wide = "f32" if dtype == "f16" else dtype
+
+    def tensor(axes, kind):
+        return f"tensor<{''.join(f'{sizes[a]}x' for a in axes)}{kind}>"
+
+    def indexing(axes):
+        dims = ", ".join(f"d{i}" for i in range(len(loops)))
+        return f"affine_map<({dims}) -> ({', '.join(f'd{loops.index(a)}' for a in axes)})>"
+
+    kinds = ", ".join(f'"{"parallel" if a in out else "reduction"}"' for a in loops)
+    numbers = [*range(len(out)), *[-1] * len(summed)]
+    domain = f"array<i64{': ' if out else ''}{', '.join(str(sizes[a]) for a in out)}>"
+    result = tensor(out, wide)
+    zero = "0 : i32" if wide == "i32" else "0 : i8" if wide == "i8" else f"0.0 : {wide}"
+    found = kernel(f"""
+    func.func private @product(%a: {tensor(left, dtype)}, %b: {tensor(right, dtype)}) -> {result}
+        attributes {{hybrid.domains = [{domain}]}} {{
+      %n = arith.constant {zero}
+      %e = tensor.empty() : {result}
+      %s = linalg.fill ins(%n : {wide}) outs(%e : {result}) -> {result}
+      %r = linalg.generic {{indexing_maps = [{indexing(left)}, {indexing(right)}, {indexing(out)}],
+          iterator_types = [{kinds}]}} ins(%a, %b : {tensor(left, dtype)}, {tensor(right, dtype)}) outs(%s : {result})
+          attrs = {{hybrid.axes = array<i64: {", ".join(map(str, numbers))}>}} {{
+        ^bb0(%x: {dtype}, %y: {dtype}, %z: {wide}):
+        {BODIES[dtype]}
+        linalg.yield %q : {wide}
+      }} -> {result}
+      func.return %r : {result}
+    }}""")
+    return analyse(found)
+
+
+def numbers_of(rng, shape, dtype):
+    """Random elements."""
+    if dtype.startswith("i"):
+        return rng.integers(-100, 100, shape).astype(f"int{dtype[1:]}")
+    return rng.standard_normal(shape).astype(f"float{dtype[1:]}")
+
+
+def expected(spec, a, b):
+    """The product in double precision or exactly, and the sum of the absolute products."""
+    wide = np.int64 if a.dtype.kind == "i" else np.float64
+    return np.einsum(spec, a.astype(wide), b.astype(wide)), np.einsum(spec, abs(a.astype(wide)), abs(b.astype(wide)))
+
+
+def run(phases, arrays, result, threads, at_end, rng):
+    """The result after all phases, each cut at some multiples of its grain; arrays lie between forbidden pages."""
+    memory = [Guarded(x.nbytes, at_end) for x in (*arrays, result)]
+    for place, x in zip(memory, (*arrays, np.full_like(result, 77)), strict=True):
+        ctypes.memmove(place.address, x.ctypes.data, x.nbytes)
+    for phase, code in zip(phases, load([p.function for p in phases]), strict=True):
+        inner = range(phase.grain, phase.extent, phase.grain)
+        cuts = sorted(rng.choice(inner, min(3, len(inner)), replace=False)) if inner else []
+        scratch = Guarded(-(-phase.scratch // 64) * 64, at_end)
+        bounds = list(itertools.pairwise([0, *map(int, cuts), phase.extent]))
+        for lo, hi in rng.permutation(bounds):
+            ctypes.memset(scratch.address, 0xFF, scratch.size)
+            call(code, [memory[i].address for i in phase.buffers], phase.numbers, int(lo), int(hi), scratch.address)
+    return np.frombuffer(memory[-1].bytes(), result.dtype).reshape(result.shape)
+
+
+def check(spec, sizes, dtype="f32", threads=2, seed=0):
+    """The product agrees with einsum; returns its phases."""
+    rng = np.random.default_rng(seed)
+    made = product_kernel(spec, sizes, dtype)
+    assert is_product(made)
+    left, right, out = spec.replace("->", ",").split(",")
+    a, b = (numbers_of(rng, tuple(sizes[x] for x in axes), dtype) for axes in (left, right))
+    phases = phases_of_product(made, threads)
+    kind = np.float32 if dtype == "f16" else a.dtype
+    result = np.zeros(tuple(sizes[x] for x in out), kind)
+    want, scale = expected(spec, a, b)
+    for at_end in (True, False):
+        got = run(phases, [a, b], result, threads, at_end, rng)
+        if a.dtype.kind == "i":
+            np.testing.assert_array_equal(got, want.astype(got.dtype))
+        else:
+            assert np.all(abs(got - want) <= TOLERANCE[dtype] * scale + 1e-30), spec
+    return phases
+
+
+MATRICES = ["ik,kj->ij", "ik,jk->ij", "ki,kj->ij", "ki,jk->ij", "ik,kj->ji", "ki,jk->ji"]
+
+
+@pytest.mark.parametrize("dtype", ["f32", "f64", "f16", "i32", "i8"])
+@pytest.mark.parametrize("spec", MATRICES)
+@pytest.mark.parametrize("shape", [(5, 7, 3), (33, 20, 17), (1, 6, 9), (4, 1, 5), (3, 2, 1), (1, 1, 8), (1, 1, 1)])
+def test_matrices(spec, shape, dtype):
+    check(spec, dict(zip("ijk", shape, strict=True)), dtype)
+
+
+@pytest.mark.parametrize("spec", MATRICES)
+@pytest.mark.parametrize("shape", [(257, 130, 96), (40, 700, 64), (700, 9, 64)])
+def test_large_matrices(spec, shape):
+    assert check(spec, dict(zip("ijk", shape, strict=True)))[0].grain < 700
+
+
+@pytest.mark.parametrize("dtype", ["f32", "i32"])
+@pytest.mark.parametrize(
+    "spec",
+    [
+        "bik,bkj->bij",  # stacks of matrices
+        "bhik,bhjk->bhij",
+        "bihk,bjhk->bhij",  # the heads of attention, beside each other in memory
+        "bhij,bjhk->bihk",
+        "bthk,nhk->btn",  # two sums that are one
+        "bthk,nkh->btn",  # two that are not
+        "thk,btk->bh",
+        "bik,bkj->ijb",  # batches along memory
+        "ikb,bjk->ibj",
+        "b,bi->i",
+        "k,k->",
+        "ijk,ijk->",
+        "abk,bka->ba",
+    ],
+)
+def test_contractions(spec, dtype):
+    check(spec, {"a": 4, "b": 3, "h": 2, "t": 5, "i": 6, "j": 7, "k": 8, "n": 9}, dtype)
