@@ -3,6 +3,17 @@
 from __future__ import annotations
 
 from hybridc.runtime.native.plan import Array, Code, Host, NativePlan, Phase, Place
-from hybridc.runtime.native.program import NativeProgram, Workspace
+from hybridc.runtime.native.program import NativeProgram, Workspace, num_threads, set_num_threads
 
-__all__ = ["Array", "Code", "Host", "NativePlan", "NativeProgram", "Phase", "Place", "Workspace"]
+__all__ = [
+    "Array",
+    "Code",
+    "Host",
+    "NativePlan",
+    "NativeProgram",
+    "Phase",
+    "Place",
+    "Workspace",
+    "num_threads",
+    "set_num_threads",
+]

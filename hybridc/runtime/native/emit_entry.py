@@ -47,7 +47,7 @@ def _run(module: Module, share: Function) -> Function:
         with f.when(alone):
             f.call("void", step.code, buffers, step.numbers, f.constant("i64", 0), extent, scratch)
         with f.when(alone.equals(0)):
-            f.call("void", share, address, step.address("host"), buffers, scratch)
+            f.call("void", share, address, step.here, buffers, scratch)
     f.ret()
     return f
 
@@ -162,8 +162,7 @@ def _entry(module: Module, fits: Function, fresh: Function, execute: Function) -
     self, arguments, n = f.arguments
     address = f.record(self, ArrayObject).data
     program = f.record(address, Program)
-    outside_address = program.outside
-    outside = f.record(outside_address, Outside)
+    outside = f.record(program.outside, Outside)
     null = f.constant("ptr", 0)
 
     input_count = program.input_count
@@ -185,8 +184,8 @@ def _entry(module: Module, fits: Function, fresh: Function, execute: Function) -
     usable = f.constant("i32", C_CONTIGUOUS | ALIGNED)
     with f.count(input_count) as i:
         array = f.load("ptr", f.at(inputs, i * _POINTER))
-        cell = f.record(specs, ArrayCell, i).address("rank")
-        with f.when(f.call("i1", fits, outside_address, array, cell, usable).equals(0)):
+        cell = f.record(specs, ArrayCell, i)
+        with f.when(f.call("i1", fits, outside.here, array, cell.here, usable).equals(0)):
             f.call("void", outside.incref, outside.not_implemented)
             f.ret(outside.not_implemented)
         f.store("ptr", f.record(array, ArrayObject).data, f.at(slots, i * _POINTER + _POINTER))
@@ -198,7 +197,7 @@ def _entry(module: Module, fits: Function, fresh: Function, execute: Function) -
     result_slots, result_specs = f.at(slots, input_count * _POINTER + _POINTER), program.results
     writeable = f.constant("i32", C_CONTIGUOUS | ALIGNED | WRITEABLE)
     with f.count(result_count) as r:
-        cell = f.record(result_specs, ArrayCell, r).address("rank")
+        cell = f.record(result_specs, ArrayCell, r)
         made = f.variable("ptr", outside.none)
         with f.when(into.differs(outside.none)):
             given = f.call("ptr", outside.tuple_get, into, r)
@@ -207,13 +206,13 @@ def _entry(module: Module, fits: Function, fresh: Function, execute: Function) -
                 f.ret(null)
             made.set(given)
         with f.when(made.get().differs(outside.none)):
-            with f.when(f.call("i1", fits, outside_address, made.get(), cell, writeable).equals(0)):
+            with f.when(f.call("i1", fits, outside.here, made.get(), cell.here, writeable).equals(0)):
                 f.call("void", outside.decref, results)
                 f.call("void", outside.incref, outside.not_implemented)
                 f.ret(outside.not_implemented)
             f.call("void", outside.incref, made.get())
         with f.when(made.get().equals(outside.none)):
-            made.set(f.call("ptr", fresh, outside_address, cell))
+            made.set(f.call("ptr", fresh, outside.here, cell.here))
             with f.when(made.get().equals(0)):
                 f.call("void", outside.decref, results)
                 f.ret(null)

@@ -1,21 +1,203 @@
-"""Native code of the thread pool."""
+"""Native code of the thread pool: regions that threads share.
+
+A region is a range of iterations. The thread that has it opens the pool's region, claims pieces of it as the workers
+do, closes it, and waits until no worker is in it. Workers spin for a while and then sleep, so a region costs a
+microsecond or two if the one before was just now. There is one region at a time: who finds the pool taken runs the
+whole range alone, which also is what to do when there are more threads of Python than cores.
+
+Each function here writes one native function; its docstring says what that does, as C would.
+"""
 
 from __future__ import annotations
 
-from hybridc.runtime.native.ir_text import Function, Module
-from hybridc.runtime.native.layout import StepCell
+from hybridc.runtime.native.ir_text import Function, Module, Record, Value
+from hybridc.runtime.native.layout import Outside, Pool, Program, StepCell, TimeCell
+
+# How long a thread spins before it sleeps, in nanoseconds: as long as the system takes to wake it up.
+_SPIN = 50_000
+# Pieces that a region has for each thread: a thread that the system holds up then delays one of them only.
+_PIECES = 4
+
+_FUTEX_WAIT, _FUTEX_WAKE = 128, 129  # within one process
+_EVERYBODY = (1 << 31) - 1
+_SET_MASK = 2
+_SIGNAL_SET = 128  # bytes
+_MONOTONIC = 1
 
 
 def emit_pool(module: Module) -> Function:
     """Write all functions; the one returned runs a phase on several threads."""
-    return _share(module)
+    clock = _clock(module)
+    drain = _drain(module)
+    start = _start(module, _worker(module, clock, drain))
+    _stop(module)
+    return _share(module, start, drain, clock)
 
 
-def _share(module: Module) -> Function:
-    """void share(Program *program, StepCell *step, void **buffers, void *scratch)"""
+def _share(module: Module, start: Function, drain: Function, clock: Function) -> Function:
+    """void share(Program *program, StepCell *step, void **buffers, void *scratch): a phase, on several threads."""
     f = module.function("share", "void", ("ptr", "ptr", "ptr", "ptr"))
-    _, address, buffers, scratch = f.arguments
-    step = f.record(address, StepCell)
-    f.call("void", step.code, buffers, step.numbers, f.constant("i64", 0), step.extent, scratch)
+    program, step = f.record(f.arguments[0], Program), f.record(f.arguments[1], StepCell)
+    buffers, scratch = f.arguments[2:]
+    outside = f.record(program.outside, Outside)
+    address = outside.pool
+    pool = f.record(address, Pool)
+    extent, grain = step.extent, step.grain
+
+    threads = f.minimum(program.threads, pool.threads)
+    taken = f.variable("i32", 1)
+    with f.when(threads > 1):
+        taken.set(f.exchange_atomic("i32", pool.address("lock"), 1))
+    with f.when(taken.get().differs(0)):
+        f.call("void", step.code, buffers, step.numbers, f.constant("i64", 0), extent, scratch)
+        f.ret()
+    with f.when(pool.ready.equals(0)):
+        f.call("void", start, address)
+
+    grains = _quotient_up(extent, grain)
+    piece = _quotient_up(grains, threads * _PIECES) * grain
+    limit = f.minimum(threads, _quotient_up(extent, piece))
+    pool.set(code=step.code, buffers=buffers, numbers=step.numbers, extent=extent, piece=piece)
+    pool.set(scratch=scratch, scratch_stride=step.scratch_stride, limit=limit, next=0, joined=0)
+
+    f.add_atomic("i32", pool.address("generation"), 1)
+    with f.when(f.load_atomic("i32", pool.address("sleepers")) > 0):
+        _futex(f, outside, pool.address("generation"), _FUTEX_WAKE, limit - 1)
+    f.call("void", drain, address, scratch)
+    f.add_atomic("i32", pool.address("generation"), 1)
+
+    active = pool.address("active")
+    begin = f.call("i64", clock, outside.here)
+    with f.loop() as spin:
+        spin.leave_if(f.load_atomic("i32", active).equals(0))
+        f.pause()
+        spin.leave_if((f.call("i64", clock, outside.here) - begin) > _SPIN)
+    with f.when(f.load_atomic("i32", active).differs(0)):
+        # A worker was held up in the middle of its piece: leave it the core.
+        f.store_atomic("i32", 1, pool.address("waiting"))
+        with f.loop() as sleep:
+            workers = f.load_atomic("i32", active)
+            sleep.leave_if(workers.equals(0))
+            _futex(f, outside, active, _FUTEX_WAIT, f.widen(workers))
+        f.store_atomic("i32", 0, pool.address("waiting"))
+    f.store_atomic("i32", 0, pool.address("lock"))
     f.ret()
     return f
+
+
+def _drain(module: Module) -> Function:
+    """void drain(Pool *pool, void *scratch): claim pieces of the region and run them until none is left."""
+    f = module.function("drain", "void", ("ptr", "ptr"))
+    address, scratch = f.arguments
+    pool = f.record(address, Pool)
+    code, buffers, numbers, extent, piece = pool.code, pool.buffers, pool.numbers, pool.extent, pool.piece
+    with f.loop() as loop:
+        low = f.add_atomic("i64", pool.address("next"), piece)
+        loop.leave_if(low >= extent)
+        f.call("void", code, buffers, numbers, low, f.minimum(low + piece, extent), scratch)
+    f.ret()
+    return f
+
+
+def _worker(module: Module, clock: Function, drain: Function) -> Function:
+    """void *worker(Pool *pool): take part in each region, until the pool is stopped.
+
+    A worker counts as active before it looks whether the region that it saw is still open, and the caller closes the
+    region before it looks for active workers. So either the worker stays out, or the caller waits for it.
+    """
+    f = module.function("worker", "ptr", ("ptr",))
+    (address,) = f.arguments
+    pool = f.record(address, Pool)
+    outside = f.record(pool.outside, Outside)
+    generation, active = pool.address("generation"), pool.address("active")
+    seen = f.variable("i32", 0)
+    with f.loop():
+        found = f.variable("i32", 0)
+        begin = f.variable("i64", f.call("i64", clock, outside.here))
+        with f.loop() as spin:
+            found.set(f.load_atomic("i32", generation))
+            spin.leave_if(found.get().differs(seen.get()))
+            f.pause()
+            now = f.call("i64", clock, outside.here)
+            with f.when((now - begin.get()) > _SPIN):
+                f.add_atomic("i32", pool.address("sleepers"), 1)
+                _futex(f, outside, generation, _FUTEX_WAIT, f.widen(seen.get()))
+                f.add_atomic("i32", pool.address("sleepers"), -1)
+                begin.set(f.call("i64", clock, outside.here))
+        with f.when(f.load_atomic("i32", pool.address("stopped")).differs(0)):
+            f.ret(0)
+        seen.set(found.get())
+        with f.when((seen.get() & 1).differs(0)):
+            f.add_atomic("i32", active, 1)
+            with f.when(f.load_atomic("i32", generation).equals(seen.get())):
+                part = f.add_atomic("i64", pool.address("joined"), 1) + 1
+                with f.when(part < pool.limit):
+                    f.call("void", drain, address, f.at(pool.scratch, part * pool.scratch_stride))
+            last = f.add_atomic("i32", active, -1).equals(1)
+            with f.when(last & f.load_atomic("i32", pool.address("waiting")).differs(0)):
+                _futex(f, outside, active, _FUTEX_WAKE, f.constant("i64", 1))
+    return f
+
+
+def _start(module: Module, worker: Function) -> Function:
+    """void start(Pool *pool): start the workers. They leave all signals to the other threads."""
+    f = module.function("start", "void", ("ptr",))
+    (address,) = f.arguments
+    pool = f.record(address, Pool)
+    outside = f.record(pool.outside, Outside)
+    null, set_mask = f.constant("ptr", 0), f.constant("i32", _SET_MASK)
+    every, before = f.stack(f.constant("i64", 1), _SIGNAL_SET), f.stack(f.constant("i64", 1), _SIGNAL_SET)
+    with f.count(f.constant("i64", _SIGNAL_SET // 8)) as word:
+        f.store("i64", -1, f.at(every, word * 8))
+    f.call("i32", outside.thread_sigmask, set_mask, every, before)
+    handles, code = pool.handles, Value(f, "ptr", f"@{worker.name}")
+    with f.count(pool.threads - 1):
+        started = pool.started
+        failed = f.call("i32", outside.thread_create, f.at(handles, started * 8), null, code, address)
+        with f.when(failed.equals(0)):
+            pool.set(started=started + 1)
+    f.call("i32", outside.thread_sigmask, set_mask, before, null)
+    pool.set(ready=1)
+    f.ret()
+    return f
+
+
+def _stop(module: Module) -> Function:
+    """int32 stop(Pool *pool): let the workers return. Who still knows this pool will run its regions alone.
+
+    Returns 0, and does nothing, while there is a region.
+    """
+    f = module.function("stop", "i32", ("ptr",), exported=True)
+    (address,) = f.arguments
+    pool = f.record(address, Pool)
+    outside = f.record(pool.outside, Outside)
+    with f.when(f.exchange_atomic("i32", pool.address("lock"), 1).differs(0)):
+        f.ret(0)
+    f.store_atomic("i32", 1, pool.address("stopped"))
+    f.add_atomic("i32", pool.address("generation"), 2)
+    _futex(f, outside, pool.address("generation"), _FUTEX_WAKE, f.constant("i64", _EVERYBODY))
+    f.ret(1)
+    return f
+
+
+def _clock(module: Module) -> Function:
+    """int64 clock(Outside *outside): nanoseconds since some time."""
+    f = module.function("clock", "i64", ("ptr",))
+    outside = f.record(f.arguments[0], Outside)
+    cell = f.stack(f.constant("i64", 1), 16)
+    f.call("i32", outside.clock_gettime, f.constant("i32", _MONOTONIC), cell)
+    time = f.record(cell, TimeCell)
+    f.ret(time.seconds * 1_000_000_000 + time.nanoseconds)
+    return f
+
+
+def _futex(f: Function, outside: Record, address: Value, operation: int, value: Value) -> None:
+    """Sleep while ``*address == value``, or wake up to ``value`` threads that sleep on ``address``."""
+    null = f.constant("ptr", 0)
+    number, op = outside.futex, f.constant("i64", operation)
+    f.call("i64", outside.syscall, number, address, op, value, null, null, null, signature="(i64, ...)")
+
+
+def _quotient_up(value: Value, divisor: Value) -> Value:
+    """ceil(value / divisor), both positive."""
+    return (value + divisor - 1) // divisor

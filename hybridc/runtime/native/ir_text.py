@@ -87,24 +87,24 @@ class Variable:
 
 
 class Record:
-    """The structure at an address: ``record.field`` reads, ``record.set(field=value)`` writes."""
+    """The structure at the address ``here``: ``record.field`` reads, ``record.set(field=value)`` writes."""
 
-    def __init__(self, address: Value, struct: type[ctypes.Structure]) -> None:
-        self._address = address
+    def __init__(self, here: Value, struct: type[ctypes.Structure]) -> None:
+        self.here = here
         self._struct = struct
         self._types: dict[str, Any] = {entry[0]: entry[1] for entry in struct._fields_}
 
     def __getattr__(self, field: str) -> Value:
-        return self._address.function.load(_TYPES[self._types[field]], self.address(field))
+        return self.here.function.load(_TYPES[self._types[field]], self.address(field))
 
     def set(self, **fields: Value | int) -> None:
         """Write fields."""
         for field, value in fields.items():
-            self._address.function.store(_TYPES[self._types[field]], value, self.address(field))
+            self.here.function.store(_TYPES[self._types[field]], value, self.address(field))
 
     def address(self, field: str) -> Value:
         """The address of a field."""
-        return self._address.function.at(self._address, getattr(self._struct, field).offset)
+        return self.here.function.at(self.here, getattr(self._struct, field).offset)
 
     def record(self, field: str) -> Record:
         """The structure that a field is."""
@@ -309,23 +309,30 @@ class Function:
 
 
 class Module:
-    """Functions that are compiled together."""
+    """Functions that are compiled together.
+
+    ``pause`` is LLVM's intrinsic that tells a core that it waits in a loop, called; empty where there is none.
+    """
 
     def __init__(self, pause: str) -> None:
         self._functions: list[Function] = []
         self._texts: list[str] = []
-        self._pause = (
-            f'define internal void @pause() alwaysinline {{ call void asm sideeffect "{pause}", ""() ret void }}'
-        )
+        self._pause = pause
 
     def __str__(self) -> str:
-        return "\n\n".join([*self._texts, self._pause, *map(str, self._functions)]) + "\n"
+        return "\n\n".join([*self._texts, self._pause_text(), *map(str, self._functions)]) + "\n"
 
     def function(self, name: str, result: str, arguments: Sequence[str], exported: bool = False) -> Function:
         """A new function."""
         function = Function(name, result, arguments, exported)
         self._functions.append(function)
         return function
+
+    def _pause_text(self) -> str:
+        if not self._pause:
+            return "define internal void @pause() alwaysinline { ret void }"
+        declaration = f"declare void @{self._pause.replace('i32 1', 'i32')}"
+        return f"{declaration}\n\ndefine internal void @pause() alwaysinline {{ call void @{self._pause} ret void }}"
 
     def text(self, function: Function, text: str) -> Value:
         """The address of a constant text (ASCII) for C, as a value of ``function``."""

@@ -41,6 +41,8 @@ class DescrObject(ctypes.Structure):
     )
 
 
+_Line = c_uint8 * 64
+
 # Bits of ArrayObject.flags.
 C_CONTIGUOUS = 0x1
 ALIGNED = 0x100
@@ -72,7 +74,55 @@ class Outside(ctypes.Structure):
         ("workspace", c_void_p),  # the type
         ("empty", c_void_p),  # makes large results, in memory that is used again
         ("pool", c_void_p),  # the Pool of this process
+        # the system's threads
+        ("thread_create", c_void_p),
+        ("thread_sigmask", c_void_p),
+        ("clock_gettime", c_void_p),
+        ("syscall", c_void_p),
+        ("futex", c_int64),  # the number of this system call
     )
+
+
+class Pool(ctypes.Structure):
+    """Threads that take part in regions: ranges of iterations that are claimed in pieces.
+
+    What different threads write at the same time lies in different cache lines.
+    """
+
+    _fields_ = (
+        ("outside", c_void_p),
+        ("threads", c_int64),  # that take part in a region at most, the caller among them
+        ("handles", c_void_p),  # int64[threads - 1]: what the system calls the workers
+        ("started", c_int64),  # workers there are
+        ("ready", c_int64),  # starting them has been tried
+        ("stopped", c_int32),
+        # the region that is open
+        ("code", c_void_p),
+        ("buffers", c_void_p),
+        ("numbers", c_void_p),
+        ("extent", c_int64),
+        ("piece", c_int64),  # iterations claimed at a time
+        ("scratch", c_void_p),
+        ("scratch_stride", c_int64),
+        ("limit", c_int64),  # threads that may take part
+        ("_0", _Line),
+        ("lock", c_int32),  # 1 while a thread runs a region
+        ("_1", _Line),
+        ("generation", c_int32),  # odd while a region is open; workers sleep on it
+        ("sleepers", c_int32),  # workers that sleep, or are about to
+        ("_2", _Line),
+        ("next", c_int64),  # the first iteration that nobody has claimed
+        ("_3", _Line),
+        ("joined", c_int64),  # workers that took part in this region
+        ("active", c_int32),  # workers that may be in the region; the caller sleeps on it
+        ("waiting", c_int32),  # the caller sleeps, or is about to
+    )
+
+
+class TimeCell(ctypes.Structure):
+    """The system's struct timespec."""
+
+    _fields_ = (("seconds", c_int64), ("nanoseconds", c_int64))
 
 
 class PlaceCell(ctypes.Structure):

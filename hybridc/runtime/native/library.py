@@ -15,12 +15,14 @@ from hybridc.runtime.native.emit_entry import emit_entry
 from hybridc.runtime.native.emit_pool import emit_pool
 from hybridc.runtime.native.ir_text import Module
 from hybridc.runtime.native.layout import Outside
+from hybridc.runtime.native.threads import Threads, system_functions
 
 llvm: Any = importlib.import_module("llvmlite.binding")  # it has no types
 
 # Positions in NumPy's table of C functions, which only grows: part of its binary interface.
 _NEW_FROM_DESCR = 94
-_PAUSE = {"x86_64": "pause", "AMD64": "pause", "aarch64": "yield", "arm64": "yield"}
+# What tells a core that it waits in a loop.
+_PAUSE = {"x86_64": "llvm.x86.sse2.pause()", "aarch64": "llvm.aarch64.hint(i32 1)"}
 
 
 class Workspace(np.ndarray[Any, Any]):
@@ -39,6 +41,8 @@ class Library:
             self._engine.get_function_address("run")
         )
         self.outside = _outside()
+        stop = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p)(self._engine.get_function_address("stop"))
+        self.threads = Threads(self.outside, stop)
         # A thread may still run this code while the process ends, when engines are freed.
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(self._engine))
 
@@ -93,6 +97,7 @@ def _outside() -> Outside:
         "save_thread": api.PyEval_SaveThread,
         "restore_thread": api.PyEval_RestoreThread,
         "set_error": api.PyErr_SetString,
+        **system_functions(),
     }
     objects = {
         "none": None,

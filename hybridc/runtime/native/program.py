@@ -43,6 +43,18 @@ class NativeProgram:
         return workspace
 
 
+def num_threads() -> int:
+    """Threads that native kernels share, the calling one among them."""
+    return library().threads.count
+
+
+def set_num_threads(count: int) -> None:
+    """Let native kernels share so many threads; programs made for fewer keep to theirs."""
+    if count < 1:
+        raise ValueError(f"set_num_threads: {count} threads; there is at least the calling one")
+    library().threads.set_count(count)
+
+
 class Tables:
     """A plan as native code reads it; everything it points to is kept alive by it."""
 

@@ -1,0 +1,93 @@
+"""The threads that native kernels share: how many there are, and when they start and stop."""
+
+from __future__ import annotations
+
+import atexit
+import ctypes
+import math
+import os
+import platform
+import sys
+import time
+from typing import Any
+
+from hybridc.options import OPTIONS
+from hybridc.runtime.locks import ForkLock
+from hybridc.runtime.native.layout import Outside, Pool
+
+# The number of the system call futex, on systems where our threads can wait with it.
+_FUTEX = {"x86_64": 202, "aarch64": 98}
+_ALIGNMENT = 64
+
+
+class Threads:
+    """The pool of this process. Its workers start with the first region that is large enough."""
+
+    def __init__(self, outside: Outside, stop: Any) -> None:
+        self._outside = outside
+        self._stop = stop
+        self._lock = ForkLock()
+        self._pools: list[Any] = []  # all there ever were: a worker, or a caller that comes late, may still look at one
+        self._pool = self._make(OPTIONS.num_threads)
+        if hasattr(os, "register_at_fork"):
+            os.register_at_fork(after_in_child=self._renew)
+        atexit.register(self._stop_all)
+
+    @property
+    def count(self) -> int:
+        """Threads that take part in a region, the caller among them."""
+        return int(self._pool.threads)
+
+    def set_count(self, count: int) -> None:
+        """Let so many threads take part from now on."""
+        with self._lock.current:
+            if count != self.count:
+                old, self._pool = self._pool, self._make(count)
+                self._end(old)
+
+    def _make(self, count: int) -> Pool:
+        outside = self._outside
+        outside.futex = _FUTEX.get(platform.machine(), 0) if sys.platform == "linux" else 0
+        if not outside.futex:
+            count = 1
+        memory = (ctypes.c_char * (ctypes.sizeof(Pool) + _ALIGNMENT))()
+        handles = (ctypes.c_int64 * count)()
+        self._pools += [memory, handles]
+        pool = Pool.from_address(-(-ctypes.addressof(memory) // _ALIGNMENT) * _ALIGNMENT)
+        pool.outside = ctypes.addressof(outside)
+        pool.threads = count
+        pool.handles = ctypes.addressof(handles)
+        outside.pool = ctypes.addressof(pool)
+        return pool
+
+    def _end(self, pool: Pool, patience: float = math.inf) -> None:
+        """Stop a pool's workers, after the region that may run now, and wait for them."""
+        end = time.monotonic() + patience
+        while not self._stop(ctypes.addressof(pool)):
+            if time.monotonic() > end:
+                return
+            time.sleep(1e-4)
+        handles = ctypes.cast(pool.handles, ctypes.POINTER(ctypes.c_int64))
+        for index in range(pool.started):
+            ctypes.CDLL(None).pthread_join(ctypes.c_int64(handles[index]), None)
+
+    def _stop_all(self) -> None:
+        with self._lock.current:
+            self._end(self._pool, patience=1.0)
+
+    def _renew(self) -> None:
+        # The workers are not in the forked child, and the parent's regions were cut off at some point.
+        self._pool = self._make(self.count)
+
+
+def system_functions() -> dict[str, Any]:
+    """The functions of the system that the pool calls, by their names in `Outside`; none where there is no pool."""
+    if sys.platform != "linux":
+        return {}
+    library = ctypes.CDLL(None)
+    return {
+        "thread_create": library.pthread_create,
+        "thread_sigmask": library.pthread_sigmask,
+        "clock_gettime": library.clock_gettime,
+        "syscall": library.syscall,
+    }
