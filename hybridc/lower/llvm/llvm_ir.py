@@ -194,26 +194,15 @@ def _integer(value: int, kind: IntegerType) -> str:
 
 
 def _float(value: float, kind: Attribute) -> str:
-    """The bits in hexadecimal; LLVM writes a float as the double that equals it."""
+    """The bits in hexadecimal; LLVM writes an f32 (which the attribute has rounded) as the double that equals it."""
     if isinstance(kind, (Float32Type, Float64Type)):
-        if isinstance(kind, Float32Type):
-            (value,) = struct.unpack("<f", _single(value))
         return f"0x{struct.unpack('<Q', struct.pack('<d', value))[0]:016X}"
     if isinstance(kind, Float16Type):
         return f"0xH{struct.unpack('<H', struct.pack('<e', value))[0]:04X}"
     if isinstance(kind, BFloat16Type):
-        bits = struct.unpack("<I", _single(value))[0]
-        if value == value:  # round to nearest even
-            bits += 0x7FFF + (bits >> 16 & 1)
-        return f"0xR{bits >> 16:04X}"
+        bits = struct.unpack("<I", struct.pack("<f", value))[0]
+        return f"0xR{bits + (0x7FFF + (bits >> 16 & 1)) * (value == value) >> 16:04X}"  # the nearest; a NaN stays one
     raise LLVMTranslationException(f"no float: {kind}")
-
-
-def _single(value: float) -> bytes:
-    try:
-        return struct.pack("<f", value)
-    except OverflowError:
-        return struct.pack("<f", float("inf") if value > 0 else -float("inf"))
 
 
 _TYPES: dict[Attribute, str] = {}
