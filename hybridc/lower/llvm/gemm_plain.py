@@ -18,12 +18,12 @@ from xdsl.dialects.arith import FastMathFlagsAttr
 from xdsl.dialects.builtin import FloatAttr, IntegerAttr, ModuleOp
 from xdsl.dialects.linalg import ops as linalg
 from xdsl.dialects.utils import FastMathFlag
-from xdsl.ir import Attribute, Block, SSAValue
+from xdsl.ir import Attribute, SSAValue
 
 from hybridc.lower.kernel import number_of
 from hybridc.lower.llvm.codegen import NativeFunction
 from hybridc.lower.llvm.gemm_phase import FLOPS_OF_A_PART, Arguments, Index, ProductPhase, Walk, phase
-from hybridc.lower.llvm.gemm_shape import Loop, Product
+from hybridc.lower.llvm.gemm_shape import Loop, Product, body_key
 
 _CONTRACT = FastMathFlagsAttr([FastMathFlag.ALLOW_CONTRACT])
 _REORDER = FastMathFlagsAttr([FastMathFlag.ALLOW_CONTRACT, FastMathFlag.REASSOC, FastMathFlag.NO_SIGNED_ZEROS])
@@ -60,7 +60,7 @@ def plain_phase(product: Product, buffers: tuple[int, ...]) -> ProductPhase:
     elements = [a.type for a in block.args]
     types = ",".join(str(t) for t in elements)
     walks = f"{Walk.key(plan.outer)}/{Walk.key([plan.last])}/{Walk.key(plan.summed)}"
-    key = f"product-plain {types} {_body_key(block)} {walks} {plan.rows} {plan.fixed}"
+    key = f"product-plain {types} {body_key(block)} {walks} {plan.rows} {plan.fixed}"
     start = number_of(product.stage.op.operands[-1])
     assert start is not None, "a product begins with a number"
     outer = math.prod(loop.size for loop in plan.outer)
@@ -74,19 +74,6 @@ def plain_phase(product: Product, buffers: tuple[int, ...]) -> ProductPhase:
         flops=product.flops,
         way="loops",
     )
-
-
-def _body_key(block: Block) -> str:
-    """The operations of a body, with what each reads."""
-    numbers: dict[SSAValue, int] = {v: i for i, v in enumerate(block.args)}
-    words: list[str] = []
-    for op in block.ops:
-        for result in op.results:
-            numbers[result] = len(numbers)
-        value = f"={op.value}" if isinstance(op, arith.ConstantOp) else ""
-        kinds = ",".join(str(r.type) for r in op.results)
-        words.append(f"{op.name}{value}({','.join(str(numbers[v]) for v in op.operands)}){kinds}")
-    return " ".join(words)
 
 
 def _plan(product: Product) -> _Plan:

@@ -11,8 +11,11 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from xdsl.dialects import arith
+from xdsl.ir import Block, SSAValue
+
 from hybridc.lower.kernel import Kernel, Stage
-from hybridc.lower.structured import Shape, dtype_of, shape_of
+from hybridc.lower.structured import Shape, shape_of
 
 Strides = tuple[int, ...]
 
@@ -163,6 +166,14 @@ def _inner(loop: Loop) -> tuple[int, int]:
     return loop.size, -abs(loop.a or 0)
 
 
-def dtypes_of(stage: Stage) -> tuple[str, ...]:
-    """The dtypes of both operands and the result."""
-    return tuple(dtype_of(v).name for v in (*[r.value for r in stage.reads], stage.result))
+def body_key(block: Block) -> str:
+    """The operations of a body, with what each reads."""
+    numbers: dict[SSAValue, int] = {v: i for i, v in enumerate(block.args)}
+    words: list[str] = []
+    for op in block.ops:
+        for result in op.results:
+            numbers[result] = len(numbers)
+        value = f"={op.value}" if isinstance(op, arith.ConstantOp) else ""
+        kinds = ",".join(str(r.type) for r in op.results)
+        words.append(f"{op.name}{value}({','.join(str(numbers[v]) for v in op.operands)}){kinds}")
+    return " ".join(words)
