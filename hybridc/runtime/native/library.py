@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from hybridc.lower.llvm import codegen
 from hybridc.runtime.buffers import empty
 from hybridc.runtime.native.emit_entry import emit_entry
 from hybridc.runtime.native.emit_pool import emit_pool
@@ -35,7 +36,7 @@ class Library:
     """The loaded functions; one of a process, kept until it ends."""
 
     def __init__(self) -> None:
-        self._engine = _load(_object_code())
+        self._engine = _load()
         self.entry = int(self._engine.get_function_address("entry"))
         self.run = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)(
             self._engine.get_function_address("run")
@@ -60,26 +61,11 @@ def ir_text() -> str:
     return str(module)
 
 
-def _object_code() -> bytes:
-    llvm.initialize_native_target()
-    llvm.initialize_native_asmprinter()
-    module = llvm.parse_assembly(ir_text())
-    module.verify()
-    machine = _machine()
-    options = llvm.create_pipeline_tuning_options(speed_level=2)
-    llvm.create_pass_builder(machine, options).getModulePassManager().run(
-        module, llvm.create_pass_builder(machine, options)
-    )
-    return machine.emit_object(module)
-
-
-def _machine() -> Any:
-    return llvm.Target.from_default_triple().create_target_machine(opt=2, reloc="pic", codemodel="small")
-
-
-def _load(object_code: bytes) -> Any:
-    engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), _machine())
-    engine.add_object_file(llvm.ObjectFileRef.from_data(object_code))
+def _load() -> Any:
+    """An engine with the compiled functions."""
+    code = codegen.machine().emit_object(codegen.optimised(ir_text()))
+    engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), codegen.machine_for_memory())
+    engine.add_object_file(llvm.ObjectFileRef.from_data(code))
     engine.finalize_object()
     return engine
 

@@ -10,9 +10,11 @@ from typing import Any, cast
 import numpy as np
 
 from hybridc.runtime.buffers import SMALLEST
+from hybridc.runtime.native.fallback import python_entry
 from hybridc.runtime.native.layout import ArrayCell, PlaceCell, Program, StepCell
 from hybridc.runtime.native.library import Workspace, library
 from hybridc.runtime.native.plan import Array, Host, NativePlan, Phase, Place
+from hybridc.runtime.native.probe import objects_are_as_declared
 
 # Work for which it pays to let other threads of Python run meanwhile, in nanoseconds.
 _RELEASE = 20_000
@@ -31,8 +33,8 @@ class NativeProgram:
     def __init__(self, plan: NativePlan) -> None:
         check(plan)
         self.plan = plan
-        self.tables = Tables(plan)
-        self.entry: Callable[..., Any] = _builtin(library().entry, self.tables.anchor())
+        tables = Tables(plan)
+        self.entry: Callable[..., Any] = native_entry(tables) if objects_are_as_declared() else python_entry(tables)
 
     def workspace(self) -> Workspace:
         """Memory for calls, one at a time."""
@@ -59,7 +61,8 @@ class Tables:
     """A plan as native code reads it; everything it points to is kept alive by it."""
 
     def __init__(self, plan: NativePlan) -> None:
-        self._keep: list[Any] = [plan]
+        self.plan = plan
+        self._keep: list[Any] = []
         steps = self._steps(plan.steps)
         self.program = Program(
             outside=ctypes.addressof(library().outside),
@@ -114,8 +117,8 @@ class Tables:
         cells: list[ArrayCell] = []
         for array in arrays:
             dtype = np.dtype(array.dtype)
-            shape = tuple(array.shape)
-            self._keep += [dtype, dtype.str, shape]
+            name, shape = dtype.str, tuple(array.shape)
+            self._keep += [dtype, name, shape]
             cells.append(
                 ArrayCell(
                     rank=len(shape),
@@ -124,7 +127,7 @@ class Tables:
                     shape=self._table(ctypes.c_int64, shape),
                     large=int(math.prod(shape) * dtype.itemsize >= SMALLEST),
                     shape_object=id(shape),
-                    dtype_object=id(self._keep[-2]),
+                    dtype_object=id(name),
                 )
             )
         return self._table(ArrayCell, cells)
@@ -147,12 +150,13 @@ class _MethodDef(ctypes.Structure):
 _METHODS: dict[int, _MethodDef] = {}  # a builtin function points to its definition as long as it lives
 
 
-def _builtin(address: int, self: Any) -> Callable[..., Any]:
-    """The builtin function whose code is at ``address``."""
+def native_entry(tables: Tables) -> Callable[..., Any]:
+    """The builtin function that runs a plan."""
+    address = library().entry
     definition = _METHODS.setdefault(address, _MethodDef(b"entry", address, _METH_FASTCALL, None))
     new = ctypes.pythonapi.PyCFunction_NewEx
     new.restype, new.argtypes = ctypes.py_object, (ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p)
-    return cast("Callable[..., Any]", new(ctypes.addressof(definition), self, None))
+    return cast("Callable[..., Any]", new(ctypes.addressof(definition), tables.anchor(), None))
 
 
 def _place(place: Place) -> PlaceCell:

@@ -1,0 +1,61 @@
+"""The entry of a program in Python, for interpreters whose objects native code cannot read itself."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from hybridc.runtime.buffers import empty
+from hybridc.runtime.native.library import Workspace, library
+from hybridc.runtime.native.plan import Array, Host
+
+if TYPE_CHECKING:
+    from hybridc.runtime.native.program import Tables
+
+
+def python_entry(tables: Tables) -> Callable[..., Any]:
+    """What the native entry does, several times slower; only the steps between host steps are native."""
+    plan = tables.plan
+    run = library().run
+    host_steps = [(index, step.call) for index, step in enumerate(plan.steps) if isinstance(step, Host)]
+
+    def entry(workspace: Any, into: Any, *arrays: Any) -> Any:
+        if len(arrays) != len(plan.inputs):
+            raise TypeError("entry(workspace, into, *arrays): a wrong number of arrays")
+        if type(workspace) is not Workspace:
+            raise TypeError("entry(workspace, into, *arrays): workspace is no Workspace")
+        if workspace.size < plan.arena:
+            raise TypeError("entry(workspace, into, *arrays): the workspace is one of a smaller program")
+        if into is not None and type(into) is not tuple:
+            raise TypeError("entry(workspace, into, *arrays): into is neither None nor a tuple")
+        given: list[Any] = [None if into is None else into[i] for i in range(len(plan.results))]
+        if not all(_fits(array, spec) for array, spec in zip(arrays, plan.inputs)):
+            return NotImplemented
+        if not all(a is None or (_fits(a, spec) and a.flags.writeable) for a, spec in zip(given, plan.results)):
+            return NotImplemented
+        results = tuple(_fresh(r) if a is None else a for a, r in zip(given, plan.results))
+        memory = [workspace, *arrays, *results, *plan.constants]
+        slots = (ctypes.c_void_p * len(memory))(*[array.ctypes.data for array in memory])
+        address = ctypes.addressof(tables.program)  # here, so that this function keeps the tables
+        at = 0
+        for index, call in host_steps:
+            run(address, slots, at, index)
+            call(workspace, arrays, results)
+            at = index + 1
+        run(address, slots, at, len(plan.steps))
+        return results
+
+    return entry
+
+
+def _fits(array: Any, spec: Array) -> bool:
+    if type(array) is not np.ndarray or array.shape != tuple(spec.shape) or array.dtype != spec.dtype:
+        return False
+    return bool(array.flags.c_contiguous and array.flags.aligned)
+
+
+def _fresh(spec: Array) -> Any:
+    return empty(tuple(spec.shape), np.dtype(spec.dtype).str)
