@@ -2,6 +2,7 @@
 
 | variable | default | meaning |
 |---|---|---|
+| ``HYBRIDC_TARGET`` | numpy | what hybridized blocks are compiled for: ``numpy`` or ``llvm`` |
 | ``HYBRIDC_VERIFY`` | 0 | verify the IR after every pass |
 | ``HYBRIDC_POISON`` | 0 | fill memory with NaN while it holds nothing of use |
 | ``HYBRIDC_DUMP`` | (none) | folder into which every stage of every compilation is written |
@@ -26,6 +27,7 @@ from dataclasses import dataclass
 class Options:
     """The settings of this process."""
 
+    target: str = "numpy"
     verify: bool = False
     poison: bool = False
     dump: str | None = None
@@ -52,6 +54,7 @@ def _flag(name: str) -> bool:
 def _from_environment() -> Options:
     env = os.environ
     return Options(
+        target=env.get("HYBRIDC_TARGET") or "numpy",
         verify=_flag("HYBRIDC_VERIFY"),
         poison=_flag("HYBRIDC_POISON"),
         dump=env.get("HYBRIDC_DUMP") or None,

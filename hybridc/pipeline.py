@@ -84,6 +84,22 @@ NUMPY: tuple[ModulePass, ...] = (
     *((VerifyPlan(),) if OPTIONS.verify else ()),
 )
 
+
+def llvm() -> tuple[ModulePass, ...]:
+    """From the graph to kernels and a memory plan, for the native target."""
+    from hybridc.transforms.schedule_phases import SchedulePhases
+    from hybridc.transforms.split_products import SplitProducts
+
+    return (
+        *structured("numpy"),
+        *KERNELS,
+        SplitProducts(),
+        SchedulePhases(threads=OPTIONS.num_threads),
+        PlanMemory(),
+        *((VerifyPlan(),) if OPTIONS.verify else ()),
+    )
+
+
 # All that can be run alone.
 PASSES: tuple[type[ModulePass], ...] = (
     Canonicalize,

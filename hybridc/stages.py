@@ -15,17 +15,14 @@ from xdsl.dialects.func import FuncOp
 from xdsl.printer import Printer
 
 from hybridc import debug, pipeline
-from hybridc.errors import UnsupportedError
 from hybridc.lower.host import numbers_of
-from hybridc.lower.numpy.emit import Program, emit
-from hybridc.options import OPTIONS
-from hybridc.runtime.compiled_graph import CompiledGraph, Executable
+from hybridc.lower.program import Program
+from hybridc.lower.targets import Target, target_named
+from hybridc.runtime.compiled_graph import CompiledGraph
 from hybridc.trace.trace_to_graph import identifier, trace_to_graph
 from hybridc.trace.tracer import Trace
 from hybridc.transforms.partition_graph import PartitionGraph
 from hybridc.transforms.values import byte_size, functions
-
-TARGETS = ("numpy",)
 
 
 def _dump_name(trace: Trace, grads: tuple[int, ...], part: str) -> str:
@@ -94,19 +91,18 @@ class Optimized:
         return Structured(self.trace, self.grads, module)
 
     @pipeline.collector_at_rest()
-    def lower(self, target: str = "numpy") -> Lowered:
-        """Form kernels, plan memory, and write the program of a target."""
-        if target not in TARGETS:
-            raise UnsupportedError(f"target {target!r} does not exist; use one of {TARGETS}")
+    def lower(self, target: str | None = None) -> Lowered:
+        """Form kernels, plan memory, and write the program of a target: ``HYBRIDC_TARGET``, unless one is named."""
+        chosen = target_named(target)
         module = self.module.clone()
         dump = _dump_name(self.trace, self.grads, "kernels")
-        pipeline.run(pipeline.NUMPY, module, dump)
+        pipeline.run(chosen.passes(), module, dump)
         names = [f.sym_name.data for f in functions(module) if f.sym_visibility is None]
         with debug.timed(f"{dump}, time of writing the source"):
-            programs = {name: emit(module, name, OPTIONS.num_threads) for name in names}
+            programs = {name: chosen.emit(module, name) for name in names}
         for program in programs.values():
             pipeline.source(f"{dump}.{program.name}", program.source)
-        return Lowered(self.trace, self.grads, module, programs)
+        return Lowered(self.trace, self.grads, module, programs, chosen)
 
 
 @dataclass(frozen=True)
@@ -129,6 +125,7 @@ class Lowered:
     grads: tuple[int, ...]
     module: ModuleOp
     programs: dict[str, Program]
+    target: Target
 
     def __str__(self) -> str:
         return "\n\n".join(p.source for p in self.programs.values())
@@ -140,7 +137,7 @@ class Lowered:
     def compile(self) -> CompiledGraph:
         """Make the program callable."""
         with debug.timed(_dump_name(self.trace, self.grads, "kernels") + ", time of loading the source"):
-            executables = {name: Executable(program) for name, program in self.programs.items()}
+            executables = {name: self.target.load(program) for name, program in self.programs.items()}
         backward = next((f for f in functions(self.module) if f.sym_name.data == "backward"), None)
         saved = tuple(numbers_of(backward, "hybrid.saved")) if backward is not None else ()
         kept = self._kept(backward, saved) if backward is not None else 0

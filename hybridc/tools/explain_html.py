@@ -23,7 +23,7 @@ from hybridc.dialects.hybrid_rt import CopyOp, LaunchOp, ViewOp, aliased
 from hybridc.dialects.operator import Movement, Opaque, Operator
 from hybridc.lower.host import operator_of, pairs_of
 from hybridc.lower.kernel import Kernel, analyse
-from hybridc.lower.numpy.emit import Program
+from hybridc.lower.program import Program
 from hybridc.lower.structured import dtype_of, is_host, kernels, shape_of
 from hybridc.stages import Lowered, Traced
 from hybridc.trace.location import Location

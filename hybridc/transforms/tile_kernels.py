@@ -29,7 +29,7 @@ class TileKernels(ModulePass):
     threads: int = 2
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        strided = _strided_arguments(op)
+        strided = strided_arguments(op)
         for name, kernel in kernels(op).items():
             if is_host(kernel):
                 continue
@@ -43,7 +43,7 @@ class TileKernels(ModulePass):
                 kernel.attributes["hybrid.strided"] = DenseArrayBase.from_list(i64, sorted(views))
 
 
-def _strided_arguments(module: ModuleOp) -> dict[str, set[int]]:
+def strided_arguments(module: ModuleOp) -> dict[str, set[int]]:
     """For each function the arguments that are, in some call, no plain arrays."""
     found: dict[str, set[int]] = {}
     for function in module.ops:

@@ -19,7 +19,7 @@ from hybridc.lower.numpy.emit import emit
 from hybridc.lower.numpy.emit_kernel import KernelEmitter
 from hybridc.lower.structured import is_host, kernels
 from hybridc.nd.ndarray import NDArray
-from hybridc.runtime.compiled_graph import Executable
+from hybridc.runtime.executable import PythonExecutable
 from hybridc.stages import Traced
 from hybridc.tools.check_op.case import (
     all_close,
@@ -60,7 +60,7 @@ def planned(traced, donated=()):
 
 
 def program(module, name="forward", poison=True):
-    return Executable(emit(module, name, 2, poison))
+    return PythonExecutable(emit(module, name, 2, poison))
 
 
 def cases(each):
@@ -141,7 +141,7 @@ def test_kernels_that_do_the_same_share_a_function():
     assert made.source.count("np.exp(") == 1
     assert len({made.functions[n] for n in made.launches if "exp" in n}) == 1
     assert len(made.functions) == len(set(made.launches)) > len(set(made.functions.values()))
-    got = Executable(made)(x.asnumpy(), y.asnumpy())
+    got = PythonExecutable(made)(x.asnumpy(), y.asnumpy())
     a, b = np.exp(x.asnumpy()), np.exp(y.asnumpy())
     for g, want in zip(got, (a @ b, np.exp(b)), strict=False):
         np.testing.assert_allclose(g, want, rtol=1e-12)

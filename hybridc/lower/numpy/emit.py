@@ -12,7 +12,7 @@ from typing import Any, cast
 
 import numpy as np
 from xdsl.dialects import func
-from xdsl.dialects.builtin import DenseArrayBase, DenseIntOrFPElementsAttr, IntegerAttr, MemRefType, ModuleOp
+from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr, MemRefType, ModuleOp
 from xdsl.ir import Operation, SSAValue
 
 from hybridc.dialects.hybrid import element_dtype, location_of
@@ -29,8 +29,10 @@ from hybridc.dialects.hybrid_rt import (
 )
 from hybridc.dialects.operator import Opaque, Operator
 from hybridc.lower.host import numbers_of, operator_of
+from hybridc.lower.numbers import numbers_in
 from hybridc.lower.numpy.emit_kernel import KernelEmitter
 from hybridc.lower.numpy.poison import Poison
+from hybridc.lower.program import Program
 from hybridc.lower.structured import is_host, kernels
 from hybridc.options import OPTIONS
 from hybridc.runtime.buffers import SMALLEST
@@ -40,24 +42,13 @@ _OURS = re.compile(r"[acsvy]\d+|\w+_\d+")  # names that the emitter makes
 
 
 @dataclass
-class Program:
-    """Generated source and what running it needs.
+class PythonProgram(Program):
+    """A Python module; ``scope`` holds what its source names besides."""
 
-    ``arena`` bytes lie in its workspace, of which at least ``live`` are needed at one time. ``functions`` says which
-    function of the source is a kernel's.
-    """
-
-    name: str
-    source: str
-    scope: dict[str, Any]
-    arena: int
-    live: int = 0
-    functions: dict[str, str] = field(default_factory=lambda: dict[str, str]())
-    launches: list[str] = field(default_factory=lambda: list[str]())
-    host_calls: list[str] = field(default_factory=lambda: list[str]())
+    scope: dict[str, Any] = field(default_factory=lambda: dict[str, Any]())
 
 
-def emit(module: ModuleOp, name: str, threads: int, poison: bool = OPTIONS.poison) -> Program:
+def emit(module: ModuleOp, name: str, threads: int, poison: bool = OPTIONS.poison) -> PythonProgram:
     """The Python program of the planned function ``name``; with ``poison``, memory that holds nothing holds NaN."""
     return _ProgramEmitter(module, name, threads, poison).run()
 
@@ -67,7 +58,7 @@ class _ProgramEmitter:
         self.kernels = kernels(module)
         self.function = next(f for f in functions(module) if f.sym_name.data == name)
         self.threads = threads
-        self.program = Program(name, "", {"np": np}, 0)
+        self.program = PythonProgram(name, "", 0, scope={"np": np})
         live = self.function.attributes.get("hybrid.live")
         self.program.live = live.value.data if isinstance(live, IntegerAttr) else 0
         self.poison = Poison(self.function, self.kernels) if poison else None
@@ -84,7 +75,7 @@ class _ProgramEmitter:
         self.body: list[str] = []
         self.kept: list[str] = []
 
-    def run(self) -> Program:
+    def run(self) -> PythonProgram:
         block = self.function.body.block
         for i, arg in enumerate(block.args):
             self.names[arg] = f"{arg.name_hint}" if arg.name_hint else f"arg{i}"
@@ -107,7 +98,7 @@ class _ProgramEmitter:
             case DonatedOp():
                 self.names[op.array] = self.names[op.argument]
             case ConstantOp():
-                self.names[op.array] = self._bind(_numbers(op), "c")
+                self.names[op.array] = self._bind(numbers_in(op.value, _shape(op.array), _dtype(op.array)), "c")
             case AliasOp():
                 self._alias(op)
             case CopyOp():
@@ -286,17 +277,6 @@ def _places(results: list[SSAValue]) -> dict[SSAValue, int]:
         if isinstance(array.owner, AllocOp):
             found[array] = found[result] = number
     return found
-
-
-def _numbers(op: ConstantOp) -> np.ndarray[Any, Any]:
-    """The array of a constant."""
-    shape, dtype = _shape(op.array), _dtype(op.array)
-    value = op.value
-    assert isinstance(value, DenseIntOrFPElementsAttr)
-    numbers: list[Any] = list(value.get_values())
-    if len(set(numbers)) == 1:  # as one number or as many
-        return np.full(shape, np.asarray(numbers[0]).astype(dtype))
-    return np.asarray(numbers).astype(dtype).reshape(shape)
 
 
 def _movement(op: AliasOp) -> str:

@@ -1,0 +1,344 @@
+"""A planned program as a native plan: a table of steps for the executor, and what Python does before and after it."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+import numpy as np
+from numpy.lib.stride_tricks import as_strided
+from xdsl.dialects import func
+from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr, MemRefType, ModuleOp
+from xdsl.ir import Operation, SSAValue
+
+from hybridc.dialects.hybrid import element_dtype, location_of
+from hybridc.dialects.hybrid_rt import (
+    AliasOp,
+    AllocOp,
+    ArenaOp,
+    CellOp,
+    ConstantOp,
+    CopyOp,
+    DonatedOp,
+    LaunchOp,
+    ViewOp,
+    aligned,
+)
+from hybridc.dialects.operator import Opaque, Operator
+from hybridc.lower.host import numbers_of, operator_of
+from hybridc.lower.kernel import Kernel, analyse
+from hybridc.lower.llvm import codegen
+from hybridc.lower.llvm.copy_loops import Strides
+from hybridc.lower.llvm.kernel_code import code_of
+from hybridc.lower.llvm.kernel_phases import KernelPhase, copy_phase, row_major
+from hybridc.lower.numbers import numbers_in
+from hybridc.lower.program import Program
+from hybridc.lower.structured import Shape, is_host, kernels
+from hybridc.runtime.native.plan import Array, Host, NativePlan, Phase, Place
+from hybridc.transforms.values import functions, volume
+
+DType = np.dtype[Any]
+ARENA = 0
+
+
+@dataclass(frozen=True)
+class View:
+    """An array in one of a program's slots; offset in bytes, strides in elements."""
+
+    slot: int
+    offset: int
+    dtype: DType
+    shape: Shape
+    strides: Strides
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether its elements follow each other in C order."""
+        return self.strides == row_major(self.shape) or volume(self.shape) <= 1
+
+    def over(self, base: Any) -> Any:
+        """The array, where ``base`` is all of the slot."""
+        strides = tuple(s * self.dtype.itemsize for s in self.strides)
+        return np.ndarray(self.shape, self.dtype, base, self.offset, strides)
+
+    def moved(self, move: Callable[[Any], Any]) -> View:
+        """The view that a movement of NumPy's gives; ValueError if that would be a copy."""
+        base = np.empty(1, np.uint8)
+        now = as_strided(base, self.shape, self.strides)
+        then = move(now)
+        start = then.__array_interface__["data"][0] - now.__array_interface__["data"][0]
+        return View(self.slot, self.offset + start * self.dtype.itemsize, self.dtype, then.shape, then.strides)
+
+
+@dataclass
+class NativeSource(Program):
+    """A native plan, with what is still to be compiled and what the results are.
+
+    ``outputs`` say where each result of the program is. A program that ``takes_into`` arrays is called with one, or
+    None, for each result; ``into`` says which of them a fresh array is. ``donated`` inputs are written.
+    """
+
+    inputs: list[Array] = field(default_factory=lambda: list[Array]())
+    fresh: list[Array] = field(default_factory=lambda: list[Array]())
+    constants: list[Any] = field(default_factory=lambda: list[Any]())
+    steps: list[tuple[KernelPhase, Phase] | Host] = field(default_factory=lambda: list[Any]())
+    outputs: list[View] = field(default_factory=lambda: list[View]())
+    into: list[int | None] = field(default_factory=lambda: list[int | None]())
+    takes_into: bool = False
+    donated: set[int] = field(default_factory=lambda: set[int]())
+    threads: int = 1
+    work: float = 0.0
+
+    def plan(self) -> NativePlan:
+        """The plan with the code of its phases, compiled where there is none yet."""
+        phases = [s[0] for s in self.steps if isinstance(s, tuple)]
+        codes = iter(codegen.load([p.function for p in phases]))
+        steps: list[Phase | Host] = []
+        for step in self.steps:
+            steps.append(step if isinstance(step, Host) else _with_code(step[1], next(codes)))
+        return NativePlan(self.inputs, self.fresh, steps, self.constants, self.arena, self.work, self.threads)
+
+
+def _with_code(phase: Phase, code: codegen.Code) -> Phase:
+    return Phase(code, phase.buffers, phase.numbers, phase.extent, phase.grain, phase.scratch, phase.scratch_stride, phase.name)  # fmt: skip
+
+
+def emit(module: ModuleOp, name: str, threads: int) -> NativeSource:
+    """The native plan of the planned function ``name``."""
+    return _Emitter(module, name, threads).run()
+
+
+class _Emitter:
+    def __init__(self, module: ModuleOp, name: str, threads: int) -> None:
+        self.kernels = kernels(module)
+        self.function = next(f for f in functions(module) if f.sym_name.data == name)
+        live = self.function.attributes.get("hybrid.live")
+        self.program = NativeSource(name, "", 0, live.value.data if isinstance(live, IntegerAttr) else 0)
+        self.program.threads = threads
+        self.views: dict[SSAValue, View] = {}
+        self.cells: dict[SSAValue, int] = {}
+        self.analysed: dict[str, Kernel] = {}
+        self.operators: dict[str, Operator] = {}
+        self.allocs: list[SSAValue] = []
+        self.constants: list[tuple[SSAValue, Any]] = []
+        self.lines: list[str] = []
+
+    def run(self) -> NativeSource:
+        program, block = self.program, self.function.body.block
+        for i, arg in enumerate(block.args):
+            program.inputs.append(Array(_shape(arg), _dtype(arg)))
+            self.views[arg] = _plain(1 + i, 0, arg)
+        first = 1 + len(block.args)
+        self.allocs = [op.array for op in block.ops if isinstance(op, AllocOp)]
+        for i, array in enumerate(self.allocs):
+            self.views[array] = _plain(first + i, 0, array)
+            program.fresh.append(Array(_shape(array), _dtype(array)))
+        for op in block.ops:
+            if isinstance(op, ConstantOp):
+                self.views[op.array] = _plain(first + len(self.allocs) + len(program.constants), 0, op.array)
+                program.constants.append(np.ascontiguousarray(numbers_in(op.value, _shape(op.array), _dtype(op.array))))
+        for op in block.ops:
+            self._operation(op)
+        program.work = sum(s[0].work for s in program.steps if isinstance(s, tuple))
+        program.source = "\n".join(self.lines) + "\n"
+        return program
+
+    def _operation(self, op: Operation) -> None:
+        match op:
+            case ArenaOp():
+                self.program.arena = op.size
+            case ViewOp():
+                self.views[op.array] = _plain(ARENA, op.offset.value.data, op.array)
+            case CellOp():
+                self.cells[op.array] = len(self.cells)
+            case DonatedOp():
+                self.views[op.array] = self.views[op.argument]
+                self.program.donated.add(self.views[op.argument].slot - 1)
+            case AliasOp():
+                self._alias(op)
+            case CopyOp():
+                self._copy(self.views[op.source], self.views[op.target])
+            case LaunchOp():
+                self._launch(op)
+            case func.ReturnOp():
+                self._results(list(op.arguments))
+            case AllocOp() | ConstantOp():
+                pass
+            case _:
+                raise TypeError(f"{op.name} in a planned program")
+
+    # --- views ---------------------------------------------------------------------------------------------
+
+    def _alias(self, op: AliasOp) -> None:
+        view, shape = self.views[op.array], _shape(op.result)
+        match op.view.data:
+            case "reshape":
+                try:
+                    moved = view.moved(lambda x: np.reshape(x, shape, copy=False))
+                except ValueError:  # it takes memory of its own
+                    moved = self._plain_copy(view).moved(lambda x: np.reshape(x, shape, copy=False))
+            case "transpose":
+                moved = view.moved(lambda x: x.transpose(_listed(op, "order")))
+            case "slice":
+                begin, step = _listed(op, "begin"), _listed(op, "step")
+                parts = tuple(_part(*each) for each in zip(begin, step, shape, strict=True))
+                moved = view.moved(lambda x: x[parts])
+            case other:
+                raise TypeError(f"{other} is no movement that gives a view")
+        self.views[op.result] = moved
+
+    def _plain_copy(self, view: View) -> View:
+        """A plain array with the elements of a view, in memory behind the planned arena."""
+        offset = aligned(self.program.arena)
+        size = volume(view.shape) * view.dtype.itemsize
+        self.program.arena = offset + aligned(size)
+        target = View(ARENA, offset, view.dtype, view.shape, row_major(view.shape))
+        self._copy(view, target)
+        return target
+
+    def _copy(self, source: View, target: View) -> None:
+        phase = copy_phase(source.dtype, source.shape, source.strides, 0, 1)
+        self._phase(phase, [_place(source), _place(target)], None, 0, "copy")
+
+    # --- steps ---------------------------------------------------------------------------------------------
+
+    def _phase(self, phase: KernelPhase, buffers: list[Place], scratch: Place | None, each: int, name: str) -> None:
+        if phase.extent <= 0:
+            return
+        numbers = b"".join(_cell(n) for n in phase.numbers)
+        made = Phase(cast(Any, None), tuple(buffers), numbers, phase.extent, phase.grain, scratch, each, name)
+        self.program.steps.append((phase, made))
+        places = ", ".join(f"{b.slot}+{b.offset}" for b in buffers)
+        given = ", ".join(map(str, phase.numbers))
+        self.lines.append(f"{name}: [0, {phase.extent}) by {phase.grain}, buffers ({places}), numbers ({given})")
+
+    def _launch(self, op: LaunchOp) -> None:
+        name = op.kernel.string_value()
+        self.program.launches.append(name)
+        function = self.kernels[name]
+        if is_host(function):
+            self._host(op, function)
+            return
+        if name not in self.analysed:
+            self.analysed[name] = analyse(function)
+            self.program.functions[name] = name
+        kernel = self.analysed[name]
+        ins, outs = [self.views[v] for v in op.ins], [self.views[v] for v in op.outs]
+        strides = {i: ins[i].strides for i in numbers_of(function, "hybrid.strided")}
+        over = [
+            (i, j)
+            for i, a in enumerate(ins)
+            for j, b in enumerate(outs)
+            if (a.slot, a.offset) == (b.slot, b.offset) and volume(a.shape)
+        ]
+        made = code_of(kernel, self.program.threads, strides, over)
+        scratch = self.views[op.scratch] if op.scratch is not None else None
+        each = aligned(made.scratch) * bool(made.scratch)
+        places = [_place(v) for v in (*ins, *outs)]
+        offset = 0 if scratch is None else scratch.offset + self.program.threads * each
+        for size in made.locals:
+            places.append(Place(ARENA, offset))
+            offset += aligned(size)
+        assert scratch is None or offset <= scratch.offset + volume(scratch.shape), f"{name} needs more scratch"
+        where = None if scratch is None else Place(ARENA, scratch.offset)
+        for phase in made.phases:
+            self._phase(phase, [places[i] for i in phase.buffers], where, each, name)
+
+    def _host(self, op: LaunchOp, declaration: func.FuncOp) -> None:
+        name = declaration.sym_name.data
+        if name not in self.operators:
+            self.operators[name] = operator_of(declaration)
+        operator = self.operators[name]
+        where = location_of(op) or location_of(declaration)
+        if isinstance(operator, Opaque):
+            self.program.host_calls.append(f"{operator!r}" + (f" at {where}" if where else ""))
+        call = HostCall(
+            operator,
+            tuple(self._array(v) for v in op.ins),
+            tuple(self._array(v) for v in op.outs),
+            len(self.program.inputs),
+            tuple(self.program.constants),
+            str(where or ""),
+        )
+        self.program.steps.append(Host(call, name))
+        self.lines.append(f"{name}: on the host{f', {where}' if where else ''}")
+
+    def _array(self, value: SSAValue) -> View | tuple[int, Shape]:
+        """Where a value is: a view, or the number of a cell and its shape."""
+        return self.views[value] if value in self.views else (self.cells[value], _shape(value))
+
+    # --- results -------------------------------------------------------------------------------------------
+
+    def _results(self, results: list[SSAValue]) -> None:
+        """Say where the results are, and which of them may be wanted in arrays of the caller's."""
+        program = self.program
+        program.outputs = [self.views[v] for v in results]
+        program.takes_into = "hybrid.into" in self.function.attributes
+        first = 1 + len(program.inputs)
+        whole = {v.slot: number for number, v in enumerate(program.outputs) if v.is_plain and v.offset == 0}
+        program.into = [whole.get(first + i) for i in range(len(program.fresh))]
+
+
+@dataclass(frozen=True, eq=False)
+class HostCall:
+    """A call of an operator on the host, amid native steps; ``where`` is the user's line."""
+
+    operator: Operator
+    ins: tuple[Any, ...]
+    outs: tuple[Any, ...]
+    inputs: int
+    constants: tuple[Any, ...]
+    where: str
+
+    def __call__(self, workspace: Any, inputs: tuple[Any, ...], results: tuple[Any, ...]) -> None:
+        def array(place: Any) -> Any:
+            if not isinstance(place, View):
+                number, shape = place
+                return workspace.cells.setdefault(number, np.empty(shape, object))
+            return place.over(self._base(place.slot, workspace, inputs, results))
+
+        try:
+            self.operator.eager_out(tuple(map(array, self.outs)), *map(array, self.ins))
+        except Exception as error:
+            error.__hybridc_line__ = self.where  # pyright: ignore[reportAttributeAccessIssue]  (for who tells of it)
+            raise
+
+    def _base(self, slot: int, workspace: Any, inputs: tuple[Any, ...], results: tuple[Any, ...]) -> Any:
+        if slot == ARENA:
+            return workspace
+        if slot <= self.inputs:
+            return inputs[slot - 1]
+        number = slot - 1 - self.inputs
+        return results[number] if number < len(results) else self.constants[number - len(results)]
+
+
+def _plain(slot: int, offset: int, value: SSAValue) -> View:
+    shape = _shape(value)
+    return View(slot, offset, _dtype(value), shape, row_major(shape))
+
+
+def _place(view: View) -> Place:
+    return Place(view.slot, view.offset)
+
+
+def _cell(number: float) -> bytes:
+    return struct.pack("<q", number) if isinstance(number, int) else struct.pack("<d", number)
+
+
+def _part(begin: int, step: int, count: int) -> slice:
+    end = begin + step * (count - 1) + (1 if step > 0 else -1)
+    return slice(begin, None if end < 0 else end, step) if count else slice(0, 0)
+
+
+def _listed(op: AliasOp, name: str) -> Sequence[int]:
+    return [int(n) for n in cast("DenseArrayBase[Any]", op.attributes[name]).get_values()]
+
+
+def _shape(value: SSAValue) -> Shape:
+    return tuple(cast("MemRefType[Any]", value.type).get_shape())
+
+
+def _dtype(value: SSAValue) -> DType:
+    return element_dtype(cast("MemRefType[Any]", value.type).element_type)

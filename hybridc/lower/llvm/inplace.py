@@ -1,0 +1,54 @@
+"""Which arguments of a kernel a native phase may write results over."""
+
+from __future__ import annotations
+
+from xdsl.ir import SSAValue
+
+from hybridc.lower.kernel import Kernel, Nest, Stage, number_of
+from hybridc.lower.llvm.nest_plan import NestPlan, plan_nest
+from hybridc.lower.structured import dtype_of, shape_of
+
+
+def inplace_pairs(kernel: Kernel, strided: frozenset[SSAValue]) -> list[tuple[int, int]]:
+    """Pairs of an argument and a result: each element of the argument is read before that of the result is written."""
+    results = set(kernel.results)
+    pairs: list[tuple[int, int]] = []
+    for number, nest in enumerate(kernel.nests):
+        plan = plan_nest(kernel, nest, strided, results.__contains__)
+        later = {r.value for n in kernel.nests[number + 1 :] for s in n.stages for r in s.reads}
+        for i, argument in enumerate(kernel.arguments):
+            if argument in strided or argument in later or argument in results:
+                continue
+            pairs += [(i, j) for j, r in enumerate(kernel.results) if _may_overwrite(plan, nest, argument, r)]
+    return pairs
+
+
+def _may_overwrite(plan: NestPlan, nest: Nest, argument: SSAValue, result: SSAValue) -> bool:
+    stage = plan.stage_of.get(result)
+    if stage is None or stage.combine is not None or number_of(result) is not None:
+        return False
+    if (shape_of(argument), dtype_of(argument)) != (shape_of(result), dtype_of(result)):
+        return False
+    if len(stage.axes) != len(nest.domain) or set(stage.axes) != set(range(len(nest.domain))):
+        return False
+    order = {s: i for i, sweep in enumerate(plan.sweeps) for s in sweep.stages}
+    return any(_reads(s, argument) for s in order) and all(
+        read.axes == stage.axes and _reading_sweeps(plan, order, s) <= order[stage]
+        for s in order
+        for read in s.reads
+        if read.value is argument
+    )
+
+
+def _reads(stage: Stage, value: SSAValue) -> bool:
+    return any(r.value is value for r in stage.reads)
+
+
+def _reading_sweeps(plan: NestPlan, order: dict[Stage, int], stage: Stage) -> int:
+    """The last sweep in which a stage reads: its own, or that of those that compute it again."""
+    last = order[stage]
+    if stage.result in plan.again:
+        for other in order:
+            if _reads(other, stage.result):
+                last = max(last, _reading_sweeps(plan, order, other))
+    return last

@@ -1,0 +1,285 @@
+"""A kernel as native phases: functions over a range that threads share, each with its buffers and its numbers.
+
+A function's key says all that its code depends on. Kernels that differ in sizes along their first axis share code: those
+sizes are numbers that it is given.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from xdsl.dialects import arith
+from xdsl.dialects.linalg import ops as linalg
+from xdsl.ir import Attribute, Operation, SSAValue
+
+import hybridc
+from hybridc.lower.kernel import Kernel, Nest, Stage, number_of
+from hybridc.lower.llvm.codegen import NativeFunction
+from hybridc.lower.llvm.copy_loops import Strides, copy_module, merged
+from hybridc.lower.llvm.nest_plan import NestPlan, loop_axes, plan_nest, scratch_bytes
+from hybridc.lower.llvm.nest_to_loops import BLOCK, Buffers, NestLoops, combine_parts, fill_number
+from hybridc.lower.structured import Shape, dtype_of, shape_of
+
+# What a thread should have to do at least, in nanoseconds: starting it costs some microseconds.
+GRAIN_NS = 10_000.0
+# Nanoseconds for one element: of an operation on vectors, of one that takes longer, of a function, of a byte moved.
+SIMPLE_NS, SLOW_NS, FUNCTION_NS, BYTE_NS = 0.06, 0.3, 0.8, 0.05
+FAR = 8  # times as long, if elements do not follow each other
+# Parts of a reduction across points: at most so many, or as many as take so many bytes, but at least some.
+PIECES, PIECES_BYTES, FEWEST = 64, 1 << 20, 8
+
+_SLOW = (arith.DivfOp, arith.RemSIOp, arith.RemUIOp)
+
+
+@dataclass(frozen=True)
+class KernelPhase:
+    """A native function with what a call of it is given.
+
+    ``buffers`` are numbers of the kernel's arguments, then its results, then its locals. ``scratch`` is in bytes for
+    each thread; ``work`` is an estimate of its time, in nanoseconds.
+    """
+
+    function: NativeFunction
+    buffers: tuple[int, ...]
+    numbers: tuple[int | float, ...]
+    extent: int
+    grain: int
+    scratch: int = 0
+    work: float = 0.0
+
+
+@dataclass
+class KernelPhases:
+    """All phases of a kernel, and the bytes of each of its local buffers."""
+
+    phases: list[KernelPhase] = field(default_factory=lambda: list[KernelPhase]())
+    locals: list[int] = field(default_factory=lambda: list[int]())
+
+    @property
+    def scratch(self) -> int:
+        """Bytes for each thread."""
+        return max((p.scratch for p in self.phases), default=0)
+
+
+def phases_of(
+    kernel: Kernel, strides: Mapping[int, Strides] | None = None, inplace: Sequence[tuple[int, int]] = ()
+) -> KernelPhases:
+    """The phases of a kernel without products.
+
+    ``strides``, in elements, are those of the arguments that may be no plain arrays; ``inplace`` are the pairs of an
+    argument and the result that is written over it.
+    """
+    return _Phases(kernel, strides or {}, dict(inplace)).run()
+
+
+class _Phases:
+    def __init__(self, kernel: Kernel, strides: Mapping[int, Strides], inplace: Mapping[int, int]) -> None:
+        self.kernel = kernel
+        self.strides = {kernel.arguments[i]: s for i, s in strides.items()}
+        self.inplace = inplace
+        self.made = KernelPhases()
+        self.number: dict[SSAValue, int] = {v: i for i, v in enumerate(kernel.arguments)}
+        for i, v in enumerate(kernel.results, len(kernel.arguments)):
+            self.number.setdefault(v, i)
+        self.nest_of = {s.result: n for n in kernel.nests for s in n.stages}
+
+    def run(self) -> KernelPhases:
+        for nest in self.kernel.nests:
+            self._nest(nest)
+        first = len(self.kernel.arguments)
+        for i, v in enumerate(self.kernel.results):
+            number = number_of(v)
+            if number is not None:
+                self._fill(first + i, v, number)
+            elif self.number[v] != first + i:
+                self._copy(self.number[v], first + i, v)
+        return self.made
+
+    def _local(self, size: int) -> int:
+        """A buffer of the kernel's own."""
+        self.made.locals.append(size)
+        return len(self.kernel.arguments) + len(self.kernel.results) + len(self.made.locals) - 1
+
+    def _outside(self, nest: Nest, value: SSAValue) -> bool:
+        """Whether a value of a nest is in memory when it is done; values for other nests get a buffer."""
+        if value not in self.number and any(
+            r.value is value for n in self.kernel.nests if n is not nest for s in n.stages for r in s.reads
+        ):
+            self.number[value] = self._local(math.prod(shape_of(value)) * dtype_of(value).itemsize)
+        return value in self.number
+
+    def _nest(self, nest: Nest) -> None:
+        if not nest.stages:
+            return
+        plan = plan_nest(self.kernel, nest, frozenset(self.strides), functools.partial(self._outside, nest))
+        if not plan.sweeps:
+            return
+        parts = [s for s in plan.stage_of.values() if s.combine is not None and plan.across(s)]
+        buffers = self._buffers(plan, {s.result for s in parts})
+        extent, piece = self._extent(plan, parts)
+        used = [self.number[group[0]] for group in buffers.values]
+        locals_ = {}
+        for stage in parts:
+            locals_[stage.result] = self._local(
+                extent * math.prod(shape_of(stage.result)) * dtype_of(stage.result).itemsize
+            )
+        numbers = [plan.sizes[a] for a in sorted(plan.dynamic)]
+        numbers += [n for v in buffers.strided for n in self._merged_strides(plan, v)]
+        numbers += [piece] if parts else []
+        function = NativeFunction(_key(plan, buffers), lambda: NestLoops(plan, buffers).module())
+        work = nest_work(plan)
+        whole = plan.extent(plan.inner if plan.shared else plan.points)
+        each = work / max(1, whole) * piece
+        grain = max(1, math.ceil(GRAIN_NS / max(each, 1e-3)))
+        if plan.shared and not parts:
+            grain = -(-grain // 64) * 64
+        scratch = sum(-(-scratch_bytes(plan, v) // 64) * 64 for v in plan.kept)
+        self.made.phases.append(
+            KernelPhase(function, (*used, *locals_.values()), tuple(numbers), extent, grain, scratch, work)
+        )
+        for stage in parts:
+            self._combine(stage, locals_[stage.result], extent)
+
+    def _extent(self, plan: NestPlan, parts: list[Stage]) -> tuple[int, int]:
+        """How many points, or pieces of them, threads share, and how many points a piece has."""
+        whole = plan.extent(plan.inner if plan.shared else plan.points)
+        if not parts:
+            return whole, 1
+        if plan.shared:
+            return -(-whole // BLOCK), BLOCK
+        most = max(math.prod(shape_of(s.result)) * dtype_of(s.result).itemsize for s in parts)
+        pieces = max(1, min(whole, max(FEWEST, min(PIECES, PIECES_BYTES // max(1, most)))))
+        piece = max(1, -(-whole // pieces))
+        return -(-whole // piece), piece
+
+    def _buffers(self, plan: NestPlan, parts: set[SSAValue]) -> Buffers:
+        """The memory that a nest reads and writes."""
+        read = [r.value for s in plan.stage_of.values() for r in s.reads if number_of(r.value) is None]
+        values = [v for v in dict.fromkeys((*read, *plan.stage_of)) if v in self.number and v not in parts]
+        over = {self.kernel.arguments[i]: self.kernel.results[j] for i, j in self.inplace.items()}
+        behind = {result for argument, result in over.items() if argument in values and result in values}
+        groups: list[tuple[SSAValue, ...]] = []
+        for v in values:
+            if v in behind:
+                continue
+            groups.append((v, over[v]) if v in over and over[v] in behind else (v,))
+        return Buffers(
+            tuple(groups), tuple(s for s in plan.stage_of if s in parts), tuple(v for v in values if v in self.strides)
+        )
+
+    def _merged_strides(self, plan: NestPlan, value: SSAValue) -> list[int]:
+        """The strides of a value along its merged axes; those of strided values are not merged."""
+        return list(self.strides[value])
+
+    def _combine(self, stage: Stage, local: int, count: int) -> None:
+        size = math.prod(shape_of(stage.result))
+        op = stage.combine
+        assert op is not None
+        key = _hash("combine", _operation(op), dtype_of(stage.result).name, number_of(stage.op.operands[-1]))
+        function = NativeFunction(key, lambda: combine_parts(stage))
+        grain = max(64, math.ceil(GRAIN_NS / (count * SIMPLE_NS + 1)))
+        work = size * count * SIMPLE_NS
+        target = self.number[stage.result]
+        self.made.phases.append(KernelPhase(function, (local, target), (count, size), size, grain, 0, work))
+
+    def _fill(self, target: int, value: SSAValue, number: Any) -> None:
+        dtype, size = dtype_of(value), math.prod(shape_of(value))
+        function = NativeFunction(_hash("fill", dtype.name, repr(number)), lambda: fill_number(dtype, number))
+        grain = max(64, int(GRAIN_NS / BYTE_NS) // dtype.itemsize)
+        self.made.phases.append(KernelPhase(function, (target,), (), size, grain, 0, size * dtype.itemsize * BYTE_NS))
+
+    def _copy(self, source: int, target: int, value: SSAValue) -> None:
+        shape = shape_of(value)
+        self.made.phases.append(copy_phase(dtype_of(value), shape, row_major(shape), source, target))
+
+
+def row_major(shape: Shape) -> Strides:
+    """The strides of a plain array, in elements."""
+    return tuple(math.prod(shape[i + 1 :]) for i in range(len(shape)))
+
+
+def copy_phase(dtype: np.dtype[Any], shape: Shape, strides: Strides, source: int, target: int) -> KernelPhase:
+    """A strided array put into a plain one."""
+    sizes, steps = merged(shape, strides)
+    contiguous = steps[-1] == 1
+    function = NativeFunction(
+        _hash("copy", dtype.name, len(sizes), contiguous), lambda: copy_module(dtype, len(sizes), contiguous)
+    )
+    each = BYTE_NS * dtype.itemsize * (1 if contiguous else FAR)
+    row = 1 if len(sizes) == 1 else sizes[-1]
+    grain = max(1, math.ceil(GRAIN_NS / (each * max(1, row))))
+    extent = math.prod(shape) // row if row else 0
+    return KernelPhase(function, (source, target), (*sizes, *steps), extent, grain, 0, each * math.prod(shape))
+
+
+# --- cost -------------------------------------------------------------------------------------------------
+
+
+def nest_work(plan: NestPlan) -> float:
+    """An estimate of a nest's time on one thread, in nanoseconds."""
+    total = 0.0
+    for stage in plan.stage_of.values():
+        elements = math.prod(plan.nest.domain[a] for a in {*stage.axes, *stage.reduced})
+        bytes_ = sum(dtype_of(r.value).itemsize for r in stage.reads if r.value not in plan.stage_of)
+        total += elements * (sum(map(_cost, stage.steps)) + bytes_ * BYTE_NS)
+    return total
+
+
+def _cost(op: Operation) -> float:
+    if op.name.startswith("math."):
+        return FUNCTION_NS
+    return SLOW_NS if isinstance(op, _SLOW) else SIMPLE_NS
+
+
+# --- keys -------------------------------------------------------------------------------------------------
+
+
+def _hash(*parts: Any) -> str:
+    return hashlib.sha256(repr((hybridc.__version__, *parts)).encode()).hexdigest()
+
+
+@functools.lru_cache(4096)
+def _text(attribute: Attribute) -> str:
+    return str(attribute)
+
+
+def _operation(op: Operation) -> tuple[Any, ...]:
+    return (op.name, *(_text(v.type) for v in op.results), *((k, _text(a)) for k, a in op.properties.items()))
+
+
+def _key(plan: NestPlan, buffers: Buffers) -> str:
+    """The key of a nest's function: its structure, and the sizes that are known in it."""
+    names: dict[SSAValue, int] = {}
+    groups = [[names.setdefault(v, len(names)) for v in group] for group in buffers.values]
+    stages = [(_stage(plan, s, names), names.setdefault(s.result, len(names))) for s in plan.stage_of.values()]
+    kinds = [dtype_of(group[0]).name for group in buffers.values]
+    sizes = [None if a in plan.dynamic else n for a, n in enumerate(plan.sizes)]
+    walk = (plan.points, plan.inner, plan.shared, sizes, [names[v] for v in plan.kept])
+    sweeps = [(w.axes, [names[s.result] for s in w.stages]) for w in plan.sweeps]
+    given = ([names[v] for v in buffers.parts], [names[v] for v in buffers.strided])
+    return _hash("nest", groups, kinds, stages, walk, sweeps, given, sorted(names[v] for v in plan.again))
+
+
+def _stage(plan: NestPlan, stage: Stage, names: dict[SSAValue, int]) -> tuple[Any, ...]:
+    reads: list[Any] = []
+    for read in stage.reads:
+        number = number_of(read.value)
+        known = names.get(read.value) if number is None else repr(number)
+        reads.append((known, dtype_of(read.value).name, plan.axes(read.axes)))
+    body: list[Any] = []
+    block = stage.op.regions[0].block
+    local: dict[SSAValue, int] = {v: i for i, v in enumerate(block.args)}
+    for op in block.ops:
+        body.append((_operation(op), [local[v] for v in op.operands]))
+        if isinstance(op, linalg.IndexOp):
+            body.append(plan.merged[loop_axes(stage)[op.dim.value.data]])
+        for result in op.results:
+            local[result] = len(local)
+    start = number_of(stage.op.operands[-1])
+    return (reads, body, plan.axes(stage.axes), plan.axes(stage.reduced), repr(start), dtype_of(stage.result).name)

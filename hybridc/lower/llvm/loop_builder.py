@@ -1,0 +1,171 @@
+"""Writes nested loops so that each operation stands in the outermost loop in which it can: nothing is left to hoist.
+
+A *level* is the body of one of the loops that are open; level 0 is the function's own block. An operation goes to the
+deepest level among those of its operands, and one that is asked for twice with the same operands is made once.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any, cast
+
+from xdsl.dialects import arith, memref, scf
+from xdsl.dialects.builtin import DYNAMIC_INDEX, IndexType, IntegerAttr, MemRefType, i8
+from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
+
+INDEX = IndexType()
+
+
+@functools.lru_cache(256)
+def array_type(element: Attribute) -> MemRefType[Any]:
+    """The type of a buffer: elements one after the other, as many as there are."""
+    return MemRefType(element, [DYNAMIC_INDEX])
+
+
+BYTES = array_type(i8)
+
+
+@functools.lru_cache(4096)
+def _index(value: int) -> IntegerAttr[IndexType]:
+    return IntegerAttr(value, INDEX)
+
+
+class LoopBuilder:
+    """Builds the body of a function; ``value``s are SSA values, each known with its level."""
+
+    def __init__(self, block: Block) -> None:
+        self._blocks = [block]
+        self._levels: dict[SSAValue, int] = {}
+        self._made: dict[Any, SSAValue] = {}
+        self._constants: dict[Any, SSAValue] = {}
+
+    @property
+    def depth(self) -> int:
+        """The level of the innermost loop that is open."""
+        return len(self._blocks) - 1
+
+    def level(self, *values: SSAValue) -> int:
+        """The deepest level of these values; those that are made elsewhere are at level 0."""
+        return max((self._levels.get(v, 0) for v in values), default=0)
+
+    # --- operations ----------------------------------------------------------------------------------------
+
+    def add(
+        self,
+        cls: type[Operation],
+        operands: Sequence[SSAValue],
+        kinds: Sequence[Attribute] = (),
+        properties: dict[str, Attribute] | None = None,
+        level: int | None = None,
+    ) -> Operation:
+        """Make an operation at the end of a level: by default of that of its operands."""
+        op = cls.create(operands=operands, result_types=kinds, properties=properties or {})
+        at = self.level(*operands) if level is None else level
+        self._blocks[at].add_op(op)
+        for result in op.results:
+            self._levels[result] = at
+        return op
+
+    def pure(
+        self,
+        cls: type[Operation],
+        operands: Sequence[SSAValue],
+        kind: Attribute,
+        properties: dict[str, Attribute] | None = None,
+    ) -> SSAValue:
+        """The result of an operation without effects; made once for the same operands."""
+        key = (cls, tuple(operands), kind, tuple(properties.items()) if properties else ())
+        if key not in self._made:
+            self._made[key] = self.add(cls, operands, [kind], properties).results[0]
+        return self._made[key]
+
+    def constant(self, attribute: Attribute, kind: Attribute) -> SSAValue:
+        """A number."""
+        key = (attribute, kind)
+        if key not in self._constants:
+            made = arith.ConstantOp.create(result_types=[kind], properties={"value": attribute})
+            first = self._blocks[0].first_op
+            if first is None:
+                self._blocks[0].add_op(made)
+            else:
+                self._blocks[0].insert_op_before(made, first)
+            self._constants[key] = made.results[0]
+        return self._constants[key]
+
+    # --- indices -------------------------------------------------------------------------------------------
+
+    def index(self, value: int) -> SSAValue:
+        """An index that is known."""
+        return self.constant(_index(value), INDEX)
+
+    def plus(self, *terms: SSAValue) -> SSAValue:
+        """The sum of indices, those of outer levels first."""
+        zero = self._constants.get((_index(0), INDEX))
+        ordered = sorted((t for t in terms if t is not zero), key=self.level)
+        if not ordered:
+            return self.index(0)
+        return functools.reduce(lambda a, b: self.pure(arith.AddiOp, [a, b], INDEX), ordered)
+
+    def times(self, *factors: SSAValue) -> SSAValue:
+        """The product of indices, those of outer levels first."""
+        one = self._constants.get((_index(1), INDEX))
+        ordered = sorted((f for f in factors if f is not one), key=self.level)
+        if not ordered:
+            return self.index(1)
+        return functools.reduce(lambda a, b: self.pure(arith.MuliOp, [a, b], INDEX), ordered)
+
+    def least(self, a: SSAValue, b: SSAValue) -> SSAValue:
+        """The smaller of two indices."""
+        return self.pure(arith.MinSIOp, [a, b], INDEX)
+
+    def split(self, value: SSAValue, size: SSAValue) -> tuple[SSAValue, SSAValue]:
+        """Quotient and remainder of an index that is not negative."""
+        quotient = self.pure(arith.DivUIOp, [value, size], INDEX)
+        return quotient, self.pure(arith.SubiOp, [value, self.times(quotient, size)], INDEX)
+
+    # --- memory --------------------------------------------------------------------------------------------
+
+    def load(self, array: SSAValue, at: SSAValue, level: int | None = None) -> SSAValue:
+        """An element; in the level of its index, unless another is given."""
+        kind = cast("MemRefType[Any]", array.type).element_type
+        return self.add(memref.LoadOp, [array, at], [kind], level=level).results[0]
+
+    def store(self, value: SSAValue, array: SSAValue, at: SSAValue, level: int | None = None) -> None:
+        """Put an element into its place, in the innermost loop that is open unless another level is given."""
+        self.add(memref.StoreOp, [value, array, at], level=self.depth if level is None else level)
+
+    def view(self, scratch: SSAValue, offset: SSAValue, size: SSAValue, element: Attribute) -> SSAValue:
+        """Elements at an offset, in bytes, of scratch."""
+        return self.pure(memref.ViewOp, [scratch, offset, size], array_type(element))
+
+    # --- loops ---------------------------------------------------------------------------------------------
+
+    def loop(
+        self,
+        low: SSAValue,
+        high: SSAValue,
+        step: SSAValue,
+        body: Callable[[SSAValue, list[SSAValue]], Sequence[SSAValue]],
+        starts: Sequence[SSAValue] = (),
+    ) -> list[SSAValue]:
+        """A loop in the innermost one; ``body`` gets the index and what is carried, and gives what is carried on."""
+        block = Block(arg_types=[INDEX, *[s.type for s in starts]])
+        self._blocks.append(block)
+        for arg in block.args:
+            self._levels[arg] = self.depth
+        carried = body(block.args[0], list(block.args[1:]))
+        block.add_op(scf.YieldOp.create(operands=carried))
+        self._blocks.pop()
+        self._forget(self.depth)
+        loop = scf.ForOp.create(
+            operands=[low, high, step, *starts], result_types=[s.type for s in starts], regions=[Region(block)]
+        )
+        self._blocks[-1].add_op(loop)
+        for result in loop.results:
+            self._levels[result] = self.depth
+        return list(loop.results)
+
+    def _forget(self, depth: int) -> None:
+        """What was made in the loop that is closed cannot be used again."""
+        self._made = {k: v for k, v in self._made.items() if self._levels[v] <= depth}

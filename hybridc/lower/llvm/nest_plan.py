@@ -1,0 +1,221 @@
+"""How the loops of one nest are walked: which axes are one, what threads share, what is kept between sweeps.
+
+Threads share the *points*: the leading axes of the nest along which nothing waits for anything. At each point, *sweeps*
+run one after the other: loops over the same inner axes, with all the stages that can be computed in one go. A value that
+a later sweep reads is computed again there if that is cheap, else it is kept in scratch.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+
+from xdsl.dialects import arith
+from xdsl.dialects.linalg import ops as linalg
+from xdsl.ir import SSAValue
+
+from hybridc.lower.kernel import Axes, Kernel, Nest, Read, Stage, number_of
+from hybridc.lower.structured import Shape, dtype_of
+
+# Operations that cost about nothing beside reading an element; up to so many are done again instead of kept.
+AGAIN = 3
+_COSTLY = (arith.DivfOp, arith.RemSIOp, arith.RemUIOp)
+
+
+@dataclass(eq=False)
+class Sweep:
+    """Stages in the same loops: ``axes`` are the inner axes that they walk; none for what is done once at a point."""
+
+    axes: Axes
+    stages: list[Stage] = field(default_factory=lambda: list[Stage]())
+
+
+@dataclass(eq=False)
+class NestPlan:
+    """The walk of a nest over merged axes, whose sizes are ``sizes``.
+
+    ``points`` are the axes that threads share, ``inner`` the others. If there are no points, threads share the one inner
+    axis, if ``shared``. ``kept`` are the values that lie in scratch, ``again`` those that are computed where they are
+    read. ``dynamic`` axes have sizes that the code is given.
+    """
+
+    nest: Nest
+    sizes: Shape
+    merged: Mapping[int, int]
+    points: Axes
+    inner: Axes
+    shared: bool
+    dynamic: frozenset[int]
+    sweeps: list[Sweep] = field(default_factory=lambda: list[Sweep]())
+    kept: list[SSAValue] = field(default_factory=lambda: list[SSAValue]())
+    again: set[SSAValue] = field(default_factory=lambda: set[SSAValue]())
+    stage_of: dict[SSAValue, Stage] = field(default_factory=lambda: dict[SSAValue, Stage]())
+
+    def axes(self, axes: Axes) -> Axes:
+        """Axes of the nest as merged ones."""
+        return tuple(dict.fromkeys(self.merged[a] for a in axes))
+
+    def loops(self, stage: Stage) -> Axes:
+        """The inner axes that a stage walks, in the order of the loops."""
+        walked = {*self.axes(stage.axes), *self.axes(stage.reduced)}
+        return tuple(a for a in self.inner if a in walked)
+
+    def across(self, stage: Stage) -> bool:
+        """Whether points give parts of what a stage computes."""
+        reduced = self.axes(stage.reduced)
+        return any(a in self.points for a in reduced) or (self.shared and bool(reduced))
+
+    def extent(self, axes: Iterable[int]) -> int:
+        """How many elements merged axes have."""
+        return math.prod(self.sizes[a] for a in axes)
+
+
+def plan_nest(
+    kernel: Kernel, nest: Nest, strided: frozenset[SSAValue], outside: Callable[[SSAValue], bool]
+) -> NestPlan:
+    """The walk of a nest; ``strided`` arguments are no plain arrays, ``outside`` values are in memory after the nest."""
+    plan = _axes(nest, strided)
+    stages = _wanted(kernel, nest)
+    plan.stage_of = {s.result: s for s in stages}
+    _sweeps(plan, stages)
+    _memory(plan, outside)
+    return plan
+
+
+def _wanted(kernel: Kernel, nest: Nest) -> list[Stage]:
+    """The stages whose results somebody reads."""
+    read = {r.value for s in kernel.stages for r in s.reads} | set(kernel.results)
+    return [s for s in nest.stages if s.result in read]
+
+
+# --- axes -------------------------------------------------------------------------------------------------
+
+
+def _axes(nest: Nest, strided: frozenset[SSAValue]) -> NestPlan:
+    rank = len(nest.domain)
+    orders = [r.axes for s in nest.stages for r in s.reads if number_of(r.value) is None]
+    orders += [s.axes for s in nest.stages]
+    fixed = {a for s in nest.stages for r in s.reads if r.value in strided for a in r.axes} | indexed_axes(nest.stages)
+    groups: list[list[int]] = [[0]] if rank else []
+    for a in range(1, rank):
+        together = (
+            all(_adjacent(order, a - 1) for order in orders)
+            and all((a in s.reduced) == (a - 1 in s.reduced) for s in nest.stages)
+            and (a < nest.grid) == (a - 1 < nest.grid)
+            and not {a - 1, a} & fixed
+        )
+        if together:
+            groups[-1].append(a)
+        else:
+            groups.append([a])
+    sizes = tuple(math.prod(nest.domain[a] for a in group) for group in groups)
+    merged = {a: i for i, group in enumerate(groups) for a in group}
+    grid = sum(group[0] < nest.grid for group in groups)
+    everywhere = tuple(range(len(groups)))
+    if grid < len(groups) or not groups:
+        return NestPlan(
+            nest, sizes, merged, everywhere[:grid], everywhere[grid:], False, frozenset({0} & {*everywhere})
+        )
+    vector = merged[nest.vector] if nest.vector is not None else len(groups) - 1
+    points = tuple(a for a in everywhere if a != vector)
+    return NestPlan(nest, sizes, merged, points, (vector,), not points, frozenset({0}))
+
+
+def _adjacent(order: Axes, a: int) -> bool:
+    """Whether a value has both axes ``a`` and the next, one after the other, or none of them."""
+    if a not in order or a + 1 not in order:
+        return (a in order) == (a + 1 in order)
+    return order.index(a + 1) == order.index(a) + 1
+
+
+def indexed_axes(stages: Iterable[Stage]) -> set[int]:
+    """The axes whose index a body reads."""
+    found: set[int] = set()
+    for stage in stages:
+        for op in stage.op.regions[0].block.ops:
+            if isinstance(op, linalg.IndexOp):
+                found.add(loop_axes(stage)[op.dim.value.data])
+    return found
+
+
+def loop_axes(stage: Stage) -> Axes:
+    """The axis that each loop of a stage is."""
+    return tuple(int(a) for a in stage.op.attributes["hybrid.axes"].get_values())  # pyright: ignore
+
+
+# --- sweeps -----------------------------------------------------------------------------------------------
+
+
+def _sweeps(plan: NestPlan, stages: list[Stage]) -> None:
+    """Put each stage into the first sweep over its axes that comes late enough."""
+    at: dict[SSAValue, int] = {}  # the sweep after which a value is there
+    for stage in stages:
+        axes = plan.loops(stage)
+        earliest = 0
+        for read in stage.reads:
+            made = plan.stage_of.get(read.value)
+            if made is None or read.value not in at:
+                continue
+            ready = made.combine is None and plan.loops(made) == axes and set(made.axes) == set(read.axes)
+            earliest = max(earliest, at[read.value] + (0 if ready and _same_place(made, read) else 1))
+        number = next((i for i in range(earliest, len(plan.sweeps)) if plan.sweeps[i].axes == axes), None)
+        if number is None:
+            number = len(plan.sweeps)
+            plan.sweeps.append(Sweep(axes))
+        plan.sweeps[number].stages.append(stage)
+        at[stage.result] = number
+
+
+def _same_place(made: Stage, read: Read) -> bool:
+    """Whether a value is read at the element that was just made."""
+    return made.axes == read.axes
+
+
+# --- memory -----------------------------------------------------------------------------------------------
+
+
+def _memory(plan: NestPlan, outside: Callable[[SSAValue], bool]) -> None:
+    """Decide about values that are read in a later sweep than the one that makes them."""
+    where = {s.result: sweep for sweep in plan.sweeps for s in sweep.stages}
+    for sweep in plan.sweeps:
+        for stage in sweep.stages:
+            value = stage.result
+            readers = [
+                s for w in plan.sweeps if w is not sweep for s in w.stages if any(r.value is value for r in s.reads)
+            ]
+            if not readers or not sweep.axes or outside(value) or plan.across(stage):
+                continue
+            if stage.combine is not None and not _kept_inside(plan, stage):
+                continue  # one number at a point
+            if stage.combine is None and _work_again(plan, value, where) <= AGAIN:
+                plan.again.add(value)
+            else:
+                plan.kept.append(value)
+
+
+def _kept_inside(plan: NestPlan, stage: Stage) -> bool:
+    """Whether a reduction leaves more than one number at a point."""
+    return any(a in plan.inner for a in plan.axes(stage.axes))
+
+
+def _work_again(plan: NestPlan, value: SSAValue, where: Mapping[SSAValue, Sweep]) -> int:
+    """Operations to compute an element of a value again from what is in memory or known at a point."""
+    stage = plan.stage_of.get(value)
+    if stage is None or value in plan.kept:
+        return 0
+    if stage.combine is not None:
+        return 0 if not _kept_inside(plan, stage) else AGAIN + 1
+    if not where[value].axes:
+        return 0
+    total = 0
+    for op in stage.steps:
+        total += AGAIN + 1 if isinstance(op, _COSTLY) or not op.name.startswith("arith.") else 1
+    return total + sum(_work_again(plan, r.value, where) for r in stage.reads)
+
+
+def scratch_bytes(plan: NestPlan, value: SSAValue) -> int:
+    """What a value that is kept takes for one point."""
+    stage = plan.stage_of[value]
+    inner = [a for a in plan.axes(stage.axes) if a in plan.inner]
+    return plan.extent(inner) * dtype_of(value).itemsize

@@ -1,0 +1,22 @@
+"""What a target makes of a planned function, as far as all targets have it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+
+@dataclass
+class Program:
+    """A planned function made for a target; ``source`` is its text, for people.
+
+    ``arena`` bytes lie in its workspace, of which at least ``live`` are needed at one time. ``launches`` are the kernels
+    that a call runs, in order; ``functions`` says which function of the source is a kernel's.
+    """
+
+    name: str
+    source: str
+    arena: int
+    live: int = 0
+    functions: dict[str, str] = field(default_factory=lambda: dict[str, str]())
+    launches: list[str] = field(default_factory=lambda: list[str]())
+    host_calls: list[str] = field(default_factory=lambda: list[str]())

@@ -1,0 +1,84 @@
+"""The targets: what each makes of a graph, and how the result is called. A target's own modules are imported when used."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING, Any
+
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.passes import ModulePass
+
+from hybridc import pipeline
+from hybridc.errors import UnsupportedError
+from hybridc.options import OPTIONS
+
+if TYPE_CHECKING:
+    from hybridc.lower.program import Program
+    from hybridc.runtime.executable import Executable
+
+
+class Target(ABC):
+    """Passes from the graph to a memory plan, a program made of each planned function, and a way to call it."""
+
+    name: str
+
+    @abstractmethod
+    def passes(self) -> tuple[ModulePass, ...]:
+        """From the primitive graph to kernels and a memory plan."""
+
+    @abstractmethod
+    def emit(self, module: ModuleOp, name: str) -> Program:
+        """The program of the planned function ``name``."""
+
+    @abstractmethod
+    def load(self, program: Any) -> Executable:
+        """The program made callable."""
+
+
+class NumPy(Target):
+    """Python source with loops over tiles that run NumPy's functions."""
+
+    name = "numpy"
+
+    def passes(self) -> tuple[ModulePass, ...]:
+        return pipeline.NUMPY
+
+    def emit(self, module: ModuleOp, name: str) -> Program:
+        from hybridc.lower.numpy.emit import emit
+
+        return emit(module, name, OPTIONS.num_threads)
+
+    def load(self, program: Any) -> Executable:
+        from hybridc.runtime.executable import PythonExecutable
+
+        return PythonExecutable(program)
+
+
+class LLVM(Target):
+    """Native code for the CPU: a function for each kernel, a plan that one executor runs."""
+
+    name = "llvm"
+
+    def passes(self) -> tuple[ModulePass, ...]:
+        return pipeline.llvm()
+
+    def emit(self, module: ModuleOp, name: str) -> Program:
+        from hybridc.lower.llvm.emit import emit
+
+        return emit(module, name, OPTIONS.num_threads)
+
+    def load(self, program: Any) -> Executable:
+        from hybridc.runtime.native_executable import NativeExecutable
+
+        return NativeExecutable(program)
+
+
+TARGETS: dict[str, Target] = {t.name: t for t in (NumPy(), LLVM())}
+
+
+def target_named(name: str | None) -> Target:
+    """The target of this name; the one of ``HYBRIDC_TARGET`` if None."""
+    wanted = OPTIONS.target if name is None else name
+    if wanted not in TARGETS:
+        raise UnsupportedError(f"target {wanted!r} does not exist; use one of {tuple(TARGETS)}")
+    return TARGETS[wanted]

@@ -1,0 +1,110 @@
+"""A native plan made callable: one entry for each call, and Python only where arrays are not as the plan wants them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from hybridc.lower.llvm.emit import ARENA, NativeSource, View
+from hybridc.runtime.executable import Executable
+from hybridc.runtime.native.program import NativeProgram
+
+
+class NativeExecutable(Executable):
+    """A native program."""
+
+    def __init__(self, program: NativeSource) -> None:
+        super().__init__(program)
+        self.native = NativeProgram(program.plan())
+        self._entry = self.native.entry
+        self._donated = program.donated
+        self._into = program.into if program.takes_into else None
+        first = 1 + len(program.inputs)
+        plain = [View(first + i, 0, np.dtype(a.dtype), a.shape, v.strides) for i, (a, v) in enumerate(zip(program.fresh, program.outputs, strict=False))]  # fmt: skip
+        self._direct = program.outputs == plain and len(plain) == len(program.fresh)
+        self._outputs = [_fetch(program, view, number) for number, view in enumerate(program.outputs)]
+
+    def make_workspace(self) -> Any:
+        """The arena."""
+        return self.native.workspace()
+
+    def run(self, workspace: Any, *arrays: Any) -> Any:
+        """The results of one call."""
+        places: Sequence[Any] = ()
+        into = None
+        if self._into is not None:
+            places, *arrays = arrays  # pyright: ignore[reportAssignmentType]  (a list is as good)
+            into = self._given(places)
+        fresh = self._entry(workspace, into, *arrays)
+        if fresh is NotImplemented:
+            fresh = self._conform(workspace, into, arrays)
+        if self._direct and not places:
+            return fresh
+        results = [fetch(workspace, arrays, fresh) for fetch in self._outputs]
+        return [r if p is None else p for r, p in zip(results, places, strict=True)] if places else results
+
+    def _given(self, places: Sequence[Any]) -> Any:
+        """The caller's arrays in the order of the fresh ones, which they stand in for."""
+        assert self._into is not None
+        found = [None if number is None else places[number] for number in self._into]
+        if not any(x is not None for x in found):
+            return None
+        fresh = self.native.plan.results
+        return tuple([None if x is None else x.reshape(a.shape) for x, a in zip(found, fresh, strict=True)])
+
+    def _conform(self, workspace: Any, into: Any, arrays: Sequence[Any]) -> Any:
+        """The call with plain arrays instead of views; what is written goes back into the views."""
+        plan = self.native.plan.inputs
+        plain = [_plain(x, a.dtype) for x, a in zip(arrays, plan, strict=True)]
+        fresh = self._entry(workspace, into, *plain)
+        if fresh is NotImplemented:
+            got = ", ".join(f"{x.dtype}{list(x.shape)}" for x in plain)
+            raise TypeError(f"{self.program.name} is compiled for other arrays than {got}")
+        for i in self._donated:
+            if plain[i] is not arrays[i]:
+                np.copyto(arrays[i], plain[i])
+        return fresh
+
+    def line_of(self, error: BaseException) -> str:
+        """What the host call noted."""
+        return str(getattr(error, "__hybridc_line__", ""))
+
+
+def _plain(array: Any, dtype: Any) -> Any:
+    """An aligned array in C order of exactly this dtype; the array itself if it is that."""
+    flags = array.flags
+    if type(array) is np.ndarray and flags.c_contiguous and flags.aligned and array.dtype == dtype:
+        return array
+    return np.array(array, dtype=dtype, order="C", copy=True, subok=False)
+
+
+def _fetch(program: NativeSource, view: View, number: int) -> Callable[[Any, Sequence[Any], Sequence[Any]], Any]:
+    """How to get a result after a call, from its workspace, its arguments and its fresh arrays."""
+    inputs = len(program.inputs)
+    at = view.slot - 1 - inputs
+
+    def kept(workspace: Any, _arrays: Sequence[Any], _fresh: Sequence[Any]) -> Any:
+        key = ("result", number)
+        if key not in workspace.cells:
+            workspace.cells[key] = np.asarray(view.over(workspace))
+        return workspace.cells[key]
+
+    def argument(_workspace: Any, arrays: Sequence[Any], _fresh: Sequence[Any]) -> Any:
+        array = arrays[view.slot - 1]
+        whole = view.is_plain and view.shape == array.shape
+        return array if whole else view.over(np.ascontiguousarray(array))
+
+    def constant(_workspace: Any, _arrays: Sequence[Any], _fresh: Sequence[Any]) -> Any:
+        return view.over(program.constants[at - len(program.fresh)]).copy()
+
+    def fresh_one(_workspace: Any, _arrays: Sequence[Any], fresh: Sequence[Any]) -> Any:
+        array = fresh[at]
+        return array if view.is_plain and view.shape == array.shape else view.over(array)
+
+    if view.slot == ARENA:
+        return kept
+    if view.slot <= inputs:
+        return argument
+    return fresh_one if at < len(program.fresh) else constant

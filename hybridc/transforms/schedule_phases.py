@@ -1,0 +1,44 @@
+"""Decide, for the native target, what memory each kernel needs meanwhile and what it may do in place."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr, ModuleOp, i64
+from xdsl.passes import ModulePass
+
+from hybridc.dialects.hybrid_rt import aligned
+from hybridc.lower.kernel import analyse
+from hybridc.lower.llvm.inplace import inplace_pairs
+from hybridc.lower.llvm.kernel_code import memory_of
+from hybridc.lower.llvm.products import is_product
+from hybridc.lower.structured import is_host, kernels
+from hybridc.transforms.tile_kernels import strided_arguments
+
+
+@dataclass(frozen=True)
+class SchedulePhases(ModulePass):
+    """Sets ``hybrid.scratch`` (bytes: what each thread needs, and what they share), ``hybrid.inplace`` (pairs of argument
+    and result) and ``hybrid.strided`` (arguments that are views in some call).
+    """
+
+    name = "schedule-phases"
+
+    threads: int = 2
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        strided = strided_arguments(op)
+        for name, function in kernels(op).items():
+            if is_host(function):
+                continue
+            kernel = analyse(function)
+            views = sorted(strided.get(name, set()))
+            values = frozenset(kernel.arguments[i] for i in views)
+            pairs = [] if is_product(kernel) else [n for pair in inplace_pairs(kernel, values) for n in pair]
+            each, shared = memory_of(kernel, self.threads, views)
+            size = self.threads * aligned(each) * bool(each) + sum(aligned(n) for n in shared)
+            function.attributes["hybrid.scratch"] = IntegerAttr(size, i64)
+            function.attributes["hybrid.inplace"] = DenseArrayBase.from_list(i64, pairs)
+            if views:
+                function.attributes["hybrid.strided"] = DenseArrayBase.from_list(i64, views)
