@@ -31,6 +31,10 @@ def __getattr__(name: str) -> Any:
         from hybridc.gluon.trainer import Trainer
 
         return Trainer
+    if name == "TrainStep":
+        from hybridc.gluon.train_step import TrainStep
+
+        return TrainStep
     if name == "SymbolBlock":
         from hybridc.gluon.symbol_block import SymbolBlock
 
@@ -43,4 +47,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_SUBMODULES, "SymbolBlock", "Trainer"})
+    return sorted({*globals(), *_SUBMODULES, "SymbolBlock", "TrainStep", "Trainer"})

@@ -59,6 +59,16 @@ class Trainer:
         return self._optimizer
 
     @property
+    def updater(self) -> opt.Updater:
+        """The optimizer with the states of the parameters, by their number."""
+        return self._updaters[0]
+
+    @property
+    def parameters(self) -> list[Parameter]:
+        """The parameters; their places are the numbers that the optimizer knows them by."""
+        return self._params
+
+    @property
     def learning_rate(self) -> float:
         """The learning rate of the next step."""
         return self._optimizer.learning_rate
@@ -83,8 +93,7 @@ class Trainer:
 
     def update(self, batch_size: float, ignore_stale_grad: bool = False) -> None:
         """The part of :meth:`step` after :meth:`allreduce_grads`."""
-        self._check_initialized()
-        self._optimizer.rescale_grad = self._scale / batch_size
+        self.rescale(batch_size)
         indices: list[int] = []
         grads: list[NDArray] = []
         weights: list[NDArray] = []
@@ -95,7 +104,7 @@ class Trainer:
             if not autograd.has_fresh_grad(weight):
                 if ignore_stale_grad:
                     continue
-                _raise_stale(param)
+                raise_stale(param)
             indices.append(i)
             grads.append(param.grad())
             weights.append(weight)
@@ -103,6 +112,11 @@ class Trainer:
             self._updaters[0](indices, grads, weights)
         for weight in weights:
             autograd.mark_used(weight)
+
+    def rescale(self, batch_size: float) -> None:
+        """Let the next update divide gradients by ``batch_size``; raises if a parameter waits for its shape."""
+        self._check_initialized()
+        self._optimizer.rescale_grad = self._scale / batch_size
 
     def explain(self) -> str:
         """The kernels and the memory of the compiled updates of the parameters."""
@@ -146,7 +160,8 @@ def _as_list(params: Any) -> list[Parameter]:
     return found
 
 
-def _raise_stale(param: Parameter) -> None:
+def raise_stale(param: Parameter) -> None:
+    """Raise: the parameter is to be updated, but has no gradient of this step."""
     raise UserWarning(
         f"Gradient of Parameter `{param.name}` on context {param.list_ctx()[0]} has not been updated by "
         "backward since the last step: the network may have used only some of its parameters this time. If "

@@ -1,7 +1,7 @@
 """The update of weights as a graph of its own, compiled like a network; it writes its results over their old values.
 
 ``forward(weight0, grad0, state0_of0, …, lr0, …) -> (weight0, state0_of0, …)``, in which ``hybrid.donated`` lists pairs:
-an argument, and the result that takes over its memory.
+an argument, and the result that takes over its memory. A training step has the same update behind its backward.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _NUMBER = itertools.count()
 
 @dataclass(frozen=True)
 class TracedUpdate(Traced):
-    """The first stage of the compiler for an update."""
+    """The first stage of the compiler for a graph that writes results over arguments."""
 
     donated: tuple[int, ...] = ()  # an argument, a result, an argument, …
 
@@ -40,23 +40,36 @@ class TracedUpdate(Traced):
         return made
 
 
-class _Tracer:
-    """The trace of the formula for several weights, one after the other."""
+class UpdateTracer:
+    """Appends the formula for several weights, one after the other, to a trace.
 
-    def __init__(self, formula: Formula, title: str) -> None:
+    ``results`` are the new values of the arrays that ``targets`` stand for; ``numbers`` are inputs, each with the place
+    of its weight, and ``arrays`` the other inputs that were made, in order.
+    """
+
+    def __init__(self, formula: Formula, title: str, trace: Trace) -> None:
         self.formula = formula
         self.title = title
-        self.trace = Trace()
-        self.trace.name = f"update-{title}-{next(_NUMBER)}"
+        self.trace = trace
         self.results: list[TracedSymbol] = []
         self.targets: list[TracedSymbol] = []
-        self.numbers: list[tuple[Number, int]] = []  # inputs, with the place of their weight
+        self.numbers: list[tuple[Number, int]] = []
+        self.arrays: list[TracedSymbol] = []
 
-    def add(self, place: int, kind: Kind) -> None:
-        """Trace the update of one more weight."""
-        half = self._leaf(f"half{place}", kind.shape, np.dtype(np.float16)) if kind.half else None
-        weight = self._leaf(f"weight{place}", kind.shape, kind.dtype)
-        gradient = self._leaf(f"grad{place}", kind.shape, kind.gradient)
+    def add(
+        self, place: int, kind: Kind, weight: TracedSymbol | None = None, gradient: TracedSymbol | None = None
+    ) -> None:
+        """Trace the update of one more weight.
+
+        ``weight`` and ``gradient`` are values of the trace, or inputs to be made. The weight of a kind with ``half`` is
+        the float16 one, whose float32 copy is an input always.
+        """
+        half = None
+        if kind.half:
+            half = self._leaf(f"half{place}", kind.shape, np.dtype(np.float16)) if weight is None else weight
+            weight = None
+        weight = self._leaf(f"weight{place}", kind.shape, kind.dtype) if weight is None else weight
+        gradient = self._leaf(f"grad{place}", kind.shape, kind.gradient) if gradient is None else gradient
         states = [self._leaf(f"state{i}_of{place}", *state) for i, state in enumerate(kind.states)]
         numbers = Numbers(self.trace, kind.dtype, dict(kind.numbers))
         start = len(self.trace.nodes)
@@ -74,15 +87,13 @@ class _Tracer:
             self._result(half, F.cast(self.results[-1 - len(states)], dtype="float16"))
         self._take_numbers(place, start)
 
-    def finish(self) -> TracedUpdate:
-        """The traced update of all weights."""
-        self.trace.finish(self.results)
-        self.trace.structure = [0] * len(self.results)
-        donated = [n for result, target in enumerate(self.targets) for n in (target.index, result)]
-        return TracedUpdate(self.trace, donated=tuple(donated))
+    def donated(self, first: int = 0) -> tuple[int, ...]:
+        """Pairs of an argument and a result, if the results of the graph have these from number ``first`` on."""
+        return tuple([n for result, target in enumerate(self.targets, first) for n in (target.index, result)])
 
     def _leaf(self, name: str, shape: tuple[int, ...], dtype: np.dtype[Any]) -> TracedSymbol:
-        return self.trace.leaf(name, shape, dtype, "data")
+        self.arrays.append(self.trace.leaf(name, shape, dtype, "data"))
+        return self.arrays[-1]
 
     def _result(self, target: TracedSymbol, result: TracedSymbol) -> None:
         self.targets.append(target)
@@ -121,11 +132,15 @@ class _Tracer:
 
 def trace_update(formula: Formula, kinds: Sequence[Kind], title: str) -> tuple[TracedUpdate, list[tuple[Number, int]]]:
     """The traced update of weights of these kinds, and its inputs that are numbers, each with its weight's place."""
-    tracer = _Tracer(formula, title)
-    with tracer.trace.active():
+    trace = Trace()
+    trace.name = f"update-{title}-{next(_NUMBER)}"
+    tracer = UpdateTracer(formula, title, trace)
+    with trace.active():
         for place, kind in enumerate(kinds):
             tracer.add(place, kind)
-    return tracer.finish(), tracer.numbers
+    trace.finish(tracer.results)
+    trace.structure = [0] * len(tracer.results)
+    return TracedUpdate(trace, donated=tracer.donated()), tracer.numbers
 
 
 class CompiledUpdate:

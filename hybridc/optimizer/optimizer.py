@@ -126,9 +126,9 @@ class Optimizer:
             for row in rows:
                 self._update_own(*row)
             return
-        self._runner.run(self, [self._row(*row) for row in rows])
+        self._runner.run(self, [self.row(*row) for row in rows])
 
-    def _row(self, index: Any, weight: Any, grad: Any, state: Any) -> Row:
+    def row(self, index: Any, weight: Any, grad: Any, state: Any) -> Row:
         """What is updated: the weight, or its float32 copy and with it the weight."""
         if not self.multi_precision or weight.dtype != np.float16:
             return index, weight, grad, state, None

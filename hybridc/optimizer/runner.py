@@ -3,23 +3,17 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, cast
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
-from numpy.lib.array_utils import byte_bounds
 
-from hybridc.errors import MXNetError
-from hybridc.optimizer.formula import UNKNOWN, Kind, Values, is_trivial
+from hybridc.optimizer.binding import Array, Fill, Known, Row, advance, check_row, kind_of, overlap, states_of
+from hybridc.optimizer.formula import Kind, Values
 
 if TYPE_CHECKING:
     from hybridc.optimizer.compiled_update import CompiledUpdate
     from hybridc.optimizer.optimizer import Optimizer
-
-Array = npt.NDArray[Any]
-# Index, weight, gradient, states (None, one or a tuple), and the float16 weight that the weight is a copy of, or None.
-Row = tuple[Any, Any, Any, Any, Any]
 
 # One program updates all weights if it has up to so many operators, which take about a second to compile: 140
 # weights with SGD's momentum, 66 with Adam. Beyond that, weights of one kind share a program that updates one of them.
@@ -45,11 +39,8 @@ class Runner:
             bound = None
         if bound is None:
             for row in rows:
-                _check(optimizer, row)
-        numbers: list[Values] = []
-        for index in key:  # an optimizer's numbers may depend on the updates before
-            optimizer._update_count(index)  # pyright: ignore[reportPrivateUsage]
-            numbers.append(optimizer.numbers(index))
+                check_row(type(optimizer).__name__, row)
+        numbers = advance(optimizer, key)
         if bound is not None and bound.accepts(numbers):
             self._bound.move_to_end(key)
             bound.run(numbers)
@@ -66,7 +57,7 @@ class Runner:
 
     def _run(self, optimizer: Optimizer, rows: Sequence[Row], numbers: Sequence[Values]) -> None:
         """As :meth:`run`, for arrays or numbers that are new."""
-        if len(rows) > 1 and _overlap([a for row in rows for a in _donated(row)], [row[2]._data for row in rows]):
+        if len(rows) > 1 and overlap([a for row in rows for a in _donated(row)], [row[2]._data for row in rows]):
             for row, values in zip(rows, numbers, strict=True):  # one weight twice: one update after the other
                 self._run(optimizer, [row], [values])
             return
@@ -83,7 +74,7 @@ class Runner:
     def _bind(self, optimizer: Optimizer, rows: Sequence[Row], numbers: Sequence[Values]) -> _Bound:
         from hybridc.optimizer.compiled_update import trace_update
 
-        kinds = [_kind(row, values) for row, values in zip(rows, numbers, strict=True)]
+        kinds = [kind_of(row, values) for row, values in zip(rows, numbers, strict=True)]
         groups = [range(len(rows))]
         if len(kinds) > 1 and tuple(kinds) not in self._compiled:
             traced, _ = trace_update(optimizer.formula, kinds[:1], type(optimizer).__name__)
@@ -112,11 +103,9 @@ class _Bound:
     def __init__(self, rows: Sequence[Row], kinds: Sequence[Kind]) -> None:
         self.copies: list[tuple[Array, Array]] = []  # of arrays that a program cannot write to
         self._rows = [(w._data, g._data, s, None if h is None else h._data) for _, w, g, s, h in rows]
-        # Of each row the numbers that simplify its formula, and how many of them are None.
-        self._known = [[(name, value) for name, value in kind.numbers if value != UNKNOWN] for kind in kinds]
-        self._absent = [[value for _, value in known].count(None) for known in self._known]
+        self._known = Known(kinds)
         self._programs: list[tuple[CompiledUpdate, list[Any]]] = []
-        self._fills: list[_Fill] = []
+        self._fills: list[Fill] = []
 
     def add(self, compiled: CompiledUpdate, places: Sequence[int], rows: Sequence[Row]) -> None:
         """Bind one compiled update to the rows at these places."""
@@ -130,7 +119,7 @@ class _Bound:
             self.copies.append((original, copy))
         used = [i for i, argument in enumerate(arguments) if argument is None]
         for dtype in dict.fromkeys(d for d, _, _ in compiled.numbers):
-            fill = _Fill(dtype)
+            fill = Fill(dtype)
             for number, (d, place, compute) in zip(used, compiled.numbers, strict=True):
                 if d == dtype:
                     fill.add(number, places[place], compute)
@@ -149,13 +138,7 @@ class _Bound:
 
     def accepts(self, numbers: Sequence[Values]) -> bool:
         """Whether the numbers that the programs know, and those that are absent, are as before."""
-        for values, known, absent in zip(numbers, self._known, self._absent, strict=True):
-            for name, value in known:
-                if values[name] != value:
-                    return False
-            if list(values.values()).count(None) != absent:
-                return False
-        return True
+        return self._known.accepts(numbers)
 
     def run(self, numbers: Sequence[Values]) -> None:
         """Do one update of all weights."""
@@ -170,84 +153,18 @@ class _Bound:
         """The arguments that cannot be written to: strided views, and memory that another argument has, too."""
         written = [i for i in compiled.donated if arguments[i] is not None]
         others = [i for i in compiled.arrays if i not in written]
-        if _overlap([arguments[i] for i in written], [arguments[i] for i in others]):
+        if overlap([arguments[i] for i in written], [arguments[i] for i in others]):
             return written
         return [i for i in written if not arguments[i].flags.c_contiguous]
-
-
-class _Fill:
-    """The numbers of one dtype: one array, of which every argument that is a number is an element."""
-
-    def __init__(self, dtype: Any) -> None:
-        self._dtype = dtype
-        self._wanted: list[tuple[int, Callable[[Values], float]]] = []
-        self._arguments: list[int] = []
-        self._last: list[float] = []
-        self._buffer: Array = np.zeros(0, dtype)
-
-    def add(self, argument: int, row: int, compute: Callable[[Values], float]) -> None:
-        """One more number."""
-        self._arguments.append(argument)
-        self._wanted.append((row, compute))
-
-    def give(self, arguments: list[Any]) -> None:
-        """Put the elements among the arguments."""
-        self._buffer = np.zeros(len(self._wanted), self._dtype)
-        for i, argument in enumerate(self._arguments):
-            arguments[argument] = self._buffer[i : i + 1].reshape(())
-
-    def run(self, numbers: Sequence[Values]) -> None:
-        """Compute the numbers of this step."""
-        values = [compute(numbers[row]) for row, compute in self._wanted]
-        if values != self._last:
-            self._buffer[:] = values
-            self._last = values
-
-
-def _states(state: Any) -> tuple[Any, ...]:
-    return () if state is None else cast("tuple[Any, ...]", state) if isinstance(state, tuple) else (state,)
 
 
 def _donated(row: Row) -> list[Array]:
     """The arrays that an update writes."""
     _, weight, _, state, half = row
-    return [x._data for x in (half, weight, *_states(state)) if x is not None]
+    return [x._data for x in (half, weight, *states_of(state)) if x is not None]
 
 
 def _arrays(row: Row) -> list[Array]:
     """The arrays of a row in the order of a program's arguments."""
     _, weight, grad, state, half = row
-    return [x._data for x in (half, weight, grad, *_states(state)) if x is not None]
-
-
-def _kind(row: Row, values: Values) -> Kind:
-    _, weight, grad, state, half = row
-    w = weight._data
-    states = tuple([(s.shape, s._data.dtype) for s in _states(state)])
-    # The learning rate is never part of the text: schedules lead it through 0 and 1, nothing to compile for.
-    numbers = tuple([(n, v if n != "lr" and is_trivial(v) else UNKNOWN) for n, v in values.items()])
-    return Kind(w.shape, w.dtype, grad._data.dtype, states, half is not None, numbers)
-
-
-def _check(optimizer: Optimizer, row: Row) -> None:
-    index, w, g = row[0], row[1]._data, row[2]._data
-    name = type(optimizer).__name__
-    if w.shape != g.shape:
-        raise MXNetError(
-            f"{name}: parameter {index!r} has shape {w.shape}, but its gradient has shape {g.shape}; "
-            f"expected equal shapes"
-        )
-    if w.dtype.kind != "f":
-        raise MXNetError(f"{name}: parameter {index!r} has dtype {w.dtype}; only floating point is trained")
-
-
-def _overlap(written: Sequence[Array], read: Sequence[Array]) -> bool:
-    """Whether an array that is written shares memory with any other one."""
-    spans = [(*byte_bounds(a), True) for a in written if a.size] + [(*byte_bounds(a), False) for a in read if a.size]
-    end_of_all, end_of_written = 0, 0
-    for start, stop, is_written in sorted(spans):
-        if start < (end_of_all if is_written else end_of_written):
-            return True
-        end_of_all = max(end_of_all, stop)
-        end_of_written = max(end_of_written, stop) if is_written else end_of_written
-    return False
+    return [x._data for x in (half, weight, grad, *states_of(state)) if x is not None]

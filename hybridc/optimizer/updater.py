@@ -33,17 +33,21 @@ class Updater:
         """Update one weight, or several given as lists."""
         many = isinstance(index, (list, tuple))
         indices, grads, weights = cast("Any", (index, grad, weight) if many else ([index], [grad], [weight]))
-        for i, w in zip(indices, weights, strict=True):
-            if i not in self.states:
-                self.states[i] = self.optimizer.create_state_multi_precision(i, w)
-                self.states_synced[i] = True
-        states = [self.states[i] for i in indices]
+        states = self.states_of(indices, weights)
         update: Any = self.optimizer.update_multi_precision
         if type(self.optimizer).update_multi_precision is Optimizer.update_multi_precision:
             update(list(indices), list(weights), list(grads), states)
             return
         for row in zip(indices, weights, grads, states, strict=True):  # one written for MXNet may not know lists
             update(*row)
+
+    def states_of(self, indices: Any, weights: Any) -> list[Any]:
+        """The states of these weights, made where they are seen for the first time."""
+        for i, w in zip(indices, weights, strict=True):
+            if i not in self.states:
+                self.states[i] = self.optimizer.create_state_multi_precision(i, w)
+                self.states_synced[i] = True
+        return [self.states[i] for i in indices]
 
     def get_states(self, dump_optimizer: bool = False) -> bytes:
         """The states as bytes: an npz file with a JSON description, which can hold no code.

@@ -162,6 +162,10 @@ class Trace:
         """The value of a Symbol now: another one since an operator mutated it."""
         return self._latest.get(id(symbol), symbol)
 
+    def forget_updates(self) -> None:
+        """What is recorded from now on sees the old values of the inputs that operators mutated."""
+        self._latest.clear()
+
     def finish(self, outputs: Sequence[TracedSymbol | NDArray]) -> None:
         """These are the results; the new values of mutated inputs follow them."""
         self.outputs = [self.latest(self.capture(o) if isinstance(o, NDArray) else o) for o in outputs]

@@ -1,0 +1,148 @@
+"""TrainStep: forward, loss, backward and the update of all parameters as one compiled program."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from hybridc import autograd
+from hybridc.errors import MXNetError, TraceError, UnsupportedError
+from hybridc.gluon.block import Block, HybridBlock
+from hybridc.gluon.report import Report
+from hybridc.gluon.trainer import Trainer
+from hybridc.nd.ndarray import NDArray
+from hybridc.optimizer import Optimizer
+from hybridc.optimizer.binding import advance
+from hybridc.runtime.locks import ForkLock
+from hybridc.runtime.state import STATE
+from hybridc.runtime.step_graph import REMEDY, StepEntry, StepGraphs
+from hybridc.trace.structure import as_list, regroup
+
+__all__ = ["TrainStep"]
+
+
+class TrainStep:
+    """``step = TrainStep(net, loss, trainer)``; then ``step(data, label)`` trains with one batch and gives its loss.
+
+    The same as the loop ``with record(): out = loss(net(data), label)``, ``out.backward()``,
+    ``trainer.step(batch_size)``, but one program: weights, optimizer states and running statistics are written in
+    place, and gradients exist only inside. With ``keep_grads`` they are put into the parameters' ``grad()``.
+
+    ``loss`` is a HybridBlock, or a function of the network's result and the label that uses ``F``-style operators. It
+    gives an array, whose sum is minimised, or a tuple that begins with it; ``step`` returns the same. ``data`` and
+    ``label`` are arrays, or tuples of those that the network and the loss take.
+    """
+
+    def __init__(
+        self, net: HybridBlock, loss: Any, trainer: Trainer, keep_grads: bool = False, ignore_stale_grad: bool = False
+    ) -> None:
+        self._block = _Step(net, loss, trainer, keep_grads, ignore_stale_grad)
+        self._lock = ForkLock()
+
+    def __call__(self, data: Any, label: Any = None, batch_size: float | None = None) -> Any:
+        """Train with one batch; gradients are divided by ``batch_size``, by default the length of the data."""
+        if STATE.trace is not None:
+            raise TraceError("a TrainStep cannot be called while a block is traced; call it in the training loop")
+        with self._lock.current:
+            with autograd.train_mode():
+                entry, arrays = self._block.graphs(data, label).find(data, label)
+            if batch_size is None:
+                batch_size = _length(arrays)
+            return self._run(entry, arrays, (data, label), batch_size)
+
+    def explain(self) -> Report:
+        """What was compiled and why: signatures, kernels, host calls; ``.html()`` shows all levels side by side."""
+        graphs = self._block.compiled
+        if graphs is None:
+            return Report(f"{self._block.name}: nothing is compiled yet: call it")
+        return Report(graphs.explain(), graphs.compilations())
+
+    def _run(self, entry: StepEntry, arrays: Sequence[NDArray], args: tuple[Any, ...], batch_size: float) -> Any:
+        trainer = self._block.trainer
+        trainer.rescale(batch_size)
+        optimizer, indices = trainer.optimizer, [w.index for w in entry.weights]
+        weights = [w.parameter.data() for w in entry.weights]
+        states = trainer.updater.states_of(indices, weights)
+        bound = entry.bound
+        if bound is not None and not bound.holds(optimizer, states):
+            bound = None
+        numbers = advance(optimizer, indices)
+        if bound is None or not bound.accepts(numbers):
+            grads = [w.parameter.grad() for w in entry.weights]
+            rows = [optimizer.row(*row) for row in zip(indices, weights, grads, states, strict=True)]
+            bound = entry.bind(args, optimizer, rows, numbers)
+        results = bound.run([x._data for x in arrays], numbers)
+        return regroup([NDArray(r) for r in results], entry.trace.structure)
+
+
+class _Step(HybridBlock):
+    """Network and loss as one block: what is compiled of it goes when one of them changes."""
+
+    def __init__(self, net: Any, loss: Any, trainer: Trainer, keep_grads: bool, ignore_stale_grad: bool) -> None:
+        if not isinstance(net, HybridBlock):
+            raise UnsupportedError(
+                f"TrainStep: the network is a {type(net).__name__}, which cannot be compiled; make it a HybridBlock, "
+                f"as nn.HybridSequential. {REMEDY}"
+            )
+        if isinstance(loss, Block) and not isinstance(loss, HybridBlock):
+            raise UnsupportedError(
+                f"TrainStep: the loss is a {type(loss).__name__}, which cannot be compiled; make it a HybridBlock, or "
+                f"a function. {REMEDY}"
+            )
+        super().__init__(prefix=f"{net.name}_step_")
+        self.net = net
+        self.loss = loss
+        self.trainer = trainer
+        self.keep_grads = keep_grads
+        self.ignore_stale_grad = ignore_stale_grad
+
+    def forward(self, *args: Any) -> Any:
+        """The loss of one batch, of its data and label."""
+        data, label = args
+        out = self.net(*as_list(data))
+        return self.loss(out, *([] if label is None else as_list(label)))
+
+    @property
+    def compiled(self) -> StepGraphs | None:
+        """What was compiled, if anything."""
+        return self.__dict__.get("_cached_graph")
+
+    def graphs(self, *args: Any) -> StepGraphs:
+        """What was compiled, made at the first step."""
+        made = self.compiled
+        if made is not None:
+            return made
+        _check_optimizer(self.trainer.optimizer)
+        backends = [name for block in (self.net, self.loss) for name, _ in getattr(block, "_backends", ())]
+        if backends:
+            raise UnsupportedError(
+                f"TrainStep: {self.net.name} is hybridized for the backend {backends[0]!r}, which takes parts of a "
+                f"forward only; call hybridize() without backend. {REMEDY}"
+            )
+        params = self.collect_params()
+        if any(p.is_deferred for p in params.values()):
+            try:
+                self._finish_deferred(params, args)
+            except ValueError as error:
+                if isinstance(error.__cause__, TraceError):
+                    raise TraceError(f"{error.__cause__}\n{REMEDY}") from error.__cause__.__cause__
+                raise
+        return self.__dict__.setdefault("_cached_graph", StepGraphs(self))
+
+
+def _check_optimizer(optimizer: Optimizer) -> None:
+    """Raise if the optimizer has no formula that could be compiled."""
+    kind = type(optimizer)
+    own = kind.update is not Optimizer.update or kind.update_multi_precision is not Optimizer.update_multi_precision
+    if own:
+        raise UnsupportedError(
+            f"TrainStep: {kind.__name__} has an update() of its own, which runs as Python code; define numbers() and "
+            f"formula() instead. {REMEDY}"
+        )
+
+
+def _length(arrays: Sequence[NDArray]) -> int:
+    """The length of the first array, which is that of the batch."""
+    if not arrays or not arrays[0].shape:
+        raise MXNetError("TrainStep: the data has no axis of the batch; give batch_size")
+    return arrays[0].shape[0]

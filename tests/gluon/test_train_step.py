@@ -1,0 +1,452 @@
+"""A training step as one program, against NumPy in float64 and against the loop that it stands for."""
+
+import numpy as np
+import pytest
+
+import hybridc as mx
+from hybridc.errors import MXNetError, RecompileError, TraceError, UnsupportedError
+from hybridc.gluon import TrainStep, nn
+
+OPTIMIZERS = {
+    "sgd": {"learning_rate": 0.1, "momentum": 0.9, "wd": 0.01},
+    "nag": {"learning_rate": 0.1, "momentum": 0.9},
+    "signum": {"learning_rate": 0.01, "wd_lh": 0.01},
+    "adam": {"learning_rate": 0.01, "clip_gradient": 0.05},
+    "adamw": {"learning_rate": 0.01, "wd": 0.01},
+    "adamax": {"learning_rate": 0.01, "wd": 0.1},
+    "nadam": {"learning_rate": 0.01},
+    "adagrad": {"learning_rate": 0.1},
+    "adadelta": {"rho": 0.8},
+    "rmsprop": {"learning_rate": 0.01, "centered": True},
+    "ftrl": {"learning_rate": 0.1},
+    "lamb": {"learning_rate": 0.01},
+    "lars": {"learning_rate": 0.1, "momentum": 0.9},
+}
+
+
+def batch(seed, size=8, columns=6, classes=4):
+    rng = np.random.default_rng(seed)
+    return mx.nd.array(rng.normal(size=(size, columns))), mx.nd.array(rng.integers(0, classes, size))
+
+
+def network(dropout=0.3, activation="tanh"):
+    """Layers with running statistics and random numbers; the same weights every time."""
+    mx.random.seed(5)
+    net = nn.HybridSequential()
+    net.add(nn.Dense(7, activation=activation), nn.BatchNorm(), nn.Dropout(dropout), nn.Dense(4))
+    net.initialize(mx.init.Xavier())
+    return net
+
+
+def cross_entropy():
+    return mx.gluon.loss.SoftmaxCrossEntropyLoss()
+
+
+def trainer_of(net, optimizer="sgd", **options):
+    return mx.gluon.Trainer(net.collect_params(), optimizer, options or {"learning_rate": 0.1, "momentum": 0.9})
+
+
+def loop(net, loss, trainer, batches):
+    """The eager loop; its losses."""
+    losses = []
+    for x, y in batches:
+        with mx.autograd.record():
+            out = loss(net(x), y)
+        out.backward()
+        trainer.step(x.shape[0])
+        losses.append(out.asnumpy())
+    return losses
+
+
+def values(net):
+    return {name.partition("_")[2]: p.data().asnumpy() for name, p in net.collect_params().items()}
+
+
+def assert_same(net, other, rtol=1e-5, atol=1e-6):
+    ours, theirs = values(net), values(other)
+    assert ours.keys() == theirs.keys()
+    for name, value in ours.items():
+        np.testing.assert_allclose(value, theirs[name], rtol=rtol, atol=atol, err_msg=name)
+
+
+def compare(optimizer, options, batches, **keywords):
+    """Train two equal networks, one by the loop and one by steps; returns the step."""
+    eager, compiled = network(), network()
+    trainer = trainer_of(eager, optimizer, **options)
+    mx.random.seed(11)
+    expected = loop(eager, cross_entropy(), trainer, batches)
+    step = TrainStep(compiled, cross_entropy(), trainer_of(compiled, optimizer, **options), **keywords)
+    mx.random.seed(11)
+    for (x, y), loss in zip(batches, expected, strict=True):
+        np.testing.assert_allclose(step(x, y).asnumpy(), loss, rtol=1e-5, atol=1e-6)
+    assert_same(compiled, eager)
+    return step
+
+
+# --- results ------------------------------------------------------------------------------------------------
+
+
+def test_steps_of_a_perceptron_are_those_of_float64():
+    rng = np.random.default_rng(0)
+    w1, b1, w2 = rng.normal(size=(5, 6)), rng.normal(size=5), rng.normal(size=(1, 5))
+    net = nn.HybridSequential()
+    net.add(nn.Dense(5, in_units=6), nn.HybridLambda("tanh"), nn.Dense(1, in_units=5, use_bias=False))
+    net.initialize()
+    params = list(net.collect_params().values())
+    for p, value in zip(params, (w1, b1, w2), strict=True):
+        p.set_data(mx.nd.array(value))
+    places = [p.data().asnative().ctypes.data for p in params]
+    step = TrainStep(net, mx.gluon.loss.L2Loss(), trainer_of(net, "sgd", learning_rate=0.1, momentum=0.5))
+
+    weights, moments = [w1, b1, w2], [np.zeros_like(w) for w in (w1, b1, w2)]
+    for seed in range(3):
+        x, y = rng.normal(size=(8, 6)), rng.normal(size=(8, 1))
+        h = np.tanh(x @ weights[0].T + weights[1])
+        error = h @ weights[2].T - y
+        back = error @ weights[2] * (1 - h * h)
+        grads = [back.T @ x / 8, back.sum(0) / 8, error.T @ h / 8]
+        moments = [0.5 * m - 0.1 * g for m, g in zip(moments, grads, strict=True)]
+        weights = [w + m for w, m in zip(weights, moments, strict=True)]
+        loss = step(mx.nd.array(x), mx.nd.array(y))
+        np.testing.assert_allclose(loss.asnumpy(), (error**2 / 2).mean(1), rtol=1e-5, atol=1e-6, err_msg=str(seed))
+        for p, w in zip(params, weights, strict=True):
+            np.testing.assert_allclose(p.data().asnumpy(), w, rtol=1e-5, atol=1e-6)
+    assert [p.data().asnative().ctypes.data for p in params] == places
+
+
+@pytest.mark.parametrize("optimizer", OPTIMIZERS)
+def test_a_step_is_the_loop_for_every_optimizer(optimizer):
+    compare(optimizer, OPTIMIZERS[optimizer], [batch(i) for i in range(4)])
+
+
+def test_every_optimizer_with_a_formula_is_compared_above():
+    from hybridc import optimizer
+
+    known = {name.lower() for name in optimizer.__all__ if isinstance(getattr(optimizer, name), type)}
+    assert known - {"optimizer", "updater", "ccsgd", "test"} == set(OPTIMIZERS)
+
+
+def test_a_step_is_one_program():
+    step = compare("sgd", {"learning_rate": 0.1}, [batch(i) for i in range(2)])
+    text = str(step.explain())
+    assert text.count("forward:") == 1
+    assert "backward" not in text
+
+
+def test_learning_rates_and_batch_sizes_compile_nothing():
+    eager, compiled = network(), network()
+    trainers = [
+        trainer_of(net, "sgd", lr_scheduler=mx.lr_scheduler.FactorScheduler(1, 0.5, base_lr=0.2))
+        for net in (eager, compiled)
+    ]
+    step = TrainStep(compiled, cross_entropy(), trainers[1])
+    mx.random.seed(11)
+    step(*batch(0))
+    with mx.no_recompile():
+        for i in range(1, 4):
+            step(*batch(i), batch_size=i)
+    mx.random.seed(11)
+    for i in range(4):
+        x, y = batch(i)
+        with mx.autograd.record():
+            loss = cross_entropy()(eager(x), y)
+        loss.backward()
+        trainers[0].step(i or 8)
+    assert trainers[1].learning_rate == trainers[0].learning_rate != 0.2
+    assert_same(compiled, eager)
+    trainers[1].optimizer.lr_scheduler = None
+    trainers[1].optimizer.lr = 0.0
+    before = compiled[3].weight.data().asnumpy().copy()
+    with mx.no_recompile():
+        step(*batch(0))
+    np.testing.assert_array_equal(compiled[3].weight.data().asnumpy(), before)
+
+
+def test_other_shapes_and_simpler_numbers_are_compiled_once_each():
+    batches = [batch(0), batch(1, size=3), batch(2), batch(3, size=3)]
+    step = compare("sgd", {"learning_rate": 0.1, "wd": 0.1}, batches)
+    assert "argument 0 has shape (3, 6), compiled before for (8, 6)" in step.explain()
+    net = network()
+    trainer = trainer_of(net, "sgd", learning_rate=0.1, wd=0.1)
+    step = TrainStep(net, cross_entropy(), trainer)
+    step(*batch(0))
+    trainer.optimizer.wd = 0.0
+    with mx.no_recompile(), pytest.raises(RecompileError, match="numbers of the optimizer"):
+        step(*batch(0))
+    step(*batch(0))
+    with mx.no_recompile():
+        step(*batch(0))
+        trainer.optimizer.wd = 0.1
+        step(*batch(0))
+
+
+def test_multi_precision_updates_the_copy_and_the_weight():
+    nets = []
+    for compiled in (False, True):
+        mx.random.seed(3)
+        net = nn.Dense(3, in_units=6)
+        net.initialize(mx.init.Xavier())
+        net.cast("float16")
+        trainer = trainer_of(net, "adam", learning_rate=0.01, multi_precision=True)
+        step = TrainStep(net, mx.gluon.loss.L2Loss(), trainer)
+        batches = [(x.astype("float16"), mx.nd.ones((8, 3), dtype="float16")) for x, _ in map(batch, range(3))]
+        if compiled:
+            for x, y in batches:
+                step(x, y)
+        else:
+            loop(net, mx.gluon.loss.L2Loss(), trainer, batches)
+        assert net.weight.data().dtype == np.float16
+        nets.append((net, trainer.updater.states[trainer.parameters.index(net.weight)][0].asnumpy()))
+    assert_same(nets[1][0], nets[0][0], rtol=2e-3, atol=1e-3)
+    np.testing.assert_allclose(nets[1][1], nets[0][1], rtol=1e-3, atol=1e-4)
+    np.testing.assert_array_equal(nets[1][1].astype(np.float16), nets[1][0].weight.data().asnumpy())
+
+
+def test_a_parameter_used_twice_gets_both_gradients():
+    class Twice(mx.gluon.HybridBlock):
+        def __init__(self):
+            super().__init__()
+            self.inner = nn.Dense(6, in_units=6)
+
+        def forward(self, x):
+            return self.inner(mx.nd.tanh(self.inner(x)))
+
+    nets = []
+    for compiled in (False, True):
+        mx.random.seed(3)
+        net = Twice()
+        net.initialize(mx.init.Xavier())
+        step = TrainStep(net, mx.gluon.loss.L1Loss(), trainer_of(net))
+        batches = [(x, mx.nd.ones((8, 6))) for x, _ in map(batch, range(3))]
+        if compiled:
+            for x, y in batches:
+                step(x, y)
+        else:
+            loop(net, mx.gluon.loss.L1Loss(), trainer_of(net), batches)
+        nets.append(net)
+    assert_same(*nets)
+
+
+def test_gradients_are_kept_on_request():
+    net, other = network(dropout=0), network(dropout=0)
+    TrainStep(net, cross_entropy(), trainer_of(net), keep_grads=True)(*batch(0))
+    loop(other, cross_entropy(), trainer_of(other), [batch(0)])
+    for p, q in zip(net.collect_params().values(), other.collect_params().values(), strict=True):
+        if p.grad_req != "null":
+            np.testing.assert_allclose(p.grad().asnumpy(), q.grad().asnumpy(), rtol=1e-5, atol=1e-6)
+    assert np.abs(net[3].weight.grad().asnumpy()).max() > 1e-3
+    plain = network(dropout=0)
+    TrainStep(plain, cross_entropy(), trainer_of(plain))(*batch(0))
+    assert not plain[3].weight.grad().asnumpy().any()
+
+
+# --- what is trained ----------------------------------------------------------------------------------------
+
+
+def test_frozen_parameters_stay_and_may_be_frozen_later():
+    net = network()
+    step = TrainStep(net, cross_entropy(), trainer_of(net))
+    net[0].weight.grad_req = "null"
+    step(*batch(0))
+    first, last = net[0].weight.data().asnumpy().copy(), net[3].weight.data().asnumpy().copy()
+    net[3].weight.grad_req = "null"
+    net[0].weight.grad_req = "write"
+    step(*batch(1))
+    np.testing.assert_array_equal(net[3].weight.data().asnumpy(), last)
+    assert np.abs(net[0].weight.data().asnumpy() - first).max() > 1e-4
+    assert "other parameters are trained" in step.explain()
+
+
+def test_a_gradient_that_vanishes_is_zero_and_decay_goes_on():
+    class Blocked(mx.gluon.HybridBlock):
+        def __init__(self):
+            super().__init__()
+            self.a, self.b = nn.Dense(4, in_units=6, use_bias=False), nn.Dense(4, in_units=6, use_bias=False)
+
+        def hybrid_forward(self, F, x):
+            return F.BlockGrad(self.a(x)) + self.b(x)
+
+    net = Blocked()
+    net.initialize()
+    before = net.a.weight.data().asnumpy().copy()
+    TrainStep(net, cross_entropy(), trainer_of(net, "sgd", learning_rate=0.5, wd=0.2))(*batch(0))
+    np.testing.assert_allclose(net.a.weight.data().asnumpy(), before * 0.9, rtol=1e-6)
+
+
+def test_parameters_that_the_loss_does_not_use():
+    net = network()
+    spare = nn.Dense(2, in_units=2, prefix="spare_")
+    spare.initialize()
+    params = {**net.collect_params(), **spare.collect_params()}
+    trainer = mx.gluon.Trainer(params, "sgd", {"learning_rate": 0.1})
+    with pytest.raises(UserWarning, match="spare_"):
+        TrainStep(net, cross_entropy(), trainer)(*batch(0))
+    before = spare.weight.data().asnumpy().copy()
+    TrainStep(net, cross_entropy(), trainer, ignore_stale_grad=True)(*batch(0))
+    np.testing.assert_array_equal(spare.weight.data().asnumpy(), before)
+    with pytest.raises(MXNetError, match="depends on no parameter"):
+        TrainStep(net, cross_entropy(), trainer_of(spare), ignore_stale_grad=True)(*batch(0))
+
+
+def test_grad_req_add_is_refused_with_the_remedy():
+    net = network()
+    net[3].weight.grad_req = "add"
+    with pytest.raises(MXNetError, match=r"grad_req 'add'.*grad_req = 'write'"):
+        TrainStep(net, cross_entropy(), trainer_of(net))(*batch(0))
+
+
+# --- losses and data ----------------------------------------------------------------------------------------
+
+
+def test_a_function_may_be_the_loss_and_return_more():
+    net, other = network(dropout=0), network(dropout=0)
+
+    def loss(out, y):
+        return cross_entropy()(out, y), out
+
+    x, y = batch(0)
+    value, out = TrainStep(net, loss, trainer_of(net))(x, y)
+    with mx.autograd.train_mode():
+        expected = other(x)
+    np.testing.assert_allclose(out.asnumpy(), expected.asnumpy(), rtol=1e-5, atol=1e-6)
+    assert value.shape == (8,)
+
+
+def test_several_inputs_and_labels():
+    class Add(mx.gluon.HybridBlock):
+        def __init__(self):
+            super().__init__()
+            self.dense = nn.Dense(4)
+
+        def forward(self, a, b):
+            return self.dense(a) + self.dense(b)
+
+    net = Add()
+    net.initialize()
+    (x, y), (z, _) = batch(0), batch(1)
+    seen = []
+
+    def loss(out, label, weight):
+        seen.append(weight.shape)
+        return cross_entropy()(out, label, weight)
+
+    step = TrainStep(net, loss, trainer_of(net))
+    assert step((x, z), (y, mx.nd.zeros((8, 1)))).asnumpy().tolist() == [0] * 8
+    assert seen == [(8, 1)] * len(seen)
+    unsupervised = TrainStep(net, lambda out: mx.sym.square(out), trainer_of(net))
+    assert unsupervised([x, z]).shape == (8, 4)
+
+
+def test_data_that_shares_memory_with_a_weight_is_what_it_was():
+    net = nn.Dense(6, in_units=6, use_bias=False)
+    net.initialize(mx.init.Xavier())
+    weight = net.weight.data().asnumpy().astype(np.float64)
+    step = TrainStep(net, lambda out: mx.sym.square(out), trainer_of(net, "sgd", learning_rate=0.1))
+    out = step(net.weight.data())
+    product = weight @ weight.T
+    np.testing.assert_allclose(out.asnumpy(), product**2, rtol=1e-5, atol=1e-6)
+    expected = weight - 0.1 / 6 * (2 * product).T @ weight
+    np.testing.assert_allclose(net.weight.data().asnumpy(), expected, rtol=1e-5, atol=1e-6)
+
+
+# --- files --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("optimizer", ["sgd", "adam", "nadam"])
+def test_states_that_are_saved_and_loaded_go_on(optimizer, tmp_path):
+    batches = [batch(i) for i in range(4)]
+    straight, resumed = network(dropout=0), network(dropout=0)
+    options = OPTIMIZERS[optimizer]
+    loop(straight, cross_entropy(), trainer_of(straight, optimizer, **options), batches)
+
+    first = trainer_of(resumed, optimizer, **options)
+    step = TrainStep(resumed, cross_entropy(), first)
+    for x, y in batches[:2]:
+        step(x, y)
+    first.save_states(str(tmp_path / "states"))
+    step(*batch(9))  # its changes are undone by loading
+    kept = {name: p.data().copy() for name, p in resumed.collect_params().items()}
+    assert kept
+    again = network(dropout=0)
+    trainer = trainer_of(again, optimizer, **options)
+    other = TrainStep(again, cross_entropy(), trainer)
+    for x, y in batches[:2]:
+        other(x, y)
+    other_states = trainer.updater.states
+    trainer.load_states(str(tmp_path / "states"))
+    assert trainer.updater.states is not other_states
+    with mx.no_recompile():
+        for x, y in batches[2:]:
+            other(x, y)
+    assert_same(again, straight)
+
+
+def test_the_loop_and_the_step_may_alternate():
+    net, other = network(dropout=0), network(dropout=0)
+    trainer = trainer_of(net, "adam", learning_rate=0.01)
+    step = TrainStep(net, cross_entropy(), trainer)
+    batches = [batch(i) for i in range(4)]
+    for i, (x, y) in enumerate(batches):
+        if i % 2:
+            loop(net, cross_entropy(), trainer, [(x, y)])
+        else:
+            step(x, y)
+    loop(other, cross_entropy(), trainer_of(other, "adam", learning_rate=0.01), batches)
+    assert_same(net, other)
+
+
+# --- errors -------------------------------------------------------------------------------------------------
+
+
+def test_control_flow_on_values_names_the_line_and_the_loop():
+    class Branching(mx.gluon.HybridBlock):
+        def __init__(self):
+            super().__init__()
+            self.dense = nn.Dense(4)
+
+        def forward(self, x):
+            out = self.dense(x)
+            return out if out.sum() > 0 else -out
+
+    net = Branching()
+    net.initialize()
+    with pytest.raises(TraceError, match=r"(?s)test_train_step.py:\d+.*autograd.record\(\), loss.backward"):
+        TrainStep(net, cross_entropy(), trainer_of(net))(*batch(0))
+
+
+def test_blocks_that_cannot_be_compiled_are_refused():
+    net = nn.Sequential()
+    net.add(nn.Dense(4, in_units=6))
+    net.initialize()
+    with pytest.raises(UnsupportedError, match="Sequential, which cannot be compiled"):
+        TrainStep(net, cross_entropy(), trainer_of(net))
+
+    class Plain(mx.gluon.Block):
+        def forward(self, out, y):
+            return out
+
+    good = network()
+    with pytest.raises(UnsupportedError, match="loss is a Plain"):
+        TrainStep(good, Plain(), trainer_of(good))
+
+
+def test_an_optimizer_without_a_formula_is_refused():
+    class Own(mx.optimizer.Optimizer):
+        def create_state(self, index, weight):
+            return None
+
+        def update(self, index, weight, grad, state):
+            weight -= grad
+
+    net = network()
+    trainer = mx.gluon.Trainer(net.collect_params(), Own())
+    with pytest.raises(UnsupportedError, match=r"Own has an update\(\) of its own"):
+        TrainStep(net, cross_entropy(), trainer)(*batch(0))
+
+
+def test_a_loss_that_is_no_array_is_refused():
+    net = network()
+    with pytest.raises(MXNetError, match="must give an array"):
+        TrainStep(net, lambda out, y: ((out,), y), trainer_of(net))(*batch(0))
+    with pytest.raises(MXNetError, match="dtype int32"):
+        TrainStep(net, lambda out, y: mx.sym.cast(out, dtype="int32"), trainer_of(net))(*batch(0))
