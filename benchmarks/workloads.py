@@ -7,6 +7,7 @@ is the oracle that results are checked against, on float32 it is what plain NumP
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
 from collections.abc import Callable, Mapping
@@ -433,6 +434,76 @@ def lstm_reference(d: Arrays) -> list[np.ndarray]:
     return [np.stack(states), c]
 
 
+# --- an operator of the user's ------------------------------------------------------------------------------
+
+CUSTOM_BATCH, CUSTOM = 256, (1024, 1024, 1024)
+
+
+@functools.cache
+def user_operator() -> str:
+    """Registers 1 / (1 + exp(-x)) as a user would; its name."""
+
+    @mx.op.register("bench.user_sigmoid")
+    class UserSigmoid(mx.op.Elementwise):
+        """1 / (1 + exp(-x))"""
+
+        def scalar(self, b: Any, *xs: Any) -> Any:
+            return b.div(1.0, b.add(b.exp(b.neg(*xs)), 1.0))
+
+        def gradient(self, F: Any, *values: Any) -> Any:
+            dy, _, y = values
+            return dy * y * (1 - y)
+
+    return "user_sigmoid"
+
+
+def user_sigmoid(F: Any, x: Any) -> Any:
+    """The user's operator on an array."""
+    return getattr(F, user_operator())(x)
+
+
+class TwoLayers(WithParameters):
+    """Two layers, each followed by the user's operator."""
+
+    def hybrid_forward(self, F: Any, x: Any, w1: Any, b1: Any, w2: Any, b2: Any) -> Any:
+        h = user_sigmoid(F, F.FullyConnected(x, w1, b1, num_hidden=CUSTOM[1]))
+        return user_sigmoid(F, F.FullyConnected(h, w2, b2, num_hidden=CUSTOM[2]))
+
+
+def custom_op_inputs(rng: np.random.Generator) -> Arrays:
+    """``slope`` is what the gradients are multiplied with from the left."""
+    arrays = {name: normal(rng, CUSTOM_BATCH, CUSTOM[0]) for name in ("x", "slope")}
+    return arrays | dense(rng, "1", *CUSTOM[:2], gain=1.0) | dense(rng, "2", *CUSTOM[1:], gain=1.0)
+
+
+def custom_op_reference(d: Arrays) -> list[np.ndarray]:
+    """The output and the gradients of the parameters."""
+    h = sigmoid(linear(d["x"], d["w1"], d["b1"]))
+    y = sigmoid(linear(h, d["w2"], d["b2"]))
+    g2 = d["slope"] * y * (1 - y)
+    g1 = (g2 @ d["w2"]) * h * (1 - h)
+    return [y, g1.T @ d["x"], g1.sum(0), g2.T @ h, g2.sum(0)]
+
+
+def custom_op_program(arrays: Mapping[str, Any], hybridized: bool) -> Program:
+    net = TwoLayers(_picked(arrays, "w1 b1 w2 b2"))
+    if hybridized:
+        net.hybridize()
+    x, slope = arrays["x"], arrays["slope"]
+    parameters = (net.w1, net.b1, net.w2, net.b2)
+
+    def step() -> Any:
+        with mx.autograd.record():
+            y = net(x)
+        y.backward(slope)
+        return y
+
+    def fetch(y: Any) -> list[np.ndarray]:
+        return [y.asnumpy(), *(p.grad().asnumpy() for p in parameters)]
+
+    return Program(step, fetch, (net,), lambda: ((x,),))
+
+
 # --- the table ----------------------------------------------------------------------------------------------
 
 F32 = 4
@@ -548,6 +619,15 @@ _ALL = (
         lambda t, h: inference(MinMax(), h, *t.values()),
         F32 * 3 * SQUARE**2,
         4 * SQUARE**2,
+    ),
+    Workload(
+        "custom_op",
+        "256x1024 → 1024 → 1024, a user's activation, with backward",
+        custom_op_inputs,
+        custom_op_reference,
+        custom_op_program,
+        F32 * (2 * multiply_adds(CUSTOM) + 3 * CUSTOM_BATCH * CUSTOM[0]),
+        10 * CUSTOM_BATCH * CUSTOM[0] ** 2,
     ),
 )
 

@@ -1,0 +1,1 @@
+"""The benchmark workloads in other frameworks, measured beside hybridc: ``python benchmarks/peers/run.py``."""

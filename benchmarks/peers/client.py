@@ -1,0 +1,118 @@
+"""A peer's process, as the driver sees it: requests go in, answers come out, see ``serve.py``."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import threading
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+
+from benchmarks import workloads
+from benchmarks.peers.environments import Column, python
+from benchmarks.workloads import WORKLOADS
+
+ROOT = Path(__file__).resolve().parents[2]
+PATIENCE = 600.0  # seconds for one answer: torch.compile may take one minute
+POOLS = ("OMP", "OPENBLAS", "MKL", "NUMBA", "HYBRIDC")  # the thread pools that …_NUM_THREADS sizes
+CACHES = (
+    "HYBRIDC_CACHE",
+    "HYBRIDC_CACHE_DIR",
+    "TORCHINDUCTOR_CACHE_DIR",
+    "JAX_COMPILATION_CACHE_DIR",
+    "NUMBA_CACHE_DIR",
+)
+# glibc then keeps what was freed and serves large arrays from it: nobody pays page faults for fresh outputs
+REUSE = {"MALLOC_MMAP_MAX_": "0", "MALLOC_TRIM_THRESHOLD_": str(1 << 40), "MALLOC_ARENA_MAX": "1"}
+
+
+class PeerError(Exception):
+    """A peer could not do what it was asked for; the text is its exception's."""
+
+
+class Client:
+    """A running peer."""
+
+    def __init__(self, column: Column, folder: Path, cache: Path, threads: int, reuse: bool, log: IO[str]) -> None:
+        self.column = column
+        settings = {f"{pool}_NUM_THREADS": str(threads) for pool in POOLS} | dict.fromkeys(CACHES, str(cache))
+        settings |= {"HYBRIDC_TARGET": column.mode} if column.ours else {}
+        command = [str(python(folder, column)), "-m", "benchmarks.peers.serve", column.peer, column.mode, str(threads)]
+        self._process = subprocess.Popen(
+            command,
+            cwd=ROOT,
+            env={**os.environ, **settings, **(REUSE if reuse else {})},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=log,
+            text=True,
+        )
+
+    def started(self) -> dict[str, Any]:
+        """Wait until the framework is imported."""
+        return self._answer()
+
+    def ask(self, do: str, **given: Any) -> dict[str, Any]:
+        """The answer to a request."""
+        assert self._process.stdin is not None
+        try:
+            self._process.stdin.write(json.dumps({"do": do, **given}) + "\n")
+            self._process.stdin.flush()
+        except BrokenPipeError:
+            raise PeerError("the process ended") from None
+        return self._answer()
+
+    def _answer(self) -> dict[str, Any]:
+        assert self._process.stdout is not None
+        watch = threading.Timer(PATIENCE, self._process.kill)
+        watch.start()
+        line = self._process.stdout.readline()
+        watch.cancel()
+        if not line:
+            raise PeerError("the process ended")
+        answer: dict[str, Any] = json.loads(line)
+        if "error" in answer:
+            raise PeerError(answer["error"])
+        return answer
+
+    def close(self) -> None:
+        """End the process."""
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.kill()
+        self._process.wait()
+        self._process.stdin.close()
+        self._process.stdout.close()
+
+
+def task_of(name: str, folder: Path) -> dict[str, Any]:
+    """What ``prepare`` is told of a workload; its inputs are written into the folder."""
+    path = folder / f"{name}.npz"
+    if not path.exists():
+        np.savez(path, **WORKLOADS[name].inputs())  # pyright: ignore[reportArgumentType]
+    return {
+        "inputs": str(path),
+        "name": name,
+        "epsilon": workloads.EPSILON,
+        "heads": workloads.HEADS,
+        "learning_rate": workloads.LEARNING_RATE,
+        "momentum": workloads.MOMENTUM,
+    }
+
+
+def first_call(client: Client, name: str, folder: Path) -> dict[str, Any] | None:
+    """The program made and called once, its outputs checked against float64; None if the peer has no such workload."""
+    if not client.ask("prepare", **task_of(name, folder))["made"]:
+        return None
+    path = folder / f"{client.column.peer}-{client.column.mode}-out.npz"
+    answer = client.ask("first", outputs=str(path))
+    with np.load(path) as file:
+        outputs = [file[f"arr_{i}"] for i in range(len(file.files))]
+    path.unlink()
+    try:
+        return {**answer, "error of magnitude": WORKLOADS[name].error(outputs)}
+    except AssertionError as wrong:
+        raise PeerError(str(wrong)) from None

@@ -1,0 +1,178 @@
+"""JAX with ``jax.jit``; compiled code is kept where ``JAX_COMPILATION_CACHE_DIR`` says."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import jax  # pyright: ignore[reportMissingImports]
+import numpy as np
+from jax import numpy as jnp  # pyright: ignore[reportMissingImports]
+
+from benchmarks.peers.peer import Peer, Program, Task, as_list
+
+LAYERS = ("w1", "b1", "w2", "b2", "w3", "b3")
+
+
+def linear(x: Any, w: Any, b: Any) -> Any:
+    """x w' + b, without a transposed copy of w."""
+    return jax.lax.dot_general(x, w, (((x.ndim - 1,), (1,)), ((), ()))) + b
+
+
+def perceptron(p: Any, x: Any) -> Any:
+    """Three layers."""
+    h = jax.nn.relu(linear(x, p["w1"], p["b1"]))
+    h = jax.nn.relu(linear(h, p["w2"], p["b2"]))
+    return linear(h, p["w3"], p["b3"])
+
+
+def layer_norm(x: Any, gamma: Any, beta: Any, epsilon: float) -> Any:
+    """Normalization over the last axis."""
+    d = x - jnp.mean(x, axis=-1, keepdims=True)
+    return d * jax.lax.rsqrt(jnp.mean(d * d, axis=-1, keepdims=True) + epsilon) * gamma + beta
+
+
+def attend(q: Any, k: Any, v: Any) -> Any:
+    """Scaled dot-product attention, (batch, heads, sequence, size)."""
+    scores = jnp.einsum("bhqd,bhkd->bhqk", q, k) * (1 / math.sqrt(q.shape[-1]))
+    return jnp.einsum("bhqk,bhkd->bhqd", jax.nn.softmax(scores, axis=-1), v)
+
+
+@jax.custom_vjp
+def user_sigmoid(x: Any) -> Any:
+    return 1 / (1 + jnp.exp(-x))
+
+
+def user_sigmoid_forward(x: Any) -> Any:
+    y = user_sigmoid(x)
+    return y, y
+
+
+def user_sigmoid_backward(y: Any, grad: Any) -> Any:
+    return (grad * y * (1 - y),)
+
+
+user_sigmoid.defvjp(user_sigmoid_forward, user_sigmoid_backward)
+
+
+def fetch(result: Any) -> list[np.ndarray]:
+    """Outputs as NumPy arrays."""
+    return [np.array(y) for y in as_list(result)]
+
+
+def on_device(task: Task) -> dict[str, Any]:
+    """The inputs as JAX arrays."""
+    return jax.block_until_ready({k: jnp.array(v) for k, v in task.arrays.items()})
+
+
+def inference(task: Task, function: Callable[..., Any]) -> Program:
+    """A function of all inputs of the task."""
+    run = jax.jit(function)
+    given = list(on_device(task).values())
+    return Program(lambda: jax.block_until_ready(run(*given)), fetch)
+
+
+def network(task: Task, function: Callable[..., Any]) -> Program:
+    """A function of a dictionary with all inputs of the task: data and parameters."""
+    run = jax.jit(function)
+    given = on_device(task)
+    return Program(lambda: jax.block_until_ready(run(given)), fetch)
+
+
+class Jax(Peer):
+    """Everything in one ``jit``."""
+
+    def __init__(self) -> None:
+        jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
+        jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
+        jax.devices()  # starts the backend: part of the import, not of the first call
+        self.version = jax.__version__
+
+    def tiny_mlp(self, task: Task) -> Program:
+        return network(task, lambda d: perceptron(d, d["x"]))
+
+    def mlp(self, task: Task) -> Program:
+        return network(task, lambda d: jax.nn.log_softmax(perceptron(d, d["x"])))
+
+    def mlp_train(self, task: Task) -> Program:
+        def loss_of(parameters: Any, x: Any, y: Any) -> Any:
+            logarithms = jax.nn.log_softmax(perceptron(parameters, x))
+            return -jnp.mean(jnp.take_along_axis(logarithms, y[:, None], axis=1))
+
+        def step(parameters: Any, velocity: Any, x: Any, y: Any) -> Any:
+            loss, grads = jax.value_and_grad(loss_of)(parameters, x, y)
+            velocity = {k: task.momentum * velocity[k] + grads[k] for k in parameters}
+            parameters = {k: parameters[k] - task.learning_rate * velocity[k] for k in parameters}
+            return parameters, velocity, loss
+
+        run = jax.jit(step, donate_argnums=(0, 1))
+        arrays = on_device(task)
+        x, y = arrays.pop("x"), arrays.pop("y")
+        state = [arrays, {k: jnp.zeros_like(v) for k, v in arrays.items()}]
+
+        def call() -> Any:
+            *state[:], loss = run(*state, x, y)
+            return jax.block_until_ready([loss, *(state[0][name] for name in LAYERS)])
+
+        return Program(call, fetch)
+
+    def chain(self, task: Task) -> Program:
+        return inference(task, lambda x, a, b: jnp.tanh(x * a + b) * jax.nn.sigmoid(x) + jnp.exp(-x * x))
+
+    def gelu_bias(self, task: Task) -> Program:
+        return inference(task, lambda x, b: jax.nn.gelu(x + b, approximate=False))
+
+    def layernorm(self, task: Task) -> Program:
+        return inference(task, lambda x, g, b: layer_norm(x, g, b, task.epsilon))
+
+    def softmax(self, task: Task) -> Program:
+        return inference(task, lambda x: jax.nn.softmax(x, axis=-1))
+
+    def norm_layer(self, task: Task) -> Program:
+        return inference(task, lambda x: (x - x.min()) / (x.max() - x.min()))
+
+    def attention(self, task: Task) -> Program:
+        return inference(task, attend)
+
+    def encoder(self, task: Task) -> Program:
+        def forward(d: Any) -> Any:
+            x = d["x"]
+            n, s, m = x.shape
+
+            def split(z: Any) -> Any:
+                return z.reshape(n, s, task.heads, -1).transpose(0, 2, 1, 3)
+
+            qkv = linear(layer_norm(x, d["g1"], d["h1"], task.epsilon), d["wqkv"], d["bqkv"])
+            context = attend(*(split(z) for z in jnp.split(qkv, 3, axis=-1)))
+            x = x + linear(context.transpose(0, 2, 1, 3).reshape(n, s, m), d["wo"], d["bo"])
+            h = linear(layer_norm(x, d["g2"], d["h2"], task.epsilon), d["wup"], d["bup"])
+            return x + linear(jax.nn.gelu(h, approximate=False), d["wdn"], d["bdn"])
+
+        return network(task, forward)
+
+    def lstm(self, task: Task) -> Program:
+        def forward(d: Any) -> Any:
+            h, c, states = d["h0"], d["c0"], []
+            for x in d["x"]:
+                i, f, g, o = jnp.split(linear(x, d["wx"], d["b"]) + linear(h, d["wh"], 0), 4, axis=-1)
+                c = jax.nn.sigmoid(f) * c + jax.nn.sigmoid(i) * jnp.tanh(g)
+                h = jax.nn.sigmoid(o) * jnp.tanh(c)
+                states.append(h)
+            return jnp.stack(states), c
+
+        return network(task, forward)
+
+    def custom_op(self, task: Task) -> Program:
+        def step(d: Any) -> Any:
+            def forward(w1: Any, b1: Any, w2: Any, b2: Any) -> Any:
+                return user_sigmoid(linear(user_sigmoid(linear(d["x"], w1, b1)), w2, b2))
+
+            y, pull = jax.vjp(forward, *(d[name] for name in LAYERS[:4]))
+            return [y, *pull(d["slope"])]
+
+        return network(task, step)
+
+
+def open_peer(mode: str, threads: int) -> Peer:
+    return Jax()

@@ -1,0 +1,54 @@
+"""What every peer is made of: a task that it gets, a program that it makes of it.
+
+Nothing here needs more than NumPy: it runs in the environments of all peers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+Arrays = dict[str, np.ndarray]
+
+
+@dataclass(frozen=True)
+class Task:
+    """A workload of ``benchmarks/workloads.py``: its name, its inputs and the numbers of its definition."""
+
+    name: str
+    arrays: Arrays  # float32, labels int64
+    epsilon: float  # of layer normalization
+    heads: int  # of the encoder
+    learning_rate: float
+    momentum: float
+
+
+@dataclass(frozen=True)
+class Program:
+    """A task ready to run: ``call()`` is one step, finished when it returns; ``fetch(result)`` its outputs.
+
+    What a framework puts off until it is called (tracing, compiling, packing weights) is no part of making the program:
+    it belongs to the first call.
+    """
+
+    call: Callable[[], Any]
+    fetch: Callable[[Any], list[np.ndarray]]
+
+
+class Peer:
+    """A framework in one of its modes. Each method that is named as a workload makes the program of it."""
+
+    version: str
+
+    def program(self, task: Task) -> Program | None:
+        """The program of a task, if this peer has one."""
+        make: Callable[[Task], Program] | None = getattr(self, task.name, None)
+        return None if make is None else make(task)
+
+
+def as_list(result: Any) -> list[Any]:
+    """One output or several, as a list."""
+    return [*result] if type(result) in (list, tuple) else [result]

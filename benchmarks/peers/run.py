@@ -1,0 +1,244 @@
+"""hybridc beside its peers on every workload: ``python benchmarks/peers/run.py``, see ``--help``.
+
+``--setup`` first makes the virtual environments of the peers; one that is not there is left out of the tables.
+
+Each peer runs each workload in a process of its own, with the same inputs; its first outputs are compared with float64
+NumPy (at most 1e-4 of the largest magnitude). Then all processes are there at once and take turns, a block of calls
+each, round after round; only one computes at a time. A time is the median of its blocks' medians. What else happens on
+the machine meets all of them alike: trust the ratios, not the milliseconds.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import statistics
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO, Any
+
+if __package__ in (None, ""):
+    sys.path[0] = str(Path(__file__).resolve().parents[2])
+
+from benchmarks import limits
+from benchmarks.peers import environments
+from benchmarks.peers.client import Client, PeerError, first_call
+from benchmarks.peers.environments import COLUMNS, Column
+from benchmarks.workloads import WORKLOADS
+
+QUICK, THOROUGH = (3, 0.05), (7, 0.2)  # rounds, seconds of a block
+MODES = ("steady", "first", "memory")
+NOTHING = "-"
+
+Row = dict[str, Any]  # of a workload: by the name of a column, a number, or a text where there is none
+
+
+@dataclass
+class Measurement:
+    """What the command line asks for, and what went wrong."""
+
+    folder: Path  # of the environments
+    scratch: Path
+    log: IO[str]
+    columns: Mapping[str, Column]
+    reuse: bool
+    quick: bool
+    problems: list[str] = field(default_factory=list[str])
+
+    def open(self, name: str, threads: int, cache: Path | None = None) -> Client:
+        """A running peer; its caches last, unless a folder is given."""
+        kept = self.folder / "cache" / name
+        kept.mkdir(parents=True, exist_ok=True)
+        return Client(self.columns[name], self.folder, cache or kept, threads, self.reuse, self.log)
+
+    def failed(self, workload: str, name: str, error: PeerError) -> str:
+        """Note a failure; what the table shows of it."""
+        self.problems.append(f"{workload}, {self.columns[name].title}: {error}")
+        return "failed"
+
+    # --- steady calls
+
+    def steady(self, workload: str, threads: int) -> Row:
+        """Seconds of a call, by column."""
+        row: Row = dict.fromkeys(self.columns, NOTHING)
+        with contextlib.ExitStack() as stack:
+            ready = self._ready(workload, threads, row, stack)
+            blocks: dict[str, list[float]] = {name: [] for name in ready}
+            rounds, seconds = QUICK if self.quick else THOROUGH
+            for number in range(rounds + 1):  # the first warms up
+                for name, client in ready.items():
+                    found = client.ask("block", seconds=seconds)["seconds"]
+                    if number:
+                        blocks[name].append(found)
+        return row | {name: statistics.median(found) for name, found in blocks.items()}
+
+    def _ready(self, workload: str, threads: int, row: Row, stack: contextlib.ExitStack) -> dict[str, Client]:
+        """The peers that have the workload, with checked first calls behind them."""
+        started = {name: self.open(name, threads) for name in self.columns}
+        for client in started.values():
+            stack.callback(client.close)
+        ready: dict[str, Client] = {}
+        for name, client in started.items():
+            try:
+                client.started()
+                if first_call(client, workload, self.scratch) is not None:
+                    ready[name] = client
+            except PeerError as error:
+                row[name] = self.failed(workload, name, error)
+        return ready
+
+    # --- first calls and memory
+
+    def fresh(self, workload: str, threads: int) -> dict[str, Row]:
+        """Seconds of the first call without and with what an earlier process left, and MiB while running."""
+        rows: dict[str, Row] = {kind: dict.fromkeys(self.columns, NOTHING) for kind in ("cold", "warm", "memory")}
+        for name in self.columns:
+            with tempfile.TemporaryDirectory(dir=self.scratch) as cache:
+                try:
+                    for kind in ("cold", "warm"):
+                        seconds, peak = self._one_process(workload, name, threads, Path(cache))
+                        rows[kind][name], rows["memory"][name] = seconds, peak
+                except PeerError as error:
+                    rows["warm"][name] = rows["memory"][name] = self.failed(workload, name, error)
+        return rows
+
+    def _one_process(self, workload: str, name: str, threads: int, cache: Path) -> tuple[Any, Any]:
+        client = self.open(name, threads, cache)
+        try:
+            client.started()
+            found = first_call(client, workload, self.scratch)
+            if found is None:
+                return NOTHING, NOTHING
+            return found["seconds"], client.ask("memory")["peak"]
+        finally:
+            client.close()
+
+
+# --- tables -------------------------------------------------------------------------------------------------
+
+
+def ours_of(row: Row) -> str | None:
+    """The first of our columns that has a number."""
+    return next((n for n, c in COLUMNS.items() if c.ours and isinstance(row.get(n), float)), None)
+
+
+def against_best(row: Row) -> tuple[str, float | None]:
+    """The best peer of a row, and our figure over its."""
+    peers = {n: row[n] for n, c in COLUMNS.items() if not c.ours and isinstance(row.get(n), float)}
+    ours = ours_of(row)
+    if not peers:
+        return NOTHING, None
+    best = min(peers, key=lambda n: peers[n])
+    return COLUMNS[best].title, None if ours is None else row[ours] / peers[best]
+
+
+def cell(value: Any, scale: float) -> str:
+    """A number with three digits, or a text."""
+    if not isinstance(value, float):
+        return str(value)
+    shown = value * scale
+    return f"{shown:.0f}" if shown >= 1000 else f"{shown:.3g}"
+
+
+def line(cells: Sequence[str]) -> str:
+    return "| " + " | ".join(cells) + " |"
+
+
+class Table:
+    """A Markdown table, printed row by row: workloads down, peers across, then our ratio to the best peer."""
+
+    def __init__(self, title: str, columns: Mapping[str, Column], scale: float, floor: bool = False) -> None:
+        self.columns, self.scale, self.floor = columns, scale, floor
+        self.ratios: list[float] = []
+        head = ["workload", *(["floor"] if floor else []), *(c.title for c in columns.values())]
+        head += ["best peer", "ours / best"]
+        print(f"\n{title}\n\n{line(head)}\n|{'---|' * len(head)}", flush=True)
+
+    def add(self, name: str, row: Row) -> None:
+        """One workload."""
+        best, ratio = against_best(row)
+        if ratio is not None:
+            self.ratios.append(ratio)
+        shown = [cell(row[n], self.scale) for n in (*(["floor"] if self.floor else []), *self.columns)]
+        print(line([name, *shown, best, NOTHING if ratio is None else f"{ratio:.2f}"]), flush=True)
+
+    def end(self) -> None:
+        """The last line: the geometric mean."""
+        if len(self.ratios) > 1:
+            print(f"\nGeometric mean of ours / best: {statistics.geometric_mean(self.ratios):.2f}", flush=True)
+
+
+def floors(names: Sequence[str], threads: int) -> dict[str, float]:
+    """Seconds that each workload takes at least, at the bandwidth and the multiply-adds that are measured now."""
+    bandwidth, products = limits.bandwidth(threads), limits.products()
+    print(f"\ncopy {bandwidth / 1e9:.1f} GB/s, matrix products {products / 1e9:.0f} GFLOP/s", flush=True)
+    return {n: max(WORKLOADS[n].moved / bandwidth, WORKLOADS[n].flops / products) for n in names}
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description="hybridc beside its peers, as Markdown tables")
+    parser.add_argument("--only", help="workloads, separated by commas", default=",".join(WORKLOADS))
+    parser.add_argument("--peers", help="columns, separated by commas", default=",".join(COLUMNS))
+    parser.add_argument("--threads", help="numbers of threads, separated by commas", default="1,2")
+    parser.add_argument("--modes", help=f"of {', '.join(MODES)}", default="steady")
+    parser.add_argument("--env", type=Path, help="folder of the environments", default=environments.FOLDER)
+    parser.add_argument("--setup", action="store_true", help="make the environments that are missing, and end")
+    parser.add_argument("--reuse", action="store_true", help="let every peer's malloc keep and reuse freed memory")
+    parser.add_argument("--quick", action="store_true", help="fewer and shorter blocks")
+    parser.add_argument("--json", type=Path, help="also write what was found to this file")
+    options = parser.parse_args()
+    names, peers, modes = options.only.split(","), options.peers.split(","), options.modes.split(",")
+    for given, known in ((names, WORKLOADS), (peers, COLUMNS), (modes, MODES)):
+        unknown = [x for x in given if x not in known]
+        if unknown:
+            parser.error(f"{unknown[0]!r} is not one of {', '.join(known)}")
+    if options.setup:
+        wanted = dict.fromkeys(e for e in (COLUMNS[p].environment for p in peers) if e is not None)
+        return int(not environments.setup(options.env, list(wanted)))
+    absent = [p for p in peers if not environments.installed(options.env, COLUMNS[p])]
+    if absent:
+        print(f"not installed, see --setup: {', '.join(absent)}", file=sys.stderr)
+    columns = {p: COLUMNS[p] for p in COLUMNS if p in peers and p not in absent}
+    with tempfile.TemporaryDirectory() as scratch, (options.env / "log.txt").open("w") as log:
+        measurement = Measurement(options.env, Path(scratch), log, columns, options.reuse, options.quick)
+        found = tables(measurement, names, [int(t) for t in options.threads.split(",")], modes)
+    if options.json:
+        options.json.write_text(json.dumps(found, indent=1))
+    for problem in measurement.problems:
+        print(problem, file=sys.stderr)
+    return int(bool(measurement.problems))
+
+
+def tables(measurement: Measurement, names: Sequence[str], threads: Sequence[int], modes: Sequence[str]) -> Any:
+    """Measure and print; everything that was found."""
+    found: dict[str, dict[str, Row]] = {}
+    for count in threads if "steady" in modes else ():
+        least = floors(names, count)
+        title = f"ms a call, {count} thread{'s' * (count > 1)}"
+        table, rows = Table(title, measurement.columns, 1e3, floor=True), found.setdefault(title, {})
+        for name in names:
+            rows[name] = {"floor": least[name], **measurement.steady(name, count)}
+            table.add(name, rows[name])
+        table.end()
+    if {"first", "memory"} & set(modes):
+        fresh = {name: measurement.fresh(name, max(threads)) for name in names}
+        titles = {"cold": ("first call in a fresh process, nothing cached, s", 1.0)}
+        titles["warm"] = ("first call in a fresh process after another, s", 1.0)
+        titles["memory"] = ("peak memory while running, MiB above the level after the import", 1.0)
+        for kind, (title, scale) in titles.items():
+            if ("memory" if kind == "memory" else "first") not in modes:
+                continue
+            table, rows = Table(title, measurement.columns, scale), found.setdefault(title, {})
+            for name in names:
+                rows[name] = fresh[name][kind]
+                table.add(name, rows[name])
+            table.end()
+    return found
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,122 @@
+"""One peer in its own process: requests arrive as lines of JSON on stdin, each is answered by one line on stdout.
+
+``python -m benchmarks.peers.serve PEER MODE THREADS`` runs in the peer's environment; ``run.py`` starts it.
+
+| request | does | answer |
+|---|---|---|
+| (the start) | imports the framework | version, seconds of the import |
+| prepare | makes the program of a task that was written with ``numpy.savez`` | whether the peer has this workload |
+| first | calls it for the first time, writes the outputs with ``numpy.savez`` | seconds, peak MiB |
+| block | calls it for about so many seconds | the median seconds of a call, and how many there were |
+| memory | calls it ten times | peak MiB |
+
+Peaks are of the resident memory above its level after the import. An exception is answered by its text.
+"""
+
+from __future__ import annotations
+
+import gc
+import importlib
+import json
+import os
+import sys
+import time
+import traceback
+from typing import Any
+
+from benchmarks import memory, timing
+from benchmarks.peers.peer import Peer, Program, Task
+
+
+class Session:
+    """The requests, as methods."""
+
+    def __init__(self, peer: str, mode: str, threads: int) -> None:
+        importlib.import_module("numpy")  # every peer needs it
+        start = time.perf_counter()
+        self.peer: Peer = importlib.import_module(f"benchmarks.peers.{peer}_peer").open_peer(mode, threads)
+        self.imported = time.perf_counter() - start
+        self.level = memory._status("VmRSS")
+        self.made: Program | None = None
+
+    def started(self) -> dict[str, Any]:
+        """What the process says when it is ready."""
+        return {"version": self.peer.version, "import": self.imported}
+
+    def prepare(self, inputs: str, **settings: Any) -> dict[str, Any]:
+        import numpy as np
+
+        with np.load(inputs) as file:
+            arrays = {name: file[name] for name in file.files}
+        self.made = self.peer.program(Task(arrays=arrays, **settings))
+        return {"made": self.made is not None}
+
+    @property
+    def program(self) -> Program:
+        """What was prepared."""
+        if self.made is None:
+            raise RuntimeError("nothing was prepared")
+        return self.made
+
+    def first(self, outputs: str) -> dict[str, Any]:
+        import numpy as np
+
+        gc.collect()
+        memory._reset_peak()
+        start = time.perf_counter()
+        result = self.program.call()
+        seconds = time.perf_counter() - start
+        peak = memory._peak() - self.level
+        np.savez(outputs, *self.program.fetch(result))
+        return {"seconds": seconds, "peak": peak}
+
+    def block(self, seconds: float) -> dict[str, Any]:
+        gc.collect()
+        gc.disable()
+        try:
+            return {"seconds": timing.block(self.program.call, seconds)}
+        finally:
+            gc.enable()
+
+    def memory(self) -> dict[str, Any]:
+        gc.collect()
+        memory._reset_peak()
+        for _ in range(memory.STEPS):
+            self.program.call()
+        return {"peak": memory._peak() - self.level}
+
+
+def pin(threads: int) -> None:
+    """Leave this process so many cores, if it has more: some thread pools are as large as that."""
+    cores = sorted(os.sched_getaffinity(0))
+    if threads < len(cores):
+        os.sched_setaffinity(0, cores[-threads:])
+
+
+def main(peer: str, mode: str, threads: str) -> None:
+    answers = os.fdopen(os.dup(1), "w", buffering=1)
+    os.dup2(2, 1)  # what a framework prints does not meet our answers
+    pin(int(threads))
+
+    def answer(make: Any, given: dict[str, Any]) -> Any:
+        try:
+            said = make(**given)
+        except Exception as error:
+            traceback.print_exc()
+            said = {"error": f"{type(error).__name__}: {error}"[:300]}
+        answers.write(json.dumps(said) + "\n")
+
+    session: list[Session] = []
+
+    def start() -> dict[str, Any]:
+        session.append(Session(peer, mode, int(threads)))
+        return session[0].started()
+
+    answer(start, {})
+    for line in sys.stdin:
+        request = json.loads(line)
+        answer(getattr(session[0], request.pop("do")), request)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
