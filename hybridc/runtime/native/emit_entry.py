@@ -5,6 +5,7 @@ Each function here writes one native function; its docstring says what that does
 
 from __future__ import annotations
 
+from hybridc.runtime.buffers import ALIGNMENT
 from hybridc.runtime.native.ir_text import Function, Module, Record, Value
 from hybridc.runtime.native.layout import (
     ALIGNED,
@@ -87,15 +88,34 @@ def _fits(module: Module) -> Function:
 
 
 def _fresh(module: Module) -> Function:
-    """PyObject *fresh(Outside *outside, ArrayCell *cell): a new array, uninitialised; null after an error."""
+    """PyObject *fresh(Outside *outside, ArrayCell *cell): a new array, uninitialised; null after an error.
+
+    A large one lies over memory of the buffer pool; it keeps the pool's object alive, by which the pool sees that the
+    memory is in use.
+    """
     f = module.function("fresh", "ptr", ("ptr", "ptr"))
     outside, cell = f.record(f.arguments[0], Outside), f.record(f.arguments[1], ArrayCell)
-    null, zero = f.constant("ptr", 0), f.constant("i32", 0)
-    with f.when(cell.large.differs(0)):
-        arguments = f.at(f.arguments[1], ArrayCell.shape_object.offset)  # shape_object and dtype_object, in a row
-        f.ret(f.call("ptr", outside.vectorcall, outside.empty, arguments, f.constant("i64", 2), null))
+    null = f.constant("ptr", 0)
+    buffer, data, flags = f.variable("ptr", 0), f.variable("ptr", 0), f.variable("i32", 0)
+    with f.when(cell.size.differs(0)):
+        one = f.constant("i64", 1)
+        buffer.set(f.call("ptr", outside.vectorcall, outside.take, f.at(cell.here, ArrayCell.size.offset), one, null))
+        with f.when(buffer.get().equals(0)):
+            f.ret(0)
+        data.set(f.align(f.record(buffer.get(), ArrayObject).data, ALIGNMENT))
+        flags.set(C_CONTIGUOUS | ALIGNED | WRITEABLE)
     f.call("void", outside.incref, cell.descr)  # new_array takes the reference over
-    array = f.call("ptr", outside.new_array, outside.ndarray, cell.descr, cell.rank, cell.shape, null, null, zero, null)
+    properties = (outside.ndarray, cell.descr, cell.rank, cell.shape, null, data.get(), flags.get(), null)
+    array = f.call("ptr", outside.new_array, *properties)
+    with f.when(buffer.get().equals(0)):
+        f.ret(array)
+    with f.when(array.equals(0)):
+        f.call("void", outside.decref, buffer.get())
+        f.ret(0)
+    failed = f.call("i32", outside.set_base, array, buffer.get())  # takes the reference over, also if it fails
+    with f.when(failed.differs(0)):
+        f.call("void", outside.decref, array)
+        f.ret(0)
     f.ret(array)
     return f
 

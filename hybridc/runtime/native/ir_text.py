@@ -182,6 +182,12 @@ class Function:
         """The address ``offset`` bytes on."""
         return self.emit("ptr", f"getelementptr i8, ptr {pointer.name}, i64 {self._operand('i64', offset)}")
 
+    def align(self, pointer: Value, alignment: int) -> Value:
+        """The first address from here on that ``alignment``, a power of two, divides."""
+        bits = self.emit("i64", f"ptrtoint ptr {pointer.name} to i64")
+        aligned = (bits + (alignment - 1)) & -alignment
+        return self.emit("ptr", f"inttoptr i64 {aligned.name} to ptr")
+
     def load(self, type_: str, pointer: Value) -> Value:
         """What memory holds."""
         return self.emit(type_, f"load {type_}, ptr {pointer.name}")

@@ -69,10 +69,11 @@ class Outside(ctypes.Structure):
         ("tuple", c_void_p),
         # NumPy
         ("new_array", c_void_p),
+        ("set_base", c_void_p),
         ("ndarray", c_void_p),
         # hybridc
         ("workspace", c_void_p),  # the type
-        ("empty", c_void_p),  # makes large results, in memory that is used again
+        ("take", c_void_p),  # gives memory for large results, memory that is used again
         ("pool", c_void_p),  # the Pool of this process
         # the system's threads
         ("thread_create", c_void_p),
@@ -156,9 +157,7 @@ class ArrayCell(ctypes.Structure):
         ("type_num", c_int32),
         ("descr", c_void_p),
         ("shape", c_void_p),  # int64[rank]
-        ("large", c_int64),  # a fresh one is made by Outside.empty
-        ("shape_object", c_void_p),  # its arguments
-        ("dtype_object", c_void_p),
+        ("size", c_void_p),  # if not null, Outside.take(size) gives the memory of a fresh one
     )
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from hybridc.lower.llvm import codegen
-from hybridc.runtime.buffers import empty
+from hybridc.runtime.buffers import take
 from hybridc.runtime.native.emit_entry import emit_entry
 from hybridc.runtime.native.emit_pool import emit_pool
 from hybridc.runtime.native.ir_text import Module
@@ -22,6 +22,7 @@ llvm: Any = importlib.import_module("llvmlite.binding")  # it has no types
 
 # Positions in NumPy's table of C functions, which only grows: part of its binary interface.
 _NEW_FROM_DESCR = 94
+_SET_BASE_OBJECT = 282
 # What tells a core that it waits in a loop.
 _PAUSE = {"x86_64": "llvm.x86.sse2.pause()", "aarch64": "llvm.aarch64.hint(i32 1)"}
 
@@ -92,14 +93,16 @@ def _outside() -> Outside:
         "tuple": tuple,
         "ndarray": np.ndarray,
         "workspace": Workspace,
-        "empty": empty,
+        "take": take,
     }
     outside = Outside()
     for name, function in functions.items():
         setattr(outside, name, ctypes.cast(function, ctypes.c_void_p).value)
     for name, object_ in objects.items():
         setattr(outside, name, id(object_))
-    outside.new_array = _numpy_functions()[_NEW_FROM_DESCR]
+    numpy_functions = _numpy_functions()
+    outside.new_array = numpy_functions[_NEW_FROM_DESCR]
+    outside.set_base = numpy_functions[_SET_BASE_OBJECT]
     return outside
 
 

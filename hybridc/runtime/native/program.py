@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import math
 from collections.abc import Callable, Sequence
 from typing import Any, cast
 
@@ -117,17 +116,15 @@ class Tables:
         cells: list[ArrayCell] = []
         for array in arrays:
             dtype = np.dtype(array.dtype)
-            name, shape = dtype.str, tuple(array.shape)
-            self._keep += [dtype, name, shape]
+            size = array.nbytes
+            self._keep += [dtype, size]
             cells.append(
                 ArrayCell(
-                    rank=len(shape),
+                    rank=len(array.shape),
                     type_num=dtype.num,
                     descr=id(dtype),
-                    shape=self._table(ctypes.c_int64, shape),
-                    large=int(math.prod(shape) * dtype.itemsize >= SMALLEST),
-                    shape_object=id(shape),
-                    dtype_object=id(name),
+                    shape=self._table(ctypes.c_int64, array.shape),
+                    size=id(size) if size >= SMALLEST else None,
                 )
             )
         return self._table(ArrayCell, cells)
