@@ -6,6 +6,7 @@ some gigabytes for GPUs: ``PIP_EXTRA_INDEX_URL=https://download.pytorch.org/whl/
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 import sys
@@ -13,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-FOLDER = Path("~/.cache/hybridc-peers").expanduser()
+FOLDER = Path(os.environ.get("HYBRIDC_PEERS", "~/.cache/hybridc-peers")).expanduser()
 
 
 @dataclass(frozen=True)

@@ -121,19 +121,14 @@ class Measurement:
 # --- tables -------------------------------------------------------------------------------------------------
 
 
-def ours_of(row: Row) -> str | None:
-    """The first of our columns that has a number."""
-    return next((n for n, c in COLUMNS.items() if c.ours and isinstance(row.get(n), float)), None)
-
-
 def against_best(row: Row) -> tuple[str, float | None]:
-    """The best peer of a row, and our figure over its."""
+    """The best peer of a row, and the figure of the first of our columns over its."""
     peers = {n: row[n] for n, c in COLUMNS.items() if not c.ours and isinstance(row.get(n), float)}
-    ours = ours_of(row)
     if not peers:
         return NOTHING, None
     best = min(peers, key=lambda n: peers[n])
-    return COLUMNS[best].title, None if ours is None else row[ours] / peers[best]
+    ours = next((row[n] for n, c in COLUMNS.items() if c.ours and n in row), None)
+    return COLUMNS[best].title, ours / peers[best] if isinstance(ours, float) else None
 
 
 def cell(value: Any, scale: float) -> str:
@@ -185,7 +180,9 @@ def main() -> int:
     parser.add_argument("--peers", help="columns, separated by commas", default=",".join(COLUMNS))
     parser.add_argument("--threads", help="numbers of threads, separated by commas", default="1,2")
     parser.add_argument("--modes", help=f"of {', '.join(MODES)}", default="steady")
-    parser.add_argument("--env", type=Path, help="folder of the environments", default=environments.FOLDER)
+    parser.add_argument(
+        "--env", type=Path, help="folder of the environments, HYBRIDC_PEERS", default=environments.FOLDER
+    )
     parser.add_argument("--setup", action="store_true", help="make the environments that are missing, and end")
     parser.add_argument("--reuse", action="store_true", help="let every peer's malloc keep and reuse freed memory")
     parser.add_argument("--quick", action="store_true", help="fewer and shorter blocks")

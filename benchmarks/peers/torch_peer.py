@@ -81,6 +81,7 @@ class Torch(Peer):
         return self.network(task, "x", lambda p, x: torch.log_softmax(perceptron(p, x), dim=-1))
 
     def mlp_train(self, task: Task) -> Program:
+        torch.set_grad_enabled(True)
         arrays = {k: torch.from_numpy(v) for k, v in task.arrays.items()}
         x, y = arrays.pop("x"), arrays.pop("y")
         net = Network(arrays, lambda p, x, y: F.cross_entropy(perceptron(p, x), y))
@@ -144,6 +145,7 @@ class Torch(Peer):
         return self.network(task, "x h0 c0", forward)
 
     def custom_op(self, task: Task) -> Program:
+        torch.set_grad_enabled(True)
         arrays = {k: torch.from_numpy(v) for k, v in task.arrays.items()}
         x, slope = arrays.pop("x"), arrays.pop("slope")
 
