@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-import llvmlite.binding as binding
+from llvmlite import binding as _untyped
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 
@@ -24,7 +24,9 @@ from hybridc.lower.llvm.llvm_ir import llvm_ir
 from hybridc.lower.llvm.loops_to_llvm import PHASE, LoopsToLLVM
 from hybridc.runtime.locks import ForkLock
 
-_SPEED_LEVEL = 3
+binding: Any = _untyped
+
+_SPEED_LEVEL = 2  # 3 takes longer, and what it adds does not show in these loops
 
 
 @dataclass(frozen=True)
@@ -86,6 +88,13 @@ def machine() -> Any:
     )
 
 
+@functools.cache
+def vector_bits() -> int:
+    """How wide vectors are; 512 bits since the generation that does not slow down for them."""
+    features = binding.get_host_cpu_features()
+    return 512 if features.get("avx512vbmi2") else 256 if features.get("avx") else 128
+
+
 def text(functions: Sequence[NativeFunction]) -> str:
     """The LLVM IR of these functions, before LLVM's passes."""
     context = Context()
@@ -94,7 +103,7 @@ def text(functions: Sequence[NativeFunction]) -> str:
         module = function.build()
         LoopsToLLVM().apply(context, module)
         modules.append((module, functools.partial(_rename, function.symbol, f".{i}")))
-    return llvm_ir(modules)
+    return llvm_ir(modules, vector_bits())
 
 
 def _rename(symbol: str, suffix: str, name: str) -> str:
@@ -109,8 +118,7 @@ def optimised(ir: str) -> Any:
     module.data_layout = str(target.target_data)
     module.verify()
     options = binding.create_pipeline_tuning_options(speed_level=_SPEED_LEVEL)
-    options.loop_vectorization = options.slp_vectorization = True
-    options.loop_interleaving = options.loop_unrolling = True
+    options.loop_vectorization = options.loop_interleaving = options.loop_unrolling = True
     builder = binding.create_pass_builder(target, options)
     builder.getModulePassManager().run(module, builder)
     return module

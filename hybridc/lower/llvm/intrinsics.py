@@ -20,7 +20,7 @@ def mangled(name: str, kind: Attribute) -> str:
 
 def _suffix(kind: Attribute) -> str:
     if isinstance(kind, IntegerType):
-        return f"i{kind.width.data}"
+        return f"i{cast(Any, kind).width.data}"
     if isinstance(kind, VectorType):
         vector = cast(VectorType[Any], kind)
         return f"v{vector.get_shape()[0]}{_suffix(vector.element_type)}"

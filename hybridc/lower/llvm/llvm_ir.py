@@ -30,28 +30,30 @@ from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.utils.exceptions import LLVMTranslationException
 
 from hybridc.lower.llvm.intrinsics import mangled
-from hybridc.lower.llvm.llvm_ops import FPToSIOp, FPToUIOp, UIToFPOp
+from hybridc.lower.llvm.llvm_ops import ELEMENT_BITS, FPToSIOp, FPToUIOp, UIToFPOp
 
 Rename = Callable[[str], str]
 
 
-def llvm_ir(modules: Iterable[tuple[ModuleOp, Rename]]) -> str:
+def llvm_ir(modules: Iterable[tuple[ModuleOp, Rename]], vector_bits: int = 128) -> str:
     """The functions of these modules as one module of LLVM; ``rename`` says what a module's symbols are called in it.
 
-    Functions that nobody outside calls and that read alike are written once.
+    Loops that say what they work on use vectors of so many bits.
     """
-    text = _Text()
+    text = _Text(vector_bits)
     for module, rename in modules:
         text.module(module, rename)
-    return "\n".join([*text.functions, *text.declarations.values(), ""])
+    return "\n".join([*text.functions, *text.declarations.values(), *text.metadata, ""])
 
 
 class _Text:
     """The module that is written."""
 
-    def __init__(self) -> None:
+    def __init__(self, vector_bits: int) -> None:
+        self.vector_bits = vector_bits
         self.functions: list[str] = []
         self.declarations: dict[str, str] = {}
+        self.metadata: list[str] = []
 
     def module(self, module: ModuleOp, rename: Rename) -> None:
         """Write the functions of a module; what it only declares is somebody else's, and keeps its name."""
@@ -63,7 +65,7 @@ class _Text:
             names[name] = rename(name) if op.body.blocks else name
         for op in module.ops:
             if isinstance(op, llvm.FuncOp) and op.body.blocks:
-                self.functions.append(_Function(op, names, self.declarations).text())
+                self.functions.append(_Function(op, names, self).text())
             elif isinstance(op, llvm.FuncOp):
                 self.declare(op)
 
@@ -73,14 +75,28 @@ class _Text:
         inputs = ", ".join(_type(t) for t in op.function_type.inputs)
         self.declarations[name] = f"declare {_type(op.function_type.output)} @{name}({inputs})"
 
+    def loop(self, bits: int) -> str:
+        """The name of what LLVM is told about a loop: full vectors, one at a time."""
+        number = len(self.metadata)
+        width, count = (
+            f'!{{!"llvm.loop.{key}", i32 {n}}}'
+            for key, n in (("vectorize.width", self.vector_bits // bits), ("interleave.count", 1))
+        )
+        self.metadata += [
+            f"!{number} = distinct !{{!{number}, !{number + 1}, !{number + 2}}}",
+            f"!{number + 1} = {width}",
+            f"!{number + 2} = {count}",
+        ]
+        return f"!{number}"
+
 
 class _Function:
     """One function while it is written."""
 
-    def __init__(self, op: llvm.FuncOp, symbols: dict[str, str], declarations: dict[str, str]) -> None:
+    def __init__(self, op: llvm.FuncOp, symbols: dict[str, str], module: _Text) -> None:
         self.op = op
         self.symbols = symbols
-        self.declarations = declarations
+        self.module = module
         self.names: dict[SSAValue, str] = {}
         self.blocks: dict[Block, str] = {}
         self.incoming: dict[Block, list[tuple[str, list[str]]]] = {}
@@ -121,7 +137,7 @@ class _Function:
             arguments.append(f"{_type(value.type)} {marks}{self.names[value]}")
         linkage = "" if op.linkage.linkage.data == "external" else f"{op.linkage.linkage.data} "
         through = op.passthrough.data if isinstance(op.passthrough, ArrayAttr) else ()
-        flags = "".join(f" {_attribute(a)}" for a in through)
+        flags = "".join(f" {_attribute(a)}" for a in through) + f' "prefer-vector-width"="{self.module.vector_bits}"'
         name = self.symbols[op.sym_name.data]
         return f"define {linkage}{_type(kind.output)} @{name}({', '.join(arguments)}){flags} {{"
 
@@ -180,8 +196,8 @@ def _constant(value: Attribute, kind: Attribute) -> str:
         return _float(value.value.data, kind)
     if isinstance(value, DenseIntOrFPElementsAttr):
         vector = cast(VectorType[Any], kind)
-        element = vector.element_type
-        write: Callable[[Any, Any], str] = _integer if isinstance(element, IntegerType) else _float
+        element: Any = vector.element_type
+        write: Callable[[Any, Any], str] = _integer if type(element) is IntegerType else _float
         values = value.get_values()
         if len(values) == 1:
             values = values * vector.get_shape()[0]
@@ -226,7 +242,7 @@ _NAMES: dict[type[Attribute], str] = {
 
 def _spell(kind: Attribute) -> str:
     if isinstance(kind, IntegerType):
-        return f"i{kind.width.data}"
+        return f"i{cast(Any, kind).width.data}"
     if isinstance(kind, VectorType):
         vector = cast(VectorType[Any], kind)
         return f"<{vector.get_shape()[0]} x {_type(vector.element_type)}>"
@@ -293,9 +309,9 @@ def _intrinsic(name: str) -> _Write:
 
 
 def _declare(f: _Function, name: str, op: Operation) -> None:
-    if name not in f.declarations:
+    if name not in f.module.declarations:
         kind = _type(op.results[0].type) if op.results else "void"
-        f.declarations[name] = f"declare {kind} @{name}({', '.join(_type(v.type) for v in op.operands)})"
+        f.module.declarations[name] = f"declare {kind} @{name}({', '.join(_type(v.type) for v in op.operands)})"
 
 
 def _call_intrinsic(f: _Function, op: llvm.CallIntrinsicOp) -> str:
@@ -377,7 +393,9 @@ def _shuffle(f: _Function, op: llvm.ShuffleVectorOp) -> str:
 
 
 def _jump(f: _Function, op: llvm.BrOp) -> str:
-    return f"  br label %{f.blocks[op.successor]}"
+    bits = op.attributes.get(ELEMENT_BITS)
+    hint = f", !llvm.loop {f.module.loop(cast(Any, bits).value.data)}" if bits is not None else ""
+    return f"  br label %{f.blocks[op.successor]}{hint}"
 
 
 def _branch(f: _Function, op: llvm.CondBrOp) -> str:

@@ -1,9 +1,11 @@
-"""Conversions that LLVM has and xDSL's llvm dialect lacks, named as in MLIR."""
+"""What LLVM has and xDSL's llvm dialect lacks: conversions, named as in MLIR, and how wide a loop's vectors are."""
 
 from __future__ import annotations
 
 from xdsl.dialects.llvm import GenericCastOp
 from xdsl.irdl import irdl_op_definition
+
+ELEMENT_BITS = "hybrid.element_bits"  # on a jump back: the loop works on consecutive elements, none wider than this
 
 
 @irdl_op_definition

@@ -166,9 +166,9 @@ class Rebuild:
         self.blocks.append(block)
         self.block = block
 
-    def jump(self, target: Block, arguments: Sequence[SSAValue] = ()) -> None:
+    def jump(self, target: Block, arguments: Sequence[SSAValue] = ()) -> Operation:
         """Leave the block."""
-        self.add(llvm.BrOp, arguments, (), successors=(target,))
+        return self.add(llvm.BrOp, arguments, (), successors=(target,))
 
     def branch(
         self,
