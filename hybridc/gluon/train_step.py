@@ -13,9 +13,10 @@ from hybridc.gluon.trainer import Trainer
 from hybridc.nd.ndarray import NDArray
 from hybridc.optimizer import Optimizer
 from hybridc.optimizer.binding import advance
+from hybridc.optimizer.formula import Values
 from hybridc.runtime.locks import ForkLock
 from hybridc.runtime.state import STATE
-from hybridc.runtime.step_graph import REMEDY, StepEntry, StepGraphs
+from hybridc.runtime.step_graph import REMEDY, Bound, StepEntry, StepGraphs
 from hybridc.trace.structure import as_list, regroup
 
 __all__ = ["TrainStep"]
@@ -60,19 +61,22 @@ class TrainStep:
     def _run(self, entry: StepEntry, arrays: Sequence[NDArray], args: tuple[Any, ...], batch_size: float) -> Any:
         trainer = self._block.trainer
         trainer.rescale(batch_size)
-        optimizer, indices = trainer.optimizer, [w.index for w in entry.weights]
-        weights = [w.parameter.data() for w in entry.weights]
-        states = trainer.updater.states_of(indices, weights)
-        bound = entry.bound
-        if bound is not None and not bound.holds(optimizer, states):
+        optimizer, bound = trainer.optimizer, entry.bound
+        if bound is not None and not bound.holds(optimizer, trainer.updater.states):
             bound = None
-        numbers = advance(optimizer, indices)
+        numbers = advance(optimizer, entry.indices)
         if bound is None or not bound.accepts(numbers):
-            grads = [w.parameter.grad() for w in entry.weights]
-            rows = [optimizer.row(*row) for row in zip(indices, weights, grads, states, strict=True)]
-            bound = entry.bind(args, optimizer, rows, numbers)
+            bound = self._bind(entry, args, numbers)
         results = bound.run([x._data for x in arrays], numbers)
         return regroup([NDArray(r) for r in results], entry.trace.structure)
+
+    def _bind(self, entry: StepEntry, args: tuple[Any, ...], numbers: Sequence[Values]) -> Bound:
+        trainer, indices = self._block.trainer, entry.indices
+        weights = [w.parameter.data() for w in entry.weights]
+        grads = [w.parameter.grad() for w in entry.weights]
+        states = trainer.updater.states_of(indices, weights)
+        rows = [trainer.optimizer.row(*row) for row in zip(indices, weights, grads, states, strict=True)]
+        return entry.bind(args, trainer.optimizer, rows, dict(zip(indices, states, strict=True)), numbers)
 
 
 class _Step(HybridBlock):

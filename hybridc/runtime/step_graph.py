@@ -7,7 +7,8 @@ values are those of weights, of optimizer states and of running statistics; each
 from __future__ import annotations
 
 import operator
-from collections.abc import Sequence
+from bisect import bisect_right
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -101,6 +102,7 @@ class StepEntry(Entry):
         self.count = trace.roles.count("data")
         self.bound: Bound | None = None
         self.weights = _trained(block, trace)
+        self.indices = [weight.index for weight in self.weights]
         super().__init__(trace, reads, reason, ())
 
     def refresh(self) -> None:
@@ -115,8 +117,15 @@ class StepEntry(Entry):
             return reason
         return None if self.weights == _trained(self._block, self.trace) else "other parameters are trained"
 
-    def bind(self, args: tuple[Any, ...], optimizer: Any, rows: Sequence[Row], numbers: Sequence[Values]) -> Bound:
-        """The program with its arguments, for these arrays."""
+    def bind(
+        self,
+        args: tuple[Any, ...],
+        optimizer: Any,
+        rows: Sequence[Row],
+        states: Mapping[Any, Any],
+        numbers: Sequence[Values],
+    ) -> Bound:
+        """The program with its arguments, for these arrays; ``states`` are the updater's."""
         kinds = [kind_of(row, values, _VARYING) for row, values in zip(rows, numbers, strict=True)]
         program = self._program(args, optimizer, kinds)
         arrays: list[NDArray] = [array for role, array in self.others if role != "key"]
@@ -124,7 +133,7 @@ class StepEntry(Entry):
             arrays += [*([] if half is None else [weight]), *states_of(state)]
         if self._block.keep_grads:
             arrays += [row[2] for row in rows]
-        self.bound = Bound(program, arrays, [row[3] for row in rows], kinds, self.count)
+        self.bound = Bound(program, arrays, states, kinds, self.count)
         return self.bound
 
     def compilations(self) -> list[Any]:
@@ -179,13 +188,19 @@ class Bound:
     """A program with its arguments, made once for many steps."""
 
     def __init__(
-        self, program: StepProgram, arrays: list[NDArray], states: list[Any], kinds: Sequence[Kind], count: int
+        self,
+        program: StepProgram,
+        arrays: list[NDArray],
+        states: Mapping[Any, Any],
+        kinds: Sequence[Kind],
+        count: int,
     ) -> None:
         self.program = program
         self._arrays = arrays
         self._states = states
         self._raw = [x._data for x in arrays]
         self._known = Known(kinds)
+        self._numbers: Sequence[Values] = ()  # those that the program was given last
         self._count = count
         self._arguments: list[Any] = [None] * program.size
         for place, array in zip(program.places, self._raw, strict=True):
@@ -201,24 +216,28 @@ class Bound:
         written = [self._arguments[i] for i in program.written]
         self._require_apart(written)
         self._copied = self._unfit(written)
-        self._spans = sorted(byte_bounds(a) for a in written if a.size)
+        spans = sorted(_bounds(a) for a in written if a.size)
+        self._starts, self._stops = [start for start, _ in spans], [stop for _, stop in spans]
         self._statistics = [self._arguments[i] for i in program.statistics]
 
-    def holds(self, optimizer: Any, states: Sequence[Any]) -> bool:
+    def holds(self, optimizer: Any, states: Mapping[Any, Any]) -> bool:
         """Whether it is the same optimizer with the same states, and the arrays have the same memory still."""
-        if self.program.optimizer is not optimizer or not all(map(operator.is_, self._states, states)):
+        same = map(operator.is_, self._states.values(), map(states.get, self._states))
+        if self.program.optimizer is not optimizer or not all(same):
             return False
         return all(map(operator.is_, self._raw, [x._data for x in self._arrays]))
 
     def accepts(self, numbers: Sequence[Values]) -> bool:
         """Whether the numbers that the program knows, and those that are absent, are as before."""
-        return self._known.accepts(numbers)
+        return numbers == self._numbers or self._known.accepts(numbers)
 
     def run(self, data: Sequence[Any], numbers: Sequence[Values]) -> list[Any]:
         """Do one step; the visible results."""
         program = self.program
-        for fill in self._fills:
-            fill.run(numbers)
+        if numbers != self._numbers:
+            for fill in self._fills:
+                fill.run(numbers)
+            self._numbers = numbers
         arguments = [*map(self._apart, data), *self._arguments[self._count :]]
         if program.key is not None:
             arguments[program.key] = program.traced.trace.draw_key()._data
@@ -260,12 +279,20 @@ class Bound:
 
     def _apart(self, array: Any) -> Any:
         """The array, or a copy of it if it shares memory with one that is written."""
-        if not array.size or not self._spans:
+        if not array.size:
             return array
-        start, stop = byte_bounds(array)
-        if start >= self._spans[-1][1] or stop <= self._spans[0][0]:
-            return array
-        return array.copy() if any(start < end and begin < stop for begin, end in self._spans) else array
+        start, stop = _bounds(array)
+        behind = bisect_right(self._starts, start)  # those that are written are apart, so its neighbours tell
+        before = behind > 0 and self._stops[behind - 1] > start
+        return array.copy() if before or (behind < len(self._starts) and self._starts[behind] < stop) else array
+
+
+def _bounds(array: Any) -> tuple[int, int]:
+    """The first byte of an array's memory, and that behind it."""
+    if not array.flags.c_contiguous:
+        return byte_bounds(array)
+    start = array.__array_interface__["data"][0]
+    return start, start + array.nbytes
 
 
 def _forward(block: Any, args: tuple[Any, ...]) -> tuple[Trace, dict[tuple[int, str], Read]]:
