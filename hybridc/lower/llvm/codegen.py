@@ -98,16 +98,12 @@ def vector_bits() -> int:
 def text(functions: Sequence[NativeFunction]) -> str:
     """The LLVM IR of these functions, before LLVM's passes."""
     context = Context()
-    modules: list[tuple[ModuleOp, Callable[[str], str]]] = []
-    for i, function in enumerate(functions):
+    modules: list[tuple[ModuleOp, str]] = []
+    for function in functions:
         module = function.build()
         LoopsToLLVM().apply(context, module)
-        modules.append((module, functools.partial(_rename, function.symbol, f".{i}")))
+        modules.append((module, function.symbol))
     return llvm_ir(modules, vector_bits())
-
-
-def _rename(symbol: str, suffix: str, name: str) -> str:
-    return symbol if name == PHASE else name + suffix
 
 
 def optimised(ir: str) -> Any:

@@ -32,17 +32,16 @@ from xdsl.utils.exceptions import LLVMTranslationException
 from hybridc.lower.llvm.intrinsics import mangled
 from hybridc.lower.llvm.llvm_ops import ELEMENT_BITS, FPToSIOp, FPToUIOp, UIToFPOp
 
-Rename = Callable[[str], str]
 
+def llvm_ir(modules: Iterable[tuple[ModuleOp, str]], vector_bits: int = 128) -> str:
+    """The functions of these modules as one module of LLVM.
 
-def llvm_ir(modules: Iterable[tuple[ModuleOp, Rename]], vector_bits: int = 128) -> str:
-    """The functions of these modules as one module of LLVM; ``rename`` says what a module's symbols are called in it.
-
+    What a module exports gets the name given with it. Functions of several modules that read alike are written once.
     Loops that say what they work on use vectors of so many bits.
     """
     text = _Text(vector_bits)
-    for module, rename in modules:
-        text.module(module, rename)
+    for module, symbol in modules:
+        _Module(module, symbol, text).write()
     return "\n".join([*text.functions, *text.declarations.values(), *text.metadata, ""])
 
 
@@ -52,22 +51,17 @@ class _Text:
     def __init__(self, vector_bits: int) -> None:
         self.vector_bits = vector_bits
         self.functions: list[str] = []
+        self.private: dict[tuple[str, str], str] = {}  # name and text of a function → what it is called here
         self.declarations: dict[str, str] = {}
         self.metadata: list[str] = []
 
-    def module(self, module: ModuleOp, rename: Rename) -> None:
-        """Write the functions of a module; what it only declares is somebody else's, and keeps its name."""
-        names: dict[str, str] = {}
-        for op in module.ops:
-            if not isinstance(op, llvm.FuncOp):
-                raise LLVMTranslationException(f"{op.name} is no function")
-            name = op.sym_name.data
-            names[name] = rename(name) if op.body.blocks else name
-        for op in module.ops:
-            if isinstance(op, llvm.FuncOp) and op.body.blocks:
-                self.functions.append(_Function(op, names, self).text())
-            elif isinstance(op, llvm.FuncOp):
-                self.declare(op)
+    def add(self, name: str, head: str, body: str) -> str:
+        """Write a function that nobody outside calls, unless there is one that reads alike; its name."""
+        known = self.private.get((name, head + body))
+        if known is None:
+            known = self.private[name, head + body] = f"{name}.{len(self.private)}"
+            self.functions.append(head.replace(f"@{name}(", f"@{known}(", 1) + body)
+        return known
 
     def declare(self, op: llvm.FuncOp) -> None:
         """A function that somebody else has."""
@@ -90,22 +84,73 @@ class _Text:
         return f"!{number}"
 
 
+class _Module:
+    """A module of the llvm dialect whose functions are written, each after those that it calls."""
+
+    def __init__(self, module: ModuleOp, symbol: str, text: _Text) -> None:
+        self.functions: dict[str, llvm.FuncOp] = {}
+        for op in module.ops:
+            if not isinstance(op, llvm.FuncOp):
+                raise LLVMTranslationException(f"{op.name} is no function")
+            self.functions[op.sym_name.data] = op
+        self.symbol = symbol
+        self.text = text
+        self.names: dict[str, str] = {}
+
+    def write(self) -> None:
+        """Write all that is needed for what the module exports."""
+        for name, op in self.functions.items():
+            if op.body.blocks and op.linkage.linkage.data == "external":
+                self.name(name)
+
+    def name(self, name: str) -> str:
+        """What a function is called in the text; it is written when somebody asks first."""
+        if (known := self.names.get(name)) is None:
+            known = self.names[name] = self._write(name)
+        return known
+
+    def _write(self, name: str) -> str:
+        op = self.functions[name]
+        if not op.body.blocks:  # somebody else's
+            self.text.declare(op)
+            return name
+        function = _Function(op, self)
+        if op.linkage.linkage.data == "external":
+            self.text.functions.append(function.head(self.symbol) + function.body())
+            return self.symbol
+        head = function.head(name)
+        return self.text.add(name, head, function.body())
+
+
 class _Function:
     """One function while it is written."""
 
-    def __init__(self, op: llvm.FuncOp, symbols: dict[str, str], module: _Text) -> None:
+    def __init__(self, op: llvm.FuncOp, module: _Module) -> None:
         self.op = op
-        self.symbols = symbols
         self.module = module
         self.names: dict[SSAValue, str] = {}
         self.blocks: dict[Block, str] = {}
         self.incoming: dict[Block, list[tuple[str, list[str]]]] = {}
         self.lines: list[str] = []
-        self.label = ""
 
-    def text(self) -> str:
-        """The definition."""
-        head = self._head()
+    def head(self, name: str) -> str:
+        """The line before the body."""
+        op = self.op
+        kind = op.function_type
+        attributes = op.arg_attrs.data if op.arg_attrs is not None else [None] * len(kind.inputs.data)
+        arguments: list[str] = []
+        for value, given in zip(op.body.blocks[0].args, attributes):
+            self.names[value] = f"%{len(self.names)}"
+            marks = "".join(f"{mark.removeprefix('llvm.')} " for mark in (given.data if given else ()))
+            arguments.append(f"{_type(value.type)} {marks}{self.names[value]}")
+        linkage = "" if op.linkage.linkage.data == "external" else f"{op.linkage.linkage.data} "
+        through = op.passthrough.data if isinstance(op.passthrough, ArrayAttr) else ()
+        flags = "".join(f" {_attribute(a)}" for a in through)
+        width = f'"prefer-vector-width"="{self.module.text.vector_bits}"'
+        return f"define {linkage}{_type(kind.output)} @{name}({', '.join(arguments)}){flags} {width} {{\n"
+
+    def body(self) -> str:
+        """The lines after the head, which has named the arguments."""
         for i, block in enumerate(self.op.body.blocks):
             self.blocks[block] = f"b{i}"
             for value in block.args if i else ():
@@ -124,22 +169,7 @@ class _Function:
                     raise LLVMTranslationException(f"{op.name} cannot be written as LLVM IR")
                 if (line := write(self, op)) is not None:
                     self.lines.append(line)
-        return "\n".join([head, *self.lines, "}", ""])
-
-    def _head(self) -> str:
-        op = self.op
-        kind = op.function_type
-        attributes = op.arg_attrs.data if op.arg_attrs is not None else [None] * len(kind.inputs.data)
-        arguments: list[str] = []
-        for value, given in zip(op.body.blocks[0].args, attributes):
-            self.names[value] = f"%{len(self.names)}"
-            marks = "".join(f"{name.removeprefix('llvm.')} " for name in (given.data if given else ()))
-            arguments.append(f"{_type(value.type)} {marks}{self.names[value]}")
-        linkage = "" if op.linkage.linkage.data == "external" else f"{op.linkage.linkage.data} "
-        through = op.passthrough.data if isinstance(op.passthrough, ArrayAttr) else ()
-        flags = "".join(f" {_attribute(a)}" for a in through) + f' "prefer-vector-width"="{self.module.vector_bits}"'
-        name = self.symbols[op.sym_name.data]
-        return f"define {linkage}{_type(kind.output)} @{name}({', '.join(arguments)}){flags} {{"
+        return "\n".join([*self.lines, "}", ""])
 
     def _name(self, op: Operation) -> None:
         """Results get numbers; constants are their own names."""
@@ -309,9 +339,9 @@ def _intrinsic(name: str) -> _Write:
 
 
 def _declare(f: _Function, name: str, op: Operation) -> None:
-    if name not in f.module.declarations:
+    if name not in f.module.text.declarations:
         kind = _type(op.results[0].type) if op.results else "void"
-        f.module.declarations[name] = f"declare {kind} @{name}({', '.join(_type(v.type) for v in op.operands)})"
+        f.module.text.declarations[name] = f"declare {kind} @{name}({', '.join(_type(v.type) for v in op.operands)})"
 
 
 def _call_intrinsic(f: _Function, op: llvm.CallIntrinsicOp) -> str:
@@ -323,7 +353,7 @@ def _call(f: _Function, op: llvm.CallOp) -> str:
     if op.callee is None:
         raise LLVMTranslationException("a call names its function")
     kind = op.results[0].type if op.results else None
-    return f.call(op, f.symbols[op.callee.string_value()], op.args, _fast(op) if type(kind) in _FLOATS else "")
+    return f.call(op, f.module.name(op.callee.string_value()), op.args, _fast(op) if type(kind) in _FLOATS else "")
 
 
 _FLOATS = (Float16Type, BFloat16Type, Float32Type, Float64Type)
@@ -394,7 +424,7 @@ def _shuffle(f: _Function, op: llvm.ShuffleVectorOp) -> str:
 
 def _jump(f: _Function, op: llvm.BrOp) -> str:
     bits = op.attributes.get(ELEMENT_BITS)
-    hint = f", !llvm.loop {f.module.loop(cast(Any, bits).value.data)}" if bits is not None else ""
+    hint = f", !llvm.loop {f.module.text.loop(cast(Any, bits).value.data)}" if bits is not None else ""
     return f"  br label %{f.blocks[op.successor]}{hint}"
 
 
