@@ -56,12 +56,12 @@ class _Plan:
 def plain_phase(product: Product, buffers: tuple[int, ...]) -> ProductPhase:
     """The phase that multiplies in plain loops."""
     plan = _plan(product)
-    block = product.stage.op.regions[0].block
+    block = product.op.regions[0].block
     elements = [a.type for a in block.args]
     types = ",".join(str(t) for t in elements)
     walks = f"{Walk.key(plan.outer)}/{Walk.key([plan.last])}/{Walk.key(plan.summed)}"
     key = f"product-plain {types} {body_key(block)} {walks} {plan.rows} {plan.fixed}"
-    start = number_of(product.stage.op.operands[-1])
+    start = number_of(product.op.operands[-1])
     assert start is not None, "a product begins with a number"
     outer = math.prod(loop.size for loop in plan.outer)
     return ProductPhase(
@@ -101,7 +101,7 @@ class _Writer:
 
     def __init__(self, product: Product, plan: _Plan, given: Arguments, start: int | float) -> None:
         self.given, self.plan, self.b = given, plan, given.b
-        self.body = product.stage.op.regions[0].block
+        self.body = product.op.regions[0].block
         kind: Any = self.body.args[2].type
         attribute = FloatAttr(float(start), kind) if isinstance(start, float) else IntegerAttr(int(start), kind)
         self.start = self.b.constant(attribute, kind)

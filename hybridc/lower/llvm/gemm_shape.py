@@ -8,13 +8,13 @@ one. Of what is left the largest rows, columns and sums are the matrix product, 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from xdsl.dialects import arith
-from xdsl.ir import Block, SSAValue
+from xdsl.ir import Block, Operation, SSAValue
 
-from hybridc.lower.kernel import Kernel, Stage
+from hybridc.lower.kernel import Kernel
 from hybridc.lower.structured import Shape, shape_of
 
 Strides = tuple[int, ...]
@@ -57,11 +57,14 @@ BATCH, ROW, COLUMN, SUM = (True, True, True), (True, False, True), (False, True,
 
 @dataclass(frozen=True)
 class Product:
-    """A product's loops; those of the result come first, in the order of its memory."""
+    """A product's loops; those of the result come first, in the order of its memory.
 
-    stage: Stage
+    ``op`` is the operation whose body says what a product and a sum are.
+    """
+
     kept: tuple[Loop, ...]
     summed: tuple[Loop, ...]
+    op: Operation
 
     @property
     def outputs(self) -> int:
@@ -93,10 +96,17 @@ def product_of(kernel: Kernel, strides: Sequence[Strides] | None = None) -> Prod
     places = [dict(zip(r.axes, of[r.value], strict=True)) for r in stage.reads]
     places.append(dict(zip(stage.axes, of[stage.result], strict=True)))
     sizes = {a: n for r in stage.reads for a, n in zip(r.axes, shape_of(r.value), strict=True)}
+    return Product(*loops_of(sizes, places), stage.op)
+
+
+def loops_of(
+    sizes: Mapping[int, int], places: Sequence[Mapping[int, int]]
+) -> tuple[tuple[Loop, ...], tuple[Loop, ...]]:
+    """The loops of the result and the summed ones, of axes with these sizes and strides in each of the three arrays."""
     loops = [Loop(n, *[p.get(axis) for p in places]) for axis, n in sizes.items() if n != 1]
     kept = sorted((loop for loop in loops if loop.c is not None), key=lambda x: -abs(x.c or 0))
     summed = sorted((loop for loop in loops if loop.c is None), key=lambda x: -abs(x.a or 0))
-    return Product(stage, tuple(_merged(kept)), tuple(_merged(summed)))
+    return tuple(_merged(kept)), tuple(_merged(summed))
 
 
 def _merged(loops: Sequence[Loop]) -> list[Loop]:
@@ -133,21 +143,26 @@ class Matrices:
 
 def matrices_of(product: Product) -> Matrices | None:
     """The product of two matrices, if the result has rows or columns that follow each other in memory."""
-    rows = [loop for loop in product.kept if loop.kind == ROW]
-    columns = [loop for loop in product.kept if loop.kind == COLUMN]
-    if any(loop.kind != SUM for loop in product.summed):
+    return matrices_of_loops(product.kept, product.summed)
+
+
+def matrices_of_loops(kept: Sequence[Loop], summed: Sequence[Loop]) -> Matrices | None:
+    """The product of two matrices whose loops these are."""
+    rows = [loop for loop in kept if loop.kind == ROW]
+    columns = [loop for loop in kept if loop.kind == COLUMN]
+    if any(loop.kind != SUM for loop in summed):
         return None
-    along = next((loop for loop in product.kept if loop.c == 1), None)
+    along = next((loop for loop in kept if loop.c == 1), None)
     if along is None:
         along = Loop(1, None, 0, 1)
     if along.kind == BATCH:
         return None
     swapped = along.kind == ROW
     across = max(columns if swapped else rows, key=lambda x: x.size, default=Loop(1, 0, 0, 0))
-    inner = max(product.summed, key=_inner, default=Loop(1, 0, 0, None))
+    inner = max(summed, key=_inner, default=Loop(1, 0, 0, None))
     left, right = (1, 0) if swapped else (0, 1)
-    around = tuple(loop for loop in product.kept if loop is not across and loop is not along)
-    over = tuple(loop for loop in product.summed if loop is not inner)
+    around = tuple(loop for loop in kept if loop is not across and loop is not along)
+    over = tuple(loop for loop in summed if loop is not inner)
     return Matrices(
         m=across.size,
         n=along.size,

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from hybridc.dialects.attribute import DType
 from hybridc.lower.kernel import Kernel
 from hybridc.lower.llvm.gemm_blas import blas_phase
 from hybridc.lower.llvm.gemm_phase import ProductPhase
 from hybridc.lower.llvm.gemm_plain import plain_phase
-from hybridc.lower.llvm.gemm_shape import Strides, matrices_of, product_of
+from hybridc.lower.llvm.gemm_shape import Matrices, Strides, matrices_of, product_of
+from hybridc.lower.llvm.gemm_tiles import tile_phase
 from hybridc.lower.structured import dtype_of
+from hybridc.runtime import native_blas
 
 
 def is_product(kernel: Kernel) -> bool:
@@ -17,22 +20,51 @@ def is_product(kernel: Kernel) -> bool:
     return len(kernel.nests) == 1 and len(kernel.stages) == 1 and kernel.nests[0].product is not None
 
 
-def phases_of_product(kernel: Kernel, threads: int, strides: Sequence[Strides] | None = None) -> list[ProductPhase]:
+def phases_of_product(
+    kernel: Kernel, threads: int, strides: Sequence[Strides] | None = None, ways: Sequence[str] = ()
+) -> list[ProductPhase]:
     """The phases that compute a product, one after the other; none if there is nothing to compute.
 
-    ``strides``, in elements, are those of the kernel's arguments and then its results; else all are plain arrays.
+    ``strides``, in elements, are those of the kernel's arguments and then its results; else all are plain arrays. Of
+    ``ways``, if some are given, the first that is possible is taken, instead of the one that is expected to be fastest.
     """
     product = product_of(kernel, strides)
     if product.outputs == 0:
         return []
+    (stage,) = kernel.stages
     values = [*kernel.arguments, *kernel.results]
-    left, right = [values.index(r.value) for r in product.stage.reads]
-    result = values.index(product.stage.result)
+    left, right = [values.index(r.value) for r in stage.reads]
+    result = values.index(stage.result)
     dtypes = {dtype_of(values[i]) for i in (left, right, result)}
     matrices = matrices_of(product)
     if len(dtypes) == 1 and matrices is not None:
         buffers = (right, left, result) if matrices.swapped else (left, right, result)
-        made = blas_phase(matrices, dtypes.pop(), buffers, threads)
+        made = matrices_phase(matrices, dtypes.pop(), buffers, threads, ways)
         if made is not None:
             return [made]
     return [plain_phase(product, (left, right, result))]
+
+
+def matrices_phase(
+    given: Matrices, dtype: DType, buffers: tuple[int, ...], threads: int, ways: Sequence[str] = ()
+) -> ProductPhase | None:
+    """The phase that multiplies matrices in the way expected to be fastest, or the first possible of ``ways``."""
+    if dtype not in native_blas.GEMM:
+        return None
+    for way in ways or _preferred(given):
+        made: ProductPhase | None = None
+        match way:
+            case "blas":
+                made = blas_phase(given, dtype, buffers, threads)
+            case "tiles":
+                made = tile_phase(given, dtype, buffers)
+            case _:
+                return None
+        if made is not None:
+            return made
+    return None
+
+
+def _preferred(_: Matrices) -> Sequence[str]:
+    """The ways in which matrices are multiplied, the fastest first."""
+    return ("tiles", "blas")

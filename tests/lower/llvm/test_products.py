@@ -93,14 +93,16 @@ def run(phases, arrays, result, threads, at_end, rng):
     return np.frombuffer(memory[-1].bytes(), result.dtype).reshape(result.shape)
 
 
-def check(spec, sizes, dtype="f32", threads=2, seed=0):
+def check(spec, sizes, dtype="f32", threads=2, seed=0, ways=()):
     """The product agrees with einsum; returns its phases."""
     rng = np.random.default_rng(seed)
     made = product_kernel(spec, sizes, dtype)
     assert is_product(made)
     left, right, out = spec.replace("->", ",").split(",")
     a, b = (numbers_of(rng, tuple(sizes[x] for x in axes), dtype) for axes in (left, right))
-    phases = phases_of_product(made, threads)
+    phases = phases_of_product(made, threads, ways=ways)
+    if ways:
+        assert [p.way for p in phases] == list(ways)
     kind = np.float32 if dtype == "f16" else a.dtype
     result = np.zeros(tuple(sizes[x] for x in out), kind)
     want, scale = expected(spec, a, b)
@@ -150,3 +152,16 @@ def test_large_matrices(spec, shape):
 )
 def test_contractions(spec, dtype):
     check(spec, {"a": 4, "b": 3, "h": 2, "t": 5, "i": 6, "j": 7, "k": 8, "n": 9}, dtype)
+
+
+@pytest.mark.parametrize("dtype", ["f32", "f64"])
+@pytest.mark.parametrize("spec", MATRICES)
+@pytest.mark.parametrize("shape", [(1, 2, 1), (13, 35, 17), (32, 64, 33), (29, 16, 70)])
+def test_tiles(spec, shape, dtype):
+    check(spec, dict(zip("ijk", shape, strict=True)), dtype, ways=["tiles"])
+
+
+@pytest.mark.parametrize("dtype", ["f32", "f64"])
+@pytest.mark.parametrize("spec", ["bthk,bshk->bhts", "bhts,bshk->bthk"])
+def test_tiles_of_heads(spec, dtype):
+    check(spec, {"b": 2, "h": 3, "t": 13, "s": 70, "k": 35}, dtype, ways=["tiles"])

@@ -1,0 +1,176 @@
+"""Products by native code beside NumPy's BLAS, on the shapes of the benchmark networks.
+
+python benchmarks/gemm.py [--only lstm] [--threads 1,2] [--ways blas,tiles,dots] [--dtype float32]
+
+Prints GFLOP/s: of ``np.matmul`` with threads of its own, of our phases in the way that is chosen for the shape, and in
+each other way; and the chosen way's share of the fastest large product that NumPy computes in the same run.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+sys.path.insert(0, str(Path(__file__).parent.parent))
+
+from benchmarks.timing import compare
+from hybridc.lower.llvm.codegen import load
+from hybridc.lower.llvm.gemm_phase import ProductPhase
+from hybridc.lower.llvm.gemm_shape import loops_of, matrices_of_loops, row_major
+from hybridc.lower.llvm.products import matrices_phase
+from hybridc.runtime.native import Array, NativePlan, NativeProgram, Phase, Place, set_num_threads
+
+WAYS = ("blas", "tiles", "dots")
+# Name, einsum, sizes of its axes. Weights are stored (out, in), as Gluon does.
+SHAPES: list[tuple[str, str, dict[str, int]]] = [
+    ("peak", "ik,kj->ij", {"i": 1024, "j": 1024, "k": 1024}),
+    ("tiny_mlp 1", "ik,jk->ij", {"i": 1, "j": 64, "k": 32}),
+    ("tiny_mlp 2", "ik,jk->ij", {"i": 1, "j": 64, "k": 64}),
+    ("tiny_mlp 3", "ik,jk->ij", {"i": 1, "j": 10, "k": 64}),
+    ("mlp 1", "ik,jk->ij", {"i": 128, "j": 512, "k": 784}),
+    ("mlp 2", "ik,jk->ij", {"i": 128, "j": 512, "k": 512}),
+    ("mlp 3", "ik,jk->ij", {"i": 128, "j": 10, "k": 512}),
+    ("mlp_train dx 3", "ik,kj->ij", {"i": 128, "j": 512, "k": 10}),
+    ("mlp_train dx 2", "ik,kj->ij", {"i": 128, "j": 512, "k": 512}),
+    ("mlp_train dw 3", "ki,kj->ij", {"i": 10, "j": 512, "k": 128}),
+    ("mlp_train dw 2", "ki,kj->ij", {"i": 512, "j": 512, "k": 128}),
+    ("mlp_train dw 1", "ki,kj->ij", {"i": 512, "j": 784, "k": 128}),
+    ("attention qk", "btk,bsk->bts", {"b": 32, "t": 128, "s": 128, "k": 64}),
+    ("attention pv", "bts,bsk->btk", {"b": 32, "t": 128, "s": 128, "k": 64}),
+    ("encoder qkv", "ik,jk->ij", {"i": 1024, "j": 768, "k": 256}),
+    ("encoder qk", "bthk,bshk->bhts", {"b": 8, "t": 128, "s": 128, "h": 8, "k": 32}),
+    ("encoder pv", "bhts,bshk->bthk", {"b": 8, "t": 128, "s": 128, "h": 8, "k": 32}),
+    ("encoder o", "ik,jk->ij", {"i": 1024, "j": 256, "k": 256}),
+    ("encoder up", "ik,jk->ij", {"i": 1024, "j": 1024, "k": 256}),
+    ("encoder down", "ik,jk->ij", {"i": 1024, "j": 256, "k": 1024}),
+    ("lstm x", "ik,jk->ij", {"i": 32, "j": 1024, "k": 128}),
+    ("lstm h", "ik,jk->ij", {"i": 32, "j": 1024, "k": 256}),
+    ("custom_op y", "ik,jk->ij", {"i": 256, "j": 1024, "k": 1024}),
+    ("custom_op dw", "ki,kj->ij", {"i": 1024, "j": 1024, "k": 256}),
+    ("batch 1", "ik,jk->ij", {"i": 1, "j": 512, "k": 512}),
+    ("batch 4", "ik,jk->ij", {"i": 4, "j": 512, "k": 512}),
+    ("batch 8", "ik,jk->ij", {"i": 8, "j": 512, "k": 512}),
+    ("batch 16", "ik,jk->ij", {"i": 16, "j": 512, "k": 512}),
+    ("batch 64", "ik,jk->ij", {"i": 64, "j": 512, "k": 512}),
+]
+
+
+def operands(spec: str) -> list[str]:
+    """The axes of both operands and the result."""
+    return spec.replace("->", ",").split(",")
+
+
+def phase_of(
+    spec: str, sizes: dict[str, int], dtype: Any, threads: int, ways: tuple[str, ...] = ()
+) -> ProductPhase | None:
+    """The phase for a product of plain arrays."""
+    numbers = {axis: i for i, axis in enumerate(sizes)}
+    places = [
+        dict(zip([numbers[a] for a in axes], row_major(tuple(sizes[a] for a in axes)), strict=True))
+        for axes in operands(spec)
+    ]
+    matrices = matrices_of_loops(*loops_of({numbers[a]: n for a, n in sizes.items()}, places))
+    if matrices is None:
+        return None
+    buffers = (1, 0, 2) if matrices.swapped else (0, 1, 2)
+    return matrices_phase(matrices, np.dtype(dtype), buffers, threads, ways)
+
+
+def program_of(phase: ProductPhase, arrays: list[Any], result: Any, threads: int) -> Callable[[], Any]:
+    """A call of the phase, by as many threads."""
+    (code,) = load([phase.function])
+    stride = -(-phase.scratch // 64) * 64
+    step = Phase(
+        code,
+        tuple(Place(1 + i) for i in phase.buffers),
+        np.array(phase.numbers, np.int64).tobytes(),
+        phase.extent,
+        phase.grain,
+        Place(0),
+        stride,
+    )
+    inputs = [Array(x.shape, x.dtype) for x in arrays]
+    plan = NativePlan(inputs, [Array(result.shape, result.dtype)], [step], arena=stride * threads + 64, threads=threads)
+    program = NativeProgram(plan)
+    workspace, entry, into = program.workspace(), program.entry, (result,)
+    return lambda: entry(workspace, into, *arrays)
+
+
+def numpy_call(spec: str, arrays: list[Any], result: Any) -> Callable[[], Any]:
+    """NumPy's product of the same arrays, by ``np.matmul`` on views."""
+    left, right, out = operands(spec)
+    batch = [a for a in out if a in left and a in right]
+    row, column = ([a for a in out if a in x and a not in batch] for x in (left, right))
+    term = [a for a in left if a not in out]
+    views = [
+        x.transpose([axes.index(a) for a in order])
+        for x, axes, order in zip(
+            (*arrays, result),
+            (left, right, out),
+            ([*batch, *row, *term], [*batch, *term, *column], [*batch, *row, *column]),
+            strict=True,
+        )
+    ]
+    return lambda: np.matmul(views[0], views[1], out=views[2])
+
+
+def measure(
+    name: str, spec: str, sizes: dict[str, int], dtype: Any, threads: int, ways: tuple[str, ...], args: Any
+) -> tuple[float, dict[str, float], str]:
+    """GFLOP/s of NumPy and of each of our ways, and the way that is chosen."""
+    rng = np.random.default_rng(0)
+    left, right, out = operands(spec)
+    arrays = [rng.standard_normal([sizes[a] for a in axes]).astype(dtype) for axes in (left, right)]
+    result = np.empty([sizes[a] for a in out], dtype)
+    calls, found = [numpy_call(spec, arrays, result)], list[str]()
+    want = np.einsum(spec, *[x.astype(np.float64) for x in arrays], optimize=True)
+    for way in ways:
+        phase = phase_of(spec, sizes, dtype, threads, (way,))
+        if phase is not None:
+            call = program_of(phase, arrays, result, threads)
+            result[:] = 0
+            call()
+            assert np.allclose(result, want, rtol=1e-3, atol=1e-3), f"{name}: {way} is wrong"
+            calls.append(call)
+            found.append(way)
+    times = compare(calls, args.blocks, args.seconds)
+    flops = 2e-9 * math.prod(sizes.values())
+    chosen = phase_of(spec, sizes, dtype, threads)
+    rates = [flops / t for t in times]
+    return rates[0], dict(zip(found, rates[1:], strict=True)), chosen.way if chosen else "loops"
+
+
+def main() -> None:
+    """Print the table."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--only", default="")
+    parser.add_argument("--threads", default="1,2")
+    parser.add_argument("--ways", default=",".join(WAYS))
+    parser.add_argument("--dtype", default="float32")
+    parser.add_argument("--blocks", type=int, default=5)
+    parser.add_argument("--seconds", type=float, default=0.02)
+    args = parser.parse_args()
+    ways = tuple(args.ways.split(","))
+    for threads in map(int, args.threads.split(",")):
+        set_num_threads(threads)
+        print(f"\n{threads} thread(s), GFLOP/s; NumPy's BLAS has as many threads as it likes\n")
+        print(f"{'product':16} {'':34} {'NumPy':>8} " + " ".join(f"{w:>8}" for w in ways) + "  chosen, its share")
+        peak = 0.0
+        for name, spec, sizes in SHAPES:
+            if name != "peak" and args.only not in name:
+                continue
+            numpy_rate, rates, chosen = measure(name, spec, sizes, args.dtype, threads, ways, args)
+            peak = peak or max(numpy_rate, *rates.values())
+            text = f"{spec} {'x'.join(map(str, sizes.values()))}"
+            cells = " ".join(f"{rates[w]:8.1f}" if w in rates else f"{'':8}" for w in ways)
+            print(f"{name:16} {text:34} {numpy_rate:8.1f} {cells}  {chosen} {rates.get(chosen, 0) / peak:.0%}")
+
+
+if __name__ == "__main__":
+    main()

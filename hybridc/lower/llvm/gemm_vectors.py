@@ -1,0 +1,90 @@
+"""Vectors in registers: how many elements they have on this processor, and the operations of products on them."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import llvmlite.binding as binding
+from xdsl.dialects import vector
+from xdsl.dialects.builtin import AnyFloat, DenseArrayBase, DenseIntOrFPElementsAttr, VectorType, i64
+from xdsl.ir import SSAValue
+
+from hybridc.dialects.attribute import DType
+from hybridc.lower.llvm.gemm_phase import Index
+from hybridc.lower.llvm.loop_builder import LoopBuilder
+
+
+@dataclass(frozen=True)
+class Registers:
+    """The vector registers of a processor that multiplies and adds in one step: bytes of each, how many there are."""
+
+    bytes: int
+    count: int
+
+    def lanes(self, dtype: DType) -> int:
+        """Elements of a vector."""
+        return self.bytes // dtype.itemsize
+
+
+@functools.cache
+def registers() -> Registers | None:
+    """Those of this processor; None if it has none that are worth code of our own."""
+    features: Any = binding.get_host_cpu_features()
+    if features.get("avx512f") and features.get("avx512vl"):
+        return Registers(64, 32)
+    if features.get("avx2") and features.get("fma"):
+        return Registers(32, 16)
+    if features.get("neon"):
+        return Registers(16, 32)
+    return None
+
+
+class Vectors:
+    """Writes operations on vectors of one type."""
+
+    def __init__(self, b: LoopBuilder, element: AnyFloat, lanes: int) -> None:
+        self.b, self.lanes, self.element = b, lanes, element
+        self.kind = VectorType(element, [lanes])
+        zeros = DenseIntOrFPElementsAttr.from_list(self.kind, [0.0] * lanes)
+        self.zero = b.constant(zeros, self.kind)
+
+    def load(self, array: SSAValue, at: Index) -> SSAValue:
+        """Elements that follow each other."""
+        return self.b.add(vector.LoadOp, [array, at.value], [self.kind]).results[0]
+
+    def store(self, value: SSAValue, array: SSAValue, at: Index) -> None:
+        """Put elements after each other."""
+        self.b.add(vector.StoreOp, [value, array, at.value], level=self.b.depth)
+
+    def everywhere(self, scalar: SSAValue) -> SSAValue:
+        """A vector of one number."""
+        return self.b.pure(vector.BroadcastOp, [scalar], self.kind)
+
+    def fma(self, x: SSAValue, y: SSAValue, z: SSAValue) -> SSAValue:
+        """x * y + z"""
+        return self.b.pure(vector.FMAOp, [x, y, z], self.kind)
+
+    def shuffle(self, x: SSAValue, y: SSAValue, lanes: Sequence[int]) -> SSAValue:
+        """The elements with these numbers of two vectors, those of the second counted after the first's."""
+        mask = DenseArrayBase.from_list(i64, list(lanes))
+        kind = VectorType(self.element, [len(lanes)])
+        return self.b.pure(vector.ShuffleOp, [x, y], kind, {"mask": mask})
+
+    def transposed(self, rows: Sequence[SSAValue]) -> list[SSAValue]:
+        """The columns of a square: at each step, squares twice as large swap the halves beside the diagonal."""
+        found, size = list(rows), self.lanes
+        half = 1
+        while half < size:
+            for i in range(size):
+                if i & half:
+                    continue
+                x, y = found[i], found[i + half]
+                found[i] = self.shuffle(x, y, [lane + size - half if lane & half else lane for lane in range(size)])
+                found[i + half] = self.shuffle(
+                    x, y, [lane + size if lane & half else lane + half for lane in range(size)]
+                )
+            half *= 2
+        return found
