@@ -1,0 +1,212 @@
+"""What was compiled once and is used by later processes: bytes by key, in files of a folder that only the user writes.
+
+An entry appears whole or not at all, whatever other processes do. It carries its key and a checksum: what is truncated,
+damaged or of another meaning is not found, and is removed. Entries are plain bytes; machine code among them is loaded
+only from files that belong to the user and that nobody else may write. When the folder has grown beyond its limit,
+what was not used for the longest time goes. A disk that is full or cannot be written costs nothing but time.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import hashlib
+import os
+import stat
+import tempfile
+import time
+import warnings
+from pathlib import Path
+
+from hybridc.options import OPTIONS
+
+LIMIT = 1 << 30
+
+_MAGIC = b"hybridc store 1\n"
+_DIGEST = hashlib.sha256().digest_size
+_SUFFIX = ".entry"
+_PARTIAL = ".partial"
+_OTHERS_WRITE = 0o022
+_KEEP = 0.75  # of the limit is left after entries were removed
+_SHARE = 16  # after writing so small a part of the limit, the folder is looked through again
+_ABANDONED = 3600.0  # seconds after which an unfinished file is nobody's
+
+
+class Store:
+    """Entries of a folder, which is made when the first one is written.
+
+    A folder that others may write, or that belongs to somebody else, is left alone: nothing is found, nothing kept.
+    """
+
+    def __init__(self, folder: str | os.PathLike[str], limit: int = LIMIT) -> None:
+        self.folder = Path(folder).expanduser()
+        self.limit = limit
+        self._unseen: float = limit  # bytes written since the folder was looked through; at first it was not
+        self._warned = False
+        self._trusted: bool | None = None  # not known before the folder is there
+        self._writes = True
+
+    def get(self, key: str) -> bytes | None:
+        """The bytes kept under a key; None if there are none, or none to be trusted."""
+        if not self._usable():
+            return None
+        path = self._path(key)
+        try:
+            entry = _read(path)
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            self._warn(f"{path} is not used: {error}")
+            return None
+        data = _unpack(entry, key)
+        with contextlib.suppress(OSError):
+            if data is None:
+                path.unlink()
+            else:
+                os.utime(path)  # used now: not among the first to go
+        return data
+
+    def put(self, key: str, data: bytes) -> None:
+        """Keep bytes under a key, in place of what was there."""
+        if not self._writes or not self._make():
+            return
+        entry = _pack(key, data)
+        try:
+            self._write(self._path(key), entry)
+        except OSError as error:
+            self._writes = False
+            self._warn(f"nothing more is written into the cache folder {self.folder}: {error}")
+            return
+        self._unseen += len(entry)
+        if self._unseen > self.limit / _SHARE:
+            self._unseen = 0
+            self._trim()
+
+    def clear(self) -> None:
+        """Remove every entry."""
+        for path, _ in self._entries():
+            with contextlib.suppress(OSError):
+                path.unlink()
+
+    def _path(self, key: str) -> Path:
+        return self.folder / (hashlib.sha256(key.encode()).hexdigest() + _SUFFIX)
+
+    def _make(self) -> bool:
+        """Make the folder; False if there is none that can be used."""
+        try:
+            self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        except OSError as error:
+            self._writes = False
+            self._warn(f"there is no cache folder {self.folder}: {error}")
+            return False
+        return self._usable()
+
+    def _usable(self) -> bool:
+        """Whether the folder is there and nobody else can have put files into it."""
+        if self._trusted is None:
+            try:
+                found = self.folder.stat()
+            except OSError:
+                return False  # perhaps later
+            self._trusted = not _may_be_anothers(found)
+            if not self._trusted:
+                self._warn(f"the cache folder {self.folder} is not used: others may write it")
+        return self._trusted
+
+    def _write(self, path: Path, entry: bytes) -> None:
+        handle, partial = tempfile.mkstemp(suffix=_PARTIAL, dir=self.folder)  # readable and writable for the user only
+        try:
+            with os.fdopen(handle, "wb") as file:
+                file.write(entry)
+            os.replace(partial, path)
+        except BaseException:
+            with contextlib.suppress(OSError):
+                os.unlink(partial)
+            raise
+
+    def _trim(self) -> None:
+        """Remove what was not used for the longest time, until the folder is well within its limit."""
+        entries = sorted(self._entries(), key=lambda entry: entry[1].st_mtime)
+        size = sum(found.st_size for _, found in entries)
+        if size <= self.limit:
+            return
+        for path, found in entries:
+            if size <= self.limit * _KEEP:
+                break
+            with contextlib.suppress(OSError):  # another process may have removed it
+                path.unlink()
+            size -= found.st_size
+
+    def _entries(self) -> list[tuple[Path, os.stat_result]]:
+        """The entries that are there; unfinished files that were abandoned are removed."""
+        entries: list[tuple[Path, os.stat_result]] = []
+        with contextlib.suppress(OSError), os.scandir(self.folder) as files:
+            for file in files:
+                with contextlib.suppress(OSError):
+                    found = file.stat(follow_symlinks=False)
+                    if file.name.endswith(_SUFFIX):
+                        entries.append((Path(file.path), found))
+                    elif file.name.endswith(_PARTIAL) and time.time() - found.st_mtime > _ABANDONED:
+                        os.unlink(file.path)
+        return entries
+
+    def _warn(self, text: str) -> None:
+        """Say it, once."""
+        if not self._warned:
+            self._warned = True
+            warnings.warn(f"{text}. Programs are compiled anew in every process", stacklevel=4)
+
+
+def _read(path: Path) -> bytes:
+    """The content of a file of the user's own."""
+    with open(path, "rb", opener=_open) as file:
+        if _may_be_anothers(os.fstat(file.fileno())):
+            raise PermissionError("others may have written it")
+        return file.read()
+
+
+def _open(path: str, flags: int) -> int:
+    return os.open(path, flags | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0))
+
+
+def _may_be_anothers(found: os.stat_result) -> bool:
+    if not hasattr(os, "getuid"):
+        return False
+    return found.st_uid != os.getuid() or bool(stat.S_IMODE(found.st_mode) & _OTHERS_WRITE)
+
+
+def _pack(key: str, data: bytes) -> bytes:
+    """An entry: what it is, its checksum, its key, its data."""
+    name = key.encode()
+    content = len(name).to_bytes(8, "little") + name + data
+    return _MAGIC + hashlib.sha256(content).digest() + content
+
+
+def _unpack(entry: bytes, key: str) -> bytes | None:
+    """The data of an entry; None if it is damaged, or another's."""
+    start = len(_MAGIC) + _DIGEST
+    content = entry[start:]
+    if not entry.startswith(_MAGIC) or hashlib.sha256(content).digest() != entry[len(_MAGIC) : start]:
+        return None
+    name = key.encode()
+    head = len(name).to_bytes(8, "little") + name
+    return content[len(head) :] if content.startswith(head) else None
+
+
+@functools.cache
+def store() -> Store:
+    """The store of this process, in the cache folder of the settings."""
+    return Store(OPTIONS.cache)
+
+
+@functools.cache
+def compiler_version() -> str:
+    """Changes when the compiler does: name, size and time of each of its source files."""
+    found = hashlib.sha256()
+    root = Path(__file__).parents[1]
+    for folder, _, names in sorted(os.walk(root)):
+        for name in sorted(names):
+            if name.endswith((".py", ".ll", ".cc")):
+                file = os.stat(os.path.join(folder, name))
+                found.update(f"{folder}/{name} {file.st_size} {file.st_mtime_ns}\n".encode())
+    return found.hexdigest()
