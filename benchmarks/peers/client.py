@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import subprocess
@@ -84,7 +85,8 @@ class Client:
         assert self._process.stdout is not None
         self._process.kill()
         self._process.wait()
-        self._process.stdin.close()
+        with contextlib.suppress(BrokenPipeError):  # it ended while a request was on its way
+            self._process.stdin.close()
         self._process.stdout.close()
 
 

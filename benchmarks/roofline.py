@@ -1,0 +1,294 @@
+"""How near each kernel of the native target comes to what the machine can do: ``python benchmarks/roofline.py``.
+
+A workload is run once, and every native program that it calls is taken apart: each launch becomes a program of its own.
+Then the launches run in their order, again and again, so that each finds its data where it would in the network. From
+the median time of a launch the time of a program without steps is taken off.
+
+A launch must read its arguments and write its results once, and do its multiply-adds. The limit is the longer of two
+times: for the bytes, at the speed of a copy that moves as many bytes here (a small one stays in the caches); for the
+multiply-adds, at the speed of a large matrix product. Both are measured in the same run, with as many threads
+(``HYBRIDC_NUM_THREADS``). ``exp`` and its like are free in it, which they are not.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import functools
+import itertools
+import json
+import os
+import statistics
+import sys
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+os.environ["HYBRIDC_TARGET"] = "llvm"  # read when hybridc is imported
+
+import numpy as np
+from xdsl.dialects.builtin import ModuleOp
+
+if __package__ is None:
+    sys.path[0] = str(Path(__file__).resolve().parent.parent)
+
+from benchmarks.workloads import WORKLOADS
+from hybridc.lower.kernel import analyse
+from hybridc.lower.llvm.emit import NativeSource
+from hybridc.lower.structured import is_host, kernels
+from hybridc.lower.targets import LLVM, TARGETS
+from hybridc.options import OPTIONS
+from hybridc.runtime.native.plan import Array, Host, NativePlan, Phase
+from hybridc.runtime.native.program import NativeProgram
+from hybridc.runtime.native_executable import NativeExecutable
+
+SIDE = 2048  # of the matrices whose product shows the speed of multiply-adds
+GOOD, SHORT = 0.85, 5e-6  # what is below this part of the limit deserves an explanation, unless it is so short
+SECONDS, REPEATS = 1.0, 30  # how long each workload is measured, and how often at least
+COLUMNS = ("workload", "kernel", "launches", "µs", "MiB", "MFLOP", "GB/s", "GFLOP/s", "of the limit")
+
+
+# --- the machine ----------------------------------------------------------------------------------------------
+
+
+def median_time(call: Callable[[], Any], repeats: int) -> float:
+    """The median seconds of a call."""
+    call()
+    times: list[float] = []
+    for _ in range(repeats):
+        start = time.perf_counter()
+        call()
+        times.append(time.perf_counter() - start)
+    return statistics.median(times)
+
+
+@functools.cache
+def copy_speed(size: int, threads: int) -> float:
+    """Bytes a second of a copy that reads and writes so many bytes together; by one thread where that is faster.
+
+    What it takes to call a copy of nothing is taken off.
+    """
+    source, target = np.ones(size // 2, np.uint8), np.empty(size // 2, np.uint8)
+    repeats = max(9, min(2000, (1 << 28) // size))
+
+    def copy(part: slice) -> None:
+        np.copyto(target[part], source[part])
+
+    alone = median_time(lambda: copy(slice(None)), repeats) - median_time(lambda: copy(slice(0)), repeats)
+    parts = [slice(size // 2 * t // threads, size // 2 * (t + 1) // threads) for t in range(threads)]
+    with ThreadPoolExecutor(threads) as pool:
+        together = median_time(lambda: list(pool.map(copy, parts)), repeats)
+    return size / max(min(alone, together), 1e-9)
+
+
+@functools.cache
+def product_speed() -> float:
+    """Floating-point operations a second in the product of two large float32 matrices."""
+    a, b = (np.random.default_rng(i).random((SIDE, SIDE), dtype=np.float32) for i in (1, 2))
+    out = np.empty_like(a)
+    return 2 * SIDE**3 / median_time(lambda: np.matmul(a, b, out=out), 9)
+
+
+# --- what is run ----------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What a launch cannot avoid: bytes, and the operations of its products."""
+
+    bytes: int = 0
+    flops: int = 0
+
+    def limit(self) -> float:
+        """Seconds that this takes at best."""
+        if not self.bytes:
+            return 0.0
+        size = max(1 << 12, 1 << (self.bytes - 1).bit_length())
+        return max(self.bytes / copy_speed(size, OPTIONS.num_threads), self.flops / product_speed())
+
+
+@dataclass
+class Call:
+    """A native program with the arrays that it was called with."""
+
+    program: NativeSource
+    native: NativeProgram
+    workspace: Any
+    arrays: Sequence[Any]
+
+    def launches(self) -> list[tuple[str, list[Phase | Host]]]:
+        """The steps by launch, in order, each with the kernel's name."""
+        count = {n: self.program.launches.count(n) for n in set(self.program.launches)}
+        found: list[tuple[str, list[Phase | Host]]] = []
+        for name, group in itertools.groupby(self.native.plan.steps, key=lambda step: step.name):
+            steps = list(group)
+            total = sum(step.name == name for step in self.native.plan.steps)
+            each = total // count.get(name, total)  # a kernel may have several phases
+            found += [(name, steps[i : i + each]) for i in range(0, len(steps), each)]
+        return found
+
+    def entry(self, steps: list[Phase | Host]) -> Callable[[], Any]:
+        """A program of these steps only, on the same memory; the results go where they always go."""
+        plan: NativePlan = dataclasses.replace(self.native.plan, steps=steps, work=0.0)
+        run = NativeProgram(plan).entry
+        workspace, into, arrays = self.workspace, self._results, self._plain()
+        return lambda: run(workspace, into, *arrays)
+
+    @functools.cached_property
+    def _results(self) -> tuple[Any, ...]:
+        return tuple([np.zeros(a.shape, a.dtype) for a in self.native.plan.results])
+
+    def _plain(self) -> list[Any]:
+        given = self.arrays[1:] if self.program.takes_into else self.arrays
+        return [_conform(x, a) for x, a in zip(given, self.native.plan.inputs, strict=True)]
+
+
+def _conform(x: Any, wanted: Array) -> Any:
+    return np.require(x, wanted.dtype, ["C", "A", "W"])
+
+
+@dataclass
+class Recorder(LLVM):
+    """The native target, which remembers what kernels cost and what programs are called with."""
+
+    costs: dict[int, dict[str, Cost]] = field(default_factory=dict[int, dict[str, Cost]])
+    calls: list[Call] = field(default_factory=list[Call])
+    programs: list[NativeSource] = field(default_factory=list[NativeSource])  # keeps the keys of costs unique
+
+    def emit(self, module: ModuleOp, name: str) -> NativeSource:
+        program = super().emit(module, name)
+        assert isinstance(program, NativeSource)
+        self.programs.append(program)
+        known = {n: analyse(f) for n, f in kernels(module).items() if not is_host(f)}
+        self.costs[id(program)] = {
+            n: Cost(k.bytes, sum(s.flops for s in k.stages if s.kind == "product")) for n, k in known.items()
+        }
+        return program
+
+    def load(self, program: Any) -> NativeExecutable:
+        calls = self.calls
+
+        class Recorded(NativeExecutable):
+            """A program that notes its calls."""
+
+            def run(self, workspace: Any, *arrays: Any) -> Any:
+                calls.append(Call(program, self.native, workspace, arrays))
+                return super().run(workspace, *arrays)
+
+        return Recorded(program)
+
+    def cost(self, program: NativeSource, kernel: str) -> Cost:
+        """What a launch of a kernel costs; nothing is known of the host."""
+        return self.costs[id(program)].get(kernel, Cost())
+
+
+def measured(calls: Sequence[Call]) -> list[tuple[Call, str, float]]:
+    """Seconds of each launch, in order: the median of runs through all of them."""
+    units = [(call, name, call.entry(steps)) for call in calls for name, steps in call.launches()]
+    empty = {id(call): median_time(call.entry([]), 1000) for call in calls}
+    times: list[list[float]] = [[] for _ in units]
+    clock, end = time.perf_counter, time.perf_counter() + SECONDS
+    while clock() < end or len(times[0]) < REPEATS:
+        for (_, _, run), found in zip(units, times, strict=True):
+            start = clock()
+            run()
+            found.append(clock() - start)
+    medians = [statistics.median(found) for found in times]
+    return [(c, n, max(t - empty[id(c)], 1e-9)) for (c, n, _), t in zip(units, medians, strict=True)]
+
+
+# --- the table ------------------------------------------------------------------------------------------------
+
+
+@dataclass
+class Row:
+    """All launches of a kernel in one step of a workload."""
+
+    workload: str
+    kernel: str
+    launches: int = 0
+    seconds: float = 0.0
+    bytes: int = 0
+    flops: int = 0
+    limit: float = 0.0
+
+    def add(self, seconds: float, cost: Cost) -> None:
+        """One more launch."""
+        self.launches += 1
+        self.seconds += seconds
+        self.bytes += cost.bytes
+        self.flops += cost.flops
+        self.limit += cost.limit()
+
+    @property
+    def share(self) -> float | None:
+        """The limit over the time; None where no limit is known."""
+        return self.limit / self.seconds if self.limit else None
+
+    def __str__(self) -> str:
+        numbers = (self.seconds * 1e6, self.bytes / (1 << 20), self.flops / 1e6)
+        rates = (self.bytes / self.seconds / 1e9, self.flops / self.seconds / 1e9)
+        shown = [f"{x:.3g}" if x else "-" for x in (*numbers, *rates)]
+        share = "-" if self.share is None else f"{self.share:.0%}"
+        return "| " + " | ".join([self.workload, self.kernel, str(self.launches), *shown, share]) + " |"
+
+
+def rows_of(workload: str) -> list[Row]:
+    """The rows of a workload; the last is the whole step, whose limit is the workload's own."""
+    recorder = Recorder()
+    TARGETS["llvm"] = recorder
+    program = WORKLOADS[workload].build(hybridized=True)
+    WORKLOADS[workload].check(program)
+    recorder.calls.clear()
+    program.call()
+    calls = list(recorder.calls)
+    if not calls:
+        raise RuntimeError(f"{workload} calls no native program")
+    whole = median_time(program.call, REPEATS)
+    rows: dict[tuple[int, str], Row] = {}
+    for call, kernel, seconds in measured(calls):
+        title = kernel if len(calls) == 1 else f"{call.program.name}: {kernel}"
+        row = rows.setdefault((id(call), kernel), Row(workload, title))
+        row.add(seconds, recorder.cost(call.program, kernel))
+    return [*rows.values(), _whole(workload, rows.values(), whole)]
+
+
+def _whole(workload: str, rows: Any, seconds: float) -> Row:
+    known = WORKLOADS[workload]
+    cost = Cost(int(known.moved), int(known.flops) if any(r.flops for r in rows) else 0)
+    return Row(
+        workload, "**a whole call**", sum(r.launches for r in rows), seconds, cost.bytes, cost.flops, cost.limit()
+    )
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description="each kernel's speed beside the machine's, as a Markdown table")
+    parser.add_argument("--only", help="workloads, separated by commas", default=",".join(WORKLOADS))
+    parser.add_argument("--json", type=Path, help="also write the rows to this file")
+    options = parser.parse_args()
+    names = options.only.split(",")
+    unknown = [n for n in names if n not in WORKLOADS]
+    if unknown:
+        parser.error(f"no workload {unknown[0]!r}; there are {', '.join(WORKLOADS)}")
+    copied = copy_speed(1 << 25, OPTIONS.num_threads)
+    print(f"{OPTIONS.num_threads} threads; copy of 16 MiB {copied / 1e9:.1f} GB/s; ", end="")
+    print(f"product of {SIDE}x{SIDE} {product_speed() / 1e9:.0f} GFLOP/s\n")
+    print("| " + " | ".join(COLUMNS) + " |\n|" + "---|" * len(COLUMNS), flush=True)
+    rows: list[Row] = []
+    for name in names:
+        found = rows_of(name)
+        rows += found
+        print("\n".join(map(str, found)), flush=True)
+    judged = [(r, r.share) for r in rows if r.share is not None and r.seconds > SHORT * r.launches]
+    low = [f"{r.workload} {r.kernel} ({share:.0%})" for r, share in judged if share < GOOD]
+    print(f"\nBelow {GOOD:.0%} of the limit, of launches longer than {SHORT * 1e6:.0f} µs: {', '.join(low) or 'none'}.")
+    if options.json:
+        options.json.write_text(json.dumps([dataclasses.asdict(r) for r in rows], indent=1))
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

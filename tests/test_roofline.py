@@ -1,0 +1,35 @@
+"""The roofline table: what it says of bytes and multiply-adds, on a network whose numbers are known."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+PROGRAM = Path(__file__).resolve().parents[1] / "benchmarks" / "roofline.py"
+
+
+def test_launches_of_a_small_network(tmp_path):
+    path = tmp_path / "rows.json"
+    command = [sys.executable, str(PROGRAM), "--only", "tiny_mlp", "--json", str(path)]
+    printed = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
+    rows = json.loads(path.read_text())
+    *launches, whole = rows
+    assert printed.count("| tiny_mlp |") == len(rows)
+    assert all(r["seconds"] > 0 and r["limit"] > 0 for r in rows)
+    # 1x32 → 64 → 64 → 10: a multiply-add is two operations
+    products = sorted(r["flops"] for r in launches if r["flops"])
+    assert products == [2 * 64 * 10, 2 * 32 * 64, 2 * 64 * 64]
+    assert whole["flops"] == sum(products)
+    # Every weight is read once; the rest is small.
+    weights = 4 * (32 * 64 + 64 * 64 + 64 * 10)
+    assert weights < sum(r["bytes"] for r in launches) < 1.2 * weights
+    assert whole["launches"] == sum(r["launches"] for r in launches)
+
+
+def test_an_unknown_workload_is_told():
+    command = [sys.executable, str(PROGRAM), "--only", "tiny"]
+    done = subprocess.run(command, check=False, capture_output=True, text=True)
+    assert done.returncode == 2
+    assert "no workload 'tiny'; there are tiny_mlp, " in done.stderr
