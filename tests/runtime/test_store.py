@@ -1,0 +1,302 @@
+"""The store on disk: real processes, real files."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import subprocess
+import sys
+import time
+import warnings
+from pathlib import Path
+
+import pytest
+
+import hybridc
+from hybridc.runtime.store import Store
+
+pytestmark = pytest.mark.filterwarnings("error")
+
+
+@pytest.fixture
+def folder(tmp_path):
+    return tmp_path / "cache"
+
+
+def files(folder):
+    return sorted(folder.iterdir())
+
+
+def python(text, folder=None, **environment):
+    """What a fresh process prints."""
+    done = subprocess.run(
+        [sys.executable, "-c", text],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, **environment},
+        cwd=folder,
+        timeout=120,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_what_was_put_is_found(folder):
+    store = Store(folder)
+    assert store.get("a") is None
+    store.put("a", b"1")
+    store.put("b", b"")
+    assert (store.get("a"), store.get("b"), store.get("c")) == (b"1", b"", None)
+    store.put("a", bytes(range(256)) * 1000)
+    assert store.get("a") == bytes(range(256)) * 1000
+    assert len(files(folder)) == 2
+
+
+def test_another_process_finds_it(folder):
+    Store(folder).put("key", b"value")
+    text = f"from hybridc.runtime.store import Store; print(Store({str(folder)!r}).get('key'))"
+    assert python(text) == "b'value'\n"
+
+
+def test_nobody_else_can_read_or_write(folder):
+    Store(folder).put("key", b"value")
+    assert folder.stat().st_mode & 0o777 == 0o700
+    assert files(folder)[0].stat().st_mode & 0o777 == 0o600
+
+
+@pytest.mark.parametrize("size", [0, 1, 15, 16, 40, 60, -1])
+def test_a_truncated_entry_is_removed(folder, size):
+    store = Store(folder)
+    store.put("key", b"value" * 10)
+    (path,) = files(folder)
+    path.write_bytes(path.read_bytes()[:size])
+    assert store.get("key") is None
+    assert files(folder) == []
+    store.put("key", b"again")
+    assert store.get("key") == b"again"
+
+
+def test_every_flipped_bit_is_noticed(folder):
+    store = Store(folder)
+    store.put("key", b"value")
+    (path,) = files(folder)
+    entry = path.read_bytes()
+    for place in range(len(entry)):
+        for bit in (1, 16, 128):
+            path.write_bytes(bytes([*entry[:place], entry[place] ^ bit, *entry[place + 1 :]]))
+            assert store.get("key") is None
+    path.write_bytes(entry + b"x")
+    assert store.get("key") is None
+    path.write_bytes(entry)
+    assert store.get("key") == b"value"
+
+
+def test_an_entry_of_another_key_or_format_is_not_taken(folder):
+    store = Store(folder)
+    store.put("key", b"value")
+    store.put("other", b"else")
+    one, other = store._path("key"), store._path("other")
+    one.write_bytes(other.read_bytes())
+    assert store.get("key") is None
+    other.write_bytes(other.read_bytes().replace(b"store 1", b"store 0"))
+    assert store.get("other") is None
+
+
+@pytest.mark.parametrize("mode", [0o720, 0o702, 0o777])
+def test_a_folder_that_others_may_write_is_left_alone(folder, mode):
+    Store(folder).put("key", b"value")
+    folder.chmod(mode)
+    store = Store(folder)
+    with pytest.warns(UserWarning, match=r"is not used: others may write it\. Programs are compiled anew"):
+        assert store.get("key") is None
+    store.put("new", b"value")  # says nothing more: warnings are errors here
+    assert store.get("new") is None
+    assert len(files(folder)) == 1
+
+
+@pytest.mark.parametrize("mode", [0o620, 0o602])
+def test_a_file_that_others_may_write_is_left_alone(folder, mode):
+    store = Store(folder)
+    store.put("key", b"value")
+    files(folder)[0].chmod(mode)
+    with pytest.warns(UserWarning, match="others may have written it"):
+        assert store.get("key") is None
+    store.put("key", b"mine")  # in its place
+    assert store.get("key") == b"mine"
+
+
+@pytest.mark.skipif(os.name != "posix" or os.getuid() != 0, reason="only root gives files away")
+def test_files_and_folders_of_others_are_left_alone(folder):
+    store = Store(folder)
+    store.put("key", b"value")
+    os.chown(files(folder)[0], 12345, 12345)
+    with pytest.warns(UserWarning, match="others may have written it"):
+        assert store.get("key") is None
+    os.chown(files(folder)[0], os.getuid(), os.getgid())
+    assert Store(folder).get("key") == b"value"
+    os.chown(folder, 12345, 12345)
+    with pytest.warns(UserWarning, match="others may write it"):
+        assert Store(folder).get("key") is None
+
+
+def test_a_link_is_not_followed(folder, tmp_path):
+    store = Store(folder)
+    store.put("key", b"value")
+    (path,) = files(folder)
+    moved = tmp_path / "elsewhere"
+    path.rename(moved)
+    path.symlink_to(moved)
+    with pytest.warns(UserWarning, match="is not used"):
+        assert store.get("key") is None
+
+
+def test_what_is_no_file_does_no_harm(folder):
+    store = Store(folder)
+    store.put("key", b"value")
+    path = store._path("pipe")
+    os.mkfifo(path, 0o600)
+    assert store.get("pipe") is None  # and does not wait for somebody to write
+    store._path("folder").mkdir(mode=0o700)
+    with pytest.warns(UserWarning, match="is not used"):
+        assert store.get("folder") is None
+
+
+def test_the_longest_unused_goes_first(folder):
+    store = Store(folder, limit=10_000)
+    for i in range(9):
+        store.put(f"{i}", bytes(900))
+    now = time.time()
+    for i in range(9):
+        os.utime(store._path(f"{i}"), (now - 100 + i, now - 100 + i))
+    assert store.get("0") is not None  # used now
+    for i in range(9, 12):
+        store.put(f"{i}", bytes(900))
+    left = [i for i in range(12) if store.get(f"{i}") is not None]
+    assert 0 in left
+    assert 11 in left
+    assert 1 not in left
+    assert sum(path.stat().st_size for path in files(folder)) <= 10_000
+
+
+def test_size_stays_bounded(folder):
+    store = Store(folder, limit=100_000)
+    for i in range(500):
+        store.put(f"{i}", bytes(1000))
+        assert sum(path.stat().st_size for path in files(folder)) <= 100_000 * (1 + 1 / 16) + 1200
+
+
+def test_abandoned_files_go_and_unfinished_ones_stay(folder):
+    store = Store(folder, limit=1000)
+    store.put("key", b"value")
+    old, new = folder / "a.partial", folder / "b.partial"
+    for path in (old, new):
+        path.write_bytes(b"half")
+    os.utime(old, (time.time() - 7200,) * 2)
+    store.put("more", bytes(500))
+    assert not old.exists()
+    assert new.exists()
+
+
+def test_clear_removes_entries_only(folder):
+    store = Store(folder)
+    store.put("key", b"value")
+    (folder / "extension_shim.so").write_bytes(b"not ours")
+    store.clear()
+    assert [path.name for path in files(folder)] == ["extension_shim.so"]
+    assert store.get("key") is None
+
+
+def _write(folder, start):
+    store = Store(folder)
+    time.sleep(max(0.0, start - time.time()))
+    for _ in range(50):
+        store.put("key", b"value" * 20_000)
+        assert store.get("key") == b"value" * 20_000
+
+
+def test_many_processes_write_the_same_entry(folder):
+    start = time.time() + 1.0
+    several = multiprocessing.get_context("fork")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # of forking beside threads of other tests
+        processes = [several.Process(target=_write, args=(folder, start)) for _ in range(16)]
+        for process in processes:
+            process.start()
+    for process in processes:
+        process.join(60)
+    assert [process.exitcode for process in processes] == [0] * 16
+    assert len(files(folder)) == 1
+    assert Store(folder).get("key") == b"value" * 20_000
+
+
+_FULL = """
+import resource, signal, warnings
+from hybridc.runtime.store import Store
+store = Store({folder!r})
+store.put("small", b"x")
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))
+with warnings.catch_warnings(record=True) as caught:
+    warnings.simplefilter("always")
+    for i in range(3):
+        store.put(f"large {{i}}", bytes(5000))
+print(len(caught), "nothing more is written" in str(caught[0].message), store.get("small"), store.get("large 0"))
+"""
+
+
+def test_a_full_disk_costs_the_cache_only(folder):
+    assert python(_FULL.format(folder=str(folder))) == "1 True b'x' None\n"
+    assert len(files(folder)) == 1  # no unfinished file is left
+
+
+_READ_ONLY = """
+import os, warnings
+from hybridc.runtime.store import Store
+os.setuid(65534)
+with warnings.catch_warnings(record=True) as caught:
+    warnings.simplefilter("always")
+    store = Store({folder!r})
+    for i in range(3):
+        store.put(f"{{i}}", b"x")
+        assert store.get(f"{{i}}") is None
+print(len(caught), str(caught[0].message).split(":")[0])
+"""
+
+
+@pytest.mark.skipif(os.name != "posix" or os.getuid() != 0, reason="root may write everywhere: becomes nobody")
+def test_a_disk_that_cannot_be_written_costs_the_cache_only():
+    folder = "/no-such-folder-of-hybridc/cache"
+    assert python(_READ_ONLY.format(folder=folder)) == f"1 there is no cache folder {folder}\n"
+
+
+def test_a_folder_in_the_place_of_a_file(tmp_path):
+    path = tmp_path / "file"
+    path.write_bytes(b"")
+    store = Store(path)
+    with pytest.warns(UserWarning, match="there is no cache folder"):
+        store.put("key", b"value")
+    store.put("key", b"value")  # says nothing more: warnings are errors here
+    assert store.get("key") is None
+
+
+def test_a_removed_folder_is_made_again(folder):
+    store = Store(folder)
+    store.put("key", b"value")
+    for path in files(folder):
+        path.unlink()
+    folder.rmdir()
+    assert store.get("key") is None
+    store.put("key", b"value")
+    assert store.get("key") == b"value"
+
+
+def test_a_changed_compiler_is_another(tmp_path):
+    text = "from hybridc.runtime.store import compiler_version; print(compiler_version())"
+    source = Path(hybridc.__file__).parent
+    subprocess.run(["cp", "-rp", str(source), str(tmp_path)], check=True)
+    first = python(text, tmp_path)
+    assert python(text, tmp_path) == first
+    with open(tmp_path / "hybridc" / "lower" / "kernel.py", "a") as file:
+        file.write("\n")
+    assert python(text, tmp_path) != first
