@@ -5,6 +5,8 @@ Each function here writes one native function; its docstring says what that does
 
 from __future__ import annotations
 
+import sys
+
 from hybridc.runtime.buffers import ALIGNMENT
 from hybridc.runtime.native.ir_text import Function, Module, Record, Value
 from hybridc.runtime.native.layout import (
@@ -21,6 +23,7 @@ from hybridc.runtime.native.layout import (
 )
 
 _POINTER = 8
+_BYTE_ORDER = ord("<" if sys.byteorder == "little" else ">")  # what some files' element types say
 
 
 def emit_entry(module: Module, share: Function) -> None:
@@ -75,7 +78,11 @@ def _fits(module: Module) -> Function:
     with f.when(descr.differs(cell.descr)):
         other = f.record(descr, DescrObject)
         order = other.byteorder
-        native = order.equals(ord("=")) | order.equals(ord("|"))
+        native = (
+            order.equals(ord("="))
+            | order.equals(ord("|"))
+            | order.equals(ord("<" if sys.byteorder == "little" else ">"))
+        )
         with f.when(other.type_num.differs(cell.type_num) | native.equals(0)):
             f.ret(0)
     shape, wanted = array.shape, cell.shape

@@ -12,13 +12,13 @@ import numpy as np
 
 from hybridc.lower.llvm import codegen
 from hybridc.runtime.buffers import take
+from hybridc.runtime.locks import ForkLock
 from hybridc.runtime.native.emit_entry import emit_entry
 from hybridc.runtime.native.emit_pool import emit_pool
 from hybridc.runtime.native.ir_text import Module
 from hybridc.runtime.native.layout import Outside
 from hybridc.runtime.native.threads import Threads, system_functions
-
-llvm: Any = importlib.import_module("llvmlite.binding")  # it has no types
+from hybridc.runtime.store import store
 
 # Positions in NumPy's table of C functions, which only grows: part of its binary interface.
 _NEW_FROM_DESCR = 94
@@ -37,22 +37,31 @@ class Library:
     """The loaded functions; one of a process, kept until it ends."""
 
     def __init__(self) -> None:
-        self._engine = _load()
-        self.entry = int(self._engine.get_function_address("entry"))
+        memory = _load()
+        engine = memory.engine
+        self.entry = int(engine.get_function_address("entry"))
         self.run = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)(
-            self._engine.get_function_address("run")
+            engine.get_function_address("run")
         )
         self.outside = _outside()
-        stop = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p)(self._engine.get_function_address("stop"))
+        stop = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p)(engine.get_function_address("stop"))
         self.threads = Threads(self.outside, stop)
-        # A thread may still run this code while the process ends, when engines are freed.
-        ctypes.pythonapi.Py_IncRef(ctypes.py_object(self._engine))
+        # A thread may still run this code while the process ends.
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(memory))
+
+
+def library() -> Library:
+    """The native runtime."""
+    with _LOCK.current:
+        return _library()
 
 
 @cache
-def library() -> Library:
-    """The native runtime."""
+def _library() -> Library:
     return Library()
+
+
+_LOCK = ForkLock()
 
 
 def ir_text() -> str:
@@ -63,12 +72,15 @@ def ir_text() -> str:
 
 
 def _load() -> Any:
-    """An engine with the compiled functions."""
-    code = codegen.machine().emit_object(codegen.optimised(ir_text()))
-    engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), codegen.machine_for_memory())
-    engine.add_object_file(llvm.ObjectFileRef.from_data(code))
-    engine.finalize_object()
-    return engine
+    """The compiled functions, in memory."""
+    text = ir_text()
+    key = f"native runtime {codegen.target_key()}\n{text}"
+    with codegen._LOCK.current:
+        code = store().get(key)
+        if code is None:
+            code = codegen.machine().emit_object(codegen.optimised(text))
+            store().put(key, code)
+        return codegen._Memory(code)
 
 
 def _outside() -> Outside:
@@ -108,6 +120,7 @@ def _outside() -> Outside:
 
 def _numpy_functions() -> Any:
     umath: Any = importlib.import_module("numpy._core._multiarray_umath")
-    get = ctypes.pythonapi.PyCapsule_GetPointer
-    get.restype, get.argtypes = ctypes.c_void_p, (ctypes.py_object, ctypes.c_char_p)
+    get = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)(
+        ("PyCapsule_GetPointer", ctypes.pythonapi)
+    )
     return ctypes.cast(get(umath._ARRAY_API, None), ctypes.POINTER(ctypes.c_void_p))

@@ -144,6 +144,9 @@ class _MethodDef(ctypes.Structure):
     _fields_ = (("name", ctypes.c_char_p), ("code", ctypes.c_void_p), ("flags", ctypes.c_int), ("doc", ctypes.c_char_p))
 
 
+_NEW_FUNCTION = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p)(
+    ("PyCFunction_NewEx", ctypes.pythonapi)
+)
 _METHODS: dict[int, _MethodDef] = {}  # a builtin function points to its definition as long as it lives
 
 
@@ -151,9 +154,7 @@ def native_entry(tables: Tables) -> Callable[..., Any]:
     """The builtin function that runs a plan."""
     address = library().entry
     definition = _METHODS.setdefault(address, _MethodDef(b"entry", address, _METH_FASTCALL, None))
-    new = ctypes.pythonapi.PyCFunction_NewEx
-    new.restype, new.argtypes = ctypes.py_object, (ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p)
-    return cast("Callable[..., Any]", new(ctypes.addressof(definition), tables.anchor(), None))
+    return cast("Callable[..., Any]", _NEW_FUNCTION(ctypes.addressof(definition), tables.anchor(), None))
 
 
 def _place(place: Place) -> PlaceCell:

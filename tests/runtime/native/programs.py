@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import subprocess
 import sys
@@ -108,3 +109,15 @@ def python(program: str, **variables: str) -> str:
     )
     assert result.returncode == 0, result.stderr
     return result.stdout
+
+
+class PythonCode:
+    """A native function that calls Python, from whatever thread runs it: only for plans that run without the lock."""
+
+    _TYPE = ctypes.CFUNCTYPE(
+        None, ctypes.POINTER(ctypes.c_void_p), ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64, ctypes.c_void_p
+    )
+
+    def __init__(self, function):
+        self._callback = self._TYPE(function)
+        self.address = ctypes.cast(self._callback, ctypes.c_void_p).value
