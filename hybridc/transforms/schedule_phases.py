@@ -19,8 +19,10 @@ from hybridc.transforms.tile_kernels import strided_arguments
 
 @dataclass(frozen=True)
 class SchedulePhases(ModulePass):
-    """Sets ``hybrid.scratch`` (bytes: what each thread needs, and what they share), ``hybrid.inplace`` (pairs of argument
-    and result) and ``hybrid.strided`` (arguments that are views in some call).
+    """Sets what the native target needs to know about kernels when memory is planned.
+
+    ``hybrid.scratch`` (bytes: what each thread needs, and what they share), ``hybrid.inplace`` (pairs of argument and
+    result) and ``hybrid.strided`` (arguments that are views in some call).
     """
 
     name = "schedule-phases"

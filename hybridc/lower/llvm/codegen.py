@@ -25,6 +25,7 @@ from llvmlite import binding as _untyped
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 
+from hybridc.lower.llvm.expand_math import ExpandMath
 from hybridc.lower.llvm.llvm_ir import llvm_ir
 from hybridc.lower.llvm.loops_to_llvm import PHASE, LoopsToLLVM
 from hybridc.runtime.locks import ForkLock
@@ -126,6 +127,7 @@ def text(functions: Sequence[NativeFunction]) -> str:
     modules: list[tuple[ModuleOp, str]] = []
     for function in functions:
         module = function.build()
+        ExpandMath().apply(context, module)
         LoopsToLLVM().apply(context, module)
         modules.append((module, function.symbol))
     return llvm_ir(modules, vector_bits())

@@ -58,6 +58,10 @@ class View:
         """Whether its elements follow each other in C order."""
         return self.strides == row_major(self.shape) or volume(self.shape) <= 1
 
+    def is_whole(self, array: Array) -> bool:
+        """Whether it shows all of an array in its order."""
+        return self.is_plain and self.offset == 0 and volume(self.shape) == volume(tuple(array.shape))
+
     def over(self, base: Any) -> Any:
         """The array, where ``base`` is all of the slot."""
         strides = tuple(s * self.dtype.itemsize for s in self.strides)
@@ -277,8 +281,11 @@ class _Emitter:
         program.outputs = [self.views[v] for v in results]
         program.takes_into = "hybrid.into" in self.function.attributes
         first = 1 + len(program.inputs)
-        whole = {v.slot: number for number, v in enumerate(program.outputs) if v.is_plain and v.offset == 0}
-        program.into = [whole.get(first + i) for i in range(len(program.fresh))]
+        for i, array in enumerate(program.fresh):
+            whole = [n for n, v in enumerate(program.outputs) if v.slot == first + i and v.is_whole(array)]
+            program.into.append(whole[0] if whole else None)
+            if whole:  # made in the shape that the caller sees
+                program.fresh[i] = Array(program.outputs[whole[0]].shape, array.dtype)
 
 
 @dataclass(frozen=True, eq=False)

@@ -181,17 +181,26 @@ def _memory(plan: NestPlan, outside: Callable[[SSAValue], bool]) -> None:
     for sweep in plan.sweeps:
         for stage in sweep.stages:
             value = stage.result
-            readers = [
-                s for w in plan.sweeps if w is not sweep for s in w.stages if any(r.value is value for r in s.reads)
-            ]
-            if not readers or not sweep.axes or outside(value) or plan.across(stage):
-                continue
-            if stage.combine is not None and not _kept_inside(plan, stage):
-                continue  # one number at a point
-            if stage.combine is None and _work_again(plan, value, where) <= AGAIN:
-                plan.again.add(value)
-            else:
-                plan.kept.append(value)
+            later = [s for w in plan.sweeps if w is not sweep for s in w.stages if _reads(s, value)]
+            if later and sweep.axes and not outside(value) and not plan.across(stage):
+                _place(plan, stage, where, outside)
+
+
+def _place(plan: NestPlan, stage: Stage, where: Mapping[SSAValue, Sweep], outside: Callable[[SSAValue], bool]) -> None:
+    """Keep a value, or compute it again, and with it what it is made of."""
+    if stage.combine is not None:
+        if _kept_inside(plan, stage):  # else it is one number at a point
+            plan.kept.append(stage.result)
+        return
+    chain: set[SSAValue] = set()
+    if _work_again(plan, stage.result, where, outside, chain) <= AGAIN:
+        plan.again |= chain
+    else:
+        plan.kept.append(stage.result)
+
+
+def _reads(stage: Stage, value: SSAValue) -> bool:
+    return any(r.value is value for r in stage.reads)
 
 
 def _kept_inside(plan: NestPlan, stage: Stage) -> bool:
@@ -199,19 +208,24 @@ def _kept_inside(plan: NestPlan, stage: Stage) -> bool:
     return any(a in plan.inner for a in plan.axes(stage.axes))
 
 
-def _work_again(plan: NestPlan, value: SSAValue, where: Mapping[SSAValue, Sweep]) -> int:
-    """Operations to compute an element of a value again from what is in memory or known at a point."""
+def _work_again(
+    plan: NestPlan,
+    value: SSAValue,
+    where: Mapping[SSAValue, Sweep],
+    outside: Callable[[SSAValue], bool],
+    chain: set[SSAValue],
+) -> int:
+    """Operations to compute an element of a value again from what is in memory or known at a point, by a ``chain``."""
     stage = plan.stage_of.get(value)
-    if stage is None or value in plan.kept:
+    if stage is None or value in plan.kept or outside(value) or not where[value].axes:
         return 0
     if stage.combine is not None:
         return 0 if not _kept_inside(plan, stage) else AGAIN + 1
-    if not where[value].axes:
-        return 0
+    chain.add(value)
     total = 0
     for op in stage.steps:
         total += AGAIN + 1 if isinstance(op, _COSTLY) or not op.name.startswith("arith.") else 1
-    return total + sum(_work_again(plan, r.value, where) for r in stage.reads)
+    return total + sum(_work_again(plan, r.value, where, outside, chain) for r in stage.reads)
 
 
 def scratch_bytes(plan: NestPlan, value: SSAValue) -> int:
