@@ -6,10 +6,10 @@ import sys
 
 import pytest
 
+from benchmarks.encoder_train import EVERY
 from benchmarks.peers import environments, run
 from benchmarks.peers.client import Client, PeerError, first_call
 from benchmarks.peers.environments import COLUMNS, Column
-from benchmarks.workloads import WORKLOADS
 
 INSTALLED = sorted(n for n, c in COLUMNS.items() if c.environment is not None and c.mode != "compile")
 
@@ -40,7 +40,7 @@ def test_a_peer_starts_runs_and_tells(numpy_peer, tmp_path):
 
 def test_a_wrong_result_is_no_result(numpy_peer, tmp_path, monkeypatch):
     numpy_peer.started()
-    monkeypatch.setattr(type(WORKLOADS["tiny_mlp"]), "oracle", lambda w: [w.reference(w.inputs())[0] * 1.001])
+    monkeypatch.setattr(type(EVERY["tiny_mlp"]), "oracle", lambda w: [w.reference(w.inputs())[0] * 1.001])
     with pytest.raises(PeerError, match=r"tiny_mlp: output 0 is off by .*e-0[34] of its magnitude"):
         first_call(numpy_peer, "tiny_mlp", tmp_path)
 
@@ -129,12 +129,12 @@ def test_every_workload_of_an_installed_peer_agrees_with_float64(name, tmp_path)
     client = opened(COLUMNS[name], tmp_path)
     try:
         client.started()
-        made = [w for w in WORKLOADS if first_call(client, w, tmp_path) is not None]
+        made = [w for w in EVERY if first_call(client, w, tmp_path) is not None]
     finally:
         client.close()
     if name == "numba":
         assert made == ["layernorm", "norm_layer"]
     elif name == "onnx":
-        assert set(WORKLOADS) - set(made) == {"mlp_train", "custom_op"}
+        assert set(EVERY) - set(made) == {"mlp_train", "custom_op", "encoder_train"}
     else:
-        assert made == list(WORKLOADS)
+        assert made == list(EVERY)

@@ -13,8 +13,8 @@ from typing import IO, Any
 import numpy as np
 
 from benchmarks import workloads
+from benchmarks.encoder_train import EVERY
 from benchmarks.peers.environments import Column, python
-from benchmarks.workloads import WORKLOADS
 
 ROOT = Path(__file__).resolve().parents[2]
 PATIENCE = 600.0  # seconds for one answer: torch.compile may take one minute
@@ -94,7 +94,7 @@ def task_of(name: str, folder: Path) -> dict[str, Any]:
     """What ``prepare`` is told of a workload; its inputs are written into the folder."""
     path = folder / f"{name}.npz"
     if not path.exists():
-        np.savez(path, **WORKLOADS[name].inputs())  # pyright: ignore[reportArgumentType]
+        np.savez(path, **EVERY[name].inputs())  # pyright: ignore[reportArgumentType]
     return {
         "inputs": str(path),
         "name": name,
@@ -115,6 +115,6 @@ def first_call(client: Client, name: str, folder: Path) -> dict[str, Any] | None
         outputs = [file[f"arr_{i}"] for i in range(len(file.files))]
     path.unlink()
     try:
-        return {**answer, "error of magnitude": WORKLOADS[name].error(outputs)}
+        return {**answer, "error of magnitude": EVERY[name].error(outputs)}
     except AssertionError as wrong:
         raise PeerError(str(wrong)) from None

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import importlib
+from typing import Any
+
+import numpy as np
 
 import hybridc as mx
 from benchmarks.peers.peer import Peer, Program, Task
@@ -10,21 +13,51 @@ from hybridc.options import OPTIONS
 
 
 class Hybridc(Peer):
-    """The networks of ``benchmarks/workloads.py``."""
+    """The networks of ``benchmarks/``; training steps as one program."""
 
     def __init__(self, target: str) -> None:
         importlib.import_module("hybridc.stages")  # importing the compiler is no part of the first call
-        from benchmarks.workloads import WORKLOADS
+        from benchmarks import encoder_train, workloads
 
         if target != OPTIONS.target:
             raise RuntimeError(f"this hybridc compiles for {OPTIONS.target}, not for {target}")
         self.version = mx.__version__
-        self.workloads = WORKLOADS
+        self.networks, self.known = workloads, encoder_train.EVERY
+        self.distance = encoder_train.TokenDistance
 
-    def program(self, task: Task) -> Program:
-        arrays = {name: mx.nd.array(value, dtype="float32") for name, value in task.arrays.items()}
-        made = self.workloads[task.name].network(arrays, True)
+    def program(self, task: Task) -> Program | None:
+        own = super().program(task)
+        if own is not None:
+            return own
+        made = self.known[task.name].network(arrays_of(task), True)
         return Program(made.call, made.fetch)
+
+    def mlp_train(self, task: Task) -> Program:
+        net = self.networks.mlp_net(arrays := arrays_of(task))
+        parameters = [p for layer in net for p in (layer.weight, layer.bias)]
+        return training(task, net, mx.gluon.loss.SoftmaxCrossEntropyLoss(), arrays["x"], arrays["y"], parameters)
+
+    def encoder_train(self, task: Task) -> Program:
+        arrays = arrays_of(task)
+        x, y = arrays.pop("x"), arrays.pop("y")
+        net = self.networks.Encoder(arrays)
+        return training(task, net, self.distance(), x, y, [getattr(net, name) for name in arrays])
+
+
+def arrays_of(task: Task) -> dict[str, Any]:
+    """The inputs as hybridc's arrays."""
+    return {name: mx.nd.array(value, dtype="float32") for name, value in task.arrays.items()}
+
+
+def training(task: Task, net: Any, loss: Any, x: Any, y: Any, parameters: list[Any]) -> Program:
+    """Steps of SGD with momentum, each one call."""
+    settings = {"learning_rate": task.learning_rate, "momentum": task.momentum}
+    step = mx.gluon.TrainStep(net, loss, mx.gluon.Trainer(net.collect_params(), "sgd", settings))
+
+    def fetch(losses: Any) -> list[np.ndarray]:
+        return [np.asarray(losses.asnumpy().mean()), *(p.data().asnumpy() for p in parameters)]
+
+    return Program(lambda: step(x, y), fetch)
 
 
 def open_peer(mode: str, threads: int) -> Peer:

@@ -12,7 +12,7 @@ from jax import numpy as jnp  # pyright: ignore[reportMissingImports]
 
 from benchmarks.peers.peer import Peer, Program, Task, as_list
 
-LAYERS = ("w1", "b1", "w2", "b2", "w3", "b3")
+LAYERS = ("w1", "b1", "w2", "b2")
 
 
 def linear(x: Any, w: Any, b: Any) -> Any:
@@ -80,6 +80,47 @@ def network(task: Task, function: Callable[..., Any]) -> Program:
     return Program(lambda: jax.block_until_ready(run(given)), fetch)
 
 
+def training(task: Task, loss_of: Callable[..., Any]) -> Program:
+    """Steps of SGD with momentum, each one call; the loss is a function of parameters, x and y."""
+
+    def step(parameters: Any, velocity: Any, x: Any, y: Any) -> Any:
+        loss, grads = jax.value_and_grad(loss_of)(parameters, x, y)
+        velocity = {k: task.momentum * velocity[k] + grads[k] for k in parameters}
+        parameters = {k: parameters[k] - task.learning_rate * velocity[k] for k in parameters}
+        return parameters, velocity, loss
+
+    run = jax.jit(step, donate_argnums=(0, 1))
+    arrays = on_device(task)
+    x, y = arrays.pop("x"), arrays.pop("y")
+    names = list(arrays)
+    state = [arrays, {k: jnp.zeros_like(v) for k, v in arrays.items()}]
+
+    def call() -> Any:
+        *state[:], loss = run(*state, x, y)
+        return jax.block_until_ready([loss, *(state[0][name] for name in names)])
+
+    return Program(call, fetch)
+
+
+def encoder_of(task: Task) -> Callable[[Any], Any]:
+    """The layer as a function of a dictionary: x and the parameters."""
+
+    def forward(d: Any) -> Any:
+        x = d["x"]
+        n, s, m = x.shape
+
+        def split(z: Any) -> Any:
+            return z.reshape(n, s, task.heads, -1).transpose(0, 2, 1, 3)
+
+        qkv = linear(layer_norm(x, d["g1"], d["h1"], task.epsilon), d["wqkv"], d["bqkv"])
+        context = attend(*(split(z) for z in jnp.split(qkv, 3, axis=-1)))
+        x = x + linear(context.transpose(0, 2, 1, 3).reshape(n, s, m), d["wo"], d["bo"])
+        h = linear(layer_norm(x, d["g2"], d["h2"], task.epsilon), d["wup"], d["bup"])
+        return x + linear(jax.nn.gelu(h, approximate=False), d["wdn"], d["bdn"])
+
+    return forward
+
+
 class Jax(Peer):
     """Everything in one ``jit``."""
 
@@ -100,22 +141,11 @@ class Jax(Peer):
             logarithms = jax.nn.log_softmax(perceptron(parameters, x))
             return -jnp.mean(jnp.take_along_axis(logarithms, y[:, None], axis=1))
 
-        def step(parameters: Any, velocity: Any, x: Any, y: Any) -> Any:
-            loss, grads = jax.value_and_grad(loss_of)(parameters, x, y)
-            velocity = {k: task.momentum * velocity[k] + grads[k] for k in parameters}
-            parameters = {k: parameters[k] - task.learning_rate * velocity[k] for k in parameters}
-            return parameters, velocity, loss
+        return training(task, loss_of)
 
-        run = jax.jit(step, donate_argnums=(0, 1))
-        arrays = on_device(task)
-        x, y = arrays.pop("x"), arrays.pop("y")
-        state = [arrays, {k: jnp.zeros_like(v) for k, v in arrays.items()}]
-
-        def call() -> Any:
-            *state[:], loss = run(*state, x, y)
-            return jax.block_until_ready([loss, *(state[0][name] for name in LAYERS)])
-
-        return Program(call, fetch)
+    def encoder_train(self, task: Task) -> Program:
+        forward = encoder_of(task)
+        return training(task, lambda p, x, y: 0.5 * jnp.mean(jnp.sum((forward({**p, "x": x}) - y) ** 2, axis=2)))
 
     def chain(self, task: Task) -> Program:
         return inference(task, lambda x, a, b: jnp.tanh(x * a + b) * jax.nn.sigmoid(x) + jnp.exp(-x * x))
@@ -136,20 +166,7 @@ class Jax(Peer):
         return inference(task, attend)
 
     def encoder(self, task: Task) -> Program:
-        def forward(d: Any) -> Any:
-            x = d["x"]
-            n, s, m = x.shape
-
-            def split(z: Any) -> Any:
-                return z.reshape(n, s, task.heads, -1).transpose(0, 2, 1, 3)
-
-            qkv = linear(layer_norm(x, d["g1"], d["h1"], task.epsilon), d["wqkv"], d["bqkv"])
-            context = attend(*(split(z) for z in jnp.split(qkv, 3, axis=-1)))
-            x = x + linear(context.transpose(0, 2, 1, 3).reshape(n, s, m), d["wo"], d["bo"])
-            h = linear(layer_norm(x, d["g2"], d["h2"], task.epsilon), d["wup"], d["bup"])
-            return x + linear(jax.nn.gelu(h, approximate=False), d["wdn"], d["bdn"])
-
-        return network(task, forward)
+        return network(task, encoder_of(task))
 
     def lstm(self, task: Task) -> Program:
         def forward(d: Any) -> Any:
@@ -168,7 +185,7 @@ class Jax(Peer):
             def forward(w1: Any, b1: Any, w2: Any, b2: Any) -> Any:
                 return user_sigmoid(linear(user_sigmoid(linear(d["x"], w1, b1)), w2, b2))
 
-            y, pull = jax.vjp(forward, *(d[name] for name in LAYERS[:4]))
+            y, pull = jax.vjp(forward, *(d[name] for name in LAYERS))
             return [y, *pull(d["slope"])]
 
         return network(task, step)

@@ -16,7 +16,7 @@ Arrays = dict[str, np.ndarray]
 
 @dataclass(frozen=True)
 class Task:
-    """A workload of ``benchmarks/workloads.py``: its name, its inputs and the numbers of its definition."""
+    """A workload of ``benchmarks/``: its name, its inputs and the numbers of its definition."""
 
     name: str
     arrays: Arrays  # float32, labels int64

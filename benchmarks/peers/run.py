@@ -25,6 +25,7 @@ if __package__ in (None, ""):
     sys.path[0] = str(Path(__file__).resolve().parents[2])
 
 from benchmarks import limits
+from benchmarks.encoder_train import EVERY
 from benchmarks.peers import environments
 from benchmarks.peers.client import Client, PeerError, first_call
 from benchmarks.peers.environments import COLUMNS, Column
@@ -171,12 +172,12 @@ def floors(names: Sequence[str], threads: int) -> dict[str, float]:
     """Seconds that each workload takes at least, at the bandwidth and the multiply-adds that are measured now."""
     bandwidth, products = limits.bandwidth(threads), limits.products()
     print(f"\ncopy {bandwidth / 1e9:.1f} GB/s, matrix products {products / 1e9:.0f} GFLOP/s", flush=True)
-    return {n: max(WORKLOADS[n].moved / bandwidth, WORKLOADS[n].flops / products) for n in names}
+    return {n: max(EVERY[n].moved / bandwidth, EVERY[n].flops / products) for n in names}
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description="hybridc beside its peers, as Markdown tables")
-    parser.add_argument("--only", help="workloads, separated by commas", default=",".join(WORKLOADS))
+    parser.add_argument("--only", help=f"of {', '.join(EVERY)}; all but the last", default=",".join(WORKLOADS))
     parser.add_argument("--peers", help="columns, separated by commas", default=",".join(COLUMNS))
     parser.add_argument("--threads", help="numbers of threads, separated by commas", default="1,2")
     parser.add_argument("--modes", help=f"of {', '.join(MODES)}", default="steady")
@@ -189,7 +190,7 @@ def main() -> int:
     parser.add_argument("--json", type=Path, help="also write what was found to this file")
     options = parser.parse_args()
     names, peers, modes = options.only.split(","), options.peers.split(","), options.modes.split(",")
-    for given, known in ((names, WORKLOADS), (peers, COLUMNS), (modes, MODES)):
+    for given, known in ((names, EVERY), (peers, COLUMNS), (modes, MODES)):
         unknown = [x for x in given if x not in known]
         if unknown:
             parser.error(f"{unknown[0]!r} is not one of {', '.join(known)}")

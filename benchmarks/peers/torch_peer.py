@@ -11,7 +11,7 @@ from torch.nn import functional as F  # pyright: ignore[reportMissingImports]
 
 from benchmarks.peers.peer import Peer, Program, Task, as_list
 
-LAYERS = ("w1", "b1", "w2", "b2", "w3", "b3")
+LAYERS = ("w1", "b1", "w2", "b2")
 
 
 class Network(torch.nn.Module):
@@ -53,6 +53,23 @@ def perceptron(p: Any, x: Any) -> Any:
     return F.linear(h, p["w3"], p["b3"])
 
 
+def encoder_of(task: Task) -> Callable[..., Any]:
+    """The layer as a function of parameters and x."""
+
+    def split(z: Any) -> Any:
+        return z.unflatten(-1, (task.heads, -1)).transpose(1, 2)
+
+    def forward(p: Any, x: Any) -> Any:
+        h = F.layer_norm(x, x.shape[-1:], p["g1"], p["h1"], task.epsilon)
+        q, k, v = F.linear(h, p["wqkv"], p["bqkv"]).chunk(3, dim=-1)
+        context = F.scaled_dot_product_attention(split(q), split(k), split(v))
+        x = x + F.linear(context.transpose(1, 2).flatten(2), p["wo"], p["bo"])
+        h = F.layer_norm(x, x.shape[-1:], p["g2"], p["h2"], task.epsilon)
+        return x + F.linear(F.gelu(F.linear(h, p["wup"], p["bup"])), p["wdn"], p["bdn"])
+
+    return forward
+
+
 class Torch(Peer):
     """The mode is ``eager`` or ``compile``."""
 
@@ -80,23 +97,31 @@ class Torch(Peer):
     def mlp(self, task: Task) -> Program:
         return self.network(task, "x", lambda p, x: torch.log_softmax(perceptron(p, x), dim=-1))
 
-    def mlp_train(self, task: Task) -> Program:
+    def training(self, task: Task, loss_of: Callable[..., Any]) -> Program:
+        """Steps of SGD with momentum; the loss is a function of parameters, x and y."""
         torch.set_grad_enabled(True)
         arrays = {k: torch.from_numpy(v) for k, v in task.arrays.items()}
         x, y = arrays.pop("x"), arrays.pop("y")
-        net = Network(arrays, lambda p, x, y: F.cross_entropy(perceptron(p, x), y))
-        loss_of = self.ready(net)
-        parameters = [net.values[name] for name in LAYERS]
+        net = Network(arrays, loss_of)
+        run = self.ready(net)
+        parameters = [net.values[name] for name in arrays]
         optimizer = torch.optim.SGD(parameters, lr=task.learning_rate, momentum=task.momentum, fused=True)
 
         def step() -> Any:
             optimizer.zero_grad(set_to_none=True)
-            loss = loss_of(x, y)
+            loss = run(x, y)
             loss.backward()
             optimizer.step()
             return loss
 
         return Program(step, lambda loss: fetch([loss, *(p.clone() for p in parameters)]))
+
+    def mlp_train(self, task: Task) -> Program:
+        return self.training(task, lambda p, x, y: F.cross_entropy(perceptron(p, x), y))
+
+    def encoder_train(self, task: Task) -> Program:
+        forward = encoder_of(task)
+        return self.training(task, lambda p, x, y: 0.5 * (forward(p, x) - y).square().sum(dim=2).mean())
 
     def chain(self, task: Task) -> Program:
         return self.inference(
@@ -119,18 +144,7 @@ class Torch(Peer):
         return self.inference(F.scaled_dot_product_attention, *task.arrays.values())
 
     def encoder(self, task: Task) -> Program:
-        def split(z: Any) -> Any:
-            return z.unflatten(-1, (task.heads, -1)).transpose(1, 2)
-
-        def forward(p: Any, x: Any) -> Any:
-            h = F.layer_norm(x, x.shape[-1:], p["g1"], p["h1"], task.epsilon)
-            q, k, v = F.linear(h, p["wqkv"], p["bqkv"]).chunk(3, dim=-1)
-            context = F.scaled_dot_product_attention(split(q), split(k), split(v))
-            x = x + F.linear(context.transpose(1, 2).flatten(2), p["wo"], p["bo"])
-            h = F.layer_norm(x, x.shape[-1:], p["g2"], p["h2"], task.epsilon)
-            return x + F.linear(F.gelu(F.linear(h, p["wup"], p["bup"])), p["wdn"], p["bdn"])
-
-        return self.network(task, "x", forward)
+        return self.network(task, "x", encoder_of(task))
 
     def lstm(self, task: Task) -> Program:
         def forward(p: Any, xs: Any, h: Any, c: Any) -> Any:
@@ -155,7 +169,7 @@ class Torch(Peer):
 
         net = Network(arrays, forward)
         run = self.ready(net)
-        parameters = [net.values[name] for name in LAYERS[:4]]
+        parameters = [net.values[name] for name in LAYERS]
 
         def step() -> Any:
             y = run(x)
