@@ -73,7 +73,8 @@ def _strides(value: SSAValue) -> Shape:
         case tensor.ExtractSliceOp():
             return tuple(s * step for s, step in zip(inner, op.static_strides.get_values(), strict=True))
         case tensor.CollapseShapeOp():
-            return tuple(inner[group[-1]] for group in groups_of(op))
+            sizes = shape_of(op.operands[0])
+            return tuple(inner[max((i for i in group if sizes[i] != 1), default=group[-1])] for group in groups_of(op))
         case tensor.ExpandShapeOp():
             shape = shape_of(value)
             return tuple(

@@ -237,6 +237,8 @@ class _Emitter:
             for j, b in enumerate(outs)
             if (a.slot, a.offset) == (b.slot, b.offset) and volume(a.shape)
         ]
+        views = [i for i, v in enumerate(ins) if not v.is_plain and i not in strides]
+        assert not views, f"{name} is given views as plain arrays: {views}"
         made = code_of(kernel, self.program.threads, strides, over)
         scratch = self.views[op.scratch] if op.scratch is not None else None
         each = aligned(made.scratch) * bool(made.scratch)

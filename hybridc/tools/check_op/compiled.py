@@ -182,7 +182,7 @@ def other_dtypes(case: Case) -> None:
 @check(each_sample)
 def every_stage_on_every_target(case: Case) -> None:
     """The IR and the memory plan are valid after each stage, and every target computes what eager calls do."""
-    from hybridc.stages import TARGETS
+    from hybridc.lower.targets import TARGETS
 
     for target in TARGETS:
         _compare_on(case, target)
