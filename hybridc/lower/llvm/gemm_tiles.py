@@ -3,6 +3,9 @@
 The range of the phase is the *panels* of all matrices that are walked around: as many columns as two registers hold. A
 panel of the right matrix is laid out row after row in scratch, the last one filled up with zeros; then each tile of the
 result, some rows of a panel, is summed up in registers: a row of the panel times one number for each row of the tile.
+
+LLVM takes a while for this code, so that one function serves all products of a dtype: which way panels are read, and by
+which strides, are numbers.
 """
 
 from __future__ import annotations
@@ -12,7 +15,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from xdsl.dialects.builtin import FloatAttr, ModuleOp, f32, f64
+from xdsl.dialects import arith
+from xdsl.dialects.builtin import FloatAttr, ModuleOp, f32, f64, i1
 from xdsl.ir import SSAValue
 
 from hybridc.dialects.attribute import DType
@@ -24,19 +28,18 @@ from hybridc.lower.llvm.gemm_vectors import Registers, Vectors, registers
 # Registers side by side in a tile.
 _ABREAST = 2
 # Numbers of the phase before those of the walk.
-_FIXED = 9
+_FIXED = 11
+# Loops that the function walks around; where there are fewer, the others have one iteration.
+_AROUND = 2
+_ONCE = Loop(1, 0, 0, 0)
 
 
 @dataclass(frozen=True)
 class _Form:
-    """What the code depends on: the registers, and how panels are read.
-
-    ``right`` says whether the right matrix is read along its ``rows`` or its ``columns`` or neither.
-    """
+    """What the code depends on."""
 
     dtype: DType
     vectors: Registers
-    right: str
 
     @property
     def lanes(self) -> int:
@@ -49,10 +52,10 @@ class _Form:
         return _ABREAST * self.lanes
 
     @property
-    def heights(self) -> list[int]:
-        """Rows of tiles: as many as leave registers for a row of the panel and a number, and then the smaller ones."""
-        most = (self.vectors.count - _ABREAST - 2) // _ABREAST
-        return [most // 6 * 6, *(h for h in (8, 4, 2, 1) if h < most // 6 * 6)]
+    def heights(self) -> tuple[int, int, int]:
+        """Rows of tiles: as many as leave registers for a row of the panel and a number, then what is left of these."""
+        most = (self.vectors.count - _ABREAST - 2) // _ABREAST // 6 * 6
+        return most, most // 3, 1
 
 
 def tile_phase(given: Matrices, dtype: DType, buffers: tuple[int, ...]) -> ProductPhase | None:
@@ -60,16 +63,18 @@ def tile_phase(given: Matrices, dtype: DType, buffers: tuple[int, ...]) -> Produ
     vectors = registers()
     if vectors is None or given.over or given.k == 0:
         return None
-    right = "rows" if given.b[1] == 1 else "columns" if given.b[0] == 1 else "scattered"
-    form = _Form(dtype, vectors, right)
+    form = _Form(dtype, vectors)
+    around = (*[_ONCE] * (_AROUND - len(given.around)), *given.around)
+    along_rows, along_columns = given.b[1] == 1, given.b[0] == 1 != given.b[1]
     panels = math.ceil(given.n / form.width)
-    batches = math.prod(loop.size for loop in given.around)
+    batches = math.prod(loop.size for loop in around)
     flops = 2 * given.m * given.n * given.k * batches
-    key = f"product-tiles {dtype.name} {vectors} {right} around {Walk.key(given.around)}"
+    fixed = (given.m, given.n, given.k, *given.a, *given.b, along_rows, along_columns, given.c, panels)
+    every = tuple([Loop(x.size, *x.steps) for x in around])
     return ProductPhase(
-        NativeFunction(key, lambda: _build(form, given.around)),
+        NativeFunction(f"product-tiles {dtype.name} {vectors} {len(around)}", lambda: _build(form, every)),
         buffers,
-        (given.m, given.n, given.k, *given.a, *given.b, given.c, panels, *Walk.values(given.around)),
+        (*map(int, fixed), *Walk.values(every)),
         extent=panels * batches,
         grain=max(1, FLOPS_OF_A_PART * panels * batches // flops),
         scratch=(form.heights[0] + given.k) * form.width * dtype.itemsize,
@@ -91,13 +96,10 @@ class _Writer:
         self.form, self.given, b = form, given, given.b
         element = f32 if form.dtype == np.float32 else f64
         self.v = Vectors(b, element, form.lanes)
-        self.m, self.n, self.k, self.a_row, self.a_term, b_term, b_column, self.c_row, self.panels = given.numbers[
-            :_FIXED
-        ]
-        one = self.m.of(1)
-        self.b_term = one if form.right == "columns" else b_term
-        self.b_column = one if form.right == "rows" else b_column
-        self.walk = Walk.read(around, given.numbers[_FIXED:])
+        fixed, walk = given.numbers[:_FIXED], given.numbers[_FIXED:]
+        self.m, self.n, self.k, self.a_row, self.a_term, self.b_term, self.b_column, *fixed = fixed
+        self.along_rows, self.along_columns, self.c_row, self.panels = fixed
+        self.walk = Walk.read(around, walk)
         spill = form.heights[0] * form.width
         size = b.index(0)
         # A tile that is only partly stored lies in front of the panel.
@@ -121,16 +123,12 @@ class _Writer:
     def pack(self, start: Index, columns: Index) -> None:
         """Lay the panel out in scratch."""
         full = columns // self.form.width
-        packed = full * self.k
-        if self.form.right == "rows":
-            self.given.loop(0, packed, lambda term, _: self.pack_row(start, term))
-        elif self.form.right == "columns":
-            packed = full * (self.k // self.form.lanes * self.form.lanes)
-            self.given.loop(0, packed, lambda term, _: self.pack_square(start, term), step=self.form.lanes)
-        else:
-            packed = self.k.of(0)
+        by_rows = full * self.along_rows * self.k
+        by_squares = full * self.along_columns * (self.k // self.form.lanes * self.form.lanes)
+        self.given.loop(0, by_rows, lambda term, _: self.pack_row(start, term))
+        self.given.loop(0, by_squares, lambda term, _: self.pack_square(start, term), step=self.form.lanes)
         # What no vector covers: the last terms, or all of a panel that is not full.
-        self.given.loop(packed, self.k, lambda term, _: self.pack_slowly(start, term, columns))
+        self.given.loop(by_rows + by_squares, self.k, lambda term, _: self.pack_slowly(start, term, columns))
 
     def pack_row(self, start: Index, term: Index) -> None:
         """Copy a row of the panel."""
@@ -140,11 +138,14 @@ class _Writer:
 
     def pack_square(self, start: Index, term: Index) -> None:
         """Copy as many rows as a register has elements, from columns that follow memory."""
-        for lane in range(0, self.form.width, self.form.lanes):
-            places = [start + (self.b_column * (lane + i) + term) for i in range(self.form.lanes)]
+
+        def square(lane: Index, _: Sequence[SSAValue]) -> None:
+            places = [start + term + self.b_column * (lane + i) for i in range(self.form.lanes)]
             rows = self.v.transposed([self.v.load(self.given.arrays[1], at) for at in places])
             for i, row in enumerate(rows):
                 self.v.store(row, self.panel, (term + i) * self.form.width + lane)
+
+        self.given.loop(0, self.form.width, square, step=self.form.lanes)
 
     def pack_slowly(self, start: Index, term: Index, columns: Index) -> None:
         """Copy a row element by element, and fill it up."""
@@ -192,34 +193,21 @@ class _Writer:
         return write
 
     def store_tile(self, sums: Sequence[SSAValue], start: Index, columns: Index) -> None:
-        """Store so many columns of a tile."""
-
-        def whole(_: Index, __: Sequence[SSAValue]) -> None:
-            self.store(sums, self.given.arrays[2], start, self.c_row)
-
-        def partly(_: Index, __: Sequence[SSAValue]) -> None:
-            self.store_partly(sums, start, columns)
-
-        full = columns // self.form.width
-        self.given.loop(0, full, whole)
-        self.given.loop(full, 1, partly)
-
-    def store(self, sums: Sequence[SSAValue], array: SSAValue, start: Index, step: Index) -> None:
-        """Store a whole tile."""
+        """Store a tile; one that is only partly wanted is stored in scratch, and its first columns copied."""
+        b, result, full = self.given.b, self.given.arrays[2], columns // self.form.width
+        rest = start.of(1) - full
+        flag = rest.integer(i1)
+        to = b.pure(arith.SelectOp, [flag, self.spill, result], result.type)
+        first, step = start * full, self.c_row * full + rest * self.form.width
         for number, value in enumerate(sums):
-            row, lane = divmod(number, _ABREAST)
-            self.v.store(value, array, start + step * row + lane * self.form.lanes)
-
-    def store_partly(self, sums: Sequence[SSAValue], start: Index, columns: Index) -> None:
-        """Store the first columns of a tile."""
-        b, width = self.given.b, start.of(self.form.width)
-        self.store(sums, self.spill, start.of(0), width)
+            down, right = divmod(number, _ABREAST)
+            self.v.store(value, to, first + step * down + right * self.form.lanes)
 
         def row(i: Index, _: Sequence[SSAValue]) -> None:
             def copy(j: Index, _: Sequence[SSAValue]) -> None:
-                value = b.load(self.spill, (i * width + j).value, level=b.depth)
-                b.store(value, self.given.arrays[2], (start + i * self.c_row + j).value)
+                value = b.load(self.spill, (i * self.form.width + j).value, level=b.depth)
+                b.store(value, result, (start + i * self.c_row + j).value)
 
             self.given.loop(0, columns, copy)
 
-        self.given.loop(0, len(sums) // _ABREAST, row)
+        self.given.loop(0, rest * (len(sums) // _ABREAST), row)

@@ -8,13 +8,14 @@ from dataclasses import dataclass
 from typing import Any
 
 import llvmlite.binding as binding
-from xdsl.dialects import vector
+from xdsl.dialects import arith, vector
 from xdsl.dialects.builtin import AnyFloat, DenseArrayBase, DenseIntOrFPElementsAttr, VectorType, i64
 from xdsl.ir import SSAValue
 
 from hybridc.dialects.attribute import DType
 from hybridc.lower.llvm.gemm_phase import Index
 from hybridc.lower.llvm.loop_builder import LoopBuilder
+from hybridc.lower.structured import shape_of
 
 
 @dataclass(frozen=True)
@@ -88,3 +89,28 @@ class Vectors:
                 )
             half *= 2
         return found
+
+    def sums(self, values: Sequence[SSAValue]) -> SSAValue:
+        """The sum of the elements of each vector, as one vector.
+
+        A vector holds segments, one for each sum. At each step the halves of segments are added; as long as there are
+        two vectors, the halves of both fill one.
+        """
+        found, segment = list(values), self.lanes
+        while segment > 1:
+            half = segment // 2
+            if len(found) > 1:
+                found = [self._halves(x, y, half) for x, y in zip(found[::2], found[1::2], strict=True)]
+            else:
+                found = [self._halves(found[0], None, half)]
+            segment = half
+        return found[0]
+
+    def _halves(self, x: SSAValue, y: SSAValue | None, half: int) -> SSAValue:
+        """The first halves of all segments plus the second ones."""
+        count = shape_of(x)[0] * (1 if y is None else 2)
+        first = [i for i in range(count) if i // half % 2 == 0]
+        other = y or x
+        low = self.shuffle(x, other, first)
+        high = self.shuffle(x, other, [i + half for i in first])
+        return self.b.pure(arith.AddfOp, [low, high], low.type)

@@ -7,12 +7,20 @@ from collections.abc import Sequence
 from hybridc.dialects.attribute import DType
 from hybridc.lower.kernel import Kernel
 from hybridc.lower.llvm.gemm_blas import blas_phase
+from hybridc.lower.llvm.gemm_dots import dot_phase
 from hybridc.lower.llvm.gemm_phase import ProductPhase
 from hybridc.lower.llvm.gemm_plain import plain_phase
 from hybridc.lower.llvm.gemm_shape import Matrices, Strides, matrices_of, product_of
 from hybridc.lower.llvm.gemm_tiles import tile_phase
 from hybridc.lower.structured import dtype_of
 from hybridc.runtime import native_blas
+
+# Products from this size on are as fast by BLAS, which cuts them to fit its caches.
+LARGE = 2**27
+# With so few rows or columns the terms of dot products go into registers; with so few terms BLAS is the fastest.
+FEW_ROWS, FEW_COLUMNS, FEW_TERMS = 16, 16, 16
+# Rows for which it pays to lay a panel out.
+FEWEST_ROWS = 4
 
 
 def is_product(kernel: Kernel) -> bool:
@@ -58,13 +66,21 @@ def matrices_phase(
                 made = blas_phase(given, dtype, buffers, threads)
             case "tiles":
                 made = tile_phase(given, dtype, buffers)
+            case "dots":
+                made = dot_phase(given, dtype, buffers)
             case _:
-                return None
+                raise ValueError(f"there is no way {way!r} to multiply matrices")
         if made is not None:
             return made
     return None
 
 
-def _preferred(_: Matrices) -> Sequence[str]:
-    """The ways in which matrices are multiplied, the fastest first."""
-    return ("tiles", "blas")
+def _preferred(given: Matrices) -> Sequence[str]:
+    """The ways in which matrices are multiplied, the fastest first: as ``benchmarks/gemm.py`` measures."""
+    few = given.m <= FEW_ROWS or given.n <= FEW_COLUMNS
+    if given.m * given.n * given.k >= LARGE or given.k < FEW_TERMS:
+        return ("blas", "tiles")
+    if few and given.a[1] == given.b[0] == 1:
+        return ("dots", "blas", "tiles")
+    # A panel that is laid out again must be worth it.
+    return ("blas", "tiles") if given.m < FEWEST_ROWS else ("tiles", "blas")

@@ -165,3 +165,10 @@ def test_tiles(spec, shape, dtype):
 @pytest.mark.parametrize("spec", ["bthk,bshk->bhts", "bhts,bshk->bthk"])
 def test_tiles_of_heads(spec, dtype):
     check(spec, {"b": 2, "h": 3, "t": 13, "s": 70, "k": 35}, dtype, ways=["tiles"])
+
+
+@pytest.mark.parametrize("dtype", ["f32", "f64"])
+@pytest.mark.parametrize("spec", ["ik,jk->ij", "bik,bjk->bij"])
+@pytest.mark.parametrize("shape", [(1, 3, 16), (1, 16, 32), (2, 20, 64), (3, 1, 32), (4, 8, 32), (7, 13, 48)])
+def test_dots(spec, shape, dtype):
+    check(spec, {**dict(zip("ijk", shape, strict=True)), "b": 3}, dtype, ways=["dots"])
