@@ -1,6 +1,8 @@
 """A training step as one program, against NumPy in float64 and against the loop that it stands for."""
 
+import gc
 import threading
+import weakref
 
 import numpy as np
 import pytest
@@ -8,6 +10,7 @@ import pytest
 import hybridc as mx
 from hybridc.errors import MXNetError, RecompileError, TraceError, UnsupportedError
 from hybridc.gluon import TrainStep, nn
+from tests.runtime.test_training import transformer
 
 OPTIMIZERS = {
     "sgd": {"learning_rate": 0.1, "momentum": 0.9, "wd": 0.01},
@@ -227,6 +230,22 @@ def test_multi_precision_updates_the_copy_and_the_weight():
     np.testing.assert_array_equal(nets[1][1].astype(np.float16), nets[1][0].weight.data().asnumpy())
 
 
+def test_a_transformer_trains_as_in_the_loop():
+    nets = []
+    for compiled in (False, True):
+        mx.random.seed(3)
+        net, (x, y), loss = transformer()
+        net.initialize(mx.init.Xavier())
+        trainer = trainer_of(net, "sgd", learning_rate=0.05)
+        step = TrainStep(net, loss, trainer)
+        mx.random.seed(4)
+        losses = [step(x, y).asnumpy() for _ in range(3)] if compiled else loop(net, loss, trainer, [(x, y)] * 3)
+        nets.append((net, np.array(losses)))
+    np.testing.assert_allclose(nets[1][1], nets[0][1], rtol=1e-3, atol=1e-5)
+    assert nets[0][1][-1].mean() < nets[0][1][0].mean()
+    assert_same(nets[1][0], nets[0][0], rtol=1e-3, atol=1e-4)
+
+
 def test_a_parameter_used_twice_gets_both_gradients():
     class Twice(mx.gluon.HybridBlock):
         def __init__(self):
@@ -263,6 +282,26 @@ def test_gradients_are_kept_on_request():
     plain = network(dropout=0)
     TrainStep(plain, cross_entropy(), trainer_of(plain))(*batch(0))
     assert not plain[3].weight.grad().asnumpy().any()
+
+
+def test_steps_leave_nothing_behind():
+    net = network()
+    step = TrainStep(net, cross_entropy(), trainer_of(net))
+
+    def arrays():
+        gc.collect()
+        return sum(isinstance(o, mx.nd.NDArray) for o in gc.get_objects())
+
+    x, y = batch(0)
+    for _ in range(3):
+        step(x, y)
+    before = arrays()
+    for _ in range(20):
+        step(x, y)
+    assert arrays() <= before
+    batch_alive = weakref.ref(x._data)
+    del x
+    assert batch_alive() is None
 
 
 # --- what is trained ----------------------------------------------------------------------------------------
