@@ -11,7 +11,7 @@ Each function here writes one native function; its docstring says what that does
 from __future__ import annotations
 
 from hybridc.runtime.native.ir_text import Function, Module, Record, Value
-from hybridc.runtime.native.layout import Outside, Pool, Program, StepCell, TimeCell
+from hybridc.runtime.native.layout import ClaimCell, Outside, Pool, Program, StepCell, TimeCell
 
 # How long a thread spins before it sleeps, in nanoseconds: as long as the system takes to wake it up.
 _SPIN = 50_000
@@ -54,24 +54,29 @@ def _share(module: Module, start: Function, drain: Function, clock: Function) ->
     with f.when(pool.ready.equals(0)):
         f.call("void", start, address)
 
-    grains = _quotient_up(extent, grain)
-    piece = _quotient_up(grains, threads * _PIECES) * grain
-    limit = f.minimum(threads, _quotient_up(extent, piece))
-    pool.set(code=step.code, buffers=buffers, numbers=step.numbers, extent=extent, piece=piece)
-    pool.set(scratch=scratch, scratch_stride=step.scratch_stride, limit=limit, next=0, joined=0)
+    piece = _quotient_up(_quotient_up(extent, grain), threads * _PIECES) * grain
+    pieces = _quotient_up(extent, piece)
+    limit = f.minimum(threads, pieces)
+    pool.set(code=step.code, buffers=buffers, numbers=step.numbers, extent=extent, piece=piece, pieces=pieces)
+    pool.set(scratch=scratch, scratch_stride=step.scratch_stride, limit=limit)
+    claims, begin = pool.claims, f.variable("i64", 0)
+    with f.count(limit) as part:
+        end = pieces * (part + 1) // limit
+        f.record(claims, ClaimCell, part).set(next=begin.get(), end=end)
+        begin.set(end)
 
     f.add_atomic("i32", pool.address("generation"), 1)
     with f.when(f.load_atomic("i32", pool.address("sleepers")) > 0):
-        _futex(f, outside, pool.address("generation"), _FUTEX_WAKE, limit - 1)
-    f.call("void", drain, address, scratch)
+        _futex(f, outside, pool.address("generation"), _FUTEX_WAKE, f.constant("i64", _EVERYBODY))
+    f.call("void", drain, address, f.constant("i64", 0))
     f.add_atomic("i32", pool.address("generation"), 1)
 
     active = pool.address("active")
-    begin = f.call("i64", clock, outside.here)
+    since = f.call("i64", clock, outside.here)
     with f.loop() as spin:
         spin.leave_if(f.load_atomic("i32", active).equals(0))
         f.pause()
-        spin.leave_if((f.call("i64", clock, outside.here) - begin) > _SPIN)
+        spin.leave_if((f.call("i64", clock, outside.here) - since) > _SPIN)
     with f.when(f.load_atomic("i32", active).differs(0)):
         # A worker was held up in the middle of its piece: leave it the core.
         f.store_atomic("i32", 1, pool.address("waiting"))
@@ -86,15 +91,26 @@ def _share(module: Module, start: Function, drain: Function, clock: Function) ->
 
 
 def _drain(module: Module) -> Function:
-    """void drain(Pool *pool, void *scratch): claim pieces of the region and run them until none is left."""
-    f = module.function("drain", "void", ("ptr", "ptr"))
-    address, scratch = f.arguments
+    """void drain(Pool *pool, int64 part): run pieces of the region as thread number ``part``, until none is left.
+
+    First those meant for it: the same thread then does the same part of an array in the kernels one after the other,
+    and finds it in its cache.
+    """
+    f = module.function("drain", "void", ("ptr", "i64"))
+    address, part = f.arguments
     pool = f.record(address, Pool)
     code, buffers, numbers, extent, piece = pool.code, pool.buffers, pool.numbers, pool.extent, pool.piece
-    with f.loop() as loop:
-        low = f.add_atomic("i64", pool.address("next"), piece)
-        loop.leave_if(low >= extent)
-        f.call("void", code, buffers, numbers, low, f.minimum(low + piece, extent), scratch)
+    limit, claims = pool.limit, pool.claims
+    scratch = f.at(pool.scratch, part * pool.scratch_stride)
+    with f.count(part + limit, part) as turn:
+        claim = f.record(claims, ClaimCell, f.select(turn < limit, turn, turn - limit))
+        end = claim.end
+        with f.loop() as loop:
+            loop.leave_if(f.load_atomic("i64", claim.here) >= end)
+            number = f.add_atomic("i64", claim.here, 1)
+            loop.leave_if(number >= end)
+            low = number * piece
+            f.call("void", code, buffers, numbers, low, f.minimum(low + piece, extent), scratch)
     f.ret()
     return f
 
@@ -110,6 +126,7 @@ def _worker(module: Module, clock: Function, drain: Function) -> Function:
     pool = f.record(address, Pool)
     outside = f.record(pool.outside, Outside)
     generation, active = pool.address("generation"), pool.address("active")
+    part = f.add_atomic("i64", pool.address("numbered"), 1) + 1
     seen = f.variable("i32", 0)
     with f.loop():
         found = f.variable("i32", 0)
@@ -129,10 +146,8 @@ def _worker(module: Module, clock: Function, drain: Function) -> Function:
         seen.set(found.get())
         with f.when((seen.get() & 1).differs(0)):
             f.add_atomic("i32", active, 1)
-            with f.when(f.load_atomic("i32", generation).equals(seen.get())):
-                part = f.add_atomic("i64", pool.address("joined"), 1) + 1
-                with f.when(part < pool.limit):
-                    f.call("void", drain, address, f.at(pool.scratch, part * pool.scratch_stride))
+            with f.when(f.load_atomic("i32", generation).equals(seen.get())), f.when(part < pool.limit):
+                f.call("void", drain, address, part)
             last = f.add_atomic("i32", active, -1).equals(1)
             with f.when(last & f.load_atomic("i32", pool.address("waiting")).differs(0)):
                 _futex(f, outside, active, _FUTEX_WAKE, f.constant("i64", 1))

@@ -94,7 +94,9 @@ class Pool(ctypes.Structure):
         ("outside", c_void_p),
         ("threads", c_int64),  # that take part in a region at most, the caller among them
         ("handles", c_void_p),  # int64[threads - 1]: what the system calls the workers
+        ("claims", c_void_p),  # ClaimCell[threads]
         ("started", c_int64),  # workers there are
+        ("numbered", c_int64),  # workers that have taken their number
         ("ready", c_int64),  # starting them has been tried
         ("stopped", c_int32),
         # the region that is open
@@ -103,6 +105,7 @@ class Pool(ctypes.Structure):
         ("numbers", c_void_p),
         ("extent", c_int64),
         ("piece", c_int64),  # iterations claimed at a time
+        ("pieces", c_int64),
         ("scratch", c_void_p),
         ("scratch_stride", c_int64),
         ("limit", c_int64),  # threads that may take part
@@ -112,12 +115,15 @@ class Pool(ctypes.Structure):
         ("generation", c_int32),  # odd while a region is open; workers sleep on it
         ("sleepers", c_int32),  # workers that sleep, or are about to
         ("_2", _Line),
-        ("next", c_int64),  # the first iteration that nobody has claimed
-        ("_3", _Line),
-        ("joined", c_int64),  # workers that took part in this region
         ("active", c_int32),  # workers that may be in the region; the caller sleeps on it
         ("waiting", c_int32),  # the caller sleeps, or is about to
     )
+
+
+class ClaimCell(ctypes.Structure):
+    """A part of a region's pieces, meant for one thread; others take what it has not claimed when theirs are done."""
+
+    _fields_ = (("next", c_int64), ("end", c_int64))
 
 
 class TimeCell(ctypes.Structure):

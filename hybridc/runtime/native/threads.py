@@ -13,7 +13,7 @@ from typing import Any
 
 from hybridc.options import OPTIONS
 from hybridc.runtime.locks import ForkLock
-from hybridc.runtime.native.layout import Outside, Pool
+from hybridc.runtime.native.layout import ClaimCell, Outside, Pool
 
 # The number of the system call futex, on systems where our threads can wait with it.
 _FUTEX = {"x86_64": 202, "aarch64": 98}
@@ -51,12 +51,13 @@ class Threads:
         if not outside.futex:
             count = 1
         memory = (ctypes.c_char * (ctypes.sizeof(Pool) + _ALIGNMENT))()
-        handles = (ctypes.c_int64 * count)()
-        self._pools += [memory, handles]
+        handles, claims = (ctypes.c_int64 * count)(), (ClaimCell * count)()
+        self._pools += [memory, handles, claims]
         pool = Pool.from_address(-(-ctypes.addressof(memory) // _ALIGNMENT) * _ALIGNMENT)
         pool.outside = ctypes.addressof(outside)
         pool.threads = count
         pool.handles = ctypes.addressof(handles)
+        pool.claims = ctypes.addressof(claims)
         outside.pool = ctypes.addressof(pool)
         return pool
 
