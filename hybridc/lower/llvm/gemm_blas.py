@@ -19,7 +19,7 @@ from xdsl.ir import Attribute, SSAValue
 
 from hybridc.dialects.attribute import DType
 from hybridc.lower.llvm.codegen import NativeFunction, declare_symbol
-from hybridc.lower.llvm.gemm_phase import FLOPS_OF_A_PART, Arguments, Index, ProductPhase, Walk, phase
+from hybridc.lower.llvm.gemm_phase import FLOPS_OF_A_PART, Arguments, Index, ProductPhase, Walk, few_forms, phase
 from hybridc.lower.llvm.gemm_shape import Loop, Matrices
 from hybridc.lower.llvm.loop_builder import array_type
 from hybridc.runtime import native_blas
@@ -52,7 +52,7 @@ def blas_phase(given: Matrices, dtype: DType, buffers: tuple[int, ...], threads:
         return None
     if max(given.m, given.n, given.k, a.leading, b.leading, c.leading) > native_blas.LARGEST or given.k == 0:
         return None
-    around, over = given.around, given.over
+    around, over = few_forms(given.around), given.over
     batches = math.prod(loop.size for loop in around)
     flops = 2 * given.m * given.n * given.k * batches * math.prod(loop.size for loop in over)
     cut_columns = given.n > given.m
@@ -62,7 +62,7 @@ def blas_phase(given: Matrices, dtype: DType, buffers: tuple[int, ...], threads:
     sizes = (given.m, 0, 0, 1) if cut_columns else (0, 1, given.n, 0)
     fixed = (a.order, b.order, *sizes, given.k, a.leading, b.leading, c.leading, *steps, span)
     numbers = (*fixed, *Walk.values(around), *Walk.values(over))
-    key = f"product-blas {dtype.name} around {Walk.key(around)} over {Walk.key(over)}"
+    key = f"product-blas {dtype.name} around {len(around)} over {Walk.key(over)}"
 
     def build() -> ModuleOp:
         return _build(dtype, name, around, over)

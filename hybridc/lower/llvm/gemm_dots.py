@@ -17,7 +17,7 @@ from xdsl.ir import SSAValue
 
 from hybridc.dialects.attribute import DType
 from hybridc.lower.llvm.codegen import NativeFunction
-from hybridc.lower.llvm.gemm_phase import FLOPS_OF_A_PART, Arguments, Index, ProductPhase, Walk, phase
+from hybridc.lower.llvm.gemm_phase import FLOPS_OF_A_PART, Arguments, Index, ProductPhase, Walk, few_forms, phase
 from hybridc.lower.llvm.gemm_shape import Loop, Matrices
 from hybridc.lower.llvm.gemm_vectors import Registers, Vectors, registers
 
@@ -54,15 +54,15 @@ def dot_phase(given: Matrices, dtype: DType, buffers: tuple[int, ...]) -> Produc
     height = min(_HEIGHT, vectors.lanes(dtype))
     while height > given.m:
         height //= 2
-    form = _Form(dtype, vectors, height)
+    form, around = _Form(dtype, vectors, height), few_forms(given.around)
     groups = math.ceil(given.n / form.width)
-    batches = math.prod(loop.size for loop in given.around)
+    batches = math.prod(loop.size for loop in around)
     flops = 2 * given.m * given.n * given.k * batches
-    key = f"product-dots {dtype.name} {vectors} {height} around {Walk.key(given.around)}"
+    key = f"product-dots {dtype.name} {vectors} {height} around {len(around)}"
     return ProductPhase(
-        NativeFunction(key, lambda: _build(form, given.around)),
+        NativeFunction(key, lambda: _build(form, around)),
         buffers,
-        (given.m, given.n, given.k, given.a[0], given.b[1], given.c, groups, *Walk.values(given.around)),
+        (given.m, given.n, given.k, given.a[0], given.b[1], given.c, groups, *Walk.values(around)),
         extent=groups * batches,
         grain=max(1, FLOPS_OF_A_PART * groups * batches // flops),
         scratch=vectors.bytes,

@@ -133,6 +133,17 @@ def phase(
     return ModuleOp([*externals, function])
 
 
+def few_forms(around: Sequence[Loop]) -> tuple[Loop, ...]:
+    """The loops around matrices in one of a few forms, so that one function serves many products.
+
+    There are none or at least two, and all three arrays follow each: by a stride of 0, if need be.
+    """
+    if not around:
+        return ()
+    once = [Loop(1, 0, 0, 0)] * (2 - len(around))
+    return (*once, *(Loop(x.size, *x.steps) for x in around))
+
+
 @dataclass(frozen=True)
 class Walk:
     """Loops whose sizes and strides are numbers of a phase: for each its size, then the strides of what follows it."""

@@ -21,7 +21,7 @@ from xdsl.ir import SSAValue
 
 from hybridc.dialects.attribute import DType
 from hybridc.lower.llvm.codegen import NativeFunction
-from hybridc.lower.llvm.gemm_phase import FLOPS_OF_A_PART, Arguments, Index, ProductPhase, Walk, phase
+from hybridc.lower.llvm.gemm_phase import FLOPS_OF_A_PART, Arguments, Index, ProductPhase, Walk, few_forms, phase
 from hybridc.lower.llvm.gemm_shape import Loop, Matrices
 from hybridc.lower.llvm.gemm_vectors import Registers, Vectors, registers
 
@@ -29,9 +29,6 @@ from hybridc.lower.llvm.gemm_vectors import Registers, Vectors, registers
 _ABREAST = 2
 # Numbers of the phase before those of the walk.
 _FIXED = 11
-# Loops that the function walks around; where there are fewer, the others have one iteration.
-_AROUND = 2
-_ONCE = Loop(1, 0, 0, 0)
 
 
 @dataclass(frozen=True)
@@ -64,17 +61,17 @@ def tile_phase(given: Matrices, dtype: DType, buffers: tuple[int, ...]) -> Produ
     if vectors is None or given.over or given.k == 0:
         return None
     form = _Form(dtype, vectors)
-    around = (*[_ONCE] * (_AROUND - len(given.around)), *given.around)
+    # Also without loops around, as the function's compilation takes longer than these do.
+    around = few_forms(given.around or [Loop(1, 0, 0, 0)])
     along_rows, along_columns = given.b[1] == 1, given.b[0] == 1 != given.b[1]
     panels = math.ceil(given.n / form.width)
     batches = math.prod(loop.size for loop in around)
     flops = 2 * given.m * given.n * given.k * batches
     fixed = (given.m, given.n, given.k, *given.a, *given.b, along_rows, along_columns, given.c, panels)
-    every = tuple([Loop(x.size, *x.steps) for x in around])
     return ProductPhase(
-        NativeFunction(f"product-tiles {dtype.name} {vectors} {len(around)}", lambda: _build(form, every)),
+        NativeFunction(f"product-tiles {dtype.name} {vectors} {len(around)}", lambda: _build(form, around)),
         buffers,
-        (*map(int, fixed), *Walk.values(every)),
+        (*map(int, fixed), *Walk.values(around)),
         extent=panels * batches,
         grain=max(1, FLOPS_OF_A_PART * panels * batches // flops),
         scratch=(form.heights[0] + given.k) * form.width * dtype.itemsize,

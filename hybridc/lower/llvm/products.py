@@ -12,6 +12,7 @@ from hybridc.lower.llvm.gemm_phase import ProductPhase
 from hybridc.lower.llvm.gemm_plain import plain_phase
 from hybridc.lower.llvm.gemm_shape import Matrices, Strides, matrices_of, product_of
 from hybridc.lower.llvm.gemm_tiles import tile_phase
+from hybridc.lower.llvm.gemm_vectors import registers
 from hybridc.lower.structured import dtype_of
 from hybridc.runtime import native_blas
 
@@ -19,8 +20,9 @@ from hybridc.runtime import native_blas
 LARGE = 2**27
 # With so few rows or columns the terms of dot products go into registers; with so few terms BLAS is the fastest.
 FEW_ROWS, FEW_COLUMNS, FEW_TERMS = 16, 16, 16
-# Rows for which it pays to lay a panel out.
-FEWEST_ROWS = 4
+# From so many rows on it pays to lay a panel out. Where registers are narrower than so many bytes BLAS is still faster,
+# unless the rows or the terms are as few as this.
+FEWEST_ROWS, WIDE, MANY_ROWS, MANY_TERMS = 4, 64, 32, 64
 
 
 def is_product(kernel: Kernel) -> bool:
@@ -77,10 +79,12 @@ def matrices_phase(
 
 def _preferred(given: Matrices) -> Sequence[str]:
     """The ways in which matrices are multiplied, the fastest first: as ``benchmarks/gemm.py`` measures."""
-    few = given.m <= FEW_ROWS or given.n <= FEW_COLUMNS
-    if given.m * given.n * given.k >= LARGE or given.k < FEW_TERMS:
+    if given.k < FEW_TERMS or given.m * given.n * given.k >= LARGE:
         return ("blas", "tiles")
-    if few and given.a[1] == given.b[0] == 1:
+    if (given.m <= FEW_ROWS or given.n <= FEW_COLUMNS) and given.a[1] == given.b[0] == 1:
         return ("dots", "blas", "tiles")
-    # A panel that is laid out again must be worth it.
-    return ("blas", "tiles") if given.m < FEWEST_ROWS else ("tiles", "blas")
+    vectors = registers()
+    wide = vectors is not None and vectors.bytes >= WIDE
+    if given.m >= FEWEST_ROWS and (wide or given.m <= MANY_ROWS or given.k <= MANY_TERMS):
+        return ("tiles", "blas")
+    return ("blas", "tiles")
