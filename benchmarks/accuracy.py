@@ -1,0 +1,217 @@
+"""How exact and how fast the native functions are: ``python benchmarks/accuracy.py [--all] [name...]``.
+
+float32: every 257th of all 2**32 numbers (``--all``: each), against NumPy in float64. float64: some million numbers of
+all sizes, against NumPy in long double. Errors are in units in the last place (ulp) of the true value, also where that
+is subnormal. Times are nanoseconds for an element of an array that stays in the cache, on one thread, beside NumPy's.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ctypes
+import functools
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+from scipy import special
+from xdsl.context import Context
+from xdsl.dialects import func, math, memref, scf
+from xdsl.dialects.arith import Arith
+from xdsl.dialects.builtin import Builtin
+from xdsl.parser import Parser
+
+from hybridc.lower.llvm.codegen import Code, NativeFunction, load
+from hybridc.lower.llvm.expand_math import ExpandMath
+
+Array = np.ndarray[Any, Any]
+
+# The function of math, NumPy's, and the numbers on which it is timed.
+FUNCTIONS: dict[str, tuple[Callable[..., Any], tuple[float, float]]] = {
+    "exp": (np.exp, (-10, 10)),
+    "expm1": (np.expm1, (-10, 10)),
+    "log": (np.log, (0.001, 100)),
+    "log2": (np.log2, (0.001, 100)),
+    "log10": (np.log10, (0.001, 100)),
+    "log1p": (np.log1p, (-0.9, 100)),
+    "sin": (np.sin, (-10, 10)),
+    "cos": (np.cos, (-10, 10)),
+    "tan": (np.tan, (-10, 10)),
+    "asin": (np.arcsin, (-1, 1)),
+    "acos": (np.arccos, (-1, 1)),
+    "atan": (np.arctan, (-10, 10)),
+    "sinh": (np.sinh, (-10, 10)),
+    "cosh": (np.cosh, (-10, 10)),
+    "tanh": (np.tanh, (-5, 5)),
+    "asinh": (np.arcsinh, (-10, 10)),
+    "acosh": (np.arccosh, (1, 10)),
+    "atanh": (np.arctanh, (-1, 1)),
+    "cbrt": (np.cbrt, (-10, 10)),
+    "erf": (special.erf, (-3, 3)),
+    "powf": (np.power, (0.1, 10)),
+    "atan2": (np.arctan2, (-10, 10)),
+}
+TYPES = {"f32": np.dtype("float32"), "f64": np.dtype("float64")}
+BINARY = ("powf", "atan2")
+
+
+def context() -> Context:
+    made = Context()
+    for dialect in (Builtin, Arith, func.Func, math.Math, memref.MemRef, scf.Scf):
+        made.load_dialect(dialect)
+    return made
+
+
+def source(name: str, kind: str) -> str:
+    """A phase that computes a function of one or two arrays."""
+    names = "ab" if name in BINARY else "a"
+    arrays = ", ".join(f"%{x}s: memref<?x{kind}>" for x in names)
+    loads = "\n".join(f"%{x} = memref.load %{x}s[%i] : memref<?x{kind}>" for x in names)
+    return f"""
+builtin.module {{
+  func.func @phase({arrays}, %y: memref<?x{kind}>, %lo: index, %hi: index, %s: memref<?xi8>) attributes {{hybrid.phase}} {{
+    %one = arith.constant 1 : index
+    scf.for %i = %lo to %hi step %one {{
+      {loads}
+      %r = math.{name} {", ".join("%" + x for x in names)} : {kind}
+      memref.store %r, %y[%i] : memref<?x{kind}>
+    }}
+    func.return
+  }}
+}}"""
+
+
+class Native:
+    """A native function of arrays."""
+
+    def __init__(self, name: str, kind: str) -> None:
+        def build() -> Any:
+            module = Parser(context(), source(name, kind)).parse_module()
+            ExpandMath().apply(context(), module)
+            return module
+
+        self.code: Code = load([NativeFunction(f"accuracy {name} {kind} {time.time()}", build)])[0]
+        shape = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 2, *[ctypes.c_int64] * 2, ctypes.c_void_p)
+        self.call = shape(self.code.address)
+
+    def __call__(self, *xs: Array, out: Array | None = None) -> Array:
+        y = np.empty_like(xs[0]) if out is None else out
+        buffers = (ctypes.c_void_p * (len(xs) + 1))(*[x.ctypes.data for x in xs], y.ctypes.data)
+        self.call(buffers, None, 0, y.size, None)
+        return y
+
+
+def ulps(y: Array, truth: Array) -> Array:
+    """The error of y in units in the last place of the truth, which has more digits than y."""
+    info = np.finfo(y.dtype)
+    with np.errstate(all="ignore"):
+        right = (truth.astype(y.dtype) == y) | (np.isnan(y) & np.isnan(truth))
+        _, exponent = np.frexp(truth)
+        unit = np.ldexp(truth.dtype.type(1), np.maximum(exponent, info.minexp + 1) - 1 - info.nmant)
+        # An infinite result is the number that would follow the greatest one.
+        beyond = np.copysign(truth.dtype.type(2) ** info.maxexp, y)
+        error = (
+            np.abs(
+                np.where(np.isinf(y), beyond, y.astype(truth.dtype)) - np.clip(truth, -2 * abs(beyond), 2 * abs(beyond))
+            )
+            / unit
+        )
+        error = np.where(np.isnan(error), np.inf, error)
+        signs = (y == 0) & (truth == 0) & (np.signbit(y) != np.signbit(truth))
+    return np.where(signs, np.inf, np.where(right, 0, error))
+
+
+def singles(every: int) -> Iterator[Array]:
+    """Numbers of single precision, of all representations."""
+    chunk = 1 << 22
+    for start in range(0, 1 << 32, chunk * every):
+        yield np.arange(start, min(start + chunk * every, 1 << 32), every, np.uint64).astype(np.uint32).view(np.float32)
+
+
+def doubles(count: int) -> Iterator[Array]:
+    """Numbers of double precision: of all representations, of the usual sizes, and beside multiples of pi / 2."""
+    random = np.random.default_rng(0)
+    yield random.integers(0, 1 << 64, count, np.uint64).view(np.float64)
+    yield random.uniform(-30, 30, count)
+    yield random.uniform(-1.5, 1.5, count)
+    yield 2.0 ** random.uniform(-40, 40, count) * random.choice([-1.0, 1.0], count)
+    yield 1 + random.uniform(-1, 1, count) * 2.0 ** random.uniform(-40, 0, count)
+    yield random.integers(-(10**6), 10**6, count) * (np.pi / 2)
+    yield np.array(SPECIAL + [-x for x in SPECIAL])
+
+
+SPECIAL = [0.0, 5e-324, 2.2250738585072014e-308, 0.5, 1.0, 1.5, 2.0, 3.0, 709.7, 710.4, 1e22, 1e300, 1.7976931348623157e308, np.inf, np.nan]  # fmt: skip
+
+
+def pairs(kind: np.dtype[Any], count: int) -> Iterator[tuple[Array, Array]]:
+    """Arguments of functions of two numbers."""
+    random = np.random.default_rng(0)
+    width = np.uint32 if kind.itemsize == 4 else np.uint64
+    raw = [random.integers(0, 1 << 8 * kind.itemsize, count, width, endpoint=False).view(kind) for _ in "xy"]
+    yield raw[0], raw[1]
+    yield random.uniform(0, 5, count).astype(kind), random.uniform(-30, 30, count).astype(kind)
+    yield random.uniform(-5, 5, count).astype(kind), random.integers(-30, 30, count).astype(kind)
+    yield (2.0 ** random.uniform(-100, 100, count)).astype(kind), random.uniform(-3, 3, count).astype(kind)
+    yield (1 + random.uniform(-1e-3, 1e-3, count)).astype(kind), random.uniform(-7e5, 7e5, count).astype(kind)
+    special = np.array(SPECIAL + [-x for x in SPECIAL], np.float64).astype(kind)
+    yield np.repeat(special, special.size), np.tile(special, special.size)
+
+
+def truth(function: Callable[..., Any], xs: tuple[Array, ...]) -> Array:
+    """With more digits than the arguments have; special.erf has no more than double."""
+    wide = np.float64 if xs[0].dtype == np.float32 or function is special.erf else np.longdouble
+    with np.errstate(all="ignore"):
+        return function(*[x.astype(wide) for x in xs])
+
+
+def worst(name: str, kind: str, every: int) -> tuple[float, tuple[Any, ...]]:
+    """The greatest error, and where."""
+    native, function = Native(name, kind), FUNCTIONS[name][0]
+    single = kind == "f32"
+    chunks: Any = pairs(TYPES[kind], 10**6) if name in BINARY else singles(every) if single else doubles(10**6)
+    found: tuple[float, tuple[Any, ...]] = (0.0, ())
+    for chunk in chunks:
+        xs = chunk if isinstance(chunk, tuple) else (chunk,)
+        error = ulps(native(*xs), truth(function, xs))
+        at = int(np.argmax(error))
+        if error[at] > found[0]:
+            found = (float(error[at]), tuple(x[at].item() for x in xs))
+    return found
+
+
+def speed(name: str, kind: str, numpy: bool) -> float:
+    """Nanoseconds for an element."""
+    function, (low, high) = FUNCTIONS[name]
+    random = np.random.default_rng(0)
+    xs = [random.uniform(low, high, 8192).astype(TYPES[kind]) for _ in range(2 if name in BINARY else 1)]
+    y = np.empty_like(xs[0])
+    run = functools.partial(function, *xs, out=y) if numpy else functools.partial(Native(name, kind), *xs, out=y)
+    best = float("inf")
+    with np.errstate(all="ignore"):
+        for _ in range(30):
+            start = time.perf_counter()
+            for _ in range(5):
+                run()
+            best = min(best, time.perf_counter() - start)
+    return best / 5 / y.size * 1e9
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("names", nargs="*", help="functions, all unless given")
+    parser.add_argument(
+        "--all", action="store_true", help="every number of single precision: a minute for each function"
+    )
+    parser.add_argument("--types", nargs="*", default=list(TYPES), choices=list(TYPES))
+    chosen = parser.parse_args()
+    print(f"{'function':9} {'type':4} {'max ulp':>8} {'ns':>7} {'NumPy ns':>9}  where")
+    for name in chosen.names or FUNCTIONS:
+        for kind in chosen.types:
+            error, where = worst(name, kind, 1 if chosen.all else 257)
+            times = [speed(name, kind, numpy) for numpy in (False, True)]
+            print(f"{name:9} {kind:4} {error:8.2f} {times[0]:7.2f} {times[1]:9.2f}  {where}", flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,273 @@
+"""The coefficients of hybridc/lower/llvm/mathlib/coefficients.py, found again: ``python benchmarks/fit_polynomials.py``.
+
+Needs mpmath. Each polynomial has the smallest greatest error on its interval (Remez' exchange on a dense grid of
+Chebyshev points). Coefficients are rounded to their type one by one, from that of the lowest power on, and those that
+are left are fitted again after each: they make up for the rounding. A quotient of two polynomials is fitted as a
+linear problem whose weight is the denominator of the step before.
+
+Prints the file; and, on stderr, the error of each approximation as a power of two, without that of arithmetic.
+"""
+
+import math
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import mpmath
+import numpy as np
+from mpmath import mp, mpf
+
+mp.dps = 60
+LN2 = mp.log(2)
+Function = Callable[[mpf], mpf]
+
+
+def minimax(columns: list[list[mpf]], target: list[mpf], weight: list[mpf]) -> tuple[list[mpf], mpf]:
+    """The coefficients with the smallest greatest weighted error over the points, and that error."""
+    n, points = len(columns), len(target)
+    if n == 0:
+        return [], max(abs(w * t) for w, t in zip(weight, target, strict=True))
+    at = [round((points - 1) * (1 - math.cos(math.pi * i / n)) / 2) for i in range(n + 1)]
+    best: tuple[list[mpf], mpf] | None = None
+    for _ in range(200):
+        rows = mp.matrix(n + 1, n + 1)
+        for i, p in enumerate(at):
+            for j in range(n):
+                rows[i, j] = columns[j][p]
+            rows[i, n] = (-1) ** i / weight[p]
+        *found, level = mp.lu_solve(rows, mp.matrix([target[p] for p in at]))
+        error = [
+            w * (t - mp.fsum(c * col[p] for c, col in zip(found, columns, strict=True)))
+            for p, (w, t) in enumerate(zip(weight, target, strict=True))
+        ]
+        new = max(range(points), key=lambda p: abs(error[p]))
+        if best is None or abs(error[new]) < best[1]:
+            best = found, abs(error[new])
+        if abs(error[new]) <= abs(level) * mpf("1.01"):
+            break
+        at = _exchange(at, error, new)
+    assert best is not None
+    return best
+
+
+def _exchange(at: list[int], error: list[mpf], new: int) -> list[int]:
+    """The points with the worst one among them, so that the signs of the error still alternate."""
+    same = [(error[p] >= 0) == (error[new] >= 0) for p in at]
+    after = sum(p < new for p in at)
+    if after == 0:
+        return [new, *at[1:]] if same[0] else [new, *at[:-1]]
+    if after == len(at):
+        return [*at[:-1], new] if same[-1] else [*at[1:], new]
+    out = after - 1 if same[after - 1] else after
+    return [new if i == out else p for i, p in enumerate(at)]
+
+
+@dataclass
+class Fit:
+    """sum of c[k] x**k, or that over the sum of d[k] x**k, as near to ``f`` as ``weight`` asks for."""
+
+    name: str
+    kind: str  # "f32" or "f64"
+    f: Function
+    weight: Function
+    low: mpf
+    high: mpf
+    degree: int
+    below: int = 0  # of the denominator
+    first: tuple[float, ...] = ()  # coefficients that are given
+    start: Function = lambda _: mpf(1)  # a guess at the denominator
+
+    def solve(self) -> tuple[list[float], list[float]]:
+        count = 24 * (self.degree + self.below + 2)
+        middle, half = (self.high + self.low) / 2, (self.high - self.low) / 2
+        xs = [middle - half * mp.cos(mp.pi * (i + mpf(1) / 2) / count) for i in range(count)]
+        values, weights = [self.f(x) for x in xs], [self.weight(x) for x in xs]
+        bottom = self.bottom(self.f(self.low)) if self.below else mpf(1)
+        columns = [[x**k for x in xs] for k in range(self.degree + 1)]
+        columns += [[-v * x**k for x, v in zip(xs, values, strict=True)] for k in range(1, self.below + 1)]
+        order = [k for pair in range(self.degree + 1) for k in (pair, self.degree + 1 + pair) if k < len(columns)]
+        order = [k for k in order if k <= self.degree or k - self.degree <= self.below]
+        known: dict[int, mpf] = dict(enumerate(mpf(c) for c in self.first))
+        scale = [self.start(x) for x in xs]
+        for step in range(-1, len(order)):
+            if step >= 0:
+                k = order[step]
+                if k in known:
+                    continue
+                known[k] = mpf(self.rounded(found[k]))
+            free = [k for k in order if k not in known]
+            for _ in range(1 if not self.below else 6 if step < 0 else 2):
+                rest = [bottom * v - mp.fsum(c * columns[k][p] for k, c in known.items()) for p, v in enumerate(values)]
+                # The error is a multiple of the lowest power that is free: where that changes its sign, so does it.
+                lowest = min((k for k in free if k <= self.degree), default=0)
+                signed = [w / s * mp.sign(x) ** lowest for w, s, x in zip(weights, scale, xs, strict=True)]
+                solved, error = minimax([columns[k] for k in free], rest, signed)
+                found = {**known, **dict(zip(free, solved, strict=True))}
+                below = [found[self.degree + k] for k in range(1, self.below + 1)]
+                scale = [bottom + mp.fsum(d * x ** (k + 1) for k, d in enumerate(below)) for x in xs]
+            if step < 0:
+                best = error
+        print(
+            f"{self.name}_{self.kind}: 2**{float(mp.log(best, 2)):.1f}, rounded 2**{float(mp.log(error, 2)):.1f}",
+            file=sys.stderr,
+        )
+        above = [float(known[k]) for k in range(self.degree + 1)]
+        return above, [float(bottom), *[float(known[self.degree + k]) for k in range(1, self.below + 1)]]
+
+    def bottom(self, start: mpf) -> mpf:
+        """The constant of the denominator: such that the quotient at 0 is right to more bits than the type has."""
+        for i in range(4096):
+            number = 1 + mpf(i) / 4096
+            if abs(self.rounded(number * start) / (number * start) - 1) < mpf(2) ** -32:
+                return number
+        raise ArithmeticError("no constant makes the quotient right")
+
+    def rounded(self, x: mpf) -> float:
+        return float(np.float32(float(x))) if self.kind == "f32" else float(x)
+
+
+def power_series(f: Function, at: int, terms: int = 40) -> Callable[[mpf], mpf]:
+    """f without the ``at`` first terms of its series at 0, over x**at; by the series where x is small."""
+    series = mpmath.taylor(f, 0, terms)
+
+    def rest(x: mpf) -> mpf:
+        if abs(x) < mpf("0.05"):
+            return mp.polyval(series[at:][::-1], x)
+        return (f(x) - mp.polyval(series[:at][::-1], x)) / x**at
+
+    return rest
+
+
+def even(f: Function) -> Function:
+    """f of the square root: what is even in x is smooth in x**2."""
+    return lambda z: f(mp.sqrt(z))
+
+
+def fits() -> list[Fit]:
+    """All of them: the formulas that use them say what they are."""
+    edge = LN2 * (1 + mpf(1) / 256)
+    exp2 = power_series(mp.exp, 2)
+
+    def exp_weight(r: mpf) -> mpf:
+        return max(r * r / mp.exp(r), abs(r * r / (mp.expm1(r) or r or 1)))
+
+    log = power_series(mp.log1p, 1, 60)
+    low, high = mp.sqrt(mpf(1) / 2) - 1 - mpf(1) / 1024, mp.sqrt(2) - 1 + mpf(1) / 1024
+    log2e, log10e = 1 / LN2, 1 / mp.log(10)
+    turn = (mpf(5) / 8 * mp.pi / 2) ** 2
+    sine = power_series(lambda x: mp.sin(x) / x if x else mpf(1), 2)
+    cosine = power_series(mp.cos, 4)
+    hyperbolic = (LN2 / 2 * (1 + mpf(1) / 256)) ** 2
+    sinh = power_series(lambda x: mp.sinh(x) / x if x else mpf(1), 2)
+    cosh = power_series(mp.cosh, 2)
+    tiny, far = mpf(10) ** -20, mpf(5) / 2
+
+    def log_erfc(x: mpf) -> mpf:
+        return mp.log(mp.erfc(x))
+
+    def ratio(f: Function) -> Function:
+        return lambda z: f(mp.sqrt(z)) / mp.sqrt(z) if z > tiny else f(mp.sqrt(tiny)) / mp.sqrt(tiny)
+
+    def relative(f: Function) -> Function:
+        return lambda x: 1 / f(x)
+
+    tanh, erf, atan, asin = map(ratio, (mp.tanh, mp.erf, mp.atan, mp.asin))
+    made: list[Fit] = []
+    for kind in ("f32", "f64"):
+        single = kind == "f32"
+        made += [
+            Fit("EXP", kind, exp2, exp_weight, -edge, edge, 5 if single else 11),
+            Fit("LOG", kind, log, relative(log), low, high, 9 if single else 20, first=(1.0,)),
+        ]
+    made += [
+        Fit("LOG2", "f32", lambda x: log(x) * log2e, relative(lambda x: log(x) * log2e), low, high, 9),
+        Fit("LOG10", "f32", lambda x: log(x) * log10e, relative(lambda x: log(x) * log10e), low, high, 9),
+        Fit(
+            "TANH",
+            "f32",
+            tanh,
+            relative(tanh),
+            mpf(0),
+            mpf("9.02") ** 2,
+            5,
+            4,
+            first=(1.0,),
+            start=lambda z: (1 + z / 4) ** 4,
+        ),
+        Fit("ERF", "f32", erf, relative(erf), mpf(0), mpf("3.93") ** 2, 6, 5),
+    ]
+    for kind in ("f32", "f64"):
+        single = kind == "f32"
+        made += [
+            Fit("SIN", kind, even(sine), lambda z: z, mpf(0), turn, 2 if single else 6),
+            Fit("COS", kind, even(cosine), lambda z: z * z, mpf(0), turn, 2 if single else 5),
+        ]
+    made += [
+        Fit("SINH", "f64", even(sinh), lambda z: z, mpf(0), hyperbolic, 4),
+        Fit("COSH", "f64", even(cosh), lambda z: z, mpf(0), hyperbolic, 5, first=(0.5,)),
+        Fit("ATAN", "f64", atan, relative(atan), mpf(0), mpf(1), 20, first=(1.0,)),
+        Fit("ASIN", "f64", asin, relative(asin), mpf(0), mpf(1) / 4, 12, first=(1.0,)),
+        Fit("ERF_NEAR", "f64", erf, relative(erf), mpf(0), mpf(1), 11),
+        Fit("ERF_FAR", "f64", lambda x: log_erfc(x + mpf(7) / 2), lambda x: mp.erfc(x + mpf(7) / 2), -far, far, 18),
+        Fit("ATANH", "f64", even(power_series(mp.atanh, 3, 60)), lambda z: z, mpf(0), mpf("0.0296"), 7),
+    ]
+    return made
+
+
+HEADER = '''"""Coefficients of the approximations, lowest power first: made by benchmarks/fit_polynomials.py, not by hand.
+
+A table's name says what its polynomial is part of and in which format; its formula says how it is used. BELOW are
+denominators.
+"""
+
+# fmt: off
+'''
+
+
+def print_table(name: str, values: Sequence[float]) -> None:
+    print(f"{name} = (")
+    for v in values:
+        print(f"    {v!r},")
+    print(")")
+
+
+def split(x: mpf, kept: int) -> tuple[float, float]:
+    """x as a float of so many bits, whose products with small integers are exact, and what is missing."""
+    scale = mpf(2) ** (kept - 1 - mp.floor(mp.log(x, 2)))
+    high = mp.floor(x * scale) / scale
+    return float(high), float(x - high)
+
+
+def print_constants() -> None:
+    """What is no polynomial."""
+    print("# Above these, a float32 cannot be told from 1.")
+    print("TANH_ONE = 9.011\nERF_ONE = 3.9201")
+    print("# Split, so that the first part times an exponent is exact.")
+    print(f"TWO_LN2_F32 = {split(2 * LN2, 16)}\nTWO_LN2_F64 = {split(2 * LN2, 42)}\nLN2_F64 = {split(LN2, 41)}")
+    length = 1280
+    with mp.workdps(500):
+        bits = int(mp.floor(2 / mp.pi * mpf(2) ** length))
+    digits = f"{bits:X}"
+    print("# The bits of 2 / pi after the point.")
+    print(f"TWO_OVER_PI_LENGTH = {length}\nTWO_OVER_PI_BITS = int(")
+    for start in range(0, len(digits), 80):
+        print(f'    "{digits[start : start + 80]}"')
+    print("    , 16)")
+
+
+def main() -> None:
+    wanted = sys.argv[1:]
+    if not wanted:
+        print(HEADER, end="")
+        print_constants()
+    for fit in fits():
+        if wanted and fit.name not in wanted and f"{fit.name}_{fit.kind}" not in wanted:
+            continue
+        above, below = fit.solve()
+        print_table(f"{fit.name}_{fit.kind.upper()}", above)
+        if fit.below:
+            print_table(f"{fit.name}_BELOW_{fit.kind.upper()}", below)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,94 @@
+"""Write out the functions that processors lack: a call of a function of the module, whose body is a formula.
+
+``math.exp`` of f32 becomes ``func.call @exp_f32``; the formula is added to the module once. Half precision is computed
+in single. Powers with the exponents that people write (2, 3, 0.5, ...) become products and roots in place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import cast
+
+from xdsl.context import Context
+from xdsl.dialects import arith, func, math
+from xdsl.dialects.builtin import BFloat16Type, Float16Type, FloatAttr, IntegerType, ModuleOp, f32
+from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
+from xdsl.passes import ModulePass
+from xdsl.rewriter import Rewriter
+from xdsl.utils.exceptions import PassFailedException
+
+from hybridc.lower.llvm.mathlib import FORMULAS
+from hybridc.lower.llvm.mathlib.power import short_power
+from hybridc.lower.llvm.mathlib.value import FORMATS, Value, Writer
+
+
+@dataclass(frozen=True)
+class ExpandMath(ModulePass):
+    """Replace operations of ``math`` by calls of formulas."""
+
+    name = "expand-math"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        added: dict[str, func.FuncOp] = {}
+        for found in [o for o in op.walk() if type(o) in FORMULAS]:
+            _expand(found, added)
+        for function in added.values():
+            op.body.block.add_op(function)
+
+
+def _expand(op: Operation, added: dict[str, func.FuncOp]) -> None:
+    block = Block()
+    operands, kind = list(op.operands), op.results[0].type
+    short = _short(op, Writer(block))
+    if short is not None:
+        result = short
+    elif isinstance(kind, Float16Type | BFloat16Type):
+        operands = [_converted(block, arith.ExtFOp, x, f32) for x in operands]
+        result = _converted(block, arith.TruncFOp, _called(block, op, operands, f32, added), kind)
+    else:
+        result = _called(block, op, operands, kind, added)
+    made = list(block.ops)
+    for new in made:
+        new.detach()
+    Rewriter.replace_op(op, made, [result])
+
+
+def _short(op: Operation, writer: Writer) -> SSAValue | None:
+    """A power whose exponent is a number that is known, and simple."""
+    if not isinstance(op, math.PowFOp) or op.results[0].type not in FORMATS:
+        return None
+    exponent = op.rhs.owner
+    if not isinstance(exponent, arith.ConstantOp) or not isinstance(exponent.value, FloatAttr):
+        return None
+    made = short_power(Value(writer, op.lhs), cast(FloatAttr, exponent.value).value.data)
+    return None if made is None else made.ssa
+
+
+def _converted(block: Block, cls: type[Operation], x: SSAValue, kind: Attribute) -> SSAValue:
+    op = cls.create(operands=[x], result_types=[kind])
+    block.add_op(op)
+    return op.results[0]
+
+
+def _called(
+    block: Block, op: Operation, operands: Sequence[SSAValue], kind: Attribute, added: dict[str, func.FuncOp]
+) -> SSAValue:
+    name = f"{op.name.removeprefix('math.')}_{kind}"
+    if name not in added:
+        added[name] = _function(name, op, kind)
+    call = func.CallOp(name, operands, [kind])
+    block.add_op(call)
+    return call.results[0]
+
+
+def _function(name: str, op: Operation, kind: Attribute) -> func.FuncOp:
+    """The function that computes an operation for numbers of a type."""
+    if kind not in FORMATS and not isinstance(kind, IntegerType):
+        raise PassFailedException(f"{op.name} of {kind} has no formula: it is written for numbers, one by one")
+    kinds = [kind] * len(op.operands)
+    block = Block(arg_types=kinds)
+    writer = Writer(block)
+    result = FORMULAS[type(op)](*[Value(writer, x) for x in block.args])
+    block.add_op(func.ReturnOp(result.ssa))
+    return func.FuncOp(name, (kinds, [kind]), Region(block), visibility="private")

@@ -1,0 +1,53 @@
+"""Functions that processors lack, as formulas of ``arith`` and the ``math`` that they have.
+
+Single precision is within 2.5 units in the last place over the whole range, with subnormal numbers, infinities, nans
+and signed zeros; double precision within 1e-14 of the value. ``benchmarks/accuracy.py`` measures both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from xdsl.dialects import math
+from xdsl.ir import Operation
+
+from hybridc.lower.llvm.mathlib import error_function, exponential, logarithm, power, trigonometry
+from hybridc.lower.llvm.mathlib.value import DOUBLE, Value
+
+Formula = Callable[..., Value]
+
+
+def _in_double(formula: Formula) -> Formula:
+    """A formula that computes single precision in double."""
+
+    def computed(*xs: Value) -> Value:
+        return formula(*[x.to(DOUBLE) for x in xs]).to(xs[0].format)
+
+    return computed
+
+
+FORMULAS: dict[type[Operation], Formula] = {
+    math.ExpOp: exponential.exp,
+    math.ExpM1Op: exponential.expm1,
+    math.SinhOp: _in_double(exponential.sinh),
+    math.CoshOp: _in_double(exponential.cosh),
+    math.TanhOp: exponential.tanh,
+    math.LogOp: logarithm.log,
+    math.Log2Op: logarithm.log2,
+    math.Log10Op: logarithm.log10,
+    math.Log1pOp: logarithm.log1p,
+    math.AsinhOp: _in_double(logarithm.asinh),
+    math.AcoshOp: _in_double(logarithm.acosh),
+    math.AtanhOp: _in_double(logarithm.atanh),
+    math.SinOp: trigonometry.sin,
+    math.CosOp: trigonometry.cos,
+    math.TanOp: trigonometry.tan,
+    math.AsinOp: _in_double(trigonometry.asin),
+    math.AcosOp: _in_double(trigonometry.acos),
+    math.AtanOp: _in_double(trigonometry.atan),
+    math.Atan2Op: _in_double(trigonometry.atan2),
+    math.PowFOp: power.powf,
+    math.IPowIOp: power.ipowi,
+    math.CbrtOp: _in_double(power.cbrt),
+    math.ErfOp: error_function.erf,
+}

@@ -1,0 +1,110 @@
+"""exp and what is made of it: expm1, sinh, cosh, tanh.
+
+The argument is split as x = 2 m ln2 + r, so that exp(x) = 2**m exp(r) 2**m with abs(r) <= ln2. Half of the exponent
+on each side of the polynomial means that a result which is subnormal or overflows needs no treatment of its own: the
+last product rounds it. The polynomial is two terms longer than for abs(r) <= ln2 / 2; that is less than the treatment.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from hybridc.lower.llvm.mathlib import coefficients as table
+from hybridc.lower.llvm.mathlib.value import (
+    SINGLE,
+    Value,
+    copysign,
+    fma,
+    greatest,
+    least,
+    polynomial,
+    select,
+)
+
+
+@dataclass(frozen=True)
+class _Constants:
+    """What depends on the format; a step is 2 ln2 or ln2, split so that a small multiple of its first part is exact."""
+
+    exp: tuple[float, ...]
+    highest: float  # above, exp is infinite; the exponents are still in range
+    lowest: float  # here 2**m is represented as 0
+    minus_one: float  # below, expm1 is -1
+    two_ln2: tuple[float, float]
+
+
+_OF_FORMAT = {
+    "f32": _Constants(table.EXP_F32, 89.0, -176.0, -20.0, table.TWO_LN2_F32),
+    "f64": _Constants(table.EXP_F64, 710.0, -1418.0, -40.0, table.TWO_LN2_F64),
+}
+
+
+def _split(x: Value) -> tuple[Value, Value]:
+    """r, and 2**m: x = 2 m ln2 + r."""
+    kind = x.format
+    high, low = _OF_FORMAT[kind.name].two_ln2
+    shifter = kind.shifter + kind.bias  # m, with the exponent's bias, stands in the lowest bits of the shifted number
+    shifted = fma(x, 0.5 / math.log(2), shifter)
+    m = shifted - shifter
+    r = fma(m, -low, fma(m, -high, x))
+    return r, (shifted.bits() << kind.fraction).as_float()
+
+
+def exp(x: Value) -> Value:
+    """e**x."""
+    constants = _OF_FORMAT[x.format.name]
+    r, scale = _split(greatest(least(x, constants.highest), constants.lowest))
+    p = polynomial(r, (1.0, 1.0, *constants.exp))
+    return p * scale * scale
+
+
+def expm1(x: Value) -> Value:
+    """e**x - 1 = ((p - 1) s + (s - 1/s)) s with p = exp(r), s = 2**m: no digits are lost where x is small."""
+    kind, constants = x.format, _OF_FORMAT[x.format.name]
+    r, scale = _split(greatest(least(x, constants.highest), constants.minus_one))
+    inverse = (x.writer.constant(2 * kind.bias << kind.fraction, kind.whole) - scale.bits()).as_float()
+    p = fma(r * r, polynomial(r, constants.exp), r)
+    return copysign(fma(p, scale, scale - inverse) * scale, x)
+
+
+def _hyperbolic(x: Value) -> tuple[Value, Value]:
+    """sinh(x) / 2 and cosh(x) / 2 in double precision, for x >= 0.
+
+    With x = n ln2 + r: sinh(x) = cosh(r) (2**n - 2**-n) / 2 + sinh(r) (2**n + 2**-n) / 2, and cosh(x) likewise.
+    """
+    kind = x.format
+    high, low = table.LN2_F64
+    shifter = kind.shifter + kind.bias - 2
+    shifted = fma(x, 1 / math.log(2), shifter)
+    n = shifted - shifter
+    r = fma(n, -low, fma(n, -high, x))
+    exponent = shifted.bits() << kind.fraction  # of 2**n / 4
+    rest = x.writer.constant(2 * (kind.bias - 2) << kind.fraction, kind.whole) - exponent
+    grows, shrinks = exponent.as_float(), select(rest > 0, rest, 0).as_float()
+    z = r * r
+    sinh_r, cosh_r = fma(z * r, polynomial(z, table.SINH_F64), r), fma(z, polynomial(z, table.COSH_F64), 1.0)
+    odd, even = grows - shrinks, grows + shrinks
+    return fma(cosh_r, odd, sinh_r * even), fma(cosh_r, even, sinh_r * odd)
+
+
+def sinh(x: Value) -> Value:
+    """(e**x - e**-x) / 2."""
+    half, _ = _hyperbolic(least(abs(x), 710.6))
+    return copysign(half * 2.0, x)
+
+
+def cosh(x: Value) -> Value:
+    """(e**x + e**-x) / 2."""
+    _, half = _hyperbolic(least(abs(x), 710.6))
+    return half * 2.0
+
+
+def tanh(x: Value) -> Value:
+    """sinh(x) / cosh(x); in single precision x P(x**2) / Q(x**2), which is exact where x is small."""
+    if x.format != SINGLE:
+        sinh_x, cosh_x = _hyperbolic(least(abs(x), 22.0))
+        return copysign(sinh_x / cosh_x, x)
+    x = greatest(least(x, table.TANH_ONE), -table.TANH_ONE)
+    z = x * x
+    return x * polynomial(z, table.TANH_F32) / polynomial(z, table.TANH_BELOW_F32)

@@ -1,0 +1,145 @@
+"""Powers and roots."""
+
+from __future__ import annotations
+
+import math
+
+from xdsl.dialects import scf
+
+from xdsl.ir import Block, Region
+
+from hybridc.lower.llvm.mathlib import coefficients as table
+from hybridc.lower.llvm.mathlib.exponential import exp
+from hybridc.lower.llvm.mathlib.logarithm import log, split
+from hybridc.lower.llvm.mathlib.value import (
+    DOUBLE,
+    SINGLE,
+    Value,
+    Writer,
+    copysign,
+    fma,
+    greatest,
+    least,
+    polynomial,
+    product,
+    rint,
+    select,
+    sqrt,
+)
+
+LOG2E, LOG2E_LOW = 1.4426950408889634, 2.0355273740931033e-17
+INFINITY, NAN = math.inf, math.nan
+
+
+def _log2(x: Value) -> tuple[Value, Value]:
+    """log2 of a double that is not negative, in two parts: some 60 bits.
+
+    log(1 + f) = 2 atanh(s) with s = f / (2 + f); of its series all but the first term is small.
+    """
+    e, f = split(x)
+    below = f + 2.0
+    s = f / below
+    s_low = (fma(-s, below, f) - s * (f - (below - 2.0))) / below
+    z = s * s
+    rest = fma(z * s, polynomial(z, table.ATANH_F64), s_low) * 2.0
+    high, low = product(s * 2.0, x.like(LOG2E))
+    low = low + fma(s * 2.0, LOG2E_LOW, rest * LOG2E)
+    rounded = e + high
+    low = ((e - rounded) + high) + low
+    result = rounded + low
+    low = (rounded - result) + low
+    result = select(x < INFINITY, result, x)
+    return select(x.equal(0.0), -INFINITY, result), low
+
+
+def _exp2(high: Value, low: Value) -> Value:
+    """2**(high + low), half of the exponent on each side of the polynomial as in :func:`exp`."""
+    kind = high.format
+    low = select(abs(high) < 2048.0, low, 0.0)
+    high = greatest(least(high, 1025.0), -2046.0)
+    shifter = kind.shifter + kind.bias
+    shifted = fma(high, 0.5, shifter)
+    rest = fma(shifted - shifter, -2.0, high)
+    r = fma(rest, math.log(2), low * math.log(2))
+    scale = (shifted.bits() << kind.fraction).as_float()
+    return polynomial(r, (1.0, 1.0, *table.EXP_F64)) * scale * scale
+
+
+def _size(x: Value, y: Value) -> Value:
+    """abs(x)**y, in double precision."""
+    high, low = _log2(abs(x))
+    exponent, rest = product(y, high)
+    return _exp2(exponent, fma(y, low, rest))
+
+
+def _size_of_single(x: Value, y: Value) -> Value:
+    """abs(x)**y for numbers of single precision: a logarithm in double precision has enough digits."""
+    a = abs(x)
+    e, f = split(a)
+    result = fma(f * polynomial(f, table.LOG_F64), LOG2E, e)
+    result = select(a < INFINITY, result, a)
+    exponent = y * select(a.equal(0.0), -INFINITY, result)
+    return _exp2(exponent, exponent.like(0.0))
+
+
+def powf(x: Value, y: Value) -> Value:
+    """x**y, with C's answers for zeros, infinities and nans."""
+    if x.format == SINGLE:
+        wide, exponent = x.to(DOUBLE), y.to(DOUBLE)
+        size = _size_of_single(wide, exponent).to(SINGLE)
+    else:
+        size = _size(x, y)
+    whole = y.equal(rint(y))
+    half = y * 0.5
+    odd = whole & half.unequal(rint(half))
+    result = select(odd, copysign(size, x), size)
+    # A negative number, neither zero nor infinite, has no power that is not whole.
+    negative = (x < 0.0) & (x > -INFINITY)
+    result = select(negative, select(whole, result, NAN), result)
+    one = x.equal(1.0) | y.equal(0.0) | (x.equal(-1.0) & abs(y).equal(INFINITY))
+    return select(one, 1.0, result)
+
+
+def cbrt(x: Value) -> Value:
+    """The cubic root, in double precision: by a logarithm, and one step of Newton's."""
+    a = abs(x)
+    root = exp(log(a) * (1 / 3))
+    better = root - (root - a / (root * root)) * (1 / 3)
+    limit = a.equal(0.0) | a.equal(INFINITY)
+    return copysign(select(limit, a, better), x)
+
+
+def short_power(x: Value, exponent: float) -> Value | None:
+    """x**exponent where that is a product or a root, for the exponents that people write."""
+    if exponent == 1.0:
+        return x
+    if exponent == 2.0:
+        return x * x
+    if exponent == 3.0:
+        return x * x * x
+    if exponent == -1.0:
+        return 1.0 / x
+    if abs(exponent) != 0.5:
+        return None
+    root = sqrt(x + 0.0)  # of -0, too, a power is positive
+    infinite = x.equal(-INFINITY)
+    return select(infinite, INFINITY, root) if exponent > 0 else select(infinite, 0.0, 1.0 / root)
+
+
+def ipowi(x: Value, y: Value) -> Value:
+    """x**y for integers, modulo 2 to the number of bits; y has no sign. By squares, as many as y has bits."""
+    kind = x.ssa.type
+    before, after = Writer(Block(arg_types=[kind] * 3)), Writer(Block(arg_types=[kind] * 3))
+
+    _, _, left = (Value(before, v) for v in before.block.args)
+    before.block.add_op(scf.ConditionOp.create(operands=[left.unequal(0).ssa, *before.block.args], result_types=[]))
+    result, square, left = (Value(after, v) for v in after.block.args)
+    result = select((left & 1).unequal(0), result * square, result)
+    after.block.add_op(scf.YieldOp.create(operands=[result.ssa, (square * square).ssa, (left >> 1).ssa]))
+    loop = scf.WhileOp.create(
+        operands=[x.like(1).ssa, x.ssa, y.ssa],
+        result_types=[kind] * 3,
+        regions=[Region(before.block), Region(after.block)],
+    )
+    x.writer.block.add_op(loop)
+    return Value(x.writer, loop.results[0])

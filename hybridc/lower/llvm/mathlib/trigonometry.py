@@ -1,0 +1,198 @@
+"""sin, cos, tan, and their inverses.
+
+The argument is counted in quarter turns: x 2/pi = k + f with abs(f) <= 5/8. For a great x only some bits of 2/pi
+matter: those above make multiples of 4 quarter turns, those below too little. So 2/pi is taken from where it begins to
+matter for x, as two or three doubles. Numbers of single precision have few enough exponents to choose by ``select``
+among :data:`_WINDOWS`; all of them are reduced so, without a branch.
+"""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+from xdsl.dialects import scf
+from xdsl.ir import Block, Region
+
+from hybridc.lower.llvm.mathlib import coefficients as table
+from hybridc.lower.llvm.mathlib.value import (
+    DOUBLE,
+    SINGLE,
+    Value,
+    Writer,
+    copysign,
+    fma,
+    polynomial,
+    product,
+    rint,
+    select,
+    sqrt,
+    total,
+)
+
+PI = math.pi
+HALF_PI, HALF_PI_LOW = math.pi / 2, 6.123233995736766e-17
+
+
+def two_over_pi(lowest: int, parts: int, up: int = 0) -> tuple[float, ...]:
+    """2/pi for numbers that are multiples of 2**lowest, but for what makes multiples of 4; as a sum of doubles.
+
+    They are multiplied by 2**up.
+    """
+    rest = Fraction(table.TWO_OVER_PI_BITS, 1 << table.TWO_OVER_PI_LENGTH)
+    rest = rest % Fraction(2) ** (2 - lowest) * 2**up
+    found: list[float] = []
+    for _ in range(parts):
+        found.append(float(rest))
+        rest -= Fraction(found[-1])
+    return tuple(found)
+
+
+_STEP = 26  # exponents for which one window will do: the product with its first part has less than 51 bits
+_FIRST = 51  # below 2**51, all bits of 2/pi matter
+_WINDOWS = [(2.0**e, two_over_pi(e - 23, 2)) for e in range(_FIRST, 128, _STEP)]
+
+
+def _quarters_of_single(x: Value) -> tuple[Value, Value]:
+    """For a double that is a number of single precision: the rest of the angle, and the number of quarter turns."""
+    size = abs(x)
+    high, low = (x.like(c) for c in two_over_pi(-(2**10), 2))
+    for start, window in _WINDOWS:
+        inside = size >= start
+        high, low = select(inside, window[0], high), select(inside, window[1], low)
+    shifted = fma(x, high, DOUBLE.shifter)
+    f = fma(x, low, fma(x, high, -(shifted - DOUBLE.shifter)))
+    return f * HALF_PI, shifted.bits()
+
+
+_SCALE = 2.0**128  # so that the parts of 2/pi for the greatest numbers are not subnormal
+
+
+def _window_of_double(x: Value) -> list[Value]:
+    """x, and the parts of 2/pi that matter for it; those of great numbers are looked for only where there is one."""
+    size = abs(x)
+
+    def branch(scale: float, windows: list[tuple[float, tuple[float, ...]]]) -> Region:
+        writer = Writer(Block())
+        inner = Value(writer, size.ssa)
+        parts = [inner.like(c * scale) for c in two_over_pi(-(2**11), 3)]
+        for start, window in windows:
+            inside = inner >= start
+            parts = [select(inside, c, part) for c, part in zip(window, parts, strict=True)]
+        scaled = Value(writer, x.ssa) * (1 / scale)
+        writer.block.add_op(scf.YieldOp.create(operands=[v.ssa for v in (scaled, *parts)]))
+        return Region(writer.block)
+
+    great = [(2.0**e, two_over_pi(e - 52, 3, 128)) for e in range(_FIRST, 1024, _STEP)]
+    regions = [branch(_SCALE, great), branch(1.0, [])]
+    found = scf.IfOp.create(operands=[(size >= 2.0**_FIRST).ssa], result_types=[x.ssa.type] * 4, regions=regions)
+    x.writer.block.add_op(found)
+    return [Value(x.writer, part) for part in found.results]
+
+
+def _modulo_four(x: Value) -> Value:
+    return fma(rint(x * 0.25), -4.0, x)
+
+
+def _quarters_of_double(x: Value) -> tuple[Value, Value]:
+    """The rest of the angle, and the number of quarter turns."""
+    size = abs(x)
+    x, high, middle, low = _window_of_double(x)
+    first, first_rest = product(x, high)
+    second, second_rest = product(x, middle)
+    turns, missing = total(_modulo_four(first), _modulo_four(first_rest))
+    turns, missing_too = total(turns, _modulo_four(second))
+    shifted = turns + DOUBLE.shifter
+    f = (turns - (shifted - DOUBLE.shifter)) + (missing + missing_too + fma(x, low, second_rest))
+    return select(size < 2.0**-30, x, f * HALF_PI), shifted.bits()  # which says what a zero's sign is
+
+
+def _sin_and_cos(r: Value) -> tuple[Value, Value]:
+    """For abs(r) <= 5/8 pi/2."""
+    sines, cosines = (table.SIN_F32, table.COS_F32) if r.format == SINGLE else (table.SIN_F64, table.COS_F64)
+    z = r * r
+    sine = r * fma(z, polynomial(z, sines), 1.0)  # so that -0 stays what it is
+    return sine, fma(z * z, polynomial(z, cosines), fma(z, -0.5, 1.0))
+
+
+def _turned(x: Value, ahead: int) -> Value:
+    """The sine of x and some quarter turns."""
+    kind = x.format
+    if kind == SINGLE:
+        r, quarters = _quarters_of_single(x.to(DOUBLE))
+        r, quarters = r.to(SINGLE), quarters.narrow()
+    else:
+        r, quarters = _quarters_of_double(x)
+    quarters = quarters + ahead
+    sine, cosine = _sin_and_cos(r)
+    result = select((quarters & 1).unequal(0), cosine, sine)
+    return (result.bits() ^ (quarters & 2) << kind.whole.width.data - 2).as_float()
+
+
+def sin(x: Value) -> Value:
+    """The sine."""
+    return _turned(x, 0)
+
+
+def cos(x: Value) -> Value:
+    """The cosine: the sine a quarter turn ahead."""
+    return _turned(x, 1)
+
+
+def _tan(r: Value, quarters: Value) -> Value:
+    sine, cosine = _sin_and_cos(r)
+    odd = (quarters & 1).unequal(0)
+    return select(odd, cosine, sine) / select(odd, -sine, cosine)
+
+
+def tan(x: Value) -> Value:
+    """sin(x) / cos(x); computed in double precision."""
+    if x.format == SINGLE:
+        return _tan(*_quarters_of_single(x.to(DOUBLE))).to(SINGLE)
+    return _tan(*_quarters_of_double(x))
+
+
+# In double precision; single precision takes these, too.
+
+
+def _asin_part(x: Value) -> tuple[Value, Value]:
+    """Whether abs(x) > 1/2, and the arc sine of: sqrt((1 - abs(x)) / 2) if so, abs(x) if not. A nan if abs(x) > 1."""
+    a = abs(x)
+    great = a > 0.5
+    z = select(great, fma(a, -0.5, 0.5), a * a)
+    s = select(great, sqrt(z), a)
+    return great, s * polynomial(z, table.ASIN_F64)
+
+
+def asin(x: Value) -> Value:
+    """The angle, from -pi/2 to pi/2, whose sine is x."""
+    great, part = _asin_part(x)
+    return copysign(select(great, fma(part, -2.0, HALF_PI) + HALF_PI_LOW, part), x)
+
+
+def acos(x: Value) -> Value:
+    """The angle, from 0 to pi, whose cosine is x."""
+    great, part = _asin_part(x)
+    far = part * 2.0
+    return select(
+        great, select(x < 0.0, (PI - far) + 2 * HALF_PI_LOW, far), (HALF_PI - copysign(part, x)) + HALF_PI_LOW
+    )
+
+
+def atan(x: Value) -> Value:
+    """The angle, from -pi/2 to pi/2, whose tangent is x."""
+    return atan2(x, x.like(1.0))
+
+
+def atan2(y: Value, x: Value) -> Value:
+    """The angle, from -pi to pi, of the point (x, y); signs of zeros count."""
+    across, up = abs(x), abs(y)
+    steep = up > across
+    short, long = select(steep, across, up), select(steep, up, across)
+    t = short / long
+    t = select(short.equal(long), 1.0, t)  # both may be infinite
+    t = select((short + long).equal(0.0), 0.0, t)  # not beside a nan
+    angle = t * polynomial(t * t, table.ATAN_F64)
+    angle = select(steep, (HALF_PI - angle) + HALF_PI_LOW, angle)
+    angle = select(copysign(x.like(1.0), x) < 0.0, (PI - angle) + 2 * HALF_PI_LOW, angle)
+    return copysign(angle, y)

@@ -1,0 +1,272 @@
+"""Formulas over numbers that are values of an LLVM-free IR: ``x * y + 1`` writes operations of ``arith`` and ``math``.
+
+A formula takes :class:`Value` and gives one. It has no branches but :func:`select`, so that a loop which calls it can
+be vectorised. No operation carries fast-math flags: what is written is what is computed, and where one rounding is
+meant for a product and a sum, the formula says :func:`fma`.
+"""
+
+from __future__ import annotations
+
+import functools
+import math as numbers
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from xdsl.dialects import arith, math
+from xdsl.dialects.builtin import FloatAttr, IntegerAttr, IntegerType, f32, f64, i1, i32, i64
+from xdsl.ir import Attribute, Block, Operation, SSAValue
+
+_PLAIN: dict[str, Attribute] = {"fastmath": arith.FastMathFlagsAttr("none")}
+_WRAPS: dict[str, Attribute] = {"overflowFlags": arith.IntegerOverflowAttr("none")}
+
+
+@dataclass(frozen=True)
+class Format:
+    """A type of floating-point numbers, with the integers that have as many bits."""
+
+    name: str
+    real: Attribute
+    whole: IntegerType
+    fraction: int  # bits of the mantissa that are stored
+    bias: int  # what is added to the exponent
+
+    @property
+    def shifter(self) -> float:
+        """1.5 * 2**fraction: a small number added to it is rounded to an integer, which stands in the lowest bits."""
+        return 1.5 * 2.0**self.fraction
+
+    @property
+    def smallest(self) -> float:
+        """The smallest number with a full mantissa."""
+        return 2.0 ** (1 - self.bias)
+
+    def bits(self, x: float) -> int:
+        """The representation of a positive number."""
+        mantissa, exponent = numbers.frexp(x)
+        return ((exponent - 1 + self.bias) << self.fraction) + int((2 * mantissa - 1) * 2.0**self.fraction)
+
+
+SINGLE = Format("f32", f32, i32, 23, 127)
+DOUBLE = Format("f64", f64, i64, 52, 1023)
+FORMATS = {f.real: f for f in (SINGLE, DOUBLE)}
+
+
+class Value:
+    """A number inside a function that is being written."""
+
+    def __init__(self, writer: Writer, ssa: SSAValue) -> None:
+        self.writer = writer
+        self.ssa = ssa
+
+    @property
+    def format(self) -> Format:
+        """The type of a float."""
+        return FORMATS[self.ssa.type]
+
+    def like(self, x: Operand) -> Value:
+        """A number as a value of this one's type."""
+        return x if isinstance(x, Value) else self.writer.constant(x, self.ssa.type)
+
+    def _binary(self, real: type[Operation], whole: type[Operation], left: Operand, right: Operand) -> Value:
+        operands = [self.like(left), self.like(right)]
+        if self.ssa.type in FORMATS:
+            return self.writer.write(real, operands, self.ssa.type, _PLAIN)
+        return self.writer.write(whole, operands, self.ssa.type, _WRAPS)
+
+    def __add__(self, other: Operand) -> Value:
+        return self._binary(arith.AddfOp, arith.AddiOp, self, other)
+
+    def __sub__(self, other: Operand) -> Value:
+        return self._binary(arith.SubfOp, arith.SubiOp, self, other)
+
+    def __mul__(self, other: Operand) -> Value:
+        return self._binary(arith.MulfOp, arith.MuliOp, self, other)
+
+    def __truediv__(self, other: Operand) -> Value:
+        return self.writer.write(arith.DivfOp, [self, self.like(other)], self.ssa.type, _PLAIN)
+
+    def __radd__(self, other: float) -> Value:
+        return self._binary(arith.AddfOp, arith.AddiOp, other, self)
+
+    def __rsub__(self, other: float) -> Value:
+        return self._binary(arith.SubfOp, arith.SubiOp, other, self)
+
+    def __rmul__(self, other: float) -> Value:
+        return self._binary(arith.MulfOp, arith.MuliOp, other, self)
+
+    def __rtruediv__(self, other: float) -> Value:
+        return self.like(other) / self
+
+    def __neg__(self) -> Value:
+        return self.writer.write(arith.NegfOp, [self], self.ssa.type, _PLAIN)
+
+    def __abs__(self) -> Value:
+        return self.writer.write(math.AbsFOp, [self], self.ssa.type, _PLAIN)
+
+    # Bits of integers, and truth values
+
+    def __and__(self, other: Operand) -> Value:
+        return self.writer.write(arith.AndIOp, [self, self.like(other)], self.ssa.type)
+
+    def __or__(self, other: Operand) -> Value:
+        return self.writer.write(arith.OrIOp, [self, self.like(other)], self.ssa.type)
+
+    def __xor__(self, other: Operand) -> Value:
+        return self.writer.write(arith.XOrIOp, [self, self.like(other)], self.ssa.type)
+
+    def __lshift__(self, other: int) -> Value:
+        return self.writer.write(arith.ShLIOp, [self, self.like(other)], self.ssa.type, _WRAPS)
+
+    def __rshift__(self, other: int) -> Value:
+        """Zeros come in from above."""
+        return self.writer.write(arith.ShRUIOp, [self, self.like(other)], self.ssa.type)
+
+    # Comparisons: false for a nan, but for ``unequal``
+
+    def _compare(self, real: str, whole: str, other: Operand) -> Value:
+        if self.ssa.type in FORMATS:
+            predicate = arith.CMPF_COMPARISON_OPERATIONS.index(real)
+            cls, flags = arith.CmpfOp, _PLAIN
+        else:
+            predicate = arith.CMPI_COMPARISON_OPERATIONS.index(whole)
+            cls, flags = arith.CmpiOp, dict[str, Attribute]()
+        properties = {"predicate": IntegerAttr(predicate, i64), **flags}
+        return self.writer.write(cls, [self, self.like(other)], i1, properties)
+
+    def __lt__(self, other: Operand) -> Value:
+        return self._compare("olt", "slt", other)
+
+    def __gt__(self, other: Operand) -> Value:
+        return self._compare("ogt", "sgt", other)
+
+    def __ge__(self, other: Operand) -> Value:
+        return self._compare("oge", "sge", other)
+
+    def equal(self, other: Operand) -> Value:
+        """Whether the two are equal."""
+        return self._compare("oeq", "eq", other)
+
+    def unequal(self, other: Operand) -> Value:
+        """Whether the two are not equal: a nan is not equal to itself."""
+        return self._compare("une", "ne", other)
+
+    # Other types
+
+    def bits(self) -> Value:
+        """A float's representation."""
+        return self.writer.write(arith.BitcastOp, [self], self.format.whole)
+
+    def as_float(self) -> Value:
+        """The float that an integer represents."""
+        kind = next(f.real for f in FORMATS.values() if f.whole == self.ssa.type)
+        return self.writer.write(arith.BitcastOp, [self], kind)
+
+    def to(self, target: Format) -> Value:
+        """The same number in another format, rounded to it."""
+        if self.format == target:
+            return self
+        if target.fraction > self.format.fraction:
+            return self.writer.write(arith.ExtFOp, [self], target.real)
+        return self.writer.write(arith.TruncFOp, [self], target.real)
+
+    def narrow(self) -> Value:
+        """The lower half of a 64-bit integer."""
+        return self.writer.write(arith.TruncIOp, [self], i32)
+
+
+Operand = Value | float
+
+
+class Writer:
+    """Writes operations at the end of a block; numbers are made once."""
+
+    def __init__(self, block: Block) -> None:
+        self.block = block
+        self._constants: dict[tuple[str, Attribute], Value] = {}
+
+    def write(
+        self,
+        cls: type[Operation],
+        operands: Sequence[Value],
+        kind: Attribute,
+        properties: dict[str, Attribute] | None = None,
+    ) -> Value:
+        """The result of a new operation."""
+        op = cls.create(operands=[x.ssa for x in operands], result_types=[kind], properties=dict(properties or {}))
+        self.block.add_op(op)
+        return Value(self, op.results[0])
+
+    def constant(self, x: float, kind: Attribute) -> Value:
+        """A number of a type."""
+        key = (repr(x), kind)
+        if key not in self._constants:
+            self._constants[key] = self.write(arith.ConstantOp, [], kind, {"value": _attribute(x, kind)})
+        return self._constants[key]
+
+
+def _attribute(x: float, kind: Attribute) -> Attribute:
+    if kind == f32:
+        return FloatAttr(float(np.float32(x)), f32)
+    if not isinstance(kind, IntegerType):
+        return FloatAttr(x, f64)
+    width = kind.width.data
+    return IntegerAttr((int(x) + (1 << width - 1)) % (1 << width) - (1 << width - 1), kind)
+
+
+# Functions, in the order of what a reader would look for
+
+
+def fma(x: Value, y: Operand, z: Operand) -> Value:
+    """x * y + z with one rounding."""
+    return x.writer.write(math.FmaOp, [x, x.like(y), x.like(z)], x.ssa.type, _PLAIN)
+
+
+def select(condition: Value, x: Operand, y: Operand) -> Value:
+    """x where the condition holds, y elsewhere; one of the two is a value."""
+    known = next(v for v in (x, y) if isinstance(v, Value))
+    return known.writer.write(arith.SelectOp, [condition, known.like(x), known.like(y)], known.ssa.type)
+
+
+def least(x: Value, limit: float) -> Value:
+    """The smaller of x and a number; a nan stays. One instruction on x86, which a minimum of two values is not."""
+    return select(x > limit, limit, x)
+
+
+def greatest(x: Value, limit: float) -> Value:
+    """The greater of x and a number; a nan stays."""
+    return select(x < limit, limit, x)
+
+
+def sqrt(x: Value) -> Value:
+    """The square root, rightly rounded."""
+    return x.writer.write(math.SqrtOp, [x], x.ssa.type, _PLAIN)
+
+
+def rint(x: Value) -> Value:
+    """The nearest integer, the even one of two."""
+    return x.writer.write(math.RoundEvenOp, [x], x.ssa.type, _PLAIN)
+
+
+def copysign(x: Value, sign: Operand) -> Value:
+    """x with another's sign."""
+    return x.writer.write(math.CopySignOp, [x, x.like(sign)], x.ssa.type, _PLAIN)
+
+
+def polynomial(x: Value, coefficients: Sequence[float]) -> Value:
+    """sum of coefficients[k] * x**k, by Horner's rule."""
+    highest = x.like(coefficients[-1])
+    return functools.reduce(lambda sum, c: fma(sum, x, c), reversed(coefficients[:-1]), highest)
+
+
+def product(x: Value, y: Value) -> tuple[Value, Value]:
+    """x * y exactly, as its rounded value and what is missing."""
+    rounded = x * y
+    return rounded, fma(x, y, -rounded)
+
+
+def total(x: Value, y: Value) -> tuple[Value, Value]:
+    """x + y exactly, as its rounded value and what is missing; for any x and y."""
+    rounded = x + y
+    other = rounded - x
+    return rounded, (x - (rounded - other)) + (y - other)
