@@ -44,6 +44,11 @@ class CompiledGraph:
         self.visible = len(trace.outputs) - len(self.updates)
         self.single = type(trace.structure) is int
 
+    @property
+    def is_simple(self) -> bool:
+        """Whether a call without gradients is its program and one result, nothing else."""
+        return self.single and not self.updates
+
     def __str__(self) -> str:
         parts = [self.forward.program.source]
         if self.backward is not None:

@@ -23,9 +23,14 @@ _KEPT = 4
 
 
 class Executable(ABC):
-    """A program made callable: ``run(workspace, *arrays)`` gives the results of one call, as a tuple or a list."""
+    """A program made callable: ``run(workspace, *arrays)`` gives the results of one call, as a tuple or a list.
+
+    ``entry(workspace, None, *arrays)``, if there is one, does the same without calling Python, or answers NotImplemented
+    if the arrays are not as it wants them.
+    """
 
     run: Any
+    entry: Any = None
 
     def __init__(self, program: Program) -> None:
         self.program = program

@@ -9,6 +9,7 @@ import numpy as np
 
 from hybridc.lower.llvm.emit import ARENA, NativeSource, View
 from hybridc.runtime.executable import Executable
+from hybridc.runtime.native.plan import Host
 from hybridc.runtime.native.program import NativeProgram
 
 
@@ -26,6 +27,7 @@ class NativeExecutable(Executable):
         self._outputs = [_fetch(program, view, number) for number, view in enumerate(program.outputs)]
         if in_order and all(number == i for i, number in enumerate(program.into)) and self._into is None:
             self.run = self._run_directly
+            self.entry = self._entry if not any(isinstance(s, Host) for s in program.steps) else None
 
     def _run_directly(self, workspace: Any, *arrays: Any) -> Any:
         """One call whose results are the fresh arrays, as they are."""
