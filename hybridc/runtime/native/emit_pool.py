@@ -22,6 +22,7 @@ _FUTEX_WAIT, _FUTEX_WAKE = 128, 129  # within one process
 _EVERYBODY = (1 << 31) - 1
 _SET_MASK = 2
 _SIGNAL_SET = 128  # bytes
+_CORE_SET = 1024  # bytes
 _MONOTONIC = 1
 
 
@@ -29,7 +30,7 @@ def emit_pool(module: Module) -> Function:
     """Write all functions; the one returned runs a phase on several threads."""
     clock = _clock(module)
     drain = _drain(module)
-    start = _start(module, _worker(module, clock, drain))
+    start = _start(module, _worker(module, clock, drain, _move(module)))
     _stop(module)
     return _share(module, start, drain, clock)
 
@@ -58,7 +59,7 @@ def _share(module: Module, start: Function, drain: Function, clock: Function) ->
     pieces = _quotient_up(extent, piece)
     limit = f.minimum(threads, pieces)
     pool.set(code=step.code, buffers=buffers, numbers=step.numbers, extent=extent, piece=piece, pieces=pieces)
-    pool.set(scratch=scratch, scratch_stride=step.scratch_stride, limit=limit)
+    pool.set(scratch=scratch, scratch_stride=step.scratch_stride, limit=limit, core=f.call("i32", outside.getcpu))
     claims, begin = pool.claims, f.variable("i64", 0)
     with f.count(limit) as part:
         end = pieces * (part + 1) // limit
@@ -115,7 +116,7 @@ def _drain(module: Module) -> Function:
     return f
 
 
-def _worker(module: Module, clock: Function, drain: Function) -> Function:
+def _worker(module: Module, clock: Function, drain: Function, move: Function) -> Function:
     """void *worker(Pool *pool): take part in each region, until the pool is stopped.
 
     A worker counts as active before it looks whether the region that it saw is still open, and the caller closes the
@@ -145,12 +146,38 @@ def _worker(module: Module, clock: Function, drain: Function) -> Function:
             f.ret(0)
         seen.set(found.get())
         with f.when((seen.get() & 1).differs(0)):
+            with f.when(f.call("i32", outside.getcpu).equals(pool.core)):
+                f.call("void", move, outside.here)
             f.add_atomic("i32", active, 1)
             with f.when(f.load_atomic("i32", generation).equals(seen.get())), f.when(part < pool.limit):
                 f.call("void", drain, address, part)
             last = f.add_atomic("i32", active, -1).equals(1)
             with f.when(last & f.load_atomic("i32", pool.address("waiting")).differs(0)):
                 _futex(f, outside, active, _FUTEX_WAKE, f.constant("i64", 1))
+    return f
+
+
+def _move(module: Module) -> Function:
+    """void move(Outside *outside): go to another core, if the process may use one.
+
+    On a busy machine the system may keep a worker on the core of the caller, where it would only take turns with it.
+    The system moves a thread at once when its core is not allowed any more; then it is allowed again.
+    """
+    f = module.function("move", "void", ("ptr",))
+    outside = f.record(f.arguments[0], Outside)
+    this_thread, size = f.constant("i32", 0), f.constant("i64", _CORE_SET)
+    allowed, others = f.stack(f.constant("i64", 1), _CORE_SET), f.stack(f.constant("i64", 1), _CORE_SET)
+    with f.when(f.call("i32", outside.getaffinity, this_thread, size, allowed) < 0):
+        f.ret()
+    f.call("i32", outside.getaffinity, this_thread, size, others)
+    core = f.widen(f.call("i32", outside.getcpu))
+    with f.when((core < 0) | (core >= 8 * _CORE_SET)):
+        f.ret()
+    word = f.at(others, core // 64 * 8)
+    f.store("i64", f.load("i64", word) & (f.constant("i64", -1) - f.power_of_two(core & 63)), word)
+    with f.when(f.call("i32", outside.setaffinity, this_thread, size, others).equals(0)):
+        f.call("i32", outside.setaffinity, this_thread, size, allowed)
+    f.ret()
     return f
 
 

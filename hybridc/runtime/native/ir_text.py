@@ -172,6 +172,10 @@ class Function:
         """The greater of two signed numbers."""
         return self.select(left > right, left, right)
 
+    def power_of_two(self, exponent: Value) -> Value:
+        """``1 << exponent``"""
+        return self.emit("i64", f"shl i64 1, {exponent.name}")
+
     def widen(self, value: Value) -> Value:
         """An i64 of the same value as this i32."""
         return self.emit("i64", f"sext {value.type} {value.name} to i64")

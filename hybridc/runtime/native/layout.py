@@ -79,6 +79,9 @@ class Outside(ctypes.Structure):
         ("thread_create", c_void_p),
         ("thread_sigmask", c_void_p),
         ("clock_gettime", c_void_p),
+        ("getcpu", c_void_p),
+        ("getaffinity", c_void_p),
+        ("setaffinity", c_void_p),
         ("syscall", c_void_p),
         ("futex", c_int64),  # the number of this system call
     )
@@ -109,6 +112,7 @@ class Pool(ctypes.Structure):
         ("scratch", c_void_p),
         ("scratch_stride", c_int64),
         ("limit", c_int64),  # threads that may take part
+        ("core", c_int32),  # where the caller runs
         ("_0", _Line),
         ("lock", c_int32),  # 1 while a thread runs a region
         ("_1", _Line),
@@ -123,7 +127,7 @@ class Pool(ctypes.Structure):
 class ClaimCell(ctypes.Structure):
     """A part of a region's pieces, meant for one thread; others take what it has not claimed when theirs are done."""
 
-    _fields_ = (("next", c_int64), ("end", c_int64))
+    _fields_ = (("next", c_int64), ("end", c_int64), ("_", c_uint8 * 48))
 
 
 class TimeCell(ctypes.Structure):

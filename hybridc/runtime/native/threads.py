@@ -90,5 +90,8 @@ def system_functions() -> dict[str, Any]:
         "thread_create": library.pthread_create,
         "thread_sigmask": library.pthread_sigmask,
         "clock_gettime": library.clock_gettime,
+        "getcpu": library.sched_getcpu,
+        "getaffinity": library.sched_getaffinity,
+        "setaffinity": library.sched_setaffinity,
         "syscall": library.syscall,
     }
