@@ -53,8 +53,7 @@ def blas_phase(given: Matrices, dtype: DType, buffers: tuple[int, ...], threads:
     if max(given.m, given.n, given.k, a.leading, b.leading, c.leading) > native_blas.LARGEST or given.k == 0:
         return None
     around, over = few_forms(given.around), given.over
-    batches = math.prod(loop.size for loop in around)
-    flops = 2 * given.m * given.n * given.k * batches * math.prod(loop.size for loop in over)
+    batches, flops = given.batches, given.flops
     cut_columns = given.n > given.m
     span = given.n if cut_columns else given.m
     steps = (0, given.b[1], 1) if cut_columns else (given.a[0], 0, given.c)

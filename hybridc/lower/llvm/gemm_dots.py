@@ -17,12 +17,14 @@ from xdsl.ir import SSAValue
 
 from hybridc.dialects.attribute import DType
 from hybridc.lower.llvm.codegen import NativeFunction
-from hybridc.lower.llvm.gemm_phase import FLOPS_OF_A_PART, Arguments, Index, ProductPhase, Walk, few_forms, phase
+from hybridc.lower.llvm.gemm_phase import FLOPS_OF_A_PART, PARTS, Arguments, Index, ProductPhase, Walk, few_forms, phase
 from hybridc.lower.llvm.gemm_shape import Loop, Matrices
 from hybridc.lower.llvm.gemm_vectors import Registers, Vectors, registers
 
 # Rows of a tile, at most.
 _HEIGHT = 4
+# Rows that a group of columns is multiplied with, at least, where there are more.
+_ROWS = 16
 # Numbers of the phase before those of the walk.
 _FIXED = 7
 
@@ -46,7 +48,7 @@ class _Form:
         return self.lanes // self.height
 
 
-def dot_phase(given: Matrices, dtype: DType, buffers: tuple[int, ...]) -> ProductPhase | None:
+def dot_phase(given: Matrices, dtype: DType, buffers: tuple[int, ...], threads: int) -> ProductPhase | None:
     """The phase that computes dot products; None if the terms of a sum are no whole registers in memory."""
     vectors = registers()
     if vectors is None or given.over or (given.a[1], given.b[0]) != (1, 1) or given.k % vectors.lanes(dtype):
@@ -54,19 +56,21 @@ def dot_phase(given: Matrices, dtype: DType, buffers: tuple[int, ...]) -> Produc
     height = min(_HEIGHT, vectors.lanes(dtype))
     while height > given.m:
         height //= 2
-    form, around = _Form(dtype, vectors, height), few_forms(given.around)
+    form = _Form(dtype, vectors, height)
     groups = math.ceil(given.n / form.width)
-    batches = math.prod(loop.size for loop in around)
-    flops = 2 * given.m * given.n * given.k * batches
+    if given.flops >= 2 * FLOPS_OF_A_PART:
+        given = given.in_blocks(PARTS * threads // (groups * given.batches), _ROWS)
+    around = few_forms(given.around)
+    extent = groups * given.batches
     key = f"product-dots {dtype.name} {vectors} {height} around {len(around)}"
     return ProductPhase(
         NativeFunction(key, lambda: _build(form, around)),
         buffers,
         (given.m, given.n, given.k, given.a[0], given.b[1], given.c, groups, *Walk.values(around)),
-        extent=groups * batches,
-        grain=max(1, FLOPS_OF_A_PART * groups * batches // flops),
+        extent=extent,
+        grain=max(1, FLOPS_OF_A_PART * extent // given.flops),
         scratch=vectors.bytes,
-        flops=flops,
+        flops=given.flops,
         way="dots",
     )
 

@@ -15,6 +15,8 @@ from hybridc.lower.llvm.loop_builder import BYTES, INDEX, LoopBuilder, array_typ
 
 # Operations of a phase that are worth a thread's while: it takes about two microseconds to give it something to do.
 FLOPS_OF_A_PART = 200_000
+# Parts that each thread should find, if they are large enough: threads are not always equally fast.
+PARTS = 4
 
 
 @dataclass(frozen=True)

@@ -140,6 +140,29 @@ class Matrices:
     over: tuple[Loop, ...]
     swapped: bool
 
+    @property
+    def batches(self) -> int:
+        """How many products of matrices there are."""
+        return math.prod(loop.size for loop in self.around)
+
+    @property
+    def flops(self) -> int:
+        """Multiplications and additions."""
+        return 2 * self.m * self.n * self.k * self.batches * math.prod(loop.size for loop in self.over)
+
+    def in_blocks(self, count: int, least: int) -> Matrices:
+        """The same product with the rows in blocks that are walked around: at least so many, if they divide the rows.
+
+        Blocks have at least ``least`` rows. So threads can share a product with few columns.
+        """
+        possible = [n for n in range(1, self.m // least + 1) if self.m % n == 0]
+        blocks = next((n for n in possible if n >= count), max(possible, default=1))
+        if blocks == 1:
+            return self
+        rows = self.m // blocks
+        loop = Loop(blocks, rows * self.a[0], 0, rows * self.c)
+        return replace(self, m=rows, around=(*self.around, loop))
+
 
 def matrices_of(product: Product) -> Matrices | None:
     """The product of two matrices, if the result has rows or columns that follow each other in memory."""

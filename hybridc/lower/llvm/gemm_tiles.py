@@ -21,12 +21,14 @@ from xdsl.ir import SSAValue
 
 from hybridc.dialects.attribute import DType
 from hybridc.lower.llvm.codegen import NativeFunction
-from hybridc.lower.llvm.gemm_phase import FLOPS_OF_A_PART, Arguments, Index, ProductPhase, Walk, few_forms, phase
+from hybridc.lower.llvm.gemm_phase import FLOPS_OF_A_PART, PARTS, Arguments, Index, ProductPhase, Walk, few_forms, phase
 from hybridc.lower.llvm.gemm_shape import Loop, Matrices
 from hybridc.lower.llvm.gemm_vectors import Registers, Vectors, registers
 
 # Registers side by side in a tile.
 _ABREAST = 2
+# Rows for which a panel is laid out, at least, where there are more.
+_ROWS = 48
 # Numbers of the phase before those of the walk.
 _FIXED = 11
 
@@ -55,27 +57,28 @@ class _Form:
         return most, most // 3, 1
 
 
-def tile_phase(given: Matrices, dtype: DType, buffers: tuple[int, ...]) -> ProductPhase | None:
+def tile_phase(given: Matrices, dtype: DType, buffers: tuple[int, ...], threads: int) -> ProductPhase | None:
     """The phase that multiplies tile by tile; None if this processor or these sums are not for it."""
     vectors = registers()
     if vectors is None or given.over or given.k == 0:
         return None
     form = _Form(dtype, vectors)
+    panels = math.ceil(given.n / form.width)
+    if given.flops >= 2 * FLOPS_OF_A_PART:
+        given = given.in_blocks(PARTS * threads // (panels * given.batches), _ROWS)
     # Also without loops around, as the function's compilation takes longer than these do.
     around = few_forms(given.around or [Loop(1, 0, 0, 0)])
     along_rows, along_columns = given.b[1] == 1, given.b[0] == 1 != given.b[1]
-    panels = math.ceil(given.n / form.width)
-    batches = math.prod(loop.size for loop in around)
-    flops = 2 * given.m * given.n * given.k * batches
+    extent = panels * given.batches
     fixed = (given.m, given.n, given.k, *given.a, *given.b, along_rows, along_columns, given.c, panels)
     return ProductPhase(
         NativeFunction(f"product-tiles {dtype.name} {vectors} {len(around)}", lambda: _build(form, around)),
         buffers,
         (*map(int, fixed), *Walk.values(around)),
-        extent=panels * batches,
-        grain=max(1, FLOPS_OF_A_PART * panels * batches // flops),
+        extent=extent,
+        grain=max(1, FLOPS_OF_A_PART * extent // given.flops),
         scratch=(form.heights[0] + given.k) * form.width * dtype.itemsize,
-        flops=flops,
+        flops=given.flops,
         way="tiles",
     )
 

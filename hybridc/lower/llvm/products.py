@@ -67,9 +67,9 @@ def matrices_phase(
             case "blas":
                 made = blas_phase(given, dtype, buffers, threads)
             case "tiles":
-                made = tile_phase(given, dtype, buffers)
+                made = tile_phase(given, dtype, buffers, threads)
             case "dots":
-                made = dot_phase(given, dtype, buffers)
+                made = dot_phase(given, dtype, buffers, threads)
             case _:
                 raise ValueError(f"there is no way {way!r} to multiply matrices")
         if made is not None:

@@ -172,3 +172,9 @@ def test_tiles_of_heads(spec, dtype):
 @pytest.mark.parametrize("shape", [(1, 3, 16), (1, 16, 32), (2, 20, 64), (3, 1, 32), (4, 8, 32), (7, 13, 48)])
 def test_dots(spec, shape, dtype):
     check(spec, {**dict(zip("ijk", shape, strict=True)), "b": 3}, dtype, ways=["dots"])
+
+
+@pytest.mark.parametrize(("way", "spec"), [("tiles", "ik,kj->ij"), ("dots", "ik,jk->ij")])
+def test_rows_are_shared_where_columns_are_few(way, spec):
+    (phase,) = check(spec, {"i": 240, "j": 10, "k": 256}, ways=[way], threads=4)
+    assert phase.extent >= 5
