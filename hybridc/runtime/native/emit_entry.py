@@ -47,7 +47,7 @@ def _run(module: Module, share: Function) -> Function:
             f.store("ptr", _resolve(f, slots, f.record(places, PlaceCell, b)), f.at(buffers, b * _POINTER))
         scratch = _resolve(f, slots, step.record("scratch"))
         extent = step.extent
-        alone = f.compare("sle", extent, step.grain) | program.threads.equals(1)
+        alone = (extent <= step.alone) | program.threads.equals(1)
         with f.when(alone):
             f.call("void", step.code, buffers, step.numbers, f.constant("i64", 0), extent, scratch)
         with f.when(alone.equals(0)):

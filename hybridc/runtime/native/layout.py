@@ -154,6 +154,7 @@ class StepCell(ctypes.Structure):
         ("numbers", c_void_p),
         ("extent", c_int64),
         ("grain", c_int64),
+        ("alone", c_int64),  # up to so many iterations are not shared
         ("scratch", PlaceCell),
         ("scratch_stride", c_int64),
     )

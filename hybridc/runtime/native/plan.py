@@ -35,8 +35,9 @@ class Place:
 class Phase:
     """A native function over the iterations [0, extent), which threads may share.
 
-    The executor cuts the range at multiples of ``grain``; up to ``grain`` iterations stay on the calling thread.
-    Thread t of those that take part gets the memory at ``scratch + t * scratch_stride``.
+    The executor cuts the range at multiples of ``grain``. A range of one grain, or of fewer than ``least`` iterations,
+    stays on the calling thread: sharing must be worth it, and small pieces divide a range more evenly. Thread t of
+    those that take part gets the memory at ``scratch + t * scratch_stride``.
     """
 
     code: Code
@@ -47,6 +48,7 @@ class Phase:
     scratch: Place | None = None
     scratch_stride: int = 0
     name: str = ""
+    least: int = 0
 
 
 @dataclass(frozen=True)

@@ -108,6 +108,7 @@ class Tables:
             numbers=self._table(ctypes.c_char, phase.numbers),
             extent=phase.extent,
             grain=phase.grain,
+            alone=max(phase.grain, phase.least - 1),
             scratch=_place(phase.scratch or Place(0)),
             scratch_stride=phase.scratch_stride,
         )

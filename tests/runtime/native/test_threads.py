@@ -56,6 +56,18 @@ def test_ranges_are_cut_at_multiples_of_the_grain(threads, extent, grain):
     assert len(pieces) == 1 if extent <= grain else 1 < len(pieces) <= 12
 
 
+@pytest.mark.parametrize(
+    ("extent", "least", "alone"), [(99, 100, True), (100, 100, False), (8, 0, True), (9, 0, False)]
+)
+def test_short_ranges_are_not_shared(threads, extent, least, alone):
+    threads(2)
+    pieces = []
+    code = PythonCode(lambda buffers, numbers, low, high, scratch: pieces.append((low, high)))
+    program = NativeProgram(shared(code, extent, 8, 2, Array((1,), "int32"), least=least))
+    program.entry(program.workspace(), None)
+    assert (pieces == [(0, extent)]) is alone
+
+
 def meet(count):
     """A phase in which ``count`` threads wait for each other; the idents of threads, and their scratch."""
     barrier, seen = threading.Barrier(count), set()
