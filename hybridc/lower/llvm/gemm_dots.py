@@ -100,22 +100,19 @@ class _Writer:
             first = i % self.groups * self.form.width
             columns = [b + (first + j).least(self.n - 1) * self.b_column for j in range(self.form.width)]
             count = (self.n - first).least(self.form.width)
-            done = self.m.of(0)
-            for height in sorted({self.form.height, 1}, reverse=True):
-                end = done + (self.m - done) // height * height
-                self.given.loop(done, end, self.tile(height, a, columns, c + first, count), step=height)
-                done = end
+            tile = self.tile(a, columns, c + first, count)
+            # The last tile ends with the last row: what it has in common with the one before is computed again.
+            last, height = self.m - self.form.height, self.form.height
+            self.given.loop(0, self.m, lambda row, _: tile(row.least(last)), step=height)
 
         self.given.loop(self.given.lo, self.given.hi, group)
 
-    def tile(
-        self, height: int, a: Index, columns: Sequence[Index], c: Index, count: Index
-    ) -> Callable[[Index, Sequence[SSAValue]], None]:
-        """What computes so many rows of a group from one row on."""
+    def tile(self, a: Index, columns: Sequence[Index], c: Index, count: Index) -> Callable[[Index], None]:
+        """What computes the rows of a tile from one row on."""
         left, right = self.given.arrays[:2]
 
-        def write(row: Index, _: Sequence[SSAValue]) -> None:
-            rows = [a + (row + i) * self.a_row for i in range(height)]
+        def write(row: Index) -> None:
+            rows = [a + (row + i) * self.a_row for i in range(self.form.height)]
 
             def add(at: Index, sums: Sequence[SSAValue]) -> list[SSAValue]:
                 xs = [self.v.load(left, start + at) for start in rows]
@@ -123,15 +120,15 @@ class _Writer:
                 pairs = [(x, y) for x in xs for y in ys]
                 return [self.v.fma(x, y, z) for (x, y), z in zip(pairs, sums, strict=True)]
 
-            starts = [self.v.zero] * (height * self.form.width)
+            starts = [self.v.zero] * self.form.lanes
             sums = self.given.loop(0, self.k, add, step=self.form.lanes, starts=starts)
-            self.store(self.v.sums(sums), height, c + row * self.c_row, count)
+            self.store(self.v.sums(sums), c + row * self.c_row, count)
 
         return write
 
-    def store(self, tile: SSAValue, height: int, start: Index, count: Index) -> None:
+    def store(self, tile: SSAValue, start: Index, count: Index) -> None:
         """Store so many columns of a tile."""
-        b, width = self.given.b, self.form.width
+        b, width, height = self.given.b, self.form.width, self.form.height
 
         def whole(_: Index, __: Sequence[SSAValue]) -> None:
             for i in range(height):

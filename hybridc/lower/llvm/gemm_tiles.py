@@ -51,18 +51,20 @@ class _Form:
         return _ABREAST * self.lanes
 
     @property
-    def heights(self) -> tuple[int, int, int]:
-        """Rows of tiles: as many as leave registers for a row of the panel and a number, then what is left of these."""
+    def heights(self) -> tuple[int, int]:
+        """Rows of tiles: as many as leave registers for a row of the panel and a number; fewer for the last rows."""
         most = (self.vectors.count - _ABREAST - 2) // _ABREAST // 6 * 6
-        return most, most // 3, 1
+        return most, most // 3
 
 
 def tile_phase(given: Matrices, dtype: DType, buffers: tuple[int, ...], threads: int) -> ProductPhase | None:
-    """The phase that multiplies tile by tile; None if this processor or these sums are not for it."""
+    """The phase that multiplies tile by tile; None if it cannot."""
     vectors = registers()
     if vectors is None or given.over or given.k == 0:
         return None
     form = _Form(dtype, vectors)
+    if given.m < form.heights[1]:
+        return None
     panels = math.ceil(given.n / form.width)
     if given.flops >= 2 * FLOPS_OF_A_PART:
         given = given.in_blocks(PARTS * threads // (panels * given.batches), _ROWS)
@@ -162,16 +164,16 @@ class _Writer:
     # --- tiles ---------------------------------------------------------------------------------------------
 
     def tiles(self, a: Index, c: Index, columns: Index) -> None:
-        """All rows, in tiles as high as they can be."""
-        done = self.m.of(0)
-        for height in self.form.heights:
-            end = done + (self.m - done) // height * height
-            self.given.loop(done, end, self.tile(height, a, c, columns), step=height)
-            done = end
+        """All rows."""
+        high, low = self.form.heights
+        done = self.m // high * high
+        self.given.loop(0, done, self.tile(high, a, c, columns), step=high)
+        # The last tile ends with the last row: what it has in common with the one before is computed again.
+        last = self.m - low
+        tile = self.tile(low, a, c, columns)
+        self.given.loop(done, self.m, lambda row, _: tile(row.least(last), ()), step=low)
 
-    def tile(
-        self, height: int, a: Index, c: Index, columns: Index
-    ) -> Callable[[Index, Sequence[SSAValue]], Sequence[SSAValue] | None]:
+    def tile(self, height: int, a: Index, c: Index, columns: Index) -> Callable[[Index, Sequence[SSAValue]], None]:
         """What computes so many rows of the panel from one row on."""
         lanes, v = self.form.lanes, self.v
 

@@ -16,13 +16,13 @@ from hybridc.lower.llvm.gemm_vectors import registers
 from hybridc.lower.structured import dtype_of
 from hybridc.runtime import native_blas
 
-# Products from this size on are as fast by BLAS, which cuts them to fit its caches.
-LARGE = 2**27
 # With so few rows or columns the terms of dot products go into registers; with so few terms BLAS is the fastest.
 FEW_ROWS, FEW_COLUMNS, FEW_TERMS = 16, 16, 16
-# From so many rows on it pays to lay a panel out. Where registers are narrower than so many bytes BLAS is still faster,
-# unless the rows or the terms are as few as this.
-FEWEST_ROWS, WIDE, MANY_ROWS, MANY_TERMS = 4, 64, 32, 64
+# From so many rows on it pays to lay a panel out, as long as the left matrix, which is read again for each panel, stays
+# in a cache: so many elements, and terms of a row that are not further than that from each other.
+FEWEST_ROWS, CACHED, NEAR = 4, 2**20, 512
+# Where registers are narrower than so many bytes, BLAS is still faster unless the rows or the terms are as few as this.
+WIDE, MANY_ROWS, MANY_TERMS = 64, 32, 64
 
 
 def is_product(kernel: Kernel) -> bool:
@@ -79,12 +79,13 @@ def matrices_phase(
 
 def _preferred(given: Matrices) -> Sequence[str]:
     """The ways in which matrices are multiplied, the fastest first: as ``benchmarks/gemm.py`` measures."""
-    if given.k < FEW_TERMS or given.m * given.n * given.k >= LARGE:
+    if given.k < FEW_TERMS:
         return ("blas", "tiles")
     if (given.m <= FEW_ROWS or given.n <= FEW_COLUMNS) and given.a[1] == given.b[0] == 1:
         return ("dots", "blas", "tiles")
     vectors = registers()
     wide = vectors is not None and vectors.bytes >= WIDE
-    if given.m >= FEWEST_ROWS and (wide or given.m <= MANY_ROWS or given.k <= MANY_TERMS):
+    cached = given.m * given.k <= CACHED and given.a[1] <= NEAR
+    if given.m >= FEWEST_ROWS and cached and (wide or given.m <= MANY_ROWS or given.k <= MANY_TERMS):
         return ("tiles", "blas")
     return ("blas", "tiles")
