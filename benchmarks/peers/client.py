@@ -30,6 +30,11 @@ CACHES = (
 REUSE = {"MALLOC_MMAP_MAX_": "0", "MALLOC_TRIM_THRESHOLD_": str(1 << 40), "MALLOC_ARENA_MAX": "1"}
 
 
+def thread_settings(threads: int) -> dict[str, str]:
+    """The environment that sizes thread pools."""
+    return {f"{pool}_NUM_THREADS": str(threads) for pool in POOLS}
+
+
 class PeerError(Exception):
     """A peer could not do what it was asked for; the text is its exception's."""
 
@@ -39,7 +44,7 @@ class Client:
 
     def __init__(self, column: Column, folder: Path, cache: Path, threads: int, reuse: bool, log: IO[str]) -> None:
         self.column = column
-        settings = {f"{pool}_NUM_THREADS": str(threads) for pool in POOLS} | dict.fromkeys(CACHES, str(cache))
+        settings = thread_settings(threads) | dict.fromkeys(CACHES, str(cache))
         settings |= {"HYBRIDC_TARGET": column.mode} if column.ours else {}
         command = [str(python(folder, column)), "-m", "benchmarks.peers.serve", column.peer, column.mode, str(threads)]
         self._process = subprocess.Popen(

@@ -27,13 +27,17 @@ class Environment:
 
 @dataclass(frozen=True)
 class Column:
-    """A column of the table: a peer in one of its modes. Without an environment it runs in ours."""
+    """A column of the table: a peer in one of its modes. Without an environment it runs in ours.
+
+    One that compiles nothing is no rival where first calls are compared.
+    """
 
     title: str
     peer: str  # the module ``<peer>_peer.py``
     mode: str = ""
     environment: str | None = None
     ours: bool = False
+    compiles: bool = True
 
 
 ENVIRONMENTS = {
@@ -48,12 +52,12 @@ COLUMNS = {
     "hybridc": Column("hybridc", "hybridc", "llvm", ours=True),
     "hybridc-numpy": Column("hybridc, target numpy", "hybridc", "numpy", ours=True),
     "mxnet": Column("MXNet hybridized", "mxnet", environment="mxnet"),
-    "torch": Column("torch eager", "torch", "eager", environment="torch"),
+    "torch": Column("torch eager", "torch", "eager", environment="torch", compiles=False),
     "torch-compile": Column("torch.compile", "torch", "compile", environment="torch"),
     "jax": Column("JAX jit", "jax", environment="jax"),
     "onnx": Column("ONNX Runtime", "onnx", environment="onnx"),
     "numba": Column("Numba", "numba", environment="numba"),
-    "numpy": Column("NumPy", "numpy"),
+    "numpy": Column("NumPy", "numpy", compiles=False),
 }
 
 

@@ -17,6 +17,8 @@ class Hybridc(Peer):
 
     def __init__(self, target: str) -> None:
         importlib.import_module("hybridc.stages")  # importing the compiler is no part of the first call
+        if target == "llvm":
+            importlib.import_module("hybridc.runtime.native_executable")
         from benchmarks import encoder_train, workloads
 
         if target != OPTIONS.target:

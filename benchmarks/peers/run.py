@@ -13,7 +13,9 @@ from __future__ import annotations
 import argparse
 import contextlib
 import json
+import os
 import statistics
+import subprocess
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
@@ -24,16 +26,31 @@ from typing import IO, Any
 if __package__ in (None, ""):
     sys.path[0] = str(Path(__file__).resolve().parents[2])
 
-from benchmarks import limits
 from benchmarks.encoder_train import EVERY
 from benchmarks.peers import environments
-from benchmarks.peers.client import Client, PeerError, first_call
+from benchmarks.peers.client import ROOT, Client, PeerError, first_call, thread_settings
 from benchmarks.peers.environments import COLUMNS, Column
 from benchmarks.workloads import WORKLOADS
 
 QUICK, THOROUGH = (3, 0.05), (7, 0.2)  # rounds, seconds of a block
 MODES = ("steady", "first", "memory")
 NOTHING = "-"
+
+
+@dataclass(frozen=True)
+class Fresh:
+    """A figure that is found in fresh processes, and the mode that asks for it."""
+
+    name: str
+    mode: str
+    title: str
+
+
+FRESH = (
+    Fresh("cold", "first", "first call in a fresh process, nothing cached, s"),
+    Fresh("warm", "first", "first call in a fresh process after another, s"),
+    Fresh("memory", "memory", "peak memory while running, MiB above the level after the import"),
+)
 
 Row = dict[str, Any]  # of a workload: by the name of a column, a number, or a text where there is none
 
@@ -96,7 +113,7 @@ class Measurement:
 
     def fresh(self, workload: str, threads: int) -> dict[str, Row]:
         """Seconds of the first call without and with what an earlier process left, and MiB while running."""
-        rows: dict[str, Row] = {kind: dict.fromkeys(self.columns, NOTHING) for kind in ("cold", "warm", "memory")}
+        rows: dict[str, Row] = {kind.name: dict.fromkeys(self.columns, NOTHING) for kind in FRESH}
         for name in self.columns:
             with tempfile.TemporaryDirectory(dir=self.scratch) as cache:
                 try:
@@ -122,9 +139,9 @@ class Measurement:
 # --- tables -------------------------------------------------------------------------------------------------
 
 
-def against_best(row: Row) -> tuple[str, float | None]:
-    """The best peer of a row, and the figure of the first of our columns over its."""
-    peers = {n: row[n] for n, c in COLUMNS.items() if not c.ours and isinstance(row.get(n), float)}
+def against_best(row: Row, rivals: Sequence[str]) -> tuple[str, float | None]:
+    """The best rival of a row, and the figure of the first of our columns over its."""
+    peers = {n: row[n] for n in rivals if isinstance(row.get(n), float)}
     if not peers:
         return NOTHING, None
     best = min(peers, key=lambda n: peers[n])
@@ -147,16 +164,19 @@ def line(cells: Sequence[str]) -> str:
 class Table:
     """A Markdown table, printed row by row: workloads down, peers across, then our ratio to the best peer."""
 
-    def __init__(self, title: str, columns: Mapping[str, Column], scale: float, floor: bool = False) -> None:
+    def __init__(
+        self, title: str, columns: Mapping[str, Column], scale: float = 1.0, floor: bool = False, compiled: bool = False
+    ) -> None:
         self.columns, self.scale, self.floor = columns, scale, floor
+        self.rivals = [n for n, c in columns.items() if not c.ours and (c.compiles or not compiled)]
         self.ratios: list[float] = []
         head = ["workload", *(["floor"] if floor else []), *(c.title for c in columns.values())]
-        head += ["best peer", "ours / best"]
+        head += ["best peer that compiles" if compiled else "best peer", "ours / best"]
         print(f"\n{title}\n\n{line(head)}\n|{'---|' * len(head)}", flush=True)
 
     def add(self, name: str, row: Row) -> None:
         """One workload."""
-        best, ratio = against_best(row)
+        best, ratio = against_best(row, self.rivals)
         if ratio is not None:
             self.ratios.append(ratio)
         shown = [cell(row[n], self.scale) for n in (*(["floor"] if self.floor else []), *self.columns)]
@@ -170,7 +190,11 @@ class Table:
 
 def floors(names: Sequence[str], threads: int) -> dict[str, float]:
     """Seconds that each workload takes at least, at the bandwidth and the multiply-adds that are measured now."""
-    bandwidth, products = limits.bandwidth(threads), limits.products()
+    code = f"from benchmarks import limits; print(limits.bandwidth({threads}), limits.products())"
+    command = [sys.executable, "-c", code]
+    environment = {**os.environ, **thread_settings(threads)}
+    done = subprocess.run(command, cwd=ROOT, env=environment, check=True, stdout=subprocess.PIPE, text=True)
+    bandwidth, products = map(float, done.stdout.split())
     print(f"\ncopy {bandwidth / 1e9:.1f} GB/s, matrix products {products / 1e9:.0f} GFLOP/s", flush=True)
     return {n: max(EVERY[n].moved / bandwidth, EVERY[n].flops / products) for n in names}
 
@@ -211,8 +235,10 @@ def main() -> int:
     return int(bool(measurement.problems))
 
 
-def tables(measurement: Measurement, names: Sequence[str], threads: Sequence[int], modes: Sequence[str]) -> Any:
-    """Measure and print; everything that was found."""
+def tables(
+    measurement: Measurement, names: Sequence[str], threads: Sequence[int], modes: Sequence[str]
+) -> dict[str, dict[str, Row]]:
+    """Measure and print; everything that was found, by the title of the table and the workload."""
     found: dict[str, dict[str, Row]] = {}
     for count in threads if "steady" in modes else ():
         least = floors(names, count)
@@ -222,19 +248,14 @@ def tables(measurement: Measurement, names: Sequence[str], threads: Sequence[int
             rows[name] = {"floor": least[name], **measurement.steady(name, count)}
             table.add(name, rows[name])
         table.end()
-    if {"first", "memory"} & set(modes):
-        fresh = {name: measurement.fresh(name, max(threads)) for name in names}
-        titles = {"cold": ("first call in a fresh process, nothing cached, s", 1.0)}
-        titles["warm"] = ("first call in a fresh process after another, s", 1.0)
-        titles["memory"] = ("peak memory while running, MiB above the level after the import", 1.0)
-        for kind, (title, scale) in titles.items():
-            if ("memory" if kind == "memory" else "first") not in modes:
-                continue
-            table, rows = Table(title, measurement.columns, scale), found.setdefault(title, {})
-            for name in names:
-                rows[name] = fresh[name][kind]
-                table.add(name, rows[name])
-            table.end()
+    wanted = [kind for kind in FRESH if kind.mode in modes]
+    fresh = {name: measurement.fresh(name, max(threads)) for name in names} if wanted else {}
+    for kind in wanted:
+        table = Table(kind.title, measurement.columns, compiled=kind.mode == "first")
+        found[kind.title] = {name: rows[kind.name] for name, rows in fresh.items()}
+        for name, row in found[kind.title].items():
+            table.add(name, row)
+        table.end()
     return found
 
 
