@@ -18,7 +18,7 @@ from xdsl.dialects.builtin import AnyFloat, FloatAttr, IntegerAttr, ModuleOp, Sy
 from xdsl.ir import Attribute, SSAValue
 
 from hybridc.dialects.attribute import DType
-from hybridc.lower.llvm.codegen import NativeFunction, declare_symbol
+from hybridc.lower.llvm.codegen import NativeFunction
 from hybridc.lower.llvm.gemm_phase import FLOPS_OF_A_PART, Arguments, Index, ProductPhase, Walk, few_forms, phase
 from hybridc.lower.llvm.gemm_shape import Loop, Matrices
 from hybridc.lower.llvm.loop_builder import array_type
@@ -66,7 +66,6 @@ def blas_phase(given: Matrices, dtype: DType, buffers: tuple[int, ...], threads:
     def build() -> ModuleOp:
         return _build(dtype, name, around, over)
 
-    declare_symbol(name, native_blas.addresses()[name])
     return ProductPhase(
         NativeFunction(key, build),
         buffers,

@@ -16,8 +16,9 @@ from hybridc.lower.llvm.gemm_vectors import registers
 from hybridc.lower.structured import dtype_of
 from hybridc.runtime import native_blas
 
-# With so few rows or columns the terms of dot products go into registers; with so few terms BLAS is the fastest.
-FEW_ROWS, FEW_COLUMNS, FEW_TERMS = 16, 16, 16
+# With so few rows or columns the terms of dot products go into registers, if there are so many for each row that adding
+# up the registers does not count; with few terms BLAS is the fastest.
+FEW_ROWS, FEW_COLUMNS, TERMS_FOR_A_ROW, FEW_TERMS = 16, 16, 8, 16
 # From so many rows on it pays to lay a panel out, as long as the left matrix, which is read again for each panel, stays
 # in a cache: so many elements, and terms of a row that are not further than that from each other.
 FEWEST_ROWS, CACHED, NEAR = 4, 2**20, 512
@@ -81,7 +82,8 @@ def _preferred(given: Matrices) -> Sequence[str]:
     """The ways in which matrices are multiplied, the fastest first: as ``benchmarks/gemm.py`` measures."""
     if given.k < FEW_TERMS:
         return ("blas", "tiles")
-    if (given.m <= FEW_ROWS or given.n <= FEW_COLUMNS) and given.a[1] == given.b[0] == 1:
+    rows = given.m <= FEW_ROWS and given.m * TERMS_FOR_A_ROW <= given.k
+    if given.a[1] == given.b[0] == 1 and (rows or given.n <= FEW_COLUMNS):
         return ("dots", "blas", "tiles")
     vectors = registers()
     wide = vectors is not None and vectors.bytes >= WIDE

@@ -10,7 +10,9 @@ import pytest
 
 from hybridc.lower.kernel import analyse
 from hybridc.lower.llvm.codegen import load
+from hybridc.lower.llvm.gemm_vectors import registers
 from hybridc.lower.llvm.products import is_product, phases_of_product
+from hybridc.runtime.native import Array, NativePlan, NativeProgram, Phase, Place, num_threads, set_num_threads
 from tests.lower.kernels import kernel
 from tests.lower.llvm.native import Guarded, call
 
@@ -93,13 +95,13 @@ def run(phases, arrays, result, threads, at_end, rng):
     return np.frombuffer(memory[-1].bytes(), result.dtype).reshape(result.shape)
 
 
-def check(spec, sizes, dtype="f32", threads=2, seed=0, ways=()):
+def check(spec, sizes, dtype="f32", threads=2, seed=0, ways=(), change=lambda x: x):
     """The product agrees with einsum; returns its phases."""
     rng = np.random.default_rng(seed)
     made = product_kernel(spec, sizes, dtype)
     assert is_product(made)
     left, right, out = spec.replace("->", ",").split(",")
-    a, b = (numbers_of(rng, tuple(sizes[x] for x in axes), dtype) for axes in (left, right))
+    a, b = (change(numbers_of(rng, tuple(sizes[x] for x in axes), dtype)) for axes in (left, right))
     phases = phases_of_product(made, threads, ways=ways)
     if ways:
         assert [p.way for p in phases] == list(ways)
@@ -115,12 +117,15 @@ def check(spec, sizes, dtype="f32", threads=2, seed=0, ways=()):
     return phases
 
 
+SMALL = [(5, 7, 3), (33, 20, 17), (1, 6, 9), (4, 1, 5), (3, 2, 1), (1, 1, 8), (1, 1, 1), (4, 3, 0), (0, 3, 2)]
 MATRICES = ["ik,kj->ij", "ik,jk->ij", "ki,kj->ij", "ki,jk->ij", "ik,kj->ji", "ki,jk->ji"]
 
 
 @pytest.mark.parametrize("dtype", ["f32", "f64", "f16", "i32", "i8"])
 @pytest.mark.parametrize("spec", MATRICES)
-@pytest.mark.parametrize("shape", [(5, 7, 3), (33, 20, 17), (1, 6, 9), (4, 1, 5), (3, 2, 1), (1, 1, 8), (1, 1, 1)])
+@pytest.mark.parametrize(
+    "shape", [(5, 7, 3), (33, 20, 17), (1, 6, 9), (4, 1, 5), (3, 2, 1), (1, 1, 8), (1, 1, 1), (4, 3, 0), (0, 3, 2)]
+)
 def test_matrices(spec, shape, dtype):
     check(spec, dict(zip("ijk", shape, strict=True)), dtype)
 
@@ -178,3 +183,94 @@ def test_dots(spec, shape, dtype):
 def test_rows_are_shared_where_columns_are_few(way, spec):
     (phase,) = check(spec, {"i": 240, "j": 10, "k": 256}, ways=[way], threads=4)
     assert phase.extent >= 5
+
+
+@pytest.mark.parametrize("way", ["blas", "tiles", "dots"])
+def test_what_is_no_number_stays_in_its_row_and_column(way):
+    rng = np.random.default_rng(3)
+    a, b = rng.standard_normal((21, 48)).astype("f"), rng.standard_normal((37, 48)).astype("f")
+    a[5, 7], a[11, 40], b[3, 9] = np.nan, np.inf, -np.inf
+    phases = phases_of_product(product_kernel("ik,jk->ij", {"i": 21, "j": 37, "k": 48}), 2, ways=[way])
+    got = run(phases, [a, b], np.zeros((21, 37), "f"), 2, True, rng)
+    with np.errstate(invalid="ignore"):
+        want = a.astype("d") @ b.T.astype("d")
+    np.testing.assert_array_equal(np.isfinite(got), np.isfinite(want))
+    np.testing.assert_allclose(got[np.isfinite(want)], want[np.isfinite(want)], rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("spec", "shapes", "views"),
+    [
+        ("ik,kj->ij", ((20, 18), (18, 40)), (np.s_[:9, 1:13], np.s_[2:14, 5:38])),  # rows that are far apart
+        ("ik,kj->ij", ((20, 18), (18, 40)), (np.s_[::2, :12], np.s_[:12, 3:9])),
+        ("ik,jk->ij", ((40, 36), (40, 18)), (np.s_[:7, ::2], np.s_[:8, :])),  # terms that are not neighbours
+        ("ik,jk->ij", ((1, 64), (40, 70)), (np.s_[:, :32], np.s_[:, 6:38])),
+        ("bik,bkj->bij", ((3, 9, 8), (3, 8, 10)), (np.s_[::2], np.s_[1:, :, 2:])),
+    ],
+)
+@pytest.mark.parametrize("ways", [(), ("blas", "dots"), ("tiles",), ("dots",)])
+def test_views(spec, shapes, views, ways):
+    rng = np.random.default_rng(4)
+    whole = [rng.standard_normal(shape).astype("f") for shape in shapes]
+    a, b = (x[view] for x, view in zip(whole, views, strict=True))
+    left, right, out = spec.replace("->", ",").split(",")
+    sizes = dict(zip(left + right, a.shape + b.shape, strict=True))
+    result = np.zeros([sizes[x] for x in out], "f")
+    strides = [tuple(s // 4 for s in x.strides) for x in (a, b, result)]
+    phases = phases_of_product(product_kernel(spec, sizes), 2, strides, ways)
+    # What is given begins with the view's first element, and ends with its last.
+    flat = [x.reshape(-1)[_offset(x, y) :][: _reach(y)] for x, y in zip(whole, (a, b), strict=True)]
+    for at_end in (True, False):
+        got = run(phases, flat, result, 2, at_end, rng)
+        np.testing.assert_allclose(got, np.einsum(spec, a.astype("d"), b.astype("d")), rtol=1e-4, atol=1e-5)
+
+
+def _offset(whole, view):
+    return (view.ctypes.data - whole.ctypes.data) // whole.itemsize
+
+
+def _reach(view):
+    return 1 + sum((n - 1) * s // view.itemsize for n, s in zip(view.shape, view.strides, strict=True))
+
+
+@pytest.mark.parametrize(("spec", "shape"), [("ik,jk->ij", (6, 300, 96)), ("ik,kj->ij", (70, 300, 96))])
+@pytest.mark.parametrize("threads", [1, 3])
+def test_threads(spec, shape, threads):
+    """The runtime's threads share a product; each has its own scratch."""
+    sizes = dict(zip("ijk", shape, strict=True))
+    rng = np.random.default_rng(5)
+    left, right, _ = spec.replace("->", ",").split(",")
+    a, b = (rng.standard_normal([sizes[x] for x in axes]).astype("f") for axes in (left, right))
+    (phase,) = phases_of_product(product_kernel(spec, sizes), threads)
+    (code,) = load([phase.function])
+    stride = -(-phase.scratch // 64) * 64
+    numbers = np.array(phase.numbers, np.int64).tobytes()
+    places = tuple(Place(1 + i) for i in phase.buffers)
+    step = Phase(code, places, numbers, phase.extent, phase.grain, Place(0), stride)
+    inputs = [Array(x.shape, x.dtype) for x in (a, b)]
+    plan = NativePlan(inputs, [Array(shape[:2], a.dtype)], [step], arena=threads * stride, threads=threads)
+    program, before = NativeProgram(plan), num_threads()
+    set_num_threads(threads)
+    try:
+        for _ in range(50):
+            (got,) = program.entry(program.workspace(), None, a, b)
+            np.testing.assert_allclose(got, np.einsum(spec, a.astype("d"), b.astype("d")), rtol=1e-4, atol=1e-4)
+    finally:
+        set_num_threads(before)
+
+
+@pytest.mark.skipif(registers() is None, reason="this processor has no registers that are worth code of our own")
+@pytest.mark.parametrize(
+    ("spec", "shape", "way"),
+    [
+        ("ik,jk->ij", (1, 512, 512), "dots"),  # a vector with weights
+        ("ik,jk->ij", (128, 10, 512), "dots"),  # few classes
+        ("ik,jk->ij", (32, 1024, 256), "tiles"),  # the cells of an LSTM
+        ("ik,kj->ij", (128, 64, 64), "tiles"),  # a head of attention
+        ("ik,kj->ij", (128, 512, 10), "blas"),  # few terms
+        ("ki,kj->ij", (1024, 1024, 256), "blas"),  # a large weight's gradient
+    ],
+)
+def test_choice(spec, shape, way):
+    (phase,) = phases_of_product(product_kernel(spec, dict(zip("ijk", shape, strict=True))), 2)
+    assert phase.way == way
