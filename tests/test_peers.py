@@ -9,7 +9,7 @@ import pytest
 from benchmarks.encoder_train import EVERY
 from benchmarks.peers import environments, run
 from benchmarks.peers.client import Client, PeerError, first_call
-from benchmarks.peers.environments import COLUMNS, Column
+from benchmarks.peers.environments import COLUMNS
 
 INSTALLED = sorted(n for n, c in COLUMNS.items() if c.environment is not None and c.mode != "compile")
 
@@ -69,17 +69,15 @@ def test_an_environment_that_is_absent_is_not_measured(tmp_path):
     assert environments.installed(tmp_path, COLUMNS["jax"])
 
 
-def test_setup_makes_an_environment_once(tmp_path, monkeypatch):
-    monkeypatch.setitem(environments.ENVIRONMENTS, "some", environments.Environment(("pip",)))
-    assert environments.setup(tmp_path, ["some"])
-    column = Column("", "numpy", environment="some")
-    assert environments.installed(tmp_path, column)
-    assert environments.python(tmp_path, column).exists()
-    made = (tmp_path / "some" / "complete").stat().st_mtime_ns
-    assert environments.setup(tmp_path, ["some"])
-    assert (tmp_path / "some" / "complete").stat().st_mtime_ns == made
+def test_setup_makes_only_what_is_not_there(tmp_path, monkeypatch, capsys):
+    (tmp_path / "jax").mkdir()
+    (tmp_path / "jax" / "complete").touch()
+    assert environments.setup(tmp_path, ["jax"])
+    assert [path.name for path in (tmp_path / "jax").iterdir()] == ["complete"]
     monkeypatch.setitem(environments.ENVIRONMENTS, "old", environments.Environment((), "python1.0"))
-    assert not environments.setup(tmp_path, ["old"])
+    assert not environments.setup(tmp_path, ["jax", "old"])
+    assert capsys.readouterr().err == "old: needs python1.0, which is not installed\n"
+    assert not (tmp_path / "old").exists()
 
 
 def test_the_table_compares_ours_with_the_best_peer(capsys):

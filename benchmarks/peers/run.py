@@ -66,6 +66,7 @@ class Measurement:
     reuse: bool
     quick: bool
     problems: list[str] = field(default_factory=list[str])
+    versions: dict[str, str] = field(default_factory=dict[str, str])
 
     def open(self, name: str, threads: int, cache: Path | None = None) -> Client:
         """A running peer; its caches last, unless a folder is given."""
@@ -102,7 +103,7 @@ class Measurement:
         ready: dict[str, Client] = {}
         for name, client in started.items():
             try:
-                client.started()
+                self.versions[self.columns[name].title] = client.started()["version"]
                 if first_call(client, workload, self.scratch) is not None:
                     ready[name] = client
             except PeerError as error:
@@ -127,7 +128,7 @@ class Measurement:
     def _one_process(self, workload: str, name: str, threads: int, cache: Path) -> tuple[Any, Any]:
         client = self.open(name, threads, cache)
         try:
-            client.started()
+            self.versions[self.columns[name].title] = client.started()["version"]
             found = first_call(client, workload, self.scratch)
             if found is None:
                 return NOTHING, NOTHING
@@ -188,6 +189,13 @@ class Table:
             print(f"\nGeometric mean of ours / best: {statistics.geometric_mean(self.ratios):.2f}", flush=True)
 
 
+def machine() -> str:
+    """The processor, and how busy it is."""
+    lines = Path("/proc/cpuinfo").read_text().splitlines()
+    model = next((text.partition(":")[2].strip() for text in lines if text.startswith("model name")), "unknown")
+    return f"{len(os.sched_getaffinity(0))} cores of {model}; load average {os.getloadavg()[0]:.1f}"
+
+
 def floors(names: Sequence[str], threads: int) -> dict[str, float]:
     """Seconds that each workload takes at least, at the bandwidth and the multiply-adds that are measured now."""
     code = f"from benchmarks import limits; print(limits.bandwidth({threads}), limits.products())"
@@ -225,9 +233,11 @@ def main() -> int:
     if absent:
         print(f"not installed, see --setup: {', '.join(absent)}", file=sys.stderr)
     columns = {p: COLUMNS[p] for p in COLUMNS if p in peers and p not in absent}
+    print(machine(), flush=True)
     with tempfile.TemporaryDirectory() as scratch, (options.env / "log.txt").open("w") as log:
         measurement = Measurement(options.env, Path(scratch), log, columns, options.reuse, options.quick)
         found = tables(measurement, names, [int(t) for t in options.threads.split(",")], modes)
+    print("\n" + ", ".join(f"{title} {version}" for title, version in measurement.versions.items()))
     if options.json:
         options.json.write_text(json.dumps(found, indent=1))
     for problem in measurement.problems:
