@@ -9,7 +9,7 @@ import pytest
 from benchmarks.encoder_train import EVERY
 from benchmarks.peers import environments, run
 from benchmarks.peers.client import Client, PeerError, first_call
-from benchmarks.peers.environments import COLUMNS
+from benchmarks.peers.environments import COLUMNS, Column
 
 INSTALLED = sorted(n for n, c in COLUMNS.items() if c.environment is not None and c.mode != "compile")
 
@@ -111,6 +111,18 @@ def test_a_measurement_of_two_of_our_columns(tmp_path, capsys):
     for rows in found.values():
         assert all(rows["tiny_mlp"][name] > 0 for name in columns)
     assert capsys.readouterr().out.count("| tiny_mlp |") == 4
+
+
+def test_a_peer_that_cannot_run_is_a_failed_cell(tmp_path, capsys):
+    columns = {"absent": Column("Absent", "absent"), "numpy": COLUMNS["numpy"]}
+    with (tmp_path / "log.txt").open("w") as log:
+        measurement = run.Measurement(tmp_path, tmp_path, log, columns, reuse=False, quick=True)
+        found = run.tables(measurement, ["tiny_mlp"], [1], ["steady", "first"])
+    assert [rows["tiny_mlp"]["absent"] for rows in found.values()] == ["failed"] * 3
+    assert all(rows["tiny_mlp"]["numpy"] > 0 for rows in found.values())
+    why = "tiny_mlp, Absent: ModuleNotFoundError: No module named 'benchmarks.peers.absent_peer'"
+    assert measurement.problems == [why] * 2
+    assert capsys.readouterr().out.count("| failed |") == 3
 
 
 def test_the_main_program_names_what_it_does_not_know(monkeypatch, capsys):

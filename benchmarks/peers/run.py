@@ -89,11 +89,15 @@ class Measurement:
             blocks: dict[str, list[float]] = {name: [] for name in ready}
             rounds, seconds = QUICK if self.quick else THOROUGH
             for number in range(rounds + 1):  # the first warms up
-                for name, client in ready.items():
-                    found = client.ask("block", seconds=seconds)["seconds"]
-                    if number:
-                        blocks[name].append(found)
-        return row | {name: statistics.median(found) for name, found in blocks.items()}
+                for name in list(ready):
+                    try:
+                        found = ready[name].ask("block", seconds=seconds)["seconds"]
+                    except PeerError as error:
+                        row[name] = self.failed(workload, name, error)
+                        del ready[name]
+                    else:
+                        blocks[name] += [found] if number else []
+        return row | {name: statistics.median(blocks[name]) for name in ready}
 
     def _ready(self, workload: str, threads: int, row: Row, stack: contextlib.ExitStack) -> dict[str, Client]:
         """The peers that have the workload, with checked first calls behind them."""
@@ -122,7 +126,9 @@ class Measurement:
                         seconds, peak = self._one_process(workload, name, threads, Path(cache))
                         rows[kind][name], rows["memory"][name] = seconds, peak
                 except PeerError as error:
-                    rows["warm"][name] = rows["memory"][name] = self.failed(workload, name, error)
+                    failed = self.failed(workload, name, error)
+                    for row in rows.values():
+                        row[name] = row[name] if isinstance(row[name], float) else failed
         return rows
 
     def _one_process(self, workload: str, name: str, threads: int, cache: Path) -> tuple[Any, Any]:
@@ -234,6 +240,7 @@ def main() -> int:
         print(f"not installed, see --setup: {', '.join(absent)}", file=sys.stderr)
     columns = {p: COLUMNS[p] for p in COLUMNS if p in peers and p not in absent}
     print(machine(), flush=True)
+    options.env.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as scratch, (options.env / "log.txt").open("w") as log:
         measurement = Measurement(options.env, Path(scratch), log, columns, options.reuse, options.quick)
         found = tables(measurement, names, [int(t) for t in options.threads.split(",")], modes)
