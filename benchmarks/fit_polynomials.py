@@ -1,9 +1,8 @@
-"""The coefficients of hybridc/lower/llvm/mathlib/coefficients.py, found again: ``python benchmarks/fit_polynomials.py``.
+"""Makes hybridc/lower/llvm/mathlib/coefficients.py: ``python benchmarks/fit_polynomials.py > that file``.
 
 Needs mpmath. Each polynomial has the smallest greatest error on its interval (Remez' exchange on a dense grid of
 Chebyshev points). Coefficients are rounded to their type one by one, from that of the lowest power on, and those that
-are left are fitted again after each: they make up for the rounding. A quotient of two polynomials is fitted as a
-linear problem whose weight is the denominator of the step before.
+are left are fitted again after each: they make up for the rounding.
 
 Prints the file; and, on stderr, the error of each approximation as a power of two, without that of arithmetic.
 """
@@ -19,6 +18,7 @@ from mpmath import mp, mpf
 
 mp.dps = 60
 LN2 = mp.log(2)
+ERF_EDGE, ERF_MIDDLE, ERF_HALF = mpf("1.1875"), mpf("2.5625"), mpf("1.375")  # of erf in single precision
 Function = Callable[[mpf], mpf]
 
 
@@ -64,7 +64,7 @@ def _exchange(at: list[int], error: list[mpf], new: int) -> list[int]:
 
 @dataclass
 class Fit:
-    """sum of c[k] x**k, or that over the sum of d[k] x**k, as near to ``f`` as ``weight`` asks for."""
+    """sum of c[k] x**k, as near to ``f`` as ``weight`` asks for; the ``first`` coefficients are given."""
 
     name: str
     kind: str  # "f32" or "f64"
@@ -73,54 +73,28 @@ class Fit:
     low: mpf
     high: mpf
     degree: int
-    below: int = 0  # of the denominator
-    first: tuple[float, ...] = ()  # coefficients that are given
-    start: Function = lambda _: mpf(1)  # a guess at the denominator
+    first: tuple[float, ...] = ()
 
-    def solve(self) -> tuple[list[float], list[float]]:
-        count = 24 * (self.degree + self.below + 2)
+    def solve(self) -> list[float]:
+        count = 24 * (self.degree + 2)
         middle, half = (self.high + self.low) / 2, (self.high - self.low) / 2
         xs = [middle - half * mp.cos(mp.pi * (i + mpf(1) / 2) / count) for i in range(count)]
         values, weights = [self.f(x) for x in xs], [self.weight(x) for x in xs]
-        bottom = self.bottom(self.f(self.low)) if self.below else mpf(1)
         columns = [[x**k for x in xs] for k in range(self.degree + 1)]
-        columns += [[-v * x**k for x, v in zip(xs, values, strict=True)] for k in range(1, self.below + 1)]
-        order = [k for pair in range(self.degree + 1) for k in (pair, self.degree + 1 + pair) if k < len(columns)]
-        order = [k for k in order if k <= self.degree or k - self.degree <= self.below]
-        known: dict[int, mpf] = dict(enumerate(mpf(c) for c in self.first))
-        scale = [self.start(x) for x in xs]
-        for step in range(-1, len(order)):
-            if step >= 0:
-                k = order[step]
-                if k in known:
-                    continue
-                known[k] = mpf(self.rounded(found[k]))
-            free = [k for k in order if k not in known]
-            for _ in range(1 if not self.below else 6 if step < 0 else 2):
-                rest = [bottom * v - mp.fsum(c * columns[k][p] for k, c in known.items()) for p, v in enumerate(values)]
-                # The error is a multiple of the lowest power that is free: where that changes its sign, so does it.
-                lowest = min((k for k in free if k <= self.degree), default=0)
-                signed = [w / s * mp.sign(x) ** lowest for w, s, x in zip(weights, scale, xs, strict=True)]
-                solved, error = minimax([columns[k] for k in free], rest, signed)
-                found = {**known, **dict(zip(free, solved, strict=True))}
-                below = [found[self.degree + k] for k in range(1, self.below + 1)]
-                scale = [bottom + mp.fsum(d * x ** (k + 1) for k, d in enumerate(below)) for x in xs]
-            if step < 0:
-                best = error
-        print(
-            f"{self.name}_{self.kind}: 2**{float(mp.log(best, 2)):.1f}, rounded 2**{float(mp.log(error, 2)):.1f}",
-            file=sys.stderr,
-        )
-        above = [float(known[k]) for k in range(self.degree + 1)]
-        return above, [float(bottom), *[float(known[self.degree + k]) for k in range(1, self.below + 1)]]
-
-    def bottom(self, start: mpf) -> mpf:
-        """The constant of the denominator: such that the quotient at 0 is right to more bits than the type has."""
-        for i in range(4096):
-            number = 1 + mpf(i) / 4096
-            if abs(self.rounded(number * start) / (number * start) - 1) < mpf(2) ** -32:
-                return number
-        raise ArithmeticError("no constant makes the quotient right")
+        known = [mpf(c) for c in self.first]
+        errors: list[mpf] = []
+        while True:
+            rest = [v - mp.fsum(c * x**k for k, c in enumerate(known)) for x, v in zip(xs, values, strict=True)]
+            # The error is a multiple of the lowest power that is free: where that changes its sign, so does it.
+            signed = [w * mp.sign(x) ** len(known) for w, x in zip(weights, xs, strict=True)]
+            found, error = minimax(columns[len(known) :], rest, signed)
+            errors.append(error)
+            if not found:
+                break
+            known.append(mpf(self.rounded(found[0])))
+        digits = [f"2**{float(mp.log(e, 2)):.1f}" for e in (errors[0], errors[-1])]
+        print(f"{self.name}_{self.kind}: {digits[0]}, rounded {digits[1]}", file=sys.stderr)
+        return [float(c) for c in known]
 
     def rounded(self, x: mpf) -> float:
         return float(np.float32(float(x))) if self.kind == "f32" else float(x)
@@ -171,7 +145,10 @@ def fits() -> list[Fit]:
     def relative(f: Function) -> Function:
         return lambda x: 1 / f(x)
 
-    tanh, erf, atan, asin = map(ratio, (mp.tanh, mp.erf, mp.atan, mp.asin))
+    def tanh_weight(r: mpf) -> mpf:
+        return abs(r * r / (mp.expm1(2 * r) / 2 or 1))
+
+    erf, atan, asin = map(ratio, (mp.erf, mp.atan, mp.asin))
     made: list[Fit] = []
     for kind in ("f32", "f64"):
         single = kind == "f32"
@@ -181,20 +158,12 @@ def fits() -> list[Fit]:
         ]
     made += [
         Fit("LOG2", "f32", lambda x: log(x) * log2e, relative(lambda x: log(x) * log2e), low, high, 9),
+        Fit("POWER_LOG2", "f64", lambda x: log(x) * log2e, relative(lambda x: log(x) * log2e), low, high, 12),
+        Fit("POWER_EXP2", "f64", lambda x: mpf(2) ** x, lambda x: mpf(2) ** -x, mpf("-0.501"), mpf("0.501"), 6),
         Fit("LOG10", "f32", lambda x: log(x) * log10e, relative(lambda x: log(x) * log10e), low, high, 9),
-        Fit(
-            "TANH",
-            "f32",
-            tanh,
-            relative(tanh),
-            mpf(0),
-            mpf("9.02") ** 2,
-            5,
-            4,
-            first=(1.0,),
-            start=lambda z: (1 + z / 4) ** 4,
-        ),
-        Fit("ERF", "f32", erf, relative(erf), mpf(0), mpf("3.93") ** 2, 6, 5),
+        Fit("TANH", "f32", power_series(lambda x: mp.expm1(2 * x) / 2, 2), tanh_weight, -edge / 4, edge / 4, 5),
+        Fit("ERF_NEAR", "f32", lambda z: erf(z) - 1, relative(erf), mpf(0), ERF_EDGE**2, 6),
+        Fit("ERF_FAR", "f32", lambda x: mp.erf(x + ERF_MIDDLE), lambda _: mpf(1), -ERF_HALF, ERF_HALF, 13),
     ]
     for kind in ("f32", "f64"):
         single = kind == "f32"
@@ -214,10 +183,9 @@ def fits() -> list[Fit]:
     return made
 
 
-HEADER = '''"""Coefficients of the approximations, lowest power first: made by benchmarks/fit_polynomials.py, not by hand.
+HEADER = '''"""Coefficients of the approximations, lowest power first: benchmarks/fit_polynomials.py makes this file.
 
-A table's name says what its polynomial is part of and in which format; its formula says how it is used. BELOW are
-denominators.
+A table's name says what its polynomial is part of and in which format; its formula says how it is used.
 """
 
 # fmt: off
@@ -242,6 +210,8 @@ def print_constants() -> None:
     """What is no polynomial."""
     print("# Above these, a float32 cannot be told from 1.")
     print("TANH_ONE = 9.011\nERF_ONE = 3.9201")
+    print("# Where the second polynomial of erf begins, and the middle of its range.")
+    print(f"ERF_EDGE_F32 = {float(ERF_EDGE)}\nERF_MIDDLE_F32 = {float(ERF_MIDDLE)}")
     print("# Split, so that the first part times an exponent is exact.")
     print(f"TWO_LN2_F32 = {split(2 * LN2, 16)}\nTWO_LN2_F64 = {split(2 * LN2, 42)}\nLN2_F64 = {split(LN2, 41)}")
     length = 1280
@@ -263,10 +233,7 @@ def main() -> None:
     for fit in fits():
         if wanted and fit.name not in wanted and f"{fit.name}_{fit.kind}" not in wanted:
             continue
-        above, below = fit.solve()
-        print_table(f"{fit.name}_{fit.kind.upper()}", above)
-        if fit.below:
-            print_table(f"{fit.name}_BELOW_{fit.kind.upper()}", below)
+        print_table(f"{fit.name}_{fit.kind.upper()}", fit.solve())
 
 
 if __name__ == "__main__":

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import cast
 
 from xdsl.context import Context
 from xdsl.dialects import arith, func, math
@@ -61,7 +60,7 @@ def _short(op: Operation, writer: Writer) -> SSAValue | None:
     exponent = op.rhs.owner
     if not isinstance(exponent, arith.ConstantOp) or not isinstance(exponent.value, FloatAttr):
         return None
-    made = short_power(Value(writer, op.lhs), cast(FloatAttr, exponent.value).value.data)
+    made = short_power(Value(writer, op.lhs), exponent.value.value.data)
     return None if made is None else made.ssa
 
 
@@ -84,9 +83,9 @@ def _called(
 
 def _function(name: str, op: Operation, kind: Attribute) -> func.FuncOp:
     """The function that computes an operation for numbers of a type."""
-    if kind not in FORMATS and not isinstance(kind, IntegerType):
+    if kind not in FORMATS and type(kind) is not IntegerType:
         raise PassFailedException(f"{op.name} of {kind} has no formula: it is written for numbers, one by one")
-    kinds = [kind] * len(op.operands)
+    kinds: list[Attribute] = [kind] * len(op.operands)
     block = Block(arg_types=kinds)
     writer = Writer(block)
     result = FORMULAS[type(op)](*[Value(writer, x) for x in block.args])

@@ -101,10 +101,23 @@ def cosh(x: Value) -> Value:
 
 
 def tanh(x: Value) -> Value:
-    """sinh(x) / cosh(x); in single precision x P(x**2) / Q(x**2), which is exact where x is small."""
-    if x.format != SINGLE:
-        sinh_x, cosh_x = _hyperbolic(least(abs(x), 22.0))
-        return copysign(sinh_x / cosh_x, x)
-    x = greatest(least(x, table.TANH_ONE), -table.TANH_ONE)
-    z = x * x
-    return x * polynomial(z, table.TANH_F32) / polynomial(z, table.TANH_BELOW_F32)
+    """sinh(x) / cosh(x)."""
+    if x.format == SINGLE:
+        return _tanh_of_single(x)
+    sinh_x, cosh_x = _hyperbolic(least(abs(x), 22.0))
+    return copysign(sinh_x / cosh_x, x)
+
+
+def _tanh_of_single(x: Value) -> Value:
+    """h / (h + 1) with h = (exp(2a) - 1) / 2: an error of h counts the less the nearer the result is to 1.
+
+    With 2a = n ln2 + 2r: h = p 2**n + (2**n - 1) / 2, where p = (exp(2r) - 1) / 2.
+    """
+    a = least(abs(x), table.TANH_ONE)
+    shifter = SINGLE.shifter + SINGLE.bias
+    shifted = fma(a, 2 / math.log(2), shifter)
+    r = fma(shifted - shifter, -math.log(2) / 2, a)
+    scale = (shifted.bits() << SINGLE.fraction).as_float()
+    p = fma(r * r, polynomial(r, table.TANH_F32), r)
+    h = fma(p, scale, fma(scale, 0.5, -0.5))
+    return copysign(h / (h + 1.0), x)

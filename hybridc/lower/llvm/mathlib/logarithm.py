@@ -16,8 +16,8 @@ INFINITY, NAN = math.inf, math.nan
 _LOG = {"f32": table.LOG_F32, "f64": table.LOG_F64}
 
 
-def _exponent(x: Value) -> tuple[Value, Value]:
-    """The exponent e of a positive number, with its bias, as an integer; and 1 + f."""
+def _split(x: Value) -> tuple[Value, Value]:
+    """The exponent e of a positive number, with its bias, as an integer; and 1 + f. Not for subnormal numbers."""
     kind = x.format
     lowest = kind.bits(math.sqrt(0.5))
     moved = x.bits() + (kind.bits(1.0) - lowest)
@@ -30,13 +30,18 @@ def _as_float(e: Value, kind: Format) -> Value:
     return (e + kind.bits(kind.shifter)).as_float() - (kind.shifter + kind.bias)
 
 
+def exponent_and_mantissa(x: Value) -> tuple[Value, Value]:
+    """e and 1 + f: x = 2**e (1 + f), for positive finite numbers that are not subnormal."""
+    e, mantissa = _split(x)
+    return _as_float(e, x.format), mantissa
+
+
 def split(x: Value) -> tuple[Value, Value]:
     """e and f: x = 2**e (1 + f), for positive finite numbers."""
     kind = x.format
     tiny = x < kind.smallest
     up = kind.fraction + 1
-    e, mantissa = _exponent(select(tiny, x * 2.0**up, x))
-    e = _as_float(e, kind)
+    e, mantissa = exponent_and_mantissa(select(tiny, x * 2.0**up, x))
     return select(tiny, e - float(up), e), mantissa - 1.0
 
 
@@ -71,7 +76,7 @@ def log10(x: Value) -> Value:
 def log1p(x: Value) -> Value:
     """log(1 + x): f is made of x itself, not of the rounded 1 + x."""
     kind = x.format
-    e, _ = _exponent(x + 1.0)
+    e, _ = _split(x + 1.0)
     # 4 * 2**-e, which is in range for every e; the products with it are exact.
     scale = ((x.writer.constant(2 * kind.bias + 2, kind.whole) - e) << kind.fraction).as_float()
     f = fma(x * scale, 0.25, fma(scale, 0.25, -1.0))

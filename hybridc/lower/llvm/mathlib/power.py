@@ -5,12 +5,11 @@ from __future__ import annotations
 import math
 
 from xdsl.dialects import scf
-
 from xdsl.ir import Block, Region
 
 from hybridc.lower.llvm.mathlib import coefficients as table
 from hybridc.lower.llvm.mathlib.exponential import exp
-from hybridc.lower.llvm.mathlib.logarithm import log, split
+from hybridc.lower.llvm.mathlib.logarithm import exponent_and_mantissa, log, split
 from hybridc.lower.llvm.mathlib.value import (
     DOUBLE,
     SINGLE,
@@ -73,13 +72,18 @@ def _size(x: Value, y: Value) -> Value:
 
 
 def _size_of_single(x: Value, y: Value) -> Value:
-    """abs(x)**y for numbers of single precision: a logarithm in double precision has enough digits."""
+    """abs(x)**y for doubles that are numbers of single precision, to the digits that this needs."""
     a = abs(x)
-    e, f = split(a)
-    result = fma(f * polynomial(f, table.LOG_F64), LOG2E, e)
-    result = select(a < INFINITY, result, a)
-    exponent = y * select(a.equal(0.0), -INFINITY, result)
-    return _exp2(exponent, exponent.like(0.0))
+    e, mantissa = exponent_and_mantissa(a)
+    f = mantissa - 1.0
+    log2 = fma(f, polynomial(f, table.POWER_LOG2_F64), e)
+    log2 = select(a < INFINITY, log2, a)
+    power = y * select(a.equal(0.0), -INFINITY, log2)
+    power = greatest(least(power, 200.0), -200.0)
+    shifter = DOUBLE.shifter + DOUBLE.bias
+    shifted = power + shifter
+    scale = (shifted.bits() << DOUBLE.fraction).as_float()
+    return polynomial(power - (shifted - shifter), table.POWER_EXP2_F64) * scale
 
 
 def powf(x: Value, y: Value) -> Value:

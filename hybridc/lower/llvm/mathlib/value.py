@@ -11,6 +11,7 @@ import functools
 import math as numbers
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import cast
 
 import numpy as np
 from xdsl.dialects import arith, math
@@ -208,10 +209,10 @@ class Writer:
 def _attribute(x: float, kind: Attribute) -> Attribute:
     if kind == f32:
         return FloatAttr(float(np.float32(x)), f32)
-    if not isinstance(kind, IntegerType):
+    if kind == f64:
         return FloatAttr(x, f64)
-    width = kind.width.data
-    return IntegerAttr((int(x) + (1 << width - 1)) % (1 << width) - (1 << width - 1), kind)
+    width = cast("IntegerType", kind).width.data
+    return IntegerAttr((int(x) + (1 << width - 1)) % (1 << width) - (1 << width - 1), width)
 
 
 # Functions, in the order of what a reader would look for
