@@ -19,17 +19,16 @@ import threading
 import weakref
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from llvmlite import binding as _untyped
-from xdsl.context import Context
-from xdsl.dialects.builtin import ModuleOp
 
-from hybridc.lower.llvm.expand_math import ExpandMath
-from hybridc.lower.llvm.llvm_ir import llvm_ir
-from hybridc.lower.llvm.loops_to_llvm import PHASE, LoopsToLLVM
+from hybridc.runtime import native_blas
 from hybridc.runtime.locks import ForkLock
 from hybridc.runtime.store import compiler_version, store
+
+if TYPE_CHECKING:
+    from xdsl.dialects.builtin import ModuleOp
 
 binding: Any = _untyped
 
@@ -51,7 +50,7 @@ class NativeFunction:
     @property
     def symbol(self) -> str:
         """Its name in an object."""
-        return f"{PHASE}_{hashlib.sha256(self.key.encode()).hexdigest()[:24]}"
+        return f"phase_{hashlib.sha256(self.key.encode()).hexdigest()[:24]}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,7 +64,10 @@ class Code:
 
 def load(functions: Sequence[NativeFunction]) -> list[Code]:
     """The code of these functions, compiled where there is none yet."""
+    with _GATE.current:
+        pass  # whoever forks goes first
     with _LOCK.current:
+        _free()
         found = {f.key: code for f in functions if (code := _LOADED.get(f.key)) is not None}
         missing = {f.key: f for f in functions if f.key not in found}
         for code in _stored(list(missing.values())):
@@ -77,12 +79,25 @@ def load(functions: Sequence[NativeFunction]) -> list[Code]:
         return [found[f.key] for f in functions]
 
 
+def load_stored(functions: Sequence[NativeFunction]) -> list[Code] | None:
+    """The code of these functions if all of it was compiled before, by any process; nothing is compiled."""
+    with _GATE.current:
+        pass  # whoever forks goes first
+    with _LOCK.current:
+        _free()
+        found = {f.key: code for f in functions if (code := _LOADED.get(f.key)) is not None}
+        missing = {f.key: f for f in functions if f.key not in found}
+        for code in _stored(list(missing.values())):
+            found[code.key] = _LOADED[code.key] = code
+        return [found[f.key] for f in functions] if all(f.key in found for f in functions) else None
+
+
 def declare_symbol(name: str, address: int) -> None:
     """Let native functions call this function of another library by name."""
     binding.add_symbol(name, address)
 
 
-_LOCK = ForkLock()
+_GATE, _LOCK = ForkLock(), ForkLock()
 _LOADED: weakref.WeakValueDictionary[str, Code] = weakref.WeakValueDictionary()
 
 
@@ -123,6 +138,13 @@ def _features() -> str:
 
 def text(functions: Sequence[NativeFunction]) -> str:
     """The LLVM IR of these functions, before LLVM's passes."""
+    # Code that was compiled before is loaded without the compiler, whose import takes longer than that.
+    from xdsl.context import Context
+
+    from hybridc.lower.llvm.expand_math import ExpandMath
+    from hybridc.lower.llvm.llvm_ir import llvm_ir
+    from hybridc.lower.llvm.loops_to_llvm import LoopsToLLVM
+
     context = Context()
     modules: list[tuple[ModuleOp, str]] = []
     for function in functions:
@@ -224,12 +246,28 @@ class _Memory:
         self.engine.finalize_object()
         _MEMORY.add(self)
 
+    def __del__(self) -> None:
+        _UNUSED.append(self.engine)
+        if _LOCK.current.acquire(blocking=False):  # else whoever has it does this later: never wait here
+            _free()
+            _LOCK.current.release()
+
 
 _MEMORY: weakref.WeakSet[_Memory] = weakref.WeakSet()
+_UNUSED: list[Any] = []
+
+
+def _free() -> None:
+    """Free the memory of code that nobody uses; only with the lock, so that no child is forked meanwhile."""
+    while _UNUSED:
+        _UNUSED.pop().close()
 
 
 def _place(made: _Object, functions: Sequence[NativeFunction]) -> list[Code]:
     """Functions of an object, put into memory."""
+    for name in made.needs:
+        if name in native_blas.GEMM.values() and name in native_blas.addresses():
+            declare_symbol(name, native_blas.addresses()[name])
     if lacking := [name for name in made.needs if binding.address_of_symbol(name) is None]:
         raise LookupError(
             f"native functions call {', '.join(lacking)}, which nobody has: declare_symbol(name, address) comes first"
@@ -247,12 +285,12 @@ def _leave() -> None:
 
 def _before_fork() -> None:
     """A child must not find LLVM in the middle of something that goes on in a thread that it does not have."""
-    _FORK.held = _LOCK.current.acquire(timeout=_PATIENCE)
+    _FORK.held = [lock.current for lock in (_GATE, _LOCK) if lock.current.acquire(timeout=_PATIENCE)]
 
 
 def _after_fork() -> None:
-    if _FORK.held:
-        _LOCK.current.release()
+    for lock in _FORK.held:
+        lock.release()
 
 
 _FORK = threading.local()

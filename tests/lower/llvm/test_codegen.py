@@ -1,0 +1,389 @@
+"""Native functions become machine code, once; it is freed, found again, and vectorised."""
+
+from __future__ import annotations
+
+import ctypes
+import gc
+import os
+import re
+import subprocess
+import sys
+import uuid
+import weakref
+
+import numpy as np
+import pytest
+
+from hybridc.lower.llvm import codegen
+from hybridc.lower.llvm.codegen import NativeFunction, load
+from tests.lower.llvm.loops import elementwise, phase
+from tests.lower.llvm.native import call, parse, run
+
+DOUBLE = elementwise(["f32"], "f32", "%r = arith.addf %0, %0 : f32")
+
+
+def function(source, key=None):
+    """A native function; with a key of its own that nobody has compiled before."""
+    return NativeFunction(key or f"test {uuid.uuid4()}", lambda: parse(source))
+
+
+def doubled(code, values):
+    x = np.array(values, "f4")
+    y = np.zeros_like(x)
+    call(code, [x.ctypes.data, y.ctypes.data], (), 0, len(x))
+    return y
+
+
+def process(text, cache, **environment):
+    """What a fresh process prints that has this cache folder."""
+    env = {**os.environ, "HYBRIDC_CACHE": str(cache), "HYBRIDC_CACHE_DIR": str(cache), **environment}
+    done = subprocess.run(
+        [sys.executable, "-c", text], capture_output=True, text=True, check=False, env=env, timeout=120
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    return done.stdout
+
+
+def test_equal_keys_are_built_once():
+    built = []
+
+    def build():
+        built.append(1)
+        return parse(DOUBLE)
+
+    key = f"test {uuid.uuid4()}"
+    first, again = load([NativeFunction(key, build), NativeFunction(key, build)])
+    (later,) = load([NativeFunction(key, build)])
+    assert first is again is later
+    assert len(built) == 1
+    np.testing.assert_array_equal(doubled(first, [1, 2.5]), [2, 5])
+
+
+def test_several_functions_are_one_object():
+    source = elementwise(["f32"], "f32", "%c = arith.constant 3.0 : f32\n%r = arith.mulf %0, %c : f32")
+    double, treble = load([function(DOUBLE), function(source)])
+    assert double.memory is treble.memory
+    np.testing.assert_array_equal(doubled(double, [1, 2.5]), [2, 5])
+    np.testing.assert_array_equal(doubled(treble, [1, 2.5]), [3, 7.5])
+
+
+def test_nothing_is_loaded_for_nothing():
+    assert load([]) == []
+
+
+def test_code_is_freed_with_its_last_user():
+    first, second = load([function(DOUBLE), function(DOUBLE)])
+    memory = weakref.ref(first.memory)
+    del first
+    gc.collect()
+    np.testing.assert_array_equal(doubled(second, [1]), [2])
+    assert memory() is not None
+    del second
+    gc.collect()
+    assert memory() is None
+
+
+_PLATEAU = """
+import resource
+from tests.lower.llvm.test_codegen import DOUBLE, function, load
+def used():
+    with open("/proc/self/statm") as file:
+        return int(file.read().split()[1]) * resource.getpagesize()
+from hybridc.lower.llvm import codegen
+made = codegen._Object(codegen.machine().emit_object(codegen.optimised(codegen.text([f := function(DOUBLE)]))), ())
+for i in range(300):
+    codegen._place(made, [f])
+    if i == 100:
+        before = used()
+print(used() - before < 1_000_000)
+"""
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
+def test_memory_of_code_stays_on_a_plateau(tmp_path):
+    assert process(_PLATEAU, tmp_path) == "True\n"
+
+
+# The compiler stays the same although somebody may edit it while tests run.
+_LOAD = """
+from hybridc.lower.llvm import codegen
+codegen.compiler_version = lambda: "the same"
+from tests.lower.llvm.test_codegen import DOUBLE, NativeFunction, doubled, load, parse
+def build():
+    print("built")
+    return parse(DOUBLE)
+codes = load([NativeFunction(f"{i}", build) for i in range(3)])
+print([doubled(code, [1, 2]).tolist() for code in codes] == [[2, 4]] * 3)
+"""
+
+
+def test_another_process_finds_the_code(tmp_path):
+    assert process(_LOAD, tmp_path) == "built\nbuilt\nbuilt\nTrue\n"
+    assert process(_LOAD, tmp_path) == "True\n"
+    more = _LOAD.replace("range(3)", "range(4)").replace("* 3", "* 4")
+    assert process(more, tmp_path) == "built\nTrue\n"  # only what is missing
+
+
+def test_damaged_code_is_compiled_again(tmp_path):
+    process(_LOAD, tmp_path)
+    paths = sorted(tmp_path.iterdir(), key=lambda path: path.stat().st_size)
+    assert len(paths) == 4  # three functions, one object
+    for path, size in ((paths[0], -10), (paths[3], 1000)):
+        path.write_bytes(path.read_bytes()[:size] + bytes(10))
+        assert process(_LOAD, tmp_path).endswith("True\n")
+    assert process(_LOAD, tmp_path) == "True\n"
+
+
+def test_code_of_another_processor_is_not_taken(tmp_path):
+    process(_LOAD, tmp_path)
+    other = "from hybridc.lower.llvm import codegen\ncodegen.target_key = lambda: 'an older processor'\n"
+    assert process(other + _LOAD, tmp_path) == "built\nbuilt\nbuilt\nTrue\n"
+
+
+def test_the_cache_may_be_a_folder_that_cannot_be(tmp_path):
+    path = tmp_path / "file"
+    path.write_bytes(b"")
+    text = "import warnings\nwarnings.simplefilter('ignore')\n" + _LOAD
+    assert process(text, path) == "built\nbuilt\nbuilt\nTrue\n"
+
+
+_MANY = """
+import os, time, warnings
+warnings.simplefilter("ignore")
+from hybridc.lower.llvm import codegen
+codegen.compiler_version = lambda: "the same"
+from tests.lower.llvm.test_codegen import DOUBLE, doubled, function, load
+start, children = time.time() + 1, []
+for _ in range(16):
+    children.append(os.fork())
+    if children[-1] == 0:
+        time.sleep(max(0, start - time.time()))
+        codes = load([function(DOUBLE, f"{i}") for i in range(3)])
+        os._exit(any(doubled(code, [1]).tolist() != [2] for code in codes))
+print([os.waitpid(child, 0)[1] for child in children] == [0] * 16)
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="forks")
+def test_many_processes_compile_the_same_at_once(tmp_path):
+    assert process(_MANY, tmp_path) == "True\n"
+    assert process(_LOAD, tmp_path) == "True\n"
+    assert len(list(tmp_path.iterdir())) == 4
+
+
+CALLS = """
+builtin.module {
+  llvm.func @NAME(f64) -> f64
+  llvm.func @phase(%buffers: !llvm.ptr, %numbers: !llvm.ptr, %lo: i64, %hi: i64, %scratch: !llvm.ptr) {
+    %place = llvm.load %buffers : !llvm.ptr -> !llvm.ptr
+    %x = llvm.load %place : !llvm.ptr -> f64
+    %y = llvm.call @NAME(%x) : (f64) -> f64
+    llvm.store %y, %place : f64, !llvm.ptr
+    llvm.return
+  }
+}
+"""
+
+
+def test_functions_of_other_libraries_are_called_by_name():
+    add_one = ctypes.CFUNCTYPE(ctypes.c_double, ctypes.c_double)(lambda x: x + 1)
+    codegen.declare_symbol("hybridc_test_add_one", ctypes.cast(add_one, ctypes.c_void_p).value)
+    (got,) = run(CALLS.replace("NAME", "hybridc_test_add_one"), [np.array([41.0])])
+    assert got[0] == 42
+
+
+def test_a_function_that_nobody_has_is_named():
+    source = CALLS.replace("NAME", "hybridc_test_nowhere")
+    with pytest.raises(LookupError, match=r"call hybridc_test_nowhere, which nobody has: declare_symbol"):
+        load([function(source)])
+
+
+def vectors(source):
+    """The optimised LLVM IR of a phase, and the widths of float vectors in it."""
+    text = codegen.explain(function(source), "optimised")
+    return text, {int(n) for n in re.findall(r"<(\d+) x float>", text)}
+
+
+FLOATS = codegen.vector_bits() // 32
+EXP = """
+  func.func private @exp_f32(%x: f32) -> f32 {
+    %one = arith.constant 1.0 : f32
+    %half = arith.constant 0.5 : f32
+    %0 = math.fma %x, %half, %one : f32
+    %1 = math.fma %x, %0, %one : f32
+    %b = arith.bitcast %1 : f32 to i32
+    %k = arith.constant 23 : i32
+    %s = arith.shli %b, %k : i32
+    %t = arith.addi %s, %b : i32
+    %2 = arith.bitcast %t : i32 to f32
+    %big = arith.cmpf ogt, %x, %one : f32
+    %3 = arith.select %big, %one, %2 : f32
+    func.return %3 : f32
+  }"""
+
+
+def rows(combine, start):
+    """The rows of a matrix, taken together."""
+    body = f"""%z = arith.constant {start} : f32
+    scf.for %i = %lo to %hi step %one {{
+      %row = arith.muli %i, %n : index
+      %s = scf.for %j = %zero to %n step %one iter_args(%a = %z) -> (f32) {{
+        %p = arith.addi %row, %j : index
+        %v = memref.load %x[%p] : memref<?xf32>
+        %w = {combine} : f32
+        scf.yield %w : f32
+      }}
+      memref.store %s, %y[%i] : memref<?xf32>
+    }}"""
+    return phase("%x: memref<?xf32>, %y: memref<?xf32>, %n: index", body)
+
+
+SUM = rows("arith.addf %a, %v fastmath<reassoc, nsz, contract>", "0.0")
+GREATEST = rows("arith.maximumf %a, %v", "0xFF800000")
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        DOUBLE,
+        SUM,
+        GREATEST,
+        elementwise(["f32"], "f32", "%r = func.call @exp_f32(%0) : (f32) -> f32", EXP),
+        elementwise(["f32", "f32"], "f32", "%r = arith.maximumf %0, %1 : f32"),
+        elementwise(["i1", "f32"], "f32", "%n = arith.negf %1 : f32\n%r = arith.select %0, %1, %n : f32"),
+    ],
+    ids=["elementwise", "sum", "greatest", "function", "maximum", "choice"],
+)
+def test_loops_are_vectorised(source):
+    text, widths = vectors(source)
+    assert widths == {FLOATS}
+    assert "memcheck" not in text  # arrays do not overlap: nothing to find out
+    assert "exp_f32" not in text  # inlined
+
+
+def test_vectors_are_filled_whatever_the_type():
+    text = codegen.explain(function(elementwise(["f64"], "f64", "%r = arith.negf %0 : f64")), "optimised")
+    assert f"<{FLOATS // 2} x double>" in text
+    body = """%w = arith.extf %0 : f32 to f64
+      %u = arith.mulf %w, %w : f64
+      %v = arith.mulf %u, %w : f64
+      %r = arith.truncf %v : f64 to f32"""
+    text, _ = vectors(elementwise(["f32"], "f32", body))
+    assert f"<{FLOATS // 2} x double>" in text
+
+
+def test_sums_in_order_stay_in_order():
+    x = np.array([1e8, 1.0, -1e8, 1.0] * 64, "f4")
+    _, got = run(rows("arith.addf %a, %v", "0.0"), [x, np.zeros(1, "f4")], [len(x)])
+    expected = np.float32(0)
+    for value in x:
+        expected += value
+    assert got[0] == expected
+    assert got[0] != x.astype("f8").sum()
+
+
+def test_nan_is_the_greatest_whatever_its_place():
+    for place in (0, 5, 16, 37, 99):
+        x = np.random.default_rng(place).standard_normal((2, 100)).astype("f4")
+        x[0, place] = np.nan
+        _, got = run(GREATEST, [x, np.zeros(2, "f4")], [100], extent=2)
+        np.testing.assert_array_equal(got, x.max(1))
+
+
+def test_far_elements_are_left_to_llvm():
+    body = """scf.for %i = %lo to %hi step %one {
+      %p = arith.muli %i, %n : index
+      %v = memref.load %x[%p] : memref<?xf32>
+      memref.store %v, %y[%i] : memref<?xf32>
+    }"""
+    source = phase("%x: memref<?xf32>, %y: memref<?xf32>, %n: index", body)
+    assert "llvm.loop" not in codegen.explain(function(source), "llvm")
+    x = np.arange(100, dtype="f4")
+    _, got = run(source, [x, np.zeros(34, "f4")], [3], extent=34)
+    np.testing.assert_array_equal(got, x[::3])
+
+
+def test_functions_of_several_kernels_are_written_once():
+    body = "%r = func.call @exp_f32(%0) : (f32) -> f32"
+    other = "%c = func.call @exp_f32(%0) : (f32) -> f32\n%r = arith.addf %c, %0 : f32"
+    different = EXP.replace("0.5", "0.25")
+    sources = [(body, EXP), (other, EXP), (body, different)]
+    text = codegen.text([function(elementwise(["f32"], "f32", b, f)) for b, f in sources])
+    assert len(re.findall(r"define internal float @exp_f32", text)) == 2
+    assert len(re.findall(r"define void @phase_", text)) == 3
+
+
+def test_equal_functions_are_told_apart():
+    body = "%r = func.call @exp_f32(%0) : (f32) -> f32"
+    one, other = load([function(elementwise(["f32"], "f32", body, f)) for f in (EXP, EXP.replace("0.5", "0.25"))])
+    x = np.full(1, 0.5, "f4")
+    assert doubled(one, x) != doubled(other, x)
+
+
+def test_every_stage_can_be_read():
+    stages = {name: codegen.explain(function(DOUBLE), name) for name in ("loops", "llvm", "optimised", "assembly")}
+    assert "scf.for" in stages["loops"]
+    assert "fadd float" in stages["llvm"]
+    assert f"fadd <{FLOATS} x float>" in stages["optimised"]
+    assert "addps" in stages["assembly"] or not re.search("x86", codegen.machine().triple)
+
+
+_BUSY = """
+import threading
+import numpy as np
+from tests.lower.llvm.test_codegen import SUM, call, function, load
+(code,) = load([function(SUM)])
+x, y = np.ones((1000, 1000), "f4"), np.zeros(1000, "f4")
+def forever():
+    while True:
+        call(code, [x.ctypes.data, y.ctypes.data], [1000], 0, 1000)
+threading.Thread(target=forever, daemon=True).start()
+print("leaves")
+"""
+
+
+def test_a_process_ends_while_code_runs(tmp_path):
+    assert process(_BUSY, tmp_path) == "leaves\n"
+
+
+_FORK = """
+import os, threading
+from tests.lower.llvm.test_codegen import DOUBLE, doubled, function, load
+stop = []
+def compiles():
+    while not stop:
+        load([function(DOUBLE)])
+thread = threading.Thread(target=compiles)
+thread.start()
+fine = []
+for _ in range(20):
+    child = os.fork()
+    if child == 0:
+        (code,) = load([function(DOUBLE)])
+        os._exit(0 if doubled(code, [1]).tolist() == [2] else 1)
+    fine.append(os.waitpid(child, 0)[1] == 0)
+stop.append(1)
+thread.join()
+print(all(fine))
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="forks")
+def test_a_child_compiles_whatever_its_parent_was_doing(tmp_path):
+    text = "import warnings\nwarnings.simplefilter('ignore')\n" + _FORK
+    assert process(text, tmp_path) == "True\n"
+
+
+_THREADS = """
+from concurrent.futures import ThreadPoolExecutor
+from tests.lower.llvm.test_codegen import DOUBLE, doubled, function, load
+def one(i):
+    (code,) = load([function(DOUBLE, f"{i % 5}")])
+    return doubled(code, [i]).tolist() == [2 * i]
+with ThreadPoolExecutor(8) as pool:
+    print(all(pool.map(one, range(200))))
+"""
+
+
+def test_threads_load_at_once(tmp_path):
+    assert process(_THREADS, tmp_path) == "True\n"
