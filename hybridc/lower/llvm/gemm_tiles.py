@@ -57,6 +57,12 @@ class _Form:
         return most, most // 3
 
 
+def panel_columns(columns: int, dtype: DType, vectors: Registers) -> int:
+    """Columns of all panels, which are filled up, for so many of a matrix."""
+    width = _Form(dtype, vectors).width
+    return math.ceil(columns / width) * width
+
+
 def tile_phase(given: Matrices, dtype: DType, buffers: tuple[int, ...], threads: int) -> ProductPhase | None:
     """The phase that multiplies tile by tile; None if it cannot."""
     vectors = registers()

@@ -11,7 +11,7 @@ from hybridc.lower.llvm.gemm_dots import dot_phase
 from hybridc.lower.llvm.gemm_phase import ProductPhase
 from hybridc.lower.llvm.gemm_plain import plain_phase
 from hybridc.lower.llvm.gemm_shape import Matrices, Strides, matrices_of, product_of
-from hybridc.lower.llvm.gemm_tiles import tile_phase
+from hybridc.lower.llvm.gemm_tiles import panel_columns, tile_phase
 from hybridc.lower.llvm.gemm_vectors import registers
 from hybridc.lower.structured import dtype_of
 from hybridc.runtime import native_blas
@@ -20,8 +20,9 @@ from hybridc.runtime import native_blas
 # up the registers does not count; with few terms BLAS is the fastest.
 FEW_ROWS, FEW_COLUMNS, TERMS_FOR_A_ROW, FEW_TERMS = 16, 16, 8, 16
 # From so many rows on it pays to lay a panel out, as long as the left matrix, which is read again for each panel, stays
-# in a cache: so many elements, and terms of a row that are not further than that from each other.
-FEWEST_ROWS, CACHED, NEAR = 4, 2**20, 512
+# in a cache: so many elements, and terms of a row that are not further than that from each other. If with the last panel
+# filled up there are so many times the columns, it only pays where columns follow memory.
+FEWEST_ROWS, CACHED, NEAR, FILLED = 4, 2**20, 512, 1.2
 # Where registers are narrower than so many bytes, BLAS is still faster unless the rows or the terms are as few as this.
 WIDE, MANY_ROWS, MANY_TERMS = 64, 32, 64
 
@@ -62,7 +63,7 @@ def matrices_phase(
     """The phase that multiplies matrices in the way expected to be fastest, or the first possible of ``ways``."""
     if dtype not in native_blas.GEMM:
         return None
-    for way in ways or _preferred(given):
+    for way in ways or _preferred(given, dtype):
         made: ProductPhase | None = None
         match way:
             case "blas":
@@ -78,16 +79,17 @@ def matrices_phase(
     return None
 
 
-def _preferred(given: Matrices) -> Sequence[str]:
+def _preferred(given: Matrices, dtype: DType) -> Sequence[str]:
     """The ways in which matrices are multiplied, the fastest first: as ``benchmarks/gemm.py`` measures."""
-    if given.k < FEW_TERMS:
-        return ("blas", "tiles")
-    rows = given.m <= FEW_ROWS and given.m * TERMS_FOR_A_ROW <= given.k
-    if given.a[1] == given.b[0] == 1 and (rows or given.n <= FEW_COLUMNS):
-        return ("dots", "blas", "tiles")
     vectors = registers()
-    wide = vectors is not None and vectors.bytes >= WIDE
+    if given.k < FEW_TERMS or vectors is None:
+        return ("blas", "tiles")
+    filled = panel_columns(given.n, dtype, vectors) > FILLED * given.n
+    few_rows = given.m <= FEW_ROWS and given.m * TERMS_FOR_A_ROW <= given.k
+    if given.a[1] == given.b[0] == 1 and (few_rows or given.n <= FEW_COLUMNS or filled):
+        return ("dots", "tiles" if filled and given.m >= FEWEST_ROWS else "blas", "blas", "tiles")
     cached = given.m * given.k <= CACHED and given.a[1] <= NEAR
-    if given.m >= FEWEST_ROWS and cached and (wide or given.m <= MANY_ROWS or given.k <= MANY_TERMS):
+    pays = vectors.bytes >= WIDE or given.m <= MANY_ROWS or given.k <= MANY_TERMS
+    if given.m >= FEWEST_ROWS and cached and pays and not filled:
         return ("tiles", "blas")
     return ("blas", "tiles")
