@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from hybridc.runtime.native.boxed import boxed_entry
 from hybridc.runtime.native.plan import Array, Code, Host, NativePlan, Phase, Place
 from hybridc.runtime.native.program import NativeProgram, Workspace, num_threads, set_num_threads
 
@@ -14,6 +15,7 @@ __all__ = [
     "Phase",
     "Place",
     "Workspace",
+    "boxed_entry",
     "num_threads",
     "set_num_threads",
 ]

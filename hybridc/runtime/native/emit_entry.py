@@ -26,11 +26,11 @@ _POINTER = 8
 _BYTE_ORDER = ord("<" if sys.byteorder == "little" else ">")  # what some files' element types say
 
 
-def emit_entry(module: Module, share: Function) -> None:
-    """Write all functions; ``share`` runs a phase on several threads."""
+def emit_entry(module: Module, share: Function) -> Function:
+    """Write all functions; the one returned is what Python calls, ``share`` runs a phase on several threads."""
     run = _run(module, share)
     fits = _fits(module)
-    _entry(module, fits, _fresh(module), _execute(module, run))
+    return _entry(module, fits, _fresh(module), _execute(module, run))
 
 
 def _run(module: Module, share: Function) -> Function:

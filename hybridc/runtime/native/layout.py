@@ -59,6 +59,7 @@ class Outside(ctypes.Structure):
         ("tuple_get", c_void_p),
         ("incref", c_void_p),
         ("decref", c_void_p),
+        ("allocate", c_void_p),
         ("vectorcall", c_void_p),
         ("save_thread", c_void_p),
         ("restore_thread", c_void_p),
@@ -84,6 +85,23 @@ class Outside(ctypes.Structure):
         ("setaffinity", c_void_p),
         ("syscall", c_void_p),
         ("futex", c_int64),  # the number of this system call
+    )
+
+
+class Boxed(ctypes.Structure):
+    """A program that is called with boxes: objects that hold an array each."""
+
+    _fields_ = (
+        ("anchor", c_void_p),  # the array over the Program
+        ("type", c_void_p),  # of a box
+        ("size", c_int64),  # of a box, in bytes
+        ("array_offset", c_int64),  # where a box has its array
+        ("pattern", c_void_p),  # void *[size / 8]: what else a new box holds
+        ("count", c_int64),  # arguments
+        ("others", c_void_p),  # PyObject *[other_count]: boxes whose arrays come after the arguments'
+        ("other_count", c_int64),
+        ("workspace", c_void_p),
+        ("busy", c_int64),  # the workspace is in use; read and written with the lock of Python
     )
 
 

@@ -13,6 +13,7 @@ import numpy as np
 from hybridc.lower.llvm import codegen
 from hybridc.runtime.buffers import take
 from hybridc.runtime.locks import ForkLock
+from hybridc.runtime.native.emit_boxed import emit_boxed
 from hybridc.runtime.native.emit_entry import emit_entry
 from hybridc.runtime.native.emit_pool import emit_pool
 from hybridc.runtime.native.ir_text import Module
@@ -40,6 +41,7 @@ class Library:
         memory = _load()
         engine = memory.engine
         self.entry = int(engine.get_function_address("entry"))
+        self.boxed = int(engine.get_function_address("boxed"))
         self.run = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)(
             engine.get_function_address("run")
         )
@@ -67,7 +69,7 @@ _LOCK = ForkLock()
 def ir_text() -> str:
     """The LLVM IR of the native runtime."""
     module = Module(_PAUSE.get(platform.machine(), ""))
-    emit_entry(module, emit_pool(module))
+    emit_boxed(module, emit_entry(module, emit_pool(module)))
     return str(module)
 
 
@@ -92,6 +94,7 @@ def _outside() -> Outside:
         "tuple_get": api.PyTuple_GetItem,
         "incref": api.Py_IncRef,
         "decref": api.Py_DecRef,
+        "allocate": api.PyType_GenericAlloc,
         "vectorcall": api.PyObject_Vectorcall,
         "save_thread": api.PyEval_SaveThread,
         "restore_thread": api.PyEval_RestoreThread,

@@ -32,8 +32,9 @@ class NativeProgram:
     def __init__(self, plan: NativePlan) -> None:
         check(plan)
         self.plan = plan
-        tables = Tables(plan)
-        self.entry: Callable[..., Any] = native_entry(tables) if objects_are_as_declared() else python_entry(tables)
+        self.tables = Tables(plan)
+        make = native_entry if objects_are_as_declared() else python_entry
+        self.entry: Callable[..., Any] = make(self.tables)
 
     def workspace(self) -> Workspace:
         """Memory for calls, one at a time."""
@@ -82,10 +83,7 @@ class Tables:
 
     def anchor(self) -> Any:
         """An array over the program; it keeps all tables."""
-        memory: Any = self.program
-        anchor = np.frombuffer(memory, np.uint8).view(_Anchor)
-        anchor.tables = self
-        return anchor
+        return anchor_of(self.program, self)
 
     def _steps(self, steps: Sequence[Phase | Host]) -> int:
         cells: list[StepCell] = []
@@ -138,7 +136,15 @@ class Tables:
 
 
 class _Anchor(np.ndarray[Any, Any]):
-    tables: Tables
+    keep: Any
+
+
+def anchor_of(structure: ctypes.Structure, keep: Any) -> Any:
+    """An array over a structure, which native code finds there; it keeps an object alive."""
+    memory: Any = structure
+    anchor = np.frombuffer(memory, np.uint8).view(_Anchor)
+    anchor.keep = keep
+    return anchor
 
 
 class _MethodDef(ctypes.Structure):
@@ -153,9 +159,13 @@ _METHODS: dict[int, _MethodDef] = {}  # a builtin function points to its definit
 
 def native_entry(tables: Tables) -> Callable[..., Any]:
     """The builtin function that runs a plan."""
-    address = library().entry
+    return builtin(library().entry, tables.anchor())
+
+
+def builtin(address: int, self: Any) -> Callable[..., Any]:
+    """The builtin function whose code is at ``address``."""
     definition = _METHODS.setdefault(address, _MethodDef(b"entry", address, _METH_FASTCALL, None))
-    return cast("Callable[..., Any]", _NEW_FUNCTION(ctypes.addressof(definition), tables.anchor(), None))
+    return cast("Callable[..., Any]", _NEW_FUNCTION(ctypes.addressof(definition), self, None))
 
 
 def _place(place: Place) -> PlaceCell:

@@ -1,0 +1,71 @@
+"""Calls of a program with NDArrays instead of NumPy arrays, by one native function."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from hybridc.runtime.native.layout import Boxed
+from hybridc.runtime.native.library import library
+from hybridc.runtime.native.probe import objects_are_as_declared
+from hybridc.runtime.native.program import NativeProgram, Tables, anchor_of, builtin
+
+_WORD = ctypes.sizeof(ctypes.c_void_p)
+
+
+def boxed_entry(program: NativeProgram, type_: Any, others: Sequence[Any]) -> Callable[..., Any] | None:
+    """``call(*boxes)``: the program's one result in a new box; None if there can be no such function.
+
+    A box is an object of exactly this type, which has ``__slots__`` and is made by ``type_(array)``. Its array is read
+    at each call; those of ``others`` come after those of the arguments. The call answers None, and has done nothing,
+    where the entry would refuse the arrays, or while another thread is in it. Errors are the entry's.
+    """
+    if len(program.plan.results) != 1 or not objects_are_as_declared() or any(type(o) is not type_ for o in others):
+        return None
+    pattern = _pattern(type_)
+    return None if pattern is None else _Call(program, type_, others, *pattern).function()
+
+
+def _pattern(type_: Any) -> tuple[Any, int] | None:
+    """What a new box holds, word by word, and the offset of its array; None if its words are not plain slots."""
+    size = int(type_.__basicsize__)
+    if type_.__itemsize__ or type_.__dictoffset__:
+        return None
+    array = np.zeros(1)
+    box = type_(array)
+    words = (ctypes.c_void_p * (size // _WORD)).from_buffer_copy(ctypes.string_at(id(box), size))
+    places = [i for i, word in enumerate(words) if word == id(array)]
+    if len(places) != 1 or any(words[i] not in (None, id(None)) for i in range(2, len(words)) if i != places[0]):
+        return None
+    words[places[0]] = None
+    return words, places[0] * _WORD
+
+
+class _Call:
+    """The structure that native code reads, and what it points to."""
+
+    def __init__(
+        self, program: NativeProgram, type_: Any, others: Sequence[Any], pattern: Any, array_offset: int
+    ) -> None:
+        tables: Tables = program.tables
+        table = (ctypes.c_void_p * len(others))(*map(id, others))
+        anchor, workspace = tables.anchor(), program.workspace()
+        self._keep = (type_, list(others), pattern, table, anchor, workspace)
+        self._cell = Boxed(
+            anchor=id(anchor),
+            type=id(type_),
+            size=type_.__basicsize__,
+            array_offset=array_offset,
+            pattern=ctypes.addressof(pattern),
+            count=len(program.plan.inputs) - len(others),
+            others=ctypes.addressof(table),
+            other_count=len(others),
+            workspace=id(workspace),
+        )
+
+    def function(self) -> Callable[..., Any]:
+        """The builtin function."""
+        return builtin(library().boxed, anchor_of(self._cell, self))

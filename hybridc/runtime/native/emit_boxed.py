@@ -1,0 +1,83 @@
+"""Native code of calls over boxes: objects of Python that hold an array each, as an NDArray does.
+
+Each function here writes one native function; its docstring says what that does, as C would.
+"""
+
+from __future__ import annotations
+
+from hybridc.runtime.native.ir_text import Function, Module, Record, Value
+from hybridc.runtime.native.layout import ArrayObject, Boxed, Outside, Program
+
+_POINTER = 8
+
+
+def emit_boxed(module: Module, entry: Function) -> None:
+    """PyObject *boxed(PyObject *self, PyObject **boxes, int64 n): the entry, on what the boxes hold.
+
+    ``self`` is an array whose data is a Boxed. Returns a new box with the program's one result, or None if the call
+    must go another way: other objects, other arrays, or the workspace is in use by another thread.
+    """
+    f = module.function("boxed", "ptr", ("ptr", "ptr", "i64"), exported=True)
+    self, boxes, n = f.arguments
+    boxed = f.record(f.record(self, ArrayObject).data, Boxed)
+    anchor = boxed.anchor
+    outside = f.record(f.record(f.record(anchor, ArrayObject).data, Program).outside, Outside)
+    none = outside.none
+
+    with f.when(n.differs(boxed.count) | boxed.busy.differs(0)):
+        _give(f, outside, none)
+    total = n + boxed.other_count
+    arguments = f.stack(total + 2)
+    arrays = f.at(arguments, 2 * _POINTER)
+    f.store("ptr", boxed.workspace, arguments)
+    f.store("ptr", none, f.at(arguments, _POINTER))
+    others = boxed.others
+    with f.count(total) as i:
+        box = f.variable("ptr", 0)
+        with f.when(i < n):
+            box.set(f.load("ptr", f.at(boxes, i * _POINTER)))
+        with f.when(i >= n):
+            box.set(f.load("ptr", f.at(others, (i - n) * _POINTER)))
+        with f.when(f.record(box.get(), ArrayObject).type.differs(boxed.type)):
+            _give(f, outside, none)
+        array = f.load("ptr", f.at(box.get(), boxed.array_offset))
+        with f.when(array.equals(0)):
+            _give(f, outside, none)
+        f.store("ptr", array, f.at(arrays, i * _POINTER))
+    # While the program runs without the lock of Python, somebody may put other arrays into the boxes.
+    with f.count(total) as i:
+        f.call("void", outside.incref, f.load("ptr", f.at(arrays, i * _POINTER)))
+    boxed.set(busy=1)
+    results = f.call("ptr", entry, anchor, arguments, total + 2)
+    boxed.set(busy=0)
+    with f.count(total) as i:
+        f.call("void", outside.decref, f.load("ptr", f.at(arrays, i * _POINTER)))
+    with f.when(results.equals(0)):
+        f.ret(0)
+    with f.when(results.equals(outside.not_implemented)):
+        f.call("void", outside.decref, results)
+        _give(f, outside, none)
+    made = _box(f, outside, boxed, f.call("ptr", outside.tuple_get, results, f.constant("i64", 0)))
+    f.call("void", outside.decref, results)
+    f.ret(made)
+
+
+def _box(f: Function, outside: Record, boxed: Record, array: Value) -> Value:
+    """A new box that holds the array, and else what the pattern holds; null after an error."""
+    made = f.call("ptr", outside.allocate, boxed.type, f.constant("i64", 0))
+    pattern = boxed.pattern
+    with f.when(made.differs(0)):
+        with f.count(boxed.size // _POINTER, f.constant("i64", 2)) as word:
+            value = f.load("ptr", f.at(pattern, word * _POINTER))
+            with f.when(value.differs(0)):
+                f.call("void", outside.incref, value)
+                f.store("ptr", value, f.at(made, word * _POINTER))
+        f.call("void", outside.incref, array)
+        f.store("ptr", array, f.at(made, boxed.array_offset))
+    return made
+
+
+def _give(f: Function, outside: Record, value: Value) -> None:
+    """Return an object that others own as well."""
+    f.call("void", outside.incref, value)
+    f.ret(value)

@@ -1,0 +1,199 @@
+"""Calls with objects that hold arrays, as NDArrays do."""
+
+from __future__ import annotations
+
+import gc
+import sys
+import threading
+import weakref
+
+import numpy as np
+import pytest
+
+import hybridc as mx
+from hybridc.runtime.native import Array, Host, NativePlan, NativeProgram, Phase, Place
+from hybridc.runtime.native.boxed import boxed_entry
+from tests.runtime.native.programs import ADD, PythonCode, add_plan, f32
+
+
+class Box:
+    __slots__ = ("__weakref__", "array", "first", "last")
+
+    def __init__(self, array):
+        self.first = None
+        self.array = array
+        self.last = None
+
+
+class Other(Box):
+    __slots__ = ()
+
+
+class WithDict:
+    def __init__(self, array):
+        self.array = array
+
+
+class Holding:
+    __slots__ = ("array", "more")
+
+    def __init__(self, array):
+        self.array = array
+        self.more = []
+
+
+class Empty:
+    __slots__ = ("array",)
+
+    def __init__(self, array):
+        self.array = [array]
+
+
+def floats(size):
+    return np.arange(size, dtype=np.float32)
+
+
+def sum_plan():
+    """``into the result: a third of the inputs + 1``; three inputs, so that some may be others'."""
+    steps = [Phase(ADD, (Place(3), Place(4)), f32(1), 6)]
+    return NativePlan([Array((6,), "float32")] * 3, [Array((6,), "float32")], steps)
+
+
+@pytest.mark.parametrize("type_", [Box, Other, mx.nd.NDArray])
+def test_results_are_new_boxes(type_):
+    call = boxed_entry(NativeProgram(add_plan(6)), type_, [])
+    x = type_(floats(6))
+    y = call(x)
+    assert type(y) is type_
+    assert y is not x
+    np.testing.assert_array_equal(y._data if type_ is mx.nd.NDArray else y.array, floats(6) + 2)
+
+
+def test_new_boxes_are_like_those_that_python_makes():
+    call = boxed_entry(NativeProgram(add_plan(6)), Box, [])
+    y = call(Box(floats(6)))
+    assert (y.first, y.last) == (None, None)
+    alive = weakref.ref(y)
+    assert gc.is_tracked(y)
+    y.first = y  # a cycle
+    del y
+    gc.collect()
+    assert alive() is None
+
+
+def test_an_ndarray_made_natively_is_a_whole_one():
+    call = boxed_entry(NativeProgram(add_plan(6)), mx.nd.NDArray, [])
+    y = call(mx.nd.array(floats(6)))
+    assert (y.grad, y.shape, y.context) == (None, (6,), mx.cpu())
+    y.attach_grad()
+    with mx.autograd.record():
+        z = (y * y).sum()
+    z.backward()
+    np.testing.assert_array_equal(y.grad.asnumpy(), 2 * (floats(6) + 2))
+
+
+def test_others_are_read_at_each_call():
+    others = [Box(floats(6)), Box(floats(6) * 10)]
+    call = boxed_entry(NativeProgram(sum_plan()), Box, others)
+    np.testing.assert_array_equal(call(Box(floats(6))).array, floats(6) * 10 + 1)
+    others[1].array = floats(6) * 100
+    np.testing.assert_array_equal(call(Box(floats(6))).array, floats(6) * 100 + 1)
+    others[1].array = floats(7)
+    assert call(Box(floats(6))) is None
+
+
+def test_calls_that_go_another_way():
+    call = boxed_entry(NativeProgram(add_plan(6)), Box, [])
+    unset = Box(floats(6))
+    del unset.array
+    good = Box(floats(6))
+    for boxes in [
+        (),
+        (good, good),
+        (floats(6),),
+        (None,),
+        (Other(floats(6)),),
+        (Box(floats(7)),),
+        (Box([1]),),
+        (unset,),
+    ]:
+        assert call(*boxes) is None
+    np.testing.assert_array_equal(call(good).array, floats(6) + 2)
+
+
+@pytest.mark.parametrize("type_", [WithDict, Holding, Empty, list])
+def test_types_that_are_no_boxes(type_):
+    assert boxed_entry(NativeProgram(add_plan(6)), type_, []) is None
+
+
+def test_programs_without_exactly_one_result_and_others_of_another_type():
+    spec = Array((6,), "float32")
+    assert boxed_entry(NativeProgram(NativePlan([spec], [spec, spec], [])), Box, []) is None
+    assert boxed_entry(NativeProgram(NativePlan([spec], [], [])), Box, []) is None
+    assert boxed_entry(NativeProgram(sum_plan()), Box, [Box(floats(6)), Other(floats(6))]) is None
+
+
+def test_references_do_not_change():
+    other, x, wrong = Box(floats(6)), Box(floats(6)), Box(floats(7))
+    call = boxed_entry(NativeProgram(sum_plan()), Box, [other])
+    watched = [x, x.array, other, other.array, wrong, wrong.array, None, Box, NotImplemented]
+
+    def work():
+        for _ in range(10_000):
+            assert call(x, x) is not None
+            assert call(x, wrong) is None
+            assert call(x) is None
+
+    work()
+    before = [sys.getrefcount(w) for w in watched]
+    work()
+    assert max(abs(sys.getrefcount(w) - b) for w, b in zip(watched, before)) <= 10
+
+
+def test_errors_arrive_and_the_next_call_works():
+    failing = True
+
+    def step(workspace, inputs, results):
+        if failing:
+            raise KeyError("why")
+
+    spec = Array((6,), "float32")
+    steps = [Phase(ADD, (Place(1), Place(2)), f32(1), 6), Host(step)]
+    call = boxed_entry(NativeProgram(NativePlan([spec], [spec], steps)), Box, [])
+    x = Box(floats(6))
+    count = sys.getrefcount(x.array)
+    for _ in range(3):
+        with pytest.raises(KeyError, match="why"):
+            call(x)
+    gc.collect()
+    after = sys.getrefcount(x.array)
+    assert after == count
+    failing = False
+    np.testing.assert_array_equal(call(x).array, floats(6) + 1)
+
+
+def test_arrays_live_while_a_call_uses_them_and_nobody_else_enters():
+    entered, leave = threading.Event(), threading.Event()
+    seen = []
+
+    def run(buffers, numbers, low, high, scratch):
+        entered.set()
+        assert leave.wait(30)
+        seen.append(alive() is not None)
+
+    spec = Array((6,), "float32")
+    plan = NativePlan([spec], [spec], [Phase(PythonCode(run), (Place(1),))], work=1e9)
+    call = boxed_entry(NativeProgram(plan), Box, [])
+    x = Box(floats(6))
+    alive = weakref.ref(x.array)
+    made = []
+    thread = threading.Thread(target=lambda: made.append(call(x)))
+    thread.start()
+    assert entered.wait(30)
+    x.array = floats(6)
+    assert call(x) is None
+    leave.set()
+    thread.join()
+    assert seen == [True]
+    assert alive() is None
+    assert type(made[0]) is Box
