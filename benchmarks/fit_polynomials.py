@@ -209,7 +209,7 @@ def split(x: mpf, kept: int) -> tuple[float, float]:
 def print_constants() -> None:
     """What is no polynomial."""
     print("# Above these, a float32 cannot be told from 1.")
-    print("TANH_ONE = 9.011\nERF_ONE = 3.9201")
+    print("TANH_ONE = 9.03\nERF_ONE = 3.9375")
     print("# Where the second polynomial of erf begins, and the middle of its range.")
     print(f"ERF_EDGE_F32 = {float(ERF_EDGE)}\nERF_MIDDLE_F32 = {float(ERF_MIDDLE)}")
     print("# Split, so that the first part times an exponent is exact.")

@@ -5,8 +5,8 @@ A table's name says what its polynomial is part of and in which format; its form
 
 # fmt: off
 # Above these, a float32 cannot be told from 1.
-TANH_ONE = 9.011
-ERF_ONE = 3.9201
+TANH_ONE = 9.03
+ERF_ONE = 3.9375
 # Where the second polynomial of erf begins, and the middle of its range.
 ERF_EDGE_F32 = 1.1875
 ERF_MIDDLE_F32 = 2.5625

@@ -31,6 +31,7 @@ from hybridc.lower.llvm.mathlib.value import (
 )
 
 PI = math.pi
+EVERYTHING = -(2**11)  # no multiple of 4 comes of this power of 2
 HALF_PI, HALF_PI_LOW = math.pi / 2, 6.123233995736766e-17
 
 
@@ -43,20 +44,22 @@ def two_over_pi(lowest: int, parts: int, up: int = 0) -> tuple[float, ...]:
     rest = rest % Fraction(2) ** (2 - lowest) * 2**up
     found: list[float] = []
     for _ in range(parts):
-        found.append(float(rest))
+        part = float(rest)
+        # If the second part were negative, too, the sum of its product with -0 and a -0 would be 0.
+        found.append(math.nextafter(part, 0.0) if part > rest and lowest == EVERYTHING else part)
         rest -= Fraction(found[-1])
     return tuple(found)
 
 
 _STEP = 26  # exponents for which one window will do: the product with its first part has less than 51 bits
-_FIRST = 51  # below 2**51, all bits of 2/pi matter
+_FIRST = 50  # below 2**50, all bits of 2/pi matter
 _WINDOWS = [(2.0**e, two_over_pi(e - 23, 2)) for e in range(_FIRST, 128, _STEP)]
 
 
 def _quarters_of_single(x: Value) -> tuple[Value, Value]:
     """For a double that is a number of single precision: the rest of the angle, and the number of quarter turns."""
     size = abs(x)
-    high, low = (x.like(c) for c in two_over_pi(-(2**10), 2))
+    high, low = (x.like(c) for c in two_over_pi(EVERYTHING, 2))
     for start, window in _WINDOWS:
         inside = size >= start
         high, low = select(inside, window[0], high), select(inside, window[1], low)
@@ -75,7 +78,7 @@ def _window_of_double(x: Value) -> list[Value]:
     def branch(scale: float, windows: list[tuple[float, tuple[float, ...]]]) -> Region:
         writer = Writer(Block())
         inner = Value(writer, size.ssa)
-        parts = [inner.like(c * scale) for c in two_over_pi(-(2**11), 3)]
+        parts = [inner.like(c * scale) for c in two_over_pi(EVERYTHING, 3)]
         for start, window in windows:
             inside = inner >= start
             parts = [select(inside, c, part) for c, part in zip(window, parts, strict=True)]

@@ -1,0 +1,215 @@
+"""Formulas of math functions, run as machine code, against NumPy with more digits."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy import special
+from xdsl.dialects import func
+from xdsl.utils.exceptions import PassFailedException
+
+from hybridc.lower.llvm.codegen import NativeFunction, explain
+from hybridc.lower.llvm.expand_math import ExpandMath
+from hybridc.lower.llvm.mathlib import FORMULAS
+from tests.lower.llvm.loops import TYPES, compute, elementwise
+from tests.lower.llvm.native import context, parse
+
+UNARY = {
+    "exp": np.exp, "expm1": np.expm1, "log": np.log, "log2": np.log2, "log10": np.log10, "log1p": np.log1p,
+    "sin": np.sin, "cos": np.cos, "tan": np.tan, "asin": np.arcsin, "acos": np.arccos, "atan": np.arctan,
+    "sinh": np.sinh, "cosh": np.cosh, "tanh": np.tanh, "asinh": np.arcsinh, "acosh": np.arccosh, "atanh": np.arctanh,
+    "cbrt": np.cbrt, "erf": special.erf,
+}  # fmt: skip
+BINARY = {"powf": np.power, "atan2": np.arctan2}
+INTEGER = {"ipowi"}
+
+# Where formulas change, or results begin to be subnormal, infinite or 1.
+EDGES = [
+    0.5, 1.0, 1.5, 2.0, 3.0, 0.70710677, 1.4142135, 1.1875, 3.92, 4.0, 6.0, 9.01, 9.02, 17.3, 22.0, 40.0,
+    87.33, 88.7, 88.73, 89.41, 89.42, 103.9, 104.0, 176.0, 200.0, 708.3, 709.78, 709.79, 710.47, 710.48, 745.1, 745.2,
+    2.0**28, 2.0**30, 2.0**51, 2.0**77, 2.0**103, 2.0**127,
+]  # fmt: skip
+SPECIAL = [0.0, 1.0, 0.5, 2.0, 3.0, 1e-45, 1e-39, np.inf, np.nan]
+
+
+def apply(name, *arrays):
+    kind = TYPES[arrays[0].dtype.name]
+    operands = ", ".join(f"%{i}" for i in range(len(arrays)))
+    return compute(f"%r = math.{name} {operands} : {kind}", arrays[0].dtype, *arrays)
+
+
+def truth(function, *arrays):
+    wide = np.float64 if arrays[0].dtype == np.float32 or function is special.erf else np.longdouble
+    with np.errstate(all="ignore"):
+        return function(*[a.astype(wide) for a in arrays])
+
+
+def in_ulps(got, right):
+    """Errors in units in the last place; not for what is no finite number of the type."""
+    info = np.finfo(got.dtype)
+    _, exponent = np.frexp(right)
+    unit = np.ldexp(right.dtype.type(1), np.maximum(exponent - 1, info.minexp) - info.nmant)
+    return np.abs(got.astype(right.dtype) - right) / unit
+
+
+def check(got, right, limit):
+    """As near as that; what is infinite, a NaN or a zero is so in both."""
+    with np.errstate(all="ignore"):
+        rounded = right.astype(got.dtype)
+        odd = ~np.isfinite(got) | ~np.isfinite(rounded)
+        # The last number before infinity may become infinite by less than a unit.
+        edge = np.isinf(got) ^ np.isinf(rounded)
+        greatest = np.finfo(got.dtype).max
+    np.testing.assert_array_equal(got[odd & ~edge], rounded[odd & ~edge])
+    assert (np.abs(np.where(np.isinf(got), rounded, got)[edge]) == greatest).all()
+    zero = (got == 0) & (rounded == 0)
+    np.testing.assert_array_equal(np.signbit(got)[zero], np.signbit(rounded)[zero])
+    errors = in_ulps(got[~odd], right[~odd])
+    assert errors.size == 0 or errors.max() <= limit, (errors.max(), np.flatnonzero(~odd)[errors.argmax()])
+
+
+def around(values, dtype):
+    """The values, their neighbours, and all of them with the other sign."""
+    x = np.array(values, np.float64)
+    x = x[np.abs(x) < np.finfo(dtype).max].astype(dtype)
+    x = np.concatenate([x, np.nextafter(x, dtype(0)), np.nextafter(x, dtype(np.inf))])
+    return np.concatenate([x, -x])
+
+
+def every_size(dtype, step):
+    """Numbers of all representations."""
+    bits = np.dtype(dtype).itemsize * 8
+    count = (1 << bits) // step
+    return (np.arange(count, dtype=np.uint64) * step).astype(f"uint{bits}").view(dtype)
+
+
+@pytest.mark.parametrize("name", UNARY)
+def test_single_precision_is_within_two_and_a_half_units(name):
+    x = np.concatenate([every_size(np.float32, 16381), around(EDGES, np.float32)])
+    check(apply(name, x), truth(UNARY[name], x), 2.5)
+
+
+@pytest.mark.skipif(np.finfo(np.longdouble).nmant < 60, reason="no type with more digits than double")
+@pytest.mark.parametrize("name", UNARY)
+def test_double_precision_is_within_1e_14(name):
+    random = np.random.default_rng(0)
+    n = 20000
+    x = np.concatenate([
+        every_size(np.float64, (1 << 64) // n),
+        around(EDGES, np.float64),
+        random.uniform(-20, 20, n),
+        random.uniform(-1, 1, n),
+        1 + random.uniform(-1, 1, n) * 2.0 ** random.uniform(-40, 0, n),
+        random.integers(-(10**6), 10**6, n) * (np.pi / 2),
+    ])  # fmt: skip
+    check(apply(name, x), truth(UNARY[name], x), 1e-14 / np.finfo(np.float64).eps)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("name", UNARY)
+def test_special_values_are_those_of_numpy(name, dtype):
+    x = np.array([*SPECIAL, *(-v for v in SPECIAL)], dtype)
+    right = truth(UNARY[name], x)
+    got = apply(name, x)
+    exact = ~np.isfinite(right) | (right == 0)
+    np.testing.assert_array_equal(got[exact], right[exact].astype(dtype))
+    signed = exact & ~np.isnan(right)
+    np.testing.assert_array_equal(np.signbit(got[signed]), np.signbit(right[signed]))
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("name", BINARY)
+def test_functions_of_two_numbers(name, dtype):
+    random = np.random.default_rng(0)
+    n = 20000
+    values = np.array([*SPECIAL, *(-v for v in SPECIAL), 1e30, -1e30, 7.0, -7.0, 1e-300, 1e300], np.float64)
+    with np.errstate(over="ignore"):
+        x, y = np.meshgrid(values.astype(dtype), values.astype(dtype))
+    xs = [x.ravel(), random.uniform(0, 8, n), random.uniform(-8, 8, n), 1 + random.uniform(-1e-4, 1e-4, n)]
+    ys = [y.ravel(), random.uniform(-40, 40, n), random.integers(-30, 30, n), random.uniform(-6e5, 6e5, n)]
+    x, y = (np.concatenate(v).astype(dtype) for v in (xs, ys))
+    check(apply(name, x, y), truth(BINARY[name], x, y), 2.5 if dtype == np.float32 else 45)
+
+
+@pytest.mark.parametrize("dtype", ["int8", "int32", "int64"])
+def test_powers_of_integers_wrap(dtype):
+    bits = np.dtype(dtype).itemsize * 8
+    x, y = np.meshgrid(
+        np.array([0, 1, -1, 2, -2, 3, 7, -10, 100], dtype), np.array([0, 1, 2, 3, 5, 31, 63, 100], dtype)
+    )
+    x, y = x.ravel(), y.ravel()
+    right = [pow(int(a), int(b), 1 << bits) for a, b in zip(x, y)]
+    right = np.array(right, np.uint64).astype(f"uint{bits}").view(dtype)
+    np.testing.assert_array_equal(apply("ipowi", x, y), right)
+
+
+@pytest.mark.parametrize("name", ["exp", "tanh", "erf", "log", "sin"])
+def test_half_precision_is_computed_in_single(name):
+    x = every_size(np.float16, 7)
+    check(apply(name, x), truth(UNARY[name], x.astype(np.float32)), 0.51)
+
+
+@pytest.mark.parametrize("exponent", [1.0, 2.0, 3.0, -1.0, 0.5, -0.5])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_short_powers_need_no_function(exponent, dtype):
+    kind = TYPES[np.dtype(dtype).name]
+    body = f"%e = arith.constant {exponent} : {kind}\n%r = math.powf %0, %e : {kind}"
+    module = parse(elementwise([kind], kind, body))
+    ExpandMath().apply(context(), module)
+    assert not [op for op in module.walk() if isinstance(op, func.CallOp)]
+    x = np.concatenate([np.array([*SPECIAL, *(-v for v in SPECIAL)]), np.linspace(0.01, 40, 500)]).astype(dtype)
+    check(compute(body, dtype, x), truth(np.power, x, np.full_like(x, exponent)), 2.5)
+
+
+@pytest.mark.parametrize("name", ["tanh", "erf"])
+def test_results_stay_within_one(name):
+    x = np.concatenate([np.linspace(-12, 12, 200001), around(EDGES, np.float32)]).astype(np.float32)
+    got = apply(name, x)
+    assert np.abs(got).max() == 1
+    assert (np.abs(got[np.abs(x) > 10]) == 1).all()
+
+
+def expanded(body, kinds=("f32",), result="f32"):
+    module = parse(elementwise(kinds, result, body))
+    ExpandMath().apply(context(), module)
+    module.verify()
+    return module
+
+
+def test_a_function_is_added_once_for_each_type():
+    module = expanded("%a = math.exp %0 : f32\n%b = math.exp %a : f32\n%c = math.log %b : f32\n%r = math.exp %c : f32")
+    functions = [op for op in module.ops if isinstance(op, func.FuncOp)]
+    assert [f.sym_name.data for f in functions] == ["phase", "exp_f32", "log_f32"]
+    assert [f.sym_visibility.data for f in functions[1:]] == ["private"] * 2
+    calls = [op.callee.string_value() for op in module.walk() if isinstance(op, func.CallOp)]
+    assert calls == ["exp_f32", "exp_f32", "log_f32", "exp_f32"]
+    assert not [op for op in module.walk() if type(op) in FORMULAS]
+
+
+@pytest.mark.parametrize("kind", ["f16", "bf16"])
+def test_half_precision_calls_the_function_of_single(kind):
+    module = expanded(f"%r = math.exp %0 : {kind}", [kind], kind)
+    names = [op.name for op in module.walk() if op.name in ("arith.extf", "func.call", "arith.truncf")]
+    assert names == ["arith.extf", "func.call", "arith.truncf"]
+
+
+def test_a_module_without_such_functions_stays_as_it_is():
+    source = elementwise(["f32"], "f32", "%r = math.sqrt %0 : f32")
+    module = parse(source)
+    ExpandMath().apply(context(), module)
+    assert str(module) == str(parse(source))
+
+
+def test_vectors_are_refused():
+    vector = "%v = vector.broadcast %0 : f32 to vector<8xf32>\n%w = math.exp %v : vector<8xf32>"
+    body = f"{vector}\n%r = arith.addf %0, %0 : f32"
+    with pytest.raises(PassFailedException, match="one by one"):
+        expanded(body)
+
+
+@pytest.mark.parametrize("name", [n for n in UNARY if n not in ("tan", "cbrt")])
+def test_loops_that_call_them_are_vectorised(name):
+    source = elementwise(["f32"], "f32", f"%r = math.{name} %0 : f32")
+    optimised = explain(NativeFunction(f"vectorised {name}", lambda: parse(source)), "optimised")
+    assert "x float>" in optimised
+    assert f"call float @{name}" not in optimised
