@@ -9,24 +9,27 @@ from typing import Any
 import numpy as np
 
 from hybridc.runtime.native.layout import Boxed
-from hybridc.runtime.native.library import library
+from hybridc.runtime.native.library import Workspace, library
 from hybridc.runtime.native.probe import objects_are_as_declared
-from hybridc.runtime.native.program import NativeProgram, Tables, anchor_of, builtin
+from hybridc.runtime.native.program import NativeProgram, anchor_of, builtin
 
 _WORD = ctypes.sizeof(ctypes.c_void_p)
 
 
-def boxed_entry(program: NativeProgram, type_: Any, others: Sequence[Any]) -> Callable[..., Any] | None:
+def boxed_entry(
+    program: NativeProgram, type_: Any, others: Sequence[Any], workspace: Workspace | None = None
+) -> Callable[..., Any] | None:
     """``call(*boxes)``: the program's one result in a new box; None if there can be no such function.
 
     A box is an object of exactly this type, which has ``__slots__`` and is made by ``type_(array)``. Its array is read
     at each call; those of ``others`` come after those of the arguments. The call answers None, and has done nothing,
-    where the entry would refuse the arrays, or while another thread is in it. Errors are the entry's.
+    where the entry would refuse the arrays, or while another thread is in it. Errors are the entry's. The workspace is
+    its own; by default a new one.
     """
     if len(program.plan.results) != 1 or not objects_are_as_declared() or any(type(o) is not type_ for o in others):
         return None
     pattern = _pattern(type_)
-    return None if pattern is None else _Call(program, type_, others, *pattern).function()
+    return None if pattern is None else _Call(program, type_, others, workspace, *pattern).function()
 
 
 def _pattern(type_: Any) -> tuple[Any, int] | None:
@@ -48,11 +51,17 @@ class _Call:
     """The structure that native code reads, and what it points to."""
 
     def __init__(
-        self, program: NativeProgram, type_: Any, others: Sequence[Any], pattern: Any, array_offset: int
+        self,
+        program: NativeProgram,
+        type_: Any,
+        others: Sequence[Any],
+        workspace: Workspace | None,
+        pattern: Any,
+        array_offset: int,
     ) -> None:
-        tables: Tables = program.tables
         table = (ctypes.c_void_p * len(others))(*map(id, others))
-        anchor, workspace = tables.anchor(), program.workspace()
+        anchor = program.tables.anchor()
+        workspace = program.workspace() if workspace is None else workspace
         self._keep = (type_, list(others), pattern, table, anchor, workspace)
         self._cell = Boxed(
             anchor=id(anchor),
