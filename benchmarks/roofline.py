@@ -39,8 +39,8 @@ if __package__ is None:
 from benchmarks.workloads import WORKLOADS
 from hybridc.lower.kernel import analyse
 from hybridc.lower.llvm import codegen
-from hybridc.lower.llvm.emit import NativeSource
 from hybridc.lower.llvm.kernel_phases import copy_phase
+from hybridc.lower.llvm.native_source import NativeSource
 from hybridc.lower.structured import is_host, kernels
 from hybridc.lower.targets import LLVM, TARGETS
 from hybridc.options import OPTIONS

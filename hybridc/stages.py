@@ -8,21 +8,19 @@ from __future__ import annotations
 import io
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from xdsl.dialects.builtin import ModuleOp
-from xdsl.dialects.func import FuncOp
-from xdsl.printer import Printer
-
-from hybridc import debug, pipeline
-from hybridc.lower.host import numbers_of
-from hybridc.lower.program import Program
-from hybridc.lower.targets import Target, target_named
+from hybridc import debug
 from hybridc.runtime.compiled_graph import CompiledGraph
-from hybridc.trace.trace_to_graph import identifier, trace_to_graph
 from hybridc.trace.tracer import Trace
-from hybridc.transforms.partition_graph import PartitionGraph
-from hybridc.transforms.values import byte_size, functions
+
+# What is made of a trace by the compiler imports it; what an earlier process left on the disk does not.
+if TYPE_CHECKING:
+    from xdsl.dialects.builtin import ModuleOp
+    from xdsl.dialects.func import FuncOp
+
+    from hybridc.lower.program import Program
+    from hybridc.lower.targets import Target
 
 
 def _dump_name(trace: Trace, grads: tuple[int, ...], part: str) -> str:
@@ -32,12 +30,16 @@ def _dump_name(trace: Trace, grads: tuple[int, ...], part: str) -> str:
 
 def _parameters(trace: Trace) -> dict[str, Any]:
     """The values of the graph's parameters, by the names of its arguments."""
+    from hybridc.trace.trace_to_graph import identifier
+
     given = zip(trace.leaves, trace.roles, trace.sources, strict=True)
     return {identifier(leaf.name): source.data() for leaf, role, source in given if role == "parameter"}
 
 
 def text(module: ModuleOp, locations: bool = False) -> str:
     """The module as MLIR text, on request with the user's lines."""
+    from xdsl.printer import Printer
+
     stream = io.StringIO()
     Printer(stream, print_debuginfo=locations).print_op(module)
     return stream.getvalue()
@@ -47,28 +49,48 @@ def text(module: ModuleOp, locations: bool = False) -> str:
 class Traced:
     """What the forward function did, as a graph; ``grads`` are the inputs whose gradient the backward will give.
 
-    ``backends`` take their parts of the graph first: pairs of a name and its options.
+    ``backends`` take their parts of the graph first: pairs of a name and its options. ``donated`` lists pairs: an
+    argument, and the result that is written over it.
     """
 
     trace: Trace
     grads: tuple[int, ...] = ()
     backends: tuple[tuple[str, Mapping[str, Any]], ...] = ()
+    donated: tuple[int, ...] = ()
 
     @property
     def module(self) -> ModuleOp:
         """The graph before any pass."""
-        return trace_to_graph(self.trace, self.grads)
+        from xdsl.dialects.builtin import DenseArrayBase, i64
+
+        from hybridc.trace.trace_to_graph import trace_to_graph
+        from hybridc.transforms.values import functions
+
+        made = trace_to_graph(self.trace, self.grads)
+        if self.donated:
+            (function,) = functions(made)
+            function.attributes["hybrid.donated"] = DenseArrayBase.from_list(i64, list(self.donated))
+        return made
 
     def __str__(self) -> str:
         return text(self.module, locations=True)
 
-    @pipeline.collector_at_rest()
+    def graph(self) -> CompiledGraph:
+        """The graph made callable: by all stages, unless a process before did the same and left it on the disk."""
+        from hybridc.runtime import warm_start
+
+        return warm_start.graph(self, lambda: self.optimize().lower().compile())
+
     def optimize(self) -> Optimized:
         """Simplify, let backends take their parts, differentiate, decompose."""
-        module = self.module
-        arrays = _parameters(self.trace) if self.backends else {}
-        passes = pipeline.graph([PartitionGraph(name, options, arrays) for name, options in self.backends])
-        pipeline.run(passes, module, _dump_name(self.trace, self.grads, "graph"))
+        from hybridc import pipeline
+        from hybridc.transforms.partition_graph import PartitionGraph
+
+        with pipeline.collector_at_rest():
+            module = self.module
+            arrays = _parameters(self.trace) if self.backends else {}
+            passes = pipeline.graph([PartitionGraph(name, options, arrays) for name, options in self.backends])
+            pipeline.run(passes, module, _dump_name(self.trace, self.grads, "graph"))
         return Optimized(self.trace, self.grads, module)
 
 
@@ -83,23 +105,29 @@ class Optimized:
     def __str__(self) -> str:
         return text(self.module)
 
-    @pipeline.collector_at_rest()
     def structure(self) -> Structured:
         """The same in upstream's dialects: loops over tensors."""
-        module = self.module.clone()
-        pipeline.run(pipeline.structured(), module, _dump_name(self.trace, self.grads, "structured"))
+        from hybridc import pipeline
+
+        with pipeline.collector_at_rest():
+            module = self.module.clone()
+            pipeline.run(pipeline.structured(), module, _dump_name(self.trace, self.grads, "structured"))
         return Structured(self.trace, self.grads, module)
 
-    @pipeline.collector_at_rest()
     def lower(self, target: str | None = None) -> Lowered:
         """Form kernels, plan memory, and write the program of a target: ``HYBRIDC_TARGET``, unless one is named."""
+        from hybridc import pipeline
+        from hybridc.lower.targets import target_named
+        from hybridc.transforms.values import functions
+
         chosen = target_named(target)
-        module = self.module.clone()
         dump = _dump_name(self.trace, self.grads, "kernels")
-        pipeline.run(chosen.passes(), module, dump)
-        names = [f.sym_name.data for f in functions(module) if f.sym_visibility is None]
-        with debug.timed(f"{dump}, time of writing the source"):
-            programs = {name: chosen.emit(module, name) for name in names}
+        with pipeline.collector_at_rest():
+            module = self.module.clone()
+            pipeline.run(chosen.passes(), module, dump)
+            names = [f.sym_name.data for f in functions(module) if f.sym_visibility is None]
+            with debug.timed(f"{dump}, time of writing the source"):
+                programs = {name: chosen.emit(module, name) for name in names}
         for program in programs.values():
             pipeline.source(f"{dump}.{program.name}", program.source)
         return Lowered(self.trace, self.grads, module, programs, chosen)
@@ -136,6 +164,9 @@ class Lowered:
 
     def compile(self) -> CompiledGraph:
         """Make the program callable."""
+        from hybridc.lower.host import numbers_of
+        from hybridc.transforms.values import functions
+
         with debug.timed(_dump_name(self.trace, self.grads, "kernels") + ", time of loading the source"):
             executables = {name: self.target.load(program) for name, program in self.programs.items()}
         backward = next((f for f in functions(self.module) if f.sym_name.data == "backward"), None)
@@ -145,5 +176,7 @@ class Lowered:
 
     def _kept(self, backward: FuncOp, saved: tuple[int, ...]) -> int:
         """Bytes of what the forward makes and keeps for the backward, beside its inputs and results."""
+        from hybridc.transforms.values import byte_size
+
         own = len(self.trace.leaves) + len(self.trace.outputs)
         return sum(byte_size(arg) for i, arg in zip(saved, backward.body.block.args, strict=False) if i >= own)

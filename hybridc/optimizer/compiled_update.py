@@ -8,11 +8,9 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from xdsl.dialects.builtin import DenseArrayBase, ModuleOp, i64
 
 from hybridc import symbol as F
 from hybridc.errors import MXNetError
@@ -20,24 +18,8 @@ from hybridc.optimizer.formula import Formula, Kind, Number, Numbers, Values
 from hybridc.stages import Traced
 from hybridc.symbol.traced import TracedSymbol
 from hybridc.trace.tracer import Node, Trace
-from hybridc.transforms.values import functions
 
 _NUMBER = itertools.count()
-
-
-@dataclass(frozen=True)
-class TracedUpdate(Traced):
-    """The first stage of the compiler for a graph that writes results over arguments."""
-
-    donated: tuple[int, ...] = ()  # an argument, a result, an argument, …
-
-    @property
-    def module(self) -> ModuleOp:
-        """The graph before any pass."""
-        made = super().module
-        (function,) = functions(made)
-        function.attributes["hybrid.donated"] = DenseArrayBase.from_list(i64, list(self.donated))
-        return made
 
 
 class UpdateTracer:
@@ -130,7 +112,7 @@ class UpdateTracer:
             self.numbers.append((number, place))
 
 
-def trace_update(formula: Formula, kinds: Sequence[Kind], title: str) -> tuple[TracedUpdate, list[tuple[Number, int]]]:
+def trace_update(formula: Formula, kinds: Sequence[Kind], title: str) -> tuple[Traced, list[tuple[Number, int]]]:
     """The traced update of weights of these kinds, and its inputs that are numbers, each with its weight's place."""
     trace = Trace()
     trace.name = f"update-{title}-{next(_NUMBER)}"
@@ -140,7 +122,7 @@ def trace_update(formula: Formula, kinds: Sequence[Kind], title: str) -> tuple[T
             tracer.add(place, kind)
     trace.finish(tracer.results)
     trace.structure = [0] * len(tracer.results)
-    return TracedUpdate(trace, donated=tracer.donated()), tracer.numbers
+    return Traced(trace, donated=tracer.donated()), tracer.numbers
 
 
 class CompiledUpdate:
@@ -148,7 +130,7 @@ class CompiledUpdate:
 
     def __init__(self, formula: Formula, kinds: Sequence[Kind], title: str) -> None:
         traced, numbers = trace_update(formula, kinds, title)
-        self.graph = traced.optimize().lower().compile()
+        self.graph = traced.graph()
         self.donated = traced.donated[::2]  # for each result the number of the argument whose memory it takes over
         #: The arguments that are numbers: dtype, place of the weight, and how to compute it at each step.
         self.numbers: list[tuple[Any, int, Callable[[Values], float]]] = [

@@ -89,7 +89,7 @@ class Entry:
     def _compile(self, grads: tuple[int, ...], reason: str) -> CompiledGraph:
         first = self.plain is None and not self.recorded  # the trace has told the reason of that
         compiling(self.trace.name.rpartition("-")[0], self.reason if first else reason, first)
-        return self._traced(grads).optimize().lower().compile()
+        return self._traced(grads).graph()
 
     def _traced(self, grads: tuple[int, ...]) -> Traced:
         return Traced(self.trace, grads, self.backends)

@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from hybridc.lower.llvm.emit import ARENA, NativeSource, View
+from hybridc.lower.llvm.codegen import Code
+from hybridc.lower.llvm.native_source import ARENA, Cell, NativeSource, View
 from hybridc.runtime.executable import Executable
 from hybridc.runtime.native.plan import Host
 from hybridc.runtime.native.program import NativeProgram
@@ -16,14 +17,17 @@ from hybridc.runtime.native.program import NativeProgram
 class NativeExecutable(Executable):
     """A native program."""
 
-    def __init__(self, program: NativeSource) -> None:
+    def __init__(self, program: NativeSource, codes: Sequence[Code] | None = None) -> None:
+        """``codes`` are those of the program's functions, if they were loaded already."""
         super().__init__(program)
-        self.native = NativeProgram(program.plan())
+        self.program: NativeSource = program
+        self.native = NativeProgram(program.plan(codes))
         self._entry = self.native.entry
         self._donated = program.donated
         self._into = program.into if program.takes_into else None
         first = 1 + len(program.inputs)
-        in_order = [v.slot - first for v in program.outputs] == list(range(len(program.fresh)))
+        slots = [v.slot - first if isinstance(v, View) else -1 for v in program.outputs]
+        in_order = slots == list(range(len(program.fresh)))
         self._outputs = [_fetch(program, view, number) for number, view in enumerate(program.outputs)]
         if in_order and all(number == i for i, number in enumerate(program.into)) and self._into is None:
             self.run = self._run_directly
@@ -49,7 +53,11 @@ class NativeExecutable(Executable):
         if fresh is NotImplemented:
             fresh = self._conform(workspace, into, arrays)
         results = [fetch(workspace, arrays, fresh) for fetch in self._outputs]
-        return [r if p is None else p for r, p in zip(results, places, strict=True)] if places else results
+        if self._into is not None:
+            for number in self._into:
+                if number is not None and places[number] is not None:
+                    results[number] = places[number]
+        return results
 
     def _given(self, places: Sequence[Any]) -> Any:
         """The caller's arrays in the order of the fresh ones, which they stand in for."""
@@ -86,8 +94,10 @@ def _plain(array: Any, dtype: Any) -> Any:
     return np.array(array, dtype=dtype, order="C", copy=True, subok=False)
 
 
-def _fetch(program: NativeSource, view: View, number: int) -> Callable[[Any, Sequence[Any], Sequence[Any]], Any]:
+def _fetch(program: NativeSource, view: View | Cell, number: int) -> Callable[[Any, Sequence[Any], Sequence[Any]], Any]:
     """How to get a result after a call, from its workspace, its arguments and its fresh arrays."""
+    if isinstance(view, Cell):
+        return lambda workspace, _arrays, _fresh: view.of(workspace)
     inputs = len(program.inputs)
     at = view.slot - 1 - inputs
 

@@ -21,11 +21,12 @@ from hybridc.gluon.epoch import ATTRIBUTE_EPOCH
 from hybridc.gluon.trainer import raise_stale
 from hybridc.nd.ndarray import NDArray
 from hybridc.optimizer.binding import Fill, Known, Row, kind_of, overlap, states_of
-from hybridc.optimizer.compiled_update import TracedUpdate, UpdateTracer
+from hybridc.optimizer.compiled_update import UpdateTracer
 from hybridc.optimizer.formula import Kind, Number, Values
 from hybridc.runtime.cached_graph import CachedGraph, Entry, Signature
 from hybridc.runtime.compiled_graph import CompiledGraph
 from hybridc.runtime.locks import UPDATES
+from hybridc.stages import Traced
 from hybridc.symbol.traced import TracedSymbol
 from hybridc.trace.attributes import Read, watching
 from hybridc.trace.gradients import append_gradients
@@ -87,8 +88,8 @@ class StepProgram:
         self.numbers: list[tuple[Number, int]] = tracer.numbers
         self.size = len(trace.leaves)
         self.key = trace.roles.index("key") if "key" in trace.roles else None
-        self.traced = TracedUpdate(trace, donated=tuple(donated))
-        self.graph: CompiledGraph = self.traced.optimize().lower().compile()
+        self.traced = Traced(trace, donated=tuple(donated))
+        self.graph: CompiledGraph = self.traced.graph()
 
 
 class StepEntry(Entry):

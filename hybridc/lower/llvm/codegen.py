@@ -109,6 +109,8 @@ def machine() -> Any:
     """The processor of this computer."""
     binding.initialize_native_target()
     binding.initialize_native_asmprinter()
+    # What is left after full vectors is done by single elements: vectors for that are a third more to compile.
+    binding.set_option("hybridc", "-enable-epilogue-vectorization=false")
     return binding.Target.from_default_triple().create_target_machine(
         cpu=binding.get_host_cpu_name(), features=_features(), opt=_SPEED_LEVEL, reloc="pic", codemodel="small"
     )

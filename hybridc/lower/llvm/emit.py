@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
 from typing import Any, cast
 
 import numpy as np
-from numpy.lib.stride_tricks import as_strided
 from xdsl.dialects import func
 from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr, MemRefType, ModuleOp
 from xdsl.ir import Operation, SSAValue
@@ -29,84 +27,13 @@ from hybridc.dialects.hybrid_rt import (
 from hybridc.dialects.operator import Opaque, Operator
 from hybridc.lower.host import numbers_of, operator_of
 from hybridc.lower.kernel import Kernel, analyse
-from hybridc.lower.llvm import codegen
-from hybridc.lower.llvm.copy_loops import Strides
 from hybridc.lower.llvm.kernel_code import code_of
-from hybridc.lower.llvm.kernel_phases import KernelPhase, copy_phase, row_major
+from hybridc.lower.llvm.kernel_phases import KernelPhase, copy_phase
+from hybridc.lower.llvm.native_source import ARENA, Cell, DType, HostCall, NativeSource, View, row_major
 from hybridc.lower.numbers import numbers_in
-from hybridc.lower.program import Program
 from hybridc.lower.structured import Shape, is_host, kernels
-from hybridc.runtime.native.plan import Array, Host, NativePlan, Phase, Place
+from hybridc.runtime.native.plan import Array, Host, Phase, Place
 from hybridc.transforms.values import functions, volume
-
-DType = np.dtype[Any]
-ARENA = 0
-
-
-@dataclass(frozen=True)
-class View:
-    """An array in one of a program's slots; offset in bytes, strides in elements."""
-
-    slot: int
-    offset: int
-    dtype: DType
-    shape: Shape
-    strides: Strides
-
-    @property
-    def is_plain(self) -> bool:
-        """Whether its elements follow each other in C order."""
-        return self.strides == row_major(self.shape) or volume(self.shape) <= 1
-
-    def is_whole(self, array: Array) -> bool:
-        """Whether it shows all of an array in its order."""
-        return self.is_plain and self.offset == 0 and volume(self.shape) == volume(tuple(array.shape))
-
-    def over(self, base: Any) -> Any:
-        """The array, where ``base`` is all of the slot."""
-        strides = tuple(s * self.dtype.itemsize for s in self.strides)
-        return np.ndarray(self.shape, self.dtype, base, self.offset, strides)
-
-    def moved(self, move: Callable[[Any], Any]) -> View:
-        """The view that a movement of NumPy's gives; ValueError if that would be a copy."""
-        base = np.empty(1, np.uint8)
-        now = as_strided(base, self.shape, self.strides)
-        then = move(now)
-        start = then.__array_interface__["data"][0] - now.__array_interface__["data"][0]
-        return View(self.slot, self.offset + start * self.dtype.itemsize, self.dtype, then.shape, then.strides)
-
-
-@dataclass
-class NativeSource(Program):
-    """A native plan, with what is still to be compiled and what the results are.
-
-    ``outputs`` say where each result of the program is. A program that ``takes_into`` arrays is called with one, or
-    None, for each result; ``into`` says which of them a fresh array is. ``donated`` inputs are written.
-    """
-
-    inputs: list[Array] = field(default_factory=lambda: list[Array]())
-    fresh: list[Array] = field(default_factory=lambda: list[Array]())
-    constants: list[Any] = field(default_factory=lambda: list[Any]())
-    steps: list[tuple[KernelPhase, Phase] | Host] = field(default_factory=lambda: list[Any]())
-    outputs: list[View] = field(default_factory=lambda: list[View]())
-    into: list[int | None] = field(default_factory=lambda: list[int | None]())
-    takes_into: bool = False
-    donated: set[int] = field(default_factory=lambda: set[int]())
-    threads: int = 1
-    work: float = 0.0
-
-    def plan(self) -> NativePlan:
-        """The plan with the code of its phases, compiled where there is none yet."""
-        phases = [s[0] for s in self.steps if isinstance(s, tuple)]
-        codes = iter(codegen.load([p.function for p in phases]))
-        steps: list[Phase | Host] = []
-        for step in self.steps:
-            steps.append(step if isinstance(step, Host) else _with_code(step[1], next(codes)))
-        return NativePlan(self.inputs, self.fresh, steps, self.constants, self.arena, self.work, self.threads)
-
-
-def _with_code(phase: Phase, code: codegen.Code) -> Phase:
-    return Phase(code, phase.buffers, phase.numbers, phase.extent, phase.grain, phase.scratch, phase.scratch_stride, phase.name)  # fmt: skip
 
 
 def emit(module: ModuleOp, name: str, threads: int) -> NativeSource:
@@ -128,6 +55,7 @@ class _Emitter:
         self.allocs: list[SSAValue] = []
         self.constants: list[tuple[SSAValue, Any]] = []
         self.lines: list[str] = []
+        self.work = 0.0
 
     def run(self) -> NativeSource:
         program, block = self.program, self.function.body.block
@@ -145,8 +73,9 @@ class _Emitter:
                 program.constants.append(np.ascontiguousarray(numbers_in(op.value, _shape(op.array), _dtype(op.array))))
         for op in block.ops:
             self._operation(op)
-        program.work = sum(s[0].work for s in program.steps if isinstance(s, tuple))
-        program.source = "\n".join(self.lines) + "\n"
+        program.work = self.work
+        head = f"{program.name}: {len(program.inputs)} inputs, {len(program.fresh)} results, arena {program.arena} bytes"
+        program.source = "\n".join([head, *self.lines]) + "\n"
         return program
 
     def _operation(self, op: Operation) -> None:
@@ -204,6 +133,7 @@ class _Emitter:
 
     def _copy(self, source: View, target: View) -> None:
         phase = copy_phase(source.dtype, source.shape, source.strides, 0, 1)
+        self.lines.append("copy")
         self._phase(phase, [_place(source), _place(target)], None, 0, "copy")
 
     # --- steps ---------------------------------------------------------------------------------------------
@@ -213,10 +143,11 @@ class _Emitter:
             return
         numbers = b"".join(_cell(n) for n in phase.numbers)
         made = Phase(cast(Any, None), tuple(buffers), numbers, phase.extent, phase.grain, scratch, each, name)
-        self.program.steps.append((phase, made))
+        self.program.steps.append((phase.function, made))
+        self.work += phase.work
         places = ", ".join(f"{b.slot}+{b.offset}" for b in buffers)
         given = ", ".join(map(str, phase.numbers))
-        self.lines.append(f"{name}: [0, {phase.extent}) by {phase.grain}, buffers ({places}), numbers ({given})")
+        self.lines.append(f"    [0, {phase.extent}) by {phase.grain}, buffers ({places}), numbers ({given})")
 
     def _launch(self, op: LaunchOp) -> None:
         name = op.kernel.string_value()
@@ -230,14 +161,14 @@ class _Emitter:
             self.program.functions[name] = name
         kernel = self.analysed[name]
         ins, outs = [self.views[v] for v in op.ins], [self.views[v] for v in op.outs]
-        strides = {i: ins[i].strides for i in numbers_of(function, "hybrid.strided")}
+        strides = {i: [*ins, *outs][i].strides for i in numbers_of(function, "hybrid.strided")}
         over = [
             (i, j)
             for i, a in enumerate(ins)
             for j, b in enumerate(outs)
             if (a.slot, a.offset) == (b.slot, b.offset) and volume(a.shape)
         ]
-        views = [i for i, v in enumerate(ins) if not v.is_plain and i not in strides]
+        views = [i for i, v in enumerate([*ins, *outs]) if not v.is_plain and i not in strides]
         assert not views, f"{name} is given views as plain arrays: {views}"
         made = code_of(kernel, self.program.threads, strides, over)
         scratch = self.views[op.scratch] if op.scratch is not None else None
@@ -249,6 +180,7 @@ class _Emitter:
             offset += aligned(size)
         assert scratch is None or offset <= scratch.offset + volume(scratch.shape), f"{name} needs more scratch"
         where = None if scratch is None else Place(ARENA, scratch.offset)
+        self.lines.append(f"{name}{_comment(*kernel.locations)}")
         for phase in made.phases:
             self._phase(phase, [places[i] for i in phase.buffers], where, each, name)
 
@@ -269,58 +201,32 @@ class _Emitter:
             str(where or ""),
         )
         self.program.steps.append(Host(call, name))
-        self.lines.append(f"{name}: on the host{f', {where}' if where else ''}")
+        self.lines.append(f"{name} on the host{_comment(where)}")
 
-    def _array(self, value: SSAValue) -> View | tuple[int, Shape]:
-        """Where a value is: a view, or the number of a cell and its shape."""
-        return self.views[value] if value in self.views else (self.cells[value], _shape(value))
+    def _array(self, value: SSAValue) -> View | Cell:
+        """Where a value is."""
+        return self.views[value] if value in self.views else Cell(self.cells[value], _shape(value))
 
     # --- results -------------------------------------------------------------------------------------------
 
     def _results(self, results: list[SSAValue]) -> None:
         """Say where the results are, and which of them may be wanted in arrays of the caller's."""
         program = self.program
-        program.outputs = [self.views[v] for v in results]
+        program.outputs = [self._array(v) for v in results]
         program.takes_into = "hybrid.into" in self.function.attributes
         first = 1 + len(program.inputs)
         for i, array in enumerate(program.fresh):
-            whole = [n for n, v in enumerate(program.outputs) if v.slot == first + i and v.is_whole(array)]
-            program.into.append(whole[0] if whole else None)
+            views = [(n, v) for n, v in enumerate(program.outputs) if isinstance(v, View)]
+            whole = [(n, v) for n, v in views if v.slot == first + i and v.is_whole(array)]
+            program.into.append(whole[0][0] if whole else None)
             if whole:  # made in the shape that the caller sees
-                program.fresh[i] = Array(program.outputs[whole[0]].shape, array.dtype)
+                program.fresh[i] = Array(whole[0][1].shape, array.dtype)
 
 
-@dataclass(frozen=True, eq=False)
-class HostCall:
-    """A call of an operator on the host, amid native steps; ``where`` is the user's line."""
-
-    operator: Operator
-    ins: tuple[Any, ...]
-    outs: tuple[Any, ...]
-    inputs: int
-    constants: tuple[Any, ...]
-    where: str
-
-    def __call__(self, workspace: Any, inputs: tuple[Any, ...], results: tuple[Any, ...]) -> None:
-        def array(place: Any) -> Any:
-            if not isinstance(place, View):
-                number, shape = place
-                return workspace.cells.setdefault(number, np.empty(shape, object))
-            return place.over(self._base(place.slot, workspace, inputs, results))
-
-        try:
-            self.operator.eager_out(tuple(map(array, self.outs)), *map(array, self.ins))
-        except Exception as error:
-            error.__hybridc_line__ = self.where  # pyright: ignore[reportAttributeAccessIssue]  (for who tells of it)
-            raise
-
-    def _base(self, slot: int, workspace: Any, inputs: tuple[Any, ...], results: tuple[Any, ...]) -> Any:
-        if slot == ARENA:
-            return workspace
-        if slot <= self.inputs:
-            return inputs[slot - 1]
-        number = slot - 1 - self.inputs
-        return results[number] if number < len(results) else self.constants[number - len(results)]
+def _comment(*locations: Any) -> str:
+    """The user's lines, as they stand behind a line of the listing."""
+    lines = ", ".join(str(where) for where in locations if where)
+    return f"  # {lines}" if lines else ""
 
 
 def _plain(slot: int, offset: int, value: SSAValue) -> View:

@@ -1,0 +1,146 @@
+"""A native plan as it lies on the disk or goes into memory: its steps, and what Python does before and after it.
+
+Nothing here needs the compiler.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+from numpy.lib.stride_tricks import as_strided
+
+from hybridc.dialects.operator import Operator
+from hybridc.lower.llvm import codegen
+from hybridc.lower.llvm.codegen import Code, NativeFunction
+from hybridc.lower.program import Program
+from hybridc.runtime.native.plan import Array, Host, NativePlan, Phase
+
+DType = np.dtype[Any]
+Shape = tuple[int, ...]
+Strides = tuple[int, ...]
+ARENA = 0
+
+
+def row_major(shape: Shape) -> Strides:
+    """The strides of a plain array, in elements."""
+    return tuple(math.prod(shape[i + 1 :]) for i in range(len(shape)))
+
+
+@dataclass(frozen=True)
+class View:
+    """An array in one of a program's slots; offset in bytes, strides in elements."""
+
+    slot: int
+    offset: int
+    dtype: DType
+    shape: Shape
+    strides: Strides
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether its elements follow each other in C order."""
+        return self.strides == row_major(self.shape) or math.prod(self.shape) <= 1
+
+    def is_whole(self, array: Array) -> bool:
+        """Whether it shows all of an array in its order."""
+        return self.is_plain and self.offset == 0 and math.prod(self.shape) == math.prod(array.shape)
+
+    def over(self, base: Any) -> Any:
+        """The array, where ``base`` is all of the slot."""
+        strides = tuple(s * self.dtype.itemsize for s in self.strides)
+        return np.ndarray(self.shape, self.dtype, base, self.offset, strides)
+
+    def moved(self, move: Callable[[Any], Any]) -> View:
+        """The view that a movement of NumPy's gives; ValueError if that would be a copy."""
+        base = np.empty(1, np.uint8)
+        now = as_strided(base, self.shape, self.strides)
+        then = move(now)
+        start = then.__array_interface__["data"][0] - now.__array_interface__["data"][0]
+        return View(self.slot, self.offset + start * self.dtype.itemsize, self.dtype, then.shape, then.strides)
+
+
+@dataclass(frozen=True)
+class Cell:
+    """The state of an operator, by its number in a workspace."""
+
+    number: int
+    shape: Shape
+
+    def of(self, workspace: Any) -> Any:
+        """The array that holds it."""
+        return workspace.cells.setdefault(self.number, np.empty(self.shape, object))
+
+
+@dataclass
+class NativeSource(Program):
+    """A native plan, with what is still to be compiled and what the results are.
+
+    ``outputs`` say where each result of the program is. A program that ``takes_into`` arrays is called with one, or
+    None, for each result; ``into`` says which of them a fresh array is. ``donated`` inputs are written.
+    """
+
+    inputs: list[Array] = field(default_factory=lambda: list[Array]())
+    fresh: list[Array] = field(default_factory=lambda: list[Array]())
+    constants: list[Any] = field(default_factory=lambda: list[Any]())
+    steps: list[tuple[NativeFunction, Phase] | Host] = field(default_factory=lambda: list[Any]())
+    outputs: list[View | Cell] = field(default_factory=lambda: list[View | Cell]())
+    into: list[int | None] = field(default_factory=lambda: list[int | None]())
+    takes_into: bool = False
+    donated: set[int] = field(default_factory=lambda: set[int]())
+    threads: int = 1
+    work: float = 0.0
+
+    def functions_called(self) -> list[NativeFunction]:
+        """The native functions of the phases, in order."""
+        return [step[0] for step in self.steps if isinstance(step, tuple)]
+
+    def code(self, stage: str = "loops") -> str:
+        """The functions that it calls, as ``"loops"``, ``"llvm"``, ``"optimised"`` or ``"assembly"``."""
+        names: dict[NativeFunction, list[str]] = {}
+        for step in self.steps:
+            if isinstance(step, tuple) and step[1].name not in names.setdefault(step[0], []):
+                names[step[0]].append(step[1].name)
+        return "\n\n".join(f"// {', '.join(n)}\n{codegen.explain(f, stage)}" for f, n in names.items())
+
+    def plan(self, codes: Iterable[Code] | None = None) -> NativePlan:
+        """The plan with the code of its phases, compiled where there is none yet."""
+        given = iter(codegen.load(self.functions_called()) if codes is None else codes)
+        steps = [step if isinstance(step, Host) else replace(step[1], code=next(given)) for step in self.steps]
+        return NativePlan(self.inputs, self.fresh, steps, self.constants, self.arena, self.work, self.threads)
+
+
+@dataclass(frozen=True, eq=False)
+class HostCall:
+    """A call of an operator on the host, amid native steps; ``where`` is the user's line."""
+
+    operator: Operator
+    ins: tuple[Any, ...]
+    outs: tuple[Any, ...]
+    inputs: int
+    constants: tuple[Any, ...]
+    where: str
+
+    def __call__(self, workspace: Any, inputs: tuple[Any, ...], results: tuple[Any, ...]) -> None:
+        def array(place: Any) -> Any:
+            if isinstance(place, Cell):
+                return place.of(workspace)
+            base = self._base(place.slot, workspace, inputs, results)
+            return base if base.dtype.kind == "O" else place.over(base)
+
+        try:
+            self.operator.eager_out(tuple(map(array, self.outs)), *map(array, self.ins))
+        except Exception as error:
+            error.__hybridc_line__ = self.where  # pyright: ignore[reportAttributeAccessIssue]  (for who tells of it)
+            raise
+
+    def _base(self, slot: int, workspace: Any, inputs: tuple[Any, ...], results: tuple[Any, ...]) -> Any:
+        if slot == ARENA:
+            return workspace
+        if slot <= self.inputs:
+            return inputs[slot - 1]
+        number = slot - 1 - self.inputs
+        return results[number] if number < len(results) else self.constants[number - len(results)]

@@ -1,0 +1,259 @@
+"""Compiled graphs as bytes: a length, a header in JSON, the constants' bytes. Nothing in them is executed when read.
+
+What is written has few kinds of values (:func:`written`); what has others, such as an operator that holds a function,
+is :class:`NotWritable`. Machine code is not among the bytes: functions are named by their keys.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, NoReturn, cast
+
+import numpy as np
+
+from hybridc.dialects import registry
+from hybridc.dialects.operator import Operator
+from hybridc.lower.llvm.codegen import NativeFunction
+from hybridc.lower.llvm.native_source import HostCall, NativeSource, View
+from hybridc.runtime.native.plan import Array, Host, Phase, Place
+from hybridc.trace.structure import as_list
+
+_LENGTH = 8
+
+
+class NotWritable(Exception):
+    """A value that has no form as bytes, by which another process could know it."""
+
+
+@dataclass
+class KeptGraph:
+    """What is kept of a compiled graph: its programs, and what a CompiledGraph is told.
+
+    ``lines`` is a digest of the users' lines that its host calls name; empty if it has none.
+    """
+
+    programs: dict[str, NativeSource]
+    saved: tuple[int, ...]
+    grads: tuple[int, ...]
+    kept: int
+    lines: str = ""
+
+
+# --- values ---------------------------------------------------------------------------------------------------
+
+
+def written(value: Any) -> Any:
+    """A value of an attribute in JSON's kinds, so that :func:`read` gives an equal one of the same type."""
+    if value is None or type(value) in (bool, int, str):
+        return value
+    if type(value) is float:
+        return {"float": value.hex()}
+    if type(value) is tuple:
+        return {"tuple": [written(v) for v in as_list(value)]}
+    if type(value) is list:
+        return [written(v) for v in as_list(value)]
+    if isinstance(value, np.dtype):
+        return {"dtype": _dtype(cast("np.dtype[Any]", value))}
+    if isinstance(value, np.generic):
+        number = cast(Any, value)
+        return {"number": [_dtype(number.dtype), number.tobytes().hex()]}
+    raise NotWritable(f"a {type(value).__name__}")
+
+
+def read(value: Any) -> Any:
+    """The value that was written."""
+    if isinstance(value, list):
+        return [read(v) for v in as_list(value)]
+    if not isinstance(value, dict):
+        return value
+    ((kind, content),) = cast("dict[str, Any]", value).items()
+    if kind == "float":
+        return float.fromhex(content)
+    if kind == "tuple":
+        return tuple(read(v) for v in content)
+    if kind == "dtype":
+        return np.dtype(content)
+    if kind == "number":
+        return np.frombuffer(bytes.fromhex(content[1]), np.dtype(content[0]))[0]
+    raise ValueError(f"a value of the kind {kind!r}")
+
+
+def _dtype(dtype: Any) -> str:
+    """The name of a dtype, if that says all of it."""
+    if dtype.hasobject or np.dtype(dtype.name) != dtype:
+        raise NotWritable(f"the dtype {dtype}")
+    return dtype.name
+
+
+def operator_written(op: Operator) -> list[Any]:
+    """An operator by its name and its attributes."""
+    return [op.NAME, {name: written(value) for name, value in op.attrs.items()}]
+
+
+# --- graphs ---------------------------------------------------------------------------------------------------
+
+
+def to_bytes(graph: KeptGraph) -> bytes:
+    """A compiled graph as bytes."""
+    blobs: list[bytes] = []
+    header = {
+        "programs": {name: _program(program, blobs) for name, program in graph.programs.items()},
+        "saved": graph.saved,
+        "grads": graph.grads,
+        "kept": graph.kept,
+        "lines": graph.lines,
+    }
+    text = json.dumps(header, separators=(",", ":")).encode()
+    return b"".join([len(text).to_bytes(_LENGTH, "little"), text, *blobs])
+
+
+def from_bytes(data: bytes) -> KeptGraph:
+    """The graph of what :func:`to_bytes` made; ValueError, LookupError or TypeError if it is anything else."""
+    end = _LENGTH + int.from_bytes(data[:_LENGTH], "little")
+    header = json.loads(data[_LENGTH:end])
+    blobs = _Blobs(data, end)
+    programs = {name: _program_of(given, blobs) for name, given in header["programs"].items()}
+    if blobs.position != len(data):
+        raise ValueError("there is more than the header tells of")
+    return KeptGraph(programs, tuple(header["saved"]), tuple(header["grads"]), header["kept"], header["lines"])
+
+
+class _Blobs:
+    """Takes the constants' bytes one after the other."""
+
+    def __init__(self, data: bytes, position: int) -> None:
+        self.data = data
+        self.position = position
+
+    def array(self, given: Array) -> Any:
+        """The next constant: an array of its own, which is aligned."""
+        start, self.position = self.position, self.position + given.nbytes
+        return np.frombuffer(self.data[start : self.position], given.dtype).reshape(given.shape).copy()
+
+
+def _program(program: NativeSource, blobs: list[bytes]) -> dict[str, Any]:
+    blobs += [np.ascontiguousarray(c).tobytes() for c in program.constants]
+    return {
+        "name": program.name,
+        "source": program.source,
+        "arena": program.arena,
+        "live": program.live,
+        "functions": program.functions,
+        "launches": program.launches,
+        "host_calls": program.host_calls,
+        "inputs": [_array(a) for a in program.inputs],
+        "fresh": [_array(a) for a in program.fresh],
+        "constants": [_array(c) for c in program.constants],
+        "steps": [_host(s) if isinstance(s, Host) else _phase(*s) for s in program.steps],
+        "outputs": [_view(v) for v in program.outputs],
+        "into": program.into,
+        "takes_into": program.takes_into,
+        "donated": sorted(program.donated),
+        "threads": program.threads,
+        "work": program.work,
+    }
+
+
+def _program_of(given: dict[str, Any], blobs: _Blobs) -> NativeSource:
+    constants = [blobs.array(_array_of(c)) for c in given["constants"]]
+    inputs = [_array_of(a) for a in given["inputs"]]
+    return NativeSource(
+        given["name"],
+        given["source"],
+        given["arena"],
+        given["live"],
+        given["functions"],
+        given["launches"],
+        given["host_calls"],
+        inputs,
+        [_array_of(a) for a in given["fresh"]],
+        constants,
+        [_step_of(s, len(inputs), constants) for s in given["steps"]],
+        [_view_of(v) for v in given["outputs"]],
+        given["into"],
+        given["takes_into"],
+        set(given["donated"]),
+        given["threads"],
+        given["work"],
+    )
+
+
+# --- steps ----------------------------------------------------------------------------------------------------
+
+
+def _phase(function: NativeFunction, phase: Phase) -> dict[str, Any]:
+    return {
+        "function": function.key,
+        "buffers": [[p.slot, p.offset] for p in phase.buffers],
+        "numbers": phase.numbers.hex(),
+        "range": [phase.extent, phase.grain],
+        "scratch": None if phase.scratch is None else [phase.scratch.slot, phase.scratch.offset],
+        "each": phase.scratch_stride,
+        "name": phase.name,
+    }
+
+
+def _host(host: Host) -> dict[str, Any]:
+    call = host.call
+    if not isinstance(call, HostCall):
+        raise NotWritable(f"a call of {call!r}")
+    return {
+        "operator": operator_written(call.operator),
+        "ins": [_given(v) for v in call.ins],
+        "outs": [_given(v) for v in call.outs],
+        "where": call.where,
+        "name": host.name,
+    }
+
+
+def _step_of(given: dict[str, Any], inputs: int, constants: Sequence[Any]) -> tuple[NativeFunction, Phase] | Host:
+    if "operator" in given:
+        name, attributes = given["operator"]
+        op = registry.operator(name).bind(**{key: read(value) for key, value in attributes.items()})
+        ins, outs = (tuple(_given_of(v) for v in given[key]) for key in ("ins", "outs"))
+        return Host(HostCall(op, ins, outs, inputs, tuple(constants), given["where"]), given["name"])
+    extent, grain = given["range"]
+    scratch = None if given["scratch"] is None else Place(*given["scratch"])
+    phase: Any = Phase(
+        None,  # pyright: ignore[reportArgumentType]  (its code is still to be loaded)
+        tuple(Place(*p) for p in given["buffers"]),
+        bytes.fromhex(given["numbers"]),
+        extent,
+        grain,
+        scratch,
+        given["each"],
+        given["name"],
+    )
+    return NativeFunction(given["function"], _built_before), phase
+
+
+def _built_before() -> NoReturn:
+    raise LookupError("a function of a graph from the disk is there, or the graph is made anew")
+
+
+def _array(array: Any) -> list[Any]:
+    return [list(array.shape), _dtype(np.dtype(array.dtype))]
+
+
+def _array_of(given: list[Any]) -> Array:
+    return Array(tuple(given[0]), np.dtype(given[1]))
+
+
+def _view(view: View) -> list[Any]:
+    return [view.slot, view.offset, _dtype(view.dtype), list(view.shape), list(view.strides)]
+
+
+def _view_of(given: list[Any]) -> View:
+    slot, offset, dtype, shape, strides = given
+    return View(slot, offset, np.dtype(dtype), tuple(shape), tuple(strides))
+
+
+def _given(value: Any) -> list[Any]:
+    """What a host call is given: a view, or the number and the shape of a cell."""
+    return _view(value) if isinstance(value, View) else [value[0], list(value[1])]
+
+
+def _given_of(given: list[Any]) -> Any:
+    return (given[0], tuple(given[1])) if len(given) == 2 else _view_of(given)

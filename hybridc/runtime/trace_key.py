@@ -1,0 +1,89 @@
+"""What a compiled graph depends on, as a key: of a trace, of the operators that users wrote, of all versions.
+
+Equal keys are equal graphs, in any process of any time. Names and the users' lines are no part of it.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import importlib.util
+import os
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from hybridc.lower.llvm import codegen
+from hybridc.options import OPTIONS
+from hybridc.runtime.op_sources import operators_of_users
+from hybridc.runtime.plan_bytes import NotWritable, operator_written
+from hybridc.trace.tracer import Trace
+
+if TYPE_CHECKING:
+    from hybridc.stages import Traced
+
+# Packages whose own files are part of what the compiler is, beside our own.
+_PACKAGES = ("xdsl", "llvmlite", "scipy_openblas32")
+
+
+def key_of(traced: Traced) -> str:
+    """The key of the graph that is made of a trace; NotWritable if none tells it from all others."""
+    if traced.backends:
+        raise NotWritable("a backend of the user's")
+    parts = (
+        structure(traced.trace),
+        traced.grads,
+        traced.donated,
+        operators_of_users(),
+        OPTIONS.target,
+        OPTIONS.num_threads,
+        codegen.target_key(),
+        _versions(),
+    )
+    return "graph " + hashlib.sha256(repr(parts).encode()).hexdigest()
+
+
+def structure(trace: Trace) -> list[Any]:
+    """The nodes of a trace, its inputs and its results, by numbers."""
+    if "value" in trace.roles:
+        raise NotWritable("a value of another graph")
+    number: dict[int, int] = {}
+    for symbol in trace.leaves:
+        number[id(symbol)] = len(number)
+    operators: dict[int, str] = {}  # equal operators are mostly one object
+    nodes: list[Any] = []
+    for node in trace.nodes:
+        op = operators.get(id(node.op))
+        if op is None:
+            op = operators[id(node.op)] = repr(operator_written(node.op))
+        nodes.append((op, [number[id(s)] for s in node.inputs], _arrays(node.outputs)))
+        for symbol in node.outputs:
+            number[id(symbol)] = len(number)
+    results = [number[id(s)] for s in trace.outputs]
+    return [trace.training, trace.roles, _arrays(trace.leaves), nodes, results, trace.updates]
+
+
+def lines(trace: Trace) -> str:
+    """A digest of the users' lines of all nodes."""
+    found = "\n".join(str(node.location) for node in trace.nodes)
+    return hashlib.sha256(found.encode()).hexdigest()
+
+
+def _arrays(symbols: Sequence[Any]) -> list[Any]:
+    return [(s.shape, s._dtype.name) for s in symbols]
+
+
+@functools.cache
+def _versions() -> tuple[Any, ...]:
+    """Python, NumPy, and the packages that make code: when and how large their main files were written."""
+    found: list[Any] = [sys.version, np.__version__]
+    for name in _PACKAGES:
+        spec = importlib.util.find_spec(name)
+        if spec is None or spec.origin is None:
+            found.append(None)
+            continue
+        file = os.stat(spec.origin)
+        found.append((file.st_size, file.st_mtime_ns))
+    return tuple(found)
