@@ -29,6 +29,8 @@ from pathlib import Path
 from typing import Any
 
 os.environ["HYBRIDC_TARGET"] = "llvm"  # read when hybridc is imported
+if "HYBRIDC_NUM_THREADS" in os.environ:  # the limits are measured with as many: NumPy reads this
+    os.environ["OPENBLAS_NUM_THREADS"] = os.environ["HYBRIDC_NUM_THREADS"]
 
 import numpy as np
 from xdsl.dialects.builtin import ModuleOp
