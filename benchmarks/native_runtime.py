@@ -32,7 +32,8 @@ from xdsl.parser import Parser
 
 from benchmarks import timing
 from hybridc.lower.llvm.codegen import Code, NativeFunction, load
-from hybridc.runtime.native import Array, NativePlan, NativeProgram, Phase, Place, num_threads
+from hybridc.nd import NDArray
+from hybridc.runtime.native import Array, NativePlan, NativeProgram, Phase, Place, boxed_entry, num_threads
 
 BLOCKS, SECONDS = 7, 0.03
 CALLS = 300
@@ -124,8 +125,12 @@ def calls() -> None:
         "a result of 256 KiB": (NativePlan([large_spec], [large_spec], [step]), large),
         "without the lock of Python": (NativePlan([spec], [spec], [step], work=WITHOUT_LOCK), x),
     }
+    functions = {name: caller(*case) for name, case in cases.items()}
+    boxes = [NDArray(x) for _ in range(8)]
+    boxed: Any = boxed_entry(NativeProgram(NativePlan([spec] * 8, [spec], [step])), NDArray, boxes[1:])
+    functions["8 inputs, NDArrays"] = lambda: boxed(boxes[0])
     print(f"{'a call from Python':<32} {'ns':>8}")
-    for name, ns in zip(cases, nanoseconds(*(caller(*case) for case in cases.values()))):
+    for name, ns in zip(functions, nanoseconds(*functions.values())):
         print(f"{name:<32} {ns:8.0f}")
     (floor,) = nanoseconds(lambda: np.empty(10, np.float32))
     print(f"{'np.empty, for comparison':<32} {floor:8.0f}\n")

@@ -75,12 +75,11 @@ def ir_text() -> str:
 
 def _load() -> Any:
     """The compiled functions, in memory."""
-    text = ir_text()
-    key = f"native runtime {codegen.target_key()}\n{text}"
+    key = f"native runtime {codegen.target_key()}"  # which names our sources, too
     with codegen._LOCK.current:
         code = store().get(key)
         if code is None:
-            code = codegen.machine().emit_object(codegen.optimised(text))
+            code = codegen.machine().emit_object(codegen.optimised(ir_text()))
             store().put(key, code)
         return codegen._Memory(code)
 
