@@ -42,6 +42,7 @@ from hybridc.dialects.upstream import HOST
 from hybridc.errors import VerifyError
 from hybridc.lower.hybrid_to_linalg_body import HALF, SINGLE, DType, Element
 from hybridc.lower.hybrid_to_linalg_library import is_placed
+from hybridc.lower.hybrid_to_linalg_native import NativeBuilder
 from hybridc.lower.hybrid_to_linalg_tensor import (
     Builder,
     Tensor,
@@ -63,8 +64,9 @@ MATMUL = ((0, 2), (2, 1), (0, 1))  # the loops of linalg.matmul
 class HybridToLinalg(ModulePass):
     """See the module's docstring.
 
-    With a ``library`` ("numpy") the host also computes what would need loops that know their indices, or that fill a
-    result piece by piece: gathers, insertions, concatenation, backwards slices. The library has functions for these.
+    With the ``library`` "numpy" the host also computes what would need loops that know their indices, or that fill a
+    result piece by piece: gathers, insertions, concatenation, backwards slices. NumPy has functions for these. With
+    "llvm" these are loops, in the form that :mod:`~hybridc.lower.hybrid_to_linalg_native` describes.
     """
 
     name = "hybrid-to-linalg"
@@ -75,7 +77,7 @@ class HybridToLinalg(ModulePass):
         hosts = _Hosts({f.sym_name.data for f in functions(op)})
         for function in functions(op):
             if function.body.blocks:
-                _Structure(function, hosts, bool(self.library)).run()
+                _Structure(function, hosts, self.library).run()
         op.body.block.add_ops(hosts.declarations.values())
 
 
@@ -114,14 +116,14 @@ class _Hosts:
 class _Structure:
     """One function, rewritten."""
 
-    def __init__(self, function: func.FuncOp, hosts: _Hosts, library: bool) -> None:
+    def __init__(self, function: func.FuncOp, hosts: _Hosts, library: str) -> None:
         self.function = function
         self.hosts = hosts
         self.library = library
         self.old = function.body.block
         self.tensors: dict[SSAValue, Tensor] = {}
         self.block = Block(arg_types=[_type_of(a) for a in self.old.args])
-        self.builder = Builder(self.block)
+        self.builder = NativeBuilder(self.block) if library == "llvm" else Builder(self.block)
 
     def run(self) -> None:
         for old, new in zip(self.old.args, self.block.args, strict=True):
@@ -183,7 +185,10 @@ class _Structure:
                 made = self._contract(operator, inputs, out)
             case _ if self.library and is_placed(operator, inputs):
                 known = not inputs and operator.PURE and not operator.DRAWS and volume(out.shape) <= LONGEST
-                made = self._known(operator, out) if known else None
+                if known:
+                    made = self._known(operator, out)
+                else:
+                    made = operator.move(self.builder, *inputs) if self.library == "llvm" else None
             case _:
                 made = operator.move(self.builder, *inputs)
         return None if made is None else as_list(made)

@@ -99,6 +99,8 @@ class Body:
         self.block = block
         self.location = location
         self.constants: dict[tuple[str, DType], SSAValue] = {}
+        # What the body itself asked to read, in front of its other arguments: a value, by these loops.
+        self.reads: list[tuple[SSAValue, tuple[int, ...], DType]] = []
 
     def __getattr__(self, step: str) -> Callable[..., Element]:
         if not hasattr(NumPyScalar, step):

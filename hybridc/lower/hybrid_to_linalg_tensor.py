@@ -200,11 +200,12 @@ class Builder:
         element = signless(out.dtype)
         block = Block(arg_types=[*[signless(d) for _, _, d in inputs], element])
         dtypes = [*[d for _, _, d in inputs], out.dtype]
-        b = Body(block, self.location)
+        b = self.body(block)
         result = b.convert(body(b, *map(Element, block.args, dtypes)), out.dtype)
         end = linalg.YieldOp.create(operands=[result.value])
         end.location = self.location
         block.add_op(end)
+        inputs = (*b.reads, *inputs)
         init = self.empty(out.shape, out.dtype) if init is None else init
         reduced = tuple(i for i in range(loops) if i not in out_places)
         properties: dict[str, Attribute] = {
@@ -215,6 +216,10 @@ class Builder:
         operands = [*[v for v, _, _ in inputs], init]
         types = [structured_type(out.shape, out.dtype)]
         return self._mark(self.add(linalg.GenericOp, operands, types, properties, [Region(block)]), out)
+
+    def body(self, block: Block) -> Body:
+        """The builder of a body."""
+        return Body(block, self.location)
 
     def map(self, inputs: Sequence[Tensor], out: Tensor, body: Callable[..., Any]) -> Tensor:
         """``generic`` over the axes of ``out`` that are not of size 1; the inputs broadcast to it."""

@@ -21,7 +21,7 @@ from xdsl.dialects.linalg.attrs import IteratorType
 from xdsl.ir import Operation, SSAValue
 
 from hybridc.dialects.hybrid import locations_of
-from hybridc.lower.structured import Shape, dtype_of, is_scaffold, places_of, shape_of
+from hybridc.lower.structured import Shape, dtype_of, is_scaffold, places_of, reads_anywhere, shape_of
 from hybridc.trace.location import Location
 
 Axes = tuple[int, ...]
@@ -57,6 +57,11 @@ class Stage:
     def result(self) -> SSAValue:
         """The value that it makes."""
         return self.op.results[0]
+
+    @property
+    def anywhere(self) -> list[SSAValue]:
+        """The kernel's arguments that it reads at computed indices."""
+        return reads_anywhere(self.op)
 
     @property
     def steps(self) -> list[Operation]:

@@ -33,7 +33,8 @@ from xdsl.ir.affine import AffineDimExpr
 from hybridc.dialects import hybrid_rt
 from hybridc.dialects.hybrid import HybridOp, is_open, location_of
 from hybridc.errors import VerifyError
-from hybridc.lower.structured import VIEWS, shape_of
+from hybridc.lower.joined import strides_in_whole
+from hybridc.lower.structured import VIEWS, reads_anywhere, root, shape_of
 from hybridc.transforms.values import functions, result_count
 
 ELEMENTS = (f16, f32, f64, i1, IntegerType(8), i32, i64)
@@ -60,6 +61,7 @@ AROUND_KERNELS = (
     tensor.CollapseShapeOp,
     tensor.ExpandShapeOp,
     tensor.ExtractSliceOp,
+    tensor.ConcatOp,
     linalg.TransposeOp,
     func.CallOp,
     func.ReturnOp,
@@ -228,12 +230,15 @@ def kernels(check: _Check, module: ModuleOp) -> None:
     for function in functions(module):
         if function.sym_visibility is not None:
             continue
-        check.only(function, AROUND_KERNELS, "calls of kernels and of the host, views and constants")
+        check.only(function, AROUND_KERNELS, "calls of kernels and of the host, views, concatenation and constants")
         for op in function.body.block.ops:
             if isinstance(op, func.CallOp) and op.callee.string_value() not in private:
                 check.fail(op, f"@{op.callee.string_value()} is no kernel and no declared function of the host")
             if isinstance(op, tensor.EmptyOp) and not all(isinstance(u.operation, VIEWS) for u in op.tensor.uses):
                 check.fail(op, "outside of kernels there is no empty tensor, but that of a transpose")
+            for value in op.operands if isinstance(op, tensor.ConcatOp) else ():
+                if not isinstance(root(value).owner, func.CallOp | tensor.ConcatOp) or strides_in_whole(value) is None:
+                    check.fail(op, "an operand is not made for it alone")
             for value in op.results:
                 _type(check, op, value)
         _returned(check, function)
@@ -247,7 +252,7 @@ def _returned(check: _Check, function: func.FuncOp) -> None:
         while isinstance(value.owner, VIEWS):
             value = value.owner.operands[0]
         visible = number < result_count(function)
-        if visible and (value in made or not isinstance(value.owner, func.CallOp)):
+        if visible and (value in made or not isinstance(value.owner, func.CallOp | tensor.ConcatOp)):
             check.fail(end, f"result {number} is no array of its own")
         made.add(value)
 
@@ -277,9 +282,9 @@ def _kernels(check: _Check, module: ModuleOp) -> set[str]:
                 _type(check, op, value)
             if isinstance(op, linalg.GenericOp):
                 _generic(check, op)
-                for inner in op.body.block.ops:
-                    if isinstance(inner, linalg.IndexOp | tensor.ExtractOp):
-                        check.fail(inner, "a body in a kernel holds arith and math")
+                for value in reads_anywhere(op):
+                    if value.owner is not function.body.block:
+                        check.fail(op, "its body reads at computed indices what is no argument of the kernel")
             if isinstance(op, linalg.GenericOp | linalg.MatmulOp):
                 contractions += _loops(check, function, op)
         if contractions > 1:

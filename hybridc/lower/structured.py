@@ -125,6 +125,14 @@ def loop_sizes(op: Operation, places: Sequence[tuple[int, ...]]) -> Shape:
     return tuple([sizes[i] for i in range(len(sizes))])
 
 
+def reads_anywhere(op: Operation) -> list[SSAValue]:
+    """The tensors that the body of an operation reads at computed indices, each once."""
+    if not isinstance(op, linalg.GenericOp):
+        return []
+    found = (inner.tensor for inner in op.body.block.ops if isinstance(inner, tensor.ExtractOp))
+    return list(dict.fromkeys(found))
+
+
 def root(value: SSAValue) -> SSAValue:
     """The value whose memory a chain of views shows."""
     while isinstance(value.owner, VIEWS):

@@ -9,6 +9,7 @@ Small results are computed again where that is cheaper than a kernel of its own:
 :data:`CHEAP` elements and is read by a group over many more becomes a part of that group, together with what it is made
 of as far as the same holds. So the tail of a reduction over everything (a mean from a sum) is no kernel.
 
+Arrays that are put together stay ``tensor.concat``, of results that kernels make for that alone.
 Views and calls of the host stay between the kernels. Equal kernels are shared.
 """
 
@@ -20,8 +21,17 @@ from dataclasses import dataclass
 from typing import Any
 
 from xdsl.context import Context
-from xdsl.dialects import arith, func
-from xdsl.dialects.builtin import ArrayAttr, DenseArrayBase, FunctionType, IntegerAttr, ModuleOp, StringAttr, i64
+from xdsl.dialects import arith, func, tensor
+from xdsl.dialects.builtin import (
+    ArrayAttr,
+    DenseArrayBase,
+    FunctionType,
+    IntegerAttr,
+    ModuleOp,
+    StringAttr,
+    TensorType,
+    i64,
+)
 from xdsl.dialects.linalg import ops as linalg
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.passes import ModulePass
@@ -30,7 +40,17 @@ from xdsl.rewriter import InsertPoint, Rewriter
 from hybridc.dialects.hybrid import fused_location
 from hybridc.lower.hybrid_to_linalg_body import Body, Element
 from hybridc.lower.hybrid_to_linalg_tensor import Builder, Tensor, first
-from hybridc.lower.structured import DType, dtype_of, is_host, is_scaffold, note_dtypes, root, shape_of
+from hybridc.lower.joined import RESHAPES, part_of, strides_in_whole
+from hybridc.lower.structured import (
+    DType,
+    dtype_of,
+    is_host,
+    is_scaffold,
+    note_dtypes,
+    reads_anywhere,
+    root,
+    shape_of,
+)
 from hybridc.transforms.loop_groups import Group, Partition, loops_of
 from hybridc.transforms.values import functions, volume
 
@@ -49,6 +69,7 @@ class FuseKernels(ModulePass):
         for function in [f for f in functions(op) if not is_host(f)]:
             _make_values(function)
             _own_results(function)
+            _own_parts(function)
             partition = Partition(function)
             _compute_again(partition)
             outliner.outline(function, partition)
@@ -83,6 +104,32 @@ def _own_results(function: func.FuncOp) -> None:
         if base in seen or not isinstance(base.owner, Operation) or is_scaffold(base.owner):
             end.operands[i] = _copy(value, end)
         seen.add(root(end.operands[i]))
+
+
+def _own_parts(function: func.FuncOp) -> None:
+    """What arrays are put together from is made for that, by loops without reductions: copy what is not."""
+    for op in [op for op in function.body.block.ops if isinstance(op, tensor.ConcatOp)]:
+        for i, value in enumerate(op.inputs):
+            base, views = value, list[Operation]()
+            while isinstance(base.owner, RESHAPES):
+                views.append(base.owner)
+                base = base.owner.operands[0]
+            made = isinstance(base.owner, tensor.ConcatOp) or _is_map(base.owner)
+            if made and part_of(base) is not None and strides_in_whole(base) is not None:
+                continue
+            op.operands[i] = copy = _copy(base, op)
+            for view in reversed(views):
+                seen = view.clone({view.operands[0]: op.operands[i]})
+                Rewriter.insert_op(seen, InsertPoint.before(op))
+                op.operands[i] = seen.results[0]
+            if strides_in_whole(copy) is None:
+                op.operands[i] = _copy(value, op)
+
+
+def _is_map(op: Operation | Block) -> bool:
+    """Whether this is an operation with loops that reduces nothing."""
+    loops = loops_of(op) if isinstance(op, Operation) and isinstance(op, linalg.GenericOp) else None
+    return loops is not None and not loops.reduced
 
 
 def _copy(value: SSAValue, before: Operation) -> SSAValue:
@@ -176,7 +223,8 @@ class _Outliner:
         """Put groups into a kernel and call it in front of ``end``."""
         ops = [op for nest in nests for op in nest.ops]
         inside = set[Any](ops)
-        inputs = list(dict.fromkeys(v for op in ops for v in op.operands[:-1] if v.owner not in inside))
+        given = (v for op in ops for v in (*op.operands[:-1], *reads_anywhere(op)))
+        inputs = list(dict.fromkeys(v for v in given if v.owner not in inside))
         readers = {r: [u for u in r.uses if u.operation not in inside] for op in ops for r in op.results}
         outputs = [r for r, uses in readers.items() if uses]
         dtypes = [dtype_of(v) for v in (*inputs, *outputs)]
@@ -224,7 +272,7 @@ def _kernel(
             begins = _begin(op.operands[-1], values, block)
             op.detach()
             op.operands = [*(values.get(v, v) for v in op.operands[:-1]), begins]
-            _own_numbers(op.regions[0].block)
+            _own_values(op.regions[0].block, values)
             op.attributes["hybrid.axes"] = DenseArrayBase.from_list(i64, nest.axes[op])
             if number:
                 op.attributes["hybrid.nest"] = IntegerAttr(number, i64)
@@ -252,18 +300,26 @@ def _begin(value: SSAValue, values: dict[SSAValue, SSAValue], block: Block) -> S
     return values[value]
 
 
-def _own_numbers(body: Block) -> None:
-    """Let a body have its own copies of the numbers that it takes from the function around it."""
+def _own_values(body: Block, values: dict[SSAValue, SSAValue]) -> None:
+    """Let a body read the kernel's arguments, and have its own copies of the numbers that it takes from elsewhere."""
     copies: dict[SSAValue, SSAValue] = {}
     for op in list(body.ops):
         for index, value in enumerate(op.operands):
-            if value.owner is body or not isinstance(value.owner, Operation) or value.owner.parent is body:
-                continue
-            if value not in copies:
-                copy = value.owner.clone()
-                Rewriter.insert_op(copy, InsertPoint.at_start(body))
-                copies[value] = copy.results[0]
-            op.operands[index] = copies[value]
+            if not isinstance(value.type, TensorType):
+                if isinstance(value.owner, Operation) and value.owner.parent is not body:
+                    op.operands[index] = _own(value.owner, body, copies)
+            else:
+                op.operands[index] = values[value]
+
+
+def _own(number: Operation, body: Block, copies: dict[SSAValue, SSAValue]) -> SSAValue:
+    """A body's own copy of a number."""
+    value = number.results[0]
+    if value not in copies:
+        copy = number.clone()
+        Rewriter.insert_op(copy, InsertPoint.at_start(body))
+        copies[value] = copy.results[0]
+    return copies[value]
 
 
 def _name(ops: Sequence[Operation]) -> str:

@@ -6,6 +6,8 @@ is done within a tile, and what reads its result may be in the group (softmax, l
 goes *across* tiles: its result exists after the last one, so its readers are elsewhere. A small domain is a single tile
 and has no such limit.
 
+What a body reads at computed indices must be complete before: who makes it is in another group.
+
 Two groups join where a value flows from one to the other, or where an across reduction reads what the other reads,
 unless a path between them leads through a third (a joined kernel would have to run before and after it).
 """
@@ -21,7 +23,7 @@ from xdsl.dialects.linalg import ops as linalg
 from xdsl.ir import Operation, SSAValue
 from xdsl.rewriter import Rewriter
 
-from hybridc.lower.structured import Shape, is_scaffold, loop_sizes, places_of
+from hybridc.lower.structured import Shape, is_scaffold, loop_sizes, places_of, reads_anywhere
 
 # A domain of at most this many elements is walked as one tile.
 SMALL = 65536
@@ -75,7 +77,8 @@ class Group:
     """Operations that will be one nest of a kernel; ``domain`` is None where nothing can join.
 
     ``axes`` are the axes of each operation's loops (-1 for those that a contraction sums); ``read`` and ``made`` the
-    values read and made, with the axes that their dimensions follow. ``across`` are the reductions over axis 0.
+    values read and made, with the axes that their dimensions follow, ``anywhere`` those that are read at computed
+    indices. ``across`` are the reductions over axis 0.
     ``sources`` are operations outside whose results the group needs; ``first`` and ``last`` are the places of its
     operations in the function, ``products`` the products among its sources.
     """
@@ -87,6 +90,7 @@ class Group:
     axes: dict[Operation, Axes] = field(default_factory=lambda: dict[Operation, Axes]())
     read: dict[SSAValue, list[Axes]] = field(default_factory=lambda: dict[SSAValue, list[Axes]]())
     made: dict[SSAValue, Axes] = field(default_factory=lambda: dict[SSAValue, Axes]())
+    anywhere: set[SSAValue] = field(default_factory=lambda: set[SSAValue]())
     across: list[Operation] = field(default_factory=lambda: list[Operation]())
     sources: set[Operation] = field(default_factory=lambda: set[Operation]())
     products: set[Operation] = field(default_factory=lambda: set[Operation]())
@@ -105,6 +109,7 @@ class Group:
         for value, place in loops.reads:
             self.read.setdefault(value, []).append(tuple([axes[i] for i in place]))
         self.made[op.results[0]] = tuple([axes[i] for i in loops.result])
+        self.anywhere.update(reads_anywhere(op))
         if self.contraction is not op:
             self.reduces |= bool(loops.reduced)
             if any(axes[i] == 0 for i in loops.reduced):
@@ -126,6 +131,7 @@ class Group:
         for value, places in other.read.items():
             self.read.setdefault(value, []).extend(places)
         self.made |= other.made
+        self.anywhere |= other.anywhere
         self.across += other.across
         self.sources |= other.sources
         self.products |= other.products
@@ -228,8 +234,7 @@ class Partition:
             group.ops.sort(key=self.order.__getitem__)
 
     def _place(self, op: Operation) -> None:
-        owners = [v.owner for v in op.operands if isinstance(v.owner, Operation) and v.owner in self.group]
-        sources = dict.fromkeys(owners)  # in order, so that equal graphs give equal kernels
+        sources = self._sources(op)
         place = self.order[op]
         group = Group([op], place, place, sources=set(sources))
         self.group[op] = group
@@ -247,6 +252,11 @@ class Partition:
             self._try(self.group[source], self.group[op])
         if op in self.group[op].across:
             self._join_readers(op, reductions=True)
+
+    def _sources(self, op: Operation) -> dict[Operation, None]:
+        """Who makes what an operation reads; in order, so that equal graphs give equal kernels."""
+        owners = [v.owner for v in (*op.operands, *reads_anywhere(op)) if isinstance(v.owner, Operation)]
+        return dict.fromkeys(owner for owner in owners if owner in self.group)
 
     def _join_readers(self, op: Operation, reductions: bool) -> None:
         """Let a reduction across tiles share the walk of groups that read the same values: of reductions, or any."""
@@ -301,7 +311,9 @@ class Partition:
                 group = self.group[op]
 
     def _crossed(self, a: Group, b: Group) -> bool:
-        """Whether a path between two groups leads through a third."""
+        """Whether one of two groups needs all of what the other makes, or a path between them leads through a third."""
+        if not a.anywhere.isdisjoint(b.made) or not b.anywhere.isdisjoint(a.made):
+            return True
         return self._depends(b, a) or self._depends(a, b)
 
     def _join(self, a: Group, b: Group, merged: Merged) -> None:
@@ -347,7 +359,7 @@ class Partition:
         assert loops is not None
         group.add(loops, tuple(axes[loops.result.index(i)] for i in range(len(loops.sizes))))
         group.ops.insert(0, op)
-        group.sources |= {v.owner for v in op.operands if isinstance(v.owner, Operation) and v.owner in self.group}
+        group.sources |= self._sources(op).keys()
         group.read.pop(like.results[0], None)
         group.sources.discard(like)
         self.group[op] = group

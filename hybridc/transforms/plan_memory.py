@@ -17,7 +17,7 @@ from xdsl.context import Context
 from xdsl.dialects import arith, func, tensor
 from xdsl.dialects.builtin import DenseArrayBase, FunctionType, IntegerAttr, MemRefType, ModuleOp, TensorType, i8, i64
 from xdsl.dialects.linalg import ops as linalg
-from xdsl.ir import Block, Operation, Region, SSAValue
+from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import Rewriter
 
@@ -36,6 +36,7 @@ from hybridc.dialects.hybrid_rt import (
 )
 from hybridc.lower import structured
 from hybridc.lower.host import inplace_pairs, pairs_of
+from hybridc.lower.joined import part_of
 from hybridc.lower.structured import DType, Shape, declared_dtypes, dtype_of, is_host, kernels, root, shape_of
 from hybridc.transforms.values import functions, result_count, volume
 
@@ -112,6 +113,7 @@ class _Planner:
         self.last = self._last_uses()
         self.buffers: dict[SSAValue, Buffer] = {}
         self.scratch: dict[Operation, Buffer] = {}
+        self.parts: set[Operation] = set()  # the views that lead from parts to what they are parts of
         self.copies: dict[int, list[SSAValue]] = {}  # results to be copied into donated memory after an operation
 
     def plan(self) -> func.FuncOp:
@@ -140,6 +142,9 @@ class _Planner:
             if _is_cell(kind):
                 continue
             end = self.last.get(result, number)
+            if (whole := whole_of(result)) is not result:
+                self._place_whole(number, whole)
+                continue
             operands = [call.operands[i] for i, out in pairs if out == index]
             if result in self.visible:
                 self.buffers[result] = Buffer(_bytes(kind), number, end, owned=True, values=[result])
@@ -154,6 +159,13 @@ class _Planner:
         scratch = kernel.attributes.get("hybrid.scratch")
         if isinstance(scratch, IntegerAttr) and scratch.value.data:
             self.scratch[call] = Buffer(aligned(scratch.value.data), number, number)
+
+    def _place_whole(self, number: int, whole: SSAValue) -> None:
+        """Give an array that is put together memory when the first of its parts is made."""
+        if whole not in self.buffers:
+            kind = _memref(shape_of(whole), dtype_of(whole))
+            end, owned = self.last.get(whole, number), whole in self.visible
+            self.buffers[whole] = Buffer(_bytes(kind), number, end, owned, values=[whole])
 
     def _may_donate(self, number: int, call: func.CallOp, result: SSAValue, operands: list[SSAValue]) -> bool:
         """Whether the kernel may write this result straight into the memory of the argument that is donated for it."""
@@ -229,8 +241,10 @@ class _Planner:
                 made = ConstantOp(op.value, _memref(shape_of(result), dtype_of(result)))
                 values[result] = made.array
                 return [made]
-            case tensor.EmptyOp() | arith.ConstantOp():
-                return []  # of a transpose, or nothing
+            case tensor.EmptyOp() | arith.ConstantOp() | tensor.ConcatOp():
+                return []  # of a transpose, or nothing, or made of parts that are in their places
+            case _ if op in self.parts:
+                return []
             case _:
                 return [self._alias(op, values)]
 
@@ -255,6 +269,9 @@ class _Planner:
         made: list[Operation] = []
         name = op.callee.string_value()
         for result, kind in zip(op.results, self.types[name], strict=True):
+            if whole_of(result) is not result:
+                made += self._part(result, values, arena)
+                continue
             new = self._memory(result, kind, arena)
             values[result] = new.results[0]
             new.results[0].name_hint = result.name_hint
@@ -267,6 +284,27 @@ class _Planner:
         ins = [values[v] for v in op.operands]
         return [*made, LaunchOp(name, ins, [values[r] for r in op.results], scratch)]
 
+    def _part(self, value: SSAValue, values: dict[SSAValue, SSAValue], arena: SSAValue) -> list[Operation]:
+        """The place of a value, or of what it is a part of, with the operations that lead there."""
+        if value in values:
+            return []
+        part = part_of(value)
+        kind = _memref(shape_of(value), dtype_of(value))
+        if part is None:
+            memory = self._memory(value, kind, arena)
+            values[value] = memory.results[0]
+            return [memory]
+        made = self._part(part.whole.result, values, arena)
+        ones = DenseArrayBase.from_list(i64, [1] * len(part.begin))
+        box: dict[str, Attribute] = {"begin": DenseArrayBase.from_list(i64, part.begin), "step": ones}
+        made.append(AliasOp("slice", values[part.whole.result], box, _memref(part.shape, dtype_of(value))))
+        for view in reversed(part.views):
+            seen = _memref(shape_of(view.operands[0]), dtype_of(value))
+            made.append(AliasOp("reshape", made[-1].results[0], {}, seen))
+            self.parts.add(view)
+        values[value] = made[-1].results[0]
+        return made
+
     def _memory(self, result: SSAValue, kind: Memory, arena: SSAValue) -> Operation:
         """Where a result will be."""
         if _is_cell(kind):
@@ -275,6 +313,13 @@ class _Planner:
         if buffer.donor is not None:
             return DonatedOp(self.block.args[buffer.donor])
         return AllocOp(kind) if buffer.owned else ViewOp(arena, buffer.offset, kind)
+
+
+def whole_of(value: SSAValue) -> SSAValue:
+    """What a value is a part of in the end, perhaps itself."""
+    while (part := part_of(value)) is not None:
+        value = part.whole.result
+    return value
 
 
 # --- offsets ----------------------------------------------------------------------------------------------

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from xdsl.context import Context
+from xdsl.dialects import func
 from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr, ModuleOp, i64
+from xdsl.ir import SSAValue
 from xdsl.passes import ModulePass
 
 from hybridc.dialects.hybrid_rt import aligned
+from hybridc.lower.joined import part_of, strides_in_whole
 from hybridc.lower.kernel import analyse
 from hybridc.lower.llvm.inplace import inplace_pairs
 from hybridc.lower.llvm.kernel_code import memory_of
 from hybridc.lower.llvm.products import is_product
-from hybridc.lower.structured import is_host, kernels
+from hybridc.lower.structured import Shape, is_host, kernels, shape_of
 from hybridc.transforms.tile_kernels import strided_arguments
+from hybridc.transforms.values import functions
 
 
 @dataclass(frozen=True)
@@ -22,7 +27,8 @@ class SchedulePhases(ModulePass):
     """Sets what the native target needs to know about kernels when memory is planned.
 
     ``hybrid.scratch`` (bytes: what each thread needs, and what they share), ``hybrid.inplace`` (pairs of argument and
-    result) and ``hybrid.strided`` (arguments that are views in some call).
+    result) and ``hybrid.strided`` (arguments that are views in some call, and results that are parts of greater arrays:
+    numbers of the arguments, then of the results).
     """
 
     name = "schedule-phases"
@@ -30,13 +36,14 @@ class SchedulePhases(ModulePass):
     threads: int = 2
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        strided = strided_arguments(op)
+        strided, parts = strided_arguments(op), strided_results(op)
         for name, function in kernels(op).items():
             if is_host(function):
                 continue
             kernel = analyse(function)
-            views = sorted(strided.get(name, set()))
-            values = frozenset(kernel.arguments[i] for i in views)
+            first = len(kernel.arguments)
+            views = [*sorted(strided.get(name, set())), *(first + i for i in sorted(parts.get(name, set())))]
+            values = frozenset([*kernel.arguments, *kernel.results][i] for i in views)
             pairs = [] if is_product(kernel) else [n for pair in inplace_pairs(kernel, values) for n in pair]
             each, shared = memory_of(kernel, self.threads, views)
             size = self.threads * aligned(each) * bool(each) + sum(aligned(n) for n in shared)
@@ -44,3 +51,21 @@ class SchedulePhases(ModulePass):
             function.attributes["hybrid.inplace"] = DenseArrayBase.from_list(i64, pairs)
             if views:
                 function.attributes["hybrid.strided"] = DenseArrayBase.from_list(i64, views)
+
+
+def strided_results(module: ModuleOp) -> dict[str, set[int]]:
+    """For each kernel the results that, in some call, are parts of an array and no plain arrays themselves."""
+    found: dict[str, set[int]] = {}
+    for function in functions(module):
+        if function.sym_visibility is not None:
+            continue
+        for op in function.body.block.ops:
+            if isinstance(op, func.CallOp):
+                parts = {i for i, v in enumerate(op.results) if part_of(v) and strides_in_whole(v) != _row_major(v)}
+                found.setdefault(op.callee.string_value(), set()).update(parts)
+    return found
+
+
+def _row_major(value: SSAValue) -> Shape:
+    shape = shape_of(value)
+    return tuple(math.prod(shape[i + 1 :]) for i in range(len(shape)))

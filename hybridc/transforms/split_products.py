@@ -92,7 +92,7 @@ class _Splitter:
         assert stage is not None, "only kernels with a product are split"
         arguments, results = kernel.arguments, kernel.results
         reads = list(dict.fromkeys(r.value for r in stage.reads))
-        used = {v for other in nest.stages[1:] for v in other.op.operands}
+        used = {v for other in nest.stages[1:] for v in (*other.op.operands, *other.anywhere)}
         left = tuple(i for i, v in enumerate(arguments) if v in used)
         own = results.index(stage.result) if stage.result in results else None
         product = self._product(stage, reads, nest.domain, kernel.operators[0])

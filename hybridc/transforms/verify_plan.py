@@ -3,6 +3,7 @@
 Nothing is shared with :mod:`hybridc.transforms.plan_memory`. A launch stamps the bytes that it writes; every
 later read must find the stamp of its own array on all of its bytes. So a wrong offset, an array overwritten
 too early, a read before any write, a write that the kernel did not declare: each is found where it does harm.
+An array may be written part by part, each element once, before it is read.
 Arguments are written only where the function says that its caller donates them.
 """
 
@@ -12,6 +13,7 @@ import math
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
+import numpy as np
 from xdsl.context import Context
 from xdsl.dialects import func
 from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr, ModuleOp
@@ -71,6 +73,7 @@ class _Checker:
         self.spans: dict[SSAValue, Span] = {}
         # What memory holds: disjoint spans with the array (never an alias) that was written there last.
         self.stamps: dict[SSAValue, list[tuple[Span, SSAValue]]] = {}
+        self.parts: dict[SSAValue, Any] = {}  # of arrays that are written part by part: which elements are
         self.arena: ArenaOp | None = None
         self.strides: dict[SSAValue, Shape] = {}  # of aliases, in elements; all others are row-major
         numbers = _numbers(function, "hybrid.donated")
@@ -142,7 +145,12 @@ class _Checker:
         self.strides[op.result] = seen
 
     def _stamp(self, value: SSAValue) -> None:
-        """``value`` is written: its bytes hold it, and what was there is gone."""
+        """``value`` is written: its bytes hold it, and what was there is gone; a part makes all of its array so."""
+        if isinstance(value.owner, AliasOp):
+            value = aliased(value)
+            if value in self.parts:
+                return
+            self.parts[value] = np.zeros(_content(value.type)[1], bool)
         new = self.spans[value]
         kept: list[tuple[Span, SSAValue]] = []
         for span, holder in self.stamps.get(new.memory, []):
@@ -158,6 +166,8 @@ class _Checker:
     def _check_read(self, op: Operation, value: SSAValue) -> None:
         """All bytes of ``value`` must hold what was written there under its own name."""
         array = aliased(value)
+        if array in self.parts and not self.parts[array].all():
+            _fail(op, f"reads {_name(array)}, of which parts are not written")
         span = self._span(op, array)
         held = 0
         for there, holder in self.stamps.get(span.memory, []):
@@ -191,6 +201,30 @@ class _Checker:
             self._stamp(op.scratch)
         for value in outs:
             self._stamp(value)
+            if isinstance(value.owner, AliasOp):
+                self._write_part(op, value)
+
+    def _write_part(self, op: LaunchOp, value: SSAValue) -> None:
+        """Some elements of an array are written, which were not before."""
+        part = self._elements(value)
+        if part.any():
+            _fail(op, f"writes elements of {_name(aliased(value))} once more")
+        part[...] = True
+
+    def _elements(self, value: SSAValue) -> Any:
+        """Which elements of what an alias shows are written; a view of what is noted for its array."""
+        if not isinstance(value.owner, AliasOp):
+            return self.parts[value]
+        there, shape = self._elements(value.owner.array), _content(value.type)[1]
+        match value.owner.view.data:
+            case "slice":
+                begin, step = _listed(value.owner, "begin"), _listed(value.owner, "step")
+                box = zip(begin, step, shape, strict=True)
+                return there[tuple(slice(b, b + s * n, s) for b, s, n in box)]
+            case "transpose":
+                return there.transpose(_listed(value.owner, "order"))
+            case _:
+                return np.reshape(there, shape, copy=False)
 
     def _copy(self, op: CopyOp) -> None:
         if op.source.type != op.target.type:
@@ -219,10 +253,10 @@ class _Checker:
             _fail(op, f"@{kernel.sym_name.data} needs {size} bytes of scratch")
 
     def _check_written(self, op: LaunchOp, kernel: func.FuncOp, index: int, value: SSAValue) -> None:
-        self._check_place(op, value)
+        self._check_place(op, aliased(value))
         span = self._span(op, value)
         for other in list(op.outs)[:index]:
-            if span.meets(self._span(op, other)):
+            if aliased(value) is not aliased(other) and span.meets(self._span(op, other)):
                 _fail(op, f"writes {_name(value)} and {_name(other)} to the same memory")
         numbers = _numbers(kernel, "hybrid.inplace")
         pairs = set(zip(numbers[::2], numbers[1::2], strict=True))

@@ -16,16 +16,19 @@ def inplace_pairs(kernel: Kernel, strided: frozenset[SSAValue]) -> list[tuple[in
     for number, nest in enumerate(kernel.nests):
         plan = plan_nest(kernel, nest, strided, results.__contains__)
         later = {r.value for n in kernel.nests[number + 1 :] for s in n.stages for r in s.reads}
+        later.update(v for s in kernel.stages for v in s.anywhere)
         for i, argument in enumerate(kernel.arguments):
             if argument in strided or argument in later or argument in results:
                 continue
-            pairs += [(i, j) for j, r in enumerate(kernel.results) if _may_overwrite(plan, nest, argument, r)]
+            pairs += [(i, j) for j, r in enumerate(kernel.results) if _may_overwrite(plan, nest, argument, r, strided)]
     return pairs
 
 
-def _may_overwrite(plan: NestPlan, nest: Nest, argument: SSAValue, result: SSAValue) -> bool:
+def _may_overwrite(
+    plan: NestPlan, nest: Nest, argument: SSAValue, result: SSAValue, strided: frozenset[SSAValue]
+) -> bool:
     stage = plan.stage_of.get(result)
-    if stage is None or stage.combine is not None or number_of(result) is not None:
+    if stage is None or stage.combine is not None or number_of(result) is not None or result in strided:
         return False
     if (shape_of(argument), dtype_of(argument)) != (shape_of(result), dtype_of(result)):
         return False

@@ -17,7 +17,7 @@ _FLOP_NS = 0.012
 def code_of(
     kernel: Kernel, threads: int, strides: Mapping[int, Strides], inplace: Sequence[tuple[int, int]] = ()
 ) -> KernelPhases:
-    """The phases of a kernel; ``strides``, in elements, are those of the arguments that may be no plain arrays."""
+    """The phases of a kernel; ``strides``, in elements, are of arguments, then results, that may be no plain arrays."""
     if not is_product(kernel):
         return phases_of(kernel, strides, inplace)
     plain = [row_major(shape_of(v)) for v in (*kernel.arguments, *kernel.results)]
@@ -29,5 +29,6 @@ def code_of(
 
 def memory_of(kernel: Kernel, threads: int, strided: Sequence[int]) -> tuple[int, list[int]]:
     """Bytes that each thread needs while a kernel runs, and those of the buffers that threads share."""
-    made = code_of(kernel, threads, {i: row_major(shape_of(kernel.arguments[i])) for i in strided})
+    values = [*kernel.arguments, *kernel.results]
+    made = code_of(kernel, threads, {i: row_major(shape_of(values[i])) for i in strided})
     return made.scratch, made.locals

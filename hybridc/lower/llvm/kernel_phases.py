@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from xdsl.dialects import arith
+from xdsl.dialects import arith, tensor
 from xdsl.dialects.linalg import ops as linalg
 from xdsl.ir import Attribute, Operation, SSAValue
 
@@ -72,8 +72,8 @@ def phases_of(
 ) -> KernelPhases:
     """The phases of a kernel without products.
 
-    ``strides``, in elements, are those of the arguments that may be no plain arrays; ``inplace`` are the pairs of an
-    argument and the result that is written over it.
+    ``strides``, in elements, are those of the arguments, then results, that may be no plain arrays; ``inplace`` are the
+    pairs of an argument and the result that is written over it.
     """
     return _Phases(kernel, strides or {}, dict(inplace)).run()
 
@@ -81,7 +81,7 @@ def phases_of(
 class _Phases:
     def __init__(self, kernel: Kernel, strides: Mapping[int, Strides], inplace: Mapping[int, int]) -> None:
         self.kernel = kernel
-        self.strides = {kernel.arguments[i]: s for i, s in strides.items()}
+        self.strides = {[*kernel.arguments, *kernel.results][i]: s for i, s in strides.items()}
         self.inplace = inplace
         self.made = KernelPhases()
         self.number: dict[SSAValue, int] = {v: i for i, v in enumerate(kernel.arguments)}
@@ -161,6 +161,7 @@ class _Phases:
     def _buffers(self, plan: NestPlan, parts: set[SSAValue]) -> Buffers:
         """The memory that a nest reads and writes."""
         read = [r.value for s in plan.stage_of.values() for r in s.reads if number_of(r.value) is None]
+        read += [v for s in plan.stage_of.values() for v in s.anywhere]
         values = [v for v in dict.fromkeys((*read, *plan.stage_of)) if v in self.number and v not in parts]
         over = {self.kernel.arguments[i]: self.kernel.results[j] for i, j in self.inplace.items()}
         behind = {result for argument, result in over.items() if argument in values and result in values}
@@ -226,6 +227,7 @@ def nest_work(plan: NestPlan) -> float:
     total = 0.0
     for stage in plan.stage_of.values():
         elements = math.prod(plan.nest.domain[a] for a in {*stage.axes, *stage.reduced})
+        bytes_ += sum(dtype_of(v).itemsize for v in stage.anywhere)
         bytes_ = sum(dtype_of(r.value).itemsize for r in stage.reads if r.value not in plan.stage_of)
         total += elements * (sum(map(_cost, stage.steps)) + bytes_ * BYTE_NS)
     return total
@@ -276,7 +278,9 @@ def _stage(plan: NestPlan, stage: Stage, names: dict[SSAValue, int]) -> tuple[An
     block = stage.op.regions[0].block
     local: dict[SSAValue, int] = {v: i for i, v in enumerate(block.args)}
     for op in block.ops:
-        body.append((_operation(op), [local[v] for v in op.operands]))
+        if isinstance(op, tensor.ExtractOp):
+            body.append((names[op.tensor], shape_of(op.tensor)))
+        body.append((_operation(op), [local[v] for v in op.operands if v in local]))
         if isinstance(op, linalg.IndexOp):
             body.append(plan.merged[loop_axes(stage)[op.dim.value.data]])
         for result in op.results:

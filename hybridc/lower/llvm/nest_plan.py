@@ -111,6 +111,7 @@ def _axes(nest: Nest, strided: frozenset[SSAValue]) -> NestPlan:
             groups.append([a])
     sizes = tuple(math.prod(nest.domain[a] for a in group) for group in groups)
     merged = {a: i for i, group in enumerate(groups) for a in group}
+    fixed |= {a for s in nest.stages if s.result in strided for a in s.axes}
     grid = sum(group[0] < nest.grid for group in groups)
     everywhere = tuple(range(len(groups)))
     if grid < len(groups) or not groups:

@@ -7,10 +7,11 @@ function combines them in order, so that results do not depend on how threads sh
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from typing import Any
 
-from xdsl.dialects import arith, func
+from xdsl.dialects import arith, func, tensor
 from xdsl.dialects.builtin import FunctionType, ModuleOp, UnitAttr
 from xdsl.dialects.linalg import ops as linalg
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
@@ -19,7 +20,7 @@ from hybridc.lower.hybrid_to_linalg_body import number_attribute, signless
 from hybridc.lower.kernel import Axes, Read, Stage, number_of
 from hybridc.lower.llvm.loop_builder import BYTES, INDEX, LoopBuilder, array_type
 from hybridc.lower.llvm.nest_plan import NestPlan, Sweep, loop_axes, scratch_bytes
-from hybridc.lower.structured import dtype_of
+from hybridc.lower.structured import dtype_of, shape_of
 
 # Elements of a sum over one axis that are added up before their sum is added to the others'.
 BLOCK = 4096
@@ -66,7 +67,7 @@ class NestLoops:
         kinds: list[Attribute] = [array_type(signless(dtype_of(group[0]))) for group in values]
         kinds += [array_type(signless(dtype_of(v))) for v in parts]
         dynamic = sorted(self.plan.dynamic)
-        numbers = len(dynamic) + sum(len(self._memory_axes(v)) for v in self.buffers.strided)
+        numbers = len(dynamic) + sum(len(shape_of(v)) for v in self.buffers.strided)
         numbers += bool(parts)  # points of a piece
         self.block = Block(arg_types=[*kinds, *[INDEX] * numbers, INDEX, INDEX, BYTES])
         args = list(self.block.args)
@@ -75,14 +76,18 @@ class NestLoops:
         left = iter(args[len(kinds) :])
         given = {a: next(left) for a in dynamic}
         self.sizes = [given[a] if a in given else self.build.index(n) for a, n in enumerate(self.plan.sizes)]
-        strides = {v: tuple(next(left) for _ in self._memory_axes(v)) for v in self.buffers.strided}
+        strides = {v: tuple(next(left) for _ in shape_of(v)) for v in self.buffers.strided}
         self.piece = next(left) if parts else None
         self.memory: dict[SSAValue, Memory] = {}
         for arg, group in zip(args, values, strict=False):
+        self.steps: dict[SSAValue, tuple[SSAValue, ...]] = {}  # the strides of each value's own axes
             for value in group:
                 axes = self._memory_axes(value)
                 self.memory[value] = Memory(arg, axes, strides.get(value) or self._row_major(axes))
         self.parts = {v: arg for v, arg in zip(parts, args[len(values) :], strict=False)}
+                shape = shape_of(value)
+                known = tuple(self.build.index(math.prod(shape[i + 1 :])) for i in range(len(shape)))
+                self.steps[value] = strides.get(value) or known
         self.known: dict[SSAValue, SSAValue] = {}  # elements of stages at the place where the loops are now
         self.given: dict[tuple[SSAValue, Axes], SSAValue] = {}  # and of what is given, by the axes that it follows
         self.index: dict[int, SSAValue] = {}  # the index along each merged axis
@@ -106,7 +111,7 @@ class NestLoops:
         if stage is not None:
             return self.plan.axes(stage.axes)
         reads = (r for s in self.plan.nest.stages for r in s.reads)
-        return self.plan.axes(next(r.axes for r in reads if r.value is value))
+        return self.plan.axes(next((r.axes for r in reads if r.value is value), ()))  # none if it is read anywhere
 
     def _row_major(self, axes: Axes) -> tuple[SSAValue, ...]:
         return tuple(self.build.times(*[self.sizes[a] for a in axes[i + 1 :]]) for i in range(len(axes)))
@@ -375,6 +380,10 @@ def phase_module(block: Block) -> ModuleOp:
     block.add_op(func.ReturnOp())
     kind = FunctionType.from_lists([a.type for a in block.args], [])
     function = func.FuncOp("phase", kind, Region(block))
+        if isinstance(op, tensor.ExtractOp):
+            steps = zip(op.indices, self.steps[op.tensor], strict=True)
+            at = self.build.plus(*[self.build.times(values[i], step) for i, step in steps])
+            return self.build.load(self.memory[op.tensor].buffer, at)
     function.attributes["hybrid.phase"] = UnitAttr()
     return ModuleOp([function])
 
