@@ -227,8 +227,8 @@ def nest_work(plan: NestPlan) -> float:
     total = 0.0
     for stage in plan.stage_of.values():
         elements = math.prod(plan.nest.domain[a] for a in {*stage.axes, *stage.reduced})
-        bytes_ += sum(dtype_of(v).itemsize for v in stage.anywhere)
         bytes_ = sum(dtype_of(r.value).itemsize for r in stage.reads if r.value not in plan.stage_of)
+        bytes_ += sum(dtype_of(v).itemsize for v in stage.anywhere)
         total += elements * (sum(map(_cost, stage.steps)) + bytes_ * BYTE_NS)
     return total
 

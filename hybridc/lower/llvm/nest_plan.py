@@ -97,6 +97,7 @@ def _axes(nest: Nest, strided: frozenset[SSAValue]) -> NestPlan:
     orders = [r.axes for s in nest.stages for r in s.reads if number_of(r.value) is None]
     orders += [s.axes for s in nest.stages]
     fixed = {a for s in nest.stages for r in s.reads if r.value in strided for a in r.axes} | indexed_axes(nest.stages)
+    fixed |= {a for s in nest.stages if s.result in strided for a in s.axes}
     groups: list[list[int]] = [[0]] if rank else []
     for a in range(1, rank):
         together = (
@@ -111,7 +112,6 @@ def _axes(nest: Nest, strided: frozenset[SSAValue]) -> NestPlan:
             groups.append([a])
     sizes = tuple(math.prod(nest.domain[a] for a in group) for group in groups)
     merged = {a: i for i, group in enumerate(groups) for a in group}
-    fixed |= {a for s in nest.stages if s.result in strided for a in s.axes}
     grid = sum(group[0] < nest.grid for group in groups)
     everywhere = tuple(range(len(groups)))
     if grid < len(groups) or not groups:

@@ -79,15 +79,15 @@ class NestLoops:
         strides = {v: tuple(next(left) for _ in shape_of(v)) for v in self.buffers.strided}
         self.piece = next(left) if parts else None
         self.memory: dict[SSAValue, Memory] = {}
-        for arg, group in zip(args, values, strict=False):
         self.steps: dict[SSAValue, tuple[SSAValue, ...]] = {}  # the strides of each value's own axes
+        for arg, group in zip(args, values, strict=False):
             for value in group:
                 axes = self._memory_axes(value)
                 self.memory[value] = Memory(arg, axes, strides.get(value) or self._row_major(axes))
-        self.parts = {v: arg for v, arg in zip(parts, args[len(values) :], strict=False)}
                 shape = shape_of(value)
                 known = tuple(self.build.index(math.prod(shape[i + 1 :])) for i in range(len(shape)))
                 self.steps[value] = strides.get(value) or known
+        self.parts = {v: arg for v, arg in zip(parts, args[len(values) :], strict=False)}
         self.known: dict[SSAValue, SSAValue] = {}  # elements of stages at the place where the loops are now
         self.given: dict[tuple[SSAValue, Axes], SSAValue] = {}  # and of what is given, by the axes that it follows
         self.index: dict[int, SSAValue] = {}  # the index along each merged axis
@@ -354,6 +354,10 @@ class NestLoops:
             return self.build.constant(op.value, op.results[0].type)
         if isinstance(op, linalg.IndexOp):
             return self.index[self.plan.merged[loop_axes(stage)[op.dim.value.data]]]
+        if isinstance(op, tensor.ExtractOp):
+            steps = zip(op.indices, self.steps[op.tensor], strict=True)
+            at = self.build.plus(*[self.build.times(values[i], step) for i, step in steps])
+            return self.build.load(self.memory[op.tensor].buffer, at)
         properties = dict(op.properties)
         if op is stage.combine and "fastmath" in properties:
             properties["fastmath"] = REORDER
@@ -380,10 +384,6 @@ def phase_module(block: Block) -> ModuleOp:
     block.add_op(func.ReturnOp())
     kind = FunctionType.from_lists([a.type for a in block.args], [])
     function = func.FuncOp("phase", kind, Region(block))
-        if isinstance(op, tensor.ExtractOp):
-            steps = zip(op.indices, self.steps[op.tensor], strict=True)
-            at = self.build.plus(*[self.build.times(values[i], step) for i, step in steps])
-            return self.build.load(self.memory[op.tensor].buffer, at)
     function.attributes["hybrid.phase"] = UnitAttr()
     return ModuleOp([function])
 
