@@ -20,8 +20,8 @@ from hybridc.runtime import native_blas
 # up the registers does not count; with few terms BLAS is the fastest.
 FEW_ROWS, FEW_COLUMNS, TERMS_FOR_A_ROW, FEW_TERMS = 16, 16, 8, 16
 # From so many rows on it pays to lay a panel out, as long as the left matrix, which is read again for each panel, stays
-# in a cache: so many elements, and terms of a row that are not further than that from each other. If with the last panel
-# filled up there are so many times the columns, it only pays where columns follow memory.
+# in a cache: so many elements, and terms of a row that are not further than that from each other. With the last panel
+# filled up to so many times the columns, it only pays where columns follow memory.
 FEWEST_ROWS, CACHED, NEAR, FILLED = 4, 2**20, 512, 1.2
 # Where registers are narrower than so many bytes, BLAS is still faster unless the rows or the terms are as few as this.
 WIDE, MANY_ROWS, MANY_TERMS = 64, 32, 64
