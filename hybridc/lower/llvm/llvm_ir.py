@@ -21,7 +21,7 @@ def llvm_ir(modules: Iterable[tuple[ModuleOp, str]], vector_bits: int = 128) -> 
     """The functions of these modules as one module of LLVM.
 
     What a module exports gets the name given with it. Functions of several modules that read alike are written once.
-    Loops that say what they work on use vectors of so many bits.
+    Vectors have so many bits.
     """
     text = _Text(vector_bits)
     for module, symbol in modules:
@@ -53,18 +53,17 @@ class _Text:
         inputs = ", ".join(type_text(t) for t in op.function_type.inputs)
         self.declarations[name] = f"declare {type_text(op.function_type.output)} @{name}({inputs})"
 
-    def loop(self, bits: int) -> str:
-        """The name of what LLVM is told about a loop: full vectors, one at a time."""
+    def loop(self, innermost: bool) -> str:
+        """The name of what LLVM is told about a loop: one round at a time, one vector at a time.
+
+        Several, as LLVM likes them, make twice the code, take twice the time to compile, and run as fast at best; where
+        rows are short they are slower, because more is left for the loop over single elements.
+        """
+        if not self.metadata:
+            self.metadata.append('!0 = !{!"llvm.loop.unroll.runtime.disable"}')
+            self.metadata.append('!1 = !{!"llvm.loop.interleave.count", i32 1}')
         number = len(self.metadata)
-        width, count = (
-            f'!{{!"llvm.loop.{key}", i32 {n}}}'
-            for key, n in (("vectorize.width", self.vector_bits // bits), ("interleave.count", 1))
-        )
-        self.metadata += [
-            f"!{number} = distinct !{{!{number}, !{number + 1}, !{number + 2}}}",
-            f"!{number + 1} = {width}",
-            f"!{number + 2} = {count}",
-        ]
+        self.metadata.append(f"!{number} = distinct !{{!{number}, !0{', !1' if innermost else ''}}}")
         return f"!{number}"
 
 

@@ -1,11 +1,13 @@
-"""What LLVM has and xDSL's llvm dialect lacks: conversions, named as in MLIR, and how wide a loop's vectors are."""
+"""What LLVM has and xDSL's llvm dialect lacks: conversions, named as in MLIR, and a word about a loop."""
 
 from __future__ import annotations
 
+from xdsl.dialects.builtin import StringAttr
 from xdsl.dialects.llvm import GenericCastOp
 from xdsl.irdl import irdl_op_definition
 
-ELEMENT_BITS = "hybrid.element_bits"  # on a jump back: the loop works on consecutive elements, none wider than this
+LOOP = "hybrid.loop"  # on the jump back to where a loop begins: whether there is another inside
+INNERMOST, OUTER = StringAttr("innermost"), StringAttr("outer")
 
 
 @irdl_op_definition

@@ -24,8 +24,7 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.utils.exceptions import PassFailedException
 
 from hybridc.dialects.arith import RemFOp
-from hybridc.lower.llvm.llvm_ops import ELEMENT_BITS, FPToSIOp, FPToUIOp, UIToFPOp
-from hybridc.lower.llvm.loop_hints import element_bits
+from hybridc.lower.llvm.llvm_ops import INNERMOST, LOOP, OUTER, FPToSIOp, FPToUIOp, UIToFPOp
 from hybridc.lower.llvm.rebuild import NO_FLAGS, Rebuild, native_type
 
 Rule = Callable[[Rebuild, Any], None]
@@ -243,8 +242,7 @@ def _for(b: Rebuild, op: scf.ForOp) -> None:
     yielded = b.region(op.body.block)
     following = b.value(llvm.AddOp, (counter, step), counter.type, {"overflowFlags": _NO_WRAP})
     back = b.jump(head, (following, *yielded))
-    if (bits := element_bits(op)) is not None:
-        back.attributes[ELEMENT_BITS] = IntegerAttr(bits, i64)
+    back.attributes[LOOP] = OUTER if any(inside.regions for inside in op.body.block.ops) else INNERMOST
     b.begin(done)
     b.values.update(zip(op.results, head.args[1:]))
 
