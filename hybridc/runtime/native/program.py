@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+from array import array
 from collections.abc import Callable, Sequence
 from typing import Any, cast
 
@@ -103,7 +104,7 @@ class Tables:
             code=phase.code.address,
             buffers=self._table(PlaceCell, [_place(p) for p in phase.buffers]),
             buffer_count=len(phase.buffers),
-            numbers=self._table(ctypes.c_char, phase.numbers),
+            numbers=self._words(array("q", phase.numbers)),
             extent=phase.extent,
             grain=phase.grain,
             alone=max(phase.grain, phase.least - 1),
@@ -113,20 +114,25 @@ class Tables:
 
     def _arrays(self, arrays: Sequence[Array]) -> int:
         cells: list[ArrayCell] = []
-        for array in arrays:
-            dtype = np.dtype(array.dtype)
-            size = array.nbytes
+        for spec in arrays:
+            dtype = np.dtype(spec.dtype)
+            size = spec.nbytes
             self._keep += [dtype, size]
             cells.append(
                 ArrayCell(
-                    rank=len(array.shape),
+                    rank=len(spec.shape),
                     type_num=dtype.num,
                     descr=id(dtype),
-                    shape=self._table(ctypes.c_int64, array.shape),
+                    shape=self._words(array("q", spec.shape)),
                     size=id(size) if size >= SMALLEST else None,
                 )
             )
         return self._table(ArrayCell, cells)
+
+    def _words(self, words: array[int]) -> int:
+        """The address of words of eight bytes."""
+        self._keep.append(words)
+        return words.buffer_info()[0]
 
     def _table(self, type_: Any, items: Any) -> int:
         """The address of an array of C values."""
@@ -176,14 +182,16 @@ def check(plan: NativePlan) -> None:
     """Raise ValueError where a plan is not what native code may rely on."""
     slots = 1 + len(plan.inputs) + len(plan.results) + len(plan.constants)
     sizes = [plan.arena, *(a.nbytes for a in [*plan.inputs, *plan.results]), *(c.nbytes for c in plan.constants)]
-    for array in plan.constants:
-        if not array.flags.c_contiguous:
+    for constant in plan.constants:
+        if not constant.flags.c_contiguous:
             raise ValueError("native plan: a constant is not in C order")
     for index, step in enumerate(plan.steps):
         if isinstance(step, Host):
             continue
         if step.grain < 1 or step.extent < 0:
             raise ValueError(f"native plan: step {index} has extent {step.extent} and grain {step.grain}")
+        if len(step.numbers) % 8:
+            raise ValueError(f"native plan: the numbers of step {index} are not cells of 8 bytes")
         for place in [*step.buffers, *([step.scratch] if step.scratch else [])]:
             if not 0 <= place.slot < slots or not 0 <= place.offset <= sizes[place.slot]:
                 raise ValueError(f"native plan: step {index} uses {place}, but the plan has {slots} slots")

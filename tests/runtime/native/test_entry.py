@@ -174,6 +174,7 @@ def test_plans_that_native_code_must_not_run():
         ([Phase(ADD, (Place(0, 1), Place(2)), f32(1), 4)], []),
         ([Phase(ADD, (Place(1), Place(2, 17)), f32(1), 4)], []),
         ([Phase(ADD, (Place(1), Place(2)), f32(1), 4, grain=0)], []),
+        ([Phase(ADD, (Place(1), Place(2)), f32(1)[:4], 4)], []),
         ([Phase(ADD, (Place(1), Place(2)), f32(1), 4, scratch=Place(9))], []),
         ([good], [floats(8)[::2]]),
     ]:
