@@ -1,8 +1,10 @@
-"""How a kernel that is one product is computed: the choice among BLAS, tiles of our own, and plain loops."""
+"""How a kernel that is one product is computed: the choice among BLAS, tiles and dot products of our own, plain loops."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+
+import numpy as np
 
 from hybridc.dialects.attribute import DType
 from hybridc.lower.kernel import Kernel
@@ -19,10 +21,12 @@ from hybridc.runtime import native_blas
 # With so few rows or columns the terms of dot products go into registers, if there are so many for each row that adding
 # up the registers does not count; with few terms BLAS is the fastest.
 FEW_ROWS, FEW_COLUMNS, TERMS_FOR_A_ROW, FEW_TERMS = 16, 16, 8, 16
-# From so many rows on it pays to lay a panel out, as long as the left matrix, which is read again for each panel, stays
-# in a cache: so many elements, and terms of a row that are not further than that from each other. With the last panel
-# filled up to so many times the columns, it only pays where columns follow memory.
-FEWEST_ROWS, CACHED, NEAR, FILLED = 4, 2**20, 512, 1.2
+# From so many rows on it pays to lay a panel out, as long as the left matrix, which is read again for each panel, comes
+# from a cache fast enough: so many elements, and terms of a row that are not so many bytes from each other that they
+# drive each other out. With the last panel filled up to so many times the columns, tiles only pay where columns follow
+# memory.
+FEWEST_ROWS, NEAR, FILLED = 4, 2048, 1.2
+CACHED = {np.dtype(np.float32): 2**20, np.dtype(np.float64): 2**17}
 # Where registers are narrower than so many bytes, BLAS is still faster unless the rows or the terms are as few as this.
 WIDE, MANY_ROWS, MANY_TERMS = 64, 32, 64
 
@@ -88,7 +92,7 @@ def _preferred(given: Matrices, dtype: DType) -> Sequence[str]:
     few_rows = given.m <= FEW_ROWS and given.m * TERMS_FOR_A_ROW <= given.k
     if given.a[1] == given.b[0] == 1 and (few_rows or given.n <= FEW_COLUMNS or filled):
         return ("dots", "tiles" if filled and given.m >= FEWEST_ROWS else "blas", "blas", "tiles")
-    cached = given.m * given.k <= CACHED and given.a[1] <= NEAR
+    cached = given.m * given.k <= CACHED[dtype] and given.a[1] * dtype.itemsize <= NEAR
     pays = vectors.bytes >= WIDE or given.m <= MANY_ROWS or given.k <= MANY_TERMS
     if given.m >= FEWEST_ROWS and cached and pays and not filled:
         return ("tiles", "blas")
