@@ -1,8 +1,9 @@
-"""How exact and how fast the native functions are: ``python benchmarks/accuracy.py [--all] [name...]``.
+"""How exact and how fast the native functions are: ``python benchmarks/accuracy.py [--every 257] [name...]``.
 
-float32: every 257th of all 2**32 numbers (``--all``: each), against NumPy in float64. float64: some million numbers of
-all sizes, against NumPy in long double. Errors are in units in the last place (ulp) of the true value, also where that
-is subnormal. Times are nanoseconds for an element of an array that stays in the cache, on one thread, beside NumPy's.
+float32: every 257th of all 2**32 numbers (``--every 1``: each, some minutes for a function), against NumPy in float64.
+float64: some million numbers of all sizes, against NumPy in long double. Errors are in units in the last place (ulp) of
+the true value, also where that is subnormal. Times are nanoseconds for an element of an array that stays in the cache,
+on one thread, beside NumPy's.
 """
 
 from __future__ import annotations
@@ -209,15 +210,13 @@ def speed(name: str, kind: str, numpy: bool) -> float:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("names", nargs="*", help="functions, all unless given")
-    parser.add_argument(
-        "--all", action="store_true", help="every number of single precision: a minute for each function"
-    )
+    parser.add_argument("--every", type=int, default=257, help="1: every number of single precision")
     parser.add_argument("--types", nargs="*", default=list(TYPES), choices=list(TYPES))
     chosen = parser.parse_args()
     print(f"{'function':9} {'type':4} {'max ulp':>8} {'ns':>7} {'NumPy ns':>9}  where")
     for name in chosen.names or FUNCTIONS:
         for kind in chosen.types:
-            error, where = worst(name, kind, 1 if chosen.all else 257)
+            error, where = worst(name, kind, chosen.every)
             times = [speed(name, kind, numpy) for numpy in (False, True)]
             print(f"{name:9} {kind:4} {error:8.2f} {times[0]:7.2f} {times[1]:9.2f}  {where}", flush=True)
 

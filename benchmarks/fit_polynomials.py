@@ -148,7 +148,9 @@ def fits() -> list[Fit]:
     def tanh_weight(r: mpf) -> mpf:
         return abs(r * r / (mp.expm1(2 * r) / 2 or 1))
 
-    erf, atan, asin = map(ratio, (mp.erf, mp.atan, mp.asin))
+    erf = ratio(mp.erf)
+    atan = power_series(lambda x: mp.atan(x) / x if x else mpf(1), 2, 60)
+    asin = power_series(lambda x: mp.asin(x) / x if x else mpf(1), 2, 60)
     made: list[Fit] = []
     for kind in ("f32", "f64"):
         single = kind == "f32"
@@ -171,11 +173,15 @@ def fits() -> list[Fit]:
             Fit("SIN", kind, even(sine), lambda z: z, mpf(0), turn, 2 if single else 6),
             Fit("COS", kind, even(cosine), lambda z: z * z, mpf(0), turn, 2 if single else 5),
         ]
+    for kind in ("f32", "f64"):
+        single = kind == "f32"
+        made += [
+            Fit("SINH", kind, even(sinh), lambda z: z, mpf(0), hyperbolic, 1 if single else 4),
+            Fit("COSH", kind, even(cosh), lambda z: z, mpf(0), hyperbolic, 2 if single else 5, first=(0.5,)),
+            Fit("ATAN", kind, even(atan), lambda z: z, mpf(0), mpf(1), 8 if single else 19),
+            Fit("ASIN", kind, even(asin), lambda z: z, mpf(0), mpf(1) / 4, 4 if single else 11),
+        ]
     made += [
-        Fit("SINH", "f64", even(sinh), lambda z: z, mpf(0), hyperbolic, 4),
-        Fit("COSH", "f64", even(cosh), lambda z: z, mpf(0), hyperbolic, 5, first=(0.5,)),
-        Fit("ATAN", "f64", atan, relative(atan), mpf(0), mpf(1), 20, first=(1.0,)),
-        Fit("ASIN", "f64", asin, relative(asin), mpf(0), mpf(1) / 4, 12, first=(1.0,)),
         Fit("ERF_NEAR", "f64", erf, relative(erf), mpf(0), mpf(1), 11),
         Fit("ERF_FAR", "f64", lambda x: log_erfc(x + mpf(7) / 2), lambda x: mp.erfc(x + mpf(7) / 2), -far, far, 18),
         Fit("ATANH", "f64", even(power_series(mp.atanh, 3, 60)), lambda z: z, mpf(0), mpf("0.0296"), 7),
@@ -206,6 +212,12 @@ def split(x: mpf, kept: int) -> tuple[float, float]:
     return float(high), float(x - high)
 
 
+def parts_of_single(x: mpf) -> tuple[float, float]:
+    """x as a float32, and what is missing."""
+    high = np.float32(float(x))
+    return float(high), float(x - float(high))
+
+
 def print_constants() -> None:
     """What is no polynomial."""
     print("# Above these, a float32 cannot be told from 1.")
@@ -213,7 +225,11 @@ def print_constants() -> None:
     print("# Where the second polynomial of erf begins, and the middle of its range.")
     print(f"ERF_EDGE_F32 = {float(ERF_EDGE)}\nERF_MIDDLE_F32 = {float(ERF_MIDDLE)}")
     print("# Split, so that the first part times an exponent is exact.")
-    print(f"TWO_LN2_F32 = {split(2 * LN2, 16)}\nTWO_LN2_F64 = {split(2 * LN2, 42)}\nLN2_F64 = {split(LN2, 41)}")
+    print(
+        f"TWO_LN2_F32 = {split(2 * LN2, 16)}\nTWO_LN2_F64 = {split(2 * LN2, 42)}\nLN2_F64 = {split(LN2, 41)}\nLN2_F32 = {split(LN2, 15)}"
+    )
+    print("# Rounded, and what is missing.")
+    print(f"HALF_PI_F32 = {parts_of_single(mp.pi / 2)}\nHALF_PI_F64 = {split(mp.pi / 2, 53)}")
     length = 1280
     with mp.workdps(500):
         bits = int(mp.floor(2 / mp.pi * mpf(2) ** length))

@@ -32,11 +32,38 @@ class _Constants:
     lowest: float  # here 2**m is represented as 0
     minus_one: float  # below, expm1 is -1
     two_ln2: tuple[float, float]
+    ln2: tuple[float, float]
+    sinh: tuple[float, ...]
+    cosh: tuple[float, ...]
+    above: float  # above, sinh is infinite; the exponents are still in range
+    steep: float  # above, tanh is 1
 
 
 _OF_FORMAT = {
-    "f32": _Constants(table.EXP_F32, 89.0, -176.0, -20.0, table.TWO_LN2_F32),
-    "f64": _Constants(table.EXP_F64, 710.0, -1418.0, -40.0, table.TWO_LN2_F64),
+    "f32": _Constants(
+        exp=table.EXP_F32,
+        highest=89.0,
+        lowest=-176.0,
+        minus_one=-20.0,
+        two_ln2=table.TWO_LN2_F32,
+        ln2=table.LN2_F32,
+        sinh=table.SINH_F32,
+        cosh=table.COSH_F32,
+        above=89.6,
+        steep=table.TANH_ONE,
+    ),
+    "f64": _Constants(
+        exp=table.EXP_F64,
+        highest=710.0,
+        lowest=-1418.0,
+        minus_one=-40.0,
+        two_ln2=table.TWO_LN2_F64,
+        ln2=table.LN2_F64,
+        sinh=table.SINH_F64,
+        cosh=table.COSH_F64,
+        above=710.6,
+        steep=22.0,
+    ),
 }
 
 
@@ -69,12 +96,12 @@ def expm1(x: Value) -> Value:
 
 
 def _hyperbolic(x: Value) -> tuple[Value, Value]:
-    """sinh(x) / 2 and cosh(x) / 2 in double precision, for x >= 0.
+    """sinh(x) / 2 and cosh(x) / 2, for x >= 0.
 
     With x = n ln2 + r: sinh(x) = cosh(r) (2**n - 2**-n) / 2 + sinh(r) (2**n + 2**-n) / 2, and cosh(x) likewise.
     """
-    kind = x.format
-    high, low = table.LN2_F64
+    kind, constants = x.format, _OF_FORMAT[x.format.name]
+    high, low = constants.ln2
     shifter = kind.shifter + kind.bias - 2
     shifted = fma(x, 1 / math.log(2), shifter)
     n = shifted - shifter
@@ -83,20 +110,20 @@ def _hyperbolic(x: Value) -> tuple[Value, Value]:
     rest = x.writer.constant(2 * (kind.bias - 2) << kind.fraction, kind.whole) - exponent
     grows, shrinks = exponent.as_float(), select(rest > 0, rest, 0).as_float()
     z = r * r
-    sinh_r, cosh_r = fma(z * r, polynomial(z, table.SINH_F64), r), fma(z, polynomial(z, table.COSH_F64), 1.0)
+    sinh_r, cosh_less_one = fma(z * r, polynomial(z, constants.sinh), r), z * polynomial(z, constants.cosh)
     odd, even = grows - shrinks, grows + shrinks
-    return fma(cosh_r, odd, sinh_r * even), fma(cosh_r, even, sinh_r * odd)
+    return odd + fma(cosh_less_one, odd, sinh_r * even), even + fma(cosh_less_one, even, sinh_r * odd)
 
 
 def sinh(x: Value) -> Value:
     """(e**x - e**-x) / 2."""
-    half, _ = _hyperbolic(least(abs(x), 710.6))
+    half, _ = _hyperbolic(least(abs(x), _OF_FORMAT[x.format.name].above))
     return copysign(half * 2.0, x)
 
 
 def cosh(x: Value) -> Value:
     """(e**x + e**-x) / 2."""
-    _, half = _hyperbolic(least(abs(x), 710.6))
+    _, half = _hyperbolic(least(abs(x), _OF_FORMAT[x.format.name].above))
     return half * 2.0
 
 
@@ -104,7 +131,7 @@ def tanh(x: Value) -> Value:
     """sinh(x) / cosh(x)."""
     if x.format == SINGLE:
         return _tanh_of_single(x)
-    sinh_x, cosh_x = _hyperbolic(least(abs(x), 22.0))
+    sinh_x, cosh_x = _hyperbolic(least(abs(x), _OF_FORMAT[x.format.name].steep))
     return copysign(sinh_x / cosh_x, x)
 
 
@@ -113,7 +140,7 @@ def _tanh_of_single(x: Value) -> Value:
 
     With 2a = n ln2 + 2r: h = p 2**n + (2**n - 1) / 2, where p = (exp(2r) - 1) / 2.
     """
-    a = least(abs(x), table.TANH_ONE)
+    a = least(abs(x), _OF_FORMAT[x.format.name].steep)
     shifter = SINGLE.shifter + SINGLE.bias
     shifted = fma(a, 2 / math.log(2), shifter)
     r = fma(shifted - shifter, -math.log(2) / 2, a)

@@ -105,7 +105,10 @@ def powf(x: Value, y: Value) -> Value:
 
 
 def cbrt(x: Value) -> Value:
-    """The cubic root, in double precision: by a logarithm, and one step of Newton's."""
+    """The cubic root: a power; in double precision by a logarithm, and one step of Newton's."""
+    if x.format == SINGLE:
+        wide = x.to(DOUBLE)
+        return copysign(_size_of_single(wide, wide.like(1 / 3)).to(SINGLE), x)
     a = abs(x)
     root = exp(log(a) * (1 / 3))
     better = root - (root - a / (root * root)) * (1 / 3)

@@ -30,9 +30,7 @@ from hybridc.lower.llvm.mathlib.value import (
     total,
 )
 
-PI = math.pi
 EVERYTHING = -(2**11)  # no multiple of 4 comes of this power of 2
-HALF_PI, HALF_PI_LOW = math.pi / 2, 6.123233995736766e-17
 
 
 def two_over_pi(lowest: int, parts: int, up: int = 0) -> tuple[float, ...]:
@@ -65,7 +63,7 @@ def _quarters_of_single(x: Value) -> tuple[Value, Value]:
         high, low = select(inside, window[0], high), select(inside, window[1], low)
     shifted = fma(x, high, DOUBLE.shifter)
     f = fma(x, low, fma(x, high, -(shifted - DOUBLE.shifter)))
-    return f * HALF_PI, shifted.bits()
+    return f * (math.pi / 2), shifted.bits()
 
 
 _SCALE = 2.0**128  # so that the parts of 2/pi for the greatest numbers are not subnormal
@@ -107,7 +105,7 @@ def _quarters_of_double(x: Value) -> tuple[Value, Value]:
     turns, missing_too = total(turns, _modulo_four(second))
     shifted = turns + DOUBLE.shifter
     f = (turns - (shifted - DOUBLE.shifter)) + (missing + missing_too + fma(x, low, second_rest))
-    return select(size < 2.0**-30, x, f * HALF_PI), shifted.bits()  # which says what a zero's sign is
+    return select(size < 2.0**-30, x, f * (math.pi / 2)), shifted.bits()  # which says what a zero's sign is
 
 
 def _sin_and_cos(r: Value) -> tuple[Value, Value]:
@@ -155,7 +153,21 @@ def tan(x: Value) -> Value:
     return _tan(*_quarters_of_double(x))
 
 
-# In double precision; single precision takes these, too.
+# The inverse functions: odd ones as t + t**3 P(t**2).
+
+_HALF_PI = {"f32": table.HALF_PI_F32, "f64": table.HALF_PI_F64}
+_ASIN = {"f32": table.ASIN_F32, "f64": table.ASIN_F64}
+_ATAN = {"f32": table.ATAN_F32, "f64": table.ATAN_F64}
+
+
+def _right_angle_less(x: Value) -> Value:
+    high, low = _HALF_PI[x.format.name]
+    return (high - x) + low
+
+
+def _straight_angle_less(x: Value) -> Value:
+    high, low = _HALF_PI[x.format.name]
+    return (2 * high - x) + 2 * low
 
 
 def _asin_part(x: Value) -> tuple[Value, Value]:
@@ -164,27 +176,33 @@ def _asin_part(x: Value) -> tuple[Value, Value]:
     great = a > 0.5
     z = select(great, fma(a, -0.5, 0.5), a * a)
     s = select(great, sqrt(z), a)
-    return great, s * polynomial(z, table.ASIN_F64)
+    return great, fma(s * z, polynomial(z, _ASIN[x.format.name]), s)
 
 
 def asin(x: Value) -> Value:
     """The angle, from -pi/2 to pi/2, whose sine is x."""
     great, part = _asin_part(x)
-    return copysign(select(great, fma(part, -2.0, HALF_PI) + HALF_PI_LOW, part), x)
+    return copysign(select(great, _right_angle_less(part * 2.0), part), x)
 
 
 def acos(x: Value) -> Value:
     """The angle, from 0 to pi, whose cosine is x."""
     great, part = _asin_part(x)
     far = part * 2.0
-    return select(
-        great, select(x < 0.0, (PI - far) + 2 * HALF_PI_LOW, far), (HALF_PI - copysign(part, x)) + HALF_PI_LOW
-    )
+    return select(great, select(x < 0.0, _straight_angle_less(far), far), _right_angle_less(copysign(part, x)))
+
+
+def _atan_up_to_one(t: Value) -> Value:
+    z = t * t
+    return fma(t * z, polynomial(z, _ATAN[t.format.name]), t)
 
 
 def atan(x: Value) -> Value:
     """The angle, from -pi/2 to pi/2, whose tangent is x."""
-    return atan2(x, x.like(1.0))
+    a = abs(x)
+    steep = a > 1.0
+    angle = _atan_up_to_one(select(steep, 1.0 / a, a))
+    return copysign(select(steep, _right_angle_less(angle), angle), x)
 
 
 def atan2(y: Value, x: Value) -> Value:
@@ -195,7 +213,7 @@ def atan2(y: Value, x: Value) -> Value:
     t = short / long
     t = select(short.equal(long), 1.0, t)  # both may be infinite
     t = select((short + long).equal(0.0), 0.0, t)  # not beside a nan
-    angle = t * polynomial(t * t, table.ATAN_F64)
-    angle = select(steep, (HALF_PI - angle) + HALF_PI_LOW, angle)
-    angle = select(copysign(x.like(1.0), x) < 0.0, (PI - angle) + 2 * HALF_PI_LOW, angle)
+    angle = _atan_up_to_one(t)
+    angle = select(steep, _right_angle_less(angle), angle)
+    angle = select(copysign(x.like(1.0), x) < 0.0, _straight_angle_less(angle), angle)
     return copysign(angle, y)
