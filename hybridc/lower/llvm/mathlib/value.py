@@ -1,4 +1,4 @@
-"""Formulas over numbers that are values of an LLVM-free IR: ``x * y + 1`` writes operations of ``arith`` and ``math``.
+"""Formulas over values of the IR: ``x * y + 1`` writes operations of ``arith`` and ``math``.
 
 A formula takes :class:`Value` and gives one. It has no branches but :func:`select`, so that a loop which calls it can
 be vectorised. No operation carries fast-math flags: what is written is what is computed, and where one rounding is
@@ -126,14 +126,9 @@ class Value:
     # Comparisons: false for a nan, but for ``unequal``
 
     def _compare(self, real: str, whole: str, other: Operand) -> Value:
-        if self.ssa.type in FORMATS:
-            predicate = arith.CMPF_COMPARISON_OPERATIONS.index(real)
-            cls, flags = arith.CmpfOp, _PLAIN
-        else:
-            predicate = arith.CMPI_COMPARISON_OPERATIONS.index(whole)
-            cls, flags = arith.CmpiOp, dict[str, Attribute]()
-        properties = {"predicate": IntegerAttr(predicate, i64), **flags}
-        return self.writer.write(cls, [self, self.like(other)], i1, properties)
+        float_operands = self.ssa.type in FORMATS
+        cls, predicate = (arith.CmpfOp, real) if float_operands else (arith.CmpiOp, whole)
+        return self.writer.write(cls, [self, self.like(other)], i1, _predicate(predicate, float_operands))
 
     def __lt__(self, other: Operand) -> Value:
         return self._compare("olt", "slt", other)
@@ -202,20 +197,31 @@ class Writer:
         """A number of a type."""
         key = (repr(x), kind)
         if key not in self._constants:
-            self._constants[key] = self.write(arith.ConstantOp, [], kind, {"value": _attribute(x, kind)})
+            self._constants[key] = self.write(arith.ConstantOp, [], kind, {"value": _attribute(*key)})
         return self._constants[key]
 
 
-def _attribute(x: float, kind: Attribute) -> Attribute:
+@functools.lru_cache(4096)
+def _attribute(number: str, kind: Attribute) -> Attribute:
+    """A number as an attribute; by its text, in which 0 and -0 differ."""
     if kind == f32:
-        return FloatAttr(float(np.float32(x)), f32)
+        return FloatAttr(float(np.float32(number)), f32)
     if kind == f64:
-        return FloatAttr(x, f64)
+        return FloatAttr(float(number), f64)
     width = cast("IntegerType", kind).width.data
-    return IntegerAttr((int(x) + (1 << width - 1)) % (1 << width) - (1 << width - 1), width)
+    half = 1 << width - 1
+    return IntegerAttr((int(number) + half) % (2 * half) - half, width)
 
 
-# Functions, in the order of what a reader would look for
+@functools.cache
+def _predicate(name: str, real: bool) -> dict[str, Attribute]:
+    """The properties of a comparison."""
+    if real:
+        return {"predicate": IntegerAttr(arith.CMPF_COMPARISON_OPERATIONS.index(name), i64), **_PLAIN}
+    return {"predicate": IntegerAttr(arith.CMPI_COMPARISON_OPERATIONS.index(name), i64)}
+
+
+# Operations that Python has no sign for
 
 
 def fma(x: Value, y: Operand, z: Operand) -> Value:
