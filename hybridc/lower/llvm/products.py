@@ -1,4 +1,4 @@
-"""How a kernel that is one product is computed: the choice among BLAS, tiles and dot products of our own, plain loops."""
+"""How a kernel that is one product is computed: the choice among BLAS, our own tiles and dot products, plain loops."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ from hybridc.runtime import native_blas
 FEW_ROWS, FEW_COLUMNS, TERMS_FOR_A_ROW, FEW_TERMS = 16, 16, 8, 16
 # From so many rows on it pays to lay a panel out, as long as the left matrix, which is read again for each panel, comes
 # from a cache fast enough: so many elements, and terms of a row that are not so many bytes from each other that they
-# drive each other out. With the last panel filled up to so many times the columns, tiles only pay where columns follow
-# memory.
-FEWEST_ROWS, NEAR, FILLED = 4, 2048, 1.2
+# drive each other out. A panel has to fit a cache, too. With the last one filled up to so many times the columns, tiles
+# only pay where columns follow memory.
+FEWEST_ROWS, NEAR, MOST_TERMS, FILLED = 4, 2048, 4096, 1.2
 CACHED = {np.dtype(np.float32): 2**20, np.dtype(np.float64): 2**17}
 # Where registers are narrower than so many bytes, BLAS is still faster unless the rows or the terms are as few as this.
 WIDE, MANY_ROWS, MANY_TERMS = 64, 32, 64
@@ -86,12 +86,12 @@ def matrices_phase(
 def _preferred(given: Matrices, dtype: DType) -> Sequence[str]:
     """The ways in which matrices are multiplied, the fastest first: as ``benchmarks/gemm.py`` measures."""
     vectors = registers()
-    if given.k < FEW_TERMS or vectors is None:
+    if not FEW_TERMS <= given.k <= MOST_TERMS or vectors is None:
         return ("blas", "tiles")
     filled = panel_columns(given.n, dtype, vectors) > FILLED * given.n
     few_rows = given.m <= FEW_ROWS and given.m * TERMS_FOR_A_ROW <= given.k
     if given.a[1] == given.b[0] == 1 and (few_rows or given.n <= FEW_COLUMNS or filled):
-        return ("dots", "tiles" if filled and given.m >= FEWEST_ROWS else "blas", "blas", "tiles")
+        return ("dots", "tiles", "blas") if given.m >= FEWEST_ROWS else ("dots", "blas", "tiles")
     cached = given.m * given.k <= CACHED[dtype] and given.a[1] * dtype.itemsize <= NEAR
     pays = vectors.bytes >= WIDE or given.m <= MANY_ROWS or given.k <= MANY_TERMS
     if given.m >= FEWEST_ROWS and cached and pays and not filled:

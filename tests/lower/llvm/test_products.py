@@ -265,6 +265,9 @@ def test_threads(spec, shape, threads):
     [
         ("ik,jk->ij", (1, 512, 512), "dots"),  # a vector with weights
         ("ik,jk->ij", (128, 10, 512), "dots"),  # few classes
+        ("ik,jk->ij", (8, 96, 100), "tiles"),  # no whole registers of terms
+        ("ik,jk->ij", (128, 33, 96), "dots"),  # few columns more than a panel
+        ("ik,kj->ij", (128, 33, 96), "blas"),
         ("ik,jk->ij", (32, 1024, 256), "tiles"),  # the cells of an LSTM
         ("ik,kj->ij", (128, 64, 64), "tiles"),  # a head of attention
         ("ik,kj->ij", (128, 512, 10), "blas"),  # few terms
