@@ -157,8 +157,9 @@ class CachedGraph:
         for role, source in entry.others:
             inputs.append(source if role != "key" else entry.trace.draw_key())
         graph = entry.graph(inputs)
+        result = graph.run(inputs)
         self._again = _again(entry, graph) if arrays is args and graph is entry.plain else None
-        return graph.run(inputs)
+        return result
 
     def _find(self, key: Signature, args: tuple[Any, ...]) -> Entry:
         """The entry, made if it is missing or if what it depends on has changed."""
@@ -262,23 +263,17 @@ def _again(entry: Entry, graph: CompiledGraph) -> Callable[[tuple[Any, ...]], An
 
     The program's entry looks at the arrays; here is looked at all else that a signature depends on.
     """
-    program = graph.forward
-    if program.entry is None or not graph.is_simple or entry.mutable or any(role == "key" for role, _ in entry.others):
+    if not graph.is_simple or entry.mutable or any(role == "key" for role, _ in entry.others):
         return None
-    entry_of, acquire, release = program.entry, program.acquire, program.release
-    others = [source for _, source in entry.others]
-    training, epoch, count = entry.trace.training, entry.epoch, entry.trace.roles.count("data")
+    call = graph.forward.boxed(NDArray, [source for _, source in entry.others])
+    if call is None:
+        return None
+    training, epoch = entry.trace.training, entry.epoch
 
     def again(args: tuple[Any, ...]) -> Any:
-        if STATE.recording or STATE.training is not training or ATTRIBUTE_EPOCH.value != epoch or len(args) != count:
+        if STATE.recording or STATE.training is not training or ATTRIBUTE_EPOCH.value != epoch:
             return None
-        for x in args:
-            if type(x) is not NDArray:
-                return None
-        workspace = acquire()
-        results = entry_of(workspace, None, *[x._data for x in args], *[x._data for x in others])
-        release(workspace)
-        return NDArray(results[0]) if results is not NotImplemented else None
+        return call(*args)
 
     return again
 

@@ -7,7 +7,7 @@ import linecache
 import traceback
 import weakref
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from hybridc.errors import CustomOpError, MXNetError
@@ -25,8 +25,8 @@ _KEPT = 4
 class Executable(ABC):
     """A program made callable: ``run(workspace, *arrays)`` gives the results of one call, as a tuple or a list.
 
-    ``entry(workspace, None, *arrays)``, if there is one, does the same without calling Python, or answers NotImplemented
-    if the arrays are not as it wants them.
+    ``entry(workspace, None, *arrays)``, if there is one, does the same without calling Python, or answers
+    NotImplemented if the arrays are not as it wants them.
     """
 
     run: Any
@@ -39,6 +39,10 @@ class Executable(ABC):
     @abstractmethod
     def make_workspace(self) -> Any:
         """Memory for one call at a time."""
+
+    def boxed(self, _type: Any, _others: Sequence[Any]) -> Callable[..., Any] | None:
+        """``call(*NDArrays)`` that does all of a call natively, where there is one: see ``boxed_entry``."""
+        return None
 
     @abstractmethod
     def line_of(self, error: BaseException) -> str:

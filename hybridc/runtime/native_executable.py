@@ -10,6 +10,7 @@ import numpy as np
 from hybridc.lower.llvm.codegen import Code
 from hybridc.lower.llvm.native_source import ARENA, Cell, NativeSource, View
 from hybridc.runtime.executable import Executable
+from hybridc.runtime.native.boxed import boxed_entry
 from hybridc.runtime.native.plan import Host
 from hybridc.runtime.native.program import NativeProgram
 
@@ -37,6 +38,10 @@ class NativeExecutable(Executable):
         """One call whose results are the fresh arrays, as they are."""
         fresh = self._entry(workspace, None, *arrays)
         return fresh if fresh is not NotImplemented else self._conform(workspace, None, arrays)
+
+    def boxed(self, type_: Any, others: Sequence[Any]) -> Callable[..., Any] | None:
+        """The whole call in native code."""
+        return None if self.entry is None else boxed_entry(self.native, type_, others, self.acquire())
 
     def make_workspace(self) -> Any:
         """The arena."""
