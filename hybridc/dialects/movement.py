@@ -2,8 +2,8 @@
 
 An operator whose elements change their place, or follow from their place, says so with a builder ``m`` in its method
 ``move(m, *inputs)``, as an elementwise operator says what it computes with the builder ``b`` of its ``scalar``. There
-are structural steps (reshape, transpose, slice, broadcast, concat, insert, full) and one general one: ``generate``
-computes each element from its indices, reading other arrays with ``b.load``.
+are structural steps (reshape, transpose, slice, broadcast, concat, insert, full), ``combine`` for extremes, and one
+general: ``generate`` computes each element from its indices, reading other arrays with ``b.load``.
 
 Run on :data:`NUMPY_MOVES` a ``move`` gives what ``eager`` gives (the tests compare them); run on the builder of
 :mod:`hybridc.lower.hybrid_to_linalg` it becomes operations on tensors. Arrays have ``shape`` and ``dtype`` in both.
@@ -19,6 +19,7 @@ import numpy as np
 from hybridc.dialects.scalar import NumPyScalar
 
 Shape = tuple[int, ...]
+PLACE = np.dtype("int32")
 
 
 class NumPyElement(NumPyScalar):
@@ -71,6 +72,11 @@ class NumPyMovement:
         return np.concatenate(xs, axis)
 
     @staticmethod
+    def combine(name: str, x: Any, axis: int) -> Any:
+        """The elements along an axis, which keeps size 1, combined: their ``max`` or ``min``."""
+        return (np.maximum if name == "max" else np.minimum).reduce(x, axis, keepdims=True)
+
+    @staticmethod
     def generate(shape: Shape, dtype: Any, element: Callable[..., Any]) -> Any:
         """Each element is ``element(b, *its indices)``; the indices are int64."""
         index = np.meshgrid(*[np.arange(n) for n in shape], indexing="ij")
@@ -89,6 +95,19 @@ def _box(begin: Sequence[int], step: Sequence[int], shape: Shape) -> tuple[Any, 
         slice(b, None if e < 0 else e, s) if n else slice(0, 0)
         for b, e, s, n in zip(begin, ends, step, shape, strict=True)
     )
+
+
+def extreme_place(m: Any, x: Any, axis: int, combine: str) -> Any:
+    """The first place along an axis, which keeps size 1, of the ``max`` or ``min``, in x's dtype; NaN is extreme."""
+    best, size = m.combine(combine, x, axis), x.shape[axis]
+
+    def place(b: Any, *i: Any) -> Any:
+        own = b.load(x, *i)
+        found = b.logical_or(b.eq(own, b.load(best, *i[:axis], b.mul(i[axis], 0), *i[axis + 1 :])), b.isnan(own))
+        return b.select(found, i[axis], size)
+
+    first = m.combine("min", m.generate(x.shape, PLACE if size < 2**31 else np.dtype("int64"), place), axis)
+    return m.generate(first.shape, x.dtype, lambda b, *i: b.cast(b.load(first, *i), x.dtype))
 
 
 def bounded_index(b: Any, index: Any, size: int, mode: str) -> Any:

@@ -10,6 +10,7 @@ import numpy as np
 
 from hybridc.dialects.attribute import DType, Shape
 from hybridc.dialects.gather import add_rows
+from hybridc.dialects.movement import extreme_place
 from hybridc.dialects.operator import Bad, Opaque, Sample, attribute, no_gradient, register
 from hybridc.dialects.shape import normalize_axis
 from hybridc.errors import ShapeError
@@ -21,6 +22,8 @@ class _ArgExtreme(Opaque):
     """The index of an extreme element along an axis, in the input's dtype; NaN is extreme."""
 
     gradient = no_gradient
+
+    EXTREME = "max"
 
     axis: int | None = attribute(None, "the axis; the flattened array if None")
     keepdims: bool = attribute(False, "keep the axis, with size 1")
@@ -42,6 +45,12 @@ class _ArgExtreme(Opaque):
         if not size:
             raise ShapeError(f"{self.title()}: no element to choose from in an input of shape {shape}")
         return shapes, [out]
+
+    def move(self, m: Any, *xs: Any) -> Any:
+        (x,) = xs
+        flat = m.reshape(x, (math.prod(x.shape),)) if self.axis is None else x
+        place = extreme_place(m, flat, (self.axis or 0) % len(flat.shape), self.EXTREME)
+        return m.reshape(place, self.infer_shape([x.shape])[1][0])
 
     def eager(self, *arrays: Any) -> Any:
         (x,) = arrays
@@ -81,6 +90,8 @@ class ArgMax(_ArgExtreme):
 class ArgMin(_ArgExtreme):
     """The index of the smallest element along an axis, in the input's dtype; of equal ones, the first."""
 
+    EXTREME = "min"
+
     def choose(self, x: Any) -> Any:
         return np.asarray(np.argmin(x, self.axis))
 
@@ -103,6 +114,10 @@ class ArgMaxChannel(Opaque):
         if len(shape) < 2 or not shape[1]:
             raise ShapeError(f"argmax_channel: the input needs a second axis with elements, got shape {shape}")
         return shapes, [(shape[0], *shape[2:])]
+
+    def move(self, m: Any, *xs: Any) -> Any:
+        place = extreme_place(m, xs[0], 1, "max")
+        return m.reshape(place, self.infer_shape([xs[0].shape])[1][0])
 
     def eager(self, *arrays: Any) -> Any:
         (x,) = arrays

@@ -46,7 +46,6 @@ from hybridc.lower.hybrid_to_linalg_native import NativeBuilder
 from hybridc.lower.hybrid_to_linalg_tensor import (
     Builder,
     Tensor,
-    first,
     maps,
     segments,
     structured_type,
@@ -225,29 +224,8 @@ class _Structure:
         return self.builder.map(arrays, out, body)
 
     def _reduce(self, operator: Reduction, x: Tensor, out: Tensor) -> Tensor:
-        combine = operator.COMBINE
-        reduced = operator.axes(len(x.shape))
-        value, axes = self.builder.narrow(x)
-        kept = [a for a in axes if a not in reduced]
-        shape = tuple(x.shape[a] for a in kept)
-        if len(kept) == len(axes):  # one element each
-            return self.builder.reshape(self._cast(self.builder.tensor(value, shape, x.dtype), out.dtype), out.shape)
-        wide = SINGLE if x.dtype == HALF and combine in ("add", "mul") else x.dtype
-        start = self.builder.start(shape, wide, _neutral(combine, wide))
-
-        def body(b: Any, element: Element, sofar: Element) -> Any:
-            return getattr(b, combine)(sofar, b.convert(element, wide))
-
-        order = [*kept, *(a for a in axes if a in reduced)]  # the loops
-        given = [(value, tuple(order.index(a) for a in axes), x.dtype)]
-        core = Tensor(shape, wide, self.builder)
-        core = self.builder.generic(given, core, body, len(axes), tuple(range(len(kept))), start)
-        return self.builder.reshape(self._cast(core, out.dtype), out.shape)
-
-    def _cast(self, x: Tensor, dtype: Any) -> Tensor:
-        if x.dtype == dtype:
-            return x
-        return self.builder.map([x], Tensor(x.shape, dtype, self.builder), first)
+        core = self.builder.reduce(operator.COMBINE, x, operator.axes(len(x.shape)), out.dtype)
+        return self.builder.reshape(core, out.shape)
 
     def _contract(self, operator: Contraction, inputs: list[Tensor], out: Tensor) -> Tensor:
         if any(0 in x.shape for x in inputs):  # nothing to sum
@@ -278,7 +256,7 @@ class _Structure:
             core = self.builder.named(linalg.MatmulOp, operands, dtypes, start, core, body, **_matmul())
         else:
             core = self.builder.generic(reads, core, body, loops=len(number), out_places=kept, init=start)
-        return self.builder.reshape(self._cast(core, out.dtype), out.shape)
+        return self.builder.reshape(self.builder.cast(core, out.dtype), out.shape)
 
     def _call(self, op: HybridOp, inputs: list[Tensor]) -> list[Tensor]:
         """The host computes it."""
@@ -309,15 +287,3 @@ def _hidden_dtypes(values: list[SSAValue]) -> dict[str, Attribute]:
     names = [dtype_of(v).name for v in values]
     hidden = any(n == "object" or n.startswith("uint") for n in names)
     return {"hybrid.dtypes": ArrayAttr([StringAttr(n) for n in names])} if hidden else {}
-
-
-def _neutral(combine: str, dtype: np.dtype[Any]) -> Any:
-    """The element that combined with another gives that other."""
-    if combine in ("add", "mul"):
-        return 0 if combine == "add" else 1
-    if dtype.kind == "f":
-        return float("-inf") if combine == "max" else float("inf")
-    if dtype.kind == "b":
-        return int(combine == "min")
-    limits = np.iinfo(dtype)
-    return int(limits.min if combine == "max" else limits.max)

@@ -69,6 +69,10 @@ class Asked:
         size = sum(x.shape[axis] for x in xs)
         return self._made((*before, size, *after), xs[0].dtype, len(xs) > 1)
 
+    def combine(self, name: str, x: Shaped, axis: int) -> Shaped:
+        """With its place."""
+        return self._made((*x.shape[:axis], 1, *x.shape[axis + 1 :]), x.dtype, True)
+
     def generate(self, shape: Shape, dtype: Any, element: Callable[..., Any]) -> Shaped:
         """Place by place."""
         return self._made(shape, np.dtype(dtype), True)

@@ -29,7 +29,16 @@ from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.ir.affine import AffineDimExpr, AffineMap
 
 from hybridc.dialects.tensor import ExpandShapeOp
-from hybridc.lower.hybrid_to_linalg_body import Body, DType, Element, number_attribute, signless
+from hybridc.lower.hybrid_to_linalg_body import (
+    HALF,
+    SINGLE,
+    Body,
+    DType,
+    Element,
+    neutral,
+    number_attribute,
+    signless,
+)
 from hybridc.lower.structured import note_dtype
 
 Shape = tuple[int, ...]
@@ -217,6 +226,24 @@ class Builder:
         types = [structured_type(out.shape, out.dtype)]
         return self._mark(self.add(linalg.GenericOp, operands, types, properties, [Region(block)]), out)
 
+    def reduce(self, combine: str, x: Tensor, axes: Sequence[int], dtype: DType) -> Tensor:
+        """The elements along axes combined; the result lacks these, and all others of size 1."""
+        value, wide = self.narrow(x)
+        kept = [a for a in wide if a not in axes]
+        shape = tuple(x.shape[a] for a in kept)
+        if len(kept) == len(wide):  # one element each
+            return self.cast(self.tensor(value, shape, x.dtype), dtype)
+        by = SINGLE if x.dtype == HALF and combine in ("add", "mul") else x.dtype
+        start = self.start(shape, by, neutral(combine, by))
+
+        def body(b: Any, element: Element, sofar: Element) -> Any:
+            return getattr(b, combine)(sofar, b.convert(element, by))
+
+        order = [*kept, *(a for a in wide if a in axes)]  # the loops
+        given = [(value, tuple(order.index(a) for a in wide), x.dtype)]
+        core = self.generic(given, Tensor(shape, by, self), body, len(wide), tuple(range(len(kept))), start)
+        return self.cast(core, dtype)
+
     def body(self, block: Block) -> Body:
         """The builder of a body."""
         return Body(block, self.location)
@@ -230,6 +257,10 @@ class Builder:
         out.core = self.generic(given, Tensor(tuple(out.shape[a] for a in axes), out.dtype, self), body)
         out.axes = axes
         return out
+
+    def cast(self, x: Tensor, dtype: DType) -> Tensor:
+        """The elements in another dtype."""
+        return x if x.dtype == dtype else self.map([x], Tensor(x.shape, dtype, self), first)
 
     def read(self, x: Tensor, shape: Shape) -> tuple[SSAValue, tuple[int, ...], DType]:
         """``x``, which broadcasts to ``shape``, as an input of loops over the axes of ``shape`` not of size 1."""
@@ -346,6 +377,10 @@ class Builder:
         if x.shape == shape:
             return x
         return self.map([x], Tensor(shape, x.dtype, self), first)
+
+    def combine(self, name: str, x: Tensor, axis: int) -> Tensor:
+        """A reduction."""
+        return self.reshape(self.reduce(name, x, (axis,), x.dtype), (*x.shape[:axis], 1, *x.shape[axis + 1 :]))
 
     def full(self, shape: Shape, dtype: Any, value: Any) -> Tensor:
         """``linalg.fill``"""
