@@ -277,3 +277,42 @@ def test_threads(spec, shape, threads):
 def test_choice(spec, shape, way):
     (phase,) = phases_of_product(product_kernel(spec, dict(zip("ijk", shape, strict=True))), 2)
     assert phase.way == way
+
+
+def _random_product(rng):
+    """An einsum of batches, rows, columns and sums in any order, the sizes, and by how much each array is larger."""
+    names, kinds = iter("abcdefghij"), []
+    for kind, most in (("batch", 2), ("row", 2), ("column", 2), ("sum", 2)):
+        kinds += [(next(names), kind) for _ in range(rng.integers(kind == "sum", most + 1))]
+    sizes = {name: int(rng.choice([1, 2, 3, 5, 8, 16, 17, 33, 64])) for name, _ in kinds}
+    operands = []
+    for absent in ("column", "row", "sum"):
+        axes = [name for name, kind in kinds if kind != absent]
+        operands.append("".join(rng.permutation(axes) if axes else []))
+    if len(kinds) > 4 or np.prod(list(sizes.values())) > 3e6:
+        return _random_product(rng)
+    return f"{operands[0]},{operands[1]}->{operands[2]}", sizes
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_any_product(seed):
+    rng = np.random.default_rng(seed)
+    spec, sizes = _random_product(rng)
+    dtype = str(rng.choice(["f32", "f64"]))
+    left, right, out = spec.replace("->", ",").split(",")
+    whole = [numbers_of(rng, [sizes[a] + int(rng.integers(0, 3)) for a in axes], dtype) for axes in (left, right)]
+    if rng.random() < 0.5:
+        whole = [numbers_of(rng, [sizes[a] for a in axes], dtype) for axes in (left, right)]
+    a, b = (
+        x[tuple(slice(x.shape[i] - sizes[axis], None) for i, axis in enumerate(axes))]
+        for x, axes in zip(whole, (left, right), strict=True)
+    )
+    result = np.zeros([sizes[x] for x in out], a.dtype)
+    strides = [tuple(s // x.itemsize for s in x.strides) for x in (a, b, result)]
+    ways = [(), ("tiles", "dots", "blas"), ("dots", "tiles"), ("blas",)][int(rng.integers(4))]
+    phases = phases_of_product(product_kernel(spec, sizes, dtype), int(rng.integers(1, 5)), strides, ways)
+    flat = [x.reshape(-1)[_offset(x, y) :][: _reach(y)] for x, y in zip(whole, (a, b), strict=True)]
+    want, scale = expected(spec, a, b)
+    for at_end in (True, False):
+        got = run(phases, flat, result, 2, at_end, rng)
+        assert np.all(abs(got - want) <= TOLERANCE[dtype] * scale + 1e-30), (spec, sizes, phases[0].way)
