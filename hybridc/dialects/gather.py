@@ -11,6 +11,7 @@ import numpy as np
 from hybridc.dialects.attribute import DType, Shape
 from hybridc.dialects.movement import bounded_index
 from hybridc.dialects.operator import Bad, Composite, Elementwise, Movement, Sample, attribute, register
+from hybridc.dialects.scatter import AddsRows, RowSums
 from hybridc.dialects.shape import normalize_axis
 from hybridc.errors import IndexRangeError, ShapeError
 
@@ -121,7 +122,7 @@ class Take(_Indexed):
 
 
 @register("hybrid.take_scatter")
-class TakeScatter(_Indexed):
+class TakeScatter(_Indexed, AddsRows):
     """Zeros of ``shape``, to whose slices those of the input are added: the gradient of ``take``."""
 
     INPUTS = ("data", "indices")
@@ -135,6 +136,11 @@ class TakeScatter(_Indexed):
         if data != expected:
             raise ShapeError(f"take_scatter: data has shape {data}, expected {expected}")
         return shapes, [self.shape]
+
+    def row_sums(self) -> RowSums | None:
+        before, after = math.prod(self.shape[: self.axis]), math.prod(self.shape[self.axis + 1 :])
+        # With "raise" indices may be wrong, which the host tells.
+        return None if self.mode == "raise" else RowSums(before, self.shape[self.axis], after, self.mode)
 
     def eager(self, *arrays: Any) -> Any:
         data, indices = arrays

@@ -19,6 +19,9 @@ from xdsl.ir import Block, Operation, SSAValue
 from hybridc.lower.hybrid_to_linalg_body import INT64, Body, Element, signless
 from hybridc.lower.hybrid_to_linalg_tensor import Builder, Shape, Tensor, wide_axes
 
+# An array at most so many times as large as what is put into it is written in one go.
+MOST = 4
+
 
 class NativeBuilder(Builder):
     """Writes movements as loops that a compiler for a processor takes."""
@@ -54,7 +57,8 @@ class NativeBuilder(Builder):
         """A box inside an array: what lies before and behind it along each axis, put together with it."""
         if math.prod(x.shape) == 0:
             return into
-        if any(s != 1 and n > 1 for s, n in zip(step, x.shape, strict=True)):
+        spread = any(s != 1 and n > 1 for s, n in zip(step, x.shape, strict=True))
+        if spread or math.prod(into.shape) <= MOST * math.prod(x.shape):
             return self._spread(x, into, begin, step)
         made, low, size = x, list(begin), list(x.shape)
         ones = (1,) * len(into.shape)
@@ -102,6 +106,8 @@ class _Places(Body):
         if array.number is not None:
             return self.constant(array.number, array.dtype)
         value, axes = self.builder.narrow(array)
+        if isinstance(value.owner, linalg.FillOp):
+            return Element(value.owner.operands[0], array.dtype)
         kept = [index[a] for a in axes]
         loops = [_loop(i) for i in kept]
         if all(loop is not None for loop in loops) and len(set(loops)) == len(loops):

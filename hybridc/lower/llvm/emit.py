@@ -25,11 +25,13 @@ from hybridc.dialects.hybrid_rt import (
     aligned,
 )
 from hybridc.dialects.operator import Opaque, Operator
+from hybridc.dialects.scatter import AddsRows, RowSums
 from hybridc.lower.host import numbers_of, operator_of
 from hybridc.lower.kernel import Kernel, analyse
 from hybridc.lower.llvm.kernel_code import code_of
 from hybridc.lower.llvm.kernel_phases import KernelPhase, copy_phase
 from hybridc.lower.llvm.native_source import ARENA, Cell, DType, HostCall, NativeSource, View, row_major
+from hybridc.lower.llvm.scatter_loops import row_sums_phase
 from hybridc.lower.numbers import numbers_in
 from hybridc.lower.structured import Shape, is_host, kernels
 from hybridc.runtime.native.plan import Array, Host, Phase, Place
@@ -190,6 +192,10 @@ class _Emitter:
             self.operators[name] = operator_of(declaration)
         operator = self.operators[name]
         where = location_of(op) or location_of(declaration)
+        if isinstance(operator, AddsRows) and (sums := operator.row_sums()) is not None:
+            self.lines.append(f"{name}{_comment(where)}")
+            self._row_sums(op, sums, name)
+            return
         if isinstance(operator, Opaque):
             self.program.host_calls.append(f"{operator!r}" + (f" at {where}" if where else ""))
         call = HostCall(
@@ -203,6 +209,12 @@ class _Emitter:
         self.program.steps.append(Host(call, name))
         self.lines.append(f"{name} on the host{_comment(where)}")
 
+    def _row_sums(self, op: LaunchOp, sums: RowSums, name: str) -> None:
+        """Rows are added to their places."""
+        given = [view if view.is_plain else self._plain_copy(view) for view in (self.views[v] for v in op.ins)]
+        data, indices = given
+        phase = row_sums_phase(sums, volume(indices.shape), data.dtype, indices.dtype, self.program.threads)
+        self._phase(phase, [_place(v) for v in (*given, self.views[op.outs[0]])], None, 0, name)
     def _array(self, value: SSAValue) -> View | Cell:
         """Where a value is."""
         return self.views[value] if value in self.views else Cell(self.cells[value], _shape(value))
