@@ -19,7 +19,16 @@ from xdsl.ir import Attribute, SSAValue
 
 from hybridc.dialects.attribute import DType
 from hybridc.lower.llvm.codegen import NativeFunction
-from hybridc.lower.llvm.gemm_phase import FLOPS_OF_A_PART, Arguments, Index, ProductPhase, Walk, few_forms, phase
+from hybridc.lower.llvm.gemm_phase import (
+    EFFORT_TO_SHARE,
+    Arguments,
+    Index,
+    ProductPhase,
+    Walk,
+    effort_of,
+    few_forms,
+    phase,
+)
 from hybridc.lower.llvm.gemm_shape import Loop, Matrices
 from hybridc.lower.llvm.loop_builder import array_type
 from hybridc.runtime import native_blas
@@ -71,7 +80,7 @@ def blas_phase(given: Matrices, dtype: DType, buffers: tuple[int, ...], threads:
         buffers,
         numbers,
         extent=span * batches,
-        grain=_grain(span, batches, threads, flops),
+        grain=_grain(span, batches, threads, effort_of(given, dtype)),
         scratch=0,
         flops=flops,
         way="blas",
@@ -92,13 +101,13 @@ def _operand(sizes: tuple[int, int], strides: tuple[int, int]) -> _Operand | Non
     return None
 
 
-def _grain(span: int, batches: int, threads: int, flops: int) -> int:
+def _grain(span: int, batches: int, threads: int, effort: int) -> int:
     """Whole matrices where there are enough for the threads, else as many rows or columns as each thread gets once.
 
     A part of a matrix is prepared again by each thread that works on it, so there are no more parts than threads.
     """
     extent = span * batches
-    if threads == 1 or flops < 2 * FLOPS_OF_A_PART:
+    if threads == 1 or effort < EFFORT_TO_SHARE:
         return extent
     if batches >= 4 * threads:
         return span

@@ -17,7 +17,18 @@ from xdsl.ir import SSAValue
 
 from hybridc.dialects.attribute import DType
 from hybridc.lower.llvm.codegen import NativeFunction
-from hybridc.lower.llvm.gemm_phase import FLOPS_OF_A_PART, PARTS, Arguments, Index, ProductPhase, Walk, few_forms, phase
+from hybridc.lower.llvm.gemm_phase import (
+    EFFORT_TO_SHARE,
+    PARTS,
+    Arguments,
+    Index,
+    ProductPhase,
+    Walk,
+    effort_of,
+    few_forms,
+    grain_of,
+    phase,
+)
 from hybridc.lower.llvm.gemm_shape import Loop, Matrices
 from hybridc.lower.llvm.gemm_vectors import Registers, Vectors, registers
 
@@ -58,7 +69,8 @@ def dot_phase(given: Matrices, dtype: DType, buffers: tuple[int, ...], threads: 
         height //= 2
     form = _Form(dtype, vectors, height)
     groups = math.ceil(given.n / form.width)
-    if given.flops >= 2 * FLOPS_OF_A_PART:
+    effort = effort_of(given, dtype)
+    if effort >= EFFORT_TO_SHARE:
         given = given.in_blocks(PARTS * threads // (groups * given.batches), _ROWS)
     around = few_forms(given.around)
     extent = groups * given.batches
@@ -68,7 +80,7 @@ def dot_phase(given: Matrices, dtype: DType, buffers: tuple[int, ...], threads: 
         buffers,
         (given.m, given.n, given.k, given.a[0], given.b[1], given.c, groups, *Walk.values(around)),
         extent=extent,
-        grain=max(1, FLOPS_OF_A_PART * extent // given.flops),
+        grain=grain_of(extent, effort),
         scratch=vectors.bytes,
         flops=given.flops,
         way="dots",

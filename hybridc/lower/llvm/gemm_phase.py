@@ -9,12 +9,16 @@ from xdsl.dialects import arith, func
 from xdsl.dialects.builtin import FunctionType, ModuleOp, UnitAttr
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
+from hybridc.dialects.attribute import DType
 from hybridc.lower.llvm.codegen import NativeFunction
-from hybridc.lower.llvm.gemm_shape import Loop
+from hybridc.lower.llvm.gemm_shape import Loop, Matrices
 from hybridc.lower.llvm.loop_builder import BYTES, INDEX, LoopBuilder, array_type
 
-# Operations of a phase that are worth a thread's while: it takes about two microseconds to give it something to do.
-FLOPS_OF_A_PART = 200_000
+# The effort, in operations of a fast product, from which on it pays to wake other threads, and that of a part of it:
+# waking costs as much as some hundred thousand.
+EFFORT_TO_SHARE, EFFORT_OF_A_PART = 1_000_000, 200_000
+# Operations that take as long as it takes to read a byte from a far cache.
+EFFORT_OF_A_BYTE = 2
 # Parts that each thread should find, if they are large enough: threads are not always equally fast.
 PARTS = 4
 
@@ -35,6 +39,17 @@ class ProductPhase:
     scratch: int
     flops: int
     way: str
+
+
+def effort_of(given: Matrices, dtype: DType) -> int:
+    """What a product of matrices costs, in operations."""
+    elements = given.m * given.k + given.k * given.n + given.m * given.n
+    return given.flops + EFFORT_OF_A_BYTE * elements * given.batches * dtype.itemsize
+
+
+def grain_of(extent: int, effort: int) -> int:
+    """How much of a range a thread takes at a time: all of it, or as much as is worth a thread's while."""
+    return extent if effort < EFFORT_TO_SHARE else max(1, EFFORT_OF_A_PART * extent // effort)
 
 
 @dataclass(frozen=True, eq=False)

@@ -22,8 +22,11 @@ from xdsl.ir import Attribute, SSAValue
 
 from hybridc.lower.kernel import number_of
 from hybridc.lower.llvm.codegen import NativeFunction
-from hybridc.lower.llvm.gemm_phase import FLOPS_OF_A_PART, Arguments, Index, ProductPhase, Walk, phase
+from hybridc.lower.llvm.gemm_phase import Arguments, Index, ProductPhase, Walk, grain_of, phase
 from hybridc.lower.llvm.gemm_shape import Loop, Product, body_key
+
+# How many times as long an operation takes as in a product that stays in registers.
+_SLOW = 5
 
 _CONTRACT = FastMathFlagsAttr([FastMathFlag.ALLOW_CONTRACT])
 _REORDER = FastMathFlagsAttr([FastMathFlag.ALLOW_CONTRACT, FastMathFlag.REASSOC, FastMathFlag.NO_SIGNED_ZEROS])
@@ -69,7 +72,7 @@ def plain_phase(product: Product, buffers: tuple[int, ...]) -> ProductPhase:
         buffers,
         (outer, *Walk.values(plan.outer), *Walk.values([plan.last]), *Walk.values(plan.summed)),
         extent=outer,
-        grain=max(1, FLOPS_OF_A_PART * outer // max(product.flops, 1)),
+        grain=grain_of(outer, _SLOW * product.flops),
         scratch=0,
         flops=product.flops,
         way="loops",

@@ -21,7 +21,18 @@ from xdsl.ir import SSAValue
 
 from hybridc.dialects.attribute import DType
 from hybridc.lower.llvm.codegen import NativeFunction
-from hybridc.lower.llvm.gemm_phase import FLOPS_OF_A_PART, PARTS, Arguments, Index, ProductPhase, Walk, few_forms, phase
+from hybridc.lower.llvm.gemm_phase import (
+    EFFORT_TO_SHARE,
+    PARTS,
+    Arguments,
+    Index,
+    ProductPhase,
+    Walk,
+    effort_of,
+    few_forms,
+    grain_of,
+    phase,
+)
 from hybridc.lower.llvm.gemm_shape import Loop, Matrices
 from hybridc.lower.llvm.gemm_vectors import Registers, Vectors, registers
 
@@ -72,7 +83,8 @@ def tile_phase(given: Matrices, dtype: DType, buffers: tuple[int, ...], threads:
     if given.m < form.heights[1]:
         return None
     panels = math.ceil(given.n / form.width)
-    if given.flops >= 2 * FLOPS_OF_A_PART:
+    effort = effort_of(given, dtype)
+    if effort >= EFFORT_TO_SHARE:
         given = given.in_blocks(PARTS * threads // (panels * given.batches), _ROWS)
     # Also without loops around, as the function's compilation takes longer than these do.
     around = few_forms(given.around or [Loop(1, 0, 0, 0)])
@@ -84,7 +96,7 @@ def tile_phase(given: Matrices, dtype: DType, buffers: tuple[int, ...], threads:
         buffers,
         (*map(int, fixed), *Walk.values(around)),
         extent=extent,
-        grain=max(1, FLOPS_OF_A_PART * extent // given.flops),
+        grain=grain_of(extent, effort),
         scratch=(form.heights[0] + given.k) * form.width * dtype.itemsize,
         flops=given.flops,
         way="tiles",
