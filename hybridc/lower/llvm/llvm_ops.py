@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from xdsl.dialects.builtin import StringAttr
-from xdsl.dialects.llvm import GenericCastOp
+from xdsl.dialects.llvm import LLVM, GenericCastOp
+from xdsl.ir import Dialect
 from xdsl.irdl import irdl_op_definition
 
 LOOP = "hybrid.loop"  # on the jump back to where a loop begins: whether there is another inside
@@ -29,3 +30,6 @@ class UIToFPOp(GenericCastOp):
     """The float nearest to an unsigned integer."""
 
     name = "llvm.uitofp"
+
+
+NativeLLVM = Dialect("llvm", [*LLVM.operations, FPToSIOp, FPToUIOp, UIToFPOp], [*LLVM.attributes])

@@ -7,7 +7,6 @@ from typing import Any, cast
 
 from xdsl.dialects import arith, func, llvm, math, memref, scf, vector
 from xdsl.dialects.builtin import (
-    DenseArrayBase,
     FloatAttr,
     IndexType,
     IntegerAttr,
@@ -16,7 +15,6 @@ from xdsl.dialects.builtin import (
     VectorType,
     i1,
     i8,
-    i32,
     i64,
 )
 from xdsl.dialects.utils import FastMathAttrBase
@@ -25,7 +23,7 @@ from xdsl.utils.exceptions import PassFailedException
 
 from hybridc.dialects.arith import RemFOp
 from hybridc.lower.llvm.llvm_ops import INNERMOST, LOOP, OUTER, FPToSIOp, FPToUIOp, UIToFPOp
-from hybridc.lower.llvm.rebuild import NO_FLAGS, Rebuild, native_type
+from hybridc.lower.llvm.rebuild import NO_FLAGS, Rebuild, integer_attribute, integers, native_type
 
 Rule = Callable[[Rebuild, Any], None]
 
@@ -97,7 +95,7 @@ def _constant(b: Rebuild, op: arith.ConstantOp) -> None:
     kind = native_type(op.result.type)
     value: Attribute = op.value
     if isinstance(op.result.type, IndexType):
-        value = IntegerAttr(cast(IntegerAttr[Any], value).value.data, i64)
+        value = integer_attribute(cast(IntegerAttr[Any], value).value.data, i64)
     b.values[op.result] = b.value(llvm.ConstantOp, (), kind, {"value": value})
 
 
@@ -187,12 +185,12 @@ def _broadcast(b: Rebuild, op: vector.BroadcastOp) -> None:
     count = cast(VectorType[Any], kind).get_shape()[0]
     nothing = b.value(llvm.UndefOp, (), kind)
     first = b.value(llvm.InsertElementOp, (nothing, source, b.integer(0)), kind)
-    mask: dict[str, Attribute] = {"mask": DenseArrayBase.from_list(i32, [0] * count)}
+    mask: dict[str, Attribute] = {"mask": integers(*[0] * count)}
     b.values[op.vector] = b.value(llvm.ShuffleVectorOp, (first, nothing), kind, mask)
 
 
 def _shuffle(b: Rebuild, op: vector.ShuffleOp) -> None:
-    mask: dict[str, Attribute] = {"mask": DenseArrayBase.from_list(i32, [int(i) for i in op.mask.get_values()])}
+    mask: dict[str, Attribute] = {"mask": integers(*map(int, op.mask.get_values()))}
     b.values[op.result] = b.value(llvm.ShuffleVectorOp, b.of((op.v1, op.v2)), op.result.type, mask)
 
 

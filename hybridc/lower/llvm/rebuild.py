@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, cast
 
@@ -107,19 +108,14 @@ class Rebuild:
 
     def integer(self, value: int, kind: IntegerType = i64) -> SSAValue:
         """A constant integer."""
-        return self.value(llvm.ConstantOp, (), kind, {"value": IntegerAttr(value, kind)})
+        return self.value(llvm.ConstantOp, (), kind, {"value": integer_attribute(value, kind)})
 
     def intrinsic(
         self, name: str, operands: Sequence[SSAValue], result: Attribute, flags: llvm.FastMathAttr = NO_FLAGS
     ) -> SSAValue:
         """A call of LLVM's own function for the type of its first operand."""
-        properties: dict[str, Attribute] = {
-            "intrin": StringAttr(mangled(name, operands[0].type)),
-            "fastmathFlags": flags,
-            "op_bundle_sizes": _NONE,
-            "operandSegmentSizes": DenseArrayBase.from_list(i32, [len(operands), 0]),
-        }
-        return self.value(llvm.CallIntrinsicOp, operands, result, properties)
+        properties = _called(mangled(name, operands[0].type), len(operands), flags)
+        return self.value(llvm.CallIntrinsicOp, operands, result, dict(properties))
 
     def call(self, name: str, operands: Sequence[SSAValue], results: Sequence[Attribute]) -> Operation:
         """A call of a function of this module."""
@@ -129,7 +125,7 @@ class Rebuild:
             "CConv": llvm.CallingConventionAttr("ccc"),
             "TailCallKind": llvm.TailCallKindAttr(llvm.TailCallKind.NONE),
             "op_bundle_sizes": _NONE,
-            "operandSegmentSizes": DenseArrayBase.from_list(i32, [len(operands), 0]),
+            "operandSegmentSizes": integers(len(operands), 0),
         }
         return self.add(llvm.CallOp, operands, results, properties)
 
@@ -179,12 +175,37 @@ class Rebuild:
         others: Sequence[SSAValue] = (),
     ) -> None:
         """Leave the block for one of two."""
-        sizes = DenseArrayBase.from_list(i32, [1, len(arguments), len(others)])
+        sizes = integers(1, len(arguments), len(others))
         operands = (condition, *arguments, *others)
         self.add(llvm.CondBrOp, operands, (), {"operandSegmentSizes": sizes}, (then, otherwise))
+
+
+# Attributes are made once: making them takes longer than making the operations that have them.
+
+
+@functools.lru_cache(4096)
+def integer_attribute(value: int, kind: IntegerType) -> IntegerAttr[IntegerType]:
+    """A number as an attribute."""
+    return IntegerAttr(value, kind)
+
+
+@functools.lru_cache(256)
+def integers(*values: int) -> DenseArrayBase[IntegerType]:
+    """Numbers of 32 bits as an attribute."""
+    return DenseArrayBase.from_list(i32, values)
+
+
+@functools.lru_cache(1024)
+def _called(name: str, count: int, flags: llvm.FastMathAttr) -> Mapping[str, Attribute]:
+    return {
+        "intrin": StringAttr(name),
+        "fastmathFlags": flags,
+        "op_bundle_sizes": _NONE,
+        "operandSegmentSizes": integers(count, 0),
+    }
 
 
 def _access(alignment: int | None) -> dict[str, Attribute]:
     if alignment is None:
         return {"ordering": _ORDINARY}
-    return {"ordering": _ORDINARY, "alignment": IntegerAttr(alignment, i64)}
+    return {"ordering": _ORDINARY, "alignment": integer_attribute(alignment, i64)}
