@@ -82,7 +82,7 @@ def read(value: Any) -> Any:
 
 def _dtype(dtype: Any) -> str:
     """The name of a dtype, if that says all of it."""
-    if dtype.hasobject or np.dtype(dtype.name) != dtype:
+    if dtype.kind not in "biufc" or np.dtype(dtype.name) != dtype:
         raise NotWritable(f"the dtype {dtype}")
     return dtype.name
 
@@ -188,7 +188,7 @@ def _phase(function: NativeFunction, phase: Phase) -> dict[str, Any]:
         "function": function.key,
         "buffers": [[p.slot, p.offset] for p in phase.buffers],
         "numbers": phase.numbers.hex(),
-        "range": [phase.extent, phase.grain],
+        "range": [phase.extent, phase.grain, phase.least],
         "scratch": None if phase.scratch is None else [phase.scratch.slot, phase.scratch.offset],
         "each": phase.scratch_stride,
         "name": phase.name,
@@ -214,7 +214,7 @@ def _step_of(given: dict[str, Any], inputs: int, constants: Sequence[Any]) -> tu
         op = registry.operator(name).bind(**{key: read(value) for key, value in attributes.items()})
         ins, outs = (tuple(_given_of(v) for v in given[key]) for key in ("ins", "outs"))
         return Host(HostCall(op, ins, outs, inputs, tuple(constants), given["where"]), given["name"])
-    extent, grain = given["range"]
+    extent, grain, least = given["range"]
     scratch = None if given["scratch"] is None else Place(*given["scratch"])
     phase: Any = Phase(
         None,  # pyright: ignore[reportArgumentType]  (its code is still to be loaded)
@@ -225,6 +225,7 @@ def _step_of(given: dict[str, Any], inputs: int, constants: Sequence[Any]) -> tu
         scratch,
         given["each"],
         given["name"],
+        least,
     )
     return NativeFunction(given["function"], _built_before), phase
 

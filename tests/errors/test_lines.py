@@ -21,7 +21,13 @@ def test_kernels_name_the_users_lines(name, monkeypatch):
     for net, args in zip(program.blocks, program.feeds(), strict=True):
         trace = trace_call(net, list(args), True)
         grads = tuple(i for i, leaf in enumerate(trace.leaves) if leaf._dtype.kind == "f")
-        lowered = stages.Traced(trace, grads).optimize().lower()
+        optimized = stages.Traced(trace, grads).optimize()
+        for written in optimized.lower("llvm").programs.values():
+            launches = [line for line in written.source.splitlines()[1:] if not line.startswith("    ")]
+            computing = [line for line in launches if "fused" in line or "matmul" in line]
+            assert computing
+            assert all(LINE.search(line) for line in computing), written.source
+        lowered = optimized.lower("numpy")
         assert set(lowered.programs) == {"forward", "backward"}
         for entry, written in lowered.programs.items():
             text = written.source

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -10,7 +12,8 @@ from xdsl.ir import Block, SSAValue
 
 from hybridc.lower.hybrid_to_linalg_body import signless
 from hybridc.lower.llvm.loop_builder import BYTES, INDEX, LoopBuilder, array_type
-from hybridc.lower.llvm.nest_to_loops import phase_module
+from hybridc.lower.llvm.nest_plan import TILE
+from hybridc.lower.llvm.nest_to_loops import first_and_last, phase_module, walk_tile
 from hybridc.lower.structured import Shape
 
 Strides = tuple[int, ...]
@@ -32,39 +35,87 @@ def merged(shape: Shape, strides: Strides) -> tuple[Shape, Strides]:
     return (tuple(sizes), tuple(steps)) if sizes else ((1,), (1,))
 
 
-def copy_module(dtype: np.dtype[Any], rank: int, contiguous: bool) -> ModuleOp:
-    """The function that copies from a strided array (first buffer) to a plain one; numbers: sizes, then strides.
+@dataclass(frozen=True)
+class Copy:
+    """A copy along merged axes: their sizes, and the strides of both arrays; the target's last axis is contiguous.
 
-    The range is that of all axes but the last; of the only axis, if there is one. ``contiguous`` elements of the last
-    axis lie one after the other.
+    If it is ``tiled``, the source lies in memory along the last axis but one.
+    """
+
+    sizes: Shape
+    source: Strides
+    target: Strides
+    tiled: bool
+
+    @property
+    def range(self) -> int:
+        """What threads share: all axes but the last, by tiles; of the only axis, if there is one."""
+        if len(self.sizes) == 1:
+            return self.sizes[0]
+        *outer, rows, _ = self.sizes
+        return math.prod(outer) * (-(-rows // TILE) if self.tiled else rows)
+
+
+def plan_copy(shape: Shape, strides: Strides) -> Copy:
+    """How to put a strided array into a plain one."""
+    sizes, source = merged(shape, strides)
+    target = tuple(math.prod(sizes[i + 1 :]) for i in range(len(sizes)))
+    rank = len(sizes)
+    rows = next((i for i in range(rank - 1) if source[i] == 1 and min(sizes[i], sizes[-1]) >= TILE), None)
+    if rows is None:
+        return Copy(sizes, source, target, False)
+    order = [*(i for i in range(rank - 1) if i != rows), rows, rank - 1]
+    ordered = [tuple(x[i] for i in order) for x in (sizes, source, target)]
+    return Copy(ordered[0], ordered[1], ordered[2], True)
+
+
+def copy_module(dtype: np.dtype[Any], rank: int, contiguous: bool, tiled: bool) -> ModuleOp:
+    """The function that copies from a strided array (first buffer) to a plain one.
+
+    Its numbers are the sizes, then the strides of the source, then those of the target, of each axis. ``contiguous``
+    elements of the last axis of the source lie one after the other.
     """
     kind = array_type(signless(dtype))
-    block = Block(arg_types=[kind, kind, *[INDEX] * (2 * rank), INDEX, INDEX, BYTES])
+    block = Block(arg_types=[kind, kind, *[INDEX] * (3 * rank), INDEX, INDEX, BYTES])
     source, target, *numbers, low, high, _ = block.args
-    sizes, strides = list(numbers[:rank]), list(numbers[rank:])
+    split: list[list[SSAValue]] = [list(numbers[i * rank : (i + 1) * rank]) for i in range(3)]
+    sizes, given, made = split
     b = LoopBuilder(block)
+    made[-1] = b.index(1)
     if contiguous:
-        strides[-1] = b.index(1)
+        given[-1] = b.index(1)
+    if tiled:
+        given[-2] = b.index(1)
 
-    def row(first: SSAValue, at: SSAValue, begin: SSAValue, end: SSAValue) -> None:
+    def copy(index: list[SSAValue]) -> None:
+        at = [b.plus(*[b.times(i, s) for i, s in zip(index, strides, strict=True)]) for strides in (given, made)]
+        b.store(b.load(source, at[0]), target, at[1])
+
+    def along(outer: list[SSAValue], begin: SSAValue, end: SSAValue) -> None:
         def element(index: SSAValue, _: list[SSAValue]) -> list[SSAValue]:
-            value = b.load(source, b.plus(first, b.times(index, strides[-1])))
-            b.store(value, target, b.plus(at, index))
+            copy([*outer, index])
             return []
 
         b.loop(begin, end, b.index(1), element)
 
-    if rank == 1:
-        row(b.index(0), b.index(0), low, high)
-        return phase_module(block)
+    def outer_indices(rest: SSAValue, count: int) -> list[SSAValue]:
+        found: list[SSAValue] = []
+        for axis in reversed(range(1, count)):
+            rest, index = b.split(rest, sizes[axis])
+            found.insert(0, index)
+        return [rest, *found] if count else []
 
     def point(index: SSAValue, _: list[SSAValue]) -> list[SSAValue]:
-        rest, first = index, b.index(0)
-        for axis in reversed(range(1, rank - 1)):
-            rest, inner = b.split(rest, sizes[axis])
-            first = b.plus(first, b.times(inner, strides[axis]))
-        row(b.plus(first, b.times(rest, strides[0])), b.times(index, sizes[-1]), b.index(0), sizes[-1])
+        if not tiled:
+            along(outer_indices(index, rank - 1), b.index(0), sizes[-1])
+            return []
+        rest, first, last = first_and_last(b, index, sizes[-2])
+        outer = outer_indices(rest, rank - 2)
+        walk_tile(b, first, last, sizes[-1], lambda row, column: copy([*outer, row, column]))
         return []
 
-    b.loop(low, high, b.index(1), point)
+    if rank == 1:
+        along([], low, high)
+    else:
+        b.loop(low, high, b.index(1), point)
     return phase_module(block)

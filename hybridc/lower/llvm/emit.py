@@ -144,7 +144,9 @@ class _Emitter:
         if phase.extent <= 0:
             return
         numbers = b"".join(_cell(n) for n in phase.numbers)
-        made = Phase(cast(Any, None), tuple(buffers), numbers, phase.extent, phase.grain, scratch, each, name)
+        made = Phase(
+            cast(Any, None), tuple(buffers), numbers, phase.extent, phase.grain, scratch, each, name, phase.least
+        )
         self.program.steps.append((phase.function, made))
         self.work += phase.work
         places = ", ".join(f"{b.slot}+{b.offset}" for b in buffers)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from xdsl.ir import SSAValue
 
 from hybridc.lower.kernel import Kernel, Nest, Stage, number_of
+from hybridc.lower.llvm.nest_parts import nests_of
 from hybridc.lower.llvm.nest_plan import NestPlan, plan_nest
 from hybridc.lower.structured import dtype_of, shape_of
 
@@ -13,9 +14,10 @@ def inplace_pairs(kernel: Kernel, strided: frozenset[SSAValue]) -> list[tuple[in
     """Pairs of an argument and a result: each element of the argument is read before that of the result is written."""
     results = set(kernel.results)
     pairs: list[tuple[int, int]] = []
-    for number, nest in enumerate(kernel.nests):
+    nests = nests_of(kernel)
+    for number, nest in enumerate(nests):
         plan = plan_nest(kernel, nest, strided, results.__contains__)
-        later = {r.value for n in kernel.nests[number + 1 :] for s in n.stages for r in s.reads}
+        later = {r.value for n in nests[number + 1 :] for s in n.stages for r in s.reads}
         later.update(v for s in kernel.stages for v in s.anywhere)
         for i, argument in enumerate(kernel.arguments):
             if argument in strided or argument in later or argument in results:
@@ -34,9 +36,9 @@ def _may_overwrite(
         return False
     if len(stage.axes) != len(nest.domain) or set(stage.axes) != set(range(len(nest.domain))):
         return False
-    order = {s: i for i, sweep in enumerate(plan.sweeps) for s in sweep.stages}
+    order = {s: i for i, s in enumerate(s for sweep in plan.sweeps for s in sweep.stages)}
     return any(_reads(s, argument) for s in order) and all(
-        read.axes == stage.axes and _reading_sweeps(plan, order, s) <= order[stage]
+        read.axes == stage.axes and _last_read(plan, order, s) <= order[stage]
         for s in order
         for read in s.reads
         if read.value is argument
@@ -47,11 +49,11 @@ def _reads(stage: Stage, value: SSAValue) -> bool:
     return any(r.value is value for r in stage.reads)
 
 
-def _reading_sweeps(plan: NestPlan, order: dict[Stage, int], stage: Stage) -> int:
-    """The last sweep in which a stage reads: its own, or that of those that compute it again."""
+def _last_read(plan: NestPlan, order: dict[Stage, int], stage: Stage) -> int:
+    """Where a stage reads last: at its own place, or at that of those that compute it again."""
     last = order[stage]
     if stage.result in plan.again:
         for other in order:
             if _reads(other, stage.result):
-                last = max(last, _reading_sweeps(plan, order, other))
+                last = max(last, _last_read(plan, order, other))
     return last

@@ -1,7 +1,7 @@
 """A kernel as native phases: functions over a range that threads share, each with its buffers and its numbers.
 
-A function's key says all that its code depends on. Kernels that differ in sizes along their first axis share code: those
-sizes are numbers that it is given.
+A function's key says all that its code depends on. Kernels that differ in sizes along their first axis share code:
+those sizes are numbers that it is given.
 """
 
 from __future__ import annotations
@@ -21,13 +21,15 @@ from xdsl.ir import Attribute, Operation, SSAValue
 import hybridc
 from hybridc.lower.kernel import Kernel, Nest, Stage, number_of
 from hybridc.lower.llvm.codegen import NativeFunction
-from hybridc.lower.llvm.copy_loops import Strides, copy_module, merged
+from hybridc.lower.llvm.copy_loops import Strides, copy_module, plan_copy
+from hybridc.lower.llvm.nest_parts import nests_of, read_elsewhere
 from hybridc.lower.llvm.nest_plan import NestPlan, loop_axes, plan_nest, scratch_bytes
 from hybridc.lower.llvm.nest_to_loops import BLOCK, Buffers, NestLoops, combine_parts, fill_number
 from hybridc.lower.structured import Shape, dtype_of, shape_of
 
-# What a thread should have to do at least, in nanoseconds: starting it costs some microseconds.
-GRAIN_NS = 10_000.0
+# Work that is shared among threads at all, and the least that one takes at a time, in nanoseconds on one thread: a
+# thread that spins begins after half a microsecond, one that sleeps after five.
+SHARED_NS, GRAIN_NS = 12_000.0, 2_000.0
 # Nanoseconds for one element: of an operation on vectors, of one that takes longer, of a function, of a byte moved.
 SIMPLE_NS, SLOW_NS, FUNCTION_NS, BYTE_NS = 0.06, 0.3, 0.8, 0.05
 FAR = 8  # times as long, if elements do not follow each other
@@ -41,8 +43,9 @@ _SLOW = (arith.DivfOp, arith.RemSIOp, arith.RemUIOp)
 class KernelPhase:
     """A native function with what a call of it is given.
 
-    ``buffers`` are numbers of the kernel's arguments, then its results, then its locals. ``scratch`` is in bytes for
-    each thread; ``work`` is an estimate of its time, in nanoseconds.
+    ``buffers`` are numbers of the kernel's arguments, then its results, then its locals. Threads cut [0, extent) at
+    multiples of ``grain``, but leave fewer than ``least`` iterations to one of them. ``scratch`` is in bytes for each
+    thread; ``work`` is an estimate of its time, in nanoseconds.
     """
 
     function: NativeFunction
@@ -52,6 +55,14 @@ class KernelPhase:
     grain: int
     scratch: int = 0
     work: float = 0.0
+    least: int = 0
+
+
+def sharing(work: float, extent: int, multiple: int = 1) -> tuple[int, int]:
+    """The grain of a phase that takes so many nanoseconds, and the least iterations that threads share."""
+    each = max(work, 1e-3) / max(1, extent)
+    grain = math.ceil(GRAIN_NS / each)
+    return -(-grain // multiple) * multiple, math.ceil(SHARED_NS / each)
 
 
 @dataclass
@@ -87,10 +98,10 @@ class _Phases:
         self.number: dict[SSAValue, int] = {v: i for i, v in enumerate(kernel.arguments)}
         for i, v in enumerate(kernel.results, len(kernel.arguments)):
             self.number.setdefault(v, i)
-        self.nest_of = {s.result: n for n in kernel.nests for s in n.stages}
+        self.nests = nests_of(kernel)
 
     def run(self) -> KernelPhases:
-        for nest in self.kernel.nests:
+        for nest in self.nests:
             self._nest(nest)
         first = len(self.kernel.arguments)
         for i, v in enumerate(self.kernel.results):
@@ -108,15 +119,13 @@ class _Phases:
 
     def _outside(self, nest: Nest, value: SSAValue) -> bool:
         """Whether a value of a nest is in memory when it is done; values for other nests get a buffer."""
-        if value not in self.number and any(
-            r.value is value for n in self.kernel.nests if n is not nest for s in n.stages for r in s.reads
-        ):
+        if value not in self.number and read_elsewhere(self.nests, nest, value):
             self.number[value] = self._local(math.prod(shape_of(value)) * dtype_of(value).itemsize)
         return value in self.number
 
     def _nest(self, nest: Nest) -> None:
-        if not nest.stages:
-            return
+        for stage in nest.stages:
+            self._outside(nest, stage.result)
         plan = plan_nest(self.kernel, nest, frozenset(self.strides), functools.partial(self._outside, nest))
         if not plan.sweeps:
             return
@@ -124,7 +133,7 @@ class _Phases:
         buffers = self._buffers(plan, {s.result for s in parts})
         extent, piece = self._extent(plan, parts)
         used = [self.number[group[0]] for group in buffers.values]
-        locals_ = {}
+        locals_: dict[SSAValue, int] = {}
         for stage in parts:
             locals_[stage.result] = self._local(
                 extent * math.prod(shape_of(stage.result)) * dtype_of(stage.result).itemsize
@@ -134,21 +143,17 @@ class _Phases:
         numbers += [piece] if parts else []
         function = NativeFunction(_key(plan, buffers), lambda: NestLoops(plan, buffers).module())
         work = nest_work(plan)
-        whole = plan.extent(plan.inner if plan.shared else plan.points)
-        each = work / max(1, whole) * piece
-        grain = max(1, math.ceil(GRAIN_NS / max(each, 1e-3)))
-        if plan.shared and not parts:
-            grain = -(-grain // 64) * 64
+        grain, least = sharing(work, extent, 64 if plan.shared and not parts else 1)
         scratch = sum(-(-scratch_bytes(plan, v) // 64) * 64 for v in plan.kept)
         self.made.phases.append(
-            KernelPhase(function, (*used, *locals_.values()), tuple(numbers), extent, grain, scratch, work)
+            KernelPhase(function, (*used, *locals_.values()), tuple(numbers), extent, grain, scratch, work, least)
         )
         for stage in parts:
             self._combine(stage, locals_[stage.result], extent)
 
     def _extent(self, plan: NestPlan, parts: list[Stage]) -> tuple[int, int]:
         """How many points, or pieces of them, threads share, and how many points a piece has."""
-        whole = plan.extent(plan.inner if plan.shared else plan.points)
+        whole = plan.range
         if not parts:
             return whole, 1
         if plan.shared:
@@ -184,16 +189,17 @@ class _Phases:
         assert op is not None
         key = _hash("combine", _operation(op), dtype_of(stage.result).name, number_of(stage.op.operands[-1]))
         function = NativeFunction(key, lambda: combine_parts(stage))
-        grain = max(64, math.ceil(GRAIN_NS / (count * SIMPLE_NS + 1)))
         work = size * count * SIMPLE_NS
+        grain, least = sharing(work, size, 64)
         target = self.number[stage.result]
-        self.made.phases.append(KernelPhase(function, (local, target), (count, size), size, grain, 0, work))
+        self.made.phases.append(KernelPhase(function, (local, target), (count, size), size, grain, 0, work, least))
 
     def _fill(self, target: int, value: SSAValue, number: Any) -> None:
         dtype, size = dtype_of(value), math.prod(shape_of(value))
         function = NativeFunction(_hash("fill", dtype.name, repr(number)), lambda: fill_number(dtype, number))
-        grain = max(64, int(GRAIN_NS / BYTE_NS) // dtype.itemsize)
-        self.made.phases.append(KernelPhase(function, (target,), (), size, grain, 0, size * dtype.itemsize * BYTE_NS))
+        work = size * dtype.itemsize * BYTE_NS
+        grain, least = sharing(work, size, 64)
+        self.made.phases.append(KernelPhase(function, (target,), (), size, grain, 0, work, least))
 
     def _copy(self, source: int, target: int, value: SSAValue) -> None:
         shape = shape_of(value)
@@ -207,16 +213,15 @@ def row_major(shape: Shape) -> Strides:
 
 def copy_phase(dtype: np.dtype[Any], shape: Shape, strides: Strides, source: int, target: int) -> KernelPhase:
     """A strided array put into a plain one."""
-    sizes, steps = merged(shape, strides)
-    contiguous = steps[-1] == 1
-    function = NativeFunction(
-        _hash("copy", dtype.name, len(sizes), contiguous), lambda: copy_module(dtype, len(sizes), contiguous)
+    plan = plan_copy(shape, strides)
+    rank, contiguous = len(plan.sizes), plan.source[-1] == 1
+    key = _hash("copy", dtype.name, rank, contiguous, plan.tiled)
+    function = NativeFunction(key, lambda: copy_module(dtype, rank, contiguous, plan.tiled))
+    work = BYTE_NS * dtype.itemsize * (1 if contiguous else FAR) * math.prod(shape)
+    grain, least = sharing(work, plan.range)
+    return KernelPhase(
+        function, (source, target), (*plan.sizes, *plan.source, *plan.target), plan.range, grain, 0, work, least
     )
-    each = BYTE_NS * dtype.itemsize * (1 if contiguous else FAR)
-    row = 1 if len(sizes) == 1 else sizes[-1]
-    grain = max(1, math.ceil(GRAIN_NS / (each * max(1, row))))
-    extent = math.prod(shape) // row if row else 0
-    return KernelPhase(function, (source, target), (*sizes, *steps), extent, grain, 0, each * math.prod(shape))
 
 
 # --- cost -------------------------------------------------------------------------------------------------
@@ -262,7 +267,7 @@ def _key(plan: NestPlan, buffers: Buffers) -> str:
     stages = [(_stage(plan, s, names), names.setdefault(s.result, len(names))) for s in plan.stage_of.values()]
     kinds = [dtype_of(group[0]).name for group in buffers.values]
     sizes = [None if a in plan.dynamic else n for a, n in enumerate(plan.sizes)]
-    walk = (plan.points, plan.inner, plan.shared, sizes, [names[v] for v in plan.kept])
+    walk = (plan.points, plan.inner, plan.shared, plan.tiled, sizes, [names[v] for v in plan.kept])
     sweeps = [(w.axes, [names[s.result] for s in w.stages]) for w in plan.sweeps]
     given = ([names[v] for v in buffers.parts], [names[v] for v in buffers.strided])
     return _hash("nest", groups, kinds, stages, walk, sweeps, given, sorted(names[v] for v in plan.again))

@@ -8,27 +8,28 @@ function combines them in order, so that results do not depend on how threads sh
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
 from xdsl.dialects import arith, func, tensor
 from xdsl.dialects.builtin import FunctionType, ModuleOp, UnitAttr
 from xdsl.dialects.linalg import ops as linalg
+from xdsl.dialects.utils import FastMathFlag
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
+from hybridc.dialects.hybrid_rt import ALIGNMENT
 from hybridc.lower.hybrid_to_linalg_body import number_attribute, signless
 from hybridc.lower.kernel import Axes, Read, Stage, number_of
 from hybridc.lower.llvm.loop_builder import BYTES, INDEX, LoopBuilder, array_type
-from hybridc.lower.llvm.nest_plan import NestPlan, Sweep, loop_axes, scratch_bytes
+from hybridc.lower.llvm.nest_plan import TILE, NestPlan, Sweep, loop_axes
 from hybridc.lower.structured import dtype_of, shape_of
 
 # Elements of a sum over one axis that are added up before their sum is added to the others'.
 BLOCK = 4096
 # Products may be added without rounding between. Differences are rounded: what is equal still differs by zero.
-CONTRACT = arith.FastMathFlagsAttr([arith.FastMathFlag.ALLOW_CONTRACT])
-REORDER = arith.FastMathFlagsAttr(
-    [arith.FastMathFlag.REASSOC, arith.FastMathFlag.NO_SIGNED_ZEROS, arith.FastMathFlag.ALLOW_CONTRACT]
-)
+CONTRACT = arith.FastMathFlagsAttr([FastMathFlag.ALLOW_CONTRACT])
+REORDER = arith.FastMathFlagsAttr([FastMathFlag.REASSOC, FastMathFlag.NO_SIGNED_ZEROS, FastMathFlag.ALLOW_CONTRACT])
 _CONTRACTED = (arith.AddfOp, arith.MulfOp)
 
 
@@ -87,7 +88,7 @@ class NestLoops:
                 shape = shape_of(value)
                 known = tuple(self.build.index(math.prod(shape[i + 1 :])) for i in range(len(shape)))
                 self.steps[value] = strides.get(value) or known
-        self.parts = {v: arg for v, arg in zip(parts, args[len(values) :], strict=False)}
+        self.parts = dict(zip(parts, args[len(values) :], strict=False))
         self.known: dict[SSAValue, SSAValue] = {}  # elements of stages at the place where the loops are now
         self.given: dict[tuple[SSAValue, Axes], SSAValue] = {}  # and of what is given, by the axes that it follows
         self.index: dict[int, SSAValue] = {}  # the index along each merged axis
@@ -97,6 +98,8 @@ class NestLoops:
         self._keep()
         if self.plan.shared:
             self._pieces(self._shared) if self.parts else self._shared(self.low, self.high, None)
+        elif self.plan.tiled is not None:
+            self._tiles(self.low, self.high)
         elif self.parts:
             self._pieces(self._points)
         else:
@@ -118,14 +121,16 @@ class NestLoops:
 
     def _keep(self) -> None:
         """Give each value that is kept its part of the scratch."""
-        offset = 0
+        b = self.build
+        offset, line = b.index(0), b.index(ALIGNMENT)
         for value in self.plan.kept:
             stage = self.plan.stage_of[value]
             axes = tuple(a for a in self.plan.axes(stage.axes) if a in self.plan.inner)
-            size = self.build.times(*[self.sizes[a] for a in axes])
-            array = self.build.view(self.scratch, self.build.index(offset), size, signless(dtype_of(value)))
+            size = b.times(*[self.sizes[a] for a in axes])
+            array = b.view(self.scratch, offset, size, signless(dtype_of(value)))
             self.memory[value] = Memory(array, axes, self._row_major(axes))
-            offset += -(-scratch_bytes(self.plan, value) // 64) * 64
+            lines, _ = b.split(b.plus(b.times(size, b.index(dtype_of(value).itemsize)), b.index(ALIGNMENT - 1)), line)
+            offset = b.plus(offset, b.times(lines, line))
 
     def _place(self, memory: Memory) -> SSAValue:
         """The index of the element at the place where the loops are."""
@@ -158,6 +163,29 @@ class NestLoops:
 
     def _points(self, low: SSAValue, high: SSAValue, _: SSAValue | None) -> None:
         self.build.loop(low, high, self.build.index(1), lambda point, _: self._point(point))
+
+    def _tiles(self, low: SSAValue, high: SSAValue) -> None:
+        """Tiles along the last of the points and the inner axis; the range counts the former's."""
+        b = self.build
+        *outer, rows = self.plan.points
+        (inner,) = self.plan.inner
+
+        def tile(point: SSAValue, _: list[SSAValue]) -> list[SSAValue]:
+            rest, first, last = first_and_last(b, point, self.sizes[rows])
+            for axis in reversed(outer[1:]):
+                rest, self.index[axis] = b.split(rest, self.sizes[axis])
+            if outer:
+                self.index[outer[0]] = rest
+            walk_tile(b, first, last, self.sizes[inner], element)
+            return []
+
+        def element(row: SSAValue, column: SSAValue) -> None:
+            self.index[rows], self.index[inner] = row, column
+            self.known, self.given = {}, {}
+            for sweep in self.plan.sweeps:
+                self._elements(sweep)
+
+        b.loop(low, high, b.index(1), tile)
 
     def _point(self, point: SSAValue) -> list[SSAValue]:
         b = self.build
@@ -406,6 +434,39 @@ def combine(build: LoopBuilder, stage: Stage, a: SSAValue, b: SSAValue) -> SSAVa
     return build.pure(type(op), [a, b], op.results[0].type, properties)
 
 
+def first_and_last(b: LoopBuilder, point: SSAValue, size: SSAValue) -> tuple[SSAValue, SSAValue, SSAValue]:
+    """Of a range that counts tiles along an axis: what counts the axes before it, and which rows the tile has."""
+    count, _ = b.split(b.plus(size, b.index(TILE - 1)), b.index(TILE))
+    rest, tile = b.split(point, count)
+    first = b.times(tile, b.index(TILE))
+    return rest, first, b.least(b.plus(first, b.index(TILE)), size)
+
+
+def walk_tile(
+    b: LoopBuilder, first: SSAValue, last: SSAValue, columns: SSAValue, element: Callable[[SSAValue, SSAValue], None]
+) -> None:
+    """Rows from ``first`` to ``last`` of all columns, in tiles: ``element`` gets the indices of each element."""
+    whole = b.times(b.split(columns, b.index(TILE))[0], b.index(TILE))
+
+    def rows(start: SSAValue | None) -> None:
+        def row(index: SSAValue, _: list[SSAValue]) -> list[SSAValue]:
+            def column(at: SSAValue, _: list[SSAValue]) -> list[SSAValue]:
+                element(index, at if start is None else b.plus(start, at))
+                return []
+
+            low, high = (whole, columns) if start is None else (b.index(0), b.index(TILE))
+            return b.loop(low, high, b.index(1), column)
+
+        b.loop(first, last, b.index(1), row)
+
+    def tile(start: SSAValue, _: list[SSAValue]) -> list[SSAValue]:
+        rows(start)
+        return []
+
+    b.loop(b.index(0), whole, b.index(TILE), tile)
+    rows(None)
+
+
 def fill(build: LoopBuilder, buffer: SSAValue, low: SSAValue, high: SSAValue, value: SSAValue) -> None:
     """One number everywhere in a range of a buffer."""
 
@@ -417,7 +478,7 @@ def fill(build: LoopBuilder, buffer: SSAValue, low: SSAValue, high: SSAValue, va
 
 
 def combine_parts(stage: Stage) -> ModuleOp:
-    """The function that combines parts (first buffer) into a result (second); numbers: parts, elements of the result."""
+    """The function that combines parts (first buffer) into a result (second); numbers: parts, size of the result."""
     kind = array_type(signless(dtype_of(stage.result)))
     block = Block(arg_types=[kind, kind, INDEX, INDEX, INDEX, INDEX, BYTES])
     parts, result, count, size, low, high, _ = block.args
