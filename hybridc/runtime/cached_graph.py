@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import hybridc.nd.indexing  # noqa: F401 - if a forward imports it, packages' operators are asked for this name first
 from hybridc.debug import compiling, timed
 from hybridc.errors import MXNetError, TraceError
 from hybridc.gluon.epoch import ATTRIBUTE_EPOCH

@@ -17,7 +17,6 @@ import numpy as np
 
 from hybridc.dialects import registry
 from hybridc.dialects.attribute import Attribute
-from hybridc.dialects.nnvm import Attached
 from hybridc.runtime.plan_bytes import NotWritable, written
 from hybridc.trace.structure import as_list
 
@@ -41,7 +40,7 @@ def operators_of_users() -> str:
     walk = _Walk()
     found: list[Any] = []
     for name, cls in sorted(users.items()):
-        if cls.__dict__.get(Attached.FIELD):
+        if _has_more(cls):
             raise NotWritable(f"attributes attached to {name}")
         names = sorted(function for function, operator in registry.FUNCTIONS.items() if operator is cls)
         found.append((name, names, walk.class_(cls)))
@@ -50,9 +49,15 @@ def operators_of_users() -> str:
 
 def _is_own(cls: type) -> bool:
     """Whether a class is written in a file of hybridc, and is as it stands there."""
-    if not _is_ours(cls.__module__) or cls.__dict__.get(Attached.FIELD):
+    if not _is_ours(cls.__module__) or _has_more(cls):
         return False
     return getattr(sys.modules.get(cls.__module__), cls.__qualname__, None) is cls
+
+
+def _has_more(cls: type) -> bool:
+    """Whether attributes were attached to a class, as in NNVM."""
+    nnvm = sys.modules.get("hybridc.dialects.nnvm")  # who attaches some imports it
+    return nnvm is not None and bool(cls.__dict__.get(nnvm.Attached.FIELD))
 
 
 def _is_ours(module: str | None) -> bool:

@@ -1,0 +1,118 @@
+"""First calls in fresh processes, with an empty cache folder and with a full one: ``python benchmarks/first_call.py``.
+
+An encoder layer forward, its training step, and the training step of six such layers, on the native target. What
+counts is the time of the first call after ``import hybridc`` less that of a later one: compiling, or loading what an
+earlier process compiled. Bounds: 0.5, 1.2 and 3 seconds with an empty folder; 40, 80 and 200 ms with a full one.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parent.parent
+if __package__ is None:
+    sys.path[0] = str(ROOT)
+
+# What is called: a title, whether it trains, layers, and the bounds in milliseconds with an empty and a full folder.
+CALLS = (
+    ("encoder layer, forward", False, 1, 500.0, 40.0),
+    ("encoder layer, training step", True, 1, 1200.0, 80.0),
+    ("six layers, training step", True, 6, 3000.0, 200.0),
+)
+COLD, WARM = 3, 7  # processes of which the fastest counts
+LATER = 5
+
+
+def call(trains: bool, layers: int) -> dict[str, float]:
+    """In this process: milliseconds of the import, of the first call, and of the fastest later one."""
+    start = time.perf_counter()
+    import hybridc as mx
+
+    imported = time.perf_counter()
+    import numpy as np
+
+    from benchmarks.encoder_train import TokenDistance
+    from benchmarks.workloads import Encoder, encoder_inputs
+
+    arrays = encoder_inputs(np.random.default_rng(0))
+    x = mx.nd.array(arrays.pop("x"))
+    net = mx.gluon.nn.HybridSequential()
+    for _ in range(layers):
+        net.add(Encoder(arrays))
+    if trains:
+        trainer = mx.gluon.Trainer(net.collect_params(), "sgd", {"learning_rate": 0.01, "momentum": 0.9})
+        step = mx.gluon.TrainStep(net, TokenDistance(), trainer)
+
+        def run() -> Any:
+            return step(x, x).asnumpy()
+    else:
+        net.hybridize()
+
+        def run() -> Any:
+            return net(x).asnumpy()
+
+    times: list[float] = []
+    for _ in range(1 + LATER):
+        began = time.perf_counter()
+        run()
+        times.append(1000 * (time.perf_counter() - began))
+    compiler = float("xdsl" in sys.modules)
+    return {"import": 1000 * (imported - start), "first": times[0], "later": min(times[1:]), "compiler": compiler}
+
+
+def process(cache: str, trains: bool, layers: int) -> dict[str, float]:
+    """The same in a fresh process with this cache folder; it finds its modules compiled, as an installed package is."""
+    environment = {**os.environ, "HYBRIDC_CACHE": cache, "HYBRIDC_TARGET": "llvm", "PYTHONPATH": str(ROOT)}
+    environment.pop("PYTHONDONTWRITEBYTECODE", None)
+    environment.setdefault("PYTHONPYCACHEPREFIX", str(Path(tempfile.gettempdir()) / "hybridc-first-call"))
+    command = [sys.executable, __file__, "--one", str(int(trains)), str(layers)]
+    done = subprocess.run(command, check=True, capture_output=True, text=True, env=environment)
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def measure(trains: bool, layers: int) -> tuple[dict[str, float], dict[str, float]]:
+    """The fastest process of those with an empty folder, and of those with a full one."""
+    cold: list[dict[str, float]] = []
+    warm: list[dict[str, float]] = []
+    with tempfile.TemporaryDirectory() as folder:
+        for number in range(COLD):
+            cold.append(process(f"{folder}/{number}", trains, layers))
+        for _ in range(WARM):
+            warm.append(process(f"{folder}/0", trains, layers))
+    if any(w["compiler"] for w in warm):
+        raise SystemExit("a process that found all on the disk imported the compiler")
+    return min(cold, key=_extra), min(warm, key=_extra)
+
+
+def _extra(found: dict[str, float]) -> float:
+    return found["first"] - found["later"]
+
+
+def main() -> None:
+    """Print the table; exit with an error if a bound does not hold."""
+    if sys.argv[1:2] == ["--one"]:
+        print(json.dumps(call(sys.argv[2] == "1", int(sys.argv[3]))))
+        return
+    process("/nonexistent", False, 1)  # modules are compiled
+    print("| milliseconds | folder | import | first call | later call | first less later | bound |")
+    print("|---|---|---|---|---|---|---|")
+    late: list[str] = []
+    for title, trains, layers, *bounds in CALLS:
+        for folder, found, bound in zip(("empty", "full"), measure(trains, layers), bounds, strict=True):
+            extra = _extra(found)
+            numbers = " | ".join(f"{found[key]:.0f}" for key in ("import", "first", "later"))
+            print(f"| {title} | {folder} | {numbers} | {extra:.0f} | {bound:.0f} |", flush=True)
+            late += [f"{title}, {folder} folder: {extra:.0f} ms, allowed are {bound:.0f}"] * (extra > bound)
+    if late:
+        raise SystemExit("; ".join(late))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,466 @@
+"""Compiled graphs from the disk: real processes, of which later ones must not compile."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import subprocess
+import sys
+import textwrap
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+
+import hybridc as mx
+from hybridc.lower.llvm.emit import emit
+from hybridc.options import Options
+from hybridc.runtime import warm_start
+from hybridc.runtime.native.plan import Host, Phase
+from hybridc.runtime.op_sources import _Walk
+from hybridc.runtime.plan_bytes import KeptGraph, NotWritable, from_bytes, read, to_bytes, written
+from hybridc.runtime.trace_key import structure
+from hybridc.stages import Traced
+from hybridc.trace.tracer import trace_call
+
+# Before what a test runs: with "warm", nothing may be compiled. "what" prints an array exactly.
+START = """
+import sys
+import numpy as np
+import hybridc as mx
+from hybridc.gluon import nn
+
+def what(x):
+    print(np.asarray(x.asnumpy()).tobytes().hex())
+
+if "warm" in sys.argv:
+    import hybridc.lower.llvm.codegen as codegen
+    import importlib.abc
+
+    def compile_(*_):
+        raise AssertionError("LLVM runs")
+
+    codegen._compile = codegen.optimised = compile_
+
+    class Forbidden(importlib.abc.MetaPathFinder):
+        def find_spec(self, name, *_):
+            if name.startswith("xdsl.") or name == "hybridc.pipeline":
+                raise AssertionError(f"the compiler is imported: {name}")
+
+    sys.meta_path.insert(0, Forbidden())
+"""
+
+DENSE = """
+net = nn.HybridSequential()
+net.add(nn.Dense(8, activation="tanh", in_units=4), nn.LayerNorm(in_channels=8), nn.Dense(3, in_units=8))
+net.initialize(mx.init.One())
+net.hybridize()
+x = mx.nd.array(np.linspace(-1, 1, 20, dtype="f4").reshape(5, 4))
+"""
+FORWARD = DENSE + "what(net(x))\n"
+GRADIENTS = DENSE + "with mx.autograd.record():\n    y = net(x)\ny.backward()\nwhat(y)\n"
+GRADIENTS += "for p in net.collect_params().values():\n    what(p.grad())\n"
+STEP = DENSE + textwrap.dedent("""
+    trainer = mx.gluon.Trainer(net.collect_params(), "adam")
+    step = mx.gluon.TrainStep(net, mx.gluon.loss.L2Loss(), trainer)
+    for _ in range(3):
+        what(step(x, mx.nd.ones((5, 3))))
+    for p in net.collect_params().values():
+        what(p.data())
+""")
+UPDATE = DENSE.replace("net.hybridize()", "") + textwrap.dedent("""
+    trainer = mx.gluon.Trainer(net.collect_params(), "sgd", {"momentum": 0.9})
+    for _ in range(2):
+        with mx.autograd.record():
+            loss = net(x).sum()
+        loss.backward()
+        trainer.step(5)
+    for p in net.collect_params().values():
+        what(p.data())
+""")
+DROPOUT = """
+mx.random.seed(3)
+net = nn.HybridSequential()
+net.add(nn.Dense(8, in_units=4), nn.Dropout(0.5), nn.BatchNorm(in_channels=8))
+net.initialize(mx.init.One())
+net.hybridize()
+x = mx.nd.array(np.linspace(-1, 1, 20, dtype="f4").reshape(5, 4))
+with mx.autograd.record():
+    y = net(x)
+y.backward()
+what(y)
+what(net(x))
+for p in net.collect_params().values():
+    what(p.data())
+"""
+# Sorting is a call of the host.
+HOST = """
+class Ranks(mx.gluon.HybridBlock):
+    def hybrid_forward(self, F, x):
+        return F.topk(F.exp(x), k=2, ret_typ="value") * 2
+net = Ranks()
+net.hybridize()
+what(net(mx.nd.array(np.random.default_rng(0).random((3, 7), dtype="f4"))))
+"""
+
+
+class Session:
+    """Processes with one cache folder."""
+
+    def __init__(self, folder):
+        self.folder = folder
+        self.cache = folder / "cache"
+
+    def start(self, text, *arguments, **environment):
+        """A process that runs a script, and what it did; host calls name the script's lines, so it keeps its name."""
+        script = self.folder / "script.py"
+        script.write_text(START + text)
+        return self.again(script, *arguments, **environment)
+
+    def again(self, script, *arguments, **environment):
+        given = {**os.environ, "HYBRIDC_TARGET": "llvm", "HYBRIDC_VERIFY": "0", "HYBRIDC_CACHE": str(self.cache)}
+        return subprocess.run(
+            [sys.executable, str(script), *arguments],
+            capture_output=True,
+            text=True,
+            check=False,
+            env={**given, **environment},
+            cwd=self.folder,
+            timeout=300,
+        )
+
+    def run(self, text, *arguments, **environment):
+        """What it prints."""
+        done = self.start(text, *arguments, **environment)
+        assert done.returncode == 0, done.stderr
+        assert done.stdout
+        return done.stdout
+
+    def compiles(self, text, **environment):
+        """Whether a process that must not compile fails."""
+        done = self.start(text, "warm", **environment)
+        assert done.returncode == 0 or "the compiler is imported" in done.stderr, done.stderr
+        return done.returncode != 0
+
+    def entries(self):
+        return {p: p.read_bytes() for p in self.cache.iterdir()}
+
+
+@pytest.fixture
+def session(tmp_path):
+    return Session(tmp_path)
+
+
+@pytest.mark.parametrize("name", ["FORWARD", "GRADIENTS", "STEP", "UPDATE", "DROPOUT", "HOST"])
+def test_a_later_process_does_not_compile(session, name):
+    text = globals()[name]
+    cold = session.run(text)
+    assert session.run(text, "warm") == cold
+    # The numpy target is another way to the same numbers.
+    other = session.run(text, HYBRIDC_TARGET="numpy")
+    for ours, theirs in zip(cold.split(), other.split(), strict=True):
+        got, expected = (np.frombuffer(bytes.fromhex(h), np.float32) for h in (ours, theirs))
+        np.testing.assert_allclose(got, expected, rtol=2e-4, atol=2e-5)
+
+
+def test_an_empty_folder_means_compiling(session):
+    assert session.compiles(FORWARD)
+
+
+def test_other_networks_and_options_are_compiled(session):
+    session.run(FORWARD, HYBRIDC_NUM_THREADS="1")
+    assert session.compiles(FORWARD.replace("tanh", "sigmoid"), HYBRIDC_NUM_THREADS="1")
+    assert session.compiles(GRADIENTS, HYBRIDC_NUM_THREADS="1")
+    assert session.compiles(FORWARD, HYBRIDC_NUM_THREADS="2")
+    assert not session.compiles(FORWARD, HYBRIDC_NUM_THREADS="1")
+
+
+WATCHING = [{"verify": True}, {"poison": True}, {"dump": "x"}, {"print_after": ("all",)}, {"print_source": True}]
+
+
+@pytest.mark.parametrize("change", [*WATCHING, {"time": True}, {"target": "numpy"}], ids=repr)
+def test_who_watches_the_compiler_sees_it(monkeypatch, change):
+    plain = Options(target="llvm")
+    monkeypatch.setattr(warm_start, "OPTIONS", plain)
+    assert warm_start._enabled()
+    monkeypatch.setattr(warm_start, "OPTIONS", dataclasses.replace(plain, **change))
+    assert not warm_start._enabled()
+
+
+def test_a_dump_has_every_stage(session):
+    session.run(FORWARD)
+    session.run(FORWARD, HYBRIDC_DUMP=str(session.folder / "dump"))
+    assert len(list((session.folder / "dump").iterdir())) > 10
+
+
+USERS = """
+import hybridc.op
+import operators
+class Net(mx.gluon.HybridBlock):
+    def hybrid_forward(self, F, x):
+        return F.scaled(x) + 1
+net = Net()
+net.hybridize()
+what(net(mx.nd.ones((4,))))
+"""
+OPERATOR = """
+import sys
+import hybridc as mx
+
+FACTOR = {factor}
+
+def times(b, x):
+    return b.mul(x, {other})
+
+def make(factor):
+    @mx.op.register("mine.scaled")
+    class Scaled(mx.op.Elementwise):
+        '''x times a number'''
+        def scalar(self, b, x):
+            return b.mul(times(b, x), factor + FACTOR)
+
+make({argument})
+"""
+
+
+def test_an_operator_of_the_users_may_change(session):
+    file = session.folder / "operators.py"
+    results = set()
+    for factor, other, argument in [(2.0, 3.0, 1.0), (5.0, 3.0, 1.0), (5.0, 7.0, 1.0), (5.0, 7.0, 11.0)]:
+        file.write_text(OPERATOR.format(factor=factor, other=other, argument=argument))
+        results.add(printed := session.run(USERS))
+        assert session.run(USERS, "warm") == printed
+        value = np.frombuffer(bytes.fromhex(printed), np.float32)
+        np.testing.assert_allclose(value, np.full(4, other * (argument + factor) + 1), rtol=1e-6)
+    assert len(results) == 4
+
+
+@pytest.mark.parametrize("what", ["closure", "global"])
+def test_what_an_operator_finds_around_it_is_part_of_it(session, what):
+    text = OPERATOR.format(factor="float(sys.argv[1])" if what == "global" else 1, other=1, argument=1)
+    text = text if what == "global" else text.replace("make(1)", "make(float(sys.argv[1]))")
+    (session.folder / "operators.py").write_text(text)
+    script = session.folder / "script.py"
+    script.write_text(START + USERS)
+    for number in (2.0, 5.0):
+        done = session.again(script, str(number))
+        value = np.frombuffer(bytes.fromhex(done.stdout), np.float32)
+        np.testing.assert_allclose(value, np.full(4, number + 2), rtol=1e-6)
+    assert session.again(script, "5.0", "warm").returncode == 0
+    assert session.again(script, "6.0", "warm").returncode != 0
+
+
+def test_an_operator_with_an_object_inside_is_compiled_always(session):
+    text = OPERATOR.format(factor="type('Number', (), {'__radd__': lambda self, x: x})()", other=1, argument=1)
+    (session.folder / "operators.py").write_text(text)
+    session.run(USERS)
+    assert session.compiles(USERS)
+
+
+def test_python_operators_are_compiled_always(session):
+    text = """
+@mx.operator.register("twice")
+class Prop(mx.operator.CustomOpProp):
+    def create_operator(self, *_):
+        class Twice(mx.operator.CustomOp):
+            def forward(self, is_train, req, in_data, out_data, aux):
+                self.assign(out_data[0], req[0], in_data[0] * 2)
+        return Twice()
+class Net(mx.gluon.HybridBlock):
+    def hybrid_forward(self, F, x):
+        return F.Custom(F.exp(x), op_type="twice")
+net = Net()
+net.hybridize()
+what(net(mx.nd.zeros((4,))))
+"""
+    assert session.run(text) == session.run(text) == f"{np.full(4, 2, np.float32).tobytes().hex()}\n"
+    assert session.compiles(text)
+
+
+@pytest.mark.parametrize("damage", ["flip", "cut", "remove"])
+def test_damaged_files_are_made_anew(session, damage):
+    expected = session.run(FORWARD)
+    for path, data in session.entries().items():
+        if damage == "remove":
+            path.unlink()
+        else:
+            path.write_bytes(data[: len(data) // 2] if damage == "cut" else data[:-1] + bytes([data[-1] ^ 4]))
+    assert session.run(FORWARD) == expected
+    assert session.run(FORWARD, "warm") == expected
+
+
+def test_a_graph_without_its_kernels_is_made_anew(session):
+    expected = session.run(FORWARD)
+    for path, data in session.entries().items():
+        if b"ELF" in data:
+            path.unlink()
+    assert session.compiles(FORWARD)
+    assert session.run(FORWARD) == expected
+    assert session.run(FORWARD, "warm") == expected
+
+
+def test_an_error_on_the_host_names_the_line_of_this_process(session):
+    text = """
+@mx.op.register("mine.fails")
+class Fails(mx.op.Opaque):
+    "raises"
+    def infer_shape(self, shapes):
+        return shapes, shapes
+    def eager(self, x):
+        raise ValueError("no")
+class Net(mx.gluon.HybridBlock):
+    def hybrid_forward(self, F, x):
+        return F.fails(x)
+net = Net()
+net.hybridize()
+try:
+    net(mx.nd.ones((4,)))
+except Exception as error:
+    print(str(error), getattr(error, "__notes__", ""))
+"""
+    script = session.folder / "script.py"
+    printed = []
+    for shift in (0, 1, 1):
+        script.write_text(START + text.replace("        return F.fails", "\n" * shift + "        return F.fails"))
+        printed.append(session.again(script).stdout)
+    line = (START + text).splitlines().index("        return F.fails(x)") + 1
+    assert f"script.py:{line} " in printed[0]
+    assert f"script.py:{line + 1} " in printed[1] == printed[2]
+
+
+def test_eight_processes_at_once(session):
+    script = session.folder / "script.py"
+    script.write_text(START + STEP)
+    with ThreadPoolExecutor(8) as pool:
+        printed = {done.stdout for done in pool.map(lambda _: session.again(script), range(8))}
+    assert len(printed) == 1
+    names = session.entries().keys()
+    assert session.run(STEP, "warm") in printed
+    assert session.entries().keys() == names
+
+
+def test_explanations_after_a_warm_start(session):
+    text = FORWARD + "print(net.explain())\nfor name, traced in net._cached_graph.compilations():\n"
+    text += "    print(name, *[t.optimize().lower().plan() for t in traced])\n"
+    cold = session.run(text)
+    assert "kernel" in cold
+    assert "hybrid_rt.launch" in cold
+    assert session.run(text) == cold
+
+
+# --- in this process ------------------------------------------------------------------------------------------
+
+
+def made(net, *arrays, grads=()):
+    """The native programs of a network, as they are before they are loaded."""
+    trace = trace_call(net, arrays, True)
+    lowered = Traced(trace, grads).optimize().lower("llvm")
+    return trace, {name: emit(lowered.module, name, 2) for name in lowered.programs}
+
+
+class Mixed(mx.gluon.HybridBlock):
+    """Kernels, constants, a call of the host, views."""
+
+    def hybrid_forward(self, F, x):
+        ranks = F.topk(x * 3, k=2, ret_typ="both")
+        table = F.arange(start=0, stop=10)
+        return F.sum(ranks[0], axis=1) + ranks[1][:, 0], table * 2, F.transpose(x)
+
+
+def test_programs_are_read_as_they_were_written():
+    x = mx.nd.ones((3, 10))
+    _, programs = made(Mixed(), x)
+    graph = KeptGraph(programs, (1, 2), (0,), 77, "lines")
+    found = from_bytes(to_bytes(graph))
+    assert (found.saved, found.grads, found.kept, found.lines) == ((1, 2), (0,), 77, "lines")
+    for name, program in programs.items():
+        assert any(isinstance(step, Host) for step in program.steps)
+        for field in dataclasses.fields(program):
+            ours, read_ = getattr(program, field.name), getattr(found.programs[name], field.name)
+            if field.name == "constants":
+                assert [(c.dtype, c.tolist()) for c in ours] == [(c.dtype, c.tolist()) for c in read_]
+            elif field.name == "steps":
+                assert list(map(parts, ours)) == list(map(parts, read_))
+            else:
+                assert ours == read_, field.name
+
+
+def parts(step):
+    """All fields of a step, that of a host call without the constants."""
+    if isinstance(step, Host):
+        call = step.call
+        return step.name, call.operator, call.ins, call.outs, call.inputs, len(call.constants), call.where
+    function, phase = step
+    return function.key, *[getattr(phase, f.name) for f in dataclasses.fields(Phase)]
+
+
+def test_bytes_that_are_no_graph_are_refused():
+    x = mx.nd.ones((3, 10))
+    data = to_bytes(KeptGraph(made(Mixed(), x)[1], (), (), 0))
+    for wrong in (b"", data[:5], data[:-1], data + b"x", data.replace(b'"steps"', b'"stops"'), data[8:]):
+        with pytest.raises((ValueError, LookupError, TypeError)):
+            from_bytes(wrong)
+
+
+VALUES = [None, True, 1, -3, 1.5, float("inf"), -0.0, 1e-320, "text", (), (1, (2.0, None)), [1, "a"]]
+VALUES += [np.dtype("f2"), np.dtype("u1"), np.float32(0.1), np.int64(7), np.bool_(True)]
+
+
+@pytest.mark.parametrize("value", VALUES, ids=repr)
+def test_values_are_read_as_they_were_written(value):
+    import json
+
+    found = read(json.loads(json.dumps(written(value))))
+    assert type(found) is type(value)
+    assert repr(found) == repr(value)
+
+
+@pytest.mark.parametrize("value", [object(), lambda: 0, {1: 2}, b"", {1}, np.dtype("O"), np.dtype("f4,f4")], ids=repr)
+def test_other_values_are_not_written(value):
+    with pytest.raises(NotWritable):
+        written(value)
+
+
+def test_not_a_number_is_written():
+    assert np.isnan(read(written(float("nan"))))
+
+
+def network(change):
+    class Net(mx.gluon.HybridBlock):
+        def hybrid_forward(self, F, x):
+            return change(F, x)
+
+    return structure(trace_call(Net(), [mx.nd.ones((3, 4))], False))
+
+
+CHANGES = [
+    lambda F, x: F.exp(x) * 2,
+    lambda F, x: F.exp(x) * 3,
+    lambda F, x: F.exp(x) * 2.5,
+    lambda F, x: F.log(x) * 2,
+    lambda F, x: F.sum(x, axis=0),
+    lambda F, x: F.sum(x, axis=1),
+    lambda F, x: F.sum(x, axis=(0, 1)),
+    lambda F, x: F.exp(x) - x,
+    lambda F, x: x - F.exp(x),
+    lambda F, x: (x, F.exp(x)),
+    lambda F, x: (F.exp(x), x),
+    lambda F, x: F.cast(x, dtype="float64"),
+    lambda F, x: F.cast(x, dtype="float16"),
+]
+
+
+def test_structures_differ_where_traces_do():
+    found = [repr(network(change)) for change in CHANGES]
+    assert len(set(found)) == len(found)
+    assert [repr(network(change)) for change in CHANGES] == found
+
+
+def test_an_operator_met_twice_is_followed_once():
+    def even(n):
+        return n == 0 or odd(n - 1)
+
+    def odd(n):
+        return n != 0 and even(n - 1)
+
+    assert repr(_Walk().value(even)) == repr(_Walk().value(even))
