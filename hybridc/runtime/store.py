@@ -202,11 +202,17 @@ def store() -> Store:
 @functools.cache
 def compiler_version() -> str:
     """Changes when the compiler does: name, size and time of each of its source files."""
-    found = hashlib.sha256()
-    root = Path(__file__).parents[1]
-    for folder, _, names in sorted(os.walk(root)):
-        for name in sorted(names):
-            if name.endswith((".py", ".ll", ".cc")):
-                file = os.stat(os.path.join(folder, name))
-                found.update(f"{folder}/{name} {file.st_size} {file.st_mtime_ns}\n".encode())
-    return found.hexdigest()
+    root = str(Path(__file__).parents[1])
+    return hashlib.sha256("\n".join(sorted(_sources(root))).encode()).hexdigest()
+
+
+def _sources(folder: str) -> list[str]:
+    found: list[str] = []
+    with os.scandir(folder) as files:
+        for file in files:
+            if file.name.endswith((".py", ".ll", ".cc")):
+                known = file.stat()
+                found.append(f"{file.path} {known.st_size} {known.st_mtime_ns}")
+            elif file.name != "__pycache__" and file.is_dir():
+                found += _sources(file.path)
+    return found
