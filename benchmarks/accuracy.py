@@ -50,11 +50,19 @@ FUNCTIONS: dict[str, tuple[Callable[..., Any], tuple[float, float]]] = {
     "atanh": (np.arctanh, (-1, 1)),
     "cbrt": (np.cbrt, (-10, 10)),
     "erf": (special.erf, (-3, 3)),
+    "sigmoid": (special.expit, (-10, 10)),
     "powf": (np.power, (0.1, 10)),
     "atan2": (np.arctan2, (-10, 10)),
 }
 TYPES = {"f32": np.dtype("float32"), "f64": np.dtype("float64")}
 BINARY = ("powf", "atan2")
+COMPOSED = {  # of type t
+    "sigmoid": """%unit = arith.constant 1.0 : t
+      %n = arith.negf %a : t
+      %e = math.exp %n : t
+      %d = arith.addf %e, %unit : t
+      %r = arith.divf %unit, %d : t""",
+}
 
 
 def context() -> Context:
@@ -67,6 +75,7 @@ def context() -> Context:
 def source(name: str, kind: str) -> str:
     """A phase that computes a function of one or two arrays."""
     names = "ab" if name in BINARY else "a"
+    body = COMPOSED.get(name, f"%r = math.{name} {', '.join('%' + x for x in names)} : t").replace(": t", f": {kind}")
     arrays = ", ".join(f"%{x}s: memref<?x{kind}>" for x in names)
     loads = "\n".join(f"%{x} = memref.load %{x}s[%i] : memref<?x{kind}>" for x in names)
     return f"""
@@ -76,7 +85,7 @@ builtin.module {{
     %one = arith.constant 1 : index
     scf.for %i = %lo to %hi step %one {{
       {loads}
-      %r = math.{name} {", ".join("%" + x for x in names)} : {kind}
+      {body}
       memref.store %r, %y[%i] : memref<?x{kind}>
     }}
     func.return

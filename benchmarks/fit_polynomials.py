@@ -119,7 +119,7 @@ def even(f: Function) -> Function:
 
 def fits() -> list[Fit]:
     """All of them: the formulas that use them say what they are."""
-    edge = LN2 * (1 + mpf(1) / 256)
+    edge = LN2 / 2 * (1 + mpf(1) / 256)
     exp2 = power_series(mp.exp, 2)
 
     def exp_weight(r: mpf) -> mpf:
@@ -131,7 +131,7 @@ def fits() -> list[Fit]:
     turn = (mpf(5) / 8 * mp.pi / 2) ** 2
     sine = power_series(lambda x: mp.sin(x) / x if x else mpf(1), 2)
     cosine = power_series(mp.cos, 4)
-    hyperbolic = (LN2 / 2 * (1 + mpf(1) / 256)) ** 2
+    hyperbolic = edge**2
     sinh = power_series(lambda x: mp.sinh(x) / x if x else mpf(1), 2)
     cosh = power_series(mp.cosh, 2)
     tiny, far = mpf(10) ** -20, mpf(5) / 2
@@ -155,7 +155,7 @@ def fits() -> list[Fit]:
     for kind in ("f32", "f64"):
         single = kind == "f32"
         made += [
-            Fit("EXP", kind, exp2, exp_weight, -edge, edge, 5 if single else 11),
+            Fit("EXP", kind, exp2, exp_weight, -edge, edge, 4 if single else 9),
             Fit("LOG", kind, log, relative(log), low, high, 9 if single else 20, first=(1.0,)),
         ]
     made += [
@@ -163,7 +163,7 @@ def fits() -> list[Fit]:
         Fit("POWER_LOG2", "f64", lambda x: log(x) * log2e, relative(lambda x: log(x) * log2e), low, high, 12),
         Fit("POWER_EXP2", "f64", lambda x: mpf(2) ** x, lambda x: mpf(2) ** -x, mpf("-0.501"), mpf("0.501"), 6),
         Fit("LOG10", "f32", lambda x: log(x) * log10e, relative(lambda x: log(x) * log10e), low, high, 9),
-        Fit("TANH", "f32", power_series(lambda x: mp.expm1(2 * x) / 2, 2), tanh_weight, -edge / 4, edge / 4, 5),
+        Fit("TANH", "f32", power_series(lambda x: mp.expm1(2 * x) / 2, 2), tanh_weight, -edge / 2, edge / 2, 5),
         Fit("ERF_NEAR", "f32", lambda z: erf(z) - 1, relative(erf), mpf(0), ERF_EDGE**2, 6),
         Fit("ERF_FAR", "f32", lambda x: mp.erf(x + ERF_MIDDLE), lambda _: mpf(1), -ERF_HALF, ERF_HALF, 13),
     ]
@@ -225,9 +225,7 @@ def print_constants() -> None:
     print("# Where the second polynomial of erf begins, and the middle of its range.")
     print(f"ERF_EDGE_F32 = {float(ERF_EDGE)}\nERF_MIDDLE_F32 = {float(ERF_MIDDLE)}")
     print("# Split, so that the first part times an exponent is exact.")
-    print(
-        f"TWO_LN2_F32 = {split(2 * LN2, 16)}\nTWO_LN2_F64 = {split(2 * LN2, 42)}\nLN2_F64 = {split(LN2, 41)}\nLN2_F32 = {split(LN2, 15)}"
-    )
+    print(f"LN2_F32 = {split(LN2, 15)}\nLN2_F64 = {split(LN2, 41)}")
     print("# Rounded, and what is missing.")
     print(f"HALF_PI_F32 = {parts_of_single(mp.pi / 2)}\nHALF_PI_F64 = {split(mp.pi / 2, 53)}")
     length = 1280

@@ -1,8 +1,8 @@
 """exp and what is made of it: expm1, sinh, cosh, tanh.
 
-The argument is split as x = 2 m ln2 + r, so that exp(x) = 2**m exp(r) 2**m with abs(r) <= ln2. Half of the exponent
-on each side of the polynomial means that a result which is subnormal or overflows needs no treatment of its own: the
-last product rounds it. The polynomial is two terms longer than for abs(r) <= ln2 / 2; that is less than the treatment.
+The argument is split as x = n ln2 + r with abs(r) <= ln2 / 2, so that exp(x) = 2**n exp(r). The power of two is
+multiplied in two halves: then a result which is subnormal or overflows needs no treatment of its own, since the last
+product rounds it.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from hybridc.lower.llvm.mathlib import coefficients as table
 from hybridc.lower.llvm.mathlib.value import (
     SINGLE,
+    Format,
     Value,
     copysign,
     fma,
@@ -25,13 +26,12 @@ from hybridc.lower.llvm.mathlib.value import (
 
 @dataclass(frozen=True)
 class _Constants:
-    """What depends on the format; a step is 2 ln2 or ln2, split so that a small multiple of its first part is exact."""
+    """What depends on the format; ln2 is split so that multiples of its first part by exponents are exact."""
 
     exp: tuple[float, ...]
     highest: float  # above, exp is infinite; the exponents are still in range
-    lowest: float  # here 2**m is represented as 0
+    lowest: float  # here half of the power of two is represented as 0
     minus_one: float  # below, expm1 is -1
-    two_ln2: tuple[float, float]
     ln2: tuple[float, float]
     sinh: tuple[float, ...]
     cosh: tuple[float, ...]
@@ -45,7 +45,6 @@ _OF_FORMAT = {
         highest=89.0,
         lowest=-176.0,
         minus_one=-20.0,
-        two_ln2=table.TWO_LN2_F32,
         ln2=table.LN2_F32,
         sinh=table.SINH_F32,
         cosh=table.COSH_F32,
@@ -57,7 +56,6 @@ _OF_FORMAT = {
         highest=710.0,
         lowest=-1418.0,
         minus_one=-40.0,
-        two_ln2=table.TWO_LN2_F64,
         ln2=table.LN2_F64,
         sinh=table.SINH_F64,
         cosh=table.COSH_F64,
@@ -67,32 +65,48 @@ _OF_FORMAT = {
 }
 
 
-def _split(x: Value) -> tuple[Value, Value]:
-    """r, and 2**m: x = 2 m ln2 + r."""
-    kind = x.format
-    high, low = _OF_FORMAT[kind.name].two_ln2
-    shifter = kind.shifter + kind.bias  # m, with the exponent's bias, stands in the lowest bits of the shifted number
-    shifted = fma(x, 0.5 / math.log(2), shifter)
-    m = shifted - shifter
-    r = fma(m, -low, fma(m, -high, x))
-    return r, (shifted.bits() << kind.fraction).as_float()
+def _shifter(kind: Format) -> float:
+    """What is added so that an integer, with the biases of two exponents, stands in the lowest bits."""
+    return kind.shifter + 2 * kind.bias
+
+
+def shifted_integer(x: Value) -> tuple[Value, Value]:
+    """The integer n nearest to x, and x in the form from which :func:`halves_of_power` takes 2**n."""
+    shifted = x + _shifter(x.format)
+    return shifted - _shifter(x.format), shifted
+
+
+def halves_of_power(shifted: Value) -> tuple[Value, Value]:
+    """Two powers of two whose product is 2**n; 0 for the lowest n."""
+    kind = shifted.format
+    both = shifted.bits()
+    half = both >> 1
+    return (half << kind.fraction).as_float(), ((both - half) << kind.fraction).as_float()
+
+
+def _split(x: Value) -> tuple[Value, Value, Value]:
+    """exp(r) - 1, and the two halves of 2**n."""
+    kind, constants = x.format, _OF_FORMAT[x.format.name]
+    high, low = constants.ln2
+    shifted = fma(x, 1 / math.log(2), _shifter(kind))
+    n = shifted - _shifter(kind)
+    r = fma(n, -low, fma(n, -high, x))
+    return fma(r * r, polynomial(r, constants.exp), r), *halves_of_power(shifted)
 
 
 def exp(x: Value) -> Value:
-    """e**x."""
+    """e**x = (p s + s) t with p = exp(r) - 1 and s t = 2**n."""
     constants = _OF_FORMAT[x.format.name]
-    r, scale = _split(greatest(least(x, constants.highest), constants.lowest))
-    p = polynomial(r, (1.0, 1.0, *constants.exp))
-    return p * scale * scale
+    p, s, t = _split(greatest(least(x, constants.highest), constants.lowest))
+    return fma(p, s, s) * t
 
 
 def expm1(x: Value) -> Value:
-    """e**x - 1 = ((p - 1) s + (s - 1/s)) s with p = exp(r), s = 2**m: no digits are lost where x is small."""
+    """e**x - 1 = (p s + (s - 1/t)) t: no digits are lost where x is small."""
     kind, constants = x.format, _OF_FORMAT[x.format.name]
-    r, scale = _split(greatest(least(x, constants.highest), constants.minus_one))
-    inverse = (x.writer.constant(2 * kind.bias << kind.fraction, kind.whole) - scale.bits()).as_float()
-    p = fma(r * r, polynomial(r, constants.exp), r)
-    return copysign(fma(p, scale, scale - inverse) * scale, x)
+    p, s, t = _split(greatest(least(x, constants.highest), constants.minus_one))
+    inverse = (x.writer.constant(2 * kind.bias << kind.fraction, kind.whole) - t.bits()).as_float()
+    return copysign(fma(p, s, s - inverse) * t, x)
 
 
 def _hyperbolic(x: Value) -> tuple[Value, Value]:

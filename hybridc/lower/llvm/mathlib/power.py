@@ -8,7 +8,7 @@ from xdsl.dialects import scf
 from xdsl.ir import Block, Region
 
 from hybridc.lower.llvm.mathlib import coefficients as table
-from hybridc.lower.llvm.mathlib.exponential import exp
+from hybridc.lower.llvm.mathlib.exponential import exp, halves_of_power, shifted_integer
 from hybridc.lower.llvm.mathlib.logarithm import exponent_and_mantissa, log, split
 from hybridc.lower.llvm.mathlib.value import (
     DOUBLE,
@@ -52,16 +52,13 @@ def _log2(x: Value) -> tuple[Value, Value]:
 
 
 def _exp2(high: Value, low: Value) -> Value:
-    """2**(high + low), half of the exponent on each side of the polynomial as in :func:`exp`."""
-    kind = high.format
+    """2**(high + low), by :func:`exp`'s polynomial."""
     low = select(abs(high) < 2048.0, low, 0.0)
     high = greatest(least(high, 1025.0), -2046.0)
-    shifter = kind.shifter + kind.bias
-    shifted = fma(high, 0.5, shifter)
-    rest = fma(shifted - shifter, -2.0, high)
-    r = fma(rest, math.log(2), low * math.log(2))
-    scale = (shifted.bits() << kind.fraction).as_float()
-    return polynomial(r, (1.0, 1.0, *table.EXP_F64)) * scale * scale
+    n, shifted = shifted_integer(high)
+    r = fma(high - n, math.log(2), low * math.log(2))
+    s, t = halves_of_power(shifted)
+    return fma(fma(r * r, polynomial(r, table.EXP_F64), r), s, s) * t
 
 
 def _size(x: Value, y: Value) -> Value:

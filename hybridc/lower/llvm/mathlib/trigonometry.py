@@ -66,7 +66,7 @@ def _quarters_of_single(x: Value) -> tuple[Value, Value]:
     return f * (math.pi / 2), shifted.bits()
 
 
-_SCALE = 2.0**128  # so that the parts of 2/pi for the greatest numbers are not subnormal
+_UP = 128  # powers of 2, so that the parts of 2/pi for the greatest numbers are not subnormal
 
 
 def _window_of_double(x: Value) -> list[Value]:
@@ -84,8 +84,8 @@ def _window_of_double(x: Value) -> list[Value]:
         writer.block.add_op(scf.YieldOp.create(operands=[v.ssa for v in (scaled, *parts)]))
         return Region(writer.block)
 
-    great = [(2.0**e, two_over_pi(e - 52, 3, 128)) for e in range(_FIRST, 1024, _STEP)]
-    regions = [branch(_SCALE, great), branch(1.0, [])]
+    great = [(2.0**e, two_over_pi(e - 52, 3, _UP)) for e in range(_FIRST, 1024, _STEP)]
+    regions = [branch(2.0**_UP, great), branch(1.0, [])]
     found = scf.IfOp.create(operands=[(size >= 2.0**_FIRST).ssa], result_types=[x.ssa.type] * 4, regions=regions)
     x.writer.block.add_op(found)
     return [Value(x.writer, part) for part in found.results]
