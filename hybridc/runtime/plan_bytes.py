@@ -16,7 +16,7 @@ import numpy as np
 from hybridc.dialects import registry
 from hybridc.dialects.operator import Operator
 from hybridc.lower.llvm.codegen import NativeFunction
-from hybridc.lower.llvm.native_source import HostCall, NativeSource, View
+from hybridc.lower.llvm.native_source import Cell, HostCall, NativeSource, View
 from hybridc.runtime.native.plan import Array, Host, Phase, Place
 from hybridc.trace.structure import as_list
 
@@ -147,7 +147,7 @@ def _program(program: NativeSource, blobs: list[bytes]) -> dict[str, Any]:
         "fresh": [_array(a) for a in program.fresh],
         "constants": [_array(c) for c in program.constants],
         "steps": [_host(s) if isinstance(s, Host) else _phase(*s) for s in program.steps],
-        "outputs": [_view(v) for v in program.outputs],
+        "outputs": [_value(v) for v in program.outputs],
         "into": program.into,
         "takes_into": program.takes_into,
         "donated": sorted(program.donated),
@@ -171,7 +171,7 @@ def _program_of(given: dict[str, Any], blobs: _Blobs) -> NativeSource:
         [_array_of(a) for a in given["fresh"]],
         constants,
         [_step_of(s, len(inputs), constants) for s in given["steps"]],
-        [_view_of(v) for v in given["outputs"]],
+        [_value_of(v) for v in given["outputs"]],
         given["into"],
         given["takes_into"],
         set(given["donated"]),
@@ -201,8 +201,8 @@ def _host(host: Host) -> dict[str, Any]:
         raise NotWritable(f"a call of {call!r}")
     return {
         "operator": operator_written(call.operator),
-        "ins": [_given(v) for v in call.ins],
-        "outs": [_given(v) for v in call.outs],
+        "ins": [_value(v) for v in call.ins],
+        "outs": [_value(v) for v in call.outs],
         "where": call.where,
         "name": host.name,
     }
@@ -212,7 +212,7 @@ def _step_of(given: dict[str, Any], inputs: int, constants: Sequence[Any]) -> tu
     if "operator" in given:
         name, attributes = given["operator"]
         op = registry.operator(name).bind(**{key: read(value) for key, value in attributes.items()})
-        ins, outs = (tuple(_given_of(v) for v in given[key]) for key in ("ins", "outs"))
+        ins, outs = (tuple(_value_of(v) for v in given[key]) for key in ("ins", "outs"))
         return Host(HostCall(op, ins, outs, inputs, tuple(constants), given["where"]), given["name"])
     extent, grain, least = given["range"]
     scratch = None if given["scratch"] is None else Place(*given["scratch"])
@@ -231,7 +231,7 @@ def _step_of(given: dict[str, Any], inputs: int, constants: Sequence[Any]) -> tu
 
 
 def _built_before() -> NoReturn:
-    raise LookupError("a function of a graph from the disk is there, or the graph is made anew")
+    raise LookupError("this function was compiled by another process; lower() makes the program with its functions")
 
 
 def _array(array: Any) -> list[Any]:
@@ -251,10 +251,10 @@ def _view_of(given: list[Any]) -> View:
     return View(slot, offset, np.dtype(dtype), tuple(shape), tuple(strides))
 
 
-def _given(value: Any) -> list[Any]:
-    """What a host call is given: a view, or the number and the shape of a cell."""
-    return _view(value) if isinstance(value, View) else [value[0], list(value[1])]
+def _value(value: View | Cell) -> list[Any]:
+    """A value of the program: a view, or the number and the shape of a cell."""
+    return _view(value) if isinstance(value, View) else [value.number, list(value.shape)]
 
 
-def _given_of(given: list[Any]) -> Any:
-    return (given[0], tuple(given[1])) if len(given) == 2 else _view_of(given)
+def _value_of(given: list[Any]) -> View | Cell:
+    return Cell(given[0], tuple(given[1])) if len(given) == 2 else _view_of(given)
