@@ -104,9 +104,14 @@ _LOADED: weakref.WeakValueDictionary[str, Code] = weakref.WeakValueDictionary()
 # What code is generated for
 
 
-@functools.cache
 def machine() -> Any:
     """The processor of this computer."""
+    with _LOCK.current:  # LLVM's options can be given once
+        return _machine()
+
+
+@functools.cache
+def _machine() -> Any:
     binding.initialize_native_target()
     binding.initialize_native_asmprinter()
     # What is left after full vectors is done by single elements: vectors for that are a third more to compile.
