@@ -1,8 +1,9 @@
 """A product of matrices in tiles that stay in registers: for products too small or too oddly shaped for BLAS.
 
 The range of the phase is the *panels* of all matrices that are walked around: as many columns as two registers hold. A
-panel of the right matrix is laid out row after row in scratch, the last one filled up with zeros; then each tile of the
-result, some rows of a panel, is summed up in registers: a row of the panel times one number for each row of the tile.
+panel of the right matrix is laid out row after row in scratch; the last one is filled up with its last column. Then each
+tile of the result, some rows of a panel, is summed up in registers: a row of the panel times one number for each row of
+the tile.
 
 LLVM takes a while for this code, so that one function serves all products of a dtype: which way panels are read, and by
 which strides, are numbers.
@@ -16,7 +17,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from xdsl.dialects import arith
-from xdsl.dialects.builtin import FloatAttr, ModuleOp, f32, f64, i1
+from xdsl.dialects.builtin import ModuleOp, f32, f64, i1
 from xdsl.ir import SSAValue
 
 from hybridc.dialects.attribute import DType
@@ -168,16 +169,14 @@ class _Writer:
         self.given.loop(0, self.form.width, square, step=self.form.lanes)
 
     def pack_slowly(self, start: Index, term: Index, columns: Index) -> None:
-        """Copy a row element by element, and fill it up."""
-        b, zero = self.given.b, self.given.b.constant(FloatAttr(0.0, self.v.element), self.v.element)
-        to = term * self.form.width
+        """Copy a row element by element; behind the last column it comes again."""
+        b, last = self.given.b, columns - 1
 
         def copy(i: Index, _: Sequence[SSAValue]) -> None:
-            value = b.load(self.given.arrays[1], (start + term * self.b_term + i * self.b_column).value)
-            b.store(value, self.panel, (to + i).value)
+            value = b.load(self.given.arrays[1], (start + term * self.b_term + i.least(last) * self.b_column).value)
+            b.store(value, self.panel, (term * self.form.width + i).value)
 
-        self.given.loop(0, columns, copy)
-        self.given.loop(columns, self.form.width, lambda i, _: b.store(zero, self.panel, (to + i).value))
+        self.given.loop(0, self.form.width, copy)
 
     # --- tiles ---------------------------------------------------------------------------------------------
 

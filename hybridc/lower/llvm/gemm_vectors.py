@@ -43,12 +43,22 @@ def registers() -> Registers | None:
     return None
 
 
+@functools.cache
+def _kind(element: AnyFloat, lanes: int) -> VectorType[AnyFloat]:
+    return VectorType(element, [lanes])
+
+
+@functools.lru_cache(256)
+def _mask(lanes: tuple[int, ...]) -> DenseArrayBase[Any]:
+    return DenseArrayBase.from_list(i64, lanes)
+
+
 class Vectors:
     """Writes operations on vectors of one type."""
 
     def __init__(self, b: LoopBuilder, element: AnyFloat, lanes: int) -> None:
         self.b, self.lanes, self.element = b, lanes, element
-        self.kind = VectorType(element, [lanes])
+        self.kind = _kind(element, lanes)
         zeros = DenseIntOrFPElementsAttr.from_list(self.kind, [0.0] * lanes)
         self.zero = b.constant(zeros, self.kind)
 
@@ -70,9 +80,7 @@ class Vectors:
 
     def shuffle(self, x: SSAValue, y: SSAValue, lanes: Sequence[int]) -> SSAValue:
         """The elements with these numbers of two vectors, those of the second counted after the first's."""
-        mask = DenseArrayBase.from_list(i64, list(lanes))
-        kind = VectorType(self.element, [len(lanes)])
-        return self.b.pure(vector.ShuffleOp, [x, y], kind, {"mask": mask})
+        return self.b.pure(vector.ShuffleOp, [x, y], _kind(self.element, len(lanes)), {"mask": _mask(tuple(lanes))})
 
     def transposed(self, rows: Sequence[SSAValue]) -> list[SSAValue]:
         """The columns of a square: at each step, squares twice as large swap the halves beside the diagonal."""
