@@ -1,8 +1,8 @@
 """A product of matrices in tiles that stay in registers: for products too small or too oddly shaped for BLAS.
 
 The range of the phase is the *panels* of all matrices that are walked around: as many columns as two registers hold. A
-panel of the right matrix is laid out row after row in scratch; the last one is filled up with its last column. Then each
-tile of the result, some rows of a panel, is summed up in registers: a row of the panel times one number for each row of
+panel of the right matrix is laid out row after row in scratch; the last one is filled up with its last column. A tile
+of the result, some rows of a panel, is then summed up in registers: a row of the panel times one number for each row of
 the tile.
 
 LLVM takes a while for this code, so that one function serves all products of a dtype: which way panels are read, and by
