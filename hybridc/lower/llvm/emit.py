@@ -29,22 +29,24 @@ from hybridc.dialects.scatter import AddsRows, RowSums
 from hybridc.lower.host import numbers_of, operator_of
 from hybridc.lower.kernel import Kernel, analyse
 from hybridc.lower.llvm.kernel_code import code_of
-from hybridc.lower.llvm.kernel_phases import KernelPhase, copy_phase
+from hybridc.lower.llvm.kernel_phases import KernelPhase, copy_phase, fill_phase
 from hybridc.lower.llvm.native_source import ARENA, Cell, DType, HostCall, NativeSource, View, row_major
 from hybridc.lower.llvm.scatter_loops import row_sums_phase
 from hybridc.lower.numbers import numbers_in
+from hybridc.lower.poison import Bytes, Poison
 from hybridc.lower.structured import Shape, is_host, kernels
+from hybridc.options import OPTIONS
 from hybridc.runtime.native.plan import Array, Host, Phase, Place
 from hybridc.transforms.values import functions, volume
 
 
-def emit(module: ModuleOp, name: str, threads: int) -> NativeSource:
-    """The native plan of the planned function ``name``."""
-    return _Emitter(module, name, threads).run()
+def emit(module: ModuleOp, name: str, threads: int, poison: bool = OPTIONS.poison) -> NativeSource:
+    """The native plan of the planned function ``name``; with ``poison``, memory that holds nothing holds NaN."""
+    return _Emitter(module, name, threads, poison).run()
 
 
 class _Emitter:
-    def __init__(self, module: ModuleOp, name: str, threads: int) -> None:
+    def __init__(self, module: ModuleOp, name: str, threads: int, poison: bool) -> None:
         self.kernels = kernels(module)
         self.function = next(f for f in functions(module) if f.sym_name.data == name)
         live = self.function.attributes.get("hybrid.live")
@@ -58,6 +60,7 @@ class _Emitter:
         self.constants: list[tuple[SSAValue, Any]] = []
         self.lines: list[str] = []
         self.work = 0.0
+        self.poison = Poison(self.function, self.kernels) if poison else None
 
     def run(self) -> NativeSource:
         program, block = self.program, self.function.body.block
@@ -73,10 +76,15 @@ class _Emitter:
             if isinstance(op, ConstantOp):
                 self.views[op.array] = _plain(first + len(self.allocs) + len(program.constants), 0, op.array)
                 program.constants.append(np.ascontiguousarray(numbers_in(op.value, _shape(op.array), _dtype(op.array))))
+        if self.poison is not None:
+            for array in self.allocs:
+                self._fill(self.views[array].slot, (0, volume(_shape(array)) * _dtype(array).itemsize))
         for op in block.ops:
             self._operation(op)
         program.work = self.work
-        head = f"{program.name}: {len(program.inputs)} inputs, {len(program.fresh)} results, arena {program.arena} bytes"
+        head = (
+            f"{program.name}: {len(program.inputs)} inputs, {len(program.fresh)} results, arena {program.arena} bytes"
+        )
         program.source = "\n".join([head, *self.lines]) + "\n"
         return program
 
@@ -153,7 +161,21 @@ class _Emitter:
         given = ", ".join(map(str, phase.numbers))
         self.lines.append(f"    [0, {phase.extent}) by {phase.grain}, buffers ({places}), numbers ({given})")
 
+    def _fill(self, slot: int, place: Bytes) -> None:
+        """Put ones into the bits of some memory."""
+        begin, end = place
+        phase = fill_phase(np.dtype(np.int8), end - begin, -1, 0)
+        self.lines.append("poison")
+        self._phase(phase, [Place(slot, begin)], None, 0, "poison")
+
     def _launch(self, op: LaunchOp) -> None:
+        for place in self.poison.before(op) if self.poison is not None else ():
+            self._fill(ARENA, place)
+        self._run(op)
+        for place in self.poison.after(op) if self.poison is not None else ():
+            self._fill(ARENA, place)
+
+    def _run(self, op: LaunchOp) -> None:
         name = op.kernel.string_value()
         self.program.launches.append(name)
         function = self.kernels[name]
@@ -217,6 +239,7 @@ class _Emitter:
         data, indices = given
         phase = row_sums_phase(sums, volume(indices.shape), data.dtype, indices.dtype, self.program.threads)
         self._phase(phase, [_place(v) for v in (*given, self.views[op.outs[0]])], None, 0, name)
+
     def _array(self, value: SSAValue) -> View | Cell:
         """Where a value is."""
         return self.views[value] if value in self.views else Cell(self.cells[value], _shape(value))

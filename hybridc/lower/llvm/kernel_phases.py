@@ -196,10 +196,7 @@ class _Phases:
 
     def _fill(self, target: int, value: SSAValue, number: Any) -> None:
         dtype, size = dtype_of(value), math.prod(shape_of(value))
-        function = NativeFunction(_hash("fill", dtype.name, repr(number)), lambda: fill_number(dtype, number))
-        work = size * dtype.itemsize * BYTE_NS
-        grain, least = sharing(work, size, 64)
-        self.made.phases.append(KernelPhase(function, (target,), (), size, grain, 0, work, least))
+        self.made.phases.append(fill_phase(dtype, size, number, target))
 
     def _copy(self, source: int, target: int, value: SSAValue) -> None:
         shape = shape_of(value)
@@ -209,6 +206,14 @@ class _Phases:
 def row_major(shape: Shape) -> Strides:
     """The strides of a plain array, in elements."""
     return tuple(math.prod(shape[i + 1 :]) for i in range(len(shape)))
+
+
+def fill_phase(dtype: np.dtype[Any], size: int, number: Any, target: int) -> KernelPhase:
+    """One number put everywhere into a plain array."""
+    function = NativeFunction(_hash("fill", dtype.name, repr(number)), lambda: fill_number(dtype, number))
+    work = size * dtype.itemsize * BYTE_NS
+    grain, least = sharing(work, size, 64)
+    return KernelPhase(function, (target,), (), size, grain, 0, work, least)
 
 
 def copy_phase(dtype: np.dtype[Any], shape: Shape, strides: Strides, source: int, target: int) -> KernelPhase:

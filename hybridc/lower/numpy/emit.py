@@ -31,7 +31,7 @@ from hybridc.dialects.operator import Opaque, Operator
 from hybridc.lower.host import numbers_of, operator_of
 from hybridc.lower.numbers import numbers_in
 from hybridc.lower.numpy.emit_kernel import KernelEmitter
-from hybridc.lower.numpy.poison import Poison
+from hybridc.lower.poison import Bytes, Poison
 from hybridc.lower.program import Program
 from hybridc.lower.structured import is_host, kernels
 from hybridc.options import OPTIONS
@@ -190,7 +190,7 @@ class _ProgramEmitter:
             fresh = f"{fresh} if into[{number}] is None else into[{number}]{reshaped}"
         self._define(op.array, fresh, "y")
         if self.poison is not None:
-            self.body.append(self.poison.fresh(self.names[op.array], dtype))
+            self.body.append(_poison_array(self.names[op.array], dtype))
 
     def _view(self, op: ViewOp) -> None:
         if all(isinstance(u.operation, LaunchOp) and u.operation.scratch is op.array for u in op.array.uses):
@@ -212,12 +212,12 @@ class _ProgramEmitter:
     def _launch(self, op: LaunchOp) -> None:
         name = op.kernel.string_value()
         self.program.launches.append(name)
-        self.body += self.poison.before(op) if self.poison is not None else []
+        self.body += map(_poison, self.poison.before(op)) if self.poison is not None else []
         if is_host(self.kernels[name]):
             self._host(op, self.kernels[name])
         else:
             self._kernel(op, name)
-        self.body += self.poison.after(op) if self.poison is not None else []
+        self.body += map(_poison, self.poison.after(op)) if self.poison is not None else []
 
     def _kernel(self, op: LaunchOp, name: str) -> None:
         if name not in self.emitters:
@@ -265,6 +265,14 @@ class _ProgramEmitter:
         given = ", ".join([f"({outs})", *[self.names[v] for v in op.ins]])
         comment = f"  # {where}" if where else ""
         self.body.append(f"{self._operator(operator)}.eager_out({given}){comment}")
+
+
+def _poison(place: Bytes) -> str:
+    return f"arena[{place[0]}:{place[1]}] = 255"
+
+
+def _poison_array(name: str, dtype: np.dtype[Any]) -> str:
+    return f"{name}.fill({ {'f': 'np.nan', 'b': True, 'i': -1}.get(dtype.kind, 255) })"
 
 
 def _places(results: list[SSAValue]) -> dict[SSAValue, int]:

@@ -1,4 +1,4 @@
-"""The poison mode of generated programs: bytes of the arena that hold nothing of use are all ones, NaN in every float.
+"""The poison mode of programs: bytes of the arena that hold nothing of use are all ones, NaN in every float.
 
 They are before any launch has written them, right before a launch writes them, and from the last launch on that reads
 them. So what a plan or a kernel reads though it should not shows in the results.
@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-import numpy as np
 from xdsl.dialects import func
 from xdsl.dialects.builtin import MemRefType
 from xdsl.ir import Operation, SSAValue
@@ -23,7 +22,7 @@ Bytes = tuple[int, int]
 
 
 class Poison:
-    """The lines that poison the memory of one planned function."""
+    """Where the memory of one planned function holds nothing: ranges of bytes of the arena."""
 
     def __init__(self, function: func.FuncOp, kernels: Mapping[str, func.FuncOp]) -> None:
         self.kernels = kernels
@@ -37,30 +36,21 @@ class Poison:
             if isinstance(value.owner, ViewOp) and isinstance(op, LaunchOp):
                 self.dying.setdefault(op, []).append(value)
 
-    def before(self, launch: LaunchOp) -> list[str]:
+    def before(self, launch: LaunchOp) -> list[Bytes]:
         """What is written now held nothing, but for what is overwritten in place."""
         pairs = pairs_of(self.kernels[launch.kernel.string_value()], "hybrid.inplace")
         kept = {(out, _place(launch.ins[i])) for i, out in pairs}
         written = [(number, _place(v)) for number, v in enumerate(launch.outs)]
         if launch.scratch is not None:
             written.append((-1, _place(launch.scratch)))
-        return [_fill(place) for number, place in written if place is not None and (number, place) not in kept]
+        return [place for number, place in written if place is not None and (number, place) not in kept]
 
-    def after(self, launch: LaunchOp) -> list[str]:
+    def after(self, launch: LaunchOp) -> list[Bytes]:
         """What nobody reads any more holds nothing, but for what was overwritten in place."""
         dying = self.dying.get(launch, [])
         written = [_place(v) for v in launch.outs if v not in dying]
         places = [place for v in dying if (place := _place(v)) is not None and place not in written]
-        return [_fill(place) for place in dict.fromkeys(places)]
-
-    @staticmethod
-    def fresh(name: str, dtype: np.dtype[Any]) -> str:
-        """The line that poisons a fresh array."""
-        return f"{name}.fill({ {'f': 'np.nan', 'b': True, 'i': -1}.get(dtype.kind, 255) })"
-
-
-def _fill(place: Bytes) -> str:
-    return f"arena[{place[0]}:{place[1]}] = 255"
+        return list(dict.fromkeys(places))
 
 
 def _place(value: SSAValue) -> Bytes | None:
