@@ -13,8 +13,12 @@ from xdsl.dialects.builtin import (
     IntegerType,
     MemRefType,
     VectorType,
+    f16,
+    f32,
+    f64,
     i1,
     i8,
+    i32,
     i64,
 )
 from xdsl.dialects.utils import FastMathAttrBase
@@ -113,6 +117,33 @@ def _bitcast(b: Rebuild, op: arith.BitcastOp | vector.BitcastOp) -> None:
     source, result = b.values[op.operands[0]], op.results[0]
     kind = native_type(result.type)
     b.values[result] = source if source.type == kind else b.value(llvm.BitcastOp, (source,), kind)
+
+
+def _truncf(b: Rebuild, op: arith.TruncFOp) -> None:
+    source, kind = b.values[op.input], op.result.type
+    if source.type == f64 and kind == f16:
+        source = _round_to_odd(b, source)
+    b.values[op.result] = b.value(llvm.FPTruncOp, (source,), kind)
+
+
+def _round_to_odd(b: Rebuild, wide: SSAValue) -> SSAValue:
+    """An f64 as an f32 that rounds to the same f16: what is cut off leaves a one in the last place.
+
+    Few processors round f64 to f16 at once, and LLVM calls a function there that nobody has.
+    """
+    near = b.value(llvm.FPTruncOp, (wide,), f32)
+    exact = b.value(llvm.FPExtOp, (near,), f64)
+    bits = b.value(llvm.BitcastOp, (near,), i32)
+    beyond = _compare(b, "ogt", b.intrinsic("llvm.fabs", (exact,), f64), b.intrinsic("llvm.fabs", (wide,), f64))
+    cut = b.value(llvm.SubOp, (bits, b.value(llvm.ZExtOp, (beyond,), i32)), i32)
+    odd = b.value(llvm.OrOp, (cut, b.integer(1, i32)), i32)
+    chosen = b.value(llvm.SelectOp, (_compare(b, "one", exact, wide), odd, bits), i32)
+    return b.value(llvm.BitcastOp, (chosen,), f32)
+
+
+def _compare(b: Rebuild, predicate: str, left: SSAValue, right: SSAValue) -> SSAValue:
+    number = integer_attribute(llvm.FCmpPredicateFlag(predicate).to_int(), i64)
+    return b.value(llvm.FCmpOp, (left, right), i1, {"predicate": number, "fastmathFlags": NO_FLAGS})
 
 
 def _index_cast(b: Rebuild, op: arith.IndexCastOp) -> None:
@@ -321,7 +352,7 @@ RULES: dict[type[Operation], Rule] = {
     arith.BitcastOp: _bitcast,
     arith.IndexCastOp: _index_cast,
     arith.ExtFOp: _plain(llvm.FPExtOp),
-    arith.TruncFOp: _plain(llvm.FPTruncOp),
+    arith.TruncFOp: _truncf,
     arith.ExtSIOp: _plain(llvm.SExtOp),
     arith.ExtUIOp: _plain(llvm.ZExtOp),
     arith.TruncIOp: _plain(llvm.TruncOp),

@@ -203,6 +203,18 @@ def test_conversions(source, target, op):
         agree(compute(f"%r = {op} %0 : {TYPES[source]} to {TYPES[target]}", target, x), x.astype(target))
 
 
+def test_doubles_are_rounded_once_to_half():
+    half = np.arange(1 << 16, dtype="u2").view("f2")
+    half = half[np.isfinite(half)].astype("f8")
+    ties = (half[1:] + half[:-1]) / 2
+    near = np.concatenate([half, ties, np.nextafter(ties, INF), np.nextafter(ties, -INF), ties * (1 + 1e-12)])
+    x = np.concatenate(
+        [near, np.random.default_rng(0).standard_normal(1000) * 1e-5, [1e300, -1e300, 1e-300, 65519.999]]
+    )
+    with np.errstate(all="ignore"):
+        agree(compute("%r = arith.truncf %0 : f64 to f16", "f2", x), x.astype("f2"))
+
+
 @pytest.mark.parametrize("source", ["float16", "float32", "float64"])
 @pytest.mark.parametrize("target", ["int8", "int32", "int64"])
 def test_floats_to_integers(source, target):
