@@ -8,8 +8,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-# Imported by a forward, it would be taken for an operator's name first, and all packages be asked for operators.
-import hybridc.nd.indexing  # noqa: F401  # pyright: ignore[reportUnusedImport]
 from hybridc.debug import compiling, timed
 from hybridc.errors import MXNetError, TraceError
 from hybridc.gluon.epoch import ATTRIBUTE_EPOCH

@@ -6,9 +6,10 @@ is :class:`NotWritable`. Machine code is not among the bytes: functions are name
 
 from __future__ import annotations
 
+import functools
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NoReturn, cast
 
 import numpy as np
@@ -31,14 +32,14 @@ class NotWritable(Exception):
 class KeptGraph:
     """What is kept of a compiled graph: its programs, and what a CompiledGraph is told.
 
-    ``lines`` is a digest of the users' lines that its host calls name; empty if it has none.
+    ``lines`` are the users' lines that its host calls name, each with the numbers of the trace's nodes that are there.
     """
 
     programs: dict[str, NativeSource]
     saved: tuple[int, ...]
     grads: tuple[int, ...]
     kept: int
-    lines: str = ""
+    lines: dict[str, list[int]] = field(default_factory=lambda: dict[str, list[int]]())
 
 
 # --- values ---------------------------------------------------------------------------------------------------
@@ -55,10 +56,10 @@ def written(value: Any) -> Any:
     if type(value) is list:
         return [written(v) for v in as_list(value)]
     if isinstance(value, np.dtype):
-        return {"dtype": _dtype(cast("np.dtype[Any]", value))}
+        return {"dtype": dtype_name(cast("np.dtype[Any]", value))}
     if isinstance(value, np.generic):
         number = cast(Any, value)
-        return {"number": [_dtype(number.dtype), number.tobytes().hex()]}
+        return {"number": [dtype_name(number.dtype), number.tobytes().hex()]}
     raise NotWritable(f"a {type(value).__name__}")
 
 
@@ -80,7 +81,8 @@ def read(value: Any) -> Any:
     raise ValueError(f"a value of the kind {kind!r}")
 
 
-def _dtype(dtype: Any) -> str:
+@functools.lru_cache(64)  # NumPy takes its time to make a name
+def dtype_name(dtype: np.dtype[Any]) -> str:
     """The name of a dtype, if that says all of it."""
     if dtype.kind not in "biufc" or np.dtype(dtype.name) != dtype:
         raise NotWritable(f"the dtype {dtype}")
@@ -235,7 +237,7 @@ def _built_before() -> NoReturn:
 
 
 def _array(array: Any) -> list[Any]:
-    return [list(array.shape), _dtype(np.dtype(array.dtype))]
+    return [list(array.shape), dtype_name(np.dtype(array.dtype))]
 
 
 def _array_of(given: list[Any]) -> Array:
@@ -243,7 +245,7 @@ def _array_of(given: list[Any]) -> Array:
 
 
 def _view(view: View) -> list[Any]:
-    return [view.slot, view.offset, _dtype(view.dtype), list(view.shape), list(view.strides)]
+    return [view.slot, view.offset, dtype_name(view.dtype), list(view.shape), list(view.strides)]
 
 
 def _view_of(given: list[Any]) -> View:

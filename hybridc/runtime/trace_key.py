@@ -18,7 +18,7 @@ import numpy as np
 from hybridc.lower.llvm import codegen
 from hybridc.options import OPTIONS
 from hybridc.runtime.op_sources import operators_of_users
-from hybridc.runtime.plan_bytes import NotWritable, operator_written
+from hybridc.runtime.plan_bytes import NotWritable, dtype_name, operator_written
 from hybridc.trace.tracer import Trace
 
 if TYPE_CHECKING:
@@ -65,14 +65,8 @@ def structure(trace: Trace) -> list[Any]:
     return [trace.training, trace.roles, _arrays(trace.leaves), nodes, results, trace.updates]
 
 
-def lines(trace: Trace) -> str:
-    """A digest of the users' lines of all nodes."""
-    found = "\n".join(str(node.location) for node in trace.nodes)
-    return hashlib.sha256(found.encode()).hexdigest()
-
-
 def _arrays(symbols: Sequence[Any]) -> list[Any]:
-    return [(s.shape, s._dtype.name) for s in symbols]
+    return [(s.shape, dtype_name(s._dtype)) for s in symbols]
 
 
 @functools.cache

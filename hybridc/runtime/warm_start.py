@@ -8,17 +8,18 @@ while the settings ask to see or to check the compiler's work.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from hybridc.lower.llvm import codegen
+from hybridc.lower.llvm.native_source import NativeSource
 from hybridc.options import OPTIONS
 from hybridc.runtime.compiled_graph import CompiledGraph
-from hybridc.runtime.native.plan import Host
 from hybridc.runtime.native_executable import NativeExecutable
 from hybridc.runtime.plan_bytes import KeptGraph, NotWritable, from_bytes, to_bytes
 from hybridc.runtime.store import store
-from hybridc.runtime.trace_key import key_of, lines
+from hybridc.runtime.trace_key import key_of
+from hybridc.trace.tracer import Trace
 
 if TYPE_CHECKING:
     from hybridc.stages import Traced
@@ -46,18 +47,16 @@ def _enabled() -> bool:
 
 
 def _found(key: str, traced: Traced) -> CompiledGraph | None:
-    """The graph that is kept under a key, if it is whole, and its host calls name the lines of this trace."""
+    """The graph that is kept under a key, if it is whole and its kernels are there."""
     data = store().get(key)
     if data is None:
         return None
     try:
         kept = from_bytes(data)
+        _move_lines(kept, traced.trace)
     except (ValueError, LookupError, TypeError):
         return None
-    if kept.lines and kept.lines != lines(traced.trace):
-        return None
-    functions = [f for program in kept.programs.values() for f in program.functions_called()]
-    codes = codegen.load_stored(functions)
+    codes = codegen.load_stored([f for program in kept.programs.values() for f in program.functions_called()])
     if codes is None:
         return None
     given = iter(codes)
@@ -71,10 +70,36 @@ def _found(key: str, traced: Traced) -> CompiledGraph | None:
 def _keep(key: str, traced: Traced, made: CompiledGraph) -> None:
     """Keep a graph that was compiled for later processes."""
     programs = {e.program.name: e.program for e in (made.forward, made.backward) if isinstance(e, NativeExecutable)}
-    hosts = any(isinstance(step, Host) for program in programs.values() for step in program.steps)
-    graph = KeptGraph(programs, tuple(made.saved), tuple(made.grads), made.kept, lines(traced.trace) if hosts else "")
     try:
-        data = to_bytes(graph)
+        lines = _lines(programs, traced.trace)
+        data = to_bytes(KeptGraph(programs, tuple(made.saved), tuple(made.grads), made.kept, lines))
     except NotWritable:
         return
     store().put(key, data)
+
+
+# --- the lines that host calls name ---------------------------------------------------------------------------
+
+
+def _lines(programs: Mapping[str, NativeSource], trace: Trace) -> dict[str, list[int]]:
+    """Each line that a host call names, and the nodes of the trace that are there."""
+    nodes: dict[str, list[int]] = {}
+    for number, node in enumerate(trace.nodes):
+        nodes.setdefault(str(node.location), []).append(number)
+    named = {call.where for program in programs.values() for call in program.host_calls_made() if call.where}
+    if missing := named - nodes.keys():
+        raise NotWritable(f"the line {min(missing)}, where no node of the trace is")
+    return {line: nodes[line] for line in sorted(named)}
+
+
+def _move_lines(kept: KeptGraph, trace: Trace) -> None:
+    """Let host calls name the lines where this trace has their nodes; ValueError if it has them in several."""
+    moved: dict[str, str] = {}
+    for line, nodes in kept.lines.items():
+        now = {str(trace.nodes[n].location) for n in nodes}
+        if len(now) > 1:
+            raise ValueError(f"the nodes of {line} are apart now")
+        moved[line] = now.pop()
+    if any(line != now for line, now in moved.items()):
+        for program in kept.programs.values():
+            program.rename_lines(moved)

@@ -6,7 +6,8 @@ Nothing here needs the compiler.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+import re
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -97,6 +98,24 @@ class NativeSource(Program):
     def functions_called(self) -> list[NativeFunction]:
         """The native functions of the phases, in order."""
         return [step[0] for step in self.steps if isinstance(step, tuple)]
+
+    def host_calls_made(self) -> list[HostCall]:
+        """The calls of operators on the host, in order."""
+        return [step.call for step in self.steps if isinstance(step, Host) and isinstance(step.call, HostCall)]
+
+    def rename_lines(self, names: Mapping[str, str]) -> None:
+        """Give the users' lines that host calls name other names: the source has moved since."""
+        known = re.compile("|".join(map(re.escape, sorted(names, key=len, reverse=True))))
+
+        def renamed(text: str) -> str:
+            return known.sub(lambda found: names[found[0]], text)
+
+        self.source = renamed(self.source)
+        self.host_calls = [renamed(call) for call in self.host_calls]
+        for i, step in enumerate(self.steps):
+            if isinstance(step, Host) and isinstance(step.call, HostCall):
+                where = names.get(step.call.where, step.call.where)
+                self.steps[i] = replace(step, call=replace(step.call, where=where))
 
     def code(self, stage: str = "loops") -> str:
         """The functions that it calls, as ``"loops"``, ``"llvm"``, ``"optimised"`` or ``"assembly"``."""
