@@ -18,9 +18,10 @@ from xdsl.ir import Block, Operation, SSAValue
 
 from hybridc.lower.hybrid_to_linalg_body import INT64, Body, Element, signless
 from hybridc.lower.hybrid_to_linalg_tensor import Builder, Shape, Tensor, wide_axes
+from hybridc.lower.structured import root
 
-# An array at most so many times as large as what is put into it is written in one go.
-MOST = 4
+# An array at most so many times as large as what is put into it, or of so many elements, is written in one go.
+MOST, FEW = 4, 16384
 
 
 class NativeBuilder(Builder):
@@ -58,7 +59,7 @@ class NativeBuilder(Builder):
         if math.prod(x.shape) == 0:
             return into
         spread = any(s != 1 and n > 1 for s, n in zip(step, x.shape, strict=True))
-        if spread or math.prod(into.shape) <= MOST * math.prod(x.shape):
+        if spread or math.prod(into.shape) <= max(FEW, MOST * math.prod(x.shape)):
             return self._spread(x, into, begin, step)
         made, low, size = x, list(begin), list(x.shape)
         ones = (1,) * len(into.shape)
@@ -106,8 +107,9 @@ class _Places(Body):
         if array.number is not None:
             return self.constant(array.number, array.dtype)
         value, axes = self.builder.narrow(array)
-        if isinstance(value.owner, linalg.FillOp):
-            return Element(value.owner.operands[0], array.dtype)
+        filled = root(value).owner
+        if isinstance(filled, linalg.FillOp):
+            return Element(filled.operands[0], array.dtype)
         kept = [index[a] for a in axes]
         loops = [_loop(i) for i in kept]
         if all(loop is not None for loop in loops) and len(set(loops)) == len(loops):
