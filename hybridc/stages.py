@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from hybridc import debug
+from hybridc.runtime.collector import collector_at_rest
 from hybridc.runtime.compiled_graph import CompiledGraph
 from hybridc.trace.tracer import Trace
 
@@ -79,14 +80,15 @@ class Traced:
         """The graph made callable: by all stages, unless a process before did the same and left it on the disk."""
         from hybridc.runtime import warm_start
 
-        return warm_start.graph(self, lambda: self.optimize().lower().compile())
+        with collector_at_rest():
+            return warm_start.graph(self, lambda: self.optimize().lower().compile())
 
     def optimize(self) -> Optimized:
         """Simplify, let backends take their parts, differentiate, decompose."""
         from hybridc import pipeline
         from hybridc.transforms.partition_graph import PartitionGraph
 
-        with pipeline.collector_at_rest():
+        with collector_at_rest():
             module = self.module
             arrays = _parameters(self.trace) if self.backends else {}
             passes = pipeline.graph([PartitionGraph(name, options, arrays) for name, options in self.backends])
@@ -109,7 +111,7 @@ class Optimized:
         """The same in upstream's dialects: loops over tensors."""
         from hybridc import pipeline
 
-        with pipeline.collector_at_rest():
+        with collector_at_rest():
             module = self.module.clone()
             pipeline.run(pipeline.structured(), module, _dump_name(self.trace, self.grads, "structured"))
         return Structured(self.trace, self.grads, module)
@@ -122,7 +124,7 @@ class Optimized:
 
         chosen = target_named(target)
         dump = _dump_name(self.trace, self.grads, "kernels")
-        with pipeline.collector_at_rest():
+        with collector_at_rest():
             module = self.module.clone()
             pipeline.run(chosen.passes(), module, dump)
             names = [f.sym_name.data for f in functions(module) if f.sym_visibility is None]
