@@ -1,16 +1,47 @@
-"""Random programs, compiled, against NumPy: results in every dtype, gradients by complex steps."""
+"""Random programs, eagerly and by every target, against NumPy: results in every dtype, gradients by complex steps."""
 
 from __future__ import annotations
 
+import contextlib
+import dataclasses
+import os
+
 import numpy as np
-from hypothesis import HealthCheck, assume, given, settings
+import pytest
+from hypothesis import HealthCheck, Phase, assume, given, settings
 from hypothesis import strategies as st
 
 import hybridc as mx
+from hybridc.lower import targets
+from hybridc.lower.llvm import kernel_phases
+from hybridc.options import OPTIONS
+from hybridc.runtime import trace_key, warm_start
 from tests.random_programs import FLOATS, INTEGERS, Net, programs, tiles
 
-SETTINGS = {"deadline": None, "derandomize": True, "suppress_health_check": list(HealthCheck)}
+EXAMPLES = int(os.environ.get("HYBRIDC_TEST_EXAMPLES", "100"))
+# Compiling takes longest: nothing is shrunk.
+SETTINGS = {
+    "max_examples": EXAMPLES,
+    "deadline": None,
+    "derandomize": True,
+    "phases": [Phase.generate],
+    "suppress_health_check": list(HealthCheck),
+}
 TILES = st.sampled_from([4, 16, 100, 10000])
+WAYS = ("eager", *targets.TARGETS)
+
+
+@contextlib.contextmanager
+def way_of_running(net, way, elements):
+    """A network runs eagerly or is compiled for a target; threads share so few elements."""
+    net.hybridize(active=way != "eager")
+    with pytest.MonkeyPatch.context() as patch, tiles(elements, 4 * elements):
+        if way != "eager":
+            for module in (targets, trace_key, warm_start):
+                patch.setattr(module, "OPTIONS", dataclasses.replace(OPTIONS, target=way))
+        for name in ("GRAIN_NS", "SHARED_NS"):
+            patch.setattr(kernel_phases, name, elements * kernel_phases.SIMPLE_NS)
+        yield
 
 
 def draw_inputs(program):
@@ -24,7 +55,7 @@ def draw_inputs(program):
     ]
 
 
-@settings(max_examples=250, **SETTINGS)
+@settings(**SETTINGS)
 @given(program=programs(dtypes=FLOATS * 2 + INTEGERS), elements=TILES)
 def test_results_are_those_of_numpy(program, elements):
     """Integers exactly; floats to the rounding of the least precise dtype, relative to the largest number met."""
@@ -36,24 +67,23 @@ def test_results_are_those_of_numpy(program, elements):
     assume(largest < 1000)  # float16 ends at 65504
     eps = max([0.0, *(float(np.finfo(d).eps) for d in dtypes if d not in INTEGERS)])
     net = Net(program)
-    net.hybridize()
     inputs = [mx.nd.array(a, dtype=dtype) for a, (_, dtype) in zip(arrays, program.inputs, strict=True)]
-    with tiles(elements, 4 * elements):
-        results = net(*inputs)
-    for result, number in zip(results, program.outputs, strict=True):
-        got, want = result.asnumpy(), values[number]
-        assert (got.shape, got.dtype) == (want.shape, np.dtype(dtypes[number])), f"value {number} of {program}"
-        if dtypes[number] in INTEGERS:
-            np.testing.assert_array_equal(got, want.astype(dtypes[number]), err_msg=f"value {number} of {program}")
-            continue
-        np.testing.assert_allclose(
-            got.astype(np.float64), want, rtol=0, atol=64 * eps * largest, err_msg=f"value {number} of {program}"
-        )
-    for x, array in zip(inputs, arrays, strict=True):
-        np.testing.assert_array_equal(x.asnumpy(), array, err_msg=f"an input was written by {program}")
+    for way in WAYS:
+        with way_of_running(net, way, elements):
+            results = net(*inputs)
+        for result, number in zip(results, program.outputs, strict=True):
+            got, want, name = result.asnumpy(), values[number], f"{way}: value {number} of {program}"
+            assert (got.shape, got.dtype) == (want.shape, np.dtype(dtypes[number])), name
+            if dtypes[number] in INTEGERS:
+                np.testing.assert_array_equal(got, want.astype(dtypes[number]), err_msg=name)
+            else:
+                close = {"rtol": 0, "atol": 64 * eps * largest, "err_msg": name}
+                np.testing.assert_allclose(got.astype(np.float64), want, **close)
+        for x, array in zip(inputs, arrays, strict=True):
+            np.testing.assert_array_equal(x.asnumpy(), array, err_msg=f"{way}: an input was written by {program}")
 
 
-@settings(max_examples=150, **SETTINGS)
+@settings(**SETTINGS)
 @given(program=programs(dtypes=("float64",), smooth=True), elements=TILES, together=st.booleans())
 def test_gradients_are_those_of_complex_steps(program, elements, together):
     """The derivative of the heads' weighted sum along a random direction, to rounding: no difference is taken."""
@@ -64,19 +94,25 @@ def test_gradients_are_those_of_complex_steps(program, elements, together):
     values = program.reference([a + 1j * tiny * d for a, d in zip(arrays, directions, strict=True)])
     assume(all(np.all(np.abs(v) < 1e6) for v in values))
     net = Net(program)
-    net.hybridize()
+    chosen = range(len(program.outputs)) if together else [0]
+    weights = {i: rng.normal(size=values[program.outputs[i]].shape) for i in chosen}
+    expected = sum(float(np.sum(w * values[program.outputs[i]].imag)) / tiny for i, w in weights.items())
+    for way in WAYS:
+        with way_of_running(net, way, elements):
+            grads = gradients(net, arrays, weights)
+        products = [g * d for g, d in zip(grads, directions, strict=True)]
+        found = sum(float(p.sum()) for p in products)
+        size = sum(float(np.abs(p).sum()) for p in products) + abs(expected) + 1
+        assert abs(found - expected) <= 1e-9 * size, f"{way}: {found} instead of {expected} for {program}"
+
+
+def gradients(net, arrays, weights):
+    """Of the weighted sum of some outputs, by number, with respect to the inputs."""
     inputs = [mx.nd.array(a, dtype="float64") for a in arrays]
     for x in inputs:
         x.attach_grad()
-    with tiles(elements, 4 * elements):
-        with mx.autograd.record():
-            outputs = net(*inputs)
-        chosen = range(len(outputs)) if together else [0]
-        weights = {i: rng.normal(size=outputs[i].shape) for i in chosen}
-        heads = [i for i in chosen if outputs[i]._entry is not None]
-        mx.autograd.backward([outputs[i] for i in heads], [mx.nd.array(weights[i], dtype="float64") for i in heads])
-    expected = sum(float(np.sum(w * values[program.outputs[i]].imag)) / tiny for i, w in weights.items())
-    products = [x.grad.asnumpy() * d for x, d in zip(inputs, directions, strict=True)]
-    found = sum(float(p.sum()) for p in products)
-    size = sum(float(np.abs(p).sum()) for p in products) + abs(expected) + 1
-    assert abs(found - expected) <= 1e-9 * size, f"{found} instead of {expected} for {program}"
+    with mx.autograd.record():
+        outputs = net(*inputs)
+    heads = [i for i in weights if outputs[i]._entry is not None]
+    mx.autograd.backward([outputs[i] for i in heads], [mx.nd.array(weights[i], dtype="float64") for i in heads])
+    return [x.grad.asnumpy() for x in inputs]
