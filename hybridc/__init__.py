@@ -61,12 +61,20 @@ __all__ = [
     "no_recompile",
     "num_gpus",
     "random",
+    "set_num_threads",
     "waitall",
 ]
 
 
 def waitall() -> None:
     """Return when all work is done; on the CPU it always is."""
+
+
+def set_num_threads(count: int) -> None:
+    """Let so many threads share a kernel from now on; no more than ``HYBRIDC_NUM_THREADS`` said when it was made."""
+    from hybridc.runtime import native
+
+    native.set_num_threads(count)
 
 
 def __getattr__(name: str) -> Any:

@@ -2,7 +2,7 @@
 
 | variable | default | meaning |
 |---|---|---|
-| ``HYBRIDC_TARGET`` | numpy | what hybridized blocks are compiled for: ``numpy`` or ``llvm`` |
+| ``HYBRIDC_TARGET`` | llvm | what hybridized blocks are compiled for: ``llvm`` (native code) or ``numpy`` (Python) |
 | ``HYBRIDC_VERIFY`` | 0 | verify the IR after every pass |
 | ``HYBRIDC_POISON`` | 0 | fill memory with NaN while it holds nothing of use |
 | ``HYBRIDC_DUMP`` | (none) | folder into which every stage of every compilation is written |
@@ -10,16 +10,19 @@
 | ``HYBRIDC_PRINT_SOURCE`` | 0 | print the source that is generated |
 | ``HYBRIDC_TIME`` | 0 | print how long each stage of a compilation and each of its passes took |
 | ``HYBRIDC_EXPLAIN_RECOMPILES`` | 0 | log every compilation after a network's first, with its reason |
-| ``HYBRIDC_NUM_THREADS`` | cores, at most 2 | threads that a tile loop of the numpy target may use |
+| ``HYBRIDC_NUM_THREADS`` | ``OMP_NUM_THREADS``, cores | threads that share a kernel; the numpy target uses at most 2 |
 | ``HYBRIDC_CACHE_ENTRIES`` | 64 | compiled graphs kept per block |
 | ``HYBRIDC_POOL_BYTES`` | 1 GiB | memory of freed results that is kept for new ones |
-| ``HYBRIDC_CACHE`` | ~/.cache/hybridc | folder for what is compiled once and used by later processes |
+| ``HYBRIDC_CACHE_DIR`` | the platform's | folder for what is compiled once and used by later processes |
+| ``HYBRIDC_CACHE_BYTES`` | 1 GiB | how large that folder may grow; what was not used for the longest time goes |
 | ``HYBRIDC_CXX`` | c++, g++, clang++ | the C++ compiler that makes the shim of extension libraries |
 """
 
 from __future__ import annotations
 
 import os
+import sys
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 
@@ -27,7 +30,7 @@ from dataclasses import dataclass
 class Options:
     """The settings of this process."""
 
-    target: str = "numpy"
+    target: str = "llvm"
     verify: bool = False
     poison: bool = False
     dump: str | None = None
@@ -39,12 +42,28 @@ class Options:
     cache_entries: int = 64
     pool_bytes: int = 1 << 30
     cache: str = "~/.cache/hybridc"
+    cache_bytes: int = 1 << 30
     cxx: str | None = None
 
 
 def _cores() -> int:
     affinity = getattr(os, "sched_getaffinity", None)
     return len(affinity(0)) if affinity else os.cpu_count() or 1
+
+
+def _threads(env: Mapping[str, str]) -> int:
+    """Threads that share a kernel: as many as OpenMP would use, unless told otherwise."""
+    told = env.get("HYBRIDC_NUM_THREADS") or env.get("OMP_NUM_THREADS", "").partition(",")[0].strip()
+    return max(1, int(told)) if told else _cores()
+
+
+def _platform_cache(env: Mapping[str, str]) -> str:
+    """Where programs of this platform keep what they can make again."""
+    if sys.platform == "darwin":
+        return "~/Library/Caches/hybridc"
+    if sys.platform == "win32":
+        return os.path.join(env.get("LOCALAPPDATA") or "~", "hybridc", "cache")
+    return os.path.join(env.get("XDG_CACHE_HOME") or "~/.cache", "hybridc")
 
 
 def _flag(name: str) -> bool:
@@ -54,7 +73,7 @@ def _flag(name: str) -> bool:
 def _from_environment() -> Options:
     env = os.environ
     return Options(
-        target=env.get("HYBRIDC_TARGET") or "numpy",
+        target=env.get("HYBRIDC_TARGET") or "llvm",
         verify=_flag("HYBRIDC_VERIFY"),
         poison=_flag("HYBRIDC_POISON"),
         dump=env.get("HYBRIDC_DUMP") or None,
@@ -62,10 +81,11 @@ def _from_environment() -> Options:
         print_source=_flag("HYBRIDC_PRINT_SOURCE"),
         time=_flag("HYBRIDC_TIME"),
         explain_recompiles=_flag("HYBRIDC_EXPLAIN_RECOMPILES"),
-        num_threads=max(1, int(env.get("HYBRIDC_NUM_THREADS", min(2, _cores())))),
+        num_threads=_threads(env),
         cache_entries=max(1, int(env.get("HYBRIDC_CACHE_ENTRIES", "64"))),
         pool_bytes=max(0, int(env.get("HYBRIDC_POOL_BYTES", 1 << 30))),
-        cache=env.get("HYBRIDC_CACHE") or "~/.cache/hybridc",
+        cache=env.get("HYBRIDC_CACHE_DIR") or _platform_cache(env),
+        cache_bytes=max(0, int(env.get("HYBRIDC_CACHE_BYTES", 1 << 30))),
         cxx=env.get("HYBRIDC_CXX") or None,
     )
 

@@ -32,8 +32,10 @@ from hybridc.transforms.decompose import Decompose
 from hybridc.transforms.differentiate import Differentiate
 from hybridc.transforms.fold_views import FoldViews
 from hybridc.transforms.fuse_kernels import FuseKernels
+from hybridc.transforms.merge_products import MergeProducts
 from hybridc.transforms.partition_graph import PartitionGraph
 from hybridc.transforms.plan_memory import PlanMemory
+from hybridc.transforms.split_products import SplitProducts
 from hybridc.transforms.tile_kernels import TileKernels
 from hybridc.transforms.verify_plan import VerifyPlan
 
@@ -79,7 +81,7 @@ KERNELS: tuple[ModulePass, ...] = (
 NUMPY: tuple[ModulePass, ...] = (
     *structured("numpy"),
     *KERNELS,
-    TileKernels(threads=OPTIONS.num_threads),
+    TileKernels(threads=min(2, OPTIONS.num_threads)),  # more wait for the interpreter
     PlanMemory(),
     *((VerifyPlan(),) if OPTIONS.verify else ()),
 )
@@ -88,12 +90,12 @@ NUMPY: tuple[ModulePass, ...] = (
 def llvm() -> tuple[ModulePass, ...]:
     """From the graph to kernels and a memory plan, for the native target."""
     from hybridc.transforms.schedule_phases import SchedulePhases
-    from hybridc.transforms.split_products import SplitProducts
 
     return (
-        *structured("numpy"),
+        *structured("llvm"),
         *KERNELS,
         SplitProducts(),
+        MergeProducts(),
         SchedulePhases(threads=OPTIONS.num_threads),
         PlanMemory(),
         *((VerifyPlan(),) if OPTIONS.verify else ()),
@@ -110,8 +112,10 @@ PASSES: tuple[type[ModulePass], ...] = (
     FoldViews,
     FuseKernels,
     HybridToLinalg,
+    MergeProducts,
     PartitionGraph,
     PlanMemory,
+    SplitProducts,
     TileKernels,
     VerifyPlan,
 )
@@ -173,10 +177,10 @@ def _require_passes(names: Sequence[str]) -> None:
 
 
 def source(name: str, text: str) -> None:
-    """Dump or print the generated source of a program, where the options ask for it."""
-    dump(f"{name}.py", text)
+    """Dump or print what a target made of a program, where the options ask for it."""
+    dump(name, text)
     if OPTIONS.print_source:
-        debug.show(f"{name}.py", text)
+        debug.show(name, text)
 
 
 def dump(name: str, text: str) -> None:

@@ -131,7 +131,7 @@ class Optimized:
             with debug.timed(f"{dump}, time of writing the source"):
                 programs = {name: chosen.emit(module, name) for name in names}
         for program in programs.values():
-            pipeline.source(f"{dump}.{program.name}", program.source)
+            pipeline.source(f"{dump}.{program.name}.{program.suffix}", program.source)
         return Lowered(self.trace, self.grads, module, programs, chosen)
 
 

@@ -20,7 +20,6 @@ ROOT = Path(__file__).resolve().parents[2]
 PATIENCE = 600.0  # seconds for one answer: torch.compile may take one minute
 POOLS = ("OMP", "OPENBLAS", "MKL", "NUMBA", "HYBRIDC")  # the thread pools that …_NUM_THREADS sizes
 CACHES = (
-    "HYBRIDC_CACHE",
     "HYBRIDC_CACHE_DIR",
     "TORCHINDUCTOR_CACHE_DIR",
     "JAX_COMPILATION_CACHE_DIR",

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 
 @dataclass
 class Program:
-    """A planned function made for a target; ``source`` is its text, for people.
+    """A planned function made for a target; ``source`` is its text, for people, and ``suffix`` that of its file.
 
-    ``arena`` bytes lie in its workspace, of which at least ``live`` are needed at one time. ``launches`` are the kernels
-    that a call runs, in order; ``functions`` says which function of the source is a kernel's.
+    ``arena`` bytes lie in its workspace, of which at least ``live`` are needed at one time. ``launches`` are the
+    kernels that a call runs, in order; ``functions`` says which function of the source is a kernel's.
     """
+
+    suffix: ClassVar[str]
 
     name: str
     source: str

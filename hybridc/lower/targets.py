@@ -46,7 +46,7 @@ class NumPy(Target):
     def emit(self, module: ModuleOp, name: str) -> Program:
         from hybridc.lower.numpy.emit import emit
 
-        return emit(module, name, OPTIONS.num_threads)
+        return emit(module, name, min(2, OPTIONS.num_threads))
 
     def load(self, program: Any) -> Executable:
         from hybridc.runtime.executable import PythonExecutable

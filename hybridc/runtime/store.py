@@ -196,7 +196,7 @@ def _unpack(entry: bytes, key: str) -> bytes | None:
 @functools.cache
 def store() -> Store:
     """The store of this process, in the cache folder of the settings."""
-    return Store(OPTIONS.cache)
+    return Store(OPTIONS.cache, OPTIONS.cache_bytes)
 
 
 @functools.cache

@@ -17,6 +17,9 @@ from xdsl.dialects.builtin import Builtin, ModuleOp
 from xdsl.dialects.func import Func
 from xdsl.dialects.linalg import Linalg
 from xdsl.dialects.math import Math
+from xdsl.dialects.memref import MemRef
+from xdsl.dialects.scf import Scf
+from xdsl.dialects.vector import Vector
 from xdsl.passes import ModulePass
 from xdsl.utils.exceptions import VerifyException
 from xdsl.utils.target import Target
@@ -28,6 +31,9 @@ from hybridc.dialects.hybrid import dialects
 from hybridc.dialects.hybrid_rt import HybridRt
 from hybridc.dialects.tensor import Tensor
 from hybridc.errors import MXNetError
+from hybridc.lower.llvm.expand_math import ExpandMath
+from hybridc.lower.llvm.llvm_ops import NativeLLVM
+from hybridc.lower.llvm.loops_to_llvm import LoopsToLLVM
 from hybridc.lower.numpy.emit import emit
 from hybridc.transforms.values import functions
 
@@ -47,18 +53,21 @@ class NumPy(Target):
 
 __all__ = ["HybridcOpt", "main", "nd"]  # nd registers the operators
 
+_NATIVE = (Scf, MemRef, Vector, NativeLLVM)  # of loops over memory, and what they become
+
 
 class HybridcOpt(xDSLOptMain):
     """xDSL's driver with our dialects and passes."""
 
     def register_all_dialects(self) -> None:
         """Ours, and the upstream ones that they are embedded in."""
-        for dialect in (Builtin, Func, HybridRt, Arith, Linalg, Math, Tensor, *dialects().values()):
+        for dialect in (Builtin, Func, HybridRt, Arith, Linalg, Math, Tensor, *_NATIVE, *dialects().values()):
             self.ctx.load_dialect(dialect)
 
     def register_all_passes(self) -> None:
         """Every pass of the pipeline, under its name."""
-        passes: tuple[type[ModulePass], ...] = (*pipeline.PASSES, *(type(each) for each in pipeline.CLEANUP))
+        cleanup = (type(each) for each in pipeline.CLEANUP)
+        passes: tuple[type[ModulePass], ...] = (*pipeline.PASSES, *cleanup, ExpandMath, LoopsToLLVM)
         for each in passes:
             self.register_pass(each.name, _factory(each))
 

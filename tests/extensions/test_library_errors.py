@@ -296,7 +296,7 @@ def thrown(function, text):
 
 
 def test_exceptions_of_a_foreign_library(tmp_path):
-    done = python(FOREIGN, compiled("library_foreign.cc"), HYBRIDC_CACHE=str(tmp_path / "cache"))
+    done = python(FOREIGN, compiled("library_foreign.cc"), HYBRIDC_CACHE_DIR=str(tmp_path / "cache"))
     assert done.stdout.splitlines() == [
         "[2. 4.]",
         *thrown("ParseAttrs", "cannot parse"),
@@ -312,7 +312,7 @@ def test_exceptions_of_a_foreign_library(tmp_path):
 
 def test_damaged_cache(tmp_path):
     for _ in range(2):
-        done = python(FOREIGN, compiled("library_foreign.cc"), HYBRIDC_CACHE=str(tmp_path))
+        done = python(FOREIGN, compiled("library_foreign.cc"), HYBRIDC_CACHE_DIR=str(tmp_path))
         assert "vector::at" in done.stdout
         (made,) = tmp_path.iterdir()
         made.write_bytes(made.read_bytes()[:100])
@@ -320,10 +320,10 @@ def test_damaged_cache(tmp_path):
 
 def test_cached_file_that_others_may_write(tmp_path):
     """It is not loaded, but made anew."""
-    python(FOREIGN, compiled("library_foreign.cc"), HYBRIDC_CACHE=str(tmp_path))
+    python(FOREIGN, compiled("library_foreign.cc"), HYBRIDC_CACHE_DIR=str(tmp_path))
     (made,) = tmp_path.iterdir()
     made.chmod(0o777)
-    done = python(FOREIGN, compiled("library_foreign.cc"), HYBRIDC_CACHE=str(tmp_path))
+    done = python(FOREIGN, compiled("library_foreign.cc"), HYBRIDC_CACHE_DIR=str(tmp_path))
     assert "vector::at" in done.stdout
     (made,) = tmp_path.iterdir()
     assert made.stat().st_mode & 0o022 == 0
@@ -332,7 +332,7 @@ def test_cached_file_that_others_may_write(tmp_path):
 def test_without_compiler(tmp_path):
     program = FOREIGN.partition("for where")[0]
     path = compiled("library_foreign.cc")
-    done = python(program, path, HYBRIDC_CXX="no-compiler", HYBRIDC_CACHE=str(tmp_path))
+    done = python(program, path, HYBRIDC_CXX="no-compiler", HYBRIDC_CACHE_DIR=str(tmp_path))
     assert done.returncode == 0
     assert done.stdout == "[2. 4.]\n"
     assert (
@@ -344,7 +344,7 @@ def test_without_compiler(tmp_path):
 
 def test_compiler_that_fails(tmp_path):
     program = FOREIGN.partition("for where")[0]
-    done = python(program, compiled("library_foreign.cc"), HYBRIDC_CXX="false", HYBRIDC_CACHE=str(tmp_path))
+    done = python(program, compiled("library_foreign.cc"), HYBRIDC_CXX="false", HYBRIDC_CACHE_DIR=str(tmp_path))
     assert done.stdout == "[2. 4.]\n"
     assert "false cannot compile extension_shim.cc: it returned 1. Extension libraries work all the same" in done.stderr
     assert list(tmp_path.iterdir()) == []
@@ -368,7 +368,7 @@ print(y.asnumpy().tolist(), x.grad.asnumpy().tolist(), seen.asnumpy(), mx.nd.lib
 
 def test_all_kinds_of_operators_without_compiler(loaded, tmp_path):
     with_shim = python(ALL_WITHOUT_COMPILER, loaded)
-    without = python(ALL_WITHOUT_COMPILER, loaded, HYBRIDC_CXX="no-compiler", HYBRIDC_CACHE=str(tmp_path))
+    without = python(ALL_WITHOUT_COMPILER, loaded, HYBRIDC_CXX="no-compiler", HYBRIDC_CACHE_DIR=str(tmp_path))
     assert with_shim.stdout == without.stdout
     x = np.array([[1.0, 2.0], [3.0, 4.0]])
     assert without.stdout.startswith(str((x @ x @ (2 * x) + 3 + x).tolist()))
@@ -376,5 +376,5 @@ def test_all_kinds_of_operators_without_compiler(loaded, tmp_path):
 
 def test_cache_folder_that_cannot_be_made(tmp_path):
     (tmp_path / "file").write_text("")
-    done = python(FOREIGN, compiled("library_foreign.cc"), HYBRIDC_CACHE=str(tmp_path / "file" / "cache"))
+    done = python(FOREIGN, compiled("library_foreign.cc"), HYBRIDC_CACHE_DIR=str(tmp_path / "file" / "cache"))
     assert "vector::at" in done.stdout

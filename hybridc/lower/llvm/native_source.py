@@ -84,6 +84,8 @@ class NativeSource(Program):
     None, for each result; ``into`` says which of them a fresh array is. ``donated`` inputs are written.
     """
 
+    suffix = "plan"
+
     inputs: list[Array] = field(default_factory=lambda: list[Array]())
     fresh: list[Array] = field(default_factory=lambda: list[Array]())
     constants: list[Any] = field(default_factory=lambda: list[Any]())

@@ -45,6 +45,8 @@ _OURS = re.compile(r"[acsvy]\d+|\w+_\d+")  # names that the emitter makes
 class PythonProgram(Program):
     """A Python module; ``scope`` holds what its source names besides."""
 
+    suffix = "py"
+
     scope: dict[str, Any] = field(default_factory=lambda: dict[str, Any]())
 
 

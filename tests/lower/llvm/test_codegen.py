@@ -36,7 +36,7 @@ def doubled(code, values):
 
 def process(text, cache, **environment):
     """What a fresh process prints that has this cache folder."""
-    env = {**os.environ, "HYBRIDC_CACHE": str(cache), "HYBRIDC_CACHE_DIR": str(cache), **environment}
+    env = {**os.environ, "HYBRIDC_CACHE_DIR": str(cache), **environment}
     done = subprocess.run(
         [sys.executable, "-c", text], capture_output=True, text=True, check=False, env=env, timeout=120
     )
