@@ -8,6 +8,7 @@ import numpy as np
 
 from hybridc.dialects.attribute import DType, Shape
 from hybridc.dialects.cast import Identity
+from hybridc.dialects.draws import DrawsUniform
 from hybridc.dialects.operator import Composite, Opaque, Operator, Sample, attribute, no_gradient, register
 from hybridc.dialects.scalar import NUMPY
 from hybridc.errors import ShapeError
@@ -22,7 +23,7 @@ def uniform(key: Any, draw: int, shape: Shape, dtype: DType) -> Any:
 
 
 @register("hybrid.uniform_draw")
-class UniformDraw(Opaque):
+class UniformDraw(Opaque, DrawsUniform):
     """Uniform numbers in [0, 1) of the draw that a key names: what the operators here decompose into"""
 
     gradient = no_gradient
@@ -39,6 +40,9 @@ class UniformDraw(Opaque):
 
     def infer_type(self, dtypes: list[DType]) -> tuple[list[DType], list[DType]]:
         return dtypes, [self.dtype]
+
+    def draw_number(self) -> int:
+        return self.draw
 
     def eager(self, *arrays: Any) -> Any:
         return uniform(arrays[0], self.draw, self.shape, self.dtype)

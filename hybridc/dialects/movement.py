@@ -107,7 +107,11 @@ def extreme_place(m: Any, x: Any, axis: int, combine: str) -> Any:
         return b.select(found, i[axis], size)
 
     first = m.combine("min", m.generate(x.shape, PLACE if size < 2**31 else np.dtype("int64"), place), axis)
-    return m.generate(first.shape, x.dtype, lambda b, *i: b.cast(b.load(first, *i), x.dtype))
+
+    def converted(b: Any, *i: Any) -> Any:
+        return b.cast(b.load(first, *i), x.dtype)
+
+    return m.generate(first.shape, x.dtype, converted)
 
 
 def bounded_index(b: Any, index: Any, size: int, mode: str) -> Any:

@@ -11,6 +11,7 @@ from xdsl.dialects import func
 from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr, MemRefType, ModuleOp
 from xdsl.ir import Operation, SSAValue
 
+from hybridc.dialects.draws import DrawsUniform
 from hybridc.dialects.hybrid import element_dtype, location_of
 from hybridc.dialects.hybrid_rt import (
     AliasOp,
@@ -25,12 +26,13 @@ from hybridc.dialects.hybrid_rt import (
     aligned,
 )
 from hybridc.dialects.operator import Opaque, Operator
-from hybridc.dialects.scatter import AddsRows, RowSums
+from hybridc.dialects.scatter import AddsRows
 from hybridc.lower.host import numbers_of, operator_of
 from hybridc.lower.kernel import Kernel, analyse
 from hybridc.lower.llvm.kernel_code import code_of
 from hybridc.lower.llvm.kernel_phases import KernelPhase, copy_phase, fill_phase
 from hybridc.lower.llvm.native_source import ARENA, Cell, DType, HostCall, NativeSource, View, row_major
+from hybridc.lower.llvm.philox_loops import uniform_phase
 from hybridc.lower.llvm.scatter_loops import row_sums_phase
 from hybridc.lower.numbers import numbers_in
 from hybridc.lower.poison import Bytes, Poison
@@ -216,9 +218,11 @@ class _Emitter:
             self.operators[name] = operator_of(declaration)
         operator = self.operators[name]
         where = location_of(op) or location_of(declaration)
-        if isinstance(operator, AddsRows) and (sums := operator.row_sums()) is not None:
+        phase = self._phase_of(op, operator)
+        if phase is not None:
             self.lines.append(f"{name}{_comment(where)}")
-            self._row_sums(op, sums, name)
+            given = [view if view.is_plain else self._plain_copy(view) for view in (self.views[v] for v in op.ins)]
+            self._phase(phase, [_place(v) for v in (*given, self.views[op.outs[0]])], None, 0, name)
             return
         if isinstance(operator, Opaque):
             self.program.host_calls.append(f"{operator!r}" + (f" at {where}" if where else ""))
@@ -233,12 +237,15 @@ class _Emitter:
         self.program.steps.append(Host(call, name))
         self.lines.append(f"{name} on the host{_comment(where)}")
 
-    def _row_sums(self, op: LaunchOp, sums: RowSums, name: str) -> None:
-        """Rows are added to their places."""
-        given = [view if view.is_plain else self._plain_copy(view) for view in (self.views[v] for v in op.ins)]
-        data, indices = given
-        phase = row_sums_phase(sums, volume(indices.shape), data.dtype, indices.dtype, self.program.threads)
-        self._phase(phase, [_place(v) for v in (*given, self.views[op.outs[0]])], None, 0, name)
+    def _phase_of(self, op: LaunchOp, operator: Operator) -> KernelPhase | None:
+        """The native code of what has no loops of linalg; its buffers are the operator's inputs, then its result."""
+        if isinstance(operator, AddsRows) and (sums := operator.row_sums()) is not None:
+            data, indices = (self.views[v] for v in op.ins)
+            return row_sums_phase(sums, volume(indices.shape), data.dtype, indices.dtype, self.program.threads)
+        if isinstance(operator, DrawsUniform):
+            out = self.views[op.outs[0]]
+            return uniform_phase(volume(out.shape), out.dtype, operator.draw_number())
+        return None
 
     def _array(self, value: SSAValue) -> View | Cell:
         """Where a value is."""

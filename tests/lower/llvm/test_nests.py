@@ -6,7 +6,6 @@ element too far, or depends on how threads share the work, is found.
 
 from __future__ import annotations
 
-import itertools
 import math
 
 import numpy as np
@@ -19,11 +18,10 @@ from hybridc import pipeline
 from hybridc.dialects.scatter import RowSums
 from hybridc.gluon.nn import HybridLambda
 from hybridc.lower.kernel import analyse
-from hybridc.lower.llvm.codegen import load
 from hybridc.lower.llvm.kernel_phases import phases_of
 from hybridc.lower.llvm.scatter_loops import row_sums_phase
 from hybridc.lower.structured import dtype_of, is_host, kernels, root, shape_of
-from tests.lower.llvm.native import Guarded, call
+from tests.lower.llvm.guards import in_guards
 
 RNG = np.random.default_rng(5)
 SIZES = [1, 2, 3, 17, 130]
@@ -39,35 +37,6 @@ def only_kernel(function, *arrays):
     assert not is_host(found)
     (launch,) = [op for op in module.walk() if isinstance(op, func.CallOp)]
     return analyse(found), [root(v).index for v in launch.arguments]
-
-
-def in_guards(phases, arrays, outputs, locals_=(), cuts=3):
-    """The outputs after the phases have run on guarded copies of the arrays, each phase's range in some parts."""
-    made = []
-    for at_end in (True, False):
-        places = [Guarded(a.nbytes, at_end) for a in (*arrays, *outputs)] + [Guarded(n, at_end) for n in locals_]
-        for place, array in zip(places, (*arrays, *outputs), strict=False):
-            fill(place, array)
-        for phase in phases:
-            (code,) = load([phase.function])
-            scratch = Guarded(-(-phase.scratch // 64) * 64, at_end)
-            bounds = sorted({phase.extent * i // cuts for i in range(cuts + 1)})
-            for low, high in itertools.pairwise(bounds):
-                given = [places[i].address for i in phase.buffers]
-                call(code, given, phase.numbers, low, high, scratch.address)
-        first = len(arrays)
-        made.append([np.frombuffer(places[first + i].bytes(), o.dtype).reshape(o.shape) for i, o in enumerate(outputs)])
-    for one, other in zip(*made, strict=True):
-        np.testing.assert_array_equal(one, other)
-    return made[0]
-
-
-def fill(place, array):
-    """Put an array into guarded memory."""
-    source = np.ascontiguousarray(array)
-    np.ctypeslib.as_array((np.ctypeslib.ctypes.c_uint8 * place.size).from_address(place.address))[:] = np.frombuffer(
-        source.tobytes(), np.uint8
-    )
 
 
 def results(function, *arrays):
