@@ -1,4 +1,4 @@
-"""The targets: what each makes of a graph, and how the result is called. A target's own modules are imported when used."""
+"""The targets: what each makes of a graph, and how that is called. A target's own modules are imported when used."""
 
 from __future__ import annotations
 

@@ -6,7 +6,6 @@ nothing for it. What belongs together carries the same word in ``data-k``, and l
 
 from __future__ import annotations
 
-import ast
 import linecache
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -20,7 +19,7 @@ from xdsl.ir import SSAValue
 
 from hybridc.dialects.hybrid import element_dtype, locations_of
 from hybridc.dialects.hybrid_rt import CopyOp, LaunchOp, ViewOp, aliased
-from hybridc.dialects.operator import Movement, Opaque, Operator
+from hybridc.dialects.operator import Movement, Operator
 from hybridc.lower.host import operator_of, pairs_of
 from hybridc.lower.kernel import Kernel, analyse
 from hybridc.lower.program import Program
@@ -130,7 +129,7 @@ class Rectangle:
 def launches(lowered: Lowered, program: Program, prefix: str) -> list[Launch]:
     """The launches of a program, in order."""
     called = kernels(lowered.module)
-    calls = iter(program.host_calls)
+    calls = dict(zip(program.host_launches, program.host_calls, strict=True))
     known: dict[str, tuple[int, Kernel | None, Operator | None]] = {}
     found: list[Launch] = []
     for op in _function(lowered, program.name).body.block.ops:
@@ -143,35 +142,22 @@ def launches(lowered: Lowered, program: Program, prefix: str) -> list[Launch]:
             known[name] = (number, facts, operator)
         lines = locations_of(op)  # those of the kernel are the lines of its first launch
         launch = Launch(number, f"{prefix}-{number}", kernel, op, lines, *known[name])
-        if isinstance(launch.operator, Opaque):
-            launch.host_call = next(calls)
+        launch.host_call = calls.get(number)
         found.append(launch)
     _attach_code(found, program)
     return found
 
 
 def _attach_code(found: list[Launch], program: Program) -> None:
-    """Give every launch its part of the generated source: the function of its kernel, and the line that runs it."""
-    parts = {f.name: f for f in ast.parse(program.source).body if isinstance(f, ast.FunctionDef)}
-    lines = program.source.splitlines()
-    calls = [s for s in parts[program.name].body if isinstance(s, ast.Expr) and _runs(s.value)]
+    """Give every launch its part of what was generated: the line that runs it, and the function of its kernel."""
     shown: dict[str, int] = {}
-    for launch, call in zip(found, calls, strict=True):
-        own = lines[call.lineno - 1].strip()
-        name = program.functions.get(launch.kernel.sym_name.data)
-        if name is None:
+    for launch, (own, text) in zip(found, program.launched(), strict=True):
+        if not text:
             launch.code = own
-        elif shown.setdefault(name, launch.number) != launch.number:
-            launch.code = f"{own}  # as in {shown[name]}"
+        elif shown.setdefault(text, launch.number) != launch.number:
+            launch.code = f"{own}  # as in {shown[text]}"
         else:
-            launch.code = "\n".join([own, "", *lines[parts[name].lineno - 1 : parts[name].end_lineno]])
-
-
-def _runs(call: ast.expr) -> bool:
-    """Whether a line of the program runs a kernel or the host."""
-    if not isinstance(call, ast.Call):
-        return False
-    return isinstance(call.func, ast.Name) or (isinstance(call.func, ast.Attribute) and call.func.attr == "eager_out")
+            launch.code = "\n".join([own, "", text])
 
 
 def rectangles(lowered: Lowered, program: Program, found: list[Launch]) -> list[Rectangle]:

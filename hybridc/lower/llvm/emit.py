@@ -173,7 +173,10 @@ class _Emitter:
     def _launch(self, op: LaunchOp) -> None:
         for place in self.poison.before(op) if self.poison is not None else ():
             self._fill(ARENA, place)
+        line, step = len(self.lines), len(self.program.steps)
         self._run(op)
+        functions = [s[0] for s in self.program.steps[step:] if isinstance(s, tuple)]
+        self.program.calls.append(("\n".join(self.lines[line:]), functions))
         for place in self.poison.after(op) if self.poison is not None else ():
             self._fill(ARENA, place)
 
@@ -226,6 +229,7 @@ class _Emitter:
             return
         if isinstance(operator, Opaque):
             self.program.host_calls.append(f"{operator!r}" + (f" at {where}" if where else ""))
+            self.program.host_launches.append(len(self.program.launches) - 1)
         call = HostCall(
             operator,
             tuple(self._array(v) for v in op.ins),

@@ -81,7 +81,8 @@ class NativeSource(Program):
     """A native plan, with what is still to be compiled and what the results are.
 
     ``outputs`` say where each result of the program is. A program that ``takes_into`` arrays is called with one, or
-    None, for each result; ``into`` says which of them a fresh array is. ``donated`` inputs are written.
+    None, for each result; ``into`` says which of them a fresh array is. ``donated`` inputs are written. ``calls`` are
+    what the launches became, where it was just made.
     """
 
     suffix = "plan"
@@ -96,6 +97,11 @@ class NativeSource(Program):
     donated: set[int] = field(default_factory=lambda: set[int]())
     threads: int = 1
     work: float = 0.0
+    calls: list[tuple[str, list[NativeFunction]]] = field(default_factory=lambda: list[Any]())
+
+    def launched(self) -> list[tuple[str, str]]:
+        """For each launch its lines, and its functions as loops."""
+        return [(lines, "\n\n".join(codegen.explain(f, "loops") for f in found)) for lines, found in self.calls]
 
     def functions_called(self) -> list[NativeFunction]:
         """The native functions of the phases, in order."""

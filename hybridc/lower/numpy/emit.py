@@ -6,6 +6,7 @@ whose Python is the same, apart from their names and what their docstrings tell,
 
 from __future__ import annotations
 
+import ast
 import re
 from dataclasses import dataclass, field
 from typing import Any, cast
@@ -48,6 +49,25 @@ class PythonProgram(Program):
     suffix = "py"
 
     scope: dict[str, Any] = field(default_factory=lambda: dict[str, Any]())
+
+    def launched(self) -> list[tuple[str, str]]:
+        """For each launch its line, and the function of its kernel."""
+        parts = {f.name: f for f in ast.parse(self.source).body if isinstance(f, ast.FunctionDef)}
+        lines = self.source.splitlines()
+        calls = [s for s in parts[self.name].body if isinstance(s, ast.Expr) and _runs(s.value)]
+        found: list[tuple[str, str]] = []
+        for name, call in zip(self.launches, calls, strict=True):
+            part = parts.get(self.functions.get(name, ""))
+            text = "" if part is None else "\n".join(lines[part.lineno - 1 : part.end_lineno])
+            found.append((lines[call.lineno - 1].strip(), text))
+        return found
+
+
+def _runs(call: ast.expr) -> bool:
+    """Whether a line of a program runs a kernel or the host."""
+    if not isinstance(call, ast.Call):
+        return False
+    return isinstance(call.func, ast.Name) or (isinstance(call.func, ast.Attribute) and call.func.attr == "eager_out")
 
 
 def emit(module: ModuleOp, name: str, threads: int, poison: bool = OPTIONS.poison) -> PythonProgram:
@@ -263,6 +283,7 @@ class _ProgramEmitter:
         where = location_of(op) or location_of(declaration)
         if isinstance(operator, Opaque):
             self.program.host_calls.append(f"{operator!r}" + (f" at {where}" if where else ""))
+            self.program.host_launches.append(len(self.program.launches) - 1)
         outs = "".join(f"{self.names[v]}, " for v in op.outs)
         given = ", ".join([f"({outs})", *[self.names[v] for v in op.ins]])
         comment = f"  # {where}" if where else ""

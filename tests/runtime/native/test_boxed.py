@@ -13,7 +13,7 @@ import pytest
 import hybridc as mx
 from hybridc.runtime.native import Array, Host, NativePlan, NativeProgram, Phase, Place
 from hybridc.runtime.native.boxed import boxed_entry
-from tests.runtime.native.programs import ADD, PythonCode, add_plan, f32
+from tests.runtime.native.native_programs import ADD, PythonCode, add_plan, f32
 
 
 class Box:

@@ -15,7 +15,7 @@ from hybridc.runtime.buffers import SMALLEST
 from hybridc.runtime.native import Array, Host, NativePlan, NativeProgram, Phase, Place, Workspace
 from hybridc.runtime.native.fallback import python_entry
 from hybridc.runtime.native.program import Tables, native_entry
-from tests.runtime.native.programs import ADD, add_plan, f32
+from tests.runtime.native.native_programs import ADD, add_plan, f32
 
 
 @pytest.fixture(params=[native_entry, python_entry], ids=["native", "python"])

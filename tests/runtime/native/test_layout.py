@@ -9,7 +9,7 @@ import pytest
 
 from hybridc.runtime.native import NativeProgram, layout, probe
 from hybridc.runtime.native.program import Tables, native_entry
-from tests.runtime.native.programs import add_plan
+from tests.runtime.native.native_programs import add_plan
 
 
 @pytest.fixture(autouse=True)

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from hybridc.runtime.native import Array, NativePlan, NativeProgram, Phase, Place, num_threads, set_num_threads
-from tests.runtime.native.programs import COUNT, SCRATCH, PythonCode, add_plan, python
+from tests.runtime.native.native_programs import COUNT, SCRATCH, PythonCode, add_plan, python
 
 WITHOUT_LOCK = 1e9  # work for which a program lets other threads of Python run
 
@@ -167,7 +167,7 @@ def test_threads_that_are_no_longer_needed_end():
     import os, time
     import numpy as np
     from hybridc.runtime.native import NativeProgram, num_threads, set_num_threads
-    from tests.runtime.native.programs import add_plan
+    from tests.runtime.native.native_programs import add_plan
 
     def settles(count):
         end = time.monotonic() + 30
@@ -215,7 +215,7 @@ BUSY = """
     import faulthandler, os, signal, sys, threading
     import numpy as np
     from hybridc.runtime.native import NativeProgram, set_num_threads
-    from tests.runtime.native.programs import add_plan
+    from tests.runtime.native.native_programs import add_plan
 
     set_num_threads(3)
     x = np.arange(100000, dtype=np.float32)
