@@ -5,6 +5,7 @@ Who makes such a value writes it straight into the memory of the whole; ``tensor
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -58,7 +59,7 @@ def strides_in_whole(value: SSAValue) -> Shape | None:
 def _seen(value: SSAValue) -> Any:
     part = part_of(value)
     if part is None:
-        return as_strided(np.empty(1, np.uint8), shape_of(value), _row_major(shape_of(value)))
+        return as_strided(np.empty(1, np.uint8), shape_of(value), row_major(shape_of(value)))
     seen = _seen(part.whole.result)
     if seen is None:
         return None
@@ -71,5 +72,6 @@ def _seen(value: SSAValue) -> Any:
     return seen
 
 
-def _row_major(shape: Shape) -> Shape:
-    return tuple(int(np.prod(shape[i + 1 :])) for i in range(len(shape)))
+def row_major(shape: Shape) -> Shape:
+    """The strides of an array whose elements lie in a row, in elements."""
+    return tuple(math.prod(shape[i + 1 :]) for i in range(len(shape)))

@@ -40,9 +40,10 @@ from xdsl.rewriter import InsertPoint, Rewriter
 from hybridc.dialects.hybrid import fused_location
 from hybridc.lower.hybrid_to_linalg_body import Body, Element
 from hybridc.lower.hybrid_to_linalg_tensor import Builder, Tensor, first
-from hybridc.lower.joined import RESHAPES, part_of, strides_in_whole
+from hybridc.lower.joined import RESHAPES, part_of, row_major, strides_in_whole
 from hybridc.lower.structured import (
     DType,
+    Shape,
     dtype_of,
     is_host,
     is_scaffold,
@@ -107,15 +108,14 @@ def _own_results(function: func.FuncOp) -> None:
 
 
 def _own_parts(function: func.FuncOp) -> None:
-    """What arrays are put together from is made for that, by loops without reductions: copy what is not."""
+    """What arrays are put together from is made for that, by loops that can write there: copy what is not."""
     for op in [op for op in function.body.block.ops if isinstance(op, tensor.ConcatOp)]:
         for i, value in enumerate(op.inputs):
             base, views = value, list[Operation]()
             while isinstance(base.owner, RESHAPES):
                 views.append(base.owner)
                 base = base.owner.operands[0]
-            made = isinstance(base.owner, tensor.ConcatOp) or _is_map(base.owner)
-            if made and part_of(base) is not None and strides_in_whole(base) is not None:
+            if part_of(base) is not None and _may_lie(base, strides_in_whole(base)):
                 continue
             op.operands[i] = copy = _copy(base, op)
             for view in reversed(views):
@@ -126,9 +126,14 @@ def _own_parts(function: func.FuncOp) -> None:
                 op.operands[i] = _copy(value, op)
 
 
-def _is_map(op: Operation | Block) -> bool:
-    """Whether this is an operation with loops that reduces nothing."""
-    loops = loops_of(op) if isinstance(op, Operation) and isinstance(op, linalg.GenericOp) else None
+def _may_lie(value: SSAValue, strides: Shape | None) -> bool:
+    """Whether who makes a value can write it with these strides: only loops without reductions with any."""
+    op = value.owner
+    if strides is None or not isinstance(op, tensor.ConcatOp | linalg.GenericOp | linalg.MatmulOp):
+        return False
+    if isinstance(op, tensor.ConcatOp) or strides == row_major(shape_of(value)):
+        return True
+    loops = loops_of(op)
     return loops is not None and not loops.reduced
 
 

@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
 from xdsl.context import Context
 from xdsl.dialects import func
 from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr, ModuleOp, i64
-from xdsl.ir import SSAValue
 from xdsl.passes import ModulePass
 
 from hybridc.dialects.hybrid_rt import aligned
-from hybridc.lower.joined import part_of, strides_in_whole
+from hybridc.lower.joined import part_of, row_major, strides_in_whole
 from hybridc.lower.kernel import analyse
 from hybridc.lower.llvm.inplace import inplace_pairs
 from hybridc.lower.llvm.kernel_code import memory_of
 from hybridc.lower.llvm.products import is_product
-from hybridc.lower.structured import Shape, is_host, kernels, shape_of
+from hybridc.lower.structured import is_host, kernels, shape_of
 from hybridc.transforms.tile_kernels import strided_arguments
 from hybridc.transforms.values import functions
 
@@ -61,11 +59,8 @@ def strided_results(module: ModuleOp) -> dict[str, set[int]]:
             continue
         for op in function.body.block.ops:
             if isinstance(op, func.CallOp):
-                parts = {i for i, v in enumerate(op.results) if part_of(v) and strides_in_whole(v) != _row_major(v)}
+                parts = {
+                    i for i, v in enumerate(op.results) if part_of(v) and strides_in_whole(v) != row_major(shape_of(v))
+                }
                 found.setdefault(op.callee.string_value(), set()).update(parts)
     return found
-
-
-def _row_major(value: SSAValue) -> Shape:
-    shape = shape_of(value)
-    return tuple(math.prod(shape[i + 1 :]) for i in range(len(shape)))

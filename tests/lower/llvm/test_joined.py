@@ -65,6 +65,11 @@ def test_a_part_that_is_needed_elsewhere_is_written_twice_by_one_kernel():
     assert not any(name == "k_exp" for name in check(function, data(6, 5)))
 
 
+def test_rows_are_written_by_anyone_without_a_copy():
+    launches = check(lambda F, x: F.concat(F.dot(x, x), F.sum(x, axis=0, keepdims=True), dim=0), data(6, 6))
+    assert launches == ["k_matmul", "k_sum"]
+
+
 CASES = {
     "arguments": lambda F, x: F.concat(x, x, x, dim=1),
     "a product": lambda F, x: F.concat(F.dot(x, x), x, dim=1),
