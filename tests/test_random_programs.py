@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import os
 
 import numpy as np
 import pytest
@@ -16,9 +15,8 @@ from hybridc.lower import targets
 from hybridc.lower.llvm import kernel_phases
 from hybridc.options import OPTIONS
 from hybridc.runtime import trace_key, warm_start
-from tests.random_programs import FLOATS, INTEGERS, Net, programs, tiles
+from tests.random_programs import EXAMPLES, FLOATS, INTEGERS, Net, programs, tiles
 
-EXAMPLES = int(os.environ.get("HYBRIDC_TEST_EXAMPLES", "100"))
 # Compiling takes longest: nothing is shrunk.
 SETTINGS = {
     "max_examples": EXAMPLES,
