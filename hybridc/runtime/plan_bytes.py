@@ -161,24 +161,15 @@ def _program(program: NativeSource, blobs: list[bytes]) -> dict[str, Any]:
 def _program_of(given: dict[str, Any], blobs: _Blobs) -> NativeSource:
     constants = [blobs.array(_array_of(c)) for c in given["constants"]]
     inputs = [_array_of(a) for a in given["inputs"]]
+    plain = ("name", "source", "arena", "live", "functions", "launches", "host_calls", "into", "takes_into")
     return NativeSource(
-        given["name"],
-        given["source"],
-        given["arena"],
-        given["live"],
-        given["functions"],
-        given["launches"],
-        given["host_calls"],
-        inputs,
-        [_array_of(a) for a in given["fresh"]],
-        constants,
-        [_step_of(s, len(inputs), constants) for s in given["steps"]],
-        [_value_of(v) for v in given["outputs"]],
-        given["into"],
-        given["takes_into"],
-        set(given["donated"]),
-        given["threads"],
-        given["work"],
+        **{key: given[key] for key in (*plain, "threads", "work")},
+        inputs=inputs,
+        fresh=[_array_of(a) for a in given["fresh"]],
+        constants=constants,
+        steps=[_step_of(s, len(inputs), constants) for s in given["steps"]],
+        outputs=[_value_of(v) for v in given["outputs"]],
+        donated=set(given["donated"]),
     )
 
 

@@ -76,7 +76,8 @@ def test_what_is_right_passes():
         (CALL.replace("return %y :", "return %y, %y :").replace("-> tensor<2x3xf32> {", "-> (tensor<2x3xf32>, "
          "tensor<2x3xf32>) {").replace("return %y, %y : tensor<2x3xf32>", "return %y, %y : tensor<2x3xf32>, "
          "tensor<2x3xf32>") + kernel(), "result 1 is no array of its own"),
-        (kernel(inside="%i = tensor.empty() : tensor<2xf32>"), "a body holds arith, math, linalg.index, tensor.extract and linalg.yield"),
+        (kernel(inside="%i = tensor.empty() : tensor<2xf32>"),
+         "a body holds arith, math, linalg.index, tensor.extract and linalg.yield"),
         (kernel(domains=""), "@k has 0 domains, and this is of nest 0"),
         (kernel(axes=AXES + ", hybrid.nest = 1 : i64"), "@k has 1 domains, and this is of nest 1"),
         (kernel(axes=""), "it has 2 loops, and hybrid.axes is []"),

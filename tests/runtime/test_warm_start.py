@@ -425,7 +425,10 @@ def test_values_are_read_as_they_were_written(value):
     assert repr(found) == repr(value)
 
 
-@pytest.mark.parametrize("value", [object(), lambda: 0, {1: 2}, b"", {1}, np.dtype("O"), np.dtype("f4,f4")], ids=repr)
+OTHERS = [object(), lambda: 0, {1: 2}, b"", {1}, np.dtype("O"), np.dtype("f4,f4")]
+
+
+@pytest.mark.parametrize("value", OTHERS, ids=[type(x).__name__ for x in OTHERS])
 def test_other_values_are_not_written(value):
     with pytest.raises(NotWritable):
         written(value)
