@@ -145,6 +145,7 @@ def _program(program: NativeSource, blobs: list[bytes]) -> dict[str, Any]:
         "functions": program.functions,
         "launches": program.launches,
         "host_calls": program.host_calls,
+        "host_launches": program.host_launches,
         "inputs": [_array(a) for a in program.inputs],
         "fresh": [_array(a) for a in program.fresh],
         "constants": [_array(c) for c in program.constants],
@@ -161,9 +162,9 @@ def _program(program: NativeSource, blobs: list[bytes]) -> dict[str, Any]:
 def _program_of(given: dict[str, Any], blobs: _Blobs) -> NativeSource:
     constants = [blobs.array(_array_of(c)) for c in given["constants"]]
     inputs = [_array_of(a) for a in given["inputs"]]
-    plain = ("name", "source", "arena", "live", "functions", "launches", "host_calls", "into", "takes_into")
+    described = ("name", "source", "arena", "live", "functions", "launches", "host_calls", "host_launches")
     return NativeSource(
-        **{key: given[key] for key in (*plain, "threads", "work")},
+        **{key: given[key] for key in (*described, "into", "takes_into", "threads", "work")},
         inputs=inputs,
         fresh=[_array_of(a) for a in given["fresh"]],
         constants=constants,

@@ -97,7 +97,7 @@ class NativeSource(Program):
     donated: set[int] = field(default_factory=lambda: set[int]())
     threads: int = 1
     work: float = 0.0
-    calls: list[tuple[str, list[NativeFunction]]] = field(default_factory=lambda: list[Any]())
+    calls: list[tuple[str, list[NativeFunction]]] = field(default_factory=lambda: list[Any](), compare=False)
 
     def launched(self) -> list[tuple[str, str]]:
         """For each launch its lines, and its functions as loops."""
