@@ -158,7 +158,13 @@ def test_numpy_moves_what_is_moved_place_by_place():
     parts = {"concat", "diag_scatter", "pad", "slice_assign", "slice_assign_scalar", "slice_scatter", "stack"}
     backwards = {"basic_index", "flip", "sequence_reverse", "slice"}  # with negative steps only
     places = {"arange_like", "diag", "fill_element_0index", "index_array", "pick"}
-    assert calls_of_the_host("numpy") - calls_of_the_host() == parts | backwards | places
+    extremes = {"argmax", "argmax_channel", "argmin"}  # with their places
+    assert calls_of_the_host("numpy") - calls_of_the_host() == parts | backwards | places | extremes
+
+
+def test_native_code_moves_everything_itself():
+    """What it leaves to the host is what upstream cannot say."""
+    assert calls_of_the_host("llvm") == calls_of_the_host()
 
 
 def test_operators_of_the_host_are_known():
