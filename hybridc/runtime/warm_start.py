@@ -54,9 +54,9 @@ def _found(key: str, traced: Traced) -> CompiledGraph | None:
     try:
         kept = from_bytes(data)
         _move_lines(kept, traced.trace)
+        codes = codegen.load_stored([f for program in kept.programs.values() for f in program.functions_called()])
     except (ValueError, LookupError, TypeError):
         return None
-    codes = codegen.load_stored([f for program in kept.programs.values() for f in program.functions_called()])
     if codes is None:
         return None
     given = iter(codes)

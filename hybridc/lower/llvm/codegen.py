@@ -252,16 +252,20 @@ class _Memory:
         self.engine.add_object_file(binding.ObjectFileRef.from_data(code))
         self.engine.finalize_object()
         _MEMORY.add(self)
-
-    def __del__(self) -> None:
-        _UNUSED.append(self.engine)
-        if _LOCK.current.acquire(blocking=False):  # else whoever has it does this later: never wait here
-            _free()
-            _LOCK.current.release()
+        # It holds the engine: of garbage, the collector would close the engine, too, while another thread closes it.
+        weakref.finalize(self, _give_up, self.engine).atexit = False
 
 
 _MEMORY: weakref.WeakSet[_Memory] = weakref.WeakSet()
 _UNUSED: list[Any] = []
+
+
+def _give_up(engine: Any) -> None:
+    """Nobody uses the code of an engine any more."""
+    _UNUSED.append(engine)
+    if _LOCK.current.acquire(blocking=False):  # else whoever has it does this later: never wait here
+        _free()
+        _LOCK.current.release()
 
 
 def _free() -> None:
