@@ -1,0 +1,75 @@
+"""Every level of the native target is valid IR that prints and parses to the same, for whole networks."""
+
+from __future__ import annotations
+
+import pytest
+from xdsl.context import Context
+from xdsl.dialects.memref import MemRef
+from xdsl.dialects.scf import Scf
+from xdsl.dialects.vector import Vector
+from xdsl.parser import Parser
+
+from benchmarks import workloads
+from hybridc import pipeline, stages
+from hybridc.lower.llvm.emit import emit
+from hybridc.lower.llvm.expand_math import ExpandMath
+from hybridc.lower.llvm.llvm_ops import NativeLLVM
+from hybridc.lower.llvm.loops_to_llvm import LoopsToLLVM
+from hybridc.lower.targets import target_named
+from hybridc.runtime.native.plan import Host
+from hybridc.trace.tracer import trace_call
+from hybridc.transforms.values import functions
+
+PASSES = target_named("llvm").passes()
+
+
+@pytest.fixture(scope="module")
+def checked():
+    """The keys of functions that were checked: networks share some."""
+    return set()
+
+
+def context():
+    """All dialects from the graph to LLVM's."""
+    made = pipeline.context()
+    for dialect in (MemRef, Scf, Vector, NativeLLVM):
+        made.load_dialect(dialect)
+    return made
+
+
+@pytest.mark.parametrize("name", workloads.WORKLOADS)
+def test_every_level_is_valid(name, checked, monkeypatch):
+    """Graph to plan, then each function of the plan from loops to LLVM's dialect; forward and backward."""
+    monkeypatch.setattr(workloads, "STEPS", 3)  # of the lstm; they show what 35 would
+    program = workloads.WORKLOADS[name].build(False)
+    for net, args in zip(program.blocks, program.feeds(), strict=True):
+        trace = trace_call(net, list(args), True)
+        grads = tuple(i for i, leaf in enumerate(trace.leaves) if leaf._dtype.kind == "f")
+        module = stages.Traced(trace, grads).optimize().module.clone()
+        for number, each in enumerate(PASSES):
+            each.apply(Context(), module)
+            _same(module, f"{number}, {each.name}")
+        for function in functions(module):
+            if function.sym_visibility is None:
+                _check_functions(emit(module, function.sym_name.data, 2), checked)
+
+
+def _check_functions(source, checked):
+    """The loop form of each function, and what becomes of it."""
+    made = {step[0].key: step[0] for step in source.steps if not isinstance(step, Host)}
+    assert made, "nothing runs natively"
+    for key in made.keys() - checked:
+        loops = made[key].build()
+        _same(loops, "loops")
+        checked.add(key)
+        for each in (ExpandMath(), LoopsToLLVM()):
+            each.apply(Context(), loops)
+            _same(loops, each.name)
+
+
+def _same(module, level):
+    module.verify()
+    text = str(module)
+    again = Parser(context(), text).parse_module()
+    again.verify()
+    assert str(again) == text, level
