@@ -6,7 +6,7 @@ BIN    := $(VENV)/bin
 STAMPS := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint format bench clean
+.PHONY: help demo test lint format bench peers clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -33,6 +33,12 @@ bench: $(STAMPS)-bench ## print the benchmark tables: eager against hybridized, 
 	$(BIN)/python benchmarks/extensions.py
 	$(BIN)/python benchmarks/memory.py mlp_train encoder
 	$(BIN)/python benchmarks/compile_time.py
+	$(BIN)/python benchmarks/first_call.py
+	$(BIN)/python benchmarks/roofline.py
+
+peers: $(STAMPS)-bench ## measure every workload beside MXNet, PyTorch, JAX and ONNX Runtime (sets up 2.5 GB once)
+	$(BIN)/python benchmarks/peers/run.py --setup
+	$(BIN)/python benchmarks/peers/run.py
 
 clean: ## remove the virtual environment and what was built
 	rm -rf $(VENV) build *.egg-info .pytest_cache .ruff_cache .hypothesis .benchmarks

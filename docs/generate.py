@@ -23,14 +23,15 @@ COMPAT = "# COMPAT(mxnet):"
 def passes() -> str:
     """The pipeline, pass by pass; repeated passes keep their number in the order of the run.
 
-    Those with an s lead from the graph to the structured form.
+    Those with an n are the numpy target's; those with an s lead from the graph to the structured form.
     """
     from hybridc import pipeline
 
     lines = ["| step | pass | what it does | source |", "|---|---|---|---|"]
     steps: dict[str, list[str]] = {}
     rows: dict[str, str] = {}
-    numbered = [(str(n), each) for n, each in enumerate((*pipeline.GRAPH, *pipeline.NUMPY), 1)]
+    numbered = [(str(n), each) for n, each in enumerate((*pipeline.GRAPH, *pipeline.llvm()), 1)]
+    numbered += [(f"n{n}", each) for n, each in enumerate(pipeline.NUMPY, len(pipeline.GRAPH) + 1)]
     numbered += [(f"s{n}", each) for n, each in enumerate(pipeline.structured(), 1)]
     for number, each in numbered:
         steps.setdefault(each.name, []).append(number)
