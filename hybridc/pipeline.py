@@ -170,7 +170,7 @@ def _require_passes(names: Sequence[str]) -> None:
     """Raise if ``HYBRIDC_PRINT`` names a pass that does not exist."""
     if not names:
         return
-    known = sorted({each.name for each in (*PASSES, *CLEANUP)})
+    known = sorted({each.name for each in (*PASSES, *CLEANUP, *llvm())})
     unknown = [name for name in names if name not in known and name != "all"]
     if unknown:
         raise AttributeValueError(f"HYBRIDC_PRINT: there is no pass {unknown[0]!r}; it takes all, {', '.join(known)}")
