@@ -176,12 +176,14 @@ def test_a_result_may_lie_in_a_greater_array(shape):
 @pytest.mark.parametrize("sums", [(1, 7, 5), (3, 4, 1), (2, 1, 33), (1, 50, 64)])
 @pytest.mark.parametrize("count", [0, 1, 40])
 @pytest.mark.parametrize("mode", ["clip", "wrap"])
-def test_rows_are_added_in_their_order_at_the_places_that_indices_name(sums, count, mode):
+@pytest.mark.parametrize("kind", ["float32", "float16", "int32"])
+def test_rows_are_added_in_their_order_at_the_places_that_indices_name(sums, count, mode, kind):
     outer, rows, inner = sums
-    data, index = floats(outer, count, inner), RNG.integers(-2 * rows, 3 * rows, (count,)).astype(np.int32)
+    data = (floats(outer, count, inner) * 10).astype(kind)
+    index = RNG.integers(-2 * rows, 3 * rows, (count,)).astype(np.int32)
     phase = row_sums_phase(RowSums(outer, rows, inner, mode), count, data.dtype, index.dtype, 2)
-    (got,) = in_guards([phase], [data, index], [np.full((outer, rows, inner), 7, np.float32)])
-    expected = np.zeros((outer, rows, inner), np.float32)
+    (got,) = in_guards([phase], [data, index], [np.full((outer, rows, inner), 7, kind)])
+    expected = np.zeros((outer, rows, inner), kind)
     for k, place in enumerate(bounded(index, rows, mode)):
         expected[:, place] += data[:, k]
     np.testing.assert_array_equal(got, expected)
