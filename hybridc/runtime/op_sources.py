@@ -51,6 +51,8 @@ def _is_own(cls: type) -> bool:
     """Whether a class is written in a file of hybridc, and is as it stands there."""
     if not _is_ours(cls.__module__) or _has_more(cls):
         return False
+    if any(type(v) is types.FunctionType and not _is_ours(v.__module__) for v in vars(cls).values()):
+        return False  # a user has put another method into it
     return getattr(sys.modules.get(cls.__module__), cls.__qualname__, None) is cls
 
 

@@ -13,11 +13,13 @@ import numpy as np
 import pytest
 
 import hybridc as mx
+from hybridc.dialects import registry
+from hybridc.dialects.nnvm import Attached
 from hybridc.lower.llvm.emit import emit
 from hybridc.options import Options
 from hybridc.runtime import warm_start
 from hybridc.runtime.native.plan import Host, Phase
-from hybridc.runtime.op_sources import _Walk
+from hybridc.runtime.op_sources import _is_own, _Walk, operators_of_users
 from hybridc.runtime.plan_bytes import KeptGraph, NotWritable, from_bytes, read, to_bytes, written
 from hybridc.runtime.trace_key import structure
 from hybridc.stages import Traced
@@ -467,6 +469,30 @@ def test_structures_differ_where_traces_do():
     found = [repr(network(change)) for change in CHANGES]
     assert len(set(found)) == len(found)
     assert [repr(network(change)) for change in CHANGES] == found
+
+
+@pytest.fixture
+def only_ours(monkeypatch):
+    """No operators but hybridc's own, whatever other tests registered."""
+    monkeypatch.setattr(registry, "OPERATORS", {n: c for n, c in registry.OPERATORS.items() if _is_own(c)})
+
+
+@pytest.mark.usefixtures("only_ours")
+def test_a_method_that_a_user_replaced_is_seen(monkeypatch):
+    before = operators_of_users()
+    relu = registry.FUNCTIONS["relu"]
+    monkeypatch.setattr(relu, "scalar", lambda self, b, x: b.mul(x, 2.0))
+    twice = operators_of_users()
+    monkeypatch.setattr(relu, "scalar", lambda self, b, x: b.mul(x, 3.0))
+    assert len({before, twice, operators_of_users()}) == 3
+
+
+@pytest.mark.usefixtures("only_ours")
+def test_attributes_attached_to_an_operator_cannot_be_told(monkeypatch):
+    relu = registry.FUNCTIONS["relu"]
+    monkeypatch.setattr(relu, Attached.FIELD, {"TMyKey": (1, 10)}, raising=False)
+    with pytest.raises(NotWritable, match=relu.NAME):
+        operators_of_users()
 
 
 def test_an_operator_met_twice_is_followed_once():
