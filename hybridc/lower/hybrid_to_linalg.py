@@ -40,16 +40,11 @@ from hybridc.dialects.operator import Contraction, Elementwise, Operator, Reduct
 from hybridc.dialects.scalar import Recorder, Scalar
 from hybridc.dialects.upstream import HOST
 from hybridc.errors import VerifyError
+from hybridc.lower.hybrid_to_linalg_attributes import maps, segments, structured_type
 from hybridc.lower.hybrid_to_linalg_body import HALF, SINGLE, DType, Element
 from hybridc.lower.hybrid_to_linalg_library import is_placed
 from hybridc.lower.hybrid_to_linalg_native import NativeBuilder
-from hybridc.lower.hybrid_to_linalg_tensor import (
-    Builder,
-    Tensor,
-    maps,
-    segments,
-    structured_type,
-)
+from hybridc.lower.hybrid_to_linalg_tensor import Builder, Tensor
 from hybridc.lower.structured import note_dtype
 from hybridc.trace.structure import as_list
 from hybridc.transforms.values import constant_value, functions, volume

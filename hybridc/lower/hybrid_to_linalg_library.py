@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 
 from hybridc.dialects.operator import Operator
+from hybridc.lower.hybrid_to_linalg_attributes import Shape
 from hybridc.lower.hybrid_to_linalg_body import DType
-from hybridc.lower.hybrid_to_linalg_tensor import Shape, Tensor
+from hybridc.lower.hybrid_to_linalg_tensor import Tensor
 
 
 def is_placed(operator: Operator, inputs: Sequence[Tensor]) -> bool:

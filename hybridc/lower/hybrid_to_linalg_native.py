@@ -16,8 +16,9 @@ from xdsl.dialects.builtin import LocationAttr
 from xdsl.dialects.linalg import ops as linalg
 from xdsl.ir import Block, Operation, SSAValue
 
+from hybridc.lower.hybrid_to_linalg_attributes import Shape, wide_axes
 from hybridc.lower.hybrid_to_linalg_body import INT64, Body, Element, signless
-from hybridc.lower.hybrid_to_linalg_tensor import Builder, Shape, Tensor, wide_axes
+from hybridc.lower.hybrid_to_linalg_tensor import Builder, Tensor
 from hybridc.lower.structured import root
 
 # An array at most so many times as large as what is put into it, or of so many elements, is written in one go.

@@ -30,7 +30,7 @@ from xdsl.passes import ModulePass
 from xdsl.rewriter import Rewriter
 
 from hybridc.dialects.tensor import ExpandShapeOp
-from hybridc.lower.hybrid_to_linalg_tensor import (
+from hybridc.lower.hybrid_to_linalg_attributes import (
     groups,
     integers,
     iterators,

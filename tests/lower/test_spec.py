@@ -105,8 +105,8 @@ def module(text):
             "kernels",
             f"func.func @f{SIGN} {{ %y = hybrid.exp %x : (tensor<2xf32>) -> tensor<2xf32>\n"
             "func.return %y : tensor<2xf32> }",
-            "hybrid.exp is not allowed on the kernels level: a function holds calls of kernels and of the host, views "
-            "and constants",
+            "hybrid.exp is not allowed on the kernels level: a function holds calls of kernels and of the host, views, "
+            "concatenation and constants",
         ),
         (
             "kernels",

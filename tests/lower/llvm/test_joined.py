@@ -5,9 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from xdsl.context import Context
+from xdsl.parser import Parser
 
 import hybridc as mx
 from hybridc import pipeline
+from hybridc.errors import VerifyError
 from hybridc.gluon.nn import HybridLambda
 from hybridc.lower import spec
 from hybridc.lower.llvm.emit import emit
@@ -104,6 +106,42 @@ def test_everything_may_be_a_part(name):
 def test_other_dtypes(kind):
     x = RNG.integers(0, 100, (4, 5)).astype(kind)
     check(lambda F, x: F.concat(x * 2, x, F.reverse(x, axis=1), dim=1), x)
+
+
+LOOP = """linalg.generic {indexing_maps = [affine_map<(i) -> (i)>], iterator_types = ["parallel"]}
+    outs(%e : tensor<2xf32>) attrs = {hybrid.axes = array<i64: 0>} {"""
+
+WRONG = {
+    "is made for it alone": (
+        """func.func @f(%x: tensor<2xf32>) -> tensor<4xf32> {
+             %y = func.call @k(%x) : (tensor<2xf32>) -> tensor<2xf32>
+             %z = tensor.concat dim(0) %y, %x : (tensor<2xf32>, tensor<2xf32>) -> tensor<4xf32>
+             func.return %z : tensor<4xf32> }
+           func.func private @k(%x: tensor<2xf32>) -> tensor<2xf32> attributes {hybrid.domains = []} {
+             func.return %x : tensor<2xf32> }""",
+        "tensor.concat is not allowed on the kernels level: an operand is not made for it alone",
+    ),
+    "is an argument": (
+        f"""func.func private @k(%x: tensor<2xf32>) -> tensor<2xf32> attributes {{hybrid.domains = [array<i64: 2>]}} {{
+             %e = tensor.empty() : tensor<2xf32>
+             %a = {LOOP} ^bb0(%o: f32): linalg.yield %o : f32 }} -> tensor<2xf32>
+             %b = {LOOP} ^bb0(%o: f32):
+               %i = linalg.index 0 : index
+               %v = tensor.extract %a[%i] : tensor<2xf32>
+               linalg.yield %v : f32 }} -> tensor<2xf32>
+             func.return %b : tensor<2xf32> }}""",
+        "linalg.generic is not allowed on the kernels level: its body reads at computed indices what is no argument "
+        "of the kernel",
+    ),
+}
+
+
+@pytest.mark.parametrize("what", WRONG)
+def test_kernels_that_do_not_hold_to_it_are_refused(what):
+    text, expected = WRONG[what]
+    with pytest.raises(VerifyError) as error:
+        spec.check(Parser(pipeline.context(), text).parse_module(), "kernels", "some-pass")
+    assert str(error.value) == f"after some-pass: {expected}"
 
 
 def test_the_whole_needs_memory_once():
