@@ -27,6 +27,8 @@ from hybridc.lower.structured import dtype_of, shape_of
 
 # Elements of a sum over one axis that are added up before their sum is added to the others'.
 BLOCK = 4096
+# Terms of a sum that are added in their order, and rounded before.
+SHORT = 8
 # Products may be added without rounding between. Differences are rounded: what is equal still differs by zero.
 CONTRACT = arith.FastMathFlagsAttr([FastMathFlag.ALLOW_CONTRACT])
 REORDER = arith.FastMathFlagsAttr([FastMathFlag.REASSOC, FastMathFlag.NO_SIGNED_ZEROS, FastMathFlag.ALLOW_CONTRACT])
@@ -387,11 +389,20 @@ class NestLoops:
             at = self.build.plus(*[self.build.times(values[i], step) for i, step in steps])
             return self.build.load(self.memory[op.tensor].buffer, at)
         properties = dict(op.properties)
-        if op is stage.combine and "fastmath" in properties:
-            properties["fastmath"] = REORDER
+        if op is stage.combine:
+            if "fastmath" in properties and not self._is_short(stage):
+                properties["fastmath"] = REORDER
         elif isinstance(op, _CONTRACTED):
             properties["fastmath"] = CONTRACT
         return self.build.pure(type(op), [values[v] for v in op.operands], op.results[0].type, properties)
+
+    def _is_short(self, stage: Stage) -> bool:
+        """Whether a reduction has so few terms that LLVM makes vectors of several points, not of the terms.
+
+        They are added exactly as those of the last points are: results do not depend on where a range is cut.
+        """
+        reduced = self.plan.axes(stage.reduced)
+        return not self.plan.dynamic & {*reduced} and self.plan.extent(reduced) <= SHORT
 
     def _combine(self, stage: Stage, a: SSAValue, b: SSAValue) -> SSAValue:
         return combine(self.build, stage, a, b)

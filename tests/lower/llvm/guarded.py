@@ -14,6 +14,7 @@ from hybridc.lower.llvm.codegen import load
 from hybridc.lower.llvm.inplace import inplace_pairs
 from hybridc.lower.llvm.kernel_code import code_of
 from hybridc.lower.llvm.kernel_phases import row_major
+from hybridc.lower.llvm.nest_to_loops import SHORT
 from hybridc.lower.llvm.products import is_product
 from hybridc.lower.structured import dtype_of, is_host, kernels, shape_of
 from hybridc.lower.targets import target_named
@@ -21,7 +22,7 @@ from hybridc.pipeline import context
 from tests.lower.evaluate import Evaluator
 from tests.lower.llvm.native import Guarded, call
 
-SHORT = 100  # terms of a sum: so many LLVM may write out one by one
+UNROLLED = 100  # terms of a sum: so many LLVM may write out one by one
 GAP = 3  # elements between the rows of results that are no plain arrays
 
 
@@ -133,7 +134,7 @@ def _adds_short_rows(kernel):
     return any(
         stage.combine is not None
         and stage.combine.name == "arith.addf"
-        and math.prod(nest.domain[a] for a in stage.reduced if a >= nest.grid) <= SHORT
+        and SHORT < math.prod(nest.domain[a] for a in stage.reduced if a >= nest.grid) <= UNROLLED
         for nest in kernel.nests
         for stage in nest.stages
         if nest.product is not stage
