@@ -20,7 +20,9 @@ def lowered(net, *inputs, grads=None):
     wanted = [i for i, s in enumerate(trace.leaves) if s.dtype == np.float32]
     if grads:
         wanted = [i for i in wanted if trace.leaves[i].name in grads]
-    return Traced(trace, () if grads is None else tuple(wanted)).optimize().lower()
+    return (
+        Traced(trace, () if grads is None else tuple(wanted)).optimize().lower("numpy")
+    )  # whose products keep their epilogues
 
 
 def launches(stage):

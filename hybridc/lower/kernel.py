@@ -88,8 +88,8 @@ class Nest:
 
     @property
     def product(self) -> Stage | None:
-        """The contraction that the nest begins with."""
-        return self.stages[0] if self.stages and self.stages[0].kind == "product" else None
+        """The contraction of the nest. It reads nothing that the nest makes."""
+        return next((s for s in self.stages if s.kind == "product"), None)
 
     @property
     def vector(self) -> int | None:

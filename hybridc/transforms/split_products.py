@@ -1,4 +1,4 @@
-"""Split kernels that begin with a product: the product becomes a kernel of its own, which the rest reads.
+"""Split kernels with a product: the product becomes a kernel of its own, which the rest reads.
 
 A library, or code that is written for products, computes the one; loops compute the other.
 """
@@ -92,11 +92,13 @@ class _Splitter:
         assert stage is not None, "only kernels with a product are split"
         arguments, results = kernel.arguments, kernel.results
         reads = list(dict.fromkeys(r.value for r in stage.reads))
-        used = {v for other in nest.stages[1:] for v in (*other.op.operands, *other.anywhere)}
+        rest = [other for other in nest.stages if other is not stage]
+        used = {v for other in rest for v in (*other.op.operands, *other.anywhere)}
         left = tuple(i for i, v in enumerate(arguments) if v in used)
         own = results.index(stage.result) if stage.result in results else None
-        product = self._product(stage, reads, nest.domain, kernel.operators[0])
-        self._make_rest(kernel, stage, left, own)
+        operator = kernel.operators[nest.stages.index(stage)]
+        product = self._product(stage, reads, nest.domain, operator)
+        self._make_rest(kernel, stage, operator, left, own)
         return _Split(product, tuple(arguments.index(v) for v in reads), kernel.function, left, own)
 
     def _product(self, stage: Stage, reads: Sequence[SSAValue], domain: Sequence[int], operator: str) -> func.FuncOp:
@@ -117,7 +119,7 @@ class _Splitter:
         self.products[key] = made
         return made
 
-    def _make_rest(self, kernel: Kernel, stage: Stage, left: Sequence[int], own: int | None) -> None:
+    def _make_rest(self, kernel: Kernel, stage: Stage, operator: str, left: Sequence[int], own: int | None) -> None:
         """Let a kernel read its product as first argument, and give it no more."""
         function, block = kernel.function, kernel.function.body.block
         arguments, results = kernel.arguments, [v for i, v in enumerate(kernel.results) if i != own]
@@ -135,8 +137,8 @@ class _Splitter:
         function.function_type = FunctionType.from_lists([v.type for v in block.args], [v.type for v in results])
         function.attributes.pop("hybrid.dtypes", None)
         note_dtypes(function, dtypes)
-        operator = kernel.operators[0].rpartition(".")[2]
-        function.sym_name = StringAttr(self._name(kernel.name.replace(f"_{operator}", "", 1)))
+        short = operator.rpartition(".")[2]
+        function.sym_name = StringAttr(self._name(kernel.name.replace(f"_{short}", "", 1)))
 
     def _name(self, wanted: str) -> str:
         """A name that no function has."""

@@ -10,11 +10,12 @@ from collections.abc import Iterable
 
 from xdsl.dialects import llvm
 from xdsl.dialects.builtin import ArrayAttr, ModuleOp
-from xdsl.ir import Block, Operation, SSAValue
+from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.utils.exceptions import LLVMTranslationException
 
 from hybridc.lower.llvm.llvm_ir_ops import WRITE
 from hybridc.lower.llvm.llvm_ir_values import attribute_text, constant_text, type_text
+from hybridc.lower.llvm.llvm_ops import INNERMOST, SUMS
 
 
 def llvm_ir(modules: Iterable[tuple[ModuleOp, str]], vector_bits: int = 128) -> str:
@@ -53,17 +54,21 @@ class _Text:
         inputs = ", ".join(type_text(t) for t in op.function_type.inputs)
         self.declarations[name] = f"declare {type_text(op.function_type.output)} @{name}({inputs})"
 
-    def loop(self, innermost: bool) -> str:
+    def loop(self, kind: Attribute) -> str:
         """The name of what LLVM is told about a loop: one round at a time, one vector at a time.
 
         Several, as LLVM likes them, make twice the code, take twice the time to compile, and run as fast at best; where
-        rows are short they are slower, because more is left for the loop over single elements.
+        rows are short they are slower, because more is left for the loop over single elements. Where each round adds up
+        numbers, rounds are no vectors: the last ones would add in another order, and results would depend on where a
+        range is cut.
         """
         if not self.metadata:
             self.metadata.append('!0 = !{!"llvm.loop.unroll.runtime.disable"}')
             self.metadata.append('!1 = !{!"llvm.loop.interleave.count", i32 1}')
+            self.metadata.append('!2 = !{!"llvm.loop.vectorize.enable", i1 false}')
         number = len(self.metadata)
-        self.metadata.append(f"!{number} = distinct !{{!{number}, !0{', !1' if innermost else ''}}}")
+        more = {INNERMOST: ", !1", SUMS: ", !2"}.get(kind, "")
+        self.metadata.append(f"!{number} = distinct !{{!{number}, !0{more}}}")
         return f"!{number}"
 
 

@@ -13,7 +13,7 @@ from xdsl.utils.exceptions import LLVMTranslationException
 
 from hybridc.lower.llvm.intrinsics import mangled
 from hybridc.lower.llvm.llvm_ir_values import type_text
-from hybridc.lower.llvm.llvm_ops import INNERMOST, LOOP, FPToSIOp, FPToUIOp, UIToFPOp
+from hybridc.lower.llvm.llvm_ops import LOOP, FPToSIOp, FPToUIOp, UIToFPOp
 
 if TYPE_CHECKING:
     from hybridc.lower.llvm.llvm_ir import Function
@@ -150,7 +150,7 @@ def _shuffle(f: Function, op: llvm.ShuffleVectorOp) -> str:
 
 def _jump(f: Function, op: llvm.BrOp) -> str:
     loop = op.attributes.get(LOOP)
-    hint = f", !llvm.loop {f.module.text.loop(loop == INNERMOST)}" if loop is not None else ""
+    hint = f", !llvm.loop {f.module.text.loop(loop)}" if loop is not None else ""
     return f"  br label %{f.blocks[op.successor]}{hint}"
 
 

@@ -7,8 +7,8 @@ from xdsl.dialects.llvm import LLVM, GenericCastOp
 from xdsl.ir import Dialect
 from xdsl.irdl import irdl_op_definition
 
-LOOP = "hybrid.loop"  # on the jump back to where a loop begins: whether there is another inside
-INNERMOST, OUTER = StringAttr("innermost"), StringAttr("outer")
+LOOP = "hybrid.loop"  # on the jump back to where a loop begins: whether there is another inside, which adds up numbers
+INNERMOST, OUTER, SUMS = StringAttr("innermost"), StringAttr("outer"), StringAttr("sums")
 
 
 @irdl_op_definition

@@ -21,12 +21,12 @@ from xdsl.dialects.builtin import (
     i32,
     i64,
 )
-from xdsl.dialects.utils import FastMathAttrBase
+from xdsl.dialects.utils import FastMathAttrBase, FastMathFlag
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.utils.exceptions import PassFailedException
 
 from hybridc.dialects.arith import RemFOp
-from hybridc.lower.llvm.llvm_ops import INNERMOST, LOOP, OUTER, FPToSIOp, FPToUIOp, UIToFPOp
+from hybridc.lower.llvm.llvm_ops import INNERMOST, LOOP, OUTER, SUMS, FPToSIOp, FPToUIOp, UIToFPOp
 from hybridc.lower.llvm.rebuild import NO_FLAGS, Rebuild, integer_attribute, integers, native_type
 
 Rule = Callable[[Rebuild, Any], None]
@@ -271,9 +271,18 @@ def _for(b: Rebuild, op: scf.ForOp) -> None:
     yielded = b.region(op.body.block)
     following = b.value(llvm.AddOp, (counter, step), counter.type, {"overflowFlags": _NO_WRAP})
     back = b.jump(head, (following, *yielded))
-    back.attributes[LOOP] = OUTER if any(inside.regions for inside in op.body.block.ops) else INNERMOST
+    inside = [each for each in op.body.block.ops if each.regions]
+    back.attributes[LOOP] = SUMS if any(map(_adds_in_any_order, inside)) else OUTER if inside else INNERMOST
     b.begin(done)
     b.values.update(zip(op.results, head.args[1:]))
+
+
+def _adds_in_any_order(op: Operation) -> bool:
+    """Whether a loop carries numbers on by operations whose order is left to LLVM."""
+    if not isinstance(op, scf.ForOp) or not op.iter_args:
+        return False
+    flags = (each.properties.get("fastmath") for each in op.body.block.ops)
+    return any(isinstance(f, FastMathAttrBase) and FastMathFlag.REASSOC in f.data for f in flags)
 
 
 _LESS = IntegerAttr(llvm.ICmpPredicateFlag.SLT.to_int(), i64)

@@ -372,3 +372,15 @@ def test_batches_of_products(threads):
         ulps=64,
         threads=threads,
     )
+
+
+def test_a_product_that_is_not_the_first_stage():
+    """Gradients are added in the order of their uses, so a product may come amid them."""
+    x = mx.nd.array(np.arange(21, dtype="float64").reshape(3, 7) / 21)
+    net = HybridLambda(lambda F, x: (F.sum(x, axis=(0,)), F.dot(x, x, transpose_b=True), x + 0, x + 0))
+    net.hybridize()
+    x.attach_grad()
+    with mx.autograd.record():
+        total, *_ = net(x)
+    total.backward()
+    np.testing.assert_array_equal(x.grad.asnumpy(), np.ones((3, 7)))
