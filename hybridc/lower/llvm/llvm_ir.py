@@ -67,7 +67,7 @@ class _Text:
             self.metadata.append('!1 = !{!"llvm.loop.interleave.count", i32 1}')
             self.metadata.append('!2 = !{!"llvm.loop.vectorize.enable", i1 false}')
         number = len(self.metadata)
-        more = {INNERMOST: ", !1", SUMS: ", !2"}.get(kind, "")
+        more = ", !1" if kind == INNERMOST else ", !2" if kind == SUMS else ""
         self.metadata.append(f"!{number} = distinct !{{!{number}, !0{more}}}")
         return f"!{number}"
 
