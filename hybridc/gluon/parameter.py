@@ -14,7 +14,6 @@ from hybridc.errors import CheckError, DeferredInitializationError, UnsupportedE
 from hybridc.gluon.epoch import ATTRIBUTE_EPOCH
 from hybridc.gluon.utils import shape_is_known
 from hybridc.nd.ndarray import NDArray
-from hybridc.runtime.buffers import aligned_copy
 from hybridc.runtime.state import STATE
 
 __all__ = ["Constant", "DeferredInitializationError", "Parameter"]
@@ -283,7 +282,7 @@ class Parameter:
     def _init_impl(self, data: NDArray, devices: Sequence[Context]) -> None:
         ATTRIBUTE_EPOCH.value += 1
         self._ctx = devices[0]
-        array = NDArray(aligned_copy(data.asnative(), self.dtype))
+        array = NDArray(np.array(data.asnative(), dtype=self.dtype, order="C"))
         self._init_grad(array)
         self._data = array  # last: other threads use it from now on
 
@@ -291,7 +290,7 @@ class Parameter:
         if self.grad_req == "null":
             self._grad = None
             return
-        self._grad = NDArray(aligned_copy(np.zeros_like(data.asnative()), data.dtype))
+        self._grad = NDArray(np.zeros_like(data.asnative()))
         autograd.mark_variables([data], [self._grad], self.grad_req)
 
     def reset_ctx(self, ctx: Any) -> None:

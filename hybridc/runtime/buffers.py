@@ -87,15 +87,6 @@ def _aligned(size: int) -> tuple[Any, int]:
     return buffer, -buffer.ctypes.data % ALIGNMENT
 
 
-def aligned_copy(data: Any, dtype: Any) -> Any:
-    """A plain array with these elements that begins with a cache line: products of matrices read those faster."""
-    kind = np.dtype(dtype)
-    buffer, start = _aligned(data.size * kind.itemsize)
-    made: Any = np.ndarray(data.shape, kind, buffer, start)
-    made[...] = data
-    return made
-
-
 POOL = BufferPool(OPTIONS.pool_bytes)
 empty = POOL.empty
 take = POOL.take

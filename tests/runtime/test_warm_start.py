@@ -63,7 +63,7 @@ FORWARD = DENSE + "what(net(x))\n"
 GRADIENTS = DENSE + "with mx.autograd.record():\n    y = net(x)\ny.backward()\nwhat(y)\n"
 GRADIENTS += "for p in net.collect_params().values():\n    what(p.grad())\n"
 STEP = DENSE + textwrap.dedent("""
-    trainer = mx.gluon.Trainer(net.collect_params(), "adam")
+    trainer = mx.gluon.Trainer(net.collect_params(), "nag", {"momentum": 0.9})
     step = mx.gluon.TrainStep(net, mx.gluon.loss.L2Loss(), trainer)
     for _ in range(3):
         what(step(x, mx.nd.ones((5, 3))))
