@@ -160,8 +160,8 @@ def main() -> int:
 
     traced = hybrid.net.trace(x)
     print(f"\n--- the network, as the compiler sees it ---\n{traced}")
-    program = traced.optimize().lower().programs["forward"]
-    print(f"--- one of the kernels it became ---\n{fused_kernel(program.source)}\n")
+    program = traced.optimize().lower("numpy").programs["forward"]
+    print(f"--- one of the kernels it became, as Python ---\n{fused_kernel(program.source)}\n")
     print(f"--- what was compiled, and why ---\n{hybrid.net.explain()}\n")
 
     slow, fast = milliseconds((eager, hybrid), x, y)
