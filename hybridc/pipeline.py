@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
-import gc
 import time
-from collections.abc import Generator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from xdsl.context import Context
@@ -127,19 +125,6 @@ def context() -> Context:
     for dialect in (Builtin, Func, HybridRt, Arith, Linalg, Math, Tensor, *dialects().values()):
         made.load_dialect(dialect)
     return made
-
-
-@contextlib.contextmanager
-def collector_at_rest() -> Generator[None]:
-    """Python's garbage collector rests: it would walk over the whole graph again and again while passes make it."""
-    rests = gc.isenabled()
-    if rests:
-        gc.disable()
-    try:
-        yield
-    finally:
-        if rests:
-            gc.enable()
 
 
 def run(passes: tuple[ModulePass, ...], module: ModuleOp, name: str = "graph") -> None:

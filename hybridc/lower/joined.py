@@ -5,7 +5,6 @@ Who makes such a value writes it straight into the memory of the whole; ``tensor
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,6 +13,7 @@ from numpy.lib.stride_tricks import as_strided
 from xdsl.dialects import tensor
 from xdsl.ir import Operation, SSAValue
 
+from hybridc.lower.strides import row_major
 from hybridc.lower.structured import Shape, shape_of
 
 # Views that show the same elements in another shape.
@@ -70,8 +70,3 @@ def _seen(value: SSAValue) -> Any:
         except ValueError:
             return None
     return seen
-
-
-def row_major(shape: Shape) -> Shape:
-    """The strides of an array whose elements lie in a row, in elements."""
-    return tuple(math.prod(shape[i + 1 :]) for i in range(len(shape)))

@@ -13,6 +13,7 @@ from xdsl.ir import SSAValue
 from xdsl.passes import ModulePass
 
 from hybridc.lower.numpy.emit_kernel import KernelEmitter
+from hybridc.lower.strides import row_major
 from hybridc.lower.structured import VIEWS, Shape, groups_of, is_host, kernels, shape_of
 
 
@@ -51,21 +52,16 @@ def strided_arguments(module: ModuleOp) -> dict[str, set[int]]:
             continue
         for op in function.body.block.ops:
             if isinstance(op, func.CallOp):
-                views = {i for i, v in enumerate(op.arguments) if _strides(v) != _row_major(shape_of(v))}
+                views = {i for i, v in enumerate(op.arguments) if _strides(v) != row_major(shape_of(v))}
                 found.setdefault(op.callee.string_value(), set()).update(views)
     return found
-
-
-def _row_major(shape: Shape) -> Shape:
-    """The strides of a plain array, in elements."""
-    return tuple(math.prod(shape[i + 1 :]) for i in range(len(shape)))
 
 
 def _strides(value: SSAValue) -> Shape:
     """The strides of a value, in elements: of a view, what its operations make of those of the array behind it."""
     op = value.owner
     if not isinstance(op, VIEWS):
-        return _row_major(shape_of(value))
+        return row_major(shape_of(value))
     inner = _strides(op.operands[0])
     match op:
         case linalg.TransposeOp():

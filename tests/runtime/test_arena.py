@@ -9,12 +9,13 @@ from xdsl.dialects.builtin import IntegerAttr
 from benchmarks.workloads import WORKLOADS
 from hybridc import pipeline
 from hybridc.dialects.hybrid_rt import ArenaOp
+from hybridc.runtime.collector import collector_at_rest
 from hybridc.stages import Traced
 from hybridc.trace.tracer import trace_call
 from hybridc.transforms.verify_plan import VerifyPlan
 
 
-@pipeline.collector_at_rest()
+@collector_at_rest()
 def planned(trace, grads):
     module = Traced(trace, grads).optimize().module.clone()
     for each in (*pipeline.NUMPY, VerifyPlan()):

@@ -15,7 +15,8 @@ from xdsl.dialects import arith
 from xdsl.ir import Block, Operation, SSAValue
 
 from hybridc.lower.kernel import Kernel
-from hybridc.lower.structured import Shape, shape_of
+from hybridc.lower.strides import row_major
+from hybridc.lower.structured import shape_of
 
 Strides = tuple[int, ...]
 
@@ -80,11 +81,6 @@ class Product:
     def flops(self) -> int:
         """Multiplications and additions."""
         return 2 * self.outputs * self.terms
-
-
-def row_major(shape: Shape) -> Strides:
-    """The strides of a plain array, in elements."""
-    return tuple(math.prod(shape[i + 1 :]) for i in range(len(shape)))
 
 
 def product_of(kernel: Kernel, strides: Sequence[Strides] | None = None) -> Product:

@@ -25,6 +25,7 @@ from hybridc.lower.llvm.copy_loops import Strides, copy_module, plan_copy
 from hybridc.lower.llvm.nest_parts import nests_of, read_elsewhere
 from hybridc.lower.llvm.nest_plan import NestPlan, loop_axes, plan_nest, scratch_bytes
 from hybridc.lower.llvm.nest_to_loops import BLOCK, Buffers, NestLoops, combine_parts, fill_number
+from hybridc.lower.strides import row_major
 from hybridc.lower.structured import Shape, dtype_of, shape_of
 
 # Work that is shared among threads at all, and the least that one takes at a time, in nanoseconds on one thread: a
@@ -201,11 +202,6 @@ class _Phases:
     def _copy(self, source: int, target: int, value: SSAValue) -> None:
         shape = shape_of(value)
         self.made.phases.append(copy_phase(dtype_of(value), shape, row_major(shape), source, target))
-
-
-def row_major(shape: Shape) -> Strides:
-    """The strides of a plain array, in elements."""
-    return tuple(math.prod(shape[i + 1 :]) for i in range(len(shape)))
 
 
 def fill_phase(dtype: np.dtype[Any], size: int, number: Any, target: int) -> KernelPhase:

@@ -18,17 +18,13 @@ from hybridc.dialects.operator import Operator
 from hybridc.lower.llvm import codegen
 from hybridc.lower.llvm.codegen import Code, NativeFunction
 from hybridc.lower.program import Program
+from hybridc.lower.strides import row_major
 from hybridc.runtime.native.plan import Array, Host, NativePlan, Phase
 
 DType = np.dtype[Any]
 Shape = tuple[int, ...]
 Strides = tuple[int, ...]
 ARENA = 0
-
-
-def row_major(shape: Shape) -> Strides:
-    """The strides of a plain array, in elements."""
-    return tuple(math.prod(shape[i + 1 :]) for i in range(len(shape)))
 
 
 @dataclass(frozen=True)
