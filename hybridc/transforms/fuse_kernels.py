@@ -40,7 +40,8 @@ from xdsl.rewriter import InsertPoint, Rewriter
 from hybridc.dialects.hybrid import fused_location
 from hybridc.lower.hybrid_to_linalg_body import Body, Element
 from hybridc.lower.hybrid_to_linalg_tensor import Builder, Tensor, first
-from hybridc.lower.joined import RESHAPES, part_of, row_major, strides_in_whole
+from hybridc.lower.joined import RESHAPES, part_of, strides_in_whole
+from hybridc.lower.strides import row_major
 from hybridc.lower.structured import (
     DType,
     Shape,

@@ -10,11 +10,12 @@ from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr, ModuleOp, i64
 from xdsl.passes import ModulePass
 
 from hybridc.dialects.hybrid_rt import aligned
-from hybridc.lower.joined import part_of, row_major, strides_in_whole
+from hybridc.lower.joined import part_of, strides_in_whole
 from hybridc.lower.kernel import analyse
 from hybridc.lower.llvm.inplace import inplace_pairs
 from hybridc.lower.llvm.kernel_code import memory_of
 from hybridc.lower.llvm.products import is_product
+from hybridc.lower.strides import row_major
 from hybridc.lower.structured import is_host, kernels, shape_of
 from hybridc.transforms.tile_kernels import strided_arguments
 from hybridc.transforms.values import functions

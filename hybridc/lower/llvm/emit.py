@@ -31,11 +31,12 @@ from hybridc.lower.host import numbers_of, operator_of
 from hybridc.lower.kernel import Kernel, analyse
 from hybridc.lower.llvm.kernel_code import code_of
 from hybridc.lower.llvm.kernel_phases import KernelPhase, copy_phase, fill_phase
-from hybridc.lower.llvm.native_source import ARENA, Cell, DType, HostCall, NativeSource, View, row_major
+from hybridc.lower.llvm.native_source import ARENA, Cell, DType, HostCall, NativeSource, View
 from hybridc.lower.llvm.philox_loops import uniform_phase
 from hybridc.lower.llvm.scatter_loops import row_sums_phase
 from hybridc.lower.numbers import numbers_in
 from hybridc.lower.poison import Bytes, Poison
+from hybridc.lower.strides import row_major
 from hybridc.lower.structured import Shape, is_host, kernels
 from hybridc.options import OPTIONS
 from hybridc.runtime.native.plan import Array, Host, Phase, Place

@@ -6,8 +6,9 @@ from collections.abc import Mapping, Sequence
 
 from hybridc.lower.kernel import Kernel
 from hybridc.lower.llvm.copy_loops import Strides
-from hybridc.lower.llvm.kernel_phases import KernelPhase, KernelPhases, phases_of, row_major
+from hybridc.lower.llvm.kernel_phases import KernelPhase, KernelPhases, phases_of
 from hybridc.lower.llvm.products import is_product, phases_of_product
+from hybridc.lower.strides import row_major
 from hybridc.lower.structured import shape_of
 
 # Nanoseconds for an operation of a product, on one thread.
