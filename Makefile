@@ -5,17 +5,25 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 STAMPS := $(VENV)/.installed
 
+# What networks do as their users see it: tests that run for whatever target is chosen.
+NUMPY_TESTS := tests/autograd $(addprefix tests/,gluon/test_block.py gluon/test_golden_gluon.py \
+  gluon/test_train_step.py test_acceptance.py tools/test_explain_html.py)
+
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint format bench peers clean
+.PHONY: help demo test test-numpy lint format bench peers clean
 
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 demo: $(STAMPS)-demo ## train a classifier on handwritten digits, eagerly and compiled
 	$(BIN)/python examples/digits.py
 
-test: $(STAMPS)-test ## run every test (two processes)
+test: $(STAMPS)-test ## run every test (two processes), and a part of them again for the numpy target
 	$(BIN)/python -m pytest -n 2 $(PYTEST_ARGS)
+	$(if $(PYTEST_ARGS),,HYBRIDC_TARGET=numpy $(BIN)/python -m pytest -n 2 $(NUMPY_TESTS))
+
+test-numpy: $(STAMPS)-test ## run every test for the numpy target
+	HYBRIDC_TARGET=numpy $(BIN)/python -m pytest -n 2 $(PYTEST_ARGS)
 
 lint: $(STAMPS)-dev ## ruff (rules and format) and pyright in strict mode
 	$(BIN)/ruff check .
@@ -34,6 +42,7 @@ bench: $(STAMPS)-bench ## print the benchmark tables: eager against hybridized, 
 	$(BIN)/python benchmarks/memory.py mlp_train encoder
 	$(BIN)/python benchmarks/compile_time.py
 	$(BIN)/python benchmarks/first_call.py
+	$(BIN)/python benchmarks/new_shapes.py
 	$(BIN)/python benchmarks/roofline.py
 
 peers: $(STAMPS)-bench ## measure every workload beside MXNet, PyTorch, JAX and ONNX Runtime (sets up 2.5 GB once)

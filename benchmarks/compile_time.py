@@ -1,8 +1,9 @@
 """How long compiling takes, stage by stage: ``python benchmarks/compile_time.py``.
 
 A transformer encoder layer and networks of 2 to 24 of them, forward and backward for all inputs, without running
-anything. Bounds: one layer in 0.6 s and twelve in 4 s, graph and passes together; and a network of twice the layers
-takes at most 2.4 times as long.
+anything. One layer is compiled before: so neither imports nor LLVM count, which made the kernels that all these
+networks share (``benchmarks/first_call.py`` is about both). Bounds: one layer in 0.6 s and twelve in 4 s, all steps
+together; and a network of twice the layers takes at most 2.4 times as long.
 """
 
 from __future__ import annotations
@@ -68,7 +69,7 @@ def measure(layers: int) -> list[float]:
 
 def main() -> None:
     """Print the table; exit with an error if a bound does not hold."""
-    measure(1)  # imports
+    measure(1)
     print(f"| layers | {' | '.join(f'{s}, s' for s in STEPS)} | sum, s |")
     print("|---" * (len(STEPS) + 2) + "|")
     sums: dict[int, float] = {}

@@ -184,6 +184,8 @@ def fits() -> list[Fit]:
     made += [
         Fit("ERF_NEAR", "f64", erf, relative(erf), mpf(0), mpf(1), 11),
         Fit("ERF_FAR", "f64", lambda x: log_erfc(x + mpf(7) / 2), lambda x: mp.erfc(x + mpf(7) / 2), -far, far, 18),
+        Fit("ASINH", "f32", even(power_series(mp.asinh, 3, 60)), lambda z: z, mpf(0), mpf(1), 7),
+        Fit("ATANH", "f32", even(power_series(mp.atanh, 3, 60)), lambda z: z, mpf(0), mpf(1) / 4, 5),
         Fit("ATANH", "f64", even(power_series(mp.atanh, 3, 60)), lambda z: z, mpf(0), mpf("0.0296"), 7),
     ]
     return made

@@ -1,9 +1,10 @@
 """Products by native code beside NumPy's BLAS, on the shapes of the benchmark networks.
 
-python benchmarks/gemm.py [--only lstm] [--threads 1,2] [--ways blas,tiles,dots] [--dtype float32]
+python benchmarks/gemm.py [--only lstm] [--threads 1,2] [--ways blas,tiles,dots,rows] [--dtype float32]
 
 Prints GFLOP/s: of ``np.matmul`` with threads of its own, of our phases in the way that is chosen for the shape, and in
-each other way; and the chosen way's share of the fastest large product that NumPy computes in the same run.
+each other way; and the chosen way's share of the fastest large product that NumPy computes in the same run. The way
+``rows`` multiplies with panels that were laid out before; a network takes it where many rows meet one matrix.
 """
 
 from __future__ import annotations
@@ -22,13 +23,16 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from benchmarks.timing import compare
 from hybridc.lower.llvm.codegen import load
-from hybridc.lower.llvm.gemm_phase import ProductPhase
-from hybridc.lower.llvm.gemm_shape import loops_of, matrices_of_loops, row_major
+from hybridc.lower.llvm.gemm_shape import loops_of, matrices_of_loops
+from hybridc.lower.llvm.gemm_tiles import panel_width
+from hybridc.lower.llvm.gemm_vectors import registers
+from hybridc.lower.llvm.kernel_phases import KernelPhase
 from hybridc.lower.llvm.products import matrices_phase
+from hybridc.lower.strides import row_major
 from hybridc.runtime.native import Array, NativePlan, NativeProgram, Phase, Place, set_num_threads
 
 REST = 0.1  # seconds until threads of NumPy's BLAS sleep
-WAYS = ("blas", "tiles", "dots")
+WAYS = ("blas", "tiles", "dots", "rows")
 # Name, einsum, sizes of its axes. Weights are stored (out, in), as Gluon does.
 SHAPES: list[tuple[str, str, dict[str, int]]] = [
     ("peak", "ik,kj->ij", {"i": 1024, "j": 1024, "k": 1024}),
@@ -70,7 +74,7 @@ def operands(spec: str) -> list[str]:
 
 def phase_of(
     spec: str, sizes: dict[str, int], dtype: Any, threads: int, ways: tuple[str, ...] = ()
-) -> ProductPhase | None:
+) -> KernelPhase | None:
     """The phase for a product of plain arrays."""
     numbers = {axis: i for i, axis in enumerate(sizes)}
     places = [
@@ -84,7 +88,22 @@ def phase_of(
     return matrices_phase(matrices, np.dtype(dtype), buffers, threads, ways)
 
 
-def program_of(phase: ProductPhase, arrays: list[Any], result: Any, threads: int) -> Callable[[], Any]:
+def in_panels(spec: str, sizes: dict[str, int], right: Any) -> tuple[str, dict[str, int], Any] | None:
+    """The product with the right matrix in panels, if it is a matrix whose columns are the result's last axis."""
+    a, b, out = operands(spec)
+    vectors, column = registers(), out[-1]
+    if vectors is None or len(b) != 2 or column not in b or column in a:
+        return None
+    term, width = b.replace(column, ""), panel_width(right.dtype, vectors)
+    if term in out or sizes[column] % width:
+        return None
+    across = right.T if b[0] == column else right
+    panels = across.reshape(sizes[term], -1, width).swapaxes(0, 1).copy()
+    parted = {**sizes, "p": sizes[column] // width, column: width}
+    return f"{a},p{term}{column}->{out[:-1]}p{column}", parted, panels
+
+
+def program_of(phase: KernelPhase, arrays: list[Any], result: Any, threads: int) -> Callable[[], Any]:
     """A call of the phase, by as many threads."""
     (code,) = load([phase.function])
     stride = -(-phase.scratch // 64) * 64
@@ -133,9 +152,11 @@ def measure(
     calls, found = list[Callable[[], Any]](), list[str]()
     want = np.einsum(spec, *[x.astype(np.float64) for x in arrays], optimize=True)
     for way in ways:
-        phase = phase_of(spec, sizes, dtype, threads, (way,))
-        if phase is not None:
-            call = program_of(phase, arrays, result, threads)
+        given = in_panels(spec, sizes, arrays[1]) if way == "rows" else (spec, sizes, arrays[1])
+        phase = None if given is None else phase_of(given[0], given[1], dtype, threads, (way,))
+        if given is not None and phase is not None:
+            seen = result.reshape([given[1][a] for a in operands(given[0])[2]])
+            call = program_of(phase, [arrays[0], given[2]], seen, threads)
             result[:] = 0
             call()
             assert np.allclose(result, want, rtol=1e-3, atol=1e-3), f"{name}: {way} is wrong"

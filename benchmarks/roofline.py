@@ -43,8 +43,9 @@ from hybridc.lower.kernel import analyse
 from hybridc.lower.llvm import codegen
 from hybridc.lower.llvm.kernel_phases import copy_phase
 from hybridc.lower.llvm.native_source import NativeSource
+from hybridc.lower.program import Program
 from hybridc.lower.structured import is_host, kernels
-from hybridc.lower.targets import LLVM, TARGETS
+from hybridc.lower.targets import LLVM, TARGETS, Planning
 from hybridc.options import OPTIONS
 from hybridc.runtime.native.plan import Array, Host, NativePlan, Phase, Place
 from hybridc.runtime.native.program import NativeProgram
@@ -188,8 +189,11 @@ class Recorder(LLVM):
     calls: list[Call] = field(default_factory=list[Call])
     programs: list[NativeSource] = field(default_factory=list[NativeSource])  # keeps the keys of costs unique
 
-    def emit(self, module: ModuleOp, name: str) -> NativeSource:
-        program = super().emit(module, name)
+    def plan(self) -> Planning:
+        planning = super().plan()
+        return Planning(planning.passes, lambda module, name: self._noted(module, planning.emit(module, name)))
+
+    def _noted(self, module: ModuleOp, program: Program) -> NativeSource:
         assert isinstance(program, NativeSource)
         self.programs.append(program)
         known = {n: analyse(f) for n, f in kernels(module).items() if not is_host(f)}

@@ -1,7 +1,7 @@
 """A training step as one program (``TrainStep``) against the hybridized loop: ``python benchmarks/train_step.py``.
 
 Both begin with the same weights; the losses of three steps and the weights after them are compared with the eager loop
-in float64 before anything is timed. The first step is the one that compiles.
+in float64 before anything is timed. The first step is the one that compiles; calls are those of native programs.
 """
 
 from __future__ import annotations
@@ -94,6 +94,17 @@ class Way:
         return [line for part in parts for line in part.splitlines()]
 
 
+def native_calls(function: Callable[[], Any]) -> int:
+    """How many native programs a call runs."""
+    called: list[str] = []
+    sys.setprofile(lambda _, event, what: called.append(what.__name__) if event == "c_call" else None)
+    try:
+        function()
+    finally:
+        sys.setprofile(None)
+    return called.count("entry")
+
+
 def check(name: str, got: Any, want: Any) -> None:
     error = np.max(np.abs(got - want)) / max(np.max(np.abs(want)), 1e-30)
     assert error <= workloads.TOLERANCE, f"{name} is off by {error:.1e} of its magnitude"
@@ -117,7 +128,8 @@ def measure(name: str, blocks: int, seconds: float) -> list[Any]:
             check(f"{name}: {parameter}", got, want)
     times = [t * 1e3 for t in timing.compare((loop.run, step.run), blocks, seconds)]
     kernels = [sum(line.strip().startswith("kernel ") for line in way.explained()) for way in (loop, step)]
-    return [name, *times, times[0] / times[1], *first, *kernels]
+    calls = [native_calls(way.run) for way in (loop, step)]
+    return [name, *times, times[0] / times[1], *calls, *first, *kernels]
 
 
 def main() -> None:
@@ -125,7 +137,8 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="fewer and shorter blocks")
     parser.add_argument("--only", default=",".join(TRAININGS), help="the trainings to run, with commas between")
     arguments = parser.parse_args()
-    columns = ("training", "loop ms", "step ms", "ratio", "loop first ms", "step first ms", "kernels", "in one program")
+    columns = ("training", "loop ms", "step ms", "ratio", "loop calls", "step calls")
+    columns += ("loop first ms", "step first ms", "kernels", "in one program")
     print("| " + " | ".join(columns) + " |\n|" + "---|" * len(columns))
     for name in arguments.only.split(","):
         row = measure(name, *((3, 0.2) if arguments.quick else (9, 0.5)))

@@ -159,7 +159,7 @@ class Executor:
                 for i, leaf in enumerate(trace.leaves)
                 if recorded and reqs.get(leaf.name, "null") != "null" and self._dtypes[leaf.name].kind == "f"
             ]
-            self._graphs[key] = Traced(trace, tuple(grads)).optimize().lower().compile()
+            self._graphs[key] = Traced(trace, tuple(grads)).graph()
         return self._graphs[key]
 
     def backward(self, out_grads: Any = None, is_train: bool = True) -> None:

@@ -15,6 +15,7 @@
 | ``HYBRIDC_POOL_BYTES`` | 1 GiB | memory of freed results that is kept for new ones |
 | ``HYBRIDC_CACHE_DIR`` | the platform's | folder for what is compiled once and used by later processes |
 | ``HYBRIDC_CACHE_BYTES`` | 1 GiB | how large that folder may grow; what was not used for the longest time goes |
+| ``HYBRIDC_CPU`` | host | ``generic``: native code that runs on any processor of this architecture (x86-64: SSE2) |
 | ``HYBRIDC_CXX`` | c++, g++, clang++ | the C++ compiler that makes the shim of extension libraries |
 """
 
@@ -43,6 +44,7 @@ class Options:
     pool_bytes: int = 1 << 30
     cache: str = "~/.cache/hybridc"
     cache_bytes: int = 1 << 30
+    cpu: str = "host"
     cxx: str | None = None
 
 
@@ -86,6 +88,7 @@ def _from_environment() -> Options:
         pool_bytes=max(0, int(env.get("HYBRIDC_POOL_BYTES", 1 << 30))),
         cache=env.get("HYBRIDC_CACHE_DIR") or _platform_cache(env),
         cache_bytes=max(0, int(env.get("HYBRIDC_CACHE_BYTES", 1 << 30))),
+        cpu=env.get("HYBRIDC_CPU") or "host",
         cxx=env.get("HYBRIDC_CXX") or None,
     )
 

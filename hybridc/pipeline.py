@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 import time
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import Builtin, ModuleOp
@@ -12,8 +14,6 @@ from xdsl.dialects.func import Func
 from xdsl.dialects.linalg import Linalg
 from xdsl.dialects.math import Math
 from xdsl.passes import ModulePass
-from xdsl.transforms.common_subexpression_elimination import CommonSubexpressionElimination
-from xdsl.transforms.dead_code_elimination import DeadCodeElimination
 
 from hybridc import debug
 from hybridc.dialects.arith import Arith
@@ -26,6 +26,8 @@ from hybridc.options import OPTIONS
 from hybridc.transforms.canonicalize import Canonicalize
 from hybridc.transforms.choose_residuals import ChooseResiduals
 from hybridc.transforms.constant_fold import ConstantFold
+from hybridc.transforms.cse import CommonSubexpressionElimination
+from hybridc.transforms.dce import DeadCodeElimination
 from hybridc.transforms.decompose import Decompose
 from hybridc.transforms.differentiate import Differentiate
 from hybridc.transforms.fold_views import FoldViews
@@ -36,6 +38,9 @@ from hybridc.transforms.plan_memory import PlanMemory
 from hybridc.transforms.split_products import SplitProducts
 from hybridc.transforms.tile_kernels import TileKernels
 from hybridc.transforms.verify_plan import VerifyPlan
+
+if TYPE_CHECKING:
+    from hybridc.lower.llvm.kernel_code import Codes
 
 CLEANUP: tuple[ModulePass, ...] = (
     Canonicalize(),
@@ -75,29 +80,37 @@ KERNELS: tuple[ModulePass, ...] = (
     FuseKernels(),
 )
 
-# From the graph to kernels and a memory plan, for the numpy target.
-NUMPY: tuple[ModulePass, ...] = (
-    *structured("numpy"),
-    *KERNELS,
+_PLAN: tuple[ModulePass, ...] = (PlanMemory(), *((VerifyPlan(),) if OPTIONS.verify else ()))
+
+# From the graph to kernels for the numpy target, and from these to a memory plan.
+NUMPY_KERNELS: tuple[ModulePass, ...] = (*structured("numpy"), *KERNELS)
+NUMPY_PLAN: tuple[ModulePass, ...] = (
     TileKernels(threads=min(2, OPTIONS.num_threads)),  # more wait for the interpreter
-    PlanMemory(),
-    *((VerifyPlan(),) if OPTIONS.verify else ()),
+    *_PLAN,
 )
+NUMPY: tuple[ModulePass, ...] = (*NUMPY_KERNELS, *NUMPY_PLAN)
+
+
+def llvm_kernels() -> tuple[ModulePass, ...]:
+    """From the graph to kernels for the native target."""
+    from hybridc.transforms.pack_panels import PackPanels
+
+    return (*structured("llvm"), *KERNELS, SplitProducts(), MergeProducts(), PackPanels())
+
+
+def llvm_plan(codes: Codes | None = None) -> tuple[ModulePass, ...]:
+    """From kernels to a memory plan, for the native target; calls stay as they are, and so do kernels.
+
+    ``codes`` of the kernels are made, for the emitter.
+    """
+    from hybridc.transforms.schedule_phases import SchedulePhases
+
+    return (SchedulePhases(OPTIONS.num_threads, codes), *_PLAN)
 
 
 def llvm() -> tuple[ModulePass, ...]:
     """From the graph to kernels and a memory plan, for the native target."""
-    from hybridc.transforms.schedule_phases import SchedulePhases
-
-    return (
-        *structured("llvm"),
-        *KERNELS,
-        SplitProducts(),
-        MergeProducts(),
-        SchedulePhases(threads=OPTIONS.num_threads),
-        PlanMemory(),
-        *((VerifyPlan(),) if OPTIONS.verify else ()),
-    )
+    return (*llvm_kernels(), *llvm_plan())
 
 
 # All that can be run alone.
@@ -127,13 +140,16 @@ def context() -> Context:
     return made
 
 
-def run(passes: tuple[ModulePass, ...], module: ModuleOp, name: str = "graph") -> None:
-    """Apply passes to a module; with the options to verify, to dump or to print, do so after each."""
+def run(passes: Sequence[ModulePass], module: ModuleOp, name: str = "graph", after: Sequence[ModulePass] = ()) -> None:
+    """Apply passes to a module; with the options to verify, to dump or to print, do so after each.
+
+    ``after`` are those of the same stage that were applied before.
+    """
     _require_passes(OPTIONS.print_after)
     ctx = Context()
-    level = "graph"
+    level = _level(after) if OPTIONS.verify else ""
     seconds: list[tuple[str, float]] = []
-    for number, each in enumerate(passes):
+    for number, each in enumerate(passes, len(after)):
         start = time.perf_counter()
         each.apply(ctx, module)
         seconds.append((each.name, time.perf_counter() - start))
@@ -148,7 +164,14 @@ def run(passes: tuple[ModulePass, ...], module: ModuleOp, name: str = "graph") -
         if each.name in OPTIONS.print_after or "all" in OPTIONS.print_after:
             debug.show(f"{name}.{number:02}-{each.name}", str(module))
     if OPTIONS.time:
-        debug.show_times(f"{name}, time of each pass", seconds)
+        debug.show_times(f"{name}, time of each {'further ' * bool(after)}pass", seconds)
+
+
+def _level(passes: Sequence[ModulePass]) -> str:
+    """The level to which passes bring a module, of those of one stage."""
+    from hybridc.lower import spec
+
+    return functools.reduce(lambda level, each: spec.level_after(each.name, level), passes, "graph")
 
 
 def _require_passes(names: Sequence[str]) -> None:
@@ -159,6 +182,11 @@ def _require_passes(names: Sequence[str]) -> None:
     unknown = [name for name in names if name not in known and name != "all"]
     if unknown:
         raise AttributeValueError(f"HYBRIDC_PRINT: there is no pass {unknown[0]!r}; it takes all, {', '.join(known)}")
+
+
+def is_watched() -> bool:
+    """Whether the options ask to see the stages of compilations."""
+    return bool(OPTIONS.dump or OPTIONS.print_after or OPTIONS.print_source or OPTIONS.time)
 
 
 def source(name: str, text: str) -> None:

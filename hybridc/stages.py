@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import functools
 import io
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -76,12 +77,25 @@ class Traced:
     def __str__(self) -> str:
         return text(self.module, locations=True)
 
+    @functools.cached_property
+    def written(self) -> str:
+        """What the trace is, as text: equal for equal ones of the same operators; NotWritable if there is none."""
+        from hybridc.runtime.trace_key import written_of
+
+        return written_of(self)
+
     def graph(self) -> CompiledGraph:
         """The graph made callable: by all stages, unless a process before did the same and left it on the disk."""
         from hybridc.runtime import warm_start
 
         with collector_at_rest():
-            return warm_start.graph(self, lambda: self.optimize().lower().compile())
+            return warm_start.graph(self, self._compiled)
+
+    def _compiled(self) -> CompiledGraph:
+        """By all stages; those before :class:`Formed` are left out if they are known to give what they gave before."""
+        from hybridc.runtime import new_sizes
+
+        return new_sizes.graph(self, lambda: self.optimize().form())
 
     def optimize(self) -> Optimized:
         """Simplify, let backends take their parts, differentiate, decompose."""
@@ -116,23 +130,49 @@ class Optimized:
             pipeline.run(pipeline.structured(), module, _dump_name(self.trace, self.grads, "structured"))
         return Structured(self.trace, self.grads, module)
 
-    def lower(self, target: str | None = None) -> Lowered:
-        """Form kernels, plan memory, and write the program of a target: ``HYBRIDC_TARGET``, unless one is named."""
+    def form(self, target: str | None = None) -> Formed:
+        """Form the kernels of a target: ``HYBRIDC_TARGET``, unless one is named."""
         from hybridc import pipeline
         from hybridc.lower.targets import target_named
-        from hybridc.transforms.values import functions
 
         chosen = target_named(target)
-        dump = _dump_name(self.trace, self.grads, "kernels")
         with collector_at_rest():
             module = self.module.clone()
-            pipeline.run(chosen.passes(), module, dump)
-            names = [f.sym_name.data for f in functions(module) if f.sym_visibility is None]
+            pipeline.run(chosen.kernels(), module, _dump_name(self.trace, self.grads, "kernels"))
+        return Formed(self.trace, self.grads, module, chosen)
+
+    def lower(self, target: str | None = None) -> Lowered:
+        """Form kernels, plan memory, and write the program of a target: ``HYBRIDC_TARGET``, unless one is named."""
+        return self.form(target).lower()
+
+
+@dataclass(frozen=True)
+class Formed:
+    """Kernels and the calls of them, as a target wants them; no memory is planned yet."""
+
+    trace: Trace
+    grads: tuple[int, ...]
+    module: ModuleOp
+    target: Target
+
+    def __str__(self) -> str:
+        return text(self.module)
+
+    def lower(self) -> Lowered:
+        """Plan memory in this very module, and write the target's program."""
+        from hybridc import pipeline
+        from hybridc.transforms.values import functions
+
+        dump = _dump_name(self.trace, self.grads, "kernels")
+        with collector_at_rest():
+            planning = self.target.plan()
+            pipeline.run(planning.passes, self.module, dump, after=self.target.kernels())
+            names = [f.sym_name.data for f in functions(self.module) if f.sym_visibility is None]
             with debug.timed(f"{dump}, time of writing the source"):
-                programs = {name: chosen.emit(module, name) for name in names}
+                programs = {name: planning.emit(self.module, name) for name in names}
         for program in programs.values():
             pipeline.source(f"{dump}.{program.name}.{program.suffix}", program.source)
-        return Lowered(self.trace, self.grads, module, programs, chosen)
+        return Lowered(self.trace, self.grads, self.module, programs, self.target)
 
 
 @dataclass(frozen=True)

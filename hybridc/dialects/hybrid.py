@@ -129,12 +129,12 @@ def element_dtype(element: Attribute) -> np.dtype[Any]:
 
 
 def shape_of(value: SSAValue) -> tuple[int, ...]:
-    """The shape of a tensor value."""
+    """The shape of a tensor or an array in memory."""
     return cast(TensorType[Any], value.type).get_shape()
 
 
 def dtype_of(value: SSAValue) -> np.dtype[Any]:
-    """The dtype of a tensor value."""
+    """The dtype of a tensor or an array in memory."""
     return _DTYPES[cast(TensorType[Any], value.type).element_type]
 
 

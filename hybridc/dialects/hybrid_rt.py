@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, cast
 
 from xdsl.dialects.builtin import (
     DenseArrayBase,
@@ -160,6 +160,10 @@ class AliasOp(IRDLOperation):
     def __init__(self, view: str, array: SSAValue, attributes: dict[str, Attribute], result: Attribute) -> None:
         properties = {"view": StringAttr(view)}
         Operation.__init__(self, operands=[array], properties=properties, attributes=attributes, result_types=[result])
+
+    def numbers(self, name: str) -> tuple[int, ...]:
+        """An argument of the movement: one number for each axis."""
+        return tuple([int(n) for n in cast("DenseArrayBase[Any]", self.attributes[name]).get_values()])
 
 
 @irdl_op_definition

@@ -12,6 +12,7 @@ from hybridc.dialects.attribute import DType, Shape
 from hybridc.dialects.gather import add_rows
 from hybridc.dialects.movement import extreme_place
 from hybridc.dialects.operator import Bad, Opaque, Sample, attribute, no_gradient, register
+from hybridc.dialects.order import order_along
 from hybridc.dialects.shape import normalize_axis
 from hybridc.errors import ShapeError
 
@@ -129,15 +130,6 @@ class ArgMaxChannel(Opaque):
         return [Sample([(2, 3, 4)], lambda x: np.argmax(x, 1).astype(float), grad=False)]
 
 
-def order_along(x: Any, axis: int, ascending: bool) -> Any:
-    """The indices that sort along an axis, stably in both directions; NaN comes last when ascending."""
-    if ascending:
-        return np.argsort(x, axis, kind="stable")
-    # Descending and stable: sort the reversed array ascending, and reverse the result.
-    backwards = np.argsort(np.flip(x, axis), axis, kind="stable")
-    return x.shape[axis] - 1 - np.flip(backwards, axis)
-
-
 class _Sorting(Opaque):
     """An operator along an axis, or along all elements if ``axis`` is None."""
 
@@ -153,11 +145,11 @@ class _Sorting(Opaque):
     def infer_shape(self, shapes: list[Shape]) -> tuple[list[Shape], list[Shape]]:
         return shapes, [self.place(shapes[0])[0]]
 
-    def order(self, x: Any) -> tuple[Any, Any, int]:
-        """The array to sort, the sorting indices, and the axis."""
+    def order(self, x: Any, count: int | None = None) -> tuple[Any, Any, int]:
+        """The array to sort, the sorting indices or the first ``count`` of them, and the axis."""
         shape, axis = self.place(x.shape)
         x = x.reshape(shape)
-        return x, order_along(x, axis, self.is_ascend), axis
+        return x, order_along(x, axis, self.is_ascend, count), axis
 
 
 @register("hybrid.sort")
@@ -346,8 +338,7 @@ class TopK(_Sorting):
     def eager(self, *arrays: Any) -> Any:
         (x,) = arrays
         self.infer_shape([x.shape])
-        flat, order, axis = self.order(x)
-        order = order[(slice(None),) * axis + (slice(0, self.k if self.k > 0 else None),)]
+        flat, order, axis = self.order(x, self.k if self.k > 0 else None)
         if self.ret_typ == "mask":
             mask = np.zeros_like(flat)
             np.put_along_axis(mask, order, 1, axis)

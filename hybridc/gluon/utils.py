@@ -16,6 +16,7 @@ import numpy as np
 from hybridc.context import Context, check_device
 from hybridc.dispatch import is_symbol
 from hybridc.nd.ndarray import NDArray
+from hybridc.runtime.writes import written
 
 __all__ = ["HookHandle", "check_sha1", "clip_global_norm", "shape_is_known", "split_and_load", "split_data"]
 
@@ -66,6 +67,7 @@ def clip_global_norm(arrays: Sequence[NDArray], max_norm: float, check_isfinite:
         for a in arrays:
             native = a.asnative()
             np.multiply(native, native.dtype.type(scale), out=native)
+            written(native)
     norm = np.array([total], dtype=np.float64 if arrays[0].dtype is np.float64 else np.float32)
     return norm[0] if check_isfinite else NDArray(norm)
 

@@ -8,8 +8,10 @@ from xdsl.dialects import func
 from xdsl.dialects.builtin import DenseArrayBase, DictionaryAttr, StringAttr
 
 from hybridc.dialects import registry
+from hybridc.dialects.draws import DrawsUniform
 from hybridc.dialects.hybrid import from_attribute
 from hybridc.dialects.operator import Operator
+from hybridc.dialects.scatter import AddsRows
 from hybridc.lower.structured import declared_dtypes
 
 
@@ -18,6 +20,11 @@ def operator_of(declaration: func.FuncOp) -> Operator:
     name = cast(StringAttr, declaration.attributes["hybrid.operator"]).data
     attributes = cast(DictionaryAttr, declaration.attributes["hybrid.attributes"]).data
     return registry.operator(name).bind(**{key: from_attribute(value) for key, value in attributes.items()})
+
+
+def has_native_loops(operator: Operator) -> bool:
+    """Whether targets with loops of their own compute it, though no loops of linalg say what it does."""
+    return isinstance(operator, DrawsUniform) or (isinstance(operator, AddsRows) and operator.row_sums() is not None)
 
 
 def inplace_pairs(declaration: func.FuncOp) -> list[tuple[int, int]]:

@@ -40,6 +40,7 @@ from hybridc.dialects.operator import Contraction, Elementwise, Operator, Reduct
 from hybridc.dialects.scalar import Recorder, Scalar
 from hybridc.dialects.upstream import HOST
 from hybridc.errors import VerifyError
+from hybridc.lower.host import has_native_loops
 from hybridc.lower.hybrid_to_linalg_attributes import maps, segments, structured_type
 from hybridc.lower.hybrid_to_linalg_body import HALF, SINGLE, DType, Element
 from hybridc.lower.hybrid_to_linalg_library import is_placed
@@ -68,7 +69,7 @@ class HybridToLinalg(ModulePass):
     library: str = ""
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        hosts = _Hosts({f.sym_name.data for f in functions(op)})
+        hosts = _Hosts({f.sym_name.data for f in functions(op)}, self.library)
         for function in functions(op):
             if function.body.blocks:
                 _Structure(function, hosts, self.library).run()
@@ -77,9 +78,10 @@ class HybridToLinalg(ModulePass):
 
 @dataclass
 class _Hosts:
-    """The functions of the host that are called, each declared once."""
+    """The functions of the host that are called, each declared once; those that a target has loops for are native."""
 
     taken: set[str]
+    library: str
     declarations: dict[Any, func.FuncOp] = field(default_factory=lambda: dict[Any, func.FuncOp]())
 
     def declare(self, op: HybridOp, kind: FunctionType) -> func.FuncOp:
@@ -92,7 +94,8 @@ class _Hosts:
         return self.declarations[key]
 
     def _declaration(self, op: HybridOp, attributes: DictionaryAttr, kind: FunctionType) -> func.FuncOp:
-        base = f"host_{op.name.replace('.', '_').removeprefix('hybrid_')}"
+        where = "native" if self.library == "llvm" and has_native_loops(op.operator) else "host"
+        base = f"{where}_{op.name.replace('.', '_').removeprefix('hybrid_')}"
         name, number = base, 0
         while name in self.taken:
             number += 1

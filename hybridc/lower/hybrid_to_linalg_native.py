@@ -81,7 +81,10 @@ class NativeBuilder(Builder):
         def element(b: Body, *index: Element) -> Element:
             places: list[Element] = []
             inside: Element | None = None
-            for i, first, by, n in zip(index, begin, step, x.shape, strict=True):
+            for i, first, by, n, whole in zip(index, begin, step, x.shape, into.shape, strict=True):
+                if (first, by, n) == (0, 1, whole):
+                    places.append(i)
+                    continue
                 low, every = (first, by) if by > 0 else (first + by * (n - 1), -by)
                 far = b.sub(i, low)
                 at = b.cast(b.floor(b.div(far, every)), INT64) if every > 1 else far

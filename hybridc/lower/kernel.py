@@ -2,8 +2,10 @@
 
 A kernel is a private function of linalg operations. Its *nests* run one after the other; each is a list of stages over
 one *domain*, whose axes are all the loops there are. ``hybrid.domains`` of the function lists the sizes; an operation
-says in ``hybrid.nest`` to which it belongs (0 if nothing is said), and in ``hybrid.axes`` which axis each loop is. The
-loops that a contraction sums have no axis (-1 in the attribute); here they are numbered from the domain's rank on.
+says in ``hybrid.nest`` to which it belongs (0 if nothing is said), and in ``hybrid.axes`` which axis each loop is.
+``hybrid.varying`` lists, for each nest, the axes whose sizes are known to vary from one call of the network to the
+next. The loops that a contraction sums have no axis (-1 in the attribute); here they are numbered from the domain's
+rank on.
 """
 
 from __future__ import annotations
@@ -79,12 +81,14 @@ class Nest:
     """Stages over one domain. ``grid`` counts its leading axes along which nothing waits for anything: tiles go there.
 
     Reductions across the grid are no hindrance, as their results are read outside of the nest only; a nest that reads
-    them itself has no grid and is computed as a whole.
+    them itself has no grid and is computed as a whole. ``varying`` are axes that are known to have other sizes at other
+    times.
     """
 
     domain: Shape
     stages: tuple[Stage, ...]
     grid: int
+    varying: Axes = ()
 
     @property
     def product(self) -> Stage | None:
@@ -181,7 +185,9 @@ def analyse(function: func.FuncOp) -> Kernel:
             number = op.attributes.get("hybrid.nest")
             at = 0 if number is None else cast(IntegerAttr[Any], number).value.data
             stages[at].append(_stage(op, domains[at]))
-    nests = tuple(Nest(d, tuple(s), _grid(d, s)) for d, s in zip(domains, stages, strict=True))
+    noted = function.attributes.get("hybrid.varying")
+    varying = [()] * len(domains) if noted is None else [_integers(v) for v in cast(ArrayAttr[Any], noted)]
+    nests = tuple(Nest(d, tuple(s), _grid(d, s), v) for d, s, v in zip(domains, stages, varying, strict=True))
     end = function.body.block.last_op
     assert isinstance(end, func.ReturnOp)
     numbers = [(i, number_of(v)) for i, v in enumerate(end.arguments)]

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from xdsl.dialects.builtin import ModuleOp
@@ -17,18 +19,30 @@ if TYPE_CHECKING:
     from hybridc.runtime.executable import Executable
 
 
+@dataclass(frozen=True)
+class Planning:
+    """For one module of kernels: passes that plan its memory, then what writes the program of a planned function."""
+
+    passes: tuple[ModulePass, ...]
+    emit: Callable[[ModuleOp, str], Program]
+
+
 class Target(ABC):
     """Passes from the graph to a memory plan, a program made of each planned function, and a way to call it."""
 
     name: str
 
-    @abstractmethod
     def passes(self) -> tuple[ModulePass, ...]:
         """From the primitive graph to kernels and a memory plan."""
+        return (*self.kernels(), *self.plan().passes)
 
     @abstractmethod
-    def emit(self, module: ModuleOp, name: str) -> Program:
-        """The program of the planned function ``name``."""
+    def kernels(self) -> tuple[ModulePass, ...]:
+        """From the primitive graph to kernels."""
+
+    @abstractmethod
+    def plan(self) -> Planning:
+        """From kernels to programs; what depends on sizes in other ways than other sizes do is decided here."""
 
     @abstractmethod
     def load(self, program: Any) -> Executable:
@@ -40,13 +54,13 @@ class NumPy(Target):
 
     name = "numpy"
 
-    def passes(self) -> tuple[ModulePass, ...]:
-        return pipeline.NUMPY
+    def kernels(self) -> tuple[ModulePass, ...]:
+        return pipeline.NUMPY_KERNELS
 
-    def emit(self, module: ModuleOp, name: str) -> Program:
+    def plan(self) -> Planning:
         from hybridc.lower.numpy.emit import emit
 
-        return emit(module, name, min(2, OPTIONS.num_threads))
+        return Planning(pipeline.NUMPY_PLAN, lambda module, name: emit(module, name, min(2, OPTIONS.num_threads)))
 
     def load(self, program: Any) -> Executable:
         from hybridc.runtime.executable import PythonExecutable
@@ -59,13 +73,15 @@ class LLVM(Target):
 
     name = "llvm"
 
-    def passes(self) -> tuple[ModulePass, ...]:
-        return pipeline.llvm()
+    def kernels(self) -> tuple[ModulePass, ...]:
+        return pipeline.llvm_kernels()
 
-    def emit(self, module: ModuleOp, name: str) -> Program:
+    def plan(self) -> Planning:
         from hybridc.lower.llvm.emit import emit
+        from hybridc.lower.llvm.kernel_code import Codes
 
-        return emit(module, name, OPTIONS.num_threads)
+        codes = Codes(OPTIONS.num_threads)
+        return Planning(pipeline.llvm_plan(codes), lambda module, name: emit(module, name, codes.threads, codes=codes))
 
     def load(self, program: Any) -> Executable:
         from hybridc.runtime.native_executable import NativeExecutable

@@ -10,6 +10,7 @@ import numpy as np
 
 from hybridc.optimizer.binding import Array, Fill, Known, Row, advance, check_row, kind_of, overlap, states_of
 from hybridc.optimizer.formula import Kind, Values
+from hybridc.runtime.writes import READERS, written
 
 if TYPE_CHECKING:
     from hybridc.optimizer.compiled_update import CompiledUpdate
@@ -65,6 +66,7 @@ class Runner:
         bound.run(numbers)
         for original, copy in bound.copies:
             np.copyto(original, copy)
+            written(original)
         if bound.copies:  # which do not follow what happens to the originals
             return
         self._bound[tuple([row[0] for row in rows])] = bound
@@ -102,17 +104,18 @@ class _Bound:
 
     def __init__(self, rows: Sequence[Row], kinds: Sequence[Kind]) -> None:
         self.copies: list[tuple[Array, Array]] = []  # of arrays that a program cannot write to
-        self._rows = [(w._data, g._data, s, None if h is None else h._data) for _, w, g, s, h in rows]
+        self._rows = [(w._data, g, s, None if h is None else h._data) for _, w, g, s, h in rows]
         self._known = Known(kinds)
-        self._programs: list[tuple[CompiledUpdate, list[Any]]] = []
+        # Each with its arguments, but for the gradients: backward may give them other memory at each step.
+        self._programs: list[tuple[CompiledUpdate, list[Any], list[tuple[int, Any]]]] = []
         self._fills: list[Fill] = []
 
     def add(self, compiled: CompiledUpdate, places: Sequence[int], rows: Sequence[Row]) -> None:
         """Bind one compiled update to the rows at these places."""
         arguments: list[Any] = [None] * compiled.size
-        arrays = [a for row in rows for a in _arrays(row)]
-        for number, array in zip(compiled.arrays, arrays, strict=True):
-            arguments[number] = array
+        arrays = list(zip(compiled.arrays, [each for row in rows for each in _arrays(row)], strict=True))
+        for number, (array, _) in arrays:
+            arguments[number] = array._data
         for number in self._unfit(compiled, arguments):
             original, copy = arguments[number], arguments[number].copy(order="C")
             arguments[number] = copy
@@ -125,12 +128,15 @@ class _Bound:
                     fill.add(number, places[place], compute)
             fill.give(arguments)
             self._fills.append(fill)
-        self._programs.append((compiled, arguments))
+        grads = [(number, array) for number, (array, is_gradient) in arrays if is_gradient]
+        for number, _ in grads:
+            arguments[number] = None
+        self._programs.append((compiled, arguments, grads))
 
     def holds(self, rows: Sequence[Row]) -> bool:
         """Whether these are the same arrays still."""
         for (_, weight, grad, state, half), (w, g, s, h) in zip(rows, self._rows, strict=True):
-            if weight._data is not w or grad._data is not g or state is not s:
+            if weight._data is not w or grad is not g or state is not s:
                 return False
             if (None if half is None else half._data) is not h:
                 return False
@@ -146,8 +152,13 @@ class _Bound:
             fill.run(numbers)
         # Infinities and NaN are the user's: they go into the weights without a warning, as in MXNet.
         with np.errstate(all="ignore"):
-            for compiled, arguments in self._programs:
-                compiled.run(arguments)
+            for compiled, arguments, grads in self._programs:
+                given = arguments.copy()
+                for number, grad in grads:
+                    given[number] = grad._data
+                compiled.run(given)
+        if READERS:
+            written(*[arguments[i] for compiled, arguments, _ in self._programs for i in compiled.donated])
 
     def _unfit(self, compiled: CompiledUpdate, arguments: Sequence[Any]) -> list[int]:
         """The arguments that cannot be written to: strided views, and memory that another argument has, too."""
@@ -164,7 +175,8 @@ def _donated(row: Row) -> list[Array]:
     return [x._data for x in (half, weight, *states_of(state)) if x is not None]
 
 
-def _arrays(row: Row) -> list[Array]:
-    """The arrays of a row in the order of a program's arguments."""
+def _arrays(row: Row) -> list[tuple[Any, bool]]:
+    """The arrays of a row in the order of a program's arguments, each with whether it is the gradient."""
     _, weight, grad, state, half = row
-    return [x._data for x in (half, weight, grad, *states_of(state)) if x is not None]
+    before, after = (half, weight), states_of(state)
+    return [(x, i == len(before)) for i, x in enumerate((*before, grad, *after)) if x is not None]

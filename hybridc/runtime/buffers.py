@@ -22,7 +22,7 @@ SMALLEST = 1 << 17
 ALIGNMENT = 64
 # What sys.getrefcount says of a buffer that only the pool's list, the loop variable and the call refer to.
 _IDLE = 3
-_COUNTS_ARE_EXACT = getattr(sys, "_is_gil_enabled", lambda: True)()
+COUNTS_ARE_EXACT = getattr(sys, "_is_gil_enabled", lambda: True)()
 
 
 class BufferPool:
@@ -50,7 +50,7 @@ class BufferPool:
         return self._take(size)[0]
 
     def _take(self, size: int) -> tuple[Any, int]:
-        if not _COUNTS_ARE_EXACT:
+        if not COUNTS_ARE_EXACT:
             return _aligned(size)
         with self._lock.current:
             for buffer, start in self._buffers.get(size, ()):
@@ -63,6 +63,10 @@ class BufferPool:
                 self._buffers.setdefault(size, []).append(made)
                 self.bytes += size
             return made
+
+    def owns(self, buffer: Any) -> bool:
+        """Whether this is a buffer of the pool."""
+        return any(buffer is own for own, _ in self._buffers.get(buffer.nbytes - ALIGNMENT, ()))
 
     def trim(self) -> None:
         """Return all free buffers to the system."""

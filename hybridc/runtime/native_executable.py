@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ from hybridc.lower.llvm.codegen import Code
 from hybridc.lower.llvm.native_source import ARENA, Cell, NativeSource, View
 from hybridc.runtime.executable import Executable
 from hybridc.runtime.native.boxed import boxed_entry
-from hybridc.runtime.native.plan import Host
+from hybridc.runtime.native.plan import Host, Phase
 from hybridc.runtime.native.program import NativeProgram
 
 
@@ -30,6 +31,9 @@ class NativeExecutable(Executable):
         slots = [v.slot - first if isinstance(v, View) else -1 for v in program.outputs]
         in_order = slots == list(range(len(program.fresh)))
         self._outputs = [_fetch(program, view, number) for number, view in enumerate(program.outputs)]
+        whole = [_whole(program, view) for view in program.outputs]
+        #: Picks the results from the arguments and the fresh arrays, if all are among them.
+        self._pick = itemgetter(*[n for n in whole if n is not None]) if len(whole) > 1 and None not in whole else None
         if in_order and all(number == i for i, number in enumerate(program.into)) and self._into is None:
             self.run = self._run_directly
             self.entry = self._entry if not any(isinstance(s, Host) for s in program.steps) else None
@@ -57,12 +61,23 @@ class NativeExecutable(Executable):
         fresh = self._entry(workspace, into, *arrays)
         if fresh is NotImplemented:
             fresh = self._conform(workspace, into, arrays)
-        results = [fetch(workspace, arrays, fresh) for fetch in self._outputs]
+        results = self.results(workspace, arrays, fresh)
         if self._into is not None:
             for number in self._into:
                 if number is not None and places[number] is not None:
                     results[number] = places[number]
         return results
+
+    def results(self, workspace: Any, arrays: Sequence[Any], fresh: Sequence[Any]) -> list[Any]:
+        """The results of a call, by the fresh arrays that it made."""
+        if self._pick is not None:
+            return list(self._pick((*arrays, *fresh)))
+        return [fetch(workspace, arrays, fresh) for fetch in self._outputs]
+
+    @property
+    def is_phases(self) -> bool:
+        """Whether a call is native steps over its arguments' memory, and writes none of it."""
+        return not self._donated and all(isinstance(step, Phase) for step in self.native.plan.steps)
 
     def _given(self, places: Sequence[Any]) -> Any:
         """The caller's arrays in the order of the fresh ones, which they stand in for."""
@@ -99,12 +114,21 @@ def _plain(array: Any, dtype: Any) -> Any:
     return np.array(array, dtype=dtype, order="C", copy=True, subok=False)
 
 
+def _whole(program: NativeSource, view: View | Cell) -> int | None:
+    """The number of the array, of the arguments and then the fresh ones, that a result is; None if it is none."""
+    given = [*program.inputs, *program.fresh]
+    if isinstance(view, Cell) or not 1 <= view.slot <= len(given) or not view.is_plain:
+        return None
+    return view.slot - 1 if view.shape == given[view.slot - 1].shape else None
+
+
 def _fetch(program: NativeSource, view: View | Cell, number: int) -> Callable[[Any, Sequence[Any], Sequence[Any]], Any]:
     """How to get a result after a call, from its workspace, its arguments and its fresh arrays."""
     if isinstance(view, Cell):
         return lambda workspace, _arrays, _fresh: view.of(workspace)
     inputs = len(program.inputs)
     at = view.slot - 1 - inputs
+    whole = _whole(program, view)
 
     def kept(workspace: Any, _arrays: Sequence[Any], _fresh: Sequence[Any]) -> Any:
         key = ("result", number)
@@ -113,19 +137,18 @@ def _fetch(program: NativeSource, view: View | Cell, number: int) -> Callable[[A
         return workspace.cells[key]
 
     def argument(_workspace: Any, arrays: Sequence[Any], _fresh: Sequence[Any]) -> Any:
-        array = arrays[view.slot - 1]
-        whole = view.is_plain and view.shape == array.shape
-        return array if whole else view.over(np.ascontiguousarray(array))
+        return view.over(np.ascontiguousarray(arrays[view.slot - 1]))
 
     def constant(_workspace: Any, _arrays: Sequence[Any], _fresh: Sequence[Any]) -> Any:
         return view.over(program.constants[at - len(program.fresh)]).copy()
 
     def fresh_one(_workspace: Any, _arrays: Sequence[Any], fresh: Sequence[Any]) -> Any:
-        array = fresh[at]
-        return array if view.is_plain and view.shape == array.shape else view.over(array)
+        return view.over(fresh[at])
 
     if view.slot == ARENA:
         return kept
+    if whole is not None:
+        return (lambda _w, _a, fresh: fresh[at]) if at >= 0 else (lambda _w, arrays, _f: arrays[whole])
     if view.slot <= inputs:
         return argument
     return fresh_one if at < len(program.fresh) else constant

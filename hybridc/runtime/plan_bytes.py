@@ -10,14 +10,14 @@ import functools
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, NoReturn, cast
+from typing import Any, cast
 
 import numpy as np
 
 from hybridc.dialects import registry
 from hybridc.dialects.operator import Operator
 from hybridc.lower.llvm.codegen import NativeFunction
-from hybridc.lower.llvm.native_source import Cell, HostCall, NativeSource, View
+from hybridc.lower.llvm.native_source import Cell, HostCall, NativeSource, View, built_before
 from hybridc.runtime.native.plan import Array, Host, Phase, Place
 from hybridc.trace.structure import as_list
 
@@ -221,11 +221,7 @@ def _step_of(given: dict[str, Any], inputs: int, constants: Sequence[Any]) -> tu
         given["name"],
         least,
     )
-    return NativeFunction(given["function"], _built_before), phase
-
-
-def _built_before() -> NoReturn:
-    raise LookupError("this function was compiled by another process; lower() makes the program with its functions")
+    return NativeFunction(given["function"], built_before), phase
 
 
 def _array(array: Any) -> list[Any]:

@@ -26,6 +26,7 @@ from hybridc.optimizer.formula import Kind, Number, Values
 from hybridc.runtime.cached_graph import CachedGraph, Entry, Signature
 from hybridc.runtime.compiled_graph import CompiledGraph
 from hybridc.runtime.locks import UPDATES
+from hybridc.runtime.writes import READERS, written
 from hybridc.stages import Traced
 from hybridc.symbol.traced import TracedSymbol
 from hybridc.trace.attributes import Read, watching
@@ -218,6 +219,7 @@ class Bound:
         self._require_apart(written)
         self._copied = self._unfit(written)
         spans = sorted(_bounds(a) for a in written if a.size)
+        self._written = {id(a) for a in written} if all(a.base is None for a in written) else None
         self._starts, self._stops = [start for start, _ in spans], [stop for _, stop in spans]
         self._statistics = [self._arguments[i] for i in program.statistics]
 
@@ -251,6 +253,8 @@ class Bound:
                     results = self._run(arguments)
             else:
                 results = self._run(arguments)
+        if READERS:
+            written(*[arguments[i] for i in program.written])
         return list(results[: program.visible])
 
     def _run(self, arguments: list[Any]) -> Any:
@@ -280,6 +284,8 @@ class Bound:
 
     def _apart(self, array: Any) -> Any:
         """The array, or a copy of it if it shares memory with one that is written."""
+        if array.base is None and self._written is not None:  # all own their memory
+            return array.copy() if id(array) in self._written else array
         if not array.size:
             return array
         start, stop = _bounds(array)

@@ -9,6 +9,7 @@ import functools
 import hashlib
 import importlib.util
 import os
+import re
 import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -17,7 +18,7 @@ import numpy as np
 
 from hybridc.lower.llvm import codegen
 from hybridc.options import OPTIONS
-from hybridc.runtime.op_sources import operators_of_users
+from hybridc.runtime.op_sources import has_more, operators_of_users
 from hybridc.runtime.plan_bytes import NotWritable, dtype_name, operator_written
 from hybridc.trace.tracer import Trace
 
@@ -26,23 +27,43 @@ if TYPE_CHECKING:
 
 # Packages whose own files are part of what the compiler is, beside our own.
 _PACKAGES = ("xdsl", "llvmlite", "scipy_openblas32")
+# Integers of what is written of a trace, but for those that are a part of a word.
+_INTEGER = re.compile(r"(?<![\w.'\"])-?\d+(?![\w.'\"])")
 
 
 def key_of(traced: Traced) -> str:
     """The key of the graph that is made of a trace; NotWritable if none tells it from all others."""
-    if traced.backends:
-        raise NotWritable("a backend of the user's")
     parts = (
-        structure(traced.trace),
+        traced.written,
+        operators_of_users(),
         traced.grads,
         traced.donated,
-        operators_of_users(),
         OPTIONS.target,
         OPTIONS.num_threads,
         codegen.target_key(),
         _versions(),
     )
     return "graph " + hashlib.sha256(repr(parts).encode()).hexdigest()
+
+
+def without_sizes(traced: Traced) -> tuple[tuple[Any, ...], tuple[int, ...]]:
+    """The key of a trace but for its integers, such as sizes, in this process; and these.
+
+    NotWritable if none tells it from all others. Here, operators are told by their classes.
+    """
+    classes = tuple(dict.fromkeys(type(node.op) for node in traced.trace.nodes))
+    if any(map(has_more, classes)):
+        raise NotWritable("attributes attached to an operator")
+    numbers = tuple(map(int, _INTEGER.findall(traced.written)))
+    kind = hashlib.sha256(_INTEGER.sub("#", traced.written).encode()).hexdigest()
+    return (kind, classes, traced.grads, traced.donated, OPTIONS.target), numbers
+
+
+def written_of(traced: Traced) -> str:
+    """A trace as text; NotWritable if that does not tell it from all others with the same operators."""
+    if traced.backends:
+        raise NotWritable("a backend of the user's")
+    return repr(structure(traced.trace))
 
 
 def structure(trace: Trace) -> list[Any]:

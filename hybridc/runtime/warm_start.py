@@ -15,6 +15,7 @@ from hybridc.lower.llvm import codegen
 from hybridc.lower.llvm.native_source import NativeSource
 from hybridc.options import OPTIONS
 from hybridc.runtime.compiled_graph import CompiledGraph
+from hybridc.runtime.native.library import compile_ahead
 from hybridc.runtime.native_executable import NativeExecutable
 from hybridc.runtime.plan_bytes import KeptGraph, NotWritable, from_bytes, to_bytes
 from hybridc.runtime.store import store
@@ -35,6 +36,7 @@ def graph(traced: Traced, compiled: Callable[[], CompiledGraph]) -> CompiledGrap
         return compiled()
     found = _found(key, traced)
     if found is None:
+        compile_ahead()
         found = compiled()
         _keep(key, traced, found)
     return found
@@ -64,7 +66,9 @@ def _found(key: str, traced: Traced) -> CompiledGraph | None:
         name: NativeExecutable(program, [next(given) for _ in program.functions_called()])
         for name, program in kept.programs.items()
     }
-    return CompiledGraph(traced.trace, made["forward"], made.get("backward"), kept.saved, kept.grads, kept.kept)
+    graph = CompiledGraph(traced.trace, made["forward"], made.get("backward"), kept.saved, kept.grads, kept.kept)
+    graph.origin = "from the cache on the disk, which an earlier process filled"
+    return graph
 
 
 def _keep(key: str, traced: Traced, made: CompiledGraph) -> None:

@@ -35,6 +35,7 @@ from hybridc.lower.llvm.expand_math import ExpandMath
 from hybridc.lower.llvm.llvm_ops import NativeLLVM
 from hybridc.lower.llvm.loops_to_llvm import LoopsToLLVM
 from hybridc.lower.numpy.emit import emit
+from hybridc.transforms.pack_panels import PackPanels
 from hybridc.transforms.schedule_phases import SchedulePhases
 from hybridc.transforms.values import functions
 
@@ -68,7 +69,14 @@ class HybridcOpt(xDSLOptMain):
     def register_all_passes(self) -> None:
         """Every pass of the pipeline, under its name."""
         cleanup = (type(each) for each in pipeline.CLEANUP)
-        passes: tuple[type[ModulePass], ...] = (*pipeline.PASSES, *cleanup, ExpandMath, LoopsToLLVM, SchedulePhases)
+        passes: tuple[type[ModulePass], ...] = (
+            *pipeline.PASSES,
+            *cleanup,
+            ExpandMath,
+            LoopsToLLVM,
+            PackPanels,
+            SchedulePhases,
+        )
         for each in passes:
             self.register_pass(each.name, _factory(each))
 

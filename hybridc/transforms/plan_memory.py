@@ -15,7 +15,19 @@ from typing import Any, cast
 
 from xdsl.context import Context
 from xdsl.dialects import arith, func, tensor
-from xdsl.dialects.builtin import DenseArrayBase, FunctionType, IntegerAttr, MemRefType, ModuleOp, TensorType, i8, i64
+from xdsl.dialects.builtin import (
+    ArrayAttr,
+    DenseArrayBase,
+    FunctionType,
+    IntAttr,
+    IntegerAttr,
+    MemRefType,
+    ModuleOp,
+    NoneAttr,
+    TensorType,
+    i8,
+    i64,
+)
 from xdsl.dialects.linalg import ops as linalg
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.passes import ModulePass
@@ -75,7 +87,8 @@ class PlanMemory(ModulePass):
 
 @functools.lru_cache(4096)
 def _memref(shape: Shape, dtype: DType) -> Memory:
-    return MemRefType(element_type(dtype), shape)
+    sizes = ArrayAttr([IntAttr(n) for n in shape])
+    return MemRefType.new([sizes, element_type(dtype), NoneAttr(), NoneAttr()])  # its constructor takes its time
 
 
 def _types(kernel: func.FuncOp) -> list[Memory]:
@@ -108,6 +121,7 @@ class _Planner:
         visible = result_count(function)
         donated = {out: i for i, out in pairs_of(function, "hybrid.donated")}
         self.donors = {self.results[out]: i for out, i in donated.items()}  # results that go into an argument's memory
+        self.shown = {unshaped(result): result for result in [*self.donors][::-1]}  # of what is made, the result it is
         self.visible = {root(v) for out, v in enumerate(self.results[:visible]) if out not in donated}
         self.kept = {root(v) for v in self.results[visible:]}
         self.last = self._last_uses()
@@ -115,6 +129,7 @@ class _Planner:
         self.scratch: dict[Operation, Buffer] = {}
         self.parts: set[Operation] = set()  # the views that lead from parts to what they are parts of
         self.copies: dict[int, list[SSAValue]] = {}  # results to be copied into donated memory after an operation
+        self.given: dict[SSAValue, SSAValue] = {}  # results that are in donated memory
 
     def plan(self) -> func.FuncOp:
         for number, op in enumerate(self.ops):
@@ -149,7 +164,7 @@ class _Planner:
             if result in self.visible:
                 self.buffers[result] = Buffer(_bytes(kind), number, end, owned=True, values=[result])
             elif self._may_donate(number, call, result, operands):
-                self.buffers[result] = Buffer(_bytes(kind), number, end, donor=self.donors[result])
+                self.buffers[result] = Buffer(_bytes(kind), number, end, donor=self.donors[self.shown[result]])
             elif (reused := self._reusable(number, call, operands)) is not None:
                 reused.end = end
                 reused.values.append(result)
@@ -169,10 +184,10 @@ class _Planner:
 
     def _may_donate(self, number: int, call: func.CallOp, result: SSAValue, operands: list[SSAValue]) -> bool:
         """Whether the kernel may write this result straight into the memory of the argument that is donated for it."""
-        if result not in self.donors:
+        if result not in self.shown:
             return False
-        argument = self.function.body.block.args[self.donors[result]]
-        if argument in operands:
+        argument = self.function.body.block.args[self.donors[self.shown[result]]]
+        if argument in map(unshaped, operands):
             return self._dies_here(number, call, argument)
         return self.last.get(argument, -1) < number  # it is not even read here
 
@@ -194,7 +209,7 @@ class _Planner:
     def _copy_later(self, result: SSAValue) -> None:
         """A result that could not be written into its donated memory is copied there when both are ready."""
         buffer = self.buffers.get(root(result))
-        if buffer is not None and buffer.donor is not None:
+        if buffer is not None and buffer.donor is not None and self.shown.get(root(result)) is result:
             return
         argument = self.function.body.block.args[self.donors[result]]
         made = self.ops.index(result.owner) if isinstance(result.owner, Operation) else 0
@@ -214,17 +229,16 @@ class _Planner:
             values[before] = after
         arena = ArenaOp(size)
         block.add_op(arena)
-        given: dict[SSAValue, SSAValue] = {}
         for number, op in enumerate(self.ops[:-1]):
             made = self._rewrite(op, values, arena.memory)
             for result in self.copies.get(number, ()):
                 into = DonatedOp(block.args[self.donors[result]])
-                given[result] = into.array
+                self.given[result] = into.array
                 made += [into, CopyOp(values[result], into.array)]
             for new in made:
                 new.location = op.location
             block.add_ops(made)
-        results = [given.get(v, values[v]) for v in self.results]
+        results = [self.given.get(v, values[v]) for v in self.results]
         block.add_op(func.ReturnOp(*results))
         kind = FunctionType.from_lists([a.type for a in block.args], [v.type for v in results])
         made = func.FuncOp(self.function.sym_name.data, kind, Region(block))
@@ -273,9 +287,14 @@ class _Planner:
                 made += self._part(result, values, arena)
                 continue
             new = self._memory(result, kind, arena)
-            values[result] = new.results[0]
-            new.results[0].name_hint = result.name_hint
             made.append(new)
+            if isinstance(new, DonatedOp):
+                self.given[self.shown[result]] = new.array
+                flat = _memref((volume(kind.get_shape()),), dtype_of(result))
+                for shown in (flat, kind) if new.array.type != kind else ():
+                    made.append(AliasOp("reshape", made[-1].results[0], {}, shown))
+            values[result] = made[-1].results[0]
+            values[result].name_hint = result.name_hint
         scratch = None
         if op in self.scratch:
             view = ViewOp(arena, self.scratch[op].offset, MemRefType(i8, [self.scratch[op].size]))
@@ -313,6 +332,13 @@ class _Planner:
         if buffer.donor is not None:
             return DonatedOp(self.block.args[buffer.donor])
         return AllocOp(kind) if buffer.owned else ViewOp(arena, buffer.offset, kind)
+
+
+def unshaped(value: SSAValue) -> SSAValue:
+    """The value with the same elements in the same order that was made, perhaps in another shape."""
+    while isinstance(value.owner, tensor.CollapseShapeOp | tensor.ExpandShapeOp):
+        value = value.owner.operands[0]
+    return value
 
 
 def whole_of(value: SSAValue) -> SSAValue:

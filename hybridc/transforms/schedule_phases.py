@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from xdsl.context import Context
 from xdsl.dialects import func
@@ -11,9 +11,8 @@ from xdsl.passes import ModulePass
 
 from hybridc.dialects.hybrid_rt import aligned
 from hybridc.lower.joined import part_of, strides_in_whole
-from hybridc.lower.kernel import analyse
 from hybridc.lower.llvm.inplace import inplace_pairs
-from hybridc.lower.llvm.kernel_code import memory_of
+from hybridc.lower.llvm.kernel_code import Codes
 from hybridc.lower.llvm.products import is_product
 from hybridc.lower.strides import row_major
 from hybridc.lower.structured import is_host, kernels, shape_of
@@ -33,18 +32,21 @@ class SchedulePhases(ModulePass):
     name = "schedule-phases"
 
     threads: int = 2
+    codes: Codes | None = field(default=None, compare=False)  # where the emitter finds what is made here
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
+        codes = Codes(self.threads) if self.codes is None else self.codes
+        codes.forget()
         strided, parts = strided_arguments(op), strided_results(op)
         for name, function in kernels(op).items():
             if is_host(function):
                 continue
-            kernel = analyse(function)
+            kernel = codes.kernel(function)
             first = len(kernel.arguments)
             views = [*sorted(strided.get(name, set())), *(first + i for i in sorted(parts.get(name, set())))]
             values = frozenset([*kernel.arguments, *kernel.results][i] for i in views)
             pairs = [] if is_product(kernel) else [n for pair in inplace_pairs(kernel, values) for n in pair]
-            each, shared = memory_of(kernel, self.threads, views)
+            each, shared = codes.memory(kernel, views)
             size = self.threads * aligned(each) * bool(each) + sum(aligned(n) for n in shared)
             function.attributes["hybrid.scratch"] = IntegerAttr(size, i64)
             function.attributes["hybrid.inplace"] = DenseArrayBase.from_list(i64, pairs)

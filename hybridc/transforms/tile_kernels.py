@@ -4,25 +4,28 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import cast
 
 from xdsl.context import Context
 from xdsl.dialects import func, tensor
 from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr, ModuleOp, i64
 from xdsl.dialects.linalg import ops as linalg
-from xdsl.ir import SSAValue
+from xdsl.ir import Operation, SSAValue
 from xdsl.passes import ModulePass
 
+from hybridc.lower.host import pairs_of
 from hybridc.lower.numpy.emit_kernel import KernelEmitter
 from hybridc.lower.strides import row_major
-from hybridc.lower.structured import VIEWS, Shape, groups_of, is_host, kernels, shape_of
+from hybridc.lower.structured import VIEWS, Shape, groups_of, is_host, kernels, root, shape_of
 
 
 @dataclass(frozen=True)
 class TileKernels(ModulePass):
     """Sets what the numpy target decides about kernels.
 
-    ``hybrid.scratch`` (bytes), ``hybrid.threads``, ``hybrid.inplace`` (pairs of argument and result) and, if some calls
-    give views whose axes do not follow each other in memory, ``hybrid.strided``: the arguments that these may be.
+    ``hybrid.scratch`` (bytes), ``hybrid.threads``, ``hybrid.inplace`` (pairs of argument and result). If some calls
+    give views whose axes do not follow each other in memory, ``hybrid.strided``: the arguments that these may be. If
+    some calls are given memory for a result together with what it holds so far, ``hybrid.updates``: these results.
     """
 
     name = "tile-kernels"
@@ -30,10 +33,12 @@ class TileKernels(ModulePass):
     threads: int = 2
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        strided = strided_arguments(op)
+        strided, updates = strided_arguments(op), updating_results(op)
         for name, kernel in kernels(op).items():
             if is_host(kernel):
                 continue
+            if name in updates:
+                kernel.attributes["hybrid.updates"] = DenseArrayBase.from_list(i64, sorted(updates[name]))
             views = strided.get(name, set())
             emitter = KernelEmitter(kernel, self.threads, frozenset(views))
             pairs = [n for pair in emitter.inplace_pairs() for n in pair]
@@ -54,6 +59,21 @@ def strided_arguments(module: ModuleOp) -> dict[str, set[int]]:
             if isinstance(op, func.CallOp):
                 views = {i for i, v in enumerate(op.arguments) if _strides(v) != row_major(shape_of(v))}
                 found.setdefault(op.callee.string_value(), set()).update(views)
+    return found
+
+
+def updating_results(module: ModuleOp) -> dict[str, set[int]]:
+    """For each function the results that, in some call, an argument of this call is donated for."""
+    found: dict[str, set[int]] = {}
+    for function in module.ops:
+        if not isinstance(function, func.FuncOp) or is_host(function):
+            continue
+        block = function.body.block
+        for argument, out in pairs_of(function, "hybrid.donated"):
+            result = root(cast(Operation, block.last_op).operands[out])
+            call = result.owner
+            if isinstance(call, func.CallOp) and block.args[argument] in map(root, call.arguments):
+                found.setdefault(call.callee.string_value(), set()).add(call.results.index(result))
     return found
 
 

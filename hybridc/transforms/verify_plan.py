@@ -266,8 +266,15 @@ class _Checker:
             over = f"writes {_name(value)} over its argument {_name(read)}"
             if (number, index) not in pairs:
                 _fail(op, f"{over}, which @{kernel.sym_name.data} does not declare")
-            if span != self._span(op, read) or read.type != value.type or isinstance(read.owner, AliasOp):
+            same = span == self._span(op, read) and read.type == value.type
+            if not same or not self._fills(span, read) or not self._fills(span, value):
                 _fail(op, f"{over}, but not exactly over the same array")
+
+    def _fills(self, span: Span, value: SSAValue) -> bool:
+        """Whether the elements of an array follow each other over all of its memory."""
+        strides = self.strides.get(value)
+        plain = strides is None or strides == _row_major(_content(value.type)[1])
+        return plain and _size(value) == span.stop - span.start
 
     def _returned(self, op: func.ReturnOp) -> None:
         count = next(iter(_numbers(self.function, "hybrid.outputs")), len(op.arguments))

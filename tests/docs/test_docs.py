@@ -20,10 +20,11 @@ def names(pages: list[Path]) -> list[str]:
 
 
 @pytest.mark.parametrize("page", names([p for p in PAGES if "```python\n" in p.read_text()]))
-def test_page_runs_and_prints_what_it_shows(page: str) -> None:
+def test_page_runs_and_prints_what_it_shows(page: str, tmp_path: Path) -> None:
     # A process of its own: names of blocks count up, and operators that a page defines would stay registered.
     environment = {k: v for k, v in os.environ.items() if not k.startswith("HYBRIDC_")}
-    environment |= {"PYTHONPATH": str(ROOT), "HYBRIDC_NUM_THREADS": "2"}
+    # Nor are there graphs of earlier processes, which pages would tell of.
+    environment |= {"PYTHONPATH": str(ROOT), "HYBRIDC_NUM_THREADS": "2", "HYBRIDC_CACHE_DIR": str(tmp_path)}
     command = [sys.executable, str(ROOT / "tests" / "docs" / "execute.py"), page]
     done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr

@@ -251,3 +251,16 @@ def test_a_fresh_result_that_is_not_written_is_poisoned():
     integers, floats = program(module)(x.asnumpy())
     assert (integers == 255).all()
     assert np.isnan(floats).all()
+
+
+def test_a_momentum_is_written_where_it_was():
+    """The product of the gradient goes elsewhere: the old momentum is read after it."""
+    net = mx.gluon.nn.Dense(30, in_units=20, use_bias=False)
+    net.initialize()
+    trainer = mx.gluon.Trainer(net.collect_params(), "sgd", {"learning_rate": 0.1, "momentum": 0.9})
+    step = mx.gluon.TrainStep(net, mx.gluon.loss.L2Loss(), trainer)
+    step(mx.nd.ones((16, 20)), mx.nd.ones((16, 30)))
+    ((_, (traced,)),) = step._block.compiled.compilations()
+    source = traced.optimize().lower("numpy").programs["forward"].source
+    assert "matmul(x0.T, x1, out=w0)" in source
+    assert "copyto(state" not in source

@@ -180,6 +180,18 @@ def test_operators_of_the_host_are_known():
     assert described <= opaque
 
 
+@pytest.mark.parametrize(("target", "name"), [("llvm", "native_take_scatter"), ("numpy", "host_take_scatter")])
+def test_sums_of_rows_are_named_for_who_computes_them(target, name):
+    class Net(HybridBlock):
+        def hybrid_forward(self, F, i, w):
+            return F.take(w, i)
+
+    trace = trace_call(Net(), ndarrays([np.array([3.0, 1.0]), np.ones((5, 2))]), training=True)
+    programs = Traced(trace, (1,)).optimize().lower(target).programs
+    assert programs["backward"].launches[-1] == name
+    assert not programs["backward"].host_calls
+
+
 def test_a_composite_operator_is_refused():
     trace = trace_call(Net(OURS["hybrid.softmax"].bind()), [_EXTRA, *ndarrays([np.ones((2, 3))])], training=False)
     with pytest.raises(VerifyError) as error:

@@ -238,19 +238,19 @@ def test_create_graph_through_a_chain_of_blocks_is_not_exponential():
         y = x
         for net in nets:
             y = net(y)
-        from hybridc.runtime import compiled_graph
+        from hybridc.runtime import recorded_call
 
-        original = compiled_graph.replay
+        original = recorded_call.replay
 
         def counted(trace, inputs):
             calls.append(trace)
             return original(trace, inputs)
 
-        compiled_graph.replay = counted
+        recorded_call.replay = counted
         try:
             g = mx.autograd.grad(y, x, create_graph=True)
         finally:
-            compiled_graph.replay = original
+            recorded_call.replay = original
     v, expected = 0.1, 1.0
     for _ in nets:
         expected *= np.cos(v) + 1

@@ -252,6 +252,9 @@ def step(F, w, g):
         (lambda F, w, g: F.dot(g, g), False),  # nobody reads the argument
         (lambda F, w, g: (lambda v: (v - g, F.dot(v, w)))(w * 2), True),  # it is read later: the copy waits
         (lambda F, w, g: F.sort(w), True),
+        (lambda F, w, g: F.reshape(F.softmax(F.reshape(g, (4, 9))), (6, 6)), False),  # made in another shape
+        (lambda F, w, g: F.reshape(F.softmax(F.reshape(g, (4, 9))) * F.reshape(w, (4, 9)), (6, 6)), False),
+        (lambda F, w, g: (lambda v: (F.reshape(v, (6, 6)), v))(F.softmax(F.reshape(g, (4, 9)))), False),
         (lambda F, w, g: F.reshape(F.dot(g, w), (-1,)).reshape((6, 6)), True),
     ],
 )

@@ -3,34 +3,33 @@
     load([NativeFunction(key, build), ...]) → [Code, ...]
 
 Equal keys are equal code: what is loaded in this process is used again, and what any process of this user compiled is
-found in the cache folder. All that is missing is compiled as one module into one object, in which no address is
-written: functions of other libraries (BLAS) are found by name when it is loaded (:func:`declare_symbol`). The machine
-code is freed when the last :class:`Code` of its object dies.
+found in the cache folder. What is missing becomes an object for each function, in which no address is written:
+functions of other libraries (BLAS) are found by name when it is loaded (:func:`declare_symbol`). LLVM works on some of
+them, on threads, while the next is written. Machine code that is loaded together is freed when the last
+:class:`Code` of it dies.
 """
 
 from __future__ import annotations
 
-import atexit
+import contextlib
 import functools
 import hashlib
 import json
 import os
 import threading
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from llvmlite import binding as _untyped
-
+from hybridc.lower.llvm import llvm_c, processor
+from hybridc.options import OPTIONS
 from hybridc.runtime import native_blas
 from hybridc.runtime.locks import ForkLock
 from hybridc.runtime.store import compiler_version, store
 
 if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp
-
-binding: Any = _untyped
 
 _SPEED_LEVEL = 2  # 3 takes longer, and what it adds does not show in these loops
 _PATIENCE = 10.0  # seconds for which a fork waits until nobody compiles
@@ -64,80 +63,69 @@ class Code:
 
 def load(functions: Sequence[NativeFunction]) -> list[Code]:
     """The code of these functions, compiled where there is none yet."""
-    with _GATE.current:
-        pass  # whoever forks goes first
-    with _LOCK.current:
-        _free()
-        found = {f.key: code for f in functions if (code := _LOADED.get(f.key)) is not None}
-        missing = {f.key: f for f in functions if f.key not in found}
-        for code in _stored(list(missing.values())):
-            found[code.key] = _LOADED[code.key] = code
-            del missing[code.key]
+    with _alone():
+        found, missing = _found(functions)
         if missing:
-            for code in _compile(list(missing.values())):
-                found[code.key] = _LOADED[code.key] = code
+            found |= _place(_compile(missing), missing)
         return [found[f.key] for f in functions]
 
 
 def load_stored(functions: Sequence[NativeFunction]) -> list[Code] | None:
     """The code of these functions if all of it was compiled before, by any process; nothing is compiled."""
-    with _GATE.current:
-        pass  # whoever forks goes first
-    with _LOCK.current:
-        _free()
-        found = {f.key: code for f in functions if (code := _LOADED.get(f.key)) is not None}
-        missing = {f.key: f for f in functions if f.key not in found}
-        for code in _stored(list(missing.values())):
-            found[code.key] = _LOADED[code.key] = code
-        return [found[f.key] for f in functions] if all(f.key in found for f in functions) else None
+    with _alone():
+        found, missing = _found(functions)
+        return None if missing else [found[f.key] for f in functions]
 
 
 def declare_symbol(name: str, address: int) -> None:
     """Let native functions call this function of another library by name."""
-    binding.add_symbol(name, address)
+    llvm_c.declare_symbol(name, address)
+
+
+def fork_lock() -> ForkLock:
+    """A lock that whoever forks waits for: for what else calls LLVM."""
+    lock = ForkLock()
+    _FORK_LOCKS.append(lock)
+    return lock
 
 
 _GATE, _LOCK = ForkLock(), ForkLock()
+_FORK_LOCKS = [_GATE, _LOCK]
 _LOADED: weakref.WeakValueDictionary[str, Code] = weakref.WeakValueDictionary()
+
+
+@contextlib.contextmanager
+def _alone() -> Generator[None]:
+    """Only one thread of this process loads, and none while another forks."""
+    with _GATE.current:
+        pass  # whoever forks goes first
+    with _LOCK.current:
+        _free()
+        yield
+
+
+def _found(functions: Sequence[NativeFunction]) -> tuple[dict[str, Code], list[NativeFunction]]:
+    """By key, the code of those functions that were compiled before; and the others."""
+    found = {f.key: code for f in functions if (code := _LOADED.get(f.key)) is not None}
+    unknown = {f.key: f for f in functions if f.key not in found}
+    stored = {key: data for key, f in unknown.items() if (data := store().get(_entry(f))) is not None}
+    found |= _place([_Object.unpack(data) for data in stored.values()], [unknown[key] for key in stored])
+    return found, [f for key, f in unknown.items() if key not in stored]
 
 
 # What code is generated for
 
 
-def machine() -> Any:
-    """The processor of this computer."""
-    with _LOCK.current:  # LLVM's options can be given once
-        return _machine()
-
-
-@functools.cache
-def _machine() -> Any:
-    binding.initialize_native_target()
-    binding.initialize_native_asmprinter()
-    # What is left after full vectors is done by single elements: vectors for that are a third more to compile.
-    binding.set_option("hybridc", "-enable-epilogue-vectorization=false")
-    return binding.Target.from_default_triple().create_target_machine(
-        cpu=binding.get_host_cpu_name(), features=_features(), opt=_SPEED_LEVEL, reloc="pic", codemodel="small"
-    )
-
-
-@functools.cache
-def vector_bits() -> int:
-    """How wide vectors are: 512 bits since the generation that does not slow down for them."""
-    features = binding.get_host_cpu_features()
-    return 512 if features.get("avx512vbmi2") else 256 if features.get("avx") else 128
+def machine() -> llvm_c.Machine:
+    """The processor that code is generated for; one for each thread that does."""
+    return llvm_c.Machine(processor.name(), processor.features_text(), _SPEED_LEVEL)
 
 
 @functools.cache
 def target_key() -> str:
     """All that equal functions may be compiled differently for: the processor, LLVM, this compiler."""
-    llvm = ".".join(map(str, binding.llvm_version_info))
-    return " ".join((binding.get_host_cpu_name(), _features(), str(vector_bits()), llvm, compiler_version()))
-
-
-@functools.cache
-def _features() -> str:
-    return str(binding.get_host_cpu_features().flatten())
+    cpu = (processor.name(), processor.features_text(), str(processor.vector_bits()))
+    return " ".join((*cpu, llvm_c.version(), compiler_version()))
 
 
 # From functions to an object
@@ -149,6 +137,7 @@ def text(functions: Sequence[NativeFunction]) -> str:
     from xdsl.context import Context
 
     from hybridc.lower.llvm.expand_math import ExpandMath
+    from hybridc.lower.llvm.half import half_functions
     from hybridc.lower.llvm.llvm_ir import llvm_ir
     from hybridc.lower.llvm.loops_to_llvm import LoopsToLLVM
 
@@ -159,20 +148,17 @@ def text(functions: Sequence[NativeFunction]) -> str:
         ExpandMath().apply(context, module)
         LoopsToLLVM().apply(context, module)
         modules.append((module, function.symbol))
-    return llvm_ir(modules, vector_bits())
+    return llvm_ir(modules, processor.vector_bits()) + ("" if processor.converts_halves() else half_functions())
 
 
-def optimised(ir: str) -> Any:
+def optimised(ir: str) -> llvm_c.Module:
     """The module of this text after LLVM's passes."""
-    target = machine()
-    module = binding.parse_assembly(ir, binding.create_context())
-    module.triple = target.triple
-    module.data_layout = str(target.target_data)
-    module.verify()
-    options = binding.create_pipeline_tuning_options(speed_level=_SPEED_LEVEL)
-    options.loop_vectorization = options.loop_interleaving = options.loop_unrolling = True
-    builder = binding.create_pass_builder(target, options)
-    builder.getModulePassManager().run(module, builder)
+    return _optimised(ir, machine())
+
+
+def _optimised(ir: str, target: llvm_c.Machine) -> llvm_c.Module:
+    module = llvm_c.Module(ir)
+    target.optimise(module)
     return module
 
 
@@ -184,11 +170,10 @@ def explain(function: NativeFunction, stage: str) -> str:
     if stage == "llvm":
         return ir
     module = optimised(ir)
-    return str(module) if stage == "optimised" else machine().emit_assembly(module)
+    return str(module) if stage == "optimised" else machine().assembly(module)
 
 
-@dataclass(frozen=True)
-class _Object:
+class _Object(NamedTuple):
     """Relocatable machine code, and the functions of other libraries that it calls."""
 
     code: bytes
@@ -205,32 +190,48 @@ class _Object:
         return _Object(code, tuple(json.loads(needs)))
 
 
-def _compile(functions: Sequence[NativeFunction]) -> list[Code]:
-    """The code of functions that there is no code of, kept for later processes."""
-    module = optimised(text(functions))
-    declared = [f.name for f in module.functions if f.is_declaration]
-    needs = tuple(sorted(name for name in declared if not name.startswith("llvm.")))
-    made = _Object(machine().emit_object(module), needs)
-    codes = _place(made, functions)
-    packed = made.pack()
-    name = f"object {hashlib.sha256(packed).hexdigest()}"
-    store().put(name, packed)
-    for function in functions:
-        store().put(_entry(function), name.encode())
-    return codes
+def _compile(functions: Sequence[NativeFunction]) -> list[_Object]:
+    """The objects of functions that there is no code of, kept for later processes."""
+    at_once = threading.Semaphore(OPTIONS.num_threads)
+    workers = [_Worker(text([function]), at_once) for function in functions]
+    objects = [worker.result() for worker in workers]
+    for function, made in zip(functions, objects, strict=True):
+        store().put(_entry(function), made.pack())
+    return objects
 
 
-def _stored(functions: Sequence[NativeFunction]) -> list[Code]:
-    """The code of those functions that a process compiled before."""
-    together: dict[str, list[NativeFunction]] = {}
-    for function in functions:
-        if (name := store().get(_entry(function))) is not None:
-            together.setdefault(name.decode(), []).append(function)
-    codes: list[Code] = []
-    for name, members in together.items():
-        if (packed := store().get(name)) is not None:
-            codes += _place(_Object.unpack(packed), members)
-    return codes
+class _Worker(threading.Thread):
+    """A thread that makes an object of a text; only so many at once."""
+
+    def __init__(self, ir: str, at_once: threading.Semaphore) -> None:
+        super().__init__(name="hybridc LLVM")
+        self._ir = ir
+        self._at_once = at_once
+        self._error: BaseException | None = None
+        self.start()
+
+    def run(self) -> None:
+        """Make it."""
+        try:
+            with self._at_once:
+                self._made = _object(self._ir)
+        except BaseException as error:
+            self._error = error
+
+    def result(self) -> _Object:
+        """The object, when it is there; what went wrong is raised here."""
+        self.join()
+        if self._error is not None:
+            raise self._error
+        return self._made
+
+
+def _object(ir: str) -> _Object:
+    """The object of this text."""
+    target = machine()
+    module = _optimised(ir, target)
+    needs = tuple(sorted(name for name in module.declared() if not name.startswith("llvm.")))
+    return _Object(target.object(module), needs)
 
 
 def _entry(function: NativeFunction) -> str:
@@ -245,22 +246,16 @@ class _Memory:
 
     __slots__ = ("__weakref__", "engine")
 
-    def __init__(self, code: bytes) -> None:
-        machine()
-        mover = binding.Target.from_default_triple().create_target_machine(jit=True)  # the engine owns it
-        self.engine = binding.create_mcjit_compiler(binding.parse_assembly(""), mover)
-        self.engine.add_object_file(binding.ObjectFileRef.from_data(code))
-        self.engine.finalize_object()
-        _MEMORY.add(self)
+    def __init__(self, objects: Sequence[bytes]) -> None:
+        self.engine = llvm_c.Engine(objects)
         # It holds the engine: of garbage, the collector would close the engine, too, while another thread closes it.
-        weakref.finalize(self, _give_up, self.engine).atexit = False
+        weakref.finalize(self, _give_up, self.engine).atexit = False  # at exit, threads may still run the code
 
 
-_MEMORY: weakref.WeakSet[_Memory] = weakref.WeakSet()
-_UNUSED: list[Any] = []
+_UNUSED: list[llvm_c.Engine] = []
 
 
-def _give_up(engine: Any) -> None:
+def _give_up(engine: llvm_c.Engine) -> None:
     """Nobody uses the code of an engine any more."""
     _UNUSED.append(engine)
     if _LOCK.current.acquire(blocking=False):  # else whoever has it does this later: never wait here
@@ -274,29 +269,26 @@ def _free() -> None:
         _UNUSED.pop().close()
 
 
-def _place(made: _Object, functions: Sequence[NativeFunction]) -> list[Code]:
-    """Functions of an object, put into memory."""
-    for name in made.needs:
-        if name in native_blas.GEMM.values() and name in native_blas.addresses():
-            declare_symbol(name, native_blas.addresses()[name])
-    if lacking := [name for name in made.needs if binding.address_of_symbol(name) is None]:
+def _place(objects: Sequence[_Object], functions: Sequence[NativeFunction]) -> dict[str, Code]:
+    """Functions by their keys, put into memory: each is in the object at its place."""
+    if not objects:
+        return {}
+    needs = {name for made in objects for name in made.needs}
+    for name in needs & set(native_blas.GEMM.values()) & native_blas.addresses().keys():
+        declare_symbol(name, native_blas.addresses()[name])
+    if lacking := sorted(name for name in needs if not llvm_c.has_symbol(name)):
         raise LookupError(
             f"native functions call {', '.join(lacking)}, which nobody has: declare_symbol(name, address) comes first"
         )
-    memory = _Memory(made.code)
-    return [Code(f.key, memory.engine.get_function_address(f.symbol), memory) for f in functions]
-
-
-@atexit.register
-def _leave() -> None:
-    """At exit, code stays where it is: threads may still run it."""
-    for memory in _MEMORY:
-        memory.engine.detach()
+    memory = _Memory([made.code for made in objects])
+    codes = {f.key: Code(f.key, memory.engine.address(f.symbol), memory) for f in functions}
+    _LOADED.update(codes)
+    return codes
 
 
 def _before_fork() -> None:
     """A child must not find LLVM in the middle of something that goes on in a thread that it does not have."""
-    _FORK.held = [lock.current for lock in (_GATE, _LOCK) if lock.current.acquire(timeout=_PATIENCE)]
+    _FORK.held = [lock.current for lock in _FORK_LOCKS if lock.current.acquire(timeout=_PATIENCE)]
 
 
 def _after_fork() -> None:

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
 from typing import Any, cast
 
 import numpy as np
 from xdsl.dialects import func
-from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr, MemRefType, ModuleOp
+from xdsl.dialects.builtin import IntegerAttr, ModuleOp
 from xdsl.ir import Operation, SSAValue
 
 from hybridc.dialects.draws import DrawsUniform
-from hybridc.dialects.hybrid import element_dtype, location_of
+from hybridc.dialects.hybrid import dtype_of, location_of, shape_of
 from hybridc.dialects.hybrid_rt import (
     AliasOp,
     AllocOp,
@@ -28,36 +27,40 @@ from hybridc.dialects.hybrid_rt import (
 from hybridc.dialects.operator import Opaque, Operator
 from hybridc.dialects.scatter import AddsRows
 from hybridc.lower.host import numbers_of, operator_of
-from hybridc.lower.kernel import Kernel, analyse
-from hybridc.lower.llvm.kernel_code import code_of
+from hybridc.lower.llvm.kernel_code import Codes
 from hybridc.lower.llvm.kernel_phases import KernelPhase, copy_phase, fill_phase
-from hybridc.lower.llvm.native_source import ARENA, Cell, DType, HostCall, NativeSource, View
+from hybridc.lower.llvm.native_source import ARENA, Cell, HostCall, NativeSource, View
 from hybridc.lower.llvm.philox_loops import uniform_phase
 from hybridc.lower.llvm.scatter_loops import row_sums_phase
 from hybridc.lower.numbers import numbers_in
 from hybridc.lower.poison import Bytes, Poison
 from hybridc.lower.strides import row_major
-from hybridc.lower.structured import Shape, is_host, kernels
+from hybridc.lower.structured import is_host, kernels
 from hybridc.options import OPTIONS
 from hybridc.runtime.native.plan import Array, Host, Phase, Place
 from hybridc.transforms.values import functions, volume
 
 
-def emit(module: ModuleOp, name: str, threads: int, poison: bool = OPTIONS.poison) -> NativeSource:
-    """The native plan of the planned function ``name``; with ``poison``, memory that holds nothing holds NaN."""
-    return _Emitter(module, name, threads, poison).run()
+def emit(
+    module: ModuleOp, name: str, threads: int, poison: bool = OPTIONS.poison, codes: Codes | None = None
+) -> NativeSource:
+    """The native plan of the planned function ``name``; with ``poison``, memory that holds nothing holds NaN.
+
+    ``codes`` are those of the module's kernels, if they were asked for before.
+    """
+    return _Emitter(module, name, Codes(threads) if codes is None else codes, poison).run()
 
 
 class _Emitter:
-    def __init__(self, module: ModuleOp, name: str, threads: int, poison: bool) -> None:
+    def __init__(self, module: ModuleOp, name: str, codes: Codes, poison: bool) -> None:
         self.kernels = kernels(module)
         self.function = next(f for f in functions(module) if f.sym_name.data == name)
         live = self.function.attributes.get("hybrid.live")
         self.program = NativeSource(name, "", 0, live.value.data if isinstance(live, IntegerAttr) else 0)
-        self.program.threads = threads
+        self.program.threads = codes.threads
+        self.codes = codes
         self.views: dict[SSAValue, View] = {}
         self.cells: dict[SSAValue, int] = {}
-        self.analysed: dict[str, Kernel] = {}
         self.operators: dict[str, Operator] = {}
         self.allocs: list[SSAValue] = []
         self.constants: list[tuple[SSAValue, Any]] = []
@@ -68,20 +71,21 @@ class _Emitter:
     def run(self) -> NativeSource:
         program, block = self.program, self.function.body.block
         for i, arg in enumerate(block.args):
-            program.inputs.append(Array(_shape(arg), _dtype(arg)))
+            program.inputs.append(Array(shape_of(arg), dtype_of(arg)))
             self.views[arg] = _plain(1 + i, 0, arg)
         first = 1 + len(block.args)
         self.allocs = [op.array for op in block.ops if isinstance(op, AllocOp)]
         for i, array in enumerate(self.allocs):
             self.views[array] = _plain(first + i, 0, array)
-            program.fresh.append(Array(_shape(array), _dtype(array)))
+            program.fresh.append(Array(shape_of(array), dtype_of(array)))
         for op in block.ops:
             if isinstance(op, ConstantOp):
                 self.views[op.array] = _plain(first + len(self.allocs) + len(program.constants), 0, op.array)
-                program.constants.append(np.ascontiguousarray(numbers_in(op.value, _shape(op.array), _dtype(op.array))))
+                numbers = numbers_in(op.value, shape_of(op.array), dtype_of(op.array))
+                program.constants.append(np.ascontiguousarray(numbers))
         if self.poison is not None:
             for array in self.allocs:
-                self._fill(self.views[array].slot, (0, volume(_shape(array)) * _dtype(array).itemsize))
+                self._fill(self.views[array].slot, (0, volume(shape_of(array)) * dtype_of(array).itemsize))
         for op in block.ops:
             self._operation(op)
         program.work = self.work
@@ -118,7 +122,7 @@ class _Emitter:
     # --- views ---------------------------------------------------------------------------------------------
 
     def _alias(self, op: AliasOp) -> None:
-        view, shape = self.views[op.array], _shape(op.result)
+        view, shape = self.views[op.array], shape_of(op.result)
         match op.view.data:
             case "reshape":
                 try:
@@ -126,9 +130,9 @@ class _Emitter:
                 except ValueError:  # it takes memory of its own
                     moved = self._plain_copy(view).moved(lambda x: np.reshape(x, shape, copy=False))
             case "transpose":
-                moved = view.moved(lambda x: x.transpose(_listed(op, "order")))
+                moved = view.moved(lambda x: x.transpose(op.numbers("order")))
             case "slice":
-                begin, step = _listed(op, "begin"), _listed(op, "step")
+                begin, step = op.numbers("begin"), op.numbers("step")
                 parts = tuple(_part(*each) for each in zip(begin, step, shape, strict=True))
                 moved = view.moved(lambda x: x[parts])
             case other:
@@ -188,10 +192,8 @@ class _Emitter:
         if is_host(function):
             self._host(op, function)
             return
-        if name not in self.analysed:
-            self.analysed[name] = analyse(function)
-            self.program.functions[name] = name
-        kernel = self.analysed[name]
+        self.program.functions[name] = name
+        kernel = self.codes.kernel(function)
         ins, outs = [self.views[v] for v in op.ins], [self.views[v] for v in op.outs]
         strides = {i: [*ins, *outs][i].strides for i in numbers_of(function, "hybrid.strided")}
         over = [
@@ -202,7 +204,7 @@ class _Emitter:
         ]
         views = [i for i, v in enumerate([*ins, *outs]) if not v.is_plain and i not in strides]
         assert not views, f"{name} is given views as plain arrays: {views}"
-        made = code_of(kernel, self.program.threads, strides, over)
+        made = self.codes.of(kernel, strides, over)
         scratch = self.views[op.scratch] if op.scratch is not None else None
         each = aligned(made.scratch) * bool(made.scratch)
         places = [_place(v) for v in (*ins, *outs)]
@@ -254,7 +256,7 @@ class _Emitter:
 
     def _array(self, value: SSAValue) -> View | Cell:
         """Where a value is."""
-        return self.views[value] if value in self.views else Cell(self.cells[value], _shape(value))
+        return self.views[value] if value in self.views else Cell(self.cells[value], shape_of(value))
 
     # --- results -------------------------------------------------------------------------------------------
 
@@ -279,8 +281,8 @@ def _comment(*locations: Any) -> str:
 
 
 def _plain(slot: int, offset: int, value: SSAValue) -> View:
-    shape = _shape(value)
-    return View(slot, offset, _dtype(value), shape, row_major(shape))
+    shape = shape_of(value)
+    return View(slot, offset, dtype_of(value), shape, row_major(shape))
 
 
 def _place(view: View) -> Place:
@@ -294,15 +296,3 @@ def _cell(number: float) -> bytes:
 def _part(begin: int, step: int, count: int) -> slice:
     end = begin + step * (count - 1) + (1 if step > 0 else -1)
     return slice(begin, None if end < 0 else end, step) if count else slice(0, 0)
-
-
-def _listed(op: AliasOp, name: str) -> Sequence[int]:
-    return [int(n) for n in cast("DenseArrayBase[Any]", op.attributes[name]).get_values()]
-
-
-def _shape(value: SSAValue) -> Shape:
-    return tuple(cast("MemRefType[Any]", value.type).get_shape())
-
-
-def _dtype(value: SSAValue) -> DType:
-    return element_dtype(cast("MemRefType[Any]", value.type).element_type)

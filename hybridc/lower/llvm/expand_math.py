@@ -1,7 +1,8 @@
 """Write out the functions that processors lack: a call of a function of the module, whose body is a formula.
 
 ``math.exp`` of f32 becomes ``func.call @exp_f32``; the formula is added to the module once. Half precision is computed
-in single. Powers with the exponents that people write (2, 3, 0.5, ...) become products and roots in place.
+in single. Powers with the exponents that people write (2, 3, 0.5, ...) become products and roots in place. What is
+written 1 / (1 + exp(-x)) has a formula of its own, in which exp cannot overflow.
 """
 
 from __future__ import annotations
@@ -17,7 +18,8 @@ from xdsl.passes import ModulePass
 from xdsl.rewriter import Rewriter
 from xdsl.utils.exceptions import PassFailedException
 
-from hybridc.lower.llvm.mathlib import FORMULAS
+from hybridc.lower.llvm.mathlib import FORMULAS, Formula
+from hybridc.lower.llvm.mathlib.exponential import logistic
 from hybridc.lower.llvm.mathlib.power import short_power
 from hybridc.lower.llvm.mathlib.value import FORMATS, Value, Writer
 
@@ -30,8 +32,13 @@ class ExpandMath(ModulePass):
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         added: dict[str, func.FuncOp] = {}
-        for found in [o for o in op.walk() if type(o) in FORMULAS]:
-            _expand(found, added)
+        found = [o for o in op.walk() if isinstance(o, arith.DivfOp) or type(o) in FORMULAS]
+        for each in found:
+            if isinstance(each, arith.DivfOp):
+                _expand_logistic(each, added)
+        for each in found:
+            if type(each) in FORMULAS and each.parent is not None:  # it is no part of a logistic function
+                _expand(each, added)
         for function in added.values():
             op.body.block.add_op(function)
 
@@ -51,6 +58,31 @@ def _expand(op: Operation, added: dict[str, func.FuncOp]) -> None:
     for new in made:
         new.detach()
     Rewriter.replace_op(op, made, [result])
+
+
+def _expand_logistic(op: arith.DivfOp, added: dict[str, func.FuncOp]) -> None:
+    """Call the logistic function, if that is what an operation is the end of."""
+    total = op.rhs.owner
+    if op.result.type not in FORMATS or not _is_one(op.lhs) or not isinstance(total, arith.AddfOp):
+        return
+    power = total.lhs.owner
+    if not _is_one(total.rhs) or not isinstance(power, math.ExpOp) or not isinstance(power.operand.owner, arith.NegfOp):
+        return
+    negated = power.operand.owner
+    block = Block()
+    result = _call(block, "logistic", logistic, [negated.operand], op.result.type, added)
+    made = list(block.ops)
+    for new in made:
+        new.detach()
+    Rewriter.replace_op(op, made, [result])
+    for unused in (total, power, negated):
+        if not any(r.uses for r in unused.results):
+            Rewriter.erase_op(unused)
+
+
+def _is_one(x: SSAValue) -> bool:
+    owner = x.owner
+    return isinstance(owner, arith.ConstantOp) and isinstance(owner.value, FloatAttr) and owner.value.value.data == 1.0
 
 
 def _short(op: Operation, writer: Writer) -> SSAValue | None:
@@ -73,21 +105,32 @@ def _converted(block: Block, cls: type[Operation], x: SSAValue, kind: Attribute)
 def _called(
     block: Block, op: Operation, operands: Sequence[SSAValue], kind: Attribute, added: dict[str, func.FuncOp]
 ) -> SSAValue:
-    name = f"{op.name.removeprefix('math.')}_{kind}"
+    if kind not in FORMATS and type(kind) is not IntegerType:
+        raise PassFailedException(f"{op.name} of {kind} has no formula: it is written for numbers, one by one")
+    return _call(block, op.name.removeprefix("math."), FORMULAS[type(op)], operands, kind, added)
+
+
+def _call(
+    block: Block,
+    name: str,
+    formula: Formula,
+    operands: Sequence[SSAValue],
+    kind: Attribute,
+    added: dict[str, func.FuncOp],
+) -> SSAValue:
+    """What the function gives that computes a formula for numbers of a type."""
+    name = f"{name}_{kind}"
     if name not in added:
-        added[name] = _function(name, op, kind)
+        added[name] = _function(name, formula, len(operands), kind)
     call = func.CallOp(name, operands, [kind])
     block.add_op(call)
     return call.results[0]
 
 
-def _function(name: str, op: Operation, kind: Attribute) -> func.FuncOp:
-    """The function that computes an operation for numbers of a type."""
-    if kind not in FORMATS and type(kind) is not IntegerType:
-        raise PassFailedException(f"{op.name} of {kind} has no formula: it is written for numbers, one by one")
-    kinds: list[Attribute] = [kind] * len(op.operands)
+def _function(name: str, formula: Formula, count: int, kind: Attribute) -> func.FuncOp:
+    kinds: list[Attribute] = [kind] * count
     block = Block(arg_types=kinds)
     writer = Writer(block)
-    result = FORMULAS[type(op)](*[Value(writer, x) for x in block.args])
+    result = formula(*[Value(writer, x) for x in block.args])
     block.add_op(func.ReturnOp(result.ssa))
     return func.FuncOp(name, (kinds, [kind]), Region(block), visibility="private")

@@ -21,15 +21,16 @@ from hybridc.dialects.attribute import DType
 from hybridc.lower.llvm.codegen import NativeFunction
 from hybridc.lower.llvm.gemm_phase import (
     EFFORT_TO_SHARE,
+    FLOP_NS,
     Arguments,
     Index,
-    ProductPhase,
     Walk,
     effort_of,
     few_forms,
     phase,
 )
 from hybridc.lower.llvm.gemm_shape import Loop, Matrices
+from hybridc.lower.llvm.kernel_phases import KernelPhase
 from hybridc.lower.llvm.loop_builder import array_type
 from hybridc.runtime import native_blas
 
@@ -49,7 +50,7 @@ class _Operand:
     leading: int
 
 
-def blas_phase(given: Matrices, dtype: DType, buffers: tuple[int, ...], threads: int) -> ProductPhase | None:
+def blas_phase(given: Matrices, dtype: DType, buffers: tuple[int, ...], threads: int) -> KernelPhase | None:
     """The phase that lets BLAS multiply; None if it does not know such arrays."""
     name = native_blas.GEMM.get(dtype)
     a = _operand((given.m, given.k), given.a)
@@ -75,14 +76,14 @@ def blas_phase(given: Matrices, dtype: DType, buffers: tuple[int, ...], threads:
     def build() -> ModuleOp:
         return _build(dtype, name, around, over)
 
-    return ProductPhase(
+    return KernelPhase(
         NativeFunction(key, build),
         buffers,
         numbers,
         extent=span * batches,
         grain=_grain(span, batches, threads, effort_of(given, dtype)),
         scratch=0,
-        flops=flops,
+        work=FLOP_NS * flops,
         way="blas",
     )
 

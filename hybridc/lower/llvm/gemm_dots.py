@@ -7,30 +7,18 @@ Where a group reaches beyond the last column, that one is computed again in its 
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-import numpy as np
-from xdsl.dialects.builtin import ModuleOp, f32, f64
 from xdsl.ir import SSAValue
 
 from hybridc.dialects.attribute import DType
-from hybridc.lower.llvm.codegen import NativeFunction
-from hybridc.lower.llvm.gemm_phase import (
-    EFFORT_TO_SHARE,
-    PARTS,
-    Arguments,
-    Index,
-    ProductPhase,
-    Walk,
-    effort_of,
-    few_forms,
-    grain_of,
-    phase,
-)
-from hybridc.lower.llvm.gemm_shape import Loop, Matrices
-from hybridc.lower.llvm.gemm_vectors import Registers, Vectors, registers
+from hybridc.lower.llvm.gemm_columns import column_phase
+from hybridc.lower.llvm.gemm_phase import Arguments, Index, Walk
+from hybridc.lower.llvm.gemm_shape import Matrices
+from hybridc.lower.llvm.gemm_tile import Form
+from hybridc.lower.llvm.gemm_vectors import Vectors, registers
+from hybridc.lower.llvm.kernel_phases import KernelPhase
 
 # Rows of a tile, at most.
 _HEIGHT = 4
@@ -41,17 +29,15 @@ _FIXED = 7
 
 
 @dataclass(frozen=True)
-class _Form:
+class _Form(Form):
     """What the code depends on: a tile has as many elements as a register, in so many rows."""
 
-    dtype: DType
-    vectors: Registers
-    height: int
+    height: int = 1
 
     @property
-    def lanes(self) -> int:
-        """Elements of a register."""
-        return self.vectors.lanes(self.dtype)
+    def key(self) -> str:
+        """The form as a part of a function's key."""
+        return f"{super().key} {self.height}"
 
     @property
     def width(self) -> int:
@@ -59,7 +45,7 @@ class _Form:
         return self.lanes // self.height
 
 
-def dot_phase(given: Matrices, dtype: DType, buffers: tuple[int, ...], threads: int) -> ProductPhase | None:
+def dot_phase(given: Matrices, dtype: DType, buffers: tuple[int, ...], threads: int) -> KernelPhase | None:
     """The phase that computes dot products; None if the terms of a sum are no whole registers in memory."""
     vectors = registers()
     if vectors is None or given.over or (given.a[1], given.b[0]) != (1, 1) or given.k % vectors.lanes(dtype):
@@ -68,41 +54,27 @@ def dot_phase(given: Matrices, dtype: DType, buffers: tuple[int, ...], threads: 
     while height > given.m:
         height //= 2
     form = _Form(dtype, vectors, height)
-    groups = math.ceil(given.n / form.width)
-    effort = effort_of(given, dtype)
-    if effort >= EFFORT_TO_SHARE:
-        given = given.in_blocks(PARTS * threads // (groups * given.batches), _ROWS)
-    around = few_forms(given.around)
-    extent = groups * given.batches
-    key = f"product-dots {dtype.name} {vectors} {height} around {len(around)}"
-    return ProductPhase(
-        NativeFunction(key, lambda: _build(form, around)),
+    return column_phase(
+        "dots",
+        form,
+        given,
         buffers,
-        (given.m, given.n, given.k, given.a[0], given.b[1], given.c, groups, *Walk.values(around)),
-        extent=extent,
-        grain=grain_of(extent, effort),
+        threads,
+        rows=_ROWS,
+        fixed=lambda x, groups: (x.m, x.n, x.k, x.a[0], x.b[1], x.c, groups),
         scratch=vectors.bytes,
-        flops=given.flops,
-        way="dots",
+        write=lambda arguments, walk: _Writer(form, walk, arguments).write(),
     )
-
-
-def _build(form: _Form, around: tuple[Loop, ...]) -> ModuleOp:
-    element = f32 if form.dtype == np.float32 else f64
-    numbers = _FIXED + Walk.count(around)
-    return phase([element] * 3, numbers, lambda given: _Writer(form, around, given).write())
 
 
 class _Writer:
     """Writes the body of the phase."""
 
-    def __init__(self, form: _Form, around: tuple[Loop, ...], given: Arguments) -> None:
-        self.form, self.given, b = form, given, given.b
-        element = f32 if form.dtype == np.float32 else f64
-        self.v = Vectors(b, element, form.lanes)
+    def __init__(self, form: _Form, walk: Walk, given: Arguments) -> None:
+        self.form, self.walk, self.given, b = form, walk, given, given.b
+        self.v = Vectors(b, form.element, form.lanes)
         self.m, self.n, self.k, self.a_row, self.b_column, self.c_row, self.groups = given.numbers[:_FIXED]
-        self.walk = Walk.read(around, given.numbers[_FIXED:])
-        self.spill = b.view(given.scratch, b.index(0), b.index(form.lanes), element)
+        self.spill = b.view(given.scratch, b.index(0), b.index(form.lanes), form.element)
 
     def write(self) -> None:
         """Each group of columns, with all rows."""

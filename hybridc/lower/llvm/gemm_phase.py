@@ -10,7 +10,6 @@ from xdsl.dialects.builtin import FunctionType, ModuleOp, UnitAttr
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
 from hybridc.dialects.attribute import DType
-from hybridc.lower.llvm.codegen import NativeFunction
 from hybridc.lower.llvm.gemm_shape import Loop, Matrices
 from hybridc.lower.llvm.loop_builder import BYTES, INDEX, LoopBuilder, array_type
 
@@ -19,26 +18,10 @@ from hybridc.lower.llvm.loop_builder import BYTES, INDEX, LoopBuilder, array_typ
 EFFORT_TO_SHARE, EFFORT_OF_A_PART = 1_000_000, 200_000
 # Operations that take as long as it takes to read a byte from a far cache.
 EFFORT_OF_A_BYTE = 2
+# Nanoseconds for an operation of a product, on one thread.
+FLOP_NS = 0.012
 # Parts that each thread should find, if they are large enough: threads are not always equally fast.
 PARTS = 4
-
-
-@dataclass(frozen=True)
-class ProductPhase:
-    """A native function and what it is called with; ``buffers`` are numbers of the kernel's arguments, then results.
-
-    Threads cut [0, extent) at multiples of ``grain``; each has ``scratch`` bytes for itself. ``way`` says in a word how
-    the product is computed.
-    """
-
-    function: NativeFunction
-    buffers: tuple[int, ...]
-    numbers: tuple[int, ...]
-    extent: int
-    grain: int
-    scratch: int
-    flops: int
-    way: str
 
 
 def effort_of(given: Matrices, dtype: DType) -> int:

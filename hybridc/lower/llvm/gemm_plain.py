@@ -22,8 +22,9 @@ from xdsl.ir import Attribute, SSAValue
 
 from hybridc.lower.kernel import number_of
 from hybridc.lower.llvm.codegen import NativeFunction
-from hybridc.lower.llvm.gemm_phase import Arguments, Index, ProductPhase, Walk, grain_of, phase
+from hybridc.lower.llvm.gemm_phase import FLOP_NS, Arguments, Index, Walk, grain_of, phase
 from hybridc.lower.llvm.gemm_shape import Loop, Product, body_key
+from hybridc.lower.llvm.kernel_phases import KernelPhase
 
 # How many times as long an operation takes as in a product that stays in registers.
 _SLOW = 5
@@ -56,7 +57,7 @@ class _Plan:
         return a, b, c
 
 
-def plain_phase(product: Product, buffers: tuple[int, ...]) -> ProductPhase:
+def plain_phase(product: Product, buffers: tuple[int, ...]) -> KernelPhase:
     """The phase that multiplies in plain loops."""
     plan = _plan(product)
     block = product.op.regions[0].block
@@ -67,14 +68,14 @@ def plain_phase(product: Product, buffers: tuple[int, ...]) -> ProductPhase:
     start = number_of(product.op.operands[-1])
     assert start is not None, "a product begins with a number"
     outer = math.prod(loop.size for loop in plan.outer)
-    return ProductPhase(
+    return KernelPhase(
         NativeFunction(f"{key} {start}", lambda: _build(product, plan, elements, start)),
         buffers,
         (outer, *Walk.values(plan.outer), *Walk.values([plan.last]), *Walk.values(plan.summed)),
         extent=outer,
         grain=grain_of(outer, _SLOW * product.flops),
         scratch=0,
-        flops=product.flops,
+        work=FLOP_NS * product.flops,
         way="loops",
     )
 

@@ -1,4 +1,4 @@
-"""A product of matrices in tiles that stay in registers: for products too small or too oddly shaped for BLAS.
+"""A product of matrices in tiles that stay in registers, with panels that each thread lays out for itself.
 
 The range of the phase is the *panels* of all matrices that are walked around: as many columns as two registers hold. A
 panel of the right matrix is laid out row after row in scratch; the last one is filled up with its last column. A tile
@@ -13,119 +13,74 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
-import numpy as np
 from xdsl.dialects import arith
-from xdsl.dialects.builtin import ModuleOp, f32, f64, i1
+from xdsl.dialects.builtin import i1
 from xdsl.ir import SSAValue
 
 from hybridc.dialects.attribute import DType
-from hybridc.lower.llvm.codegen import NativeFunction
-from hybridc.lower.llvm.gemm_phase import (
-    EFFORT_TO_SHARE,
-    PARTS,
-    Arguments,
-    Index,
-    ProductPhase,
-    Walk,
-    effort_of,
-    few_forms,
-    grain_of,
-    phase,
-)
+from hybridc.lower.llvm.gemm_columns import column_phase
+from hybridc.lower.llvm.gemm_phase import Arguments, Index, Walk
 from hybridc.lower.llvm.gemm_shape import Loop, Matrices
+from hybridc.lower.llvm.gemm_tile import ABREAST, Form, Panel, Tiles
 from hybridc.lower.llvm.gemm_vectors import Registers, Vectors, registers
+from hybridc.lower.llvm.kernel_phases import KernelPhase
 
-# Registers side by side in a tile.
-_ABREAST = 2
 # Rows for which a panel is laid out, at least, where there are more.
 _ROWS = 48
 # Numbers of the phase before those of the walk.
 _FIXED = 11
 
 
-@dataclass(frozen=True)
-class _Form:
-    """What the code depends on."""
-
-    dtype: DType
-    vectors: Registers
-
-    @property
-    def lanes(self) -> int:
-        """Elements of a register."""
-        return self.vectors.lanes(self.dtype)
-
-    @property
-    def width(self) -> int:
-        """Columns of a panel."""
-        return _ABREAST * self.lanes
-
-    @property
-    def heights(self) -> tuple[int, int]:
-        """Rows of tiles: as many as leave registers for a row of the panel and a number; fewer for the last rows."""
-        most = (self.vectors.count - _ABREAST - 2) // _ABREAST // 6 * 6
-        return most, most // 3
+def panel_width(dtype: DType, vectors: Registers) -> int:
+    """Columns of a panel."""
+    return Form(dtype, vectors).width
 
 
 def panel_columns(columns: int, dtype: DType, vectors: Registers) -> int:
     """Columns of all panels, which are filled up, for so many of a matrix."""
-    width = _Form(dtype, vectors).width
+    width = panel_width(dtype, vectors)
     return math.ceil(columns / width) * width
 
 
-def tile_phase(given: Matrices, dtype: DType, buffers: tuple[int, ...], threads: int) -> ProductPhase | None:
+def tile_phase(given: Matrices, dtype: DType, buffers: tuple[int, ...], threads: int) -> KernelPhase | None:
     """The phase that multiplies tile by tile; None if it cannot."""
     vectors = registers()
     if vectors is None or given.over or given.k == 0:
         return None
-    form = _Form(dtype, vectors)
+    form = Form(dtype, vectors)
     if given.m < form.heights[1]:
         return None
-    panels = math.ceil(given.n / form.width)
-    effort = effort_of(given, dtype)
-    if effort >= EFFORT_TO_SHARE:
-        given = given.in_blocks(PARTS * threads // (panels * given.batches), _ROWS)
-    # Also without loops around, as the function's compilation takes longer than these do.
-    around = few_forms(given.around or [Loop(1, 0, 0, 0)])
     along_rows, along_columns = given.b[1] == 1, given.b[0] == 1 != given.b[1]
-    extent = panels * given.batches
-    fixed = (given.m, given.n, given.k, *given.a, *given.b, along_rows, along_columns, given.c, panels)
-    return ProductPhase(
-        NativeFunction(f"product-tiles {dtype.name} {vectors} {len(around)}", lambda: _build(form, around)),
+    return column_phase(
+        "tiles",
+        form,
+        given,
         buffers,
-        (*map(int, fixed), *Walk.values(around)),
-        extent=extent,
-        grain=grain_of(extent, effort),
+        threads,
+        rows=_ROWS,
+        fixed=lambda x, panels: (x.m, x.n, x.k, *x.a, *x.b, along_rows, along_columns, x.c, panels),
         scratch=(form.heights[0] + given.k) * form.width * dtype.itemsize,
-        flops=given.flops,
-        way="tiles",
+        write=lambda arguments, walk: _Writer(form, walk, arguments).write(),
+        # Also without loops around, as the function's compilation takes longer than these do.
+        once=[Loop(1, 0, 0, 0)],
     )
-
-
-def _build(form: _Form, around: tuple[Loop, ...]) -> ModuleOp:
-    element = f32 if form.dtype == np.float32 else f64
-    numbers = _FIXED + Walk.count(around)
-    return phase([element] * 3, numbers, lambda given: _Writer(form, around, given).write())
 
 
 class _Writer:
     """Writes the body of the phase."""
 
-    def __init__(self, form: _Form, around: tuple[Loop, ...], given: Arguments) -> None:
+    def __init__(self, form: Form, walk: Walk, given: Arguments) -> None:
         self.form, self.given, b = form, given, given.b
-        element = f32 if form.dtype == np.float32 else f64
-        self.v = Vectors(b, element, form.lanes)
-        fixed, walk = given.numbers[:_FIXED], given.numbers[_FIXED:]
+        self.v = Vectors(b, form.element, form.lanes)
+        self.walk, fixed = walk, given.numbers[:_FIXED]
         self.m, self.n, self.k, self.a_row, self.a_term, self.b_term, self.b_column, *fixed = fixed
         self.along_rows, self.along_columns, self.c_row, self.panels = fixed
-        self.walk = Walk.read(around, walk)
         spill = form.heights[0] * form.width
         size = b.index(0)
         # A tile that is only partly stored lies in front of the panel.
-        self.spill = b.view(given.scratch, b.index(0), size, element)
-        self.panel = b.view(given.scratch, b.index(spill * form.dtype.itemsize), size, element)
+        self.spill = b.view(given.scratch, b.index(0), size, form.element)
+        self.panel = b.view(given.scratch, b.index(spill * form.dtype.itemsize), size, form.element)
 
     def write(self) -> None:
         """Each panel is packed, then multiplied."""
@@ -192,21 +147,12 @@ class _Writer:
 
     def tile(self, height: int, a: Index, c: Index, columns: Index) -> Callable[[Index, Sequence[SSAValue]], None]:
         """What computes so many rows of the panel from one row on."""
-        lanes, v = self.form.lanes, self.v
+        tiles = Tiles(self.given, self.v, self.k)
+        panel = Panel(self.panel, self.m.of(0), self.form.width)
 
         def write(row: Index, _: Sequence[SSAValue]) -> None:
             starts = [a + (row + i) * self.a_row for i in range(height)]
-
-            def term(i: Index, sums: Sequence[SSAValue]) -> list[SSAValue]:
-                right = [v.load(self.panel, i * self.form.width + lane * lanes) for lane in range(_ABREAST)]
-                found: list[SSAValue] = []
-                for number, start in enumerate(starts):
-                    at = start + i * self.a_term
-                    left = v.everywhere(self.given.b.load(self.given.arrays[0], at.value))
-                    found += [v.fma(left, right[j], sums[_ABREAST * number + j]) for j in range(_ABREAST)]
-                return found
-
-            sums = self.given.loop(0, self.k, term, starts=[v.zero] * (_ABREAST * height))
+            sums = tiles.sums(self.given.arrays[0], starts, self.a_term, panel)
             self.store_tile(sums, c + row * self.c_row, columns)
 
         return write
@@ -219,7 +165,7 @@ class _Writer:
         to = b.pure(arith.SelectOp, [flag, self.spill, result], result.type)
         first, step = start * full, self.c_row * full + rest * self.form.width
         for number, value in enumerate(sums):
-            down, right = divmod(number, _ABREAST)
+            down, right = divmod(number, ABREAST)
             self.v.store(value, to, first + step * down + right * self.form.lanes)
 
         def row(i: Index, _: Sequence[SSAValue]) -> None:
@@ -229,4 +175,4 @@ class _Writer:
 
             self.given.loop(0, columns, copy)
 
-        self.given.loop(0, rest * (len(sums) // _ABREAST), row)
+        self.given.loop(0, rest * (len(sums) // ABREAST), row)

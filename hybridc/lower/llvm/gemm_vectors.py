@@ -7,12 +7,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import llvmlite.binding as binding
 from xdsl.dialects import arith, vector
 from xdsl.dialects.builtin import AnyFloat, DenseArrayBase, DenseIntOrFPElementsAttr, VectorType, i64
 from xdsl.ir import SSAValue
 
 from hybridc.dialects.attribute import DType
+from hybridc.lower.llvm import processor
 from hybridc.lower.llvm.gemm_phase import Index
 from hybridc.lower.llvm.loop_builder import LoopBuilder
 from hybridc.lower.structured import shape_of
@@ -33,7 +33,7 @@ class Registers:
 @functools.cache
 def registers() -> Registers | None:
     """Those of this processor; None if it has none that are worth code of our own."""
-    features: Any = binding.get_host_cpu_features()
+    features = processor.features()
     if features.get("avx512f") and features.get("avx512vl"):
         return Registers(64, 32)
     if features.get("avx2") and features.get("fma"):

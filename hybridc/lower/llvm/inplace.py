@@ -13,6 +13,9 @@ from hybridc.lower.structured import dtype_of, shape_of
 def inplace_pairs(kernel: Kernel, strided: frozenset[SSAValue]) -> list[tuple[int, int]]:
     """Pairs of an argument and a result: each element of the argument is read before that of the result is written."""
     results = set(kernel.results)
+    kinds = {(shape_of(r), dtype_of(r)) for r in results - strided}
+    if not any((shape_of(a), dtype_of(a)) in kinds for a in kernel.arguments):
+        return []
     pairs: list[tuple[int, int]] = []
     nests = nests_of(kernel)
     for number, nest in enumerate(nests):

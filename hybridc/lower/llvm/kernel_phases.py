@@ -22,9 +22,10 @@ import hybridc
 from hybridc.lower.kernel import Kernel, Nest, Stage, number_of
 from hybridc.lower.llvm.codegen import NativeFunction
 from hybridc.lower.llvm.copy_loops import Strides, copy_module, plan_copy
+from hybridc.lower.llvm.loop_functions import combine_parts, fill_number
 from hybridc.lower.llvm.nest_parts import nests_of, read_elsewhere
 from hybridc.lower.llvm.nest_plan import NestPlan, loop_axes, plan_nest, scratch_bytes
-from hybridc.lower.llvm.nest_to_loops import BLOCK, Buffers, NestLoops, combine_parts, fill_number
+from hybridc.lower.llvm.nest_to_loops import BLOCK, Buffers, NestLoops
 from hybridc.lower.strides import row_major
 from hybridc.lower.structured import Shape, dtype_of, shape_of
 
@@ -34,8 +35,9 @@ SHARED_NS, GRAIN_NS = 12_000.0, 2_000.0
 # Nanoseconds for one element: of an operation on vectors, of one that takes longer, of a function, of a byte moved.
 SIMPLE_NS, SLOW_NS, FUNCTION_NS, BYTE_NS = 0.06, 0.3, 0.8, 0.05
 FAR = 8  # times as long, if elements do not follow each other
-# Parts of a reduction across points: at most so many, or as many as take so many bytes, but at least some.
-PIECES, PIECES_BYTES, FEWEST = 64, 1 << 20, 8
+# Parts of a reduction across points: at most so many, or as many as take so many bytes, but at least some; with so many
+# points, if there are enough, that beginning and combining a part does not count.
+PIECES, PIECES_BYTES, FEWEST, POINTS = 64, 1 << 20, 8, 16
 
 _SLOW = (arith.DivfOp, arith.RemSIOp, arith.RemUIOp)
 
@@ -46,7 +48,7 @@ class KernelPhase:
 
     ``buffers`` are numbers of the kernel's arguments, then its results, then its locals. Threads cut [0, extent) at
     multiples of ``grain``, but leave fewer than ``least`` iterations to one of them. ``scratch`` is in bytes for each
-    thread; ``work`` is an estimate of its time, in nanoseconds.
+    thread; ``work`` is an estimate of its time, in nanoseconds. ``way`` says in a word how a product is computed.
     """
 
     function: NativeFunction
@@ -57,6 +59,7 @@ class KernelPhase:
     scratch: int = 0
     work: float = 0.0
     least: int = 0
+    way: str = ""
 
 
 def sharing(work: float, extent: int, multiple: int = 1) -> tuple[int, int]:
@@ -140,7 +143,7 @@ class _Phases:
                 extent * math.prod(shape_of(stage.result)) * dtype_of(stage.result).itemsize
             )
         numbers = [plan.sizes[a] for a in sorted(plan.dynamic)]
-        numbers += [n for v in buffers.strided for n in self._merged_strides(plan, v)]
+        numbers += [n for v in buffers.strided for n in self.strides[v]]
         numbers += [piece] if parts else []
         function = NativeFunction(_key(plan, buffers), lambda: NestLoops(plan, buffers).module())
         work = nest_work(plan)
@@ -160,7 +163,8 @@ class _Phases:
         if plan.shared:
             return -(-whole // BLOCK), BLOCK
         most = max(math.prod(shape_of(s.result)) * dtype_of(s.result).itemsize for s in parts)
-        pieces = max(1, min(whole, max(FEWEST, min(PIECES, PIECES_BYTES // max(1, most)))))
+        wanted = min(PIECES, PIECES_BYTES // max(1, most), whole // POINTS)
+        pieces = max(1, min(whole, max(FEWEST, wanted)))
         piece = max(1, -(-whole // pieces))
         return -(-whole // piece), piece
 
@@ -179,10 +183,6 @@ class _Phases:
         return Buffers(
             tuple(groups), tuple(s for s in plan.stage_of if s in parts), tuple(v for v in values if v in self.strides)
         )
-
-    def _merged_strides(self, plan: NestPlan, value: SSAValue) -> list[int]:
-        """The strides of a value along its merged axes; those of strided values are not merged."""
-        return list(self.strides[value])
 
     def _combine(self, stage: Stage, local: int, count: int) -> None:
         size = math.prod(shape_of(stage.result))
@@ -266,7 +266,7 @@ def _key(plan: NestPlan, buffers: Buffers) -> str:
     names: dict[SSAValue, int] = {}
     groups = [[names.setdefault(v, len(names)) for v in group] for group in buffers.values]
     stages = [(_stage(plan, s, names), names.setdefault(s.result, len(names))) for s in plan.stage_of.values()]
-    kinds = [dtype_of(group[0]).name for group in buffers.values]
+    kinds = [dtype_of(group[0]).str for group in buffers.values]
     sizes = [None if a in plan.dynamic else n for a, n in enumerate(plan.sizes)]
     walk = (plan.points, plan.inner, plan.shared, plan.tiled, sizes, [names[v] for v in plan.kept])
     sweeps = [(w.axes, [names[s.result] for s in w.stages]) for w in plan.sweeps]
@@ -279,17 +279,17 @@ def _stage(plan: NestPlan, stage: Stage, names: dict[SSAValue, int]) -> tuple[An
     for read in stage.reads:
         number = number_of(read.value)
         known = names.get(read.value) if number is None else repr(number)
-        reads.append((known, dtype_of(read.value).name, plan.axes(read.axes)))
+        reads.append((known, dtype_of(read.value).str, plan.axes(read.axes)))
     body: list[Any] = []
     block = stage.op.regions[0].block
     local: dict[SSAValue, int] = {v: i for i, v in enumerate(block.args)}
     for op in block.ops:
         if isinstance(op, tensor.ExtractOp):
-            body.append((names[op.tensor], shape_of(op.tensor)))
+            body.append((names[op.tensor], shape_of(op.tensor)[1:]))
         body.append((_operation(op), [local[v] for v in op.operands if v in local]))
         if isinstance(op, linalg.IndexOp):
             body.append(plan.merged[loop_axes(stage)[op.dim.value.data]])
         for result in op.results:
             local[result] = len(local)
     start = number_of(stage.op.operands[-1])
-    return (reads, body, plan.axes(stage.axes), plan.axes(stage.reduced), repr(start), dtype_of(stage.result).name)
+    return (reads, body, plan.axes(stage.axes), plan.axes(stage.reduced), repr(start), dtype_of(stage.result).str)

@@ -9,13 +9,17 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from xdsl.dialects import llvm
-from xdsl.dialects.builtin import ArrayAttr, ModuleOp
+from xdsl.dialects.builtin import ArrayAttr, IntegerAttr, ModuleOp
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.utils.exceptions import LLVMTranslationException
 
-from hybridc.lower.llvm.llvm_ir_ops import WRITE
-from hybridc.lower.llvm.llvm_ir_values import attribute_text, constant_text, type_text
-from hybridc.lower.llvm.llvm_ops import INNERMOST, SUMS
+from hybridc.lower.llvm.llvm_ir_ops import CONSTANTS, WRITE
+from hybridc.lower.llvm.llvm_ir_values import attribute_text, type_text
+from hybridc.lower.llvm.llvm_ops import CARRIED, OUTER, SUMS
+
+_NOT_UNROLLED = '!"llvm.loop.unroll.runtime.disable"'
+_MANY_REGISTERS = 512  # bits of vectors of which there are 32 registers
+_LONG = 16  # rounds of whole vectors beside which the rest does not count
 
 
 def llvm_ir(modules: Iterable[tuple[ModuleOp, str]], vector_bits: int = 128) -> str:
@@ -39,6 +43,7 @@ class _Text:
         self.private: dict[tuple[str, str], str] = {}  # name and text of a function → what it is called here
         self.declarations: dict[str, str] = {}
         self.metadata: list[str] = []
+        self.properties: dict[str, str] = {}  # what may be told about loops, and its name
 
     def add(self, name: str, head: str, body: str) -> str:
         """Write a function that nobody outside calls, unless there is one that reads alike; its name."""
@@ -54,22 +59,43 @@ class _Text:
         inputs = ", ".join(type_text(t) for t in op.function_type.inputs)
         self.declarations[name] = f"declare {type_text(op.function_type.output)} @{name}({inputs})"
 
-    def loop(self, kind: Attribute) -> str:
-        """The name of what LLVM is told about a loop: one round at a time, one vector at a time.
+    def loop(self, kind: Attribute, rounds: Attribute | None) -> str:
+        """The name of what LLVM is told about a loop: how many vectors are worked on at a time.
 
-        Several, as LLVM likes them, make twice the code, take twice the time to compile, and run as fast at best; where
-        rows are short they are slower, because more is left for the loop over single elements. Where each round adds up
-        numbers, rounds are no vectors: the last ones would add in another order, and results would depend on where a
-        range is cut.
+        Several hide how long each operation takes. LLVM would like more of them, which makes twice the code, takes
+        twice the time to compile, and runs as fast at best. Where each round adds up numbers, rounds are no vectors:
+        the last ones would add in another order, and results would depend on where a range is cut.
         """
-        if not self.metadata:
-            self.metadata.append('!0 = !{!"llvm.loop.unroll.runtime.disable"}')
-            self.metadata.append('!1 = !{!"llvm.loop.interleave.count", i32 1}')
-            self.metadata.append('!2 = !{!"llvm.loop.vectorize.enable", i1 false}')
-        number = len(self.metadata)
-        more = ", !1" if kind == INNERMOST else ", !2" if kind == SUMS else ""
-        self.metadata.append(f"!{number} = distinct !{{!{number}, !0{more}}}")
-        return f"!{number}"
+        known = rounds.value.data if isinstance(rounds, IntegerAttr) else None
+        if kind == OUTER:
+            return self._metadata(_NOT_UNROLLED)
+        if kind == SUMS:
+            return self._metadata(_NOT_UNROLLED, '!"llvm.loop.vectorize.enable", i1 false')
+        return self._metadata(_NOT_UNROLLED, f'!"llvm.loop.interleave.count", i32 {self._abreast(kind, known)}')
+
+    def _abreast(self, kind: Attribute, rounds: int | None) -> int:
+        """How many vectors are worked on at a time: fewer where too much would be left for single elements."""
+        abreast = 4 if kind == CARRIED else 2 if self.vector_bits >= _MANY_REGISTERS else 1
+        lanes = self.vector_bits // 32
+        while abreast > 1 and rounds is not None and rounds < _LONG * abreast * lanes and rounds % (abreast * lanes):
+            abreast //= 2
+        return abreast
+
+    def _metadata(self, *properties: str) -> str:
+        """The name of what is told about one more loop; equal properties are written once."""
+        names: list[str] = []
+        for each in properties:
+            if each not in self.properties:
+                self.properties[each] = self._number(f"!{{{each}}}")
+            names.append(self.properties[each])
+        number = f"!{len(self.metadata)}"
+        self.metadata.append(f"{number} = distinct !{{{', '.join((number, *names))}}}")
+        return number
+
+    def _number(self, text: str) -> str:
+        name = f"!{len(self.metadata)}"
+        self.metadata.append(f"{name} = {text}")
+        return name
 
 
 class _Module:
@@ -117,6 +143,7 @@ class Function:
         self.op = op
         self.module = module
         self.names: dict[SSAValue, str] = {}
+        self.typed: dict[SSAValue, str] = {}  # the same, each with its type before it
         self.blocks: dict[Block, str] = {}
         self.incoming: dict[Block, list[tuple[str, list[str]]]] = {}
         self.lines: list[str] = []
@@ -128,7 +155,7 @@ class Function:
         attributes = op.arg_attrs.data if op.arg_attrs is not None else [None] * len(kind.inputs.data)
         arguments: list[str] = []
         for value, given in zip(op.body.blocks[0].args, attributes):
-            self.names[value] = f"%{len(self.names)}"
+            self._number(value)
             marks = "".join(f"{mark.removeprefix('llvm.')} " for mark in (given.data if given else ()))
             arguments.append(f"{type_text(value.type)} {marks}{self.names[value]}")
         linkage = "" if op.linkage.linkage.data == "external" else f"{op.linkage.linkage.data} "
@@ -139,19 +166,20 @@ class Function:
 
     def body(self) -> str:
         """The lines after the head, which has named the arguments."""
-        for i, block in enumerate(self.op.body.blocks):
+        blocks = [(block, list(block.ops)) for block in self.op.body.blocks]
+        for i, (block, ops) in enumerate(blocks):
             self.blocks[block] = f"b{i}"
             for value in block.args if i else ():
-                self.names[value] = f"%{len(self.names)}"
-            for op in block.ops:
+                self._number(value)
+            for op in ops:
                 self._name(op)
-        for block in self.op.body.blocks:
+        for block, _ in blocks:
             self._leave(block)
-        for i, block in enumerate(self.op.body.blocks):
+        for i, (block, ops) in enumerate(blocks):
             self.lines.append(f"{self.blocks[block]}:")
             if i:
                 self._phis(block)
-            for op in block.ops:
+            for op in ops:
                 write = WRITE.get(type(op))
                 if write is None:
                     raise LLVMTranslationException(f"{op.name} cannot be written as LLVM IR")
@@ -161,17 +189,19 @@ class Function:
 
     def _name(self, op: Operation) -> None:
         """Results get numbers; constants are their own names."""
-        if isinstance(op, llvm.ConstantOp):
-            self.names[op.result] = constant_text(op.value, op.result.type)
-        elif isinstance(op, llvm.UndefOp):
-            self.names[op.res] = "undef"
-        elif isinstance(op, llvm.ZeroOp):
-            self.names[op.res] = "zeroinitializer"
-        elif isinstance(op, llvm.AddressOfOp):
-            self.names[op.result] = f"@{op.global_name.string_value()}"
-        else:
-            for result in op.results:
-                self.names[result] = f"%{len(self.names)}"
+        known = CONSTANTS.get(type(op))
+        if known is not None:
+            self._put(op.results[0], known(op))
+            return
+        for result in op.results:
+            self._number(result)
+
+    def _number(self, value: SSAValue) -> None:
+        self._put(value, f"%{len(self.names)}")
+
+    def _put(self, value: SSAValue, name: str) -> None:
+        self.names[value] = name
+        self.typed[value] = f"{type_text(value.type)} {name}"
 
     def _leave(self, block: Block) -> None:
         """Note what the blocks after this one get from it."""
@@ -192,10 +222,6 @@ class Function:
             cases = ", ".join(f"[ {names[i]}, %{label} ]" for label, names in edges)
             self.lines.append(f"  {self.names[value]} = phi {type_text(value.type)} {cases}")
 
-    def typed(self, value: SSAValue) -> str:
-        """A value with its type before it."""
-        return f"{type_text(value.type)} {self.names[value]}"
-
     def result(self, op: Operation) -> str:
         """How a line begins that makes the only result."""
         return f"  {self.names[op.results[0]]} = "
@@ -204,4 +230,4 @@ class Function:
         """A call of a function by its full name."""
         kind = type_text(op.results[0].type) if op.results else "void"
         head = self.result(op) if op.results else "  "
-        return f"{head}call {flags}{kind} @{name}({', '.join(self.typed(v) for v in operands)})"
+        return f"{head}call {flags}{kind} @{name}({', '.join(self.typed[v] for v in operands)})"

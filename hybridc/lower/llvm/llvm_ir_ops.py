@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, cast
 
 from xdsl.dialects import llvm
-from xdsl.dialects.builtin import BFloat16Type, Float16Type, Float32Type, Float64Type, IntegerAttr, IntegerType
+from xdsl.dialects.builtin import BFloat16Type, Float16Type, Float32Type, Float64Type, IntegerAttr
 from xdsl.dialects.utils import FastMathAttrBase
 from xdsl.ir import Operation
 from xdsl.utils.exceptions import LLVMTranslationException
 
 from hybridc.lower.llvm.intrinsics import mangled
-from hybridc.lower.llvm.llvm_ir_values import type_text
-from hybridc.lower.llvm.llvm_ops import LOOP, FPToSIOp, FPToUIOp, UIToFPOp
+from hybridc.lower.llvm.llvm_ir_values import constant_text, type_text
+from hybridc.lower.llvm.llvm_ops import LOOP, ROUNDS, FPToSIOp, FPToUIOp, UIToFPOp
 
 if TYPE_CHECKING:
     from hybridc.lower.llvm.llvm_ir import Function
@@ -23,10 +24,12 @@ Write = Callable[["Function", Any], str | None]
 
 def _fast(op: Operation) -> str:
     flags = op.properties.get("fastmathFlags")
-    if flags is None:
-        return ""
-    data = cast(FastMathAttrBase, flags).data
-    return "fast " if len(data) == 7 else "".join(f"{f.value} " for f in data)
+    return "" if flags is None else _flags(cast(FastMathAttrBase, flags))
+
+
+@functools.lru_cache(64)
+def _flags(flags: FastMathAttrBase) -> str:
+    return "fast " if len(flags.data) == 7 else "".join(f"{f.value} " for f in flags.data)
 
 
 def _wraps(op: Operation) -> str:
@@ -39,14 +42,14 @@ def _wraps(op: Operation) -> str:
 def _binary(name: str, flags: Callable[[Any], str]) -> Write:
     def write(f: Function, op: Operation) -> str:
         left, right = op.operands
-        return f"{f.result(op)}{name} {flags(op)}{f.typed(left)}, {f.names[right]}"
+        return f"{f.result(op)}{name} {flags(op)}{f.typed[left]}, {f.names[right]}"
 
     return write
 
 
 def _convert(name: str, flags: Callable[[Any], str]) -> Write:
     def write(f: Function, op: Operation) -> str:
-        return f"{f.result(op)}{name} {flags(op)}{f.typed(op.operands[0])} to {type_text(op.results[0].type)}"
+        return f"{f.result(op)}{name} {flags(op)}{f.typed[op.operands[0]]} to {type_text(op.results[0].type)}"
 
     return write
 
@@ -87,79 +90,82 @@ _FLOATS = (Float16Type, BFloat16Type, Float32Type, Float64Type)
 
 def _icmp(f: Function, op: llvm.ICmpOp) -> str:
     predicate = llvm.ICmpPredicateFlag.from_int(op.predicate.value.data).value
-    return f"{f.result(op)}icmp {predicate} {f.typed(op.lhs)}, {f.names[op.rhs]}"
+    return f"{f.result(op)}icmp {predicate} {f.typed[op.lhs]}, {f.names[op.rhs]}"
 
 
 def _fcmp(f: Function, op: llvm.FCmpOp) -> str:
     predicate = llvm.FCmpPredicateFlag.from_int(op.predicate.value.data).value.removeprefix("_")
-    return f"{f.result(op)}fcmp {_fast(op)}{predicate} {f.typed(op.lhs)}, {f.names[op.rhs]}"
+    return f"{f.result(op)}fcmp {_fast(op)}{predicate} {f.typed[op.lhs]}, {f.names[op.rhs]}"
 
 
 def _negative(f: Function, op: llvm.FNegOp) -> str:
-    return f"{f.result(op)}fneg {_fast(op)}{f.typed(op.arg)}"
+    return f"{f.result(op)}fneg {_fast(op)}{f.typed[op.arg]}"
 
 
 def _select(f: Function, op: llvm.SelectOp) -> str:
-    return f"{f.result(op)}select {', '.join(f.typed(v) for v in op.operands)}"
+    return f"{f.result(op)}select {', '.join(f.typed[v] for v in op.operands)}"
 
 
 def _alloca(f: Function, op: llvm.AllocaOp) -> str:
-    return f"{f.result(op)}alloca {type_text(op.elem_type)}, {f.typed(op.size)}{_alignment(op.alignment)}"
+    return f"{f.result(op)}alloca {type_text(op.elem_type)}, {f.typed[op.size]}{_alignment(op)}"
 
 
 def _load(f: Function, op: llvm.LoadOp) -> str:
-    kind = type_text(op.dereferenced_value.type)
-    return f"{f.result(op)}load {kind}, {f.typed(op.ptr)}{_alignment(op.alignment)}"
+    kind = type_text(op.results[0].type)
+    return f"{f.result(op)}load {kind}, {f.typed[op.operands[0]]}{_alignment(op)}"
 
 
 def _store(f: Function, op: llvm.StoreOp) -> str:
-    return f"  store {f.typed(op.value)}, {f.typed(op.ptr)}{_alignment(op.alignment)}"
+    value, place = op.operands
+    return f"  store {f.typed[value]}, {f.typed[place]}{_alignment(op)}"
 
 
-def _alignment(given: IntegerAttr[IntegerType] | IntegerAttr[Any] | None) -> str:
-    return "" if given is None else f", align {given.value.data}"
+def _alignment(op: Operation) -> str:
+    given = op.properties.get("alignment")
+    return f", align {given.value.data}" if isinstance(given, IntegerAttr) else ""
 
 
 def _address(f: Function, op: llvm.GEPOp) -> str:
-    values = iter(op.ssa_indices)
-    indices = [
-        f.typed(next(values)) if i == llvm.GEP_USE_SSA_VAL else f"i32 {i}" for i in op.rawConstantIndices.iter_values()
+    base, *indices = op.operands
+    known = iter(indices)
+    places = [
+        f.typed[next(known)] if i == llvm.GEP_USE_SSA_VAL else f"i32 {i}" for i in op.rawConstantIndices.iter_values()
     ]
-    inside = "inbounds " if op.inbounds is not None else ""
-    return f"{f.result(op)}getelementptr {inside}{type_text(op.elem_type)}, {f.typed(op.ptr)}, {', '.join(indices)}"
+    inside = "inbounds " if "inbounds" in op.properties else ""
+    return f"{f.result(op)}getelementptr {inside}{type_text(op.elem_type)}, {f.typed[base]}, {', '.join(places)}"
 
 
 def _extract_value(f: Function, op: llvm.ExtractValueOp) -> str:
-    return f"{f.result(op)}extractvalue {f.typed(op.container)}, {', '.join(map(str, op.position.iter_values()))}"
+    return f"{f.result(op)}extractvalue {f.typed[op.container]}, {', '.join(map(str, op.position.iter_values()))}"
 
 
 def _insert_value(f: Function, op: llvm.InsertValueOp) -> str:
     place = ", ".join(map(str, op.position.iter_values()))
-    return f"{f.result(op)}insertvalue {f.typed(op.container)}, {f.typed(op.value)}, {place}"
+    return f"{f.result(op)}insertvalue {f.typed[op.container]}, {f.typed[op.value]}, {place}"
 
 
 def _insert_element(f: Function, op: llvm.InsertElementOp) -> str:
-    return f"{f.result(op)}insertelement {f.typed(op.vector)}, {f.typed(op.value)}, {f.typed(op.index)}"
+    return f"{f.result(op)}insertelement {f.typed[op.vector]}, {f.typed[op.value]}, {f.typed[op.index]}"
 
 
 def _shuffle(f: Function, op: llvm.ShuffleVectorOp) -> str:
     mask = [int(i) for i in op.mask.get_values()]
     places = ", ".join(f"i32 {i}" for i in mask)
-    return f"{f.result(op)}shufflevector {f.typed(op.v1)}, {f.typed(op.v2)}, <{len(mask)} x i32> <{places}>"
+    return f"{f.result(op)}shufflevector {f.typed[op.v1]}, {f.typed[op.v2]}, <{len(mask)} x i32> <{places}>"
 
 
 def _jump(f: Function, op: llvm.BrOp) -> str:
     loop = op.attributes.get(LOOP)
-    hint = f", !llvm.loop {f.module.text.loop(loop)}" if loop is not None else ""
+    hint = f", !llvm.loop {f.module.text.loop(loop, op.attributes.get(ROUNDS))}" if loop is not None else ""
     return f"  br label %{f.blocks[op.successor]}{hint}"
 
 
 def _branch(f: Function, op: llvm.CondBrOp) -> str:
-    return f"  br {f.typed(op.cond)}, label %{f.blocks[op.then_block]}, label %{f.blocks[op.else_block]}"
+    return f"  br {f.typed[op.cond]}, label %{f.blocks[op.then_block]}, label %{f.blocks[op.else_block]}"
 
 
 def _return(f: Function, op: llvm.ReturnOp) -> str:
-    return f"  ret {f.typed(op.operands[0])}" if op.operands else "  ret void"
+    return f"  ret {f.typed[op.operands[0]]}" if op.operands else "  ret void"
 
 
 def _unreachable(f: Function, op: llvm.UnreachableOp) -> str:  # noqa: ARG001 - the interface of every writer
@@ -190,6 +196,14 @@ def _short(kind: type[Operation]) -> str:
     """LLVM's word for an operation."""
     return kind.name.removeprefix("llvm.").removeprefix("intr.")
 
+
+# What has no line of its own, and is written where it is used.
+CONSTANTS: dict[type[Operation], Callable[[Any], str]] = {
+    llvm.ConstantOp: lambda op: constant_text(op.properties["value"], op.results[0].type),
+    llvm.UndefOp: lambda _: "undef",
+    llvm.ZeroOp: lambda _: "zeroinitializer",
+    llvm.AddressOfOp: lambda op: f"@{op.global_name.string_value()}",
+}
 
 WRITE: dict[type[Operation], Write] = {
     **{k: _binary(_short(k), _fast) for k in (llvm.FAddOp, llvm.FSubOp, llvm.FMulOp, llvm.FDivOp, llvm.FRemOp)},
@@ -231,5 +245,5 @@ WRITE: dict[type[Operation], Write] = {
     llvm.CondBrOp: _branch,
     llvm.ReturnOp: _return,
     llvm.UnreachableOp: _unreachable,
-    **dict.fromkeys((llvm.ConstantOp, llvm.UndefOp, llvm.ZeroOp, llvm.AddressOfOp), _nothing),
+    **dict.fromkeys(CONSTANTS, _nothing),
 }

@@ -7,8 +7,10 @@ from xdsl.dialects.llvm import LLVM, GenericCastOp
 from xdsl.ir import Dialect
 from xdsl.irdl import irdl_op_definition
 
-LOOP = "hybrid.loop"  # on the jump back to where a loop begins: whether there is another inside, which adds up numbers
-INNERMOST, OUTER, SUMS = StringAttr("innermost"), StringAttr("outer"), StringAttr("sums")
+# On the jump back to where a loop begins: whether there is another inside, which adds up numbers, or that it carries
+# numbers by a few operations; and how many rounds it has, if that is known.
+LOOP, ROUNDS = "hybrid.loop", "hybrid.rounds"
+INNERMOST, CARRIED, OUTER, SUMS = map(StringAttr, ("innermost", "carried", "outer", "sums"))
 
 
 @irdl_op_definition

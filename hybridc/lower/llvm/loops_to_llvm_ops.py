@@ -12,6 +12,7 @@ from xdsl.dialects.builtin import (
     IntegerAttr,
     IntegerType,
     MemRefType,
+    StringAttr,
     VectorType,
     f16,
     f32,
@@ -26,12 +27,13 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.utils.exceptions import PassFailedException
 
 from hybridc.dialects.arith import RemFOp
-from hybridc.lower.llvm.llvm_ops import INNERMOST, LOOP, OUTER, SUMS, FPToSIOp, FPToUIOp, UIToFPOp
+from hybridc.lower.llvm.llvm_ops import CARRIED, INNERMOST, LOOP, OUTER, ROUNDS, SUMS, FPToSIOp, FPToUIOp, UIToFPOp
 from hybridc.lower.llvm.rebuild import NO_FLAGS, Rebuild, integer_attribute, integers, native_type
 
 Rule = Callable[[Rebuild, Any], None]
 
 _ALIGNMENT = 64  # of what a function keeps on its stack
+_FEW = 6  # operations that take less time than it takes until the next round has their results
 _NO_WRAP = IntegerAttr(llvm.OverflowAttr((llvm.OverflowFlag.NO_SIGNED_WRAP,)).to_int(), 32)
 _FLAGS: dict[Attribute, llvm.FastMathAttr] = {}
 
@@ -271,10 +273,33 @@ def _for(b: Rebuild, op: scf.ForOp) -> None:
     yielded = b.region(op.body.block)
     following = b.value(llvm.AddOp, (counter, step), counter.type, {"overflowFlags": _NO_WRAP})
     back = b.jump(head, (following, *yielded))
-    inside = [each for each in op.body.block.ops if each.regions]
-    back.attributes[LOOP] = SUMS if any(map(_adds_in_any_order, inside)) else OUTER if inside else INNERMOST
+    back.attributes[LOOP] = _kind(op)
+    rounds = _rounds(op)
+    if rounds is not None:
+        back.attributes[ROUNDS] = IntegerAttr(rounds, i64)
     b.begin(done)
     b.values.update(zip(op.results, head.args[1:]))
+
+
+def _kind(op: scf.ForOp) -> StringAttr:
+    """What LLVM should know of a loop."""
+    inside = [each for each in op.body.block.ops if each.regions]
+    if inside:
+        return SUMS if any(map(_adds_in_any_order, inside)) else OUTER
+    work = sum(type(result.type) is not IndexType for each in op.body.block.ops for result in each.results)
+    return CARRIED if op.iter_args and work <= _FEW else INNERMOST
+
+
+def _rounds(op: scf.ForOp) -> int | None:
+    """How often a loop runs, if its bounds are constants."""
+    low, high, step = (_constant_of(v) for v in (op.lb, op.ub, op.step))
+    return None if low is None or high is None or not step else -(-(high - low) // step)
+
+
+def _constant_of(value: SSAValue) -> int | None:
+    made = value.owner
+    known = made.value if isinstance(made, arith.ConstantOp) else None
+    return cast("IntegerAttr[Any]", known).value.data if isinstance(known, IntegerAttr) else None
 
 
 def _adds_in_any_order(op: Operation) -> bool:

@@ -9,7 +9,7 @@ import math
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
@@ -27,8 +27,7 @@ Strides = tuple[int, ...]
 ARENA = 0
 
 
-@dataclass(frozen=True)
-class View:
+class View(NamedTuple):
     """An array in one of a program's slots; offset in bytes, strides in elements."""
 
     slot: int
@@ -65,8 +64,7 @@ class View:
         return View(self.slot, self.offset + start * self.dtype.itemsize, self.dtype, then.shape, then.strides)
 
 
-@dataclass(frozen=True)
-class Cell:
+class Cell(NamedTuple):
     """The state of an operator, by its number in a workspace."""
 
     number: int
@@ -114,6 +112,8 @@ class NativeSource(Program):
 
     def rename_lines(self, names: Mapping[str, str]) -> None:
         """Give the users' lines that host calls name other names: the source has moved since."""
+        if not names:
+            return
         known = re.compile("|".join(map(re.escape, sorted(names, key=len, reverse=True))))
 
         def renamed(text: str) -> str:
@@ -125,6 +125,11 @@ class NativeSource(Program):
             if isinstance(step, Host) and isinstance(step.call, HostCall):
                 where = names.get(step.call.where, step.call.where)
                 self.steps[i] = replace(step, call=replace(step.call, where=where))
+
+    def forget_builders(self) -> None:
+        """Keep of functions what names them: what they would be made of is, or will be, something else."""
+        self.steps = [s if isinstance(s, Host) else (NativeFunction(s[0].key, built_before), s[1]) for s in self.steps]
+        self.calls = []
 
     def code(self, stage: str = "loops") -> str:
         """The functions that it calls, as ``"loops"``, ``"llvm"``, ``"optimised"`` or ``"assembly"``."""
@@ -139,6 +144,11 @@ class NativeSource(Program):
         given = iter(codegen.load(self.functions_called()) if codes is None else codes)
         steps = [step if isinstance(step, Host) else replace(step[1], code=next(given)) for step in self.steps]
         return NativePlan(self.inputs, self.fresh, steps, self.constants, self.arena, self.work, self.threads)
+
+
+def built_before() -> NoReturn:
+    """The builder of a function whose code is there."""
+    raise LookupError("this function was compiled before; lower() makes the program with its functions")
 
 
 @dataclass(frozen=True, eq=False)

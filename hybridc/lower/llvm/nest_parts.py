@@ -44,7 +44,7 @@ def _parts(nest: Nest, left: list[Stage]) -> Iterable[Nest]:
             yield nest
         else:
             domain = tuple(1 if a in axes else n for a, n in enumerate(nest.domain))
-            yield Nest(domain, tuple(needed), nest.grid)
+            yield Nest(domain, tuple(needed), nest.grid, nest.varying)
 
 
 def _left_out(nest: Nest, stage: Stage) -> tuple[int, ...]:

@@ -43,7 +43,8 @@ class NestPlan:
     ``points`` are the axes that threads share, ``inner`` the others. If there are no points, threads share the one
     inner axis, if ``shared``. Values that follow memory along another axis than the inner one are walked in tiles of
     both axes: ``tiled`` is that axis, the last of the points. ``kept`` are the values that lie in scratch, ``again``
-    those that are computed where they are read. ``dynamic`` axes have sizes that the code is given.
+    those that are computed where they are read. ``dynamic`` axes have sizes that the code is given: the first, and of
+    the points those that are known to vary.
     """
 
     nest: Nest
@@ -130,16 +131,17 @@ def _axes(nest: Nest, strided: frozenset[SSAValue]) -> NestPlan:
     merged = {a: i for i, group in enumerate(groups) for a in group}
     grid = sum(group[0] < nest.grid for group in groups)
     everywhere = tuple(range(len(groups)))
+    dynamic = frozenset({0, *(merged[a] for a in nest.varying)})
     if grid < len(groups) or not groups:
-        return NestPlan(
-            nest, sizes, merged, everywhere[:grid], everywhere[grid:], False, frozenset({0} & {*everywhere})
-        )
+        given = dynamic & {0, *everywhere[:grid]} & {*everywhere}
+        return NestPlan(nest, sizes, merged, everywhere[:grid], everywhere[grid:], False, given)
     vector = merged[nest.vector] if nest.vector is not None else len(groups) - 1
     tiled = _across_memory(nest, merged, sizes, vector)
     points = tuple(a for a in everywhere if a not in (vector, tiled))
     if tiled is not None:
-        return NestPlan(nest, sizes, merged, (*points, tiled), (vector,), False, frozenset({0}), tiled)
-    return NestPlan(nest, sizes, merged, points, (vector,), not points, frozenset({0}))
+        given = dynamic & {0, *points, tiled}
+        return NestPlan(nest, sizes, merged, (*points, tiled), (vector,), False, given, tiled)
+    return NestPlan(nest, sizes, merged, points, (vector,), not points, dynamic & {0, *points})
 
 
 def _across_memory(nest: Nest, merged: Mapping[int, int], sizes: Shape, vector: int) -> int | None:

@@ -8,21 +8,21 @@ function combines them in order, so that results do not depend on how threads sh
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from xdsl.dialects import arith, func, tensor
-from xdsl.dialects.builtin import FunctionType, ModuleOp, UnitAttr
+from xdsl.dialects import arith, tensor
+from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.linalg import ops as linalg
 from xdsl.dialects.utils import FastMathFlag
-from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
+from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from hybridc.dialects.hybrid_rt import ALIGNMENT
 from hybridc.lower.hybrid_to_linalg_body import number_attribute, signless
 from hybridc.lower.kernel import Axes, Read, Stage, number_of
 from hybridc.lower.llvm.loop_builder import BYTES, INDEX, LoopBuilder, array_type
-from hybridc.lower.llvm.nest_plan import TILE, NestPlan, Sweep, loop_axes
+from hybridc.lower.llvm.loop_functions import REORDER, combine, fill, first_and_last, phase_module, start_of, walk_tile
+from hybridc.lower.llvm.nest_plan import NestPlan, Sweep, loop_axes
 from hybridc.lower.structured import dtype_of, shape_of
 
 # Elements of a sum over one axis that are added up before their sum is added to the others'.
@@ -31,7 +31,6 @@ BLOCK = 4096
 SHORT = 8
 # Products may be added without rounding between. Differences are rounded: what is equal still differs by zero.
 CONTRACT = arith.FastMathFlagsAttr([FastMathFlag.ALLOW_CONTRACT])
-REORDER = arith.FastMathFlagsAttr([FastMathFlag.REASSOC, FastMathFlag.NO_SIGNED_ZEROS, FastMathFlag.ALLOW_CONTRACT])
 _CONTRACTED = (arith.AddfOp, arith.MulfOp)
 
 
@@ -154,7 +153,7 @@ class NestLoops:
                 axes = self.plan.axes(stage.axes)
                 size = b.times(*[self.sizes[a] for a in axes])
                 start = b.times(number, size)
-                self._fill(buffer, start, b.plus(start, size), self._start(stage))
+                fill(self.build, buffer, start, b.plus(start, size), start_of(self.build, stage))
                 self.memory[value] = Memory(buffer, axes, self._row_major(axes))
                 self.offsets[value] = start
             walk(first, b.least(b.plus(first, self.piece), whole), number)
@@ -218,7 +217,7 @@ class NestLoops:
                 memory = self.memory[stage.result]
                 size = self.build.times(*[self.sizes[a] for a in memory.axes if a in self.plan.inner])
                 first = self._base(memory)
-                self._fill(memory.buffer, first, self.build.plus(first, size), self._start(stage))
+                fill(self.build, memory.buffer, first, self.build.plus(first, size), start_of(self.build, stage))
         self._loops(sweep, 0, bounds)
         made = {v: e for v, e in self.known.items() if self.build.level(e) <= self.build.depth}
         self.known = {**before, **made}
@@ -256,7 +255,7 @@ class NestLoops:
         begun = [s for s in sweep.stages if s.combine is not None and self._carried(sweep, s) == left]
         inside = [s for s in sweep.stages if s.combine is not None and self._carried(sweep, s) >= left]
         for stage in begun:
-            self.known[stage.result] = self._start(stage)
+            self.known[stage.result] = start_of(self.build, stage)
         low, high = bounds or (b.index(0), self.sizes[sweep.axes[level]])
         axis = sweep.axes[level]
 
@@ -288,8 +287,8 @@ class NestLoops:
 
         def block(first: SSAValue, carried: list[SSAValue]) -> list[SSAValue]:
             last = b.least(b.plus(first, b.index(BLOCK)), high)
-            ends = b.loop(first, last, b.index(1), body, [self._start(s) for s in stages])
-            return [self._combine(s, c, e) for s, c, e in zip(stages, carried, ends, strict=True)]
+            ends = b.loop(first, last, b.index(1), body, [start_of(self.build, s) for s in stages])
+            return [combine(self.build, s, c, e) for s, c, e in zip(stages, carried, ends, strict=True)]
 
         return b.loop(low, high, b.index(BLOCK), block, starts)
 
@@ -301,7 +300,7 @@ class NestLoops:
             return
         at = self._place_of(stage.result, memory)
         if stage.result in self.parts or self._begins_in_memory(sweep, stage):
-            value = self._combine(stage, self.build.load(memory.buffer, at, self.build.depth), value)
+            value = combine(self.build, stage, self.build.load(memory.buffer, at, self.build.depth), value)
             del self.known[stage.result]
         self.build.store(value, memory.buffer, at)
 
@@ -370,7 +369,7 @@ class NestLoops:
         if held is not None:
             values[out] = held
         elif any(True for _ in out.uses):
-            values[out] = self._start(stage)
+            values[out] = start_of(self.build, stage)
         end = block.last_op
         assert end is not None
         for op in block.ops:
@@ -403,120 +402,3 @@ class NestLoops:
         """
         reduced = self.plan.axes(stage.reduced)
         return not self.plan.dynamic & {*reduced} and self.plan.extent(reduced) <= SHORT
-
-    def _combine(self, stage: Stage, a: SSAValue, b: SSAValue) -> SSAValue:
-        return combine(self.build, stage, a, b)
-
-    def _start(self, stage: Stage) -> SSAValue:
-        """The neutral element of a reduction."""
-        return start_of(self.build, stage)
-
-    def _fill(self, buffer: SSAValue, low: SSAValue, high: SSAValue, value: SSAValue) -> None:
-        fill(self.build, buffer, low, high, value)
-
-
-# --- functions of their own -------------------------------------------------------------------------------
-
-
-def phase_module(block: Block) -> ModuleOp:
-    """The module of one function over a range, from its block."""
-    block.add_op(func.ReturnOp())
-    kind = FunctionType.from_lists([a.type for a in block.args], [])
-    function = func.FuncOp("phase", kind, Region(block))
-    function.attributes["hybrid.phase"] = UnitAttr()
-    return ModuleOp([function])
-
-
-def start_of(build: LoopBuilder, stage: Stage) -> SSAValue:
-    """What a reduction of nothing gives."""
-    number = number_of(stage.op.operands[-1])
-    assert number is not None, "a reduction begins with a number"
-    dtype = dtype_of(stage.result)
-    return build.constant(number_attribute(number, dtype), signless(dtype))
-
-
-def combine(build: LoopBuilder, stage: Stage, a: SSAValue, b: SSAValue) -> SSAValue:
-    """Two parts of a reduction as one."""
-    op = stage.combine
-    assert op is not None
-    properties = dict(op.properties)
-    if "fastmath" in properties:
-        properties["fastmath"] = REORDER
-    return build.pure(type(op), [a, b], op.results[0].type, properties)
-
-
-def first_and_last(b: LoopBuilder, point: SSAValue, size: SSAValue) -> tuple[SSAValue, SSAValue, SSAValue]:
-    """Of a range that counts tiles along an axis: what counts the axes before it, and which rows the tile has."""
-    count, _ = b.split(b.plus(size, b.index(TILE - 1)), b.index(TILE))
-    rest, tile = b.split(point, count)
-    first = b.times(tile, b.index(TILE))
-    return rest, first, b.least(b.plus(first, b.index(TILE)), size)
-
-
-def walk_tile(
-    b: LoopBuilder, first: SSAValue, last: SSAValue, columns: SSAValue, element: Callable[[SSAValue, SSAValue], None]
-) -> None:
-    """Rows from ``first`` to ``last`` of all columns, in tiles: ``element`` gets the indices of each element."""
-    whole = b.times(b.split(columns, b.index(TILE))[0], b.index(TILE))
-
-    def rows(start: SSAValue | None) -> None:
-        def row(index: SSAValue, _: list[SSAValue]) -> list[SSAValue]:
-            def column(at: SSAValue, _: list[SSAValue]) -> list[SSAValue]:
-                element(index, at if start is None else b.plus(start, at))
-                return []
-
-            low, high = (whole, columns) if start is None else (b.index(0), b.index(TILE))
-            return b.loop(low, high, b.index(1), column)
-
-        b.loop(first, last, b.index(1), row)
-
-    def tile(start: SSAValue, _: list[SSAValue]) -> list[SSAValue]:
-        rows(start)
-        return []
-
-    b.loop(b.index(0), whole, b.index(TILE), tile)
-    rows(None)
-
-
-def fill(build: LoopBuilder, buffer: SSAValue, low: SSAValue, high: SSAValue, value: SSAValue) -> None:
-    """One number everywhere in a range of a buffer."""
-
-    def body(index: SSAValue, _: list[SSAValue]) -> list[SSAValue]:
-        build.store(value, buffer, index)
-        return []
-
-    build.loop(low, high, build.index(1), body)
-
-
-def combine_parts(stage: Stage) -> ModuleOp:
-    """The function that combines parts (first buffer) into a result (second); numbers: parts, size of the result."""
-    kind = array_type(signless(dtype_of(stage.result)))
-    block = Block(arg_types=[kind, kind, INDEX, INDEX, INDEX, INDEX, BYTES])
-    parts, result, count, size, low, high, _ = block.args
-    b = LoopBuilder(block)
-    fill(b, result, low, high, start_of(b, stage))
-
-    def part(number: SSAValue, _: list[SSAValue]) -> list[SSAValue]:
-        first = b.times(number, size)
-
-        def element(index: SSAValue, _: list[SSAValue]) -> list[SSAValue]:
-            given = b.load(parts, b.plus(first, index))
-            held = b.load(result, index, b.depth)
-            b.store(combine(b, stage, held, given), result, index)
-            return []
-
-        b.loop(low, high, b.index(1), element)
-        return []
-
-    b.loop(b.index(0), count, b.index(1), part)
-    return phase_module(block)
-
-
-def fill_number(dtype: Any, number: Any) -> ModuleOp:
-    """The function that fills a buffer with one number."""
-    kind = signless(dtype)
-    block = Block(arg_types=[array_type(kind), INDEX, INDEX, BYTES])
-    buffer, low, high, _ = block.args
-    b = LoopBuilder(block)
-    fill(b, buffer, low, high, b.constant(number_attribute(number, dtype), kind))
-    return phase_module(block)

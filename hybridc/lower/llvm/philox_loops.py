@@ -19,7 +19,7 @@ from hybridc.lower.hybrid_to_linalg_body import number_attribute, signless
 from hybridc.lower.llvm.codegen import NativeFunction
 from hybridc.lower.llvm.kernel_phases import KernelPhase, sharing
 from hybridc.lower.llvm.loop_builder import BYTES, INDEX, LoopBuilder, array_type
-from hybridc.lower.llvm.nest_to_loops import phase_module
+from hybridc.lower.llvm.loop_functions import phase_module
 
 DType = np.dtype[Any]
 

@@ -3,24 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
+from xdsl.ir import SSAValue
 
 from hybridc.dialects.attribute import DType
 from hybridc.lower.kernel import Kernel
 from hybridc.lower.llvm.gemm_blas import blas_phase
 from hybridc.lower.llvm.gemm_dots import dot_phase
-from hybridc.lower.llvm.gemm_phase import ProductPhase
 from hybridc.lower.llvm.gemm_plain import plain_phase
+from hybridc.lower.llvm.gemm_rows import lies_in_panels, row_phase
 from hybridc.lower.llvm.gemm_shape import Matrices, Strides, matrices_of, product_of
-from hybridc.lower.llvm.gemm_tiles import panel_columns, tile_phase
+from hybridc.lower.llvm.gemm_tiles import panel_columns, panel_width, tile_phase
 from hybridc.lower.llvm.gemm_vectors import registers
-from hybridc.lower.structured import dtype_of
+from hybridc.lower.llvm.kernel_phases import KernelPhase
+from hybridc.lower.structured import Shape, dtype_of
 from hybridc.runtime import native_blas
 
 # With so few rows or columns the terms of dot products go into registers, if there are so many for each row that adding
 # up the registers does not count; with few terms BLAS is the fastest.
-FEW_ROWS, FEW_COLUMNS, TERMS_FOR_A_ROW, FEW_TERMS = 16, 16, 8, 16
+FEW_ROWS, FEW_COLUMNS, TERMS_FOR_A_ROW, FEW_TERMS = 64, 16, 8, 16
 # From so many rows on it pays to lay a panel out, as long as the left matrix, which is read again for each panel, comes
 # from a cache fast enough: so many elements, and terms of a row that are not so many bytes from each other that they
 # drive each other out. A panel has to fit a cache, too. With the last one filled up to so many times the columns, tiles
@@ -36,9 +39,48 @@ def is_product(kernel: Kernel) -> bool:
     return len(kernel.nests) == 1 and len(kernel.stages) == 1 and kernel.nests[0].product is not None
 
 
+@dataclass(frozen=True)
+class Panels:
+    """How the matrix that a product multiplies with lies in panels: the argument with this number, and its value.
+
+    ``shape`` is that of the panels: how many there are, their rows, their columns. ``across`` says that the rows of the
+    panels are columns of the matrix, whose columns are ``parted``. So many ``rows`` are multiplied with it.
+    """
+
+    argument: int
+    matrix: SSAValue
+    across: bool
+    parted: Shape
+    shape: Shape
+    rows: int
+
+
+def panels_of(kernel: Kernel) -> Panels | None:
+    """The panels of the right matrix of a product, if that is what tiles in registers multiply with."""
+    vectors = registers()
+    if not is_product(kernel) or vectors is None or len(kernel.arguments) != 2:
+        return None
+    (stage,) = kernel.stages
+    dtypes = {dtype_of(v) for v in (*kernel.arguments, stage.result)}
+    matrices = matrices_of(product_of(kernel)) if len(dtypes) == 1 else None
+    if matrices is None or matrices.around or matrices.over or dtypes.isdisjoint(native_blas.GEMM):
+        return None
+    right = stage.reads[0 if matrices.swapped else 1]
+    width = panel_width(dtypes.pop(), vectors)
+    if (vectors.bytes < WIDE and matrices.m > MANY_ROWS) or not FEW_TERMS <= matrices.k <= MOST_TERMS:
+        return None
+    if len(right.axes) != 2 or matrices.m < FEWEST_ROWS or matrices.n % width:
+        return None
+    count = matrices.n // width
+    across = right.axes[0] == stage.axes[-1]
+    parted = (count, width, matrices.k) if across else (matrices.k, count, width)
+    number = kernel.arguments.index(right.value)
+    return Panels(number, right.value, across, parted, (count, matrices.k, width), matrices.m)
+
+
 def phases_of_product(
     kernel: Kernel, threads: int, strides: Sequence[Strides] | None = None, ways: Sequence[str] = ()
-) -> list[ProductPhase]:
+) -> list[KernelPhase]:
     """The phases that compute a product, one after the other; none if there is nothing to compute.
 
     ``strides``, in elements, are those of the kernel's arguments and then its results; else all are plain arrays. Of
@@ -63,17 +105,19 @@ def phases_of_product(
 
 def matrices_phase(
     given: Matrices, dtype: DType, buffers: tuple[int, ...], threads: int, ways: Sequence[str] = ()
-) -> ProductPhase | None:
+) -> KernelPhase | None:
     """The phase that multiplies matrices in the way expected to be fastest, or the first possible of ``ways``."""
     if dtype not in native_blas.GEMM:
         return None
     for way in ways or _preferred(given, dtype):
-        made: ProductPhase | None = None
+        made: KernelPhase | None = None
         match way:
             case "blas":
                 made = blas_phase(given, dtype, buffers, threads)
             case "tiles":
                 made = tile_phase(given, dtype, buffers, threads)
+            case "rows":
+                made = row_phase(given, dtype, buffers, threads)
             case "dots":
                 made = dot_phase(given, dtype, buffers, threads)
             case _:
@@ -88,6 +132,8 @@ def _preferred(given: Matrices, dtype: DType) -> Sequence[str]:
     vectors = registers()
     if not FEW_TERMS <= given.k <= MOST_TERMS or vectors is None:
         return ("blas", "tiles")
+    if lies_in_panels(given, panel_width(dtype, vectors)):
+        return ("rows", "tiles", "blas")
     filled = panel_columns(given.n, dtype, vectors) > FILLED * given.n
     few_rows = given.m <= FEW_ROWS and given.m * TERMS_FOR_A_ROW <= given.k
     if given.a[1] == given.b[0] == 1 and (few_rows or given.n <= FEW_COLUMNS or filled):

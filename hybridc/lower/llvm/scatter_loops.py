@@ -21,7 +21,7 @@ from hybridc.lower.hybrid_to_linalg_body import Body, Element, number_attribute,
 from hybridc.lower.llvm.codegen import NativeFunction
 from hybridc.lower.llvm.kernel_phases import BYTE_NS, GRAIN_NS, SIMPLE_NS, KernelPhase
 from hybridc.lower.llvm.loop_builder import BYTES, INDEX, LoopBuilder, array_type
-from hybridc.lower.llvm.nest_to_loops import fill, phase_module
+from hybridc.lower.llvm.loop_functions import fill, phase_module
 
 DType = np.dtype[Any]
 

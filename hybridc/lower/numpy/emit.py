@@ -9,14 +9,14 @@ from __future__ import annotations
 import ast
 import re
 from dataclasses import dataclass, field
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 from xdsl.dialects import func
-from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr, MemRefType, ModuleOp
+from xdsl.dialects.builtin import IntegerAttr, ModuleOp
 from xdsl.ir import Operation, SSAValue
 
-from hybridc.dialects.hybrid import element_dtype, location_of
+from hybridc.dialects.hybrid import dtype_of, location_of, shape_of
 from hybridc.dialects.hybrid_rt import (
     AliasOp,
     AllocOp,
@@ -116,11 +116,11 @@ class _ProgramEmitter:
             case AllocOp():
                 self._alloc(op)
             case CellOp():
-                self._define_static(op.array, f"np.empty({_shape(op.array)}, object)")
+                self._define_static(op.array, f"np.empty({shape_of(op.array)}, object)")
             case DonatedOp():
                 self.names[op.array] = self.names[op.argument]
             case ConstantOp():
-                self.names[op.array] = self._bind(numbers_in(op.value, _shape(op.array), _dtype(op.array)), "c")
+                self.names[op.array] = self._bind(numbers_in(op.value, shape_of(op.array), dtype_of(op.array)), "c")
             case AliasOp():
                 self._alias(op)
             case CopyOp():
@@ -203,7 +203,7 @@ class _ProgramEmitter:
             self.kept.append("arena")
 
     def _alloc(self, op: AllocOp) -> None:
-        shape, dtype = _shape(op.array), _dtype(op.array)
+        shape, dtype = shape_of(op.array), dtype_of(op.array)
         large = volume(shape) * dtype.itemsize >= SMALLEST
         fresh = f"{'' if large else 'np.'}empty({shape}, {dtype.name!r})"
         number = self.places.get(op.array)
@@ -217,7 +217,7 @@ class _ProgramEmitter:
     def _view(self, op: ViewOp) -> None:
         if all(isinstance(u.operation, LaunchOp) and u.operation.scratch is op.array for u in op.array.uses):
             return  # scratch is cut up where its kernel is known
-        self._define_static(op.array, _array(op.offset.value.data, _dtype(op.array), _shape(op.array)))
+        self._define_static(op.array, _array(op.offset.value.data, dtype_of(op.array), shape_of(op.array)))
 
     def _alias(self, op: AliasOp) -> None:
         expression = f"{self.names[op.array]}{_movement(op)}"
@@ -312,24 +312,18 @@ def _places(results: list[SSAValue]) -> dict[SSAValue, int]:
 
 def _movement(op: AliasOp) -> str:
     """How NumPy says a movement, as what follows the array."""
-    shape = _shape(op.result)
+    shape = shape_of(op.result)
     match op.view.data:
         case "reshape":
             return f".reshape({shape})"
         case "transpose":
-            return f".transpose({_listed(op, 'order')})"
+            return f".transpose({op.numbers('order')})"
         case "slice":
-            sources = _shape(op.array)
-            parts = zip(_listed(op, "begin"), _listed(op, "step"), shape, sources, strict=True)
+            sources = shape_of(op.array)
+            parts = zip(op.numbers("begin"), op.numbers("step"), shape, sources, strict=True)
             return f"[{', '.join(_range(*each) for each in parts) or '...'}]"
         case other:
             raise TypeError(f"{other} is no movement that gives a view")
-
-
-def _listed(op: AliasOp, name: str) -> tuple[int, ...]:
-    found = op.attributes[name]
-    assert isinstance(found, DenseArrayBase)
-    return tuple(int(n) for n in found.get_values())
 
 
 def _range(begin: int, step: int, count: int, whole: int) -> str:
@@ -338,14 +332,6 @@ def _range(begin: int, step: int, count: int, whole: int) -> str:
         return ":"
     end = begin + step * (count - 1) + 1 if count else begin
     return f"{begin}:{end}" + (f":{step}" if step != 1 else "")
-
-
-def _shape(value: SSAValue) -> tuple[int, ...]:
-    return tuple(cast(MemRefType[Any], value.type).get_shape())
-
-
-def _dtype(value: SSAValue) -> np.dtype[Any]:
-    return element_dtype(cast(MemRefType[Any], value.type).element_type)
 
 
 def _array(offset: int, dtype: np.dtype[Any], shape: tuple[int, ...]) -> str:

@@ -11,6 +11,7 @@ import numpy as np
 from xdsl.dialects import func
 
 from hybridc.dialects.hybrid_rt import aligned
+from hybridc.lower.host import numbers_of
 from hybridc.lower.kernel import Kernel, analyse
 from hybridc.lower.numpy.emit_nest import NestEmitter
 from hybridc.lower.numpy.schedule import Operand, Part, Schedule, Step, Value, schedule
@@ -46,7 +47,7 @@ class KernelEmitter:
     def __init__(self, function: func.FuncOp, threads: int, strided: frozenset[int] = frozenset()) -> None:
         self.kernel: Kernel = analyse(function)
         self.name = self.kernel.name
-        self.plan: Schedule = schedule(self.kernel)
+        self.plan: Schedule = schedule(self.kernel, numbers_of(function, "hybrid.updates"))
         join_products(self.plan)
         assign_places(self.plan)
         self.loops: list[Tiling] = [tiling(part, threads, strided) for part in self.plan.parts]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, cast
 
@@ -111,14 +111,18 @@ class Schedule:
     copies: list[tuple[int, Value]] = field(default_factory=lambda: list[tuple[int, Value]]())
 
 
-def schedule(kernel: Kernel) -> Schedule:
-    """The steps of a kernel; they have no numbers, and values inside a tile no place yet."""
-    return _Scheduler(kernel).run()
+def schedule(kernel: Kernel, updates: Sequence[int] = ()) -> Schedule:
+    """The steps of a kernel; they have no numbers, and values inside a tile no place yet.
+
+    Results with the numbers ``updates`` hold nothing else before they are written: they may lie over an argument.
+    """
+    return _Scheduler(kernel, updates).run()
 
 
 class _Scheduler:
-    def __init__(self, kernel: Kernel) -> None:
+    def __init__(self, kernel: Kernel, updates: Sequence[int]) -> None:
         self.kernel = kernel
+        self.updates = updates
         self.outside: dict[SSAValue, Value] = {}
         self.plan = Schedule([], [], fills=kernel.fills)
         self.part = Part((), 0)
@@ -175,7 +179,7 @@ class _Scheduler:
         last = self.last_read.get(stage.result, (number, -1))
         for later, other in enumerate(self.kernel.nests[number].stages[at + 1 :], at + 1):
             value = self.outside.get(other.result)
-            if value is None or value.out is None or other.kind != "map":
+            if value is None or value.out is None or value.out in self.updates or other.kind != "map":
                 continue
             same = value.dtype == dtype_of(stage.result) and set(other.axes) == set(stage.axes)
             if same and last <= (number, later):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import importlib
 import platform
+import threading
 from functools import cache
 from typing import Any
 
@@ -12,11 +13,6 @@ import numpy as np
 
 from hybridc.lower.llvm import codegen
 from hybridc.runtime.buffers import take
-from hybridc.runtime.locks import ForkLock
-from hybridc.runtime.native.emit_boxed import emit_boxed
-from hybridc.runtime.native.emit_entry import emit_entry
-from hybridc.runtime.native.emit_pool import emit_pool
-from hybridc.runtime.native.ir_text import Module
 from hybridc.runtime.native.layout import Outside
 from hybridc.runtime.native.threads import Threads, system_functions
 from hybridc.runtime.store import store
@@ -40,13 +36,13 @@ class Library:
     def __init__(self) -> None:
         memory = _load()
         engine = memory.engine
-        self.entry = int(engine.get_function_address("entry"))
-        self.boxed = int(engine.get_function_address("boxed"))
+        self.entry = engine.address("entry")
+        self.boxed = engine.address("boxed")
         self.run = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)(
-            engine.get_function_address("run")
+            engine.address("run")
         )
         self.outside = _outside()
-        stop = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p)(engine.get_function_address("stop"))
+        stop = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p)(engine.address("stop"))
         self.threads = Threads(self.outside, stop)
         # A thread may still run this code while the process ends.
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(memory))
@@ -63,11 +59,23 @@ def _library() -> Library:
     return Library()
 
 
-_LOCK = ForkLock()
+_LOCK = codegen.fork_lock()
+
+
+def compile_ahead() -> None:
+    """Begin to make it on another thread: while Python forms kernels, LLVM has nothing to do."""
+    if not _library.cache_info().currsize:
+        threading.Thread(target=library, name="hybridc native runtime").start()
 
 
 def ir_text() -> str:
     """The LLVM IR of the native runtime."""
+    # Where it was compiled before, nothing writes it.
+    from hybridc.runtime.native.emit_boxed import emit_boxed
+    from hybridc.runtime.native.emit_entry import emit_entry
+    from hybridc.runtime.native.emit_pool import emit_pool
+    from hybridc.runtime.native.ir_text import Module
+
     module = Module(_PAUSE.get(platform.machine(), ""))
     emit_boxed(module, emit_entry(module, emit_pool(module)))
     return str(module)
@@ -76,12 +84,11 @@ def ir_text() -> str:
 def _load() -> Any:
     """The compiled functions, in memory."""
     key = f"native runtime {codegen.target_key()}"  # which names our sources, too
-    with codegen._LOCK.current:
-        code = store().get(key)
-        if code is None:
-            code = codegen.machine().emit_object(codegen.optimised(ir_text()))
-            store().put(key, code)
-        return codegen._Memory(code)
+    code = store().get(key)
+    if code is None:
+        code = codegen.machine().object(codegen.optimised(ir_text()))
+        store().put(key, code)
+    return codegen._Memory([code])
 
 
 def _outside() -> Outside:

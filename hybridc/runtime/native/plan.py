@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -20,8 +20,7 @@ class Code(Protocol):
     def address(self) -> int: ...
 
 
-@dataclass(frozen=True)
-class Place:
+class Place(NamedTuple):
     """A position in memory: bytes from the base of a slot.
 
     Slot 0 is the arena; then come the inputs, the results and the constants, in their order.
@@ -59,8 +58,7 @@ class Host:
     name: str = ""
 
 
-@dataclass(frozen=True)
-class Array:
+class Array(NamedTuple):
     """An array in C order: what an input must be, or what a result is."""
 
     shape: tuple[int, ...]

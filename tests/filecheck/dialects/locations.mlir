@@ -18,7 +18,8 @@ func.func @forward(%x: tensor<2x3xf32>) -> tensor<2x3xf32> attributes {hybrid.gr
 // PARTS-NEXT: hybrid.subtract {{.*}} loc("model.py":13:0)
 // PARTS-NEXT: hybrid.exp {{.*}} loc("model.py":13:0)
 // PARTS-NEXT: hybrid.sum {{.*}} loc("model.py":13:0)
-// PARTS-NEXT: hybrid.divide {{.*}} loc("model.py":13:0)
+// PARTS-NEXT: hybrid.reciprocal {{.*}} loc("model.py":13:0)
+// PARTS-NEXT: hybrid.multiply {{.*}} loc("model.py":13:0)
 
 // BACK:      func.func @backward
 // BACK-NEXT: hybrid.multiply {{.*}} loc("model.py":13:0)

@@ -6,7 +6,8 @@
 // CHECK-NEXT:    [[D:%.*]] = hybrid.subtract %x, [[M]] :
 // CHECK-NEXT:    [[E:%.*]] = hybrid.exp [[D]] :
 // CHECK-NEXT:    [[S:%.*]] = hybrid.sum [[E]] {axis = -1 : i64, keepdims = true} : (tensor<2x3xf32>) -> tensor<2x1xf32>
-// CHECK-NEXT:    %y = hybrid.divide [[E]], [[S]] : (tensor<2x3xf32>, tensor<2x1xf32>) -> tensor<2x3xf32>
+// CHECK-NEXT:    [[R:%.*]] = hybrid.reciprocal [[S]] :
+// CHECK-NEXT:    %y = hybrid.multiply [[E]], [[R]] : (tensor<2x3xf32>, tensor<2x1xf32>) -> tensor<2x3xf32>
 // CHECK-NEXT:    func.return %y
 func.func @softmax(%x: tensor<2x3xf32>) -> tensor<2x3xf32> {
   %y = hybrid.softmax %x : (tensor<2x3xf32>) -> tensor<2x3xf32>

@@ -283,6 +283,34 @@ func.func private @step(%x: tensor<16xf32>, %z: tensor<16xf32>) -> tensor<16xf32
 // CHECK: func.func @donated
 
 // -----
+// In another shape, too, as long as the elements follow each other as before.
+func.func @reshaped(%w: memref<4x4xf32>, %g: memref<16xf32>) -> memref<4x4xf32> attributes {hybrid.donated = array<i64: 0, 0>} {
+  %x = hybrid_rt.alias "reshape" %w : memref<4x4xf32> -> memref<16xf32>
+  %v = hybrid_rt.donated %w : memref<4x4xf32> -> memref<4x4xf32>
+  %y = hybrid_rt.alias "reshape" %v : memref<4x4xf32> -> memref<16xf32>
+  hybrid_rt.launch @step ins(%x, %g : memref<16xf32>, memref<16xf32>) outs(%y : memref<16xf32>)
+  func.return %v : memref<4x4xf32>
+}
+func.func private @step(%x: tensor<16xf32>, %z: tensor<16xf32>) -> tensor<16xf32> attributes {hybrid.inplace = array<i64: 0, 0>} {
+  %y = arith.addf %x, %z : tensor<16xf32>
+  func.return %y : tensor<16xf32>
+}
+// CHECK: func.func @reshaped
+
+// -----
+func.func @donated_transposed(%w: memref<4x4xf32>, %g: memref<4x4xf32>) -> memref<4x4xf32> attributes {hybrid.donated = array<i64: 0, 0>} {
+  %x = hybrid_rt.alias "transpose" %w {order = array<i64: 1, 0>} : memref<4x4xf32> -> memref<4x4xf32>
+  %v = hybrid_rt.donated %w : memref<4x4xf32> -> memref<4x4xf32>
+  hybrid_rt.launch @step ins(%x, %g : memref<4x4xf32>, memref<4x4xf32>) outs(%v : memref<4x4xf32>)
+  func.return %v : memref<4x4xf32>
+}
+func.func private @step(%x: tensor<4x4xf32>, %z: tensor<4x4xf32>) -> tensor<4x4xf32> attributes {hybrid.inplace = array<i64: 0, 0>} {
+  %y = arith.addf %x, %z : tensor<4x4xf32>
+  func.return %y : tensor<4x4xf32>
+}
+// CHECK: memory plan of @donated_transposed, operation 2 (hybrid_rt.launch): writes the donated (v) of type memref<4x4xf32> over its argument the alias (x) of type memref<4x4xf32>, but not exactly over the same array
+
+// -----
 func.func @not_donated(%w: memref<16xf32>, %g: memref<16xf32>) -> memref<16xf32> attributes {hybrid.donated = array<i64: 0, 0>} {
   %v = hybrid_rt.donated %g : memref<16xf32> -> memref<16xf32>
   func.return %v : memref<16xf32>

@@ -27,7 +27,7 @@ INTEGER = {"ipowi"}
 EDGES = [
     0.5, 1.0, 1.5, 2.0, 3.0, 0.70710677, 1.4142135, 1.1875, 3.92, 4.0, 6.0, 9.01, 9.02, 17.3, 22.0, 40.0,
     87.33, 88.7, 88.73, 89.41, 89.42, 103.9, 104.0, 176.0, 200.0, 708.3, 709.78, 709.79, 710.47, 710.48, 745.1, 745.2,
-    2.0**28, 2.0**30, 2.0**51, 2.0**77, 2.0**103, 2.0**127,
+    2.0**-60, 2.0**28, 2.0**30, 2.0**51, 2.0**77, 2.0**103, 2.0**127,
 ]  # fmt: skip
 SPECIAL = [0.0, 1.0, 0.5, 2.0, 3.0, 1e-45, 1e-39, np.inf, np.nan]
 
@@ -147,6 +147,50 @@ def test_powers_of_integers_wrap(dtype):
 def test_half_precision_is_computed_in_single(name):
     x = every_size(np.float16, 7)
     check(apply(name, x), truth(UNARY[name], x.astype(np.float32)), 0.51)
+
+
+LOGISTIC = """
+%unit = arith.constant 1.0 : T
+%n = arith.negf %0 : T
+%e = math.exp %n : T
+%d = arith.addf %e, %unit : T
+%r = arith.divf %unit, %d : T
+"""
+
+
+@pytest.mark.parametrize(("dtype", "limit"), [(np.float32, 2.5), (np.float64, 1e-14 / np.finfo(np.float64).eps)])
+def test_the_logistic_function_is_exact_where_it_is_subnormal(dtype, limit):
+    x = np.concatenate([
+        every_size(dtype, 16381 if dtype == np.float32 else (1 << 64) // 20000),
+        np.linspace(-750, 40, 20001).astype(dtype),
+        np.linspace(-104, -87, 20001).astype(dtype),
+    ])  # fmt: skip
+    got = compute(LOGISTIC.replace("T", TYPES[np.dtype(dtype).name]), dtype, x)
+    check(got, truth(special.expit, x), limit)
+    assert ((got > 0) & (got < np.finfo(dtype).tiny)).any()
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        LOGISTIC.replace("%d = arith.addf %e, %unit", "%d = arith.addf %e, %0"),
+        LOGISTIC.replace("arith.negf %0", "math.absf %0"),
+        LOGISTIC.replace("%r = arith.divf %unit", "%r = arith.divf %e"),
+        LOGISTIC.replace("constant 1.0", "constant 2.0"),
+    ],
+)
+def test_what_only_looks_like_the_logistic_function_is_computed_as_it_is_written(body):
+    names = [op.callee.string_value() for op in expanded(body.replace("T", "f32")).walk() if op.name == "func.call"]
+    assert names == ["exp_f32"]
+
+
+def test_a_power_that_is_needed_elsewhere_is_computed_beside_the_logistic_function():
+    body = LOGISTIC.replace("%r =", "%q =").replace("T", "f32") + "%r = arith.addf %q, %e : f32"
+    names = [op.callee.string_value() for op in expanded(body).walk() if op.name == "func.call"]
+    assert sorted(names) == ["exp_f32", "logistic_f32"]
+    x = np.linspace(-20, 80, 1001).astype(np.float32)
+    wide = x.astype(np.float64)
+    np.testing.assert_allclose(compute(body, np.float32, x), special.expit(wide) + np.exp(-wide), rtol=1e-6)
 
 
 @pytest.mark.parametrize("exponent", [1.0, 2.0, 3.0, -1.0, 0.5, -0.5])

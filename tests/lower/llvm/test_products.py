@@ -179,6 +179,49 @@ def test_dots(spec, shape, dtype):
     check(spec, {**dict(zip("ijk", shape, strict=True)), "b": 3}, dtype, ways=["dots"])
 
 
+@pytest.mark.skipif(registers() is None, reason="this processor has no registers that are worth code of our own")
+@pytest.mark.parametrize("dtype", ["f32", "f64"])
+@pytest.mark.parametrize("spec", ["ik,pkj->ipj", "ki,pkj->ipj"])
+@pytest.mark.parametrize(
+    "shape",
+    [
+        (1, 2, 3),
+        (2, 1, 20),
+        (5, 3, 2),
+        (13, 2, 17),
+        (100, 3, 33),
+        (241, 1, 70),
+        (97, 2, 512),
+        (512, 1, 23),
+        (0, 2, 5),
+        (4, 2, 0),
+    ],
+)
+def test_rows_of_panels(spec, shape, dtype):
+    sizes = {**dict(zip("ipk", shape, strict=True)), "j": 2 * registers().lanes(np.dtype(f"float{dtype[1:]}"))}
+    check(spec, sizes, dtype, ways=["rows"] if all(shape) else [])
+
+
+@pytest.mark.skipif(registers() is None, reason="this processor has no registers that are worth code of our own")
+def test_rows_are_shared_by_blocks():
+    (phase,) = check("ik,pkj->ipj", {"i": 700, "p": 4, "k": 128, "j": 2 * registers().bytes // 4}, threads=3)
+    assert phase.way == "rows"
+    assert phase.grain <= 240
+
+
+@pytest.mark.skipif(registers() is None, reason="this processor has no registers that are worth code of our own")
+def test_what_is_no_number_stays_in_its_row_and_column_of_panels():
+    rng, width = np.random.default_rng(3), 2 * registers().bytes // 4
+    a, b = rng.standard_normal((29, 48)).astype("f"), rng.standard_normal((3, 48, width)).astype("f")
+    a[5, 7], a[28, 40], b[1, 9, 3] = np.nan, np.inf, -np.inf
+    made = product_kernel("ik,pkj->ipj", {"i": 29, "p": 3, "k": 48, "j": width})
+    got = run(phases_of_product(made, 2, ways=["rows"]), [a, b], np.zeros((29, 3, width), "f"), 2, True, rng)
+    with np.errstate(invalid="ignore"):
+        want = np.einsum("ik,pkj->ipj", a.astype("d"), b.astype("d"))
+    np.testing.assert_array_equal(np.isfinite(got), np.isfinite(want))
+    np.testing.assert_allclose(got[np.isfinite(want)], want[np.isfinite(want)], rtol=1e-4, atol=1e-4)
+
+
 @pytest.mark.parametrize(("way", "spec"), [("tiles", "ik,kj->ij"), ("dots", "ik,jk->ij")])
 def test_rows_are_shared_where_columns_are_few(way, spec):
     (phase,) = check(spec, {"i": 240, "j": 10, "k": 256}, ways=[way], threads=4)
@@ -268,7 +311,8 @@ def test_threads(spec, shape, threads):
         ("ik,jk->ij", (8, 96, 100), "tiles"),  # no whole registers of terms
         ("ik,jk->ij", (128, 33, 96), "dots"),  # few columns more than a panel
         ("ik,kj->ij", (128, 33, 96), "blas"),
-        ("ik,jk->ij", (32, 1024, 256), "tiles"),  # the cells of an LSTM
+        ("ik,jk->ij", (32, 1024, 128), "tiles"),  # few terms for each row
+        ("ik,jk->ij", (64, 512, 512), "dots"),  # many
         ("ik,kj->ij", (128, 64, 64), "tiles"),  # a head of attention
         ("ik,kj->ij", (128, 512, 10), "blas"),  # few terms
         ("ki,kj->ij", (1024, 1024, 256), "blas"),  # a large weight's gradient

@@ -20,9 +20,9 @@ class Outer(ctypes.Structure):
 
 def native(module, name, *types, result=ctypes.c_int64):
     """A function of a module, to be called from Python."""
-    code = codegen.machine().emit_object(codegen.optimised(str(module)))
-    memory = codegen._Memory(code)
-    function = ctypes.CFUNCTYPE(result, *types)(memory.engine.get_function_address(name))
+    code = codegen.machine().object(codegen.optimised(str(module)))
+    memory = codegen._Memory([code])
+    function = ctypes.CFUNCTYPE(result, *types)(memory.engine.address(name))
     function.memory = memory
     return function
 

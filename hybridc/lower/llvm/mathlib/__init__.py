@@ -12,18 +12,9 @@ from xdsl.dialects import math
 from xdsl.ir import Operation
 
 from hybridc.lower.llvm.mathlib import error_function, exponential, logarithm, power, trigonometry
-from hybridc.lower.llvm.mathlib.value import DOUBLE, Value
+from hybridc.lower.llvm.mathlib.value import Value
 
 Formula = Callable[..., Value]
-
-
-def _in_double(formula: Formula) -> Formula:
-    """A formula that computes single precision in double."""
-
-    def computed(*xs: Value) -> Value:
-        return formula(*[x.to(DOUBLE) for x in xs]).to(xs[0].format)
-
-    return computed
 
 
 FORMULAS: dict[type[Operation], Formula] = {
@@ -36,9 +27,9 @@ FORMULAS: dict[type[Operation], Formula] = {
     math.Log2Op: logarithm.log2,
     math.Log10Op: logarithm.log10,
     math.Log1pOp: logarithm.log1p,
-    math.AsinhOp: _in_double(logarithm.asinh),
-    math.AcoshOp: _in_double(logarithm.acosh),
-    math.AtanhOp: _in_double(logarithm.atanh),
+    math.AsinhOp: logarithm.asinh,
+    math.AcoshOp: logarithm.acosh,
+    math.AtanhOp: logarithm.atanh,
     math.SinOp: trigonometry.sin,
     math.CosOp: trigonometry.cos,
     math.TanOp: trigonometry.tan,

@@ -1,4 +1,4 @@
-"""exp and what is made of it: expm1, sinh, cosh, tanh.
+"""exp and what is made of it: expm1, the logistic function, sinh, cosh, tanh.
 
 The argument is split as x = n ln2 + r with abs(r) <= ln2 / 2, so that exp(x) = 2**n exp(r). The power of two is
 multiplied in two halves: then a result which is subnormal or overflows needs no treatment of its own, since the last
@@ -32,6 +32,7 @@ class _Constants:
     highest: float  # above, exp is infinite; the exponents are still in range
     lowest: float  # here half of the power of two is represented as 0
     minus_one: float  # below, expm1 is -1
+    no_part: float  # above, 1 / exp is 0; the exponents are still in range
     ln2: tuple[float, float]
     sinh: tuple[float, ...]
     cosh: tuple[float, ...]
@@ -45,6 +46,7 @@ _OF_FORMAT = {
         highest=89.0,
         lowest=-176.0,
         minus_one=-20.0,
+        no_part=106.0,
         ln2=table.LN2_F32,
         sinh=table.SINH_F32,
         cosh=table.COSH_F32,
@@ -56,6 +58,7 @@ _OF_FORMAT = {
         highest=710.0,
         lowest=-1418.0,
         minus_one=-40.0,
+        no_part=750.0,
         ln2=table.LN2_F64,
         sinh=table.SINH_F64,
         cosh=table.COSH_F64,
@@ -103,10 +106,26 @@ def exp(x: Value) -> Value:
 
 def expm1(x: Value) -> Value:
     """e**x - 1 = (p s + (s - 1/t)) t: no digits are lost where x is small."""
-    kind, constants = x.format, _OF_FORMAT[x.format.name]
+    constants = _OF_FORMAT[x.format.name]
     p, s, t = _split(greatest(least(x, constants.highest), constants.minus_one))
-    inverse = (x.writer.constant(2 * kind.bias << kind.fraction, kind.whole) - t.bits()).as_float()
-    return copysign(fma(p, s, s - inverse) * t, x)
+    return copysign(fma(p, s, s - _inverse(t)) * t, x)
+
+
+def _inverse(power: Value) -> Value:
+    """1 over a power of two."""
+    kind = power.format
+    return (power.writer.constant(2 * kind.bias << kind.fraction, kind.whole) - power.bits()).as_float()
+
+
+def logistic(x: Value) -> Value:
+    """1 / (1 + e**-x) = (1/t) / (1/t + (p s + s)) with e**-x = (p s + s) t.
+
+    So nothing becomes infinite where the result is subnormal.
+    """
+    constants = _OF_FORMAT[x.format.name]
+    p, s, t = _split(greatest(least(-x, constants.no_part), constants.minus_one))
+    inverse = _inverse(t)
+    return inverse / (inverse + fma(p, s, s))
 
 
 def _hyperbolic(x: Value) -> tuple[Value, Value]:

@@ -84,14 +84,30 @@ def log1p(x: Value) -> Value:
     return _with_limits(copysign(result, x), x, -1.0)
 
 
-# In double precision; single precision takes these, too.
+# The inverse hyperbolic functions: in double precision by log1p, so that nothing is lost beside 0; in single precision
+# by odd polynomials there.
 
 _HUGE = 2.0**28  # whose square does not feel a 1
 
 
+def _asinh_up_to_one(x: Value, z: Value) -> Value:
+    """For a single with 0 <= x <= 1, and its square: x + x**3 P(x**2)."""
+    return fma(x * z, polynomial(z, table.ASINH_F32), x)
+
+
+def _log_of_sum(x: Value, square: Value) -> Value:
+    """log(x + sqrt(square)) where that is not near to 0, and x alone counts if it is huge."""
+    root = select(x > _HUGE, x, sqrt(square))
+    return log(fma(x, 0.5, root * 0.5)) + math.log(2)
+
+
 def asinh(x: Value) -> Value:
-    """log(x + sqrt(x**2 + 1)), by log1p: nothing is lost beside 0."""
+    """log(x + sqrt(x**2 + 1))."""
     a = abs(x)
+    if x.format == SINGLE:
+        square = a * a
+        far = _log_of_sum(a, fma(a, a, 1.0))
+        return copysign(select(a < 1.0, _asinh_up_to_one(a, square), far), x)
     huge = a > _HUGE
     square = a * a
     rest = select(huge, a - 1.0, a + square / (sqrt(square + 1.0) + 1.0))
@@ -99,7 +115,11 @@ def asinh(x: Value) -> Value:
 
 
 def acosh(x: Value) -> Value:
-    """log(x + sqrt(x**2 - 1)), by log1p: nothing is lost beside 1."""
+    """log(x + sqrt(x**2 - 1)); in single precision up to 3 as 2 asinh(sqrt((x - 1) / 2))."""
+    if x.format == SINGLE:
+        z = (x - 1.0) * 0.5
+        near = _asinh_up_to_one(sqrt(z), z) * 2.0
+        return select(x >= 1.0, select(x < 3.0, near, _log_of_sum(x, fma(x, x, -1.0))), NAN)
     huge = x > _HUGE
     t = x - 1.0
     rest = select(huge, t, t + sqrt(t * (t + 2.0)))
@@ -108,6 +128,10 @@ def acosh(x: Value) -> Value:
 
 
 def atanh(x: Value) -> Value:
-    """log((1 + x) / (1 - x)) / 2, by log1p."""
+    """log((1 + x) / (1 - x)) / 2; in single precision up to 1/2 as x + x**3 P(x**2)."""
     a = abs(x)
+    if x.format == SINGLE:
+        z = a * a
+        near = fma(a * z, polynomial(z, table.ATANH_F32), a)
+        return copysign(select(a < 0.5, near, log((1.0 + a) / (1.0 - a)) * 0.5), x)
     return copysign(log1p(a * 2.0 / (1.0 - a)) * 0.5, x)

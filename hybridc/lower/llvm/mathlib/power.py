@@ -102,15 +102,38 @@ def powf(x: Value, y: Value) -> Value:
 
 
 def cbrt(x: Value) -> Value:
-    """The cubic root: a power; in double precision by a logarithm, and one step of Newton's."""
+    """The cubic root; in double precision by a logarithm, and one step of Newton's."""
     if x.format == SINGLE:
-        wide = x.to(DOUBLE)
-        return copysign(_size_of_single(wide, wide.like(1 / 3)).to(SINGLE), x)
+        return _cbrt_of_single(x)
     a = abs(x)
     root = exp(log(a) * (1 / 3))
     better = root - (root - a / (root * root)) * (1 / 3)
     limit = a.equal(0.0) | a.equal(INFINITY)
     return copysign(select(limit, a, better), x)
+
+
+# Its bits less a third of those of x are 1 / cbrt(x), within 3.6 percent.
+_THIRD_AND_MORE = 0x54A24000
+
+
+def _cbrt_of_single(x: Value) -> Value:
+    """c = x y**2 with y = 1 / cbrt(x), and one step of Newton's for c.
+
+    y is guessed from the exponent and found by two steps of y (1 - h)**(-1/3) with h = 1 - x y**3, whose series ends
+    after the square. Small numbers are multiplied by a cube, so that nothing on the way is subnormal.
+    """
+    size = abs(x)
+    small = size < 2.0**-60
+    a = select(small, size * 2.0**60, size)
+    third = (a.bits() >> 16) * 0x5556
+    y = (x.writer.constant(_THIRD_AND_MORE, third.ssa.type) - third).as_float()
+    for _ in range(2):
+        h = fma(-(a * y * y), y, 1.0)
+        y = fma(y * h, fma(h, 2 / 9, 1 / 3), y)
+    c = a * y * y
+    c = fma(fma(c * c, c, -a) * y, y * (-1 / 3), c)
+    c = select(small, c * 2.0**-20, c)
+    return copysign(select(a < INFINITY, c, a), x)
 
 
 def short_power(x: Value, exponent: float) -> Value | None:

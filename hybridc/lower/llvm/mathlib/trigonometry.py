@@ -18,6 +18,7 @@ from hybridc.lower.llvm.mathlib import coefficients as table
 from hybridc.lower.llvm.mathlib.value import (
     DOUBLE,
     SINGLE,
+    Format,
     Value,
     Writer,
     copysign,
@@ -108,9 +109,9 @@ def _quarters_of_double(x: Value) -> tuple[Value, Value]:
     return select(size < 2.0**-30, x, f * (math.pi / 2)), shifted.bits()  # which says what a zero's sign is
 
 
-def _sin_and_cos(r: Value) -> tuple[Value, Value]:
-    """For abs(r) <= 5/8 pi/2."""
-    sines, cosines = (table.SIN_F32, table.COS_F32) if r.format == SINGLE else (table.SIN_F64, table.COS_F64)
+def _sin_and_cos(r: Value, digits: Format) -> tuple[Value, Value]:
+    """For abs(r) <= 5/8 pi/2, to the digits of a format."""
+    sines, cosines = (table.SIN_F32, table.COS_F32) if digits == SINGLE else (table.SIN_F64, table.COS_F64)
     z = r * r
     sine = r * fma(z, polynomial(z, sines), 1.0)  # so that -0 stays what it is
     return sine, fma(z * z, polynomial(z, cosines), fma(z, -0.5, 1.0))
@@ -125,7 +126,7 @@ def _turned(x: Value, ahead: int) -> Value:
     else:
         r, quarters = _quarters_of_double(x)
     quarters = quarters + ahead
-    sine, cosine = _sin_and_cos(r)
+    sine, cosine = _sin_and_cos(r, kind)
     result = select((quarters & 1).unequal(0), cosine, sine)
     return (result.bits() ^ (quarters & 2) << kind.whole.width.data - 2).as_float()
 
@@ -140,17 +141,17 @@ def cos(x: Value) -> Value:
     return _turned(x, 1)
 
 
-def _tan(r: Value, quarters: Value) -> Value:
-    sine, cosine = _sin_and_cos(r)
+def tan(x: Value) -> Value:
+    """sin(x) / cos(x): of single precision, both are computed in double precision, and rounded."""
+    kind = x.format
+    if kind == SINGLE:
+        r, quarters = _quarters_of_single(x.to(DOUBLE))
+        quarters = quarters.narrow()
+    else:
+        r, quarters = _quarters_of_double(x)
+    sine, cosine = (part.to(kind) for part in _sin_and_cos(r, kind))
     odd = (quarters & 1).unequal(0)
     return select(odd, cosine, sine) / select(odd, -sine, cosine)
-
-
-def tan(x: Value) -> Value:
-    """sin(x) / cos(x); computed in double precision."""
-    if x.format == SINGLE:
-        return _tan(*_quarters_of_single(x.to(DOUBLE))).to(SINGLE)
-    return _tan(*_quarters_of_double(x))
 
 
 # The inverse functions: odd ones as t + t**3 P(t**2).

@@ -13,7 +13,7 @@
 // CHECK-NEXT:    %[[X:[0-9]+]] = llvm.load %[[AT]] : !llvm.ptr -> f32
 // CHECK-NEXT:    %[[S:[0-9]+]] = llvm.fadd %{{.*}}, %[[X]] {fastmathFlags = #llvm.fastmath<reassoc,contract>} : f32
 // CHECK-NEXT:    %[[NEXT:[0-9]+]] = llvm.add %{{.*}}, %{{.*}} overflow<nsw> : i64
-// CHECK-NEXT:    llvm.br ^{{.*}}(%[[NEXT]], %[[S]] : i64, f32) {hybrid.loop = "innermost"}
+// CHECK-NEXT:    llvm.br ^{{.*}}(%[[NEXT]], %[[S]] : i64, f32) {hybrid.loop = "carried"}
 // CHECK:         llvm.call @half(%{{.*}}) : (f32) -> f32
 // CHECK:         {hybrid.loop = "sums"}
 // CHECK:       llvm.func @phase(%[[BUFFERS:.*]]: !llvm.ptr, %[[NUMBERS:.*]]: !llvm.ptr, %{{.*}}: i64, %{{.*}}: i64,

@@ -1,0 +1,193 @@
+"""A module without its integers, and these: modules with equal outlines differ in sizes only.
+
+Sizes are the integers of types and of attributes. The numbers with which a program computes are none: a constant, be it
+an integer, is a part of the outline.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+from xdsl.dialects import arith
+from xdsl.dialects.builtin import (
+    ArrayAttr,
+    BytesAttr,
+    DenseArrayBase,
+    DictionaryAttr,
+    IntAttr,
+    IntegerAttr,
+    IntegerType,
+    ModuleOp,
+)
+from xdsl.ir import Attribute, Operation, ParametrizedAttribute, SSAValue
+
+Holder = dict[str, Attribute] | SSAValue
+Make = Callable[[int], Attribute]
+
+
+@dataclass(frozen=True)
+class Line:
+    """``slope * n + start``"""
+
+    slope: int
+    start: int
+
+    def at(self, n: int) -> int:
+        """Its value."""
+        return self.slope * n + self.start
+
+    def size_at(self, n: int) -> int:
+        """Its value, which is a size; ValueError if that would be negative."""
+        value = self.at(n)
+        if value < 0:
+            raise ValueError("a size would be negative")
+        return value
+
+
+@dataclass(frozen=True, eq=False)
+class Place:
+    """An attribute with integers, ``numbers[start:stop]`` of the outline: a value's type, or what has a key."""
+
+    holder: Holder
+    key: str
+    attribute: Attribute
+    start: int
+    stop: int
+
+    def put(self, attribute: Attribute) -> None:
+        """Let another attribute stand there."""
+        if isinstance(self.holder, SSAValue):
+            self.holder._type = attribute  # pyright: ignore[reportPrivateUsage]  (xDSL would make another value)
+        else:
+            self.holder[self.key] = attribute
+
+
+@dataclass
+class Outline:
+    """What a module consists of, in the order of its text: ``words`` without integers, and the ``numbers``."""
+
+    words: list[Any] = field(default_factory=lambda: list[Any]())
+    numbers: list[int] = field(default_factory=lambda: list[int]())
+
+
+def outline(module: ModuleOp) -> tuple[Outline, list[Place]]:
+    """The outline of a module, and where its numbers stand."""
+    reader = _Reader()
+    reader.operation(module)
+    return reader.made, reader.places
+
+
+class _Reader:
+    def __init__(self) -> None:
+        self.made = Outline()
+        self.places: list[Place] = []
+        self.values: dict[SSAValue, int] = {}
+        self.parts: dict[int, tuple[list[Any], list[int]]] = {}  # of attributes that were met, by identity
+
+    def operation(self, op: Operation) -> None:
+        """An operation with all that is in it."""
+        words = self.made.words
+        words += [op.name, *[self.values[v] for v in op.operands]]
+        constant = isinstance(op, arith.ConstantOp) and isinstance(op.value, IntegerAttr)
+        for held in (op.properties, op.attributes):
+            for key in sorted(held):
+                words.append(key)
+                if constant and key == "value":
+                    words.append(held[key])
+                else:
+                    self.attribute(held, key, held[key])
+        for result in op.results:
+            self.value(result)
+        for region in op.regions:
+            for block in region.blocks:
+                words += ["block", len(block.args)]
+                for argument in block.args:
+                    self.value(argument)
+                for inner in block.ops:
+                    self.operation(inner)
+        words.append("end")
+
+    def value(self, value: SSAValue) -> None:
+        """A result or an argument."""
+        self.values[value] = len(self.values)
+        self.attribute(value, "type", value.type)
+
+    def attribute(self, holder: Holder, key: str, attribute: Attribute) -> None:
+        """An attribute and its place, if it has integers."""
+        parts = self.parts.get(id(attribute))
+        if parts is None:
+            parts = self.parts[id(attribute)] = ([], [])
+            _take_apart(attribute, *parts)
+        words, numbers = parts
+        self.made.words += words
+        if numbers:
+            start = len(self.made.numbers)
+            self.made.numbers += numbers
+            self.places.append(Place(holder, key, attribute, start, len(self.made.numbers)))
+
+
+def _take_apart(attribute: Attribute, words: list[Any], numbers: list[int]) -> None:
+    """Append what an attribute consists of."""
+    match attribute:
+        case IntAttr():
+            numbers.append(attribute.data)
+            return
+        case DenseArrayBase() if isinstance(attribute.elt_type, IntegerType):
+            found = cast("DenseArrayBase[IntegerType]", attribute).get_values()
+            words += ["integers", attribute.elt_type, len(found)]
+            numbers += found
+            return
+        case DictionaryAttr():
+            words += ["dictionary", *attribute.data]
+            inner: Sequence[Attribute] = tuple(attribute.data.values())
+        case ArrayAttr():
+            words += ["array", len(attribute.data)]
+            inner = cast("Sequence[Attribute]", attribute.data)
+        case ParametrizedAttribute() if not isinstance(attribute, IntegerType):
+            words.append(type(attribute))
+            inner = attribute.parameters
+        case BytesAttr():  # of a constant, perhaps a large one
+            words.append(hashlib.sha256(attribute.data).digest())
+            return
+        case _:
+            words.append(attribute)
+            return
+    for part in inner:
+        _take_apart(part, words, numbers)
+
+
+def maker(attribute: Attribute, numbers: Iterator[int | Line]) -> Attribute | Make:
+    """What makes the same attribute for a size, with the integers ``numbers``; the attribute itself if none varies."""
+    match attribute:
+        case IntAttr():
+            number = next(numbers)
+            return IntAttr(number) if isinstance(number, int) else lambda n: IntAttr(number.size_at(n))
+        case DenseArrayBase() if isinstance(attribute.elt_type, IntegerType):
+            kind, given = attribute.elt_type, [next(numbers) for _ in range(len(attribute))]
+            if all(isinstance(x, int) for x in given):
+                return attribute
+            return lambda n: DenseArrayBase.from_list(kind, [x if isinstance(x, int) else x.size_at(n) for x in given])
+        case DictionaryAttr():
+            keys = tuple(attribute.data)
+            parts = [maker(part, numbers) for part in attribute.data.values()]
+            return _whole(attribute, parts, lambda made: DictionaryAttr(dict(zip(keys, made, strict=True))))
+        case ArrayAttr():
+            parts = [maker(part, numbers) for part in cast("Sequence[Attribute]", attribute.data)]
+            return _whole(attribute, parts, lambda made: ArrayAttr(made))
+        case ParametrizedAttribute() if not isinstance(attribute, IntegerType):
+            parts = [maker(part, numbers) for part in attribute.parameters]
+            return _whole(attribute, parts, type(attribute).new)
+        case _:
+            return attribute
+
+
+def _whole(
+    attribute: Attribute, parts: list[Attribute | Make], make: Callable[[list[Attribute]], Attribute]
+) -> Attribute | Make:
+    """What makes an attribute of its parts."""
+    if all(isinstance(part, Attribute) for part in parts):
+        return attribute
+    return lambda n: make([part if isinstance(part, Attribute) else part(n) for part in parts])

@@ -1,0 +1,51 @@
+"""Operations whose results nobody uses go, if they do nothing else.
+
+This is xDSL's pass of the same name for regions without cycles. There one walk from the last operation to the first
+sees every use before what is used, so no set of live operations has to be found first.
+"""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import dataclass
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Block, Operation
+from xdsl.passes import ModulePass
+from xdsl.rewriter import Rewriter
+from xdsl.traits import IsTerminator, MemoryEffect, NoMemoryEffect, SymbolOpInterface
+from xdsl.transforms.dead_code_elimination import would_be_trivially_dead
+
+
+@dataclass(frozen=True)
+class DeadCodeElimination(ModulePass):
+    """Remove what is not used."""
+
+    name = "dce"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        _clean(op.body.block)
+
+
+def _clean(block: Block) -> None:
+    for op in reversed(list(block.ops)):
+        if is_unused(op) and (is_pure(type(op)) or would_be_trivially_dead(op)):
+            Rewriter.erase_op(op)
+            continue
+        for region in op.regions:
+            for inner in reversed(region.blocks):
+                _clean(inner)
+
+
+def is_unused(op: Operation) -> bool:
+    """Whether nothing uses a result of an operation."""
+    return all(result.first_use is None for result in op.results)
+
+
+@functools.cache
+def is_pure(kind: type[Operation]) -> bool:
+    """Whether all operations of a class, whatever they hold, do nothing but give their results."""
+    effects = kind.get_traits_of_type(MemoryEffect)
+    named = kind.has_trait(IsTerminator) or kind.has_trait(SymbolOpInterface)
+    return bool(effects) and all(isinstance(e, NoMemoryEffect) for e in effects) and not named

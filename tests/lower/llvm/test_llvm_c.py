@@ -1,0 +1,88 @@
+"""LLVM by its C functions: errors are told, threads compile at once, code runs until its engine is closed."""
+
+from __future__ import annotations
+
+import ctypes
+import threading
+
+import pytest
+from llvmlite import binding
+
+from hybridc.lower.llvm import codegen, llvm_c
+
+ADD = """
+declare i64 @hybridc_test_other(i64)
+define i64 @add(i64 %x) {{
+  %y = add i64 %x, {0}
+  ret i64 %y
+}}
+define i64 @other(i64 %x) {{
+  %y = call i64 @hybridc_test_other(i64 %x)
+  ret i64 %y
+}}
+"""
+
+
+def made(text):
+    """The object of a text, and the functions that it lacks."""
+    machine, module = codegen.machine(), llvm_c.Module(text)
+    machine.optimise(module)
+    return machine.object(module), module.declared()
+
+
+def test_text_that_is_none_is_an_error():
+    with pytest.raises(RuntimeError, match="expected top-level entity"):
+        llvm_c.Module("this is no module")
+
+
+INVALID = """
+declare i64 @llvm.ctlz.i64(i64, i1 immarg)
+define i64 @f(i64 %x, i1 %b) {
+  %a = call i64 @llvm.ctlz.i64(i64 %x, i1 %b)
+  ret i64 %a
+}
+"""
+
+
+def test_a_module_that_is_invalid_is_an_error():
+    with pytest.raises(RuntimeError, match="LLVM finds this invalid"):
+        codegen.optimised(INVALID)
+
+
+def test_what_a_module_calls_and_has_not():
+    assert made(ADD.format(1))[1] == ["hybridc_test_other"]
+    assert not llvm_c.has_symbol("hybridc_test_other_too")
+
+
+def test_threads_compile_at_once():
+    alone = [made(ADD.format(i))[0] for i in range(8)]
+    together = [b""] * 8
+    begin = threading.Barrier(8)
+
+    def work(i):
+        begin.wait()
+        together[i] = made(ADD.format(i))[0]
+
+    threads = [threading.Thread(target=work, args=(i,)) for i in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert together == alone
+
+
+def test_objects_of_one_engine_run_until_it_is_closed():
+    text = "define i64 @f{0}(i64 %x) {{\n  %y = mul i64 %x, {0}\n  ret i64 %y\n}}"
+    engine = llvm_c.Engine([made(text.format(i))[0] for i in (2, 3, 5)])
+    functions = [ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64)(engine.address(f"f{i}")) for i in (2, 3, 5)]
+    assert [f(7) for f in functions] == [14, 21, 35]
+    assert not engine.closed
+    engine.close()
+    engine.close()
+    assert engine.closed
+
+
+def test_the_host_is_the_one_that_llvmlite_finds():
+    assert llvm_c.host_name() == binding.get_host_cpu_name()
+    assert llvm_c.host_features() == dict(binding.get_host_cpu_features())
+    assert llvm_c.version() == ".".join(map(str, binding.llvm_version_info))

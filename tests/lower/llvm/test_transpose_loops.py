@@ -1,0 +1,44 @@
+"""Squares turned in registers: every order of axes, between forbidden pages and in pieces, against NumPy."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+
+import hybridc as mx
+from hybridc.gluon.nn import HybridLambda
+from hybridc.lower.llvm.transpose_loops import transpose_phase
+from tests.lower.llvm.guarded import Native, lowered, native_kernels
+
+
+def turned(function, x):
+    """The result of native kernels, and whether one of them turns squares."""
+    module = lowered(HybridLambda(function), mx.nd.array(x, dtype=x.dtype))
+    (got,) = Native(module).call("forward", x)
+    return got, any(transpose_phase(k) is not None for k in native_kernels(module))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("order", [p for p in itertools.permutations(range(3)) if p[-1] != 2], ids=str)
+@pytest.mark.parametrize("shape", [(32, 48, 16), (64, 2, 80), (16, 64, 64), (5, 32, 16), (16, 48, 0)], ids=str)
+def test_orders(shape, order, dtype):
+    x = np.random.default_rng(0).standard_normal(shape).astype(dtype)
+    got, _ = turned(lambda F, x: F.transpose(x, axes=order), x)
+    np.testing.assert_array_equal(got, x.transpose(order))
+
+
+@pytest.mark.parametrize(("shape", "yes"), [((64, 128), True), ((64, 130), False), ((17, 64), False)])
+def test_what_is_turned(shape, yes):
+    x = np.arange(np.prod(shape), dtype="f").reshape(shape)
+    got, found = turned(lambda F, x: F.transpose(x), x)
+    np.testing.assert_array_equal(got, x.T)
+    assert found is yes
+
+
+def test_what_computes_is_no_transpose():
+    x = np.ones((64, 64), "f")
+    got, found = turned(lambda F, x: F.transpose(x) * 2, x)
+    np.testing.assert_array_equal(got, 2 * x)
+    assert not found

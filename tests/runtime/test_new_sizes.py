@@ -1,0 +1,366 @@
+"""Graphs that are planned with the kernels of other sizes: against a compilation, and against eager results.
+
+Tests run with ``HYBRIDC_VERIFY``, with which each such graph is compared with one that was compiled.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+from hypothesis import assume, given, settings
+
+import hybridc as mx
+from benchmarks import workloads
+from hybridc.errors import MXNetError, RecompileError, VerifyError
+from hybridc.lower.outline import Line
+from hybridc.lower.resizable import line_through
+from hybridc.options import OPTIONS
+from hybridc.runtime import new_sizes
+from hybridc.runtime.native.plan import Place
+from hybridc.runtime.plan_bytes import NotWritable
+from hybridc.stages import Traced
+from hybridc.trace.tracer import trace_call
+from tests.random_programs import EXAMPLES, FLOATS, INTEGERS, Net, programs
+from tests.test_random_programs import SETTINGS
+
+SIZES = (4, 9, 2, 7, 3, 13, 1, 8, 0, 17, 5, 2000)
+FEW = (4, 9, 5, 7, 3, 1)
+ORIGIN = "planned with the kernels that were formed for other sizes"
+
+
+@pytest.fixture(autouse=True)
+def nothing_known():
+    new_sizes._KINDS.clear()
+
+
+def array(*shape):
+    rng = np.random.default_rng(sum(shape))
+    return mx.nd.array(rng.standard_normal(shape, dtype=np.float32))
+
+
+def planned(net):
+    """How many of a network's graphs were only planned."""
+    return sum(graph.origin == ORIGIN for graph in net._cached_graph.graphs())
+
+
+def results(net, inputs, record):
+    """The results of a call, and the gradients of its inputs and parameters."""
+    for x in inputs:
+        x.attach_grad()
+    with mx.autograd.record(train_mode=False) if record else mx.autograd.pause():
+        found = net(*inputs)
+    found = list(found) if isinstance(found, (list, tuple)) else [found]
+    if record:
+        mx.autograd.backward(found)
+        found += [*(x.grad for x in inputs), *(p.grad() for p in net.collect_params().values())]
+    return [v.asnumpy() for v in found]
+
+
+def agrees(net, make, sizes, recorded=(False, True)):
+    """Whether a network gives what it gives eagerly; how many of its graphs were only planned."""
+    for n in sizes:
+        for record in recorded:
+            net.hybridize(False, clear=False)
+            eager = results(net, make(n), record)
+            net.hybridize(True, clear=False)
+            for got, expected in zip(results(net, make(n), record), eager, strict=True):
+                scale = max(1.0, np.abs(expected).max(initial=0))
+                np.testing.assert_allclose(got, expected, rtol=0, atol=2e-5 * scale, err_msg=f"size {n}")
+    return planned(net)
+
+
+def arrays_of(inputs):
+    return {name: mx.nd.array(a, dtype="float32") for name, a in inputs(np.random.default_rng(3)).items()}
+
+
+def picked(arrays, names):
+    return {name: arrays[name] for name in names.split()}
+
+
+def mlp():
+    return workloads.mlp_net(arrays_of(workloads.mlp_inputs(1, workloads.TINY)), "log_softmax")
+
+
+def test_mlp():
+    assert agrees(mlp(), lambda n: [array(n, 32)], SIZES) >= 12
+
+
+def test_encoder():
+    arrays = arrays_of(workloads.encoder_inputs)
+    del arrays["x"]
+    assert agrees(workloads.Encoder(arrays), lambda n: [array(n, 16, 256)], FEW) >= 6
+
+
+def test_attention():
+    assert agrees(workloads.Attention(), lambda n: [array(n, 8, 16, 64) * w for w in (0.1, 0.2, 0.3)], FEW) >= 6
+
+
+def test_lstm(monkeypatch):
+    for name, value in {"STEPS": 3, "LSTM_IN": 5, "LSTM_OUT": 16}.items():
+        monkeypatch.setattr(workloads, name, value)
+    weights = picked(arrays_of(workloads.lstm_inputs), "wx wh b")
+    assert agrees(workloads.LSTM(weights), lambda n: [array(3, n, 5), array(n, 16), array(n, 16)], FEW) >= 6
+
+
+def test_custom_operator(monkeypatch):
+    monkeypatch.setattr(workloads, "CUSTOM", (24, 40, 8))
+    weights = picked(arrays_of(workloads.custom_op_inputs), "w1 b1 w2 b2")
+    assert agrees(workloads.TwoLayers(weights), lambda n: [array(n, 24)], SIZES) >= 12
+
+
+@pytest.mark.parametrize(
+    ("net", "make"),
+    [
+        (workloads.Chain, lambda n: [array(n, 30), array(n, 30), array(1, 30)]),
+        (workloads.GeluBias, lambda n: [array(n, 130), array(130)]),
+        (workloads.LayerNorm, lambda n: [array(n, 100), array(100), array(100)]),
+        (workloads.Softmax, lambda n: [array(n, 3, 50)]),
+        (workloads.MinMax, lambda n: [array(n, 70)]),
+    ],
+)
+def test_bound_by_memory(net, make):
+    sizes = [n for n in SIZES if n or net is not workloads.MinMax]
+    assert agrees(net(), make, sizes, [net is not workloads.MinMax]) >= 5
+
+
+def test_second_axis():
+    assert agrees(workloads.Softmax(), lambda n: [array(6, n, 9)], FEW) >= 2
+
+
+def test_training_step():
+    def steps(way):
+        net = mlp()
+        trainer = mx.gluon.Trainer(net.collect_params(), "sgd", {"learning_rate": 0.1, "momentum": 0.9})
+        loss = mx.gluon.loss.L2Loss()
+        step = mx.gluon.TrainStep(net, loss, trainer)
+        for n in (8, 12, 10, 5, 17, 3):
+            x, y = array(n, 32), array(n, 10)
+            if way == "eager":
+                with mx.autograd.record():
+                    value = loss(net(x), y)
+                value.backward()
+                trainer.step(n)
+            else:
+                value = step(x, y)
+            yield value.asnumpy()
+        yield from (p.data().asnumpy() for p in net.collect_params().values())
+        if way != "eager":
+            assert ORIGIN in step.explain()
+
+    for got, expected in zip(steps("compiled"), steps("eager"), strict=True):
+        np.testing.assert_allclose(got, expected, rtol=2e-5, atol=2e-5)
+
+
+def test_random_programs():
+    """With another first axis, wherever the operators can take it."""
+    found = []
+
+    @settings(**{**SETTINGS, "max_examples": EXAMPLES // 3})
+    @given(program=programs(dtypes=FLOATS[1:] * 2 + INTEGERS, sizes=(2, 3, 5, 7, 17)))
+    def each(program):
+        net = Net(program)
+        full = program.inputs[0][0]
+
+        def make(n):
+            rng = np.random.default_rng(n)
+            shapes = [(n, *s[1:]) if len(s) == len(full) and s[0] != 1 else s for s, _ in program.inputs]
+            draws = [rng.integers(0, 9, shape) for shape in shapes]
+            return [mx.nd.array(x, dtype=dtype) for x, (_, dtype) in zip(draws, program.inputs, strict=True)]
+
+        try:
+            for n in (12, 20, 15):
+                net(*make(n))
+        except MXNetError:
+            assume(False)
+        net.hybridize()
+        for n in (12, 20, 15, 9, 31):
+            net.hybridize(False, clear=False)
+            eager = [y.asnumpy() for y in net(*make(n))]
+            net.hybridize(True, clear=False)
+            for got, expected in zip(net(*make(n)), eager, strict=True):
+                kind = expected.dtype
+                scale = np.abs(expected).max(initial=1)
+                close = 0 if kind.kind in "iu" else 64 * np.finfo(kind).eps * (scale if np.isfinite(scale) else 1)
+                np.testing.assert_allclose(got.asnumpy(), expected, rtol=0, atol=close, err_msg=f"{n}: {program}")
+        found.append(planned(net))
+
+    each()
+    assert sum(n >= 2 for n in found) >= len(found) / 2
+
+
+# --- what is not guessed ------------------------------------------------------------------------------------
+
+
+class Part(mx.gluon.HybridBlock):
+    """As many rows as there are, but at most six."""
+
+    def forward(self, x):
+        return mx.nd.relu(x[: min(6, x.shape[0])]) + 1
+
+
+class Mean(mx.gluon.HybridBlock):
+    """One number of the kernel depends on the size."""
+
+    def forward(self, x):
+        return x.mean(axis=0) + 1
+
+
+class Half(mx.gluon.HybridBlock):
+    """The size of the part and that of the whole do not follow from each other, unless only odd ones are met."""
+
+    def forward(self, x):
+        return x[: x.shape[0] // 2] * 2
+
+
+class Pairs(mx.gluon.HybridBlock):
+    """As many results as there are pairs of rows."""
+
+    def forward(self, x):
+        n = x.shape[0]
+        return (x.reshape((n, 1, -1)) * x.reshape((1, n, -1))).reshape((n * n, -1))
+
+
+@pytest.mark.parametrize(("net", "count"), [(Part, 1), (Mean, 0), (Half, 1), (Pairs, 0)])
+def test_only_what_follows_is_planned(net, count):
+    """Of ``Part``, 8 and 11 are compiled, 9 follows, 5 does not. Odd sizes follow from their halves."""
+    assert agrees(net(), lambda n: [array(n, 4)], (8, 11, 9, 5, 4), [False]) == count
+
+
+def test_operators_that_cannot_be_written_down_matter_to_the_disk_only(monkeypatch):
+    def cannot():
+        raise NotWritable("an operator without a source")
+
+    monkeypatch.setattr("hybridc.runtime.trace_key.operators_of_users", cannot)
+    assert agrees(workloads.Softmax(), lambda n: [array(n, 9)], (4, 9, 5, 7), [False]) == 2
+
+
+def test_far_sizes_are_compiled_once():
+    """The family of 4 and 8 reaches to 16; what was compiled belongs to it, and then to 200."""
+    net = workloads.Softmax()
+    for n, count in ((4, 0), (8, 0), (16, 1), (100, 1), (50, 2), (200, 3), (2, 4)):
+        assert agrees(net, lambda n: [array(n, 40)], [n], [False]) == count, n
+
+
+def test_two_sizes_at_once_are_compiled():
+    net = workloads.Softmax()
+    shapes = {8: 30, 12: 36, 9: 40, 11: 50}
+    assert agrees(net, lambda n: [array(n, shapes[n])], shapes, [False]) == 0
+
+
+def test_lines():
+    assert line_through((4, 8), (6, 12)) == Line(2, 0)
+    assert line_through((4, 3), (6, 5)) == Line(1, -1)
+    assert line_through((4, 2), (6, 3)) is None  # half of it
+    assert line_through((4, 6), (6, 4)) is None  # falls
+
+
+# --- what is told, and checked ------------------------------------------------------------------------------
+
+
+def test_explained():
+    net = mlp()
+    agrees(net, lambda n: [array(n, 32)], (4, 6, 5), [False])
+    assert net.explain().count(ORIGIN) == 1
+    assert "argument 0 has shape (5, 32), compiled before for (6, 32)" in net.explain()
+    with mx.no_recompile(), pytest.raises(RecompileError):
+        net(array(7, 32))
+
+
+def traced(net, n):
+    return Traced(trace_call(net, [array(n, 32)], False))
+
+
+def graph(net, n):
+    one = traced(net, n)
+    return new_sizes.graph(one, lambda: one.optimize().form())
+
+
+@pytest.mark.parametrize("wrong", ["offset", "numbers", "extent", "arena"])
+def test_verification_finds_a_wrong_plan(wrong):
+    net = mlp()
+    graphs = [graph(net, n) for n in (4, 8, 6)]
+    assert graphs[-1].origin == ORIGIN
+    compiled = traced(net, 6).optimize().lower().compile()
+    new_sizes._compare(graphs[-1], compiled, same=True)
+    program = graphs[-1].forward.program
+    place = next(i for i, (_, phase) in enumerate(program.steps) if any(phase.numbers))
+    function, phase = program.steps[place]
+    match wrong:
+        case "offset":
+            first, *others = phase.buffers
+            phase = dataclasses.replace(phase, buffers=(Place(first.slot, first.offset + 64), *others))
+        case "numbers":
+            phase = dataclasses.replace(phase, numbers=bytes(len(phase.numbers)))
+        case "extent":
+            phase = dataclasses.replace(phase, extent=phase.extent + 1)
+        case _:
+            program.arena -= 64
+    program.steps[place] = (function, phase)
+    with pytest.raises(VerifyError, match="planned for a new size"):
+        new_sizes._compare(graphs[-1], compiled, same=True)
+
+
+def test_verification_finds_kernels_of_a_wrong_size():
+    net = mlp()
+    for n in (4, 8):
+        graph(net, n)
+    ((family,),) = (kind.families for kind in new_sizes._KINDS.values())
+    made = family.graph(traced(net, 6), 6)
+    new_sizes._verify(made, 6, family.kernels, traced(net, 6).optimize().form())
+    with pytest.raises(VerifyError, match="are not those that are formed"):
+        new_sizes._verify(made, 7, family.kernels, traced(net, 6).optimize().form())
+
+
+def test_builders_are_forgotten():
+    """What functions of a plan would be built from has other sizes by the time somebody asks."""
+    net = mlp()
+    for n in (4, 8, 6):
+        found = graph(net, n)
+    with pytest.raises(LookupError, match="compiled before"):
+        found.forward.program.functions_called()[0].build()
+
+
+def test_nobody_plans_where_stages_are_watched(monkeypatch, tmp_path):
+    from hybridc import pipeline
+
+    monkeypatch.setattr(pipeline, "OPTIONS", dataclasses.replace(OPTIONS, dump=str(tmp_path)))
+    assert agrees(mlp(), lambda n: [array(n, 32)], (4, 8, 6), [False]) == 0
+
+
+class Ordered(mx.gluon.HybridBlock):
+    """Sorting is a call of the host, whose line is told."""
+
+    def hybrid_forward(self, F, x):
+        return F.sort(x, axis=-1) * 2
+
+
+def test_lines_are_those_of_the_call():
+    """Two blocks are of one kind; each graph names the lines of its own."""
+    nets = [Ordered(prefix=f"{name}_") for name in ("first", "second")]
+    for net, sizes in zip(nets, [(4, 8, 6), (5,)], strict=True):
+        assert agrees(net, lambda n: [array(n, 32)], sizes, [False]) == 1
+    source = nets[1]._cached_graph.graphs()[-1].forward.program
+    told = [source.source, *source.host_calls, *(call.where for call in source.host_calls_made())]
+    assert all("(in second)" in text and "(in first)" not in text for text in told)
+
+
+def test_threads_plan_at_once():
+    """Each with a network of its own, all of one kind: they take turns with the kernels."""
+    arrays = arrays_of(workloads.mlp_inputs(1, workloads.TINY))
+    sizes = list(range(4, 20))
+    expected = {n: workloads.mlp_net(arrays)(array(n, 32)).asnumpy() for n in sizes}
+    for n in (8, 12):
+        graph(workloads.mlp_net(arrays), n)
+
+    def run(number):
+        net = workloads.mlp_net(arrays)
+        net.hybridize()
+        return [(n, net(array(n, 32)).asnumpy()) for n in sizes[number:] + sizes[:number]]
+
+    with ThreadPoolExecutor(4) as pool:
+        for found in pool.map(run, range(4)):
+            for n, y in found:
+                np.testing.assert_allclose(y, expected[n], rtol=1e-5, atol=1e-5)
