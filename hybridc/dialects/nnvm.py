@@ -99,9 +99,13 @@ class Interface:
 
 
 class Attached:
-    """Attributes that were set on one class; a subclass does not inherit them."""
+    """Attributes that were set on one class; a subclass does not inherit them.
+
+    ``changes`` counts how often one was set on any class: what was made of operators before may be out of date.
+    """
 
     FIELD: ClassVar[str] = "_NNVM"
+    changes: ClassVar[int] = 0
 
     @classmethod
     def of(cls, operator: type[Operator]) -> dict[str, tuple[Any, int]]:
@@ -146,6 +150,7 @@ def set_attr(op_name: str, key: str, value: Any, plevel: int = PLEVEL) -> None:
     if present is not None and plevel < present:
         return
     attached[key] = value, plevel
+    Attached.changes += 1
     interface = interfaces().get(key)
     if interface is not None:
         _install(cls, interface, value)

@@ -40,7 +40,7 @@ def operators_of_users() -> str:
     walk = _Walk()
     found: list[Any] = []
     for name, cls in sorted(users.items()):
-        if has_more(cls):
+        if _has_more(cls):
             raise NotWritable(f"attributes attached to {name}")
         names = sorted(function for function, operator in registry.FUNCTIONS.items() if operator is cls)
         found.append((name, names, walk.class_(cls)))
@@ -49,17 +49,23 @@ def operators_of_users() -> str:
 
 def _is_own(cls: type) -> bool:
     """Whether a class is written in a file of hybridc, and is as it stands there."""
-    if not _is_ours(cls.__module__) or has_more(cls):
+    if not _is_ours(cls.__module__) or _has_more(cls):
         return False
     if any(type(v) is types.FunctionType and not _is_ours(v.__module__) for v in vars(cls).values()):
         return False  # a user has put another method into it
     return getattr(sys.modules.get(cls.__module__), cls.__qualname__, None) is cls
 
 
-def has_more(cls: type) -> bool:
+def _has_more(cls: type) -> bool:
     """Whether attributes were attached to a class, as in NNVM."""
     nnvm = sys.modules.get("hybridc.dialects.nnvm")  # who attaches some imports it
     return nnvm is not None and bool(cls.__dict__.get(nnvm.Attached.FIELD))
+
+
+def changes() -> int:
+    """How often attributes were attached to operators in this process."""
+    nnvm = sys.modules.get("hybridc.dialects.nnvm")
+    return 0 if nnvm is None else nnvm.Attached.changes
 
 
 def _is_ours(module: str | None) -> bool:

@@ -18,7 +18,7 @@ import numpy as np
 
 from hybridc.lower.llvm import codegen
 from hybridc.options import OPTIONS
-from hybridc.runtime.op_sources import has_more, operators_of_users
+from hybridc.runtime.op_sources import changes, operators_of_users
 from hybridc.runtime.plan_bytes import NotWritable, dtype_name, operator_written
 from hybridc.trace.tracer import Trace
 
@@ -49,14 +49,13 @@ def key_of(traced: Traced) -> str:
 def without_sizes(traced: Traced) -> tuple[tuple[Any, ...], tuple[int, ...]]:
     """The key of a trace but for its integers, such as sizes, in this process; and these.
 
-    NotWritable if none tells it from all others. Here, operators are told by their classes.
+    NotWritable if none tells it from all others. Here, operators are told by their classes, as long as nothing is
+    attached to one.
     """
     classes = tuple(dict.fromkeys(type(node.op) for node in traced.trace.nodes))
-    if any(map(has_more, classes)):
-        raise NotWritable("attributes attached to an operator")
     numbers = tuple(map(int, _INTEGER.findall(traced.written)))
     kind = hashlib.sha256(_INTEGER.sub("#", traced.written).encode()).hexdigest()
-    return (kind, classes, traced.grads, traced.donated, OPTIONS.target), numbers
+    return (kind, classes, changes(), traced.grads, traced.donated, OPTIONS.target), numbers
 
 
 def written_of(traced: Traced) -> str:

@@ -237,6 +237,15 @@ def test_operators_that_cannot_be_written_down_matter_to_the_disk_only(monkeypat
     assert agrees(workloads.Softmax(), lambda n: [array(n, 9)], (4, 9, 5, 7), [False]) == 2
 
 
+def test_attached_attributes():
+    """What was made before one was attached is not used after it."""
+    net = workloads.Softmax()
+    mx.op.set_attr("softmax", f"TNote{id(net)}", "any value")
+    assert agrees(net, lambda n: [array(n, 9)], (4, 9, 5), [False]) == 1
+    mx.op.set_attr("softmax", f"TOther{id(net)}", "another value")
+    assert agrees(net, lambda n: [array(n, 9)], (6, 8, 7), [False]) == 2
+
+
 def test_far_sizes_are_compiled_once():
     """The family of 4 and 8 reaches to 16; what was compiled belongs to it, and then to 200."""
     net = workloads.Softmax()
