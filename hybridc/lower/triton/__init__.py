@@ -1,0 +1,1 @@
+"""The GPU target: kernels as readable Triton source."""

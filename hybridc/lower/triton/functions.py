@@ -1,0 +1,67 @@
+"""Triton kernels as text, with what a launch of one is given."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from hybridc.dialects.attribute import DType
+
+
+@dataclass(frozen=True)
+class Config:
+    """One way to launch a function: the values of its constant parameters, and how many programs run.
+
+    ``grid`` counts the programs along each of the three axes. ``warps`` run one program, ``stages`` of loops overlap.
+    """
+
+    constants: tuple[tuple[str, int], ...]
+    grid: tuple[int, int, int]
+    warps: int = 4
+    stages: int = 2
+
+    def __str__(self) -> str:
+        given = ", ".join(f"{name}={value}" for name, value in self.constants)
+        return f"{'x'.join(map(str, self.grid))} programs, {given}, {self.warps} warps, {self.stages} stages"
+
+
+@dataclass(frozen=True)
+class TritonFunction:
+    """The source of a module with one kernel ``name``.
+
+    Its parameters: a pointer for each of ``pointers``, the dtype of what it points at; ``numbers``, integers; then the
+    constants that a :class:`Config` gives.
+    """
+
+    name: str
+    source: str
+    pointers: tuple[DType, ...]
+    numbers: tuple[str, ...] = ()  # "i32" or "i64" of each
+    constants: tuple[str, ...] = ()
+
+    @cached_property
+    def key(self) -> str:
+        """Names its source."""
+        return hashlib.sha256(self.source.encode()).hexdigest()
+
+
+@dataclass(frozen=True)
+class TritonPhase:
+    """A function with what it is given: ``buffers`` are numbers of the kernel's arguments, then its results, its locals.
+
+    Of ``configs``, at most four, the first is expected to be the fastest.
+    """
+
+    function: TritonFunction
+    buffers: tuple[int, ...]
+    numbers: tuple[int, ...]
+    configs: tuple[Config, ...]
+
+
+@dataclass
+class TritonPhases:
+    """All phases of a kernel, one after the other, and the bytes of each of its local buffers."""
+
+    phases: list[TritonPhase] = field(default_factory=lambda: list[TritonPhase]())
+    locals: list[int] = field(default_factory=lambda: list[int]())
