@@ -48,7 +48,7 @@ class TritonFunction:
 
 @dataclass(frozen=True)
 class TritonPhase:
-    """A function with what it is given: ``buffers`` are numbers of the kernel's arguments, then its results, its locals.
+    """A function with what it is given: ``buffers`` number the arguments of its kernel, then results, then locals.
 
     Of ``configs``, at most four, the first is expected to be the fastest.
     """
