@@ -13,7 +13,7 @@ from xdsl.ir import Block, SSAValue
 from hybridc.lower.hybrid_to_linalg_body import signless
 from hybridc.lower.llvm.loop_builder import BYTES, INDEX, LoopBuilder, array_type
 from hybridc.lower.llvm.loop_functions import first_and_last, phase_module, walk_tile
-from hybridc.lower.llvm.nest_plan import TILE
+from hybridc.lower.nest_plan import TILE
 from hybridc.lower.structured import Shape
 
 Strides = tuple[int, ...]

@@ -5,8 +5,8 @@ from __future__ import annotations
 from xdsl.ir import SSAValue
 
 from hybridc.lower.kernel import Kernel, Nest, Stage, number_of
-from hybridc.lower.llvm.nest_parts import nests_of
-from hybridc.lower.llvm.nest_plan import NestPlan, plan_nest
+from hybridc.lower.nest_parts import nests_of
+from hybridc.lower.nest_plan import NestPlan, plan_nest
 from hybridc.lower.structured import dtype_of, shape_of
 
 

@@ -23,9 +23,9 @@ from hybridc.lower.kernel import Kernel, Nest, Stage, number_of
 from hybridc.lower.llvm.codegen import NativeFunction
 from hybridc.lower.llvm.copy_loops import Strides, copy_module, plan_copy
 from hybridc.lower.llvm.loop_functions import combine_parts, fill_number
-from hybridc.lower.llvm.nest_parts import nests_of, read_elsewhere
-from hybridc.lower.llvm.nest_plan import NestPlan, loop_axes, plan_nest, scratch_bytes
 from hybridc.lower.llvm.nest_to_loops import BLOCK, Buffers, NestLoops
+from hybridc.lower.nest_parts import nests_of, read_elsewhere
+from hybridc.lower.nest_plan import NestPlan, loop_axes, plan_nest, scratch_bytes
 from hybridc.lower.strides import row_major
 from hybridc.lower.structured import Shape, dtype_of, shape_of
 

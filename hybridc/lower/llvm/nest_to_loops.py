@@ -1,6 +1,6 @@
 """One nest of a kernel as a function of loops over memory: ``scf``, ``arith``, ``math`` and ``memref``.
 
-The function does some of the nest's points, from ``lo`` to ``hi`` (see :mod:`~hybridc.lower.llvm.nest_plan`). What
+The function does some of the nest's points, from ``lo`` to ``hi`` (see :mod:`~hybridc.lower.nest_plan`). What
 reduces across points is computed in *pieces*: each has its part of the result in memory of its own, and a second
 function combines them in order, so that results do not depend on how threads share the work.
 """
@@ -22,7 +22,7 @@ from hybridc.lower.hybrid_to_linalg_body import number_attribute, signless
 from hybridc.lower.kernel import Axes, Read, Stage, number_of
 from hybridc.lower.llvm.loop_builder import BYTES, INDEX, LoopBuilder, array_type
 from hybridc.lower.llvm.loop_functions import REORDER, combine, fill, first_and_last, phase_module, start_of, walk_tile
-from hybridc.lower.llvm.nest_plan import NestPlan, Sweep, loop_axes
+from hybridc.lower.nest_plan import NestPlan, Sweep, loop_axes
 from hybridc.lower.structured import dtype_of, shape_of
 
 # Elements of a sum over one axis that are added up before their sum is added to the others'.
