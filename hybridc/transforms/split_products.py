@@ -17,7 +17,7 @@ from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from hybridc.lower.kernel import Kernel, Stage, analyse, number_of
-from hybridc.lower.llvm.gemm_shape import body_key
+from hybridc.lower.product_shape import body_key
 from hybridc.lower.structured import dtype_of, is_host, is_scaffold, kernels, note_dtypes
 from hybridc.transforms.values import functions
 

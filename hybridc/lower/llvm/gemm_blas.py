@@ -29,9 +29,9 @@ from hybridc.lower.llvm.gemm_phase import (
     few_forms,
     phase,
 )
-from hybridc.lower.llvm.gemm_shape import Loop, Matrices
 from hybridc.lower.llvm.kernel_phases import KernelPhase
 from hybridc.lower.llvm.loop_builder import array_type
+from hybridc.lower.product_shape import Loop, Matrices
 from hybridc.runtime import native_blas
 
 ROW_MAJOR, PLAIN, TRANSPOSED = 101, 111, 112  # numbers of the CBLAS interface

@@ -19,9 +19,9 @@ from hybridc.lower.llvm.gemm_phase import (
     grain_of,
     phase,
 )
-from hybridc.lower.llvm.gemm_shape import Loop, Matrices
 from hybridc.lower.llvm.gemm_tile import Form
 from hybridc.lower.llvm.kernel_phases import KernelPhase
+from hybridc.lower.product_shape import Loop, Matrices
 
 # Writes the body of a phase: of its arguments, whose last numbers are those of the walk.
 Write = Callable[[Arguments, Walk], None]

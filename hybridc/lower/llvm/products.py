@@ -14,10 +14,10 @@ from hybridc.lower.llvm.gemm_blas import blas_phase
 from hybridc.lower.llvm.gemm_dots import dot_phase
 from hybridc.lower.llvm.gemm_plain import plain_phase
 from hybridc.lower.llvm.gemm_rows import lies_in_panels, row_phase
-from hybridc.lower.llvm.gemm_shape import Matrices, Strides, matrices_of, product_of
 from hybridc.lower.llvm.gemm_tiles import panel_columns, panel_width, tile_phase
 from hybridc.lower.llvm.gemm_vectors import registers
 from hybridc.lower.llvm.kernel_phases import KernelPhase
+from hybridc.lower.product_shape import Matrices, Strides, matrices_of, product_of
 from hybridc.lower.structured import Shape, dtype_of
 from hybridc.runtime import native_blas
 

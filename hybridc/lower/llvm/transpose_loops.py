@@ -18,9 +18,9 @@ from hybridc.dialects.attribute import DType
 from hybridc.lower.kernel import Kernel, Stage
 from hybridc.lower.llvm.codegen import NativeFunction
 from hybridc.lower.llvm.gemm_phase import Arguments, Index, Walk, few_forms, phase
-from hybridc.lower.llvm.gemm_shape import Loop
 from hybridc.lower.llvm.gemm_vectors import Registers, Vectors, registers
 from hybridc.lower.llvm.kernel_phases import BYTE_NS, KernelPhase, sharing
+from hybridc.lower.product_shape import Loop
 from hybridc.lower.strides import row_major
 from hybridc.lower.structured import dtype_of, shape_of
 
