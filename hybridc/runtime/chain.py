@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from hybridc.lower.llvm.native_source import View
+from hybridc.lower.planned import View
 from hybridc.runtime.native.plan import Array, NativePlan, Phase, Place
 from hybridc.runtime.native.program import NativeProgram
 from hybridc.runtime.native_executable import NativeExecutable

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from hybridc.lower.llvm.codegen import Code
-from hybridc.lower.llvm.native_source import ARENA, Cell, NativeSource, View
+from hybridc.lower.llvm.native_source import NativeSource
+from hybridc.lower.planned import ARENA, Cell, View
 from hybridc.runtime.executable import Executable
 from hybridc.runtime.native.boxed import boxed_entry
 from hybridc.runtime.native.plan import Host, Phase

@@ -25,8 +25,9 @@ from hybridc.runtime.plan_bytes import NotWritable
 from hybridc.runtime.trace_key import without_sizes
 
 if TYPE_CHECKING:
-    from hybridc.lower.llvm.native_source import HostCall, NativeSource
+    from hybridc.lower.llvm.native_source import NativeSource
     from hybridc.lower.outline import Line, Outline, Place
+    from hybridc.lower.planned import HostCall
     from hybridc.lower.resizable import Resizable
     from hybridc.lower.targets import Target
     from hybridc.runtime.compiled_graph import CompiledGraph

@@ -17,7 +17,8 @@ import numpy as np
 from hybridc.dialects import registry
 from hybridc.dialects.operator import Operator
 from hybridc.lower.llvm.codegen import NativeFunction
-from hybridc.lower.llvm.native_source import Cell, HostCall, NativeSource, View, built_before
+from hybridc.lower.llvm.native_source import NativeSource, built_before
+from hybridc.lower.planned import Cell, HostCall, View
 from hybridc.runtime.native.plan import Array, Host, Phase, Place
 from hybridc.trace.structure import as_list
 

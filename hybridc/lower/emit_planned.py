@@ -1,0 +1,254 @@
+"""A planned function as a planned program, for any target: views of slots, a step for each launch, results.
+
+What a step is, the target says.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from xdsl.dialects import func
+from xdsl.dialects.builtin import IntegerAttr, ModuleOp
+from xdsl.ir import Operation, SSAValue
+
+from hybridc.dialects.hybrid import dtype_of, location_of, shape_of
+from hybridc.dialects.hybrid_rt import (
+    AliasOp,
+    AllocOp,
+    ArenaOp,
+    CellOp,
+    ConstantOp,
+    CopyOp,
+    DonatedOp,
+    LaunchOp,
+    ViewOp,
+    aligned,
+)
+from hybridc.dialects.operator import Opaque, Operator
+from hybridc.lower.host import operator_of
+from hybridc.lower.numbers import numbers_in
+from hybridc.lower.planned import ARENA, Cell, HostCall, PlannedProgram, View
+from hybridc.lower.poison import Bytes, Poison
+from hybridc.lower.strides import row_major
+from hybridc.lower.structured import is_host, kernels
+from hybridc.runtime.native.plan import Array, Host, Place
+from hybridc.transforms.values import functions, volume
+
+
+class PlanEmitter(ABC):
+    """Writes ``program`` from the planned function of its name; with ``poison``, memory without use holds NaN."""
+
+    def __init__(self, module: ModuleOp, program: PlannedProgram, poison: bool) -> None:
+        self.kernels = kernels(module)
+        self.function = next(f for f in functions(module) if f.sym_name.data == program.name)
+        self.planned = program
+        live = self.function.attributes.get("hybrid.live")
+        program.live = live.value.data if isinstance(live, IntegerAttr) else 0
+        self.views: dict[SSAValue, View] = {}
+        self.cells: dict[SSAValue, int] = {}
+        self.operators: dict[str, Operator] = {}
+        self.lines: list[str] = []
+        self.poison = Poison(self.function, self.kernels) if poison else None
+
+    # --- what the target says ------------------------------------------------------------------------------
+
+    @abstractmethod
+    def kernel(self, op: LaunchOp, function: func.FuncOp) -> None:
+        """The steps of a kernel's launch."""
+
+    @abstractmethod
+    def computed(self, operator: Operator, ins: Sequence[SSAValue], out: SSAValue) -> Any:
+        """What computes an operator on this target though no loops say how; None if the host has to."""
+
+    @abstractmethod
+    def compute(self, made: Any, places: list[Place], name: str) -> None:
+        """The steps of what :meth:`computed` gave; ``places`` are the inputs, then the result."""
+
+    @abstractmethod
+    def copy(self, source: View, target: View) -> None:
+        """The steps that put a view's elements into a plain array."""
+
+    @abstractmethod
+    def fill(self, slot: int, place: Bytes) -> None:
+        """The steps that put ones into the bits of some memory."""
+
+    @abstractmethod
+    def launched(self, lines: int, steps: int) -> None:
+        """Note what a launch became; there were so many lines and steps before it."""
+
+    # --- the walk ------------------------------------------------------------------------------------------
+
+    def walk(self) -> None:
+        """Write the whole program."""
+        program, block = self.planned, self.function.body.block
+        for i, arg in enumerate(block.args):
+            program.inputs.append(Array(shape_of(arg), dtype_of(arg)))
+            self.views[arg] = _plain(1 + i, 0, arg)
+        first = 1 + len(block.args)
+        allocs = [op.array for op in block.ops if isinstance(op, AllocOp)]
+        for i, array in enumerate(allocs):
+            self.views[array] = _plain(first + i, 0, array)
+            program.fresh.append(Array(shape_of(array), dtype_of(array)))
+        for op in block.ops:
+            if isinstance(op, ConstantOp):
+                self.views[op.array] = _plain(first + len(allocs) + len(program.constants), 0, op.array)
+                numbers = numbers_in(op.value, shape_of(op.array), dtype_of(op.array))
+                program.constants.append(np.ascontiguousarray(numbers))
+        if self.poison is not None:
+            for array in allocs:
+                self._fill(self.views[array].slot, (0, volume(shape_of(array)) * dtype_of(array).itemsize))
+        for op in block.ops:
+            self._operation(op)
+        head = (
+            f"{program.name}: {len(program.inputs)} inputs, {len(program.fresh)} results, arena {program.arena} bytes"
+        )
+        program.source = "\n".join([head, *self.lines]) + "\n"
+
+    def _operation(self, op: Operation) -> None:
+        match op:
+            case ArenaOp():
+                self.planned.arena = op.size
+            case ViewOp():
+                self.views[op.array] = _plain(ARENA, op.offset.value.data, op.array)
+            case CellOp():
+                self.cells[op.array] = len(self.cells)
+            case DonatedOp():
+                self.views[op.array] = self.views[op.argument]
+                self.planned.donated.add(self.views[op.argument].slot - 1)
+            case AliasOp():
+                self._alias(op)
+            case CopyOp():
+                self._copied(self.views[op.source], self.views[op.target])
+            case LaunchOp():
+                self._launch(op)
+            case func.ReturnOp():
+                self._results(list(op.arguments))
+            case AllocOp() | ConstantOp():
+                pass
+            case _:
+                raise TypeError(f"{op.name} in a planned program")
+
+    # --- views ---------------------------------------------------------------------------------------------
+
+    def _alias(self, op: AliasOp) -> None:
+        view, shape = self.views[op.array], shape_of(op.result)
+        match op.view.data:
+            case "reshape":
+                try:
+                    moved = view.moved(lambda x: np.reshape(x, shape, copy=False))
+                except ValueError:  # it takes memory of its own
+                    moved = self._plain_copy(view).moved(lambda x: np.reshape(x, shape, copy=False))
+            case "transpose":
+                moved = view.moved(lambda x: x.transpose(op.numbers("order")))
+            case "slice":
+                begin, step = op.numbers("begin"), op.numbers("step")
+                parts = tuple(_part(*each) for each in zip(begin, step, shape, strict=True))
+                moved = view.moved(lambda x: x[parts])
+            case other:
+                raise TypeError(f"{other} is no movement that gives a view")
+        self.views[op.result] = moved
+
+    def _plain_copy(self, view: View) -> View:
+        """A plain array with the elements of a view, in memory behind the planned arena."""
+        offset = aligned(self.planned.arena)
+        size = volume(view.shape) * view.dtype.itemsize
+        self.planned.arena = offset + aligned(size)
+        target = View(ARENA, offset, view.dtype, view.shape, row_major(view.shape))
+        self._copied(view, target)
+        return target
+
+    def _copied(self, source: View, target: View) -> None:
+        self.lines.append("copy")
+        self.copy(source, target)
+
+    # --- steps ---------------------------------------------------------------------------------------------
+
+    def _fill(self, slot: int, place: Bytes) -> None:
+        self.lines.append("poison")
+        self.fill(slot, place)
+
+    def _launch(self, op: LaunchOp) -> None:
+        for place in self.poison.before(op) if self.poison is not None else ():
+            self._fill(ARENA, place)
+        line, step = len(self.lines), len(self.planned.steps)
+        name = op.kernel.string_value()
+        self.planned.launches.append(name)
+        function = self.kernels[name]
+        if is_host(function):
+            self._host(op, function)
+        else:
+            self.planned.functions[name] = name
+            self.kernel(op, function)
+        self.launched(line, step)
+        for place in self.poison.after(op) if self.poison is not None else ():
+            self._fill(ARENA, place)
+
+    def _host(self, op: LaunchOp, declaration: func.FuncOp) -> None:
+        name = declaration.sym_name.data
+        if name not in self.operators:
+            self.operators[name] = operator_of(declaration)
+        operator = self.operators[name]
+        where = location_of(op) or location_of(declaration)
+        made = self.computed(operator, op.ins, op.outs[0]) if len(op.outs) else None
+        if made is not None:
+            self.lines.append(f"{name}{comment(where)}")
+            given = [view if view.is_plain else self._plain_copy(view) for view in (self.views[v] for v in op.ins)]
+            self.compute(made, [place_of(v) for v in (*given, self.views[op.outs[0]])], name)
+            return
+        program = self.planned
+        if isinstance(operator, Opaque):
+            program.host_calls.append(f"{operator!r}" + (f" at {where}" if where else ""))
+            program.host_launches.append(len(program.launches) - 1)
+        call = HostCall(
+            operator,
+            tuple(self._array(v) for v in op.ins),
+            tuple(self._array(v) for v in op.outs),
+            len(program.inputs),
+            tuple(program.constants),
+            str(where or ""),
+        )
+        program.steps.append(Host(call, name))
+        self.lines.append(f"{name} on the host{comment(where)}")
+
+    def _array(self, value: SSAValue) -> View | Cell:
+        """Where a value is."""
+        return self.views[value] if value in self.views else Cell(self.cells[value], shape_of(value))
+
+    # --- results -------------------------------------------------------------------------------------------
+
+    def _results(self, results: list[SSAValue]) -> None:
+        """Say where the results are, and which of them may be wanted in arrays of the caller's."""
+        program = self.planned
+        program.outputs = [self._array(v) for v in results]
+        program.takes_into = "hybrid.into" in self.function.attributes
+        first = 1 + len(program.inputs)
+        for i, array in enumerate(program.fresh):
+            views = [(n, v) for n, v in enumerate(program.outputs) if isinstance(v, View)]
+            whole = [(n, v) for n, v in views if v.slot == first + i and v.is_whole(array)]
+            program.into.append(whole[0][0] if whole else None)
+            if whole:  # made in the shape that the caller sees
+                program.fresh[i] = Array(whole[0][1].shape, array.dtype)
+
+
+def comment(*locations: Any) -> str:
+    """The user's lines, as they stand behind a line of the listing."""
+    lines = ", ".join(str(where) for where in locations if where)
+    return f"  # {lines}" if lines else ""
+
+
+def place_of(view: View) -> Place:
+    """Where a view begins."""
+    return Place(view.slot, view.offset)
+
+
+def _plain(slot: int, offset: int, value: SSAValue) -> View:
+    shape = shape_of(value)
+    return View(slot, offset, dtype_of(value), shape, row_major(shape))
+
+
+def _part(begin: int, step: int, count: int) -> slice:
+    end = begin + step * (count - 1) + (1 if step > 0 else -1)
+    return slice(begin, None if end < 0 else end, step) if count else slice(0, 0)
