@@ -25,6 +25,7 @@ LIMIT = 1 << 30
 _MAGIC = b"hybridc store 1\n"
 _DIGEST = hashlib.sha256().digest_size
 _SUFFIX = ".entry"
+_TEXT = ".py"
 _PARTIAL = ".partial"
 _OTHERS_WRITE = 0o022
 _KEEP = 0.75  # of the limit is left after entries were removed
@@ -81,6 +82,21 @@ class Store:
         if self._unseen > self.limit / _SHARE:
             self._unseen = 0
             self._trim()
+
+    def put_source(self, name: str, text: str) -> Path | None:
+        """A file of Python text, for people and their tools to read, never to be run from there; None if none can be.
+
+        The name says all of its content, so that what is there already is left.
+        """
+        path = self.folder / (name + _TEXT)
+        if not self._writes or not self._make():
+            return None
+        try:
+            if not path.exists():
+                self._write(path, text.encode())
+        except OSError:
+            return None
+        return path
 
     def clear(self) -> None:
         """Remove every entry."""
@@ -144,7 +160,7 @@ class Store:
             for file in files:
                 with contextlib.suppress(OSError):
                     found = file.stat(follow_symlinks=False)
-                    if file.name.endswith(_SUFFIX):
+                    if file.name.endswith((_SUFFIX, _TEXT)):
                         entries.append((Path(file.path), found))
                     elif file.name.endswith(_PARTIAL) and time.time() - found.st_mtime > _ABANDONED:
                         os.unlink(file.path)

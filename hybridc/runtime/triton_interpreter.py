@@ -1,0 +1,93 @@
+"""What Triton's interpreter needs to be right and quick, in its versions 3.6 to 3.9.
+
+It takes the place of parts of ``triton.runtime.interpreter``, in a process that only interprets:
+
+* The language is patched to run on NumPy once, and not at each launch and each call of a helper.
+* ``tl.reduce`` with any function combines blocks, where Triton goes from element to element.
+* A maximum or minimum that need not propagate NaN drops it, as compiled code does; 3.6 propagated it.
+* Integers wrap, as in compiled code, and the numbers a kernel is given are as wide as it declares.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import importlib
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+
+
+@functools.cache
+def interpreter() -> Any:
+    """``triton.runtime.interpreter``, mended."""
+    module: Any = importlib.import_module("triton.runtime.interpreter")
+    language: Any = importlib.import_module("triton.language")
+    module._patch_lang(SimpleNamespace(__globals__={"tl": language, "core": language.core}))
+    module._patch_lang = functools.partial(_nothing_to_patch, module)
+    language.tensor.__index__ = _index
+    builder = module.interpreter_builder
+    builder.options = dataclasses.replace(builder.options, sanitize_overflow=False)
+    builder.create_maxnumf = functools.partial(builder.binary_op, op=np.fmax)
+    builder.create_minnumf = functools.partial(builder.binary_op, op=np.fmin)
+    module.ReduceOps.apply_impl = _reduced
+    return module
+
+
+def integer(value: int, bits: str) -> Any:
+    """A number as a kernel is given it: "i32" or "i64"."""
+    module = interpreter()
+    dtype, kept = {"i32": (module.tl.int32, np.int32), "i64": (module.tl.int64, np.int64)}[bits]
+    return module.tl.tensor(module.TensorHandle(np.array([value], kept), dtype), dtype)
+
+
+def _nothing_to_patch(module: Any, _function: Any) -> Any:
+    return module._LangPatchScope()
+
+
+def _index(tensor: Any) -> int:
+    """The value of a scalar, which Triton keeps in an array of one element: of these NumPy 2.4 makes no number."""
+    return int(tensor.handle.data.item())
+
+
+def _reduced(self: Any, inputs: tuple[Any, ...]) -> list[Any]:
+    """What ``tl.reduce`` gives: neighbours are combined, in all rows at once, until one of each row is left."""
+    data: list[Any] = [x.handle.data for x in inputs]
+    rank = data[0].ndim
+    everything = self.axis is None
+    axis = 0 if everything else self.axis
+    if everything:
+        data = [x.reshape(-1) for x in data]
+    known = _ufuncs().get(self.combine_fn)
+    if known is not None:
+        data = [known.reduce(x, axis=axis, keepdims=True, dtype=x.dtype) for x in data]
+    while data[0].shape[axis] > 1:
+        data = _paired(self, inputs, data, axis)
+    if everything:
+        data = [x.reshape((1,) * rank if self.keep_dims else ()) for x in data]
+    elif not self.keep_dims:
+        data = [x.squeeze(axis) for x in data]
+    return [self.to_tensor(y, x.dtype) for x, y in zip(inputs, data, strict=True)]
+
+
+@functools.cache
+def _ufuncs() -> dict[Any, np.ufunc]:
+    """Triton's own functions that NumPy has, too."""
+    standard = interpreter().tl.standard
+    return {
+        standard._sum_combine: np.add,
+        standard._elementwise_max: np.fmax,
+        standard._elementwise_min: np.fmin,
+    }
+
+
+def _paired(self: Any, inputs: tuple[Any, ...], data: list[Any], axis: int) -> list[Any]:
+    """Each two neighbours along an axis made one; of elements there is a power of two, as in all of Triton's blocks."""
+    given: list[Any] = []
+    for first in (0, 1):
+        for x, like in zip(data, inputs, strict=True):
+            given.append(self.to_tensor(np.take(x, range(first, x.shape[axis], 2), axis), like.dtype))
+    made: Any = self.combine_fn(*given)
+    parts = made if len(data) > 1 else (made,)
+    return [part.handle.data for part in parts]

@@ -1,0 +1,139 @@
+"""Sources of Triton functions become functions, once in a process; and how one runs without a GPU, by the interpreter.
+
+Triton decides when it is imported whether its functions are compiled or interpreted, for the whole process: the first
+use decides here too.
+"""
+
+from __future__ import annotations
+
+import importlib
+import linecache
+import os
+import sys
+import tempfile
+import threading
+from collections.abc import Sequence
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from hybridc.errors import UnsupportedError
+from hybridc.lower.triton.functions import Config, TritonFunction
+from hybridc.runtime.store import Store, store
+from hybridc.runtime.triton_interpreter import integer, interpreter
+
+_LOADED: dict[str, Any] = {}
+_LOADING = threading.Lock()
+# The interpreter keeps what it does in globals of its own.
+_INTERPRETING = threading.RLock()
+
+
+def triton(*, interpreted: bool) -> Any:
+    """The Triton package, whose functions are interpreted on NumPy or else compiled."""
+    if "triton" not in sys.modules and interpreted:
+        os.environ["TRITON_INTERPRET"] = "1"  # Triton reads it from there when it is imported
+    try:
+        module = importlib.import_module("triton")
+        language = importlib.import_module("triton.language")
+    except ImportError as error:
+        raise UnsupportedError(
+            f'the GPU target needs Triton 3.6 or newer: pip install "hybridc[triton]" ({error})'
+        ) from error
+    is_interpreted = type(language.zeros).__name__ == "InterpretedFunction"
+    if interpreted == is_interpreted:
+        return module
+    if interpreted:
+        raise UnsupportedError(
+            "Triton was imported before hybridc's interpreter device was used, and so compiles its functions; set "
+            "TRITON_INTERPRET=1 in the environment of this process, or use the device before importing triton"
+        )
+    raise UnsupportedError(
+        "Triton interprets its functions in this process, so none can be compiled for a GPU; unset TRITON_INTERPRET, "
+        "or set HYBRIDC_GPU=interpreter"
+    )
+
+
+def load(function: TritonFunction, *, interpreted: bool) -> Any:
+    """The function of a source, as Triton's decorator made it; the same one whenever it is asked for."""
+    found = _LOADED.get(function.key)
+    if found is not None:
+        return found
+    with _LOADING:
+        if function.key not in _LOADED:
+            triton(interpreted=interpreted)
+            _LOADED[function.key] = _import(function)
+        return _LOADED[function.key]
+
+
+def _import(function: TritonFunction) -> Any:
+    """Run a source as a module whose file has its text, so that errors, profilers and debuggers show its lines."""
+    name = f"{function.name}_{function.key[:24]}"
+    path = store().put_source(name, function.source) or _temporary().put_source(name, function.source)
+    filename = f"<{name}>" if path is None else str(path)
+    # Triton and tracebacks read the text from here, whatever becomes of the file.
+    lines = function.source.splitlines(keepends=True)
+    linecache.cache[filename] = (len(function.source), None, lines, filename)
+    module = ModuleType(f"hybridc.generated.{name}")
+    module.__file__ = filename
+    exec(compile(function.source, filename, "exec"), module.__dict__)
+    return module.__dict__[function.name]
+
+
+def _temporary() -> Store:
+    """Where sources are kept if the cache folder cannot be written."""
+    user = os.getuid() if hasattr(os, "getuid") else ""
+    return Store(os.path.join(tempfile.gettempdir(), f"hybridc-{user}"))
+
+
+def run_interpreted(
+    function: TritonFunction, arrays: Sequence[npt.NDArray[Any]], numbers: Sequence[int], config: Config
+) -> None:
+    """Run all programs of a launch, one after the other, on the memory of the arrays."""
+    kernel = load(function, interpreted=True)
+    given = [_Memory(a, dtype) for a, dtype in zip(arrays, function.pointers, strict=True)]
+    with _INTERPRETING, np.errstate(all="ignore"):
+        interpreter()
+        sized = [integer(value, bits) for value, bits in zip(numbers, function.numbers, strict=True)]
+        kernel[config.grid](*given, *sized, **dict(config.constants))
+
+
+class _Memory:
+    """What Triton's interpreter asks of a tensor, over the memory of an array."""
+
+    __slots__ = ("_array", "dtype")
+
+    def __init__(self, array: npt.NDArray[Any], dtype: np.dtype[Any]) -> None:
+        if array.dtype != dtype:
+            raise TypeError(f"an array of {array.dtype} is given where the kernel takes a pointer to {dtype}")
+        self._array = array
+        self.dtype = dtype.name  # the part of the name of a tensor's dtype that Triton reads
+
+    def data_ptr(self) -> int:
+        """The address of the first element."""
+        return self._array.ctypes.data
+
+    # Triton moves tensors to the host and back; this memory is there already.
+
+    def untyped_storage(self) -> _Memory:
+        return self
+
+    def cpu(self) -> _Memory:
+        return self
+
+    def copy_(self, _other: _Memory) -> None: ...
+
+    def new_empty(self, *_args: Any, **_kwargs: Any) -> _Memory:
+        return self
+
+    def set_(self, *_args: Any) -> None: ...
+
+    def storage_offset(self) -> int:
+        return 0
+
+    def size(self) -> tuple[int, ...]:
+        return self._array.shape
+
+    def stride(self) -> tuple[int, ...]:
+        return self._array.strides
