@@ -1,4 +1,4 @@
-"""Makes hybridc/lower/llvm/mathlib/coefficients.py: ``python benchmarks/fit_polynomials.py > that file``.
+"""Makes hybridc/lower/mathlib/coefficients.py: ``python benchmarks/fit_polynomials.py > that file``.
 
 Needs mpmath. Each polynomial has the smallest greatest error on its interval (Remez' exchange on a dense grid of
 Chebyshev points). Coefficients are rounded to their type one by one, from that of the lowest power on, and those that

@@ -18,10 +18,10 @@ from xdsl.passes import ModulePass
 from xdsl.rewriter import Rewriter
 from xdsl.utils.exceptions import PassFailedException
 
-from hybridc.lower.llvm.mathlib import FORMULAS, Formula
-from hybridc.lower.llvm.mathlib.exponential import logistic
-from hybridc.lower.llvm.mathlib.power import short_power
-from hybridc.lower.llvm.mathlib.value import FORMATS, Value, Writer
+from hybridc.lower.mathlib import FORMULAS, Formula
+from hybridc.lower.mathlib.exponential import logistic
+from hybridc.lower.mathlib.power import short_power
+from hybridc.lower.mathlib.value import FORMATS, Value, Writer
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from xdsl.utils.exceptions import PassFailedException
 
 from hybridc.lower.llvm.codegen import NativeFunction, explain
 from hybridc.lower.llvm.expand_math import ExpandMath
-from hybridc.lower.llvm.mathlib import FORMULAS
+from hybridc.lower.mathlib import FORMULAS
 from tests.lower.llvm.loops import TYPES, compute, elementwise
 from tests.lower.llvm.native import context, parse
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from hybridc.lower.llvm.mathlib import coefficients as table
-from hybridc.lower.llvm.mathlib.exponential import exp
-from hybridc.lower.llvm.mathlib.value import SINGLE, Value, copysign, fma, least, polynomial, select
+from hybridc.lower.mathlib import coefficients as table
+from hybridc.lower.mathlib.exponential import exp
+from hybridc.lower.mathlib.value import SINGLE, Value, copysign, fma, least, polynomial, select
 
 
 def erf(x: Value) -> Value:

@@ -10,8 +10,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from hybridc.lower.llvm.mathlib import coefficients as table
-from hybridc.lower.llvm.mathlib.value import (
+from hybridc.lower.mathlib import coefficients as table
+from hybridc.lower.mathlib.value import (
     SINGLE,
     Format,
     Value,

@@ -11,8 +11,8 @@ from collections.abc import Callable
 from xdsl.dialects import math
 from xdsl.ir import Operation
 
-from hybridc.lower.llvm.mathlib import error_function, exponential, logarithm, power, trigonometry
-from hybridc.lower.llvm.mathlib.value import Value
+from hybridc.lower.mathlib import error_function, exponential, logarithm, power, trigonometry
+from hybridc.lower.mathlib.value import Value
 
 Formula = Callable[..., Value]
 

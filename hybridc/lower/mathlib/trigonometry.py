@@ -14,8 +14,8 @@ from fractions import Fraction
 from xdsl.dialects import scf
 from xdsl.ir import Block, Region
 
-from hybridc.lower.llvm.mathlib import coefficients as table
-from hybridc.lower.llvm.mathlib.value import (
+from hybridc.lower.mathlib import coefficients as table
+from hybridc.lower.mathlib.value import (
     DOUBLE,
     SINGLE,
     Format,

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import math
 
-from hybridc.lower.llvm.mathlib import coefficients as table
-from hybridc.lower.llvm.mathlib.value import SINGLE, Format, Operand, Value, copysign, fma, polynomial, select, sqrt
+from hybridc.lower.mathlib import coefficients as table
+from hybridc.lower.mathlib.value import SINGLE, Format, Operand, Value, copysign, fma, polynomial, select, sqrt
 
 INFINITY, NAN = math.inf, math.nan
 

@@ -7,10 +7,10 @@ import math
 from xdsl.dialects import scf
 from xdsl.ir import Block, Region
 
-from hybridc.lower.llvm.mathlib import coefficients as table
-from hybridc.lower.llvm.mathlib.exponential import exp, halves_of_power, shifted_integer
-from hybridc.lower.llvm.mathlib.logarithm import exponent_and_mantissa, log, split
-from hybridc.lower.llvm.mathlib.value import (
+from hybridc.lower.mathlib import coefficients as table
+from hybridc.lower.mathlib.exponential import exp, halves_of_power, shifted_integer
+from hybridc.lower.mathlib.logarithm import exponent_and_mantissa, log, split
+from hybridc.lower.mathlib.value import (
     DOUBLE,
     SINGLE,
     Value,
