@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from xdsl.dialects.func import FuncOp
 
     from hybridc.lower.program import Program
-    from hybridc.lower.targets import Target
+    from hybridc.lower.targets import Planning, Target
 
 
 def _dump_name(trace: Trace, grads: tuple[int, ...], part: str) -> str:
@@ -158,14 +158,17 @@ class Formed:
     def __str__(self) -> str:
         return text(self.module)
 
-    def lower(self) -> Lowered:
-        """Plan memory in this very module, and write the target's program."""
+    def lower(self, kept: Planning | None = None) -> Lowered:
+        """Plan memory in this very module, and write the target's program.
+
+        ``kept`` is the target's planning if it knows this module already, at other sizes.
+        """
         from hybridc import pipeline
         from hybridc.transforms.values import functions
 
         dump = _dump_name(self.trace, self.grads, "kernels")
         with collector_at_rest():
-            planning = self.target.plan()
+            planning = self.target.plan() if kept is None else kept
             pipeline.run(planning.passes, self.module, dump, after=self.target.kernels())
             names = [f.sym_name.data for f in functions(self.module) if f.sym_visibility is None]
             with debug.timed(f"{dump}, time of writing the source"):

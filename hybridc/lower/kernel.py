@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, cast
 
@@ -23,7 +23,7 @@ from xdsl.dialects.linalg.attrs import IteratorType
 from xdsl.ir import Operation, SSAValue
 
 from hybridc.dialects.hybrid import locations_of
-from hybridc.lower.structured import Shape, dtype_of, is_scaffold, places_of, reads_anywhere, shape_of
+from hybridc.lower.structured import Shape, dtype_of, is_scaffold, loop_sizes, places_of, reads_anywhere, shape_of
 from hybridc.trace.location import Location
 
 Axes = tuple[int, ...]
@@ -53,7 +53,6 @@ class Stage:
     axes: Axes
     reduced: Axes
     combine: Operation | None
-    sizes: Shape
 
     @property
     def result(self) -> SSAValue:
@@ -71,6 +70,13 @@ class Stage:
         return [op for op in self.op.regions[0].block.ops if not isinstance(op, arith.ConstantOp | linalg.YieldOp)]
 
     @property
+    def sizes(self) -> Shape:
+        """How often each of its loops runs."""
+        places = places_of(self.op)
+        assert places is not None, "a kernel's operand follows loops"
+        return loop_sizes(self.op, places)
+
+    @property
     def flops(self) -> int:
         """Operations of the body, times iterations."""
         return len(self.steps) * math.prod(self.sizes)
@@ -82,13 +88,19 @@ class Nest:
 
     Reductions across the grid are no hindrance, as their results are read outside of the nest only; a nest that reads
     them itself has no grid and is computed as a whole. ``varying`` are axes that are known to have other sizes at other
-    times.
+    times. It is nest ``number`` of its kernel, or a part of that which leaves out some axes: these have one element.
     """
 
     domain: Shape
     stages: tuple[Stage, ...]
     grid: int
     varying: Axes = ()
+    number: int = 0
+    left_out: Axes = ()
+
+    def at(self, domain: Shape) -> Nest:
+        """The same nest where the domain of the kernel's is this one."""
+        return replace(self, domain=tuple([1 if a in self.left_out else n for a, n in enumerate(domain)]))
 
     @property
     def product(self) -> Stage | None:
@@ -177,7 +189,7 @@ class Kernel:
 
 def analyse(function: func.FuncOp) -> Kernel:
     """The facts about a kernel, from its body."""
-    domains = [_integers(d) for d in cast(ArrayAttr[Any], function.attributes["hybrid.domains"])]
+    domains = _domains(function)
     stages: list[list[Stage]] = [[] for _ in domains]
     for op in function.body.block.ops:
         if not is_scaffold(op) and not isinstance(op, func.ReturnOp):
@@ -187,11 +199,22 @@ def analyse(function: func.FuncOp) -> Kernel:
             stages[at].append(_stage(op, domains[at]))
     noted = function.attributes.get("hybrid.varying")
     varying = [()] * len(domains) if noted is None else [_integers(v) for v in cast(ArrayAttr[Any], noted)]
-    nests = tuple(Nest(d, tuple(s), _grid(d, s), v) for d, s, v in zip(domains, stages, varying, strict=True))
+    given = zip(domains, stages, varying, strict=True)
+    nests = tuple(Nest(d, tuple(s), grid_of(d, s), v, i) for i, (d, s, v) in enumerate(given))
     end = function.body.block.last_op
     assert isinstance(end, func.ReturnOp)
     numbers = [(i, number_of(v)) for i, v in enumerate(end.arguments)]
     return Kernel(function, nests, tuple((i, n) for i, n in numbers if n is not None))
+
+
+def resized(kernel: Kernel) -> Kernel:
+    """The kernel as it is now, where nothing but its sizes may have changed; its stages are the same."""
+    nests = zip(kernel.nests, _domains(kernel.function), strict=True)
+    return replace(kernel, nests=tuple([nest.at(domain) for nest, domain in nests]))
+
+
+def _domains(function: func.FuncOp) -> list[Shape]:
+    return [_integers(d) for d in cast(ArrayAttr[Any], function.attributes["hybrid.domains"])]
 
 
 def number_of(value: SSAValue) -> Number | None:
@@ -233,17 +256,15 @@ def _stage(op: linalg.GenericOp | linalg.MatmulOp, domain: Shape) -> Stage:
     *read, axes = [tuple(loops[place] for place in each) for each in places]
     reduced = tuple(sorted(set(loops) - set(axes)))
     reads = tuple(Read(v, p) for v, p in zip(op.inputs, read, strict=True))
-    extent = {a: n for r in reads for a, n in zip(r.axes, shape_of(r.value), strict=True)}
-    sizes = tuple(domain[a] if a < len(domain) else extent[a] for a in loops)
     end = op.regions[0].block.last_op
     assert end is not None
     if any(a >= len(domain) for a in reduced):
-        return Stage(op, "product", reads, axes, reduced, cast(Operation, end.operands[0].owner), sizes)
+        return Stage(op, "product", reads, axes, reduced, cast(Operation, end.operands[0].owner))
     if not any(kind is IteratorType.REDUCTION for kind in _kinds(op)):
-        return Stage(op, "map", reads, axes, (), None, sizes)
+        return Stage(op, "map", reads, axes, (), None)
     combine = end.operands[0].owner
     assert isinstance(combine, Operation)
-    return Stage(op, "across" if 0 in reduced else "row", reads, axes, reduced, combine, sizes)
+    return Stage(op, "across" if 0 in reduced else "row", reads, axes, reduced, combine)
 
 
 def _kinds(op: linalg.GenericOp | linalg.MatmulOp) -> list[IteratorType]:
@@ -259,7 +280,7 @@ def _numbered(axes: Axes, rank: int) -> Axes:
     return tuple(found)
 
 
-def _grid(domain: Shape, stages: list[Stage]) -> int:
+def grid_of(domain: Shape, stages: list[Stage]) -> int:
     """How many leading axes are parallel in every stage, apart from reductions whose results leave the nest."""
     inside = {r.value for s in stages for r in s.reads}
     grid = len(domain)

@@ -8,6 +8,7 @@ which the other axes have size one.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 from xdsl.ir import SSAValue
 
@@ -43,8 +44,8 @@ def _parts(nest: Nest, left: list[Stage]) -> Iterable[Nest]:
         if not axes and len(needed) == len(nest.stages):
             yield nest
         else:
-            domain = tuple(1 if a in axes else n for a, n in enumerate(nest.domain))
-            yield Nest(domain, tuple(needed), nest.grid, nest.varying)
+            part = replace(nest, stages=tuple(needed), left_out=axes)
+            yield part.at(nest.domain)
 
 
 def _left_out(nest: Nest, stage: Stage) -> tuple[int, ...]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
 from xdsl.dialects import arith
@@ -44,7 +44,7 @@ class NestPlan:
     inner axis, if ``shared``. Values that follow memory along another axis than the inner one are walked in tiles of
     both axes: ``tiled`` is that axis, the last of the points. ``kept`` are the values that lie in scratch, ``again``
     those that are computed where they are read. ``dynamic`` axes have sizes that the code is given: the first, and of
-    the points those that are known to vary.
+    the points those that are known to vary. ``crossed`` are those that some value follows across memory.
     """
 
     nest: Nest
@@ -55,6 +55,7 @@ class NestPlan:
     shared: bool
     dynamic: frozenset[int]
     tiled: int | None = None
+    crossed: Axes = ()
     sweeps: list[Sweep] = field(default_factory=lambda: list[Sweep]())
     kept: list[SSAValue] = field(default_factory=lambda: list[SSAValue]())
     again: set[SSAValue] = field(default_factory=lambda: set[SSAValue]())
@@ -77,6 +78,12 @@ class NestPlan:
     def extent(self, axes: Iterable[int]) -> int:
         """How many elements merged axes have."""
         return math.prod(self.sizes[a] for a in axes)
+
+    def at(self, nest: Nest) -> NestPlan | None:
+        """The walk of the same nest with other sizes; None if it would be another walk."""
+        sizes = _sizes(nest, self.merged, len(self.sizes))
+        same = not self.crossed or _tiled(self.crossed, sizes, self.inner[0]) == self.tiled
+        return replace(self, nest=nest, sizes=sizes) if same else None
 
     @property
     def range(self) -> int:
@@ -127,8 +134,8 @@ def _axes(nest: Nest, strided: frozenset[SSAValue]) -> NestPlan:
             groups[-1].append(a)
         else:
             groups.append([a])
-    sizes = tuple(math.prod(nest.domain[a] for a in group) for group in groups)
     merged = {a: i for i, group in enumerate(groups) for a in group}
+    sizes = _sizes(nest, merged, len(groups))
     grid = sum(group[0] < nest.grid for group in groups)
     everywhere = tuple(range(len(groups)))
     dynamic = frozenset({0, *(merged[a] for a in nest.varying)})
@@ -136,25 +143,41 @@ def _axes(nest: Nest, strided: frozenset[SSAValue]) -> NestPlan:
         given = dynamic & {0, *everywhere[:grid]} & {*everywhere}
         return NestPlan(nest, sizes, merged, everywhere[:grid], everywhere[grid:], False, given)
     vector = merged[nest.vector] if nest.vector is not None else len(groups) - 1
-    tiled = _across_memory(nest, merged, sizes, vector)
+    crossed = _across_memory(nest, merged, vector)
+    tiled = _tiled(crossed, sizes, vector)
     points = tuple(a for a in everywhere if a not in (vector, tiled))
     if tiled is not None:
         given = dynamic & {0, *points, tiled}
-        return NestPlan(nest, sizes, merged, (*points, tiled), (vector,), False, given, tiled)
-    return NestPlan(nest, sizes, merged, points, (vector,), not points, dynamic & {0, *points})
+        return NestPlan(nest, sizes, merged, (*points, tiled), (vector,), False, given, tiled, crossed)
+    given = dynamic & {0, *points}
+    return NestPlan(nest, sizes, merged, points, (vector,), not points, given, crossed=crossed)
 
 
-def _across_memory(nest: Nest, merged: Mapping[int, int], sizes: Shape, vector: int) -> int | None:
-    """The axis along which some value lies in memory that the innermost loop walks across."""
+def _sizes(nest: Nest, merged: Mapping[int, int], count: int) -> Shape:
+    """How many elements the merged axes have."""
+    sizes = [1] * count
+    for a, n in enumerate(nest.domain):
+        sizes[merged[a]] *= n
+    return tuple(sizes)
+
+
+def _across_memory(nest: Nest, merged: Mapping[int, int], vector: int) -> Axes:
+    """The axes along which some value lies in memory that the innermost loop walks across."""
     if any(s.combine is not None for s in nest.stages):
-        return None
+        return ()
+    crossed: list[int] = []
     for stage in nest.stages:
         for axes in (*(r.axes for r in stage.reads if number_of(r.value) is None), stage.axes):
             found = {merged[a] for a in axes}
             last = merged[axes[-1]] if axes else vector
-            if last != vector and vector in found and min(sizes[last], sizes[vector]) >= TILE:
-                return last
-    return None
+            if last != vector and vector in found:
+                crossed.append(last)
+    return tuple(dict.fromkeys(crossed))
+
+
+def _tiled(crossed: Axes, sizes: Shape, vector: int) -> int | None:
+    """The axis that is walked in tiles: the first that is long enough."""
+    return next((a for a in crossed if min(sizes[a], sizes[vector]) >= TILE), None)
 
 
 def _adjacent(order: Axes, a: int) -> bool:

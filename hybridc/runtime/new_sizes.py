@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from hybridc.lower.outline import Line, Outline, Place
     from hybridc.lower.planned import HostCall
     from hybridc.lower.resizable import Resizable
-    from hybridc.lower.targets import Target
+    from hybridc.lower.targets import Planning, Target
     from hybridc.runtime.compiled_graph import CompiledGraph
     from hybridc.stages import Formed, Traced
 
@@ -70,6 +70,7 @@ class _Family:
 
     ``numbers`` are the integers of the trace at one size; ``lines`` say which depend on the size, and how. The size is
     number ``base`` of them. Sizes from ``low`` to ``high`` were compiled; ``where`` are the users' lines of its nodes.
+    The ``planning`` knows of the kernels what is the same at all sizes.
     """
 
     numbers: tuple[int, ...]
@@ -80,6 +81,7 @@ class _Family:
     where: list[str]
     low: int
     high: int
+    planning: Planning
     lock: ForkLock = field(default_factory=ForkLock)
 
     def size(self, numbers: Sequence[int]) -> int | None:
@@ -102,7 +104,7 @@ class _Family:
             if lines is None or not self.kernels.resize(n):
                 return None
             with self.kernels.lent() as module:
-                lowered = Formed(traced.trace, traced.grads, module, self.target).lower()
+                lowered = Formed(traced.trace, traced.grads, module, self.target).lower(self.planning)
                 made = lowered.compile()
         for executable in (made.forward, made.backward):
             if isinstance(executable, NativeExecutable):
@@ -136,7 +138,8 @@ def _family(before: _Sample, now: _Sample, places: list[Place], formed: Formed) 
         return None
     kernels = Resizable(formed.module, second, now.outline, places, inner)
     where = _lines(formed)
-    return _Family(now.numbers, lines, base, kernels, formed.target, where, min(first, second), max(first, second))
+    low, high = min(first, second), max(first, second)
+    return _Family(now.numbers, lines, base, kernels, formed.target, where, low, high, formed.target.plan())
 
 
 def _lines(traced: Traced | Formed) -> list[str]:

@@ -11,9 +11,7 @@ from xdsl.passes import ModulePass
 
 from hybridc.dialects.hybrid_rt import aligned
 from hybridc.lower.joined import part_of, strides_in_whole
-from hybridc.lower.llvm.inplace import inplace_pairs
 from hybridc.lower.llvm.kernel_code import Codes
-from hybridc.lower.llvm.products import is_product
 from hybridc.lower.strides import row_major
 from hybridc.lower.structured import is_host, kernels, shape_of
 from hybridc.transforms.tile_kernels import strided_arguments
@@ -36,7 +34,7 @@ class SchedulePhases(ModulePass):
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         codes = Codes(self.threads) if self.codes is None else self.codes
-        codes.forget()
+        codes.resized()
         strided, parts = strided_arguments(op), strided_results(op)
         for name, function in kernels(op).items():
             if is_host(function):
@@ -44,8 +42,7 @@ class SchedulePhases(ModulePass):
             kernel = codes.kernel(function)
             first = len(kernel.arguments)
             views = [*sorted(strided.get(name, set())), *(first + i for i in sorted(parts.get(name, set())))]
-            values = frozenset([*kernel.arguments, *kernel.results][i] for i in views)
-            pairs = [] if is_product(kernel) else [n for pair in inplace_pairs(kernel, values) for n in pair]
+            pairs = [n for pair in codes.inplace(kernel, views) for n in pair]
             each, shared = codes.memory(kernel, views)
             size = self.threads * aligned(each) * bool(each) + sum(aligned(n) for n in shared)
             function.attributes["hybrid.scratch"] = IntegerAttr(size, i64)

@@ -7,9 +7,9 @@ from typing import Any
 
 from xdsl.dialects.func import FuncOp
 
-from hybridc.lower.kernel import Kernel, analyse
+from hybridc.lower.kernel import Kernel, analyse, resized
 from hybridc.lower.llvm.copy_loops import Strides
-from hybridc.lower.llvm.kernel_phases import KernelPhases, phases_of
+from hybridc.lower.llvm.kernel_phases import KernelLoops, KernelPhases
 from hybridc.lower.llvm.products import is_product, phases_of_product
 from hybridc.lower.llvm.transpose_loops import transpose_phase
 from hybridc.lower.strides import row_major
@@ -20,25 +20,26 @@ def code_of(
     kernel: Kernel, threads: int, strides: Mapping[int, Strides], inplace: Sequence[tuple[int, int]] = ()
 ) -> KernelPhases:
     """The phases of a kernel; ``strides``, in elements, are of arguments, then results, that may be no plain arrays."""
-    if not is_product(kernel):
-        turned = None if strides else transpose_phase(kernel)
-        return KernelPhases([turned]) if turned is not None else phases_of(kernel, strides, inplace)
-    plain = [row_major(shape_of(v)) for v in (*kernel.arguments, *kernel.results)]
-    given = [strides.get(i, s) for i, s in enumerate(plain)] if strides else None
-    return KernelPhases(phases_of_product(kernel, threads, given))
+    return Codes(threads).of(kernel, strides, inplace)
 
 
 class Codes:
-    """The kernels of a module as they are now: each is analysed once, and has its phases made once for equal calls."""
+    """The kernels of a module: each is analysed once, and has its phases made once for equal calls.
+
+    What is known of a kernel but its sizes is kept when these change.
+    """
 
     def __init__(self, threads: int) -> None:
         self.threads = threads
         self._kernels: dict[FuncOp, Kernel] = {}
+        self._loops: dict[Any, KernelLoops] = {}
+        self._fitting: dict[Any, KernelLoops] = {}  # of these, what is known to be right for the sizes now
         self._made: dict[Any, KernelPhases] = {}
 
-    def forget(self) -> None:
-        """Kernels may be others, or have other sizes, from now on."""
-        self._kernels.clear()
+    def resized(self) -> None:
+        """Kernels may have other sizes from now on."""
+        self._kernels = {function: resized(kernel) for function, kernel in self._kernels.items()}
+        self._fitting.clear()
         self._made.clear()
 
     def kernel(self, function: FuncOp) -> Kernel:
@@ -50,11 +51,39 @@ class Codes:
     def of(
         self, kernel: Kernel, strides: Mapping[int, Strides], inplace: Sequence[tuple[int, int]] = ()
     ) -> KernelPhases:
-        """Its phases, as :func:`code_of` makes them."""
+        """The phases of a kernel.
+
+        ``strides``, in elements, are of arguments, then results, that may be no plain arrays; ``inplace`` are pairs of
+        an argument and the result that is written over it.
+        """
         key = (kernel, tuple(sorted(strides.items())), tuple(inplace))
         if key not in self._made:
-            self._made[key] = code_of(kernel, self.threads, strides, inplace)
+            self._made[key] = self._make(kernel, strides, inplace)
         return self._made[key]
+
+    def _make(self, kernel: Kernel, strides: Mapping[int, Strides], inplace: Sequence[tuple[int, int]]) -> KernelPhases:
+        if not is_product(kernel):
+            turned = None if strides else transpose_phase(kernel)
+            if turned is not None:
+                return KernelPhases([turned])
+            return self._loops_of(kernel, frozenset(strides), tuple(inplace)).at(kernel, strides)
+        plain = [row_major(shape_of(v)) for v in (*kernel.arguments, *kernel.results)]
+        given = [strides.get(i, s) for i, s in enumerate(plain)] if strides else None
+        return KernelPhases(phases_of_product(kernel, self.threads, given))
+
+    def _loops_of(self, kernel: Kernel, strided: frozenset[int], inplace: tuple[tuple[int, int], ...]) -> KernelLoops:
+        """The functions of a kernel without products."""
+        key = (kernel.function, strided, inplace)
+        if key not in self._fitting:
+            known = self._loops.get(key)
+            if known is None or not known.fits(kernel):
+                known = self._loops[key] = KernelLoops(kernel, strided, inplace)
+            self._fitting[key] = known
+        return self._fitting[key]
+
+    def inplace(self, kernel: Kernel, strided: Sequence[int]) -> list[tuple[int, int]]:
+        """Pairs of an argument and the result that the kernel may write over it."""
+        return [] if is_product(kernel) else self._loops_of(kernel, frozenset(strided), ()).inplace_pairs
 
     def memory(self, kernel: Kernel, strided: Sequence[int]) -> tuple[int, list[int]]:
         """Bytes that each thread needs while a kernel runs, and those of the buffers that threads share."""

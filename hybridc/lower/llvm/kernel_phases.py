@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -22,6 +22,7 @@ import hybridc
 from hybridc.lower.kernel import Kernel, Nest, Stage, number_of
 from hybridc.lower.llvm.codegen import NativeFunction
 from hybridc.lower.llvm.copy_loops import Strides, copy_module, plan_copy
+from hybridc.lower.llvm.inplace import inplace_pairs
 from hybridc.lower.llvm.loop_functions import combine_parts, fill_number
 from hybridc.lower.llvm.nest_to_loops import BLOCK, Buffers, NestLoops
 from hybridc.lower.nest_parts import nests_of, read_elsewhere
@@ -90,90 +91,100 @@ def phases_of(
     ``strides``, in elements, are those of the arguments, then results, that may be no plain arrays; ``inplace`` are the
     pairs of an argument and the result that is written over it.
     """
-    return _Phases(kernel, strides or {}, dict(inplace)).run()
+    given = strides or {}
+    return KernelLoops(kernel, frozenset(given), inplace).at(kernel, given)
 
 
-class _Phases:
-    def __init__(self, kernel: Kernel, strides: Mapping[int, Strides], inplace: Mapping[int, int]) -> None:
-        self.kernel = kernel
-        self.strides = {[*kernel.arguments, *kernel.results][i]: s for i, s in strides.items()}
-        self.inplace = inplace
-        self.made = KernelPhases()
-        self.number: dict[SSAValue, int] = {v: i for i, v in enumerate(kernel.arguments)}
-        for i, v in enumerate(kernel.results, len(kernel.arguments)):
-            self.number.setdefault(v, i)
-        self.nests = nests_of(kernel)
+class KernelLoops:
+    """The functions of a kernel without products, for all sizes for which its loops are walked in the same way.
 
-    def run(self) -> KernelPhases:
-        for nest in self.nests:
-            self._nest(nest)
-        first = len(self.kernel.arguments)
-        for i, v in enumerate(self.kernel.results):
+    ``strided`` are numbers of arguments, then results, that may be no plain arrays; ``inplace`` are the pairs of an
+    argument and the result that is written over it.
+    """
+
+    def __init__(self, kernel: Kernel, strided: frozenset[int], inplace: Sequence[tuple[int, int]]) -> None:
+        self._kernel = kernel
+        self._arguments, self._results = kernel.arguments, kernel.results
+        values = [*self._arguments, *self._results]
+        self._strided = frozenset(values[i] for i in strided)
+        self._over = {self._arguments[i]: self._results[j] for i, j in inplace}
+        self._number: dict[SSAValue, int] = {v: i for i, v in enumerate(self._arguments)}
+        for i, v in enumerate(self._results, len(self._arguments)):
+            self._number.setdefault(v, i)
+        self._locals: list[SSAValue] = []  # what lies in each local buffer, or parts of it
+        self._alone = _alone(kernel)
+        self._nests = nests_of(kernel)
+        self._functions = [made for nest in self._nests if (made := self._nest(kernel, nest)) is not None]
+
+    @functools.cached_property
+    def inplace_pairs(self) -> list[tuple[int, int]]:
+        """Pairs of an argument and the result that may be written over it."""
+        return inplace_pairs(self._kernel, self._strided)
+
+    def fits(self, kernel: Kernel) -> bool:
+        """Whether the loops of the kernel, whose sizes may be others now, are walked in the same way."""
+        return _alone(kernel) == self._alone and all(self._plan(kernel, f) is not None for f in self._functions)
+
+    def _plan(self, kernel: Kernel, functions: _NestFunctions) -> NestPlan | None:
+        nest = functions.plan.nest
+        return functions.plan.at(nest.at(kernel.nests[nest.number].domain))
+
+    def at(self, kernel: Kernel, strides: Mapping[int, Strides]) -> KernelPhases:
+        """The phases for the sizes that the kernel has now, which have to fit."""
+        values = [*self._arguments, *self._results]
+        known = {values[i]: s for i, s in strides.items()}
+        made = KernelPhases([], [_bytes(v) for v in self._locals])
+        first = len(values)
+        for function in self._functions:
+            plan = self._plan(kernel, function)
+            assert plan is not None, f"{kernel.name} is walked in another way"
+            extent, piece = _extent(plan, function.parts)
+            made.phases.append(function.at(plan, extent, piece, known))
+            for stage, local in zip(function.parts, function.locals, strict=True):
+                made.locals[local - first] *= extent
+                made.phases.append(combine_phase(stage, local, extent, self._number[stage.result]))
+        self._put_results(made)
+        return made
+
+    def _put_results(self, made: KernelPhases) -> None:
+        """Fill results that are one number, and copy those that lie elsewhere."""
+        for i, v in enumerate(self._results, len(self._arguments)):
             number = number_of(v)
             if number is not None:
-                self._fill(first + i, v, number)
-            elif self.number[v] != first + i:
-                self._copy(self.number[v], first + i, v)
-        return self.made
+                made.phases.append(fill_phase(dtype_of(v), math.prod(shape_of(v)), number, i))
+            elif self._number[v] != i:
+                shape = shape_of(v)
+                made.phases.append(copy_phase(dtype_of(v), shape, row_major(shape), self._number[v], i))
 
-    def _local(self, size: int) -> int:
+    def _local(self, value: SSAValue) -> int:
         """A buffer of the kernel's own."""
-        self.made.locals.append(size)
-        return len(self.kernel.arguments) + len(self.kernel.results) + len(self.made.locals) - 1
+        self._locals.append(value)
+        return len(self._arguments) + len(self._results) + len(self._locals) - 1
 
     def _outside(self, nest: Nest, value: SSAValue) -> bool:
         """Whether a value of a nest is in memory when it is done; values for other nests get a buffer."""
-        if value not in self.number and read_elsewhere(self.nests, nest, value):
-            self.number[value] = self._local(math.prod(shape_of(value)) * dtype_of(value).itemsize)
-        return value in self.number
+        if value not in self._number and read_elsewhere(self._nests, nest, value):
+            self._number[value] = self._local(value)
+        return value in self._number
 
-    def _nest(self, nest: Nest) -> None:
+    def _nest(self, kernel: Kernel, nest: Nest) -> _NestFunctions | None:
+        """The functions of a nest; None if there is nothing to compute."""
         for stage in nest.stages:
             self._outside(nest, stage.result)
-        plan = plan_nest(self.kernel, nest, frozenset(self.strides), functools.partial(self._outside, nest))
+        plan = plan_nest(kernel, nest, self._strided, functools.partial(self._outside, nest))
         if not plan.sweeps:
-            return
+            return None
         parts = [s for s in plan.stage_of.values() if s.combine is not None and plan.across(s)]
         buffers = self._buffers(plan, {s.result for s in parts})
-        extent, piece = self._extent(plan, parts)
-        used = [self.number[group[0]] for group in buffers.values]
-        locals_: dict[SSAValue, int] = {}
-        for stage in parts:
-            locals_[stage.result] = self._local(
-                extent * math.prod(shape_of(stage.result)) * dtype_of(stage.result).itemsize
-            )
-        numbers = [plan.sizes[a] for a in sorted(plan.dynamic)]
-        numbers += [n for v in buffers.strided for n in self.strides[v]]
-        numbers += [piece] if parts else []
-        function = NativeFunction(_key(plan, buffers), lambda: NestLoops(plan, buffers).module())
-        work = nest_work(plan)
-        grain, least = sharing(work, extent, 64 if plan.shared and not parts else 1)
-        scratch = sum(-(-scratch_bytes(plan, v) // 64) * 64 for v in plan.kept)
-        self.made.phases.append(
-            KernelPhase(function, (*used, *locals_.values()), tuple(numbers), extent, grain, scratch, work, least)
-        )
-        for stage in parts:
-            self._combine(stage, locals_[stage.result], extent)
-
-    def _extent(self, plan: NestPlan, parts: list[Stage]) -> tuple[int, int]:
-        """How many points, or pieces of them, threads share, and how many points a piece has."""
-        whole = plan.range
-        if not parts:
-            return whole, 1
-        if plan.shared:
-            return -(-whole // BLOCK), BLOCK
-        most = max(math.prod(shape_of(s.result)) * dtype_of(s.result).itemsize for s in parts)
-        wanted = min(PIECES, PIECES_BYTES // max(1, most), whole // POINTS)
-        pieces = max(1, min(whole, max(FEWEST, wanted)))
-        piece = max(1, -(-whole // pieces))
-        return -(-whole // piece), piece
+        used = tuple(self._number[group[0]] for group in buffers.values)
+        return _NestFunctions(plan, buffers, used, tuple(parts), tuple(self._local(s.result) for s in parts))
 
     def _buffers(self, plan: NestPlan, parts: set[SSAValue]) -> Buffers:
         """The memory that a nest reads and writes."""
         read = [r.value for s in plan.stage_of.values() for r in s.reads if number_of(r.value) is None]
         read += [v for s in plan.stage_of.values() for v in s.anywhere]
-        values = [v for v in dict.fromkeys((*read, *plan.stage_of)) if v in self.number and v not in parts]
-        over = {self.kernel.arguments[i]: self.kernel.results[j] for i, j in self.inplace.items()}
+        values = [v for v in dict.fromkeys((*read, *plan.stage_of)) if v in self._number and v not in parts]
+        over = self._over
         behind = {result for argument, result in over.items() if argument in values and result in values}
         groups: list[tuple[SSAValue, ...]] = []
         for v in values:
@@ -181,27 +192,84 @@ class _Phases:
                 continue
             groups.append((v, over[v]) if v in over and over[v] in behind else (v,))
         return Buffers(
-            tuple(groups), tuple(s for s in plan.stage_of if s in parts), tuple(v for v in values if v in self.strides)
+            tuple(groups), tuple(s for s in plan.stage_of if s in parts), tuple(v for v in values if v in self._strided)
         )
 
-    def _combine(self, stage: Stage, local: int, count: int) -> None:
-        size = math.prod(shape_of(stage.result))
-        op = stage.combine
-        assert op is not None
-        key = _hash("combine", _operation(op), dtype_of(stage.result).name, number_of(stage.op.operands[-1]))
-        function = NativeFunction(key, lambda: combine_parts(stage))
-        work = size * count * SIMPLE_NS
-        grain, least = sharing(work, size, 64)
-        target = self.number[stage.result]
-        self.made.phases.append(KernelPhase(function, (local, target), (count, size), size, grain, 0, work, least))
 
-    def _fill(self, target: int, value: SSAValue, number: Any) -> None:
-        dtype, size = dtype_of(value), math.prod(shape_of(value))
-        self.made.phases.append(fill_phase(dtype, size, number, target))
+def _alone(kernel: Kernel) -> list[tuple[bool, ...]]:
+    """Which axes have one element: a kernel's parts are others then."""
+    return [tuple([n == 1 for n in nest.domain]) for nest in kernel.nests]
 
-    def _copy(self, source: int, target: int, value: SSAValue) -> None:
-        shape = shape_of(value)
-        self.made.phases.append(copy_phase(dtype_of(value), shape, row_major(shape), source, target))
+
+class _NestFunctions:
+    """The functions of a nest, which differ in the sizes that are known in them.
+
+    ``plan`` is its walk at some sizes; ``used`` are the numbers of its buffers, and ``locals`` those that hold the
+    parts of what it reduces: the results of the stages ``parts``.
+    """
+
+    def __init__(
+        self,
+        plan: NestPlan,
+        buffers: Buffers,
+        used: tuple[int, ...],
+        parts: tuple[Stage, ...],
+        locals_: tuple[int, ...],
+    ) -> None:
+        self.plan = plan
+        self.parts = parts
+        self.locals = locals_
+        self._buffers = buffers
+        self._used = (*used, *locals_)
+        self._dynamic = sorted(plan.dynamic)
+        self._anywhere = [v for s in plan.stage_of.values() for v in s.anywhere]
+        self._costs = stage_costs(plan)
+        self._made: dict[Any, NativeFunction] = {}
+
+    def at(self, plan: NestPlan, extent: int, piece: int, strides: Mapping[SSAValue, Strides]) -> KernelPhase:
+        """The phase of a walk: threads share so many points, or pieces of so many."""
+        numbers = [plan.sizes[a] for a in self._dynamic]
+        numbers += [n for v in self._buffers.strided for n in strides[v]]
+        numbers += [piece] if self.parts else []
+        work = nest_work(plan, self._costs)
+        grain, least = sharing(work, extent, 64 if plan.shared and not self.parts else 1)
+        scratch = sum(-(-scratch_bytes(plan, v) // 64) * 64 for v in plan.kept)
+        return KernelPhase(self._function(plan), self._used, tuple(numbers), extent, grain, scratch, work, least)
+
+    def _function(self, plan: NestPlan) -> NativeFunction:
+        known = (known_sizes(plan), *[shape_of(v)[1:] for v in self._anywhere])
+        made = self._made.get(known)
+        if made is None:
+            buffers = self._buffers
+            made = NativeFunction(_key(plan, buffers), lambda: NestLoops(plan, buffers).module())
+            self._made[known] = made
+        return made
+
+
+def _extent(plan: NestPlan, parts: Sequence[Stage]) -> tuple[int, int]:
+    """How many points, or pieces of them, threads share, and how many points a piece has."""
+    whole = plan.range
+    if not parts:
+        return whole, 1
+    if plan.shared:
+        return -(-whole // BLOCK), BLOCK
+    most = max(_bytes(s.result) for s in parts)
+    wanted = min(PIECES, PIECES_BYTES // max(1, most), whole // POINTS)
+    pieces = max(1, min(whole, max(FEWEST, wanted)))
+    piece = max(1, -(-whole // pieces))
+    return -(-whole // piece), piece
+
+
+def combine_phase(stage: Stage, local: int, count: int, target: int) -> KernelPhase:
+    """So many parts of what a stage reduces put together."""
+    size = math.prod(shape_of(stage.result))
+    op = stage.combine
+    assert op is not None
+    key = _hash("combine", _operation(op), dtype_of(stage.result).name, number_of(stage.op.operands[-1]))
+    function = NativeFunction(key, lambda: combine_parts(stage))
+    work = size * count * SIMPLE_NS
+    grain, least = sharing(work, size, 64)
+    return KernelPhase(function, (local, target), (count, size), size, grain, 0, work, least)
 
 
 def fill_phase(dtype: np.dtype[Any], size: int, number: Any, target: int) -> KernelPhase:
@@ -225,18 +293,26 @@ def copy_phase(dtype: np.dtype[Any], shape: Shape, strides: Strides, source: int
     )
 
 
+def _bytes(value: SSAValue) -> int:
+    return math.prod(shape_of(value)) * dtype_of(value).itemsize
+
+
 # --- cost -------------------------------------------------------------------------------------------------
 
 
-def nest_work(plan: NestPlan) -> float:
-    """An estimate of a nest's time on one thread, in nanoseconds."""
-    total = 0.0
+def stage_costs(plan: NestPlan) -> list[tuple[set[int], float]]:
+    """For each stage its axes, and the nanoseconds that an element takes."""
+    found: list[tuple[set[int], float]] = []
     for stage in plan.stage_of.values():
-        elements = math.prod(plan.nest.domain[a] for a in {*stage.axes, *stage.reduced})
         bytes_ = sum(dtype_of(r.value).itemsize for r in stage.reads if r.value not in plan.stage_of)
         bytes_ += sum(dtype_of(v).itemsize for v in stage.anywhere)
-        total += elements * (sum(map(_cost, stage.steps)) + bytes_ * BYTE_NS)
-    return total
+        found.append(({*stage.axes, *stage.reduced}, sum(map(_cost, stage.steps)) + bytes_ * BYTE_NS))
+    return found
+
+
+def nest_work(plan: NestPlan, costs: Iterable[tuple[set[int], float]]) -> float:
+    """An estimate of a nest's time on one thread, in nanoseconds."""
+    return sum((math.prod([plan.nest.domain[a] for a in axes]) * cost for axes, cost in costs), 0.0)
 
 
 def _cost(op: Operation) -> float:
@@ -267,11 +343,15 @@ def _key(plan: NestPlan, buffers: Buffers) -> str:
     groups = [[names.setdefault(v, len(names)) for v in group] for group in buffers.values]
     stages = [(_stage(plan, s, names), names.setdefault(s.result, len(names))) for s in plan.stage_of.values()]
     kinds = [dtype_of(group[0]).str for group in buffers.values]
-    sizes = [None if a in plan.dynamic else n for a, n in enumerate(plan.sizes)]
-    walk = (plan.points, plan.inner, plan.shared, plan.tiled, sizes, [names[v] for v in plan.kept])
+    walk = (plan.points, plan.inner, plan.shared, plan.tiled, known_sizes(plan), [names[v] for v in plan.kept])
     sweeps = [(w.axes, [names[s.result] for s in w.stages]) for w in plan.sweeps]
     given = ([names[v] for v in buffers.parts], [names[v] for v in buffers.strided])
     return _hash("nest", groups, kinds, stages, walk, sweeps, given, sorted(names[v] for v in plan.again))
+
+
+def known_sizes(plan: NestPlan) -> tuple[int | None, ...]:
+    """The sizes of the merged axes, but for those that the code is given."""
+    return tuple([None if a in plan.dynamic else n for a, n in enumerate(plan.sizes)])
 
 
 def _stage(plan: NestPlan, stage: Stage, names: dict[SSAValue, int]) -> tuple[Any, ...]:
