@@ -1,7 +1,4 @@
-"""Uniform random numbers by Philox 4x64 with ten rounds, as NumPy draws them: each four words from a counter alone.
-
-Salmon, Moraes, Dror, Shaw: Parallel random numbers: as easy as 1, 2, 3 (SC 2011).
-"""
+"""Uniform random numbers by Philox 4x64 with ten rounds, as NumPy draws them: each four words from a counter alone."""
 
 from __future__ import annotations
 
@@ -20,14 +17,11 @@ from hybridc.lower.llvm.codegen import NativeFunction
 from hybridc.lower.llvm.kernel_phases import KernelPhase, sharing
 from hybridc.lower.llvm.loop_builder import BYTES, INDEX, LoopBuilder, array_type
 from hybridc.lower.llvm.loop_functions import phase_module
+from hybridc.lower.philox import MULTIPLIERS, ROUNDS, STEPS, WORDS, numbers_each, signed
 
 DType = np.dtype[Any]
 
 i128 = IntegerType(128)
-MULTIPLIERS = (0xD2E7470EE14C6C93, 0xCA5A826395121157)
-STEPS = (0x9E3779B97F4A7C15, 0xBB67AE8584CAA73B)  # of the key from round to round
-ROUNDS = 10
-WORDS = 4
 # Nanoseconds for the four words of a counter, and what they become.
 BLOCK_NS = 15.0
 
@@ -36,15 +30,9 @@ def uniform_phase(count: int, dtype: DType, draw: int) -> KernelPhase:
     """The phase that draws ``count`` numbers; its buffers: the key, the result."""
     digest = hashlib.sha256(repr(("uniform", hybridc.__version__, dtype.name)).encode()).hexdigest()
     function = NativeFunction(digest, lambda: uniform_module(dtype))
-    extent = -(-count // _each(dtype))
+    extent = -(-count // numbers_each(dtype))
     grain, least = sharing(extent * BLOCK_NS, extent)
-    wrapped = (draw + 2**63) % 2**64 - 2**63
-    return KernelPhase(function, (0, 1), (count, wrapped), extent, grain, 0, extent * BLOCK_NS, least)
-
-
-def _each(dtype: DType) -> int:
-    """The numbers that four words give."""
-    return WORDS if dtype.itemsize == 8 else 2 * WORDS
+    return KernelPhase(function, (0, 1), (count, signed(draw)), extent, grain, 0, extent * BLOCK_NS, least)
 
 
 def uniform_module(dtype: DType) -> ModuleOp:
@@ -52,7 +40,7 @@ def uniform_module(dtype: DType) -> ModuleOp:
     block = Block(arg_types=[array_type(i64), array_type(signless(dtype)), INDEX, i64, INDEX, INDEX, BYTES])
     key, out, count, draw, low, high, _ = block.args
     b = LoopBuilder(block)
-    each = b.index(_each(dtype))
+    each = b.index(numbers_each(dtype))
     seed = b.load(key, b.index(0))
     highest = _two(b, arith.AddiOp, b.load(key, b.index(1)), draw)
     full, left = b.split(count, each)
@@ -60,7 +48,7 @@ def uniform_module(dtype: DType) -> ModuleOp:
     def whole(number: SSAValue, _: list[SSAValue]) -> list[SSAValue]:
         words = _words(b, number, highest, seed)
         first = b.times(number, each)
-        for i in range(_each(dtype)):
+        for i in range(numbers_each(dtype)):
             bits = words[i] if dtype.itemsize == 8 else _shifted(b, words[i // 2], 32 * (i % 2))
             b.store(_number(b, bits, dtype), out, b.plus(first, b.index(i)))
         return []
