@@ -1,8 +1,10 @@
-"""Decide, for the native target, what memory each kernel needs meanwhile and what it may do in place."""
+"""Decide, for a target whose kernels are phases, what memory each needs meanwhile and what it may do in place."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from xdsl.context import Context
 from xdsl.dialects import func
@@ -11,6 +13,7 @@ from xdsl.passes import ModulePass
 
 from hybridc.dialects.hybrid_rt import aligned
 from hybridc.lower.joined import part_of, strides_in_whole
+from hybridc.lower.kernel import Kernel
 from hybridc.lower.llvm.kernel_code import Codes
 from hybridc.lower.strides import row_major
 from hybridc.lower.structured import is_host, kernels, shape_of
@@ -18,9 +21,31 @@ from hybridc.transforms.tile_kernels import strided_arguments
 from hybridc.transforms.values import functions
 
 
+class KernelCodes(Protocol):
+    """What a target makes of kernels; ``strided`` arguments and results may be no plain arrays."""
+
+    threads: int
+
+    def resized(self) -> None:
+        """Kernels may have other sizes from now on."""
+        ...
+
+    def kernel(self, function: func.FuncOp) -> Kernel:
+        """The facts about a kernel."""
+        ...
+
+    def inplace(self, kernel: Kernel, strided: Sequence[int]) -> list[tuple[int, int]]:
+        """Pairs of an argument and the result that the kernel may write over it."""
+        ...
+
+    def memory(self, kernel: Kernel, strided: Sequence[int]) -> tuple[int, list[int]]:
+        """Bytes that each thread needs while a kernel runs, and those of the buffers that all share."""
+        ...
+
+
 @dataclass(frozen=True)
 class SchedulePhases(ModulePass):
-    """Sets what the native target needs to know about kernels when memory is planned.
+    """Sets what such a target needs to know about kernels when memory is planned.
 
     ``hybrid.scratch`` (bytes: what each thread needs, and what they share), ``hybrid.inplace`` (pairs of argument and
     result) and ``hybrid.strided`` (arguments that are views in some call, and results that are parts of greater arrays:
@@ -30,10 +55,10 @@ class SchedulePhases(ModulePass):
     name = "schedule-phases"
 
     threads: int = 2
-    codes: Codes | None = field(default=None, compare=False)  # where the emitter finds what is made here
+    codes: KernelCodes | None = field(default=None, compare=False)  # where the emitter finds what is made here
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        codes = Codes(self.threads) if self.codes is None else self.codes
+        codes: KernelCodes = Codes(self.threads) if self.codes is None else self.codes
         codes.resized()
         strided, parts = strided_arguments(op), strided_results(op)
         for name, function in kernels(op).items():
