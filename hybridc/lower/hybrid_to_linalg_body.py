@@ -214,18 +214,6 @@ def _kind(x: Any) -> Any:
     return bool if isinstance(x, bool) else int if isinstance(x, int) else float
 
 
-def neutral(combine: str, dtype: DType) -> Any:
-    """The element that combined with another gives that other."""
-    if combine in ("add", "mul"):
-        return 0 if combine == "add" else 1
-    if dtype.kind == "f":
-        return float("-inf") if combine == "max" else float("inf")
-    if dtype.kind == "b":
-        return int(combine == "min")
-    limits = np.iinfo(dtype)
-    return int(limits.min if combine == "max" else limits.max)
-
-
 def _conversion(source: DType, target: DType) -> str:
     """The operation from one dtype to another; none between integers that differ in their sign."""
     if source.kind == "f":

@@ -39,10 +39,10 @@ from hybridc.lower.hybrid_to_linalg_body import (
     Body,
     DType,
     Element,
-    neutral,
     number_attribute,
     signless,
 )
+from hybridc.lower.scalars import neutral
 from hybridc.lower.structured import note_dtype
 
 

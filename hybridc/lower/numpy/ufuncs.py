@@ -1,4 +1,4 @@
-"""Operations of ``arith`` and ``math`` as functions of NumPy: which one, and in which dtype integers are read."""
+"""Operations of ``arith`` and ``math`` as functions of NumPy."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from xdsl.ir import Operation
 
 from hybridc.dialects.hybrid import location_of
 from hybridc.errors import UnsupportedError
+from hybridc.lower import scalars
 from hybridc.lower.kernel import Number
 
 DType = np.dtype[Any]
@@ -39,14 +40,11 @@ _ORDERS = {
 # NumPy compares as IEEE 754 says: with a nan only "not equal" is true.
 _FLOAT_ORDERS = {"une": "np.not_equal"} | {f"o{k}": f for k, f in _ORDERS.items() if k != "ne"}
 
-CASTS = frozenset(
-    f"arith.{n}" for n in ("extf", "truncf", "sitofp", "uitofp", "fptosi", "fptoui", "extsi", "extui", "trunci")
-)
-_UNSIGNED = frozenset(f"arith.{n}" for n in ("divui", "remui", "maxui", "minui", "shrui", "uitofp", "extui"))
-_SIGNED = frozenset(f"arith.{n}" for n in ("remsi", "maxsi", "minsi", "shrsi", "sitofp", "extsi")) | {"math.absi"}
-
-# The element that combined with another gives that other, where it is no limit of the dtype.
-_NEUTRAL = {"np.add": 0, "np.multiply": 1, "np.bitwise_or": 0, "np.bitwise_and": -1, "np.bitwise_xor": 0}
+# What a reduction by a ufunc does.
+_COMBINES = {
+    "np.add": "add", "np.multiply": "mul", "np.maximum": "max", "np.minimum": "min", "np.bitwise_or": "or",
+    "np.bitwise_and": "and", "np.bitwise_xor": "xor",
+}  # fmt: skip
 
 
 def ufunc(op: Operation) -> str:
@@ -62,41 +60,9 @@ def ufunc(op: Operation) -> str:
     return name
 
 
-def sign(op: Operation) -> str | None:
-    """How an operation reads integers: ``i`` signed, ``u`` unsigned, None if that makes no difference."""
-    if isinstance(op, arith.CmpiOp):
-        name = arith.CMPI_COMPARISON_OPERATIONS[op.predicate.value.data]
-        return None if name in ("eq", "ne") else "u" if name[0] == "u" else "i"
-    return "u" if op.name in _UNSIGNED else "i" if op.name in _SIGNED else None
-
-
-def signed_as(dtype: DType, kind: str | None) -> DType:
-    """The integer dtype of the same size with that sign; other dtypes have none."""
-    if kind is None or dtype.kind not in "iu":
-        return dtype
-    return np.dtype(f"{'u' if kind == 'u' else ''}int{dtype.itemsize * 8}")
-
-
-def number_as(value: Number, dtype: DType) -> Number:
-    """A number as the dtype holds it: integers wrap, floats are as short as they can be written."""
-    if dtype.kind == "b":
-        return bool(value)
-    if dtype.kind == "f":
-        return float(str(dtype.type(value)))
-    return np.asarray(int(value) & (2**64 - 1), np.uint64).astype(dtype).item()
-
-
 def neutral(function: str, dtype: DType) -> Number:
     """The element from which a reduction begins."""
-    if function in _NEUTRAL:
-        return number_as(_NEUTRAL[function], dtype)
-    greatest = function == "np.minimum"
-    if dtype.kind == "f":
-        return math.inf if greatest else -math.inf
-    if dtype.kind == "b":
-        return greatest
-    limits = np.iinfo(dtype)
-    return int(limits.max if greatest else limits.min)
+    return scalars.neutral(_COMBINES[function], dtype)
 
 
 def literal(value: Number) -> str:
