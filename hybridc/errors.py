@@ -62,6 +62,22 @@ class DeferredInitializationError(MXNetError):
     """
 
 
+class DeviceError(MXNetError):
+    """A GPU's driver refused what was asked of it; the text names the call and the driver's own words.
+
+    A kernel that read beyond its arrays shows at a later call, often ``x.asnumpy()``: the device works behind Python's
+    back. ``CUDA_LAUNCH_BLOCKING=1`` makes it show where it happened.
+    """
+
+
+class DeviceMemoryError(MXNetError):
+    """A device has not the memory that was asked for, as for ``mx.nd.zeros((1 << 40,), ctx=mx.gpu())``.
+
+    The text says how many bytes were wanted. Arrays that were there before are as they were: free some, or use smaller
+    batches.
+    """
+
+
 class OperatorCheckError(MXNetError, AssertionError):
     """An operator does not do what its class and its samples say; found by ``mx.test_utils.check_op``.
 

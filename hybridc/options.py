@@ -16,6 +16,8 @@
 | ``HYBRIDC_CACHE_DIR`` | the platform's | folder for what is compiled once and used by later processes |
 | ``HYBRIDC_CACHE_BYTES`` | 1 GiB | how large that folder may grow; what was not used for the longest time goes |
 | ``HYBRIDC_CPU`` | host | ``generic``: native code that runs on any processor of this architecture (x86-64: SSE2) |
+| ``HYBRIDC_GPU`` | auto | GPU arrays are of ``torch``, ``cupy`` or ``cuda``, whichever is there; or ``interpreter`` |
+| ``HYBRIDC_TF32`` | 0 | GPU products of single precision round their operands to 10 bits, for tensor cores |
 | ``HYBRIDC_CXX`` | c++, g++, clang++ | the C++ compiler that makes the shim of extension libraries |
 """
 
@@ -45,6 +47,8 @@ class Options:
     cache: str = "~/.cache/hybridc"
     cache_bytes: int = 1 << 30
     cpu: str = "host"
+    gpu: str = "auto"
+    tf32: bool = False
     cxx: str | None = None
 
 
@@ -89,6 +93,8 @@ def _from_environment() -> Options:
         cache=env.get("HYBRIDC_CACHE_DIR") or _platform_cache(env),
         cache_bytes=max(0, int(env.get("HYBRIDC_CACHE_BYTES", 1 << 30))),
         cpu=env.get("HYBRIDC_CPU") or "host",
+        gpu=env.get("HYBRIDC_GPU") or "auto",
+        tf32=_flag("HYBRIDC_TF32"),
         cxx=env.get("HYBRIDC_CXX") or None,
     )
 

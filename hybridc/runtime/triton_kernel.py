@@ -91,8 +91,16 @@ def run_interpreted(
     function: TritonFunction, arrays: Sequence[npt.NDArray[Any]], numbers: Sequence[int], config: Config
 ) -> None:
     """Run all programs of a launch, one after the other, on the memory of the arrays."""
+    for array, dtype in zip(arrays, function.pointers, strict=True):
+        if array.dtype != dtype:
+            raise TypeError(f"an array of {array.dtype} is given where the kernel takes a pointer to {dtype}")
+    interpret(function, [array.ctypes.data for array in arrays], numbers, config)
+
+
+def interpret(function: TritonFunction, pointers: Sequence[int], numbers: Sequence[int], config: Config) -> None:
+    """Run all programs of a launch, one after the other, on memory of the host."""
     kernel = load(function, interpreted=True)
-    given = [_Memory(a, dtype) for a, dtype in zip(arrays, function.pointers, strict=True)]
+    given = [_Memory(pointer, dtype) for pointer, dtype in zip(pointers, function.pointers, strict=True)]
     with _INTERPRETING, np.errstate(all="ignore"):
         interpreter()
         sized = [integer(value, bits) for value, bits in zip(numbers, function.numbers, strict=True)]
@@ -100,19 +108,17 @@ def run_interpreted(
 
 
 class _Memory:
-    """What Triton's interpreter asks of a tensor, over the memory of an array."""
+    """What Triton's interpreter asks of a tensor."""
 
-    __slots__ = ("_array", "dtype")
+    __slots__ = ("_pointer", "dtype")
 
-    def __init__(self, array: npt.NDArray[Any], dtype: np.dtype[Any]) -> None:
-        if array.dtype != dtype:
-            raise TypeError(f"an array of {array.dtype} is given where the kernel takes a pointer to {dtype}")
-        self._array = array
+    def __init__(self, pointer: int, dtype: np.dtype[Any]) -> None:
+        self._pointer = pointer
         self.dtype = dtype.name  # the part of the name of a tensor's dtype that Triton reads
 
     def data_ptr(self) -> int:
-        """The address of the first element."""
-        return self._array.ctypes.data
+        """The address that the kernel is given."""
+        return self._pointer
 
     # Triton moves tensors to the host and back; this memory is there already.
 
@@ -129,11 +135,8 @@ class _Memory:
 
     def set_(self, *_args: Any) -> None: ...
 
-    def storage_offset(self) -> int:
-        return 0
+    def storage_offset(self) -> None: ...
 
-    def size(self) -> tuple[int, ...]:
-        return self._array.shape
+    def size(self) -> None: ...
 
-    def stride(self) -> tuple[int, ...]:
-        return self._array.strides
+    def stride(self) -> None: ...

@@ -1,0 +1,195 @@
+"""A card of NVIDIA's, through its driver: memory of the driver's own pool, compiled functions, launches."""
+
+from __future__ import annotations
+
+import ctypes
+import threading
+import weakref
+from collections.abc import Sequence
+from typing import Any
+from weakref import WeakValueDictionary
+
+import numpy.typing as npt
+
+from hybridc.errors import DeviceMemoryError
+from hybridc.lower.triton.functions import Config, TritonFunction
+from hybridc.runtime.devices import driver as cuda
+from hybridc.runtime.devices.compiled import DIVISIBLE, binary
+from hybridc.runtime.devices.device import Buffer, Device, Event, Launch
+from hybridc.runtime.devices.driver import Driver
+
+# What every card gives to a program without being asked for more.
+_SHARED = 48 << 10
+_KEEP_ALL = (1 << 64) - 1
+_WARP = 32
+
+
+class Cuda(Device):
+    """A card, in its primary context, which other libraries use, too."""
+
+    def __init__(self, driver: Driver, index: int = 0) -> None:
+        self.driver = driver
+        self.index = index
+        card = driver.pointer("cuDeviceGet", index)
+        self.name = driver.name(card)
+        major, minor, multiprocessors, shared = (
+            driver.pointer("cuDeviceGetAttribute", number, card)
+            for number in (cuda.MAJOR, cuda.MINOR, cuda.MULTIPROCESSORS, cuda.SHARED_MEMORY)
+        )
+        self.capability = (major, minor)
+        self.multiprocessors = multiprocessors
+        self.shared = shared
+        self._context = driver.pointer("cuDevicePrimaryCtxRetain", card)
+        self._loaded: WeakValueDictionary[Any, _Loaded] = WeakValueDictionary()
+        self._loading = threading.Lock()
+        self._keep_freed_memory(card)
+
+    def _keep_freed_memory(self, card: int) -> None:
+        """Freed memory stays with the pool for the next array, instead of going back at every synchronisation."""
+        pool = self.driver.pointer("cuDeviceGetDefaultMemPool", card)
+        self.driver.call("cuMemPoolSetAttribute", pool, cuda.POOL_KEEPS, ctypes.byref(ctypes.c_uint64(_KEEP_ALL)))
+
+    def enter(self) -> None:
+        """Make the card the one that this thread's calls are for."""
+        self.driver.enter(self._context)
+
+    @property
+    def stream(self) -> int:
+        return 0
+
+    def allocate(self, nbytes: int) -> Buffer:
+        self.enter()
+        stream = self.stream
+        try:
+            pointer = self.driver.pointer("cuMemAllocAsync", max(1, nbytes), stream)
+        except DeviceMemoryError as error:
+            raise self.no_memory(nbytes) from error
+        made = Buffer(pointer, nbytes)
+        weakref.finalize(made, _free, self, pointer, stream).atexit = False
+        return made
+
+    def no_memory(self, nbytes: int) -> DeviceMemoryError:
+        """What to raise if there are not as many bytes."""
+        return DeviceMemoryError(f"gpu({self.index}), {self.name}: no {nbytes} bytes of memory are left for an array")
+
+    def upload(self, target: int, source: npt.NDArray[Any]) -> None:
+        self.enter()
+        self.driver.call("cuMemcpyHtoDAsync_v2", target, source.ctypes.data, source.nbytes, self.stream)
+
+    def download(self, target: npt.NDArray[Any], source: int) -> None:
+        self.enter()
+        self.driver.call("cuMemcpyDtoHAsync_v2", target.ctypes.data, source, target.nbytes, self.stream)
+        self.synchronise()
+
+    def copy(self, target: int, source: int, nbytes: int) -> None:
+        self.enter()
+        self.driver.call("cuMemcpyDtoDAsync_v2", target, source, nbytes, self.stream)
+
+    def synchronise(self) -> None:
+        self.enter()
+        self.driver.call("cuStreamSynchronize", self.stream)
+
+    def event(self) -> Event:
+        self.enter()
+        return _Event(self)
+
+    def prepare(self, function: TritonFunction, config: Config) -> Launch:
+        return _Prepared(self, function, config)
+
+    def load(self, function: TritonFunction, config: Config, divisible: int) -> _Loaded:
+        """A function on the card, for any number of programs; there once as long as anybody uses it."""
+        key = (function.key, config.constants, config.warps, config.stages, divisible)
+        with self._loading:
+            found = self._loaded.get(key)
+            if found is None:
+                found = self._loaded[key] = _Loaded(self, function, config, divisible)
+            return found
+
+
+def _free(card: Cuda, pointer: int, stream: int) -> None:
+    """Give memory back once the work that was asked for so far is done with it."""
+    card.enter()
+    card.driver.call("cuMemFreeAsync", pointer, stream)
+
+
+class _Event(Event):
+    """An event of the driver."""
+
+    def __init__(self, card: Cuda) -> None:
+        self._card = card
+        self._event = card.driver.pointer("cuEventCreate", 0)
+        weakref.finalize(self, card.driver.functions["cuEventDestroy_v2"], self._event).atexit = False
+
+    def record(self) -> None:
+        self._card.enter()
+        self._card.driver.call("cuEventRecord", self._event, self._card.stream)
+
+    def since(self, earlier: Event) -> float:
+        assert isinstance(earlier, _Event)
+        self._card.driver.call("cuEventSynchronize", self._event)
+        took = ctypes.c_float()
+        self._card.driver.call("cuEventElapsedTime", ctypes.byref(took), earlier._event, self._event)
+        return took.value
+
+
+class _Prepared:
+    """A function with a configuration: compiled for what divides its arguments when it is first called so."""
+
+    def __init__(self, card: Cuda, function: TritonFunction, config: Config) -> None:
+        self._card = card
+        self._function = function
+        self._config = config
+        self._loaded: dict[int, _Loaded] = {}
+
+    def __call__(self, pointers: Sequence[int], numbers: Sequence[int]) -> None:
+        if 0 in self._config.grid:
+            return
+        arguments = (*pointers, *numbers)
+        divisible = 0
+        for i, value in enumerate(arguments):
+            if value % DIVISIBLE == 0:
+                divisible |= 1 << i
+        found = self._loaded.get(divisible)
+        if found is None:
+            found = self._loaded[divisible] = self._card.load(self._function, self._config, divisible)
+        found.launch(self._config.grid, arguments)
+
+
+class _Loaded:
+    """Machine code on the card, and the memory in which the driver finds a launch's arguments."""
+
+    def __init__(self, card: Cuda, function: TritonFunction, config: Config, divisible: int) -> None:
+        code = binary(function, config, card.capability, divisible)
+        if code.shared > card.shared:
+            raise DeviceMemoryError(
+                f"{function.name} ({config}) needs {code.shared} bytes of shared memory; {card.name} has {card.shared}"
+            )
+        driver = card.driver
+        card.enter()
+        module = driver.pointer("cuModuleLoadData", code.code)
+        weakref.finalize(self, _unload, card, module).atexit = False
+        self._kernel = driver.pointer("cuModuleGetFunction", module, code.entry.encode())
+        if code.shared > _SHARED:
+            driver.call("cuFuncSetAttribute", self._kernel, cuda.FUNCTION_SHARED_MEMORY, code.shared)
+        self._card = card
+        self._launch: Any = driver.functions["cuLaunchKernel"]
+        self._block = (code.warps * _WARP, 1, 1, code.shared)
+        # A number of four bytes is found in the first four of its eight.
+        self._values = (ctypes.c_uint64 * code.parameters)()
+        start = ctypes.addressof(self._values)
+        self._places = (ctypes.c_void_p * code.parameters)(*[start + 8 * i for i in range(code.parameters)])
+        self._using = threading.Lock()
+
+    def launch(self, grid: tuple[int, int, int], arguments: Sequence[int]) -> None:
+        """Run so many programs, with the function's pointers and numbers."""
+        self._card.enter()
+        with self._using:  # the driver has copied the values when it returns
+            self._values[: len(arguments)] = arguments
+            error = self._launch(self._kernel, *grid, *self._block, self._card.stream, self._places, None)
+        if error:
+            self._card.driver.fail("cuLaunchKernel", error)
+
+
+def _unload(card: Cuda, module: int) -> None:
+    card.enter()
+    card.driver.call("cuModuleUnload", module)

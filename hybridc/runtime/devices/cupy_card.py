@@ -1,0 +1,39 @@
+"""A card whose memory and order of work are CuPy's: arrays come from its pool, kernels go to its current stream."""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+from hybridc.runtime.devices.cuda import Cuda
+from hybridc.runtime.devices.device import Buffer
+from hybridc.runtime.devices.driver import Driver
+
+
+def there(_driver: Driver) -> bool:
+    """Whether CuPy is installed; the driver has a card already."""
+    try:
+        importlib.import_module("cupy")
+    except ImportError:
+        return False
+    return True
+
+
+class CupyCard(Cuda):
+    """A card of CuPy's."""
+
+    def __init__(self, driver: Driver, index: int = 0) -> None:
+        self._cuda: Any = importlib.import_module("cupy").cuda
+        super().__init__(driver, index)
+
+    @property
+    def stream(self) -> int:
+        return self._cuda.get_current_stream(self.index).ptr
+
+    def allocate(self, nbytes: int) -> Buffer:
+        try:
+            with self._cuda.Device(self.index):
+                owner = self._cuda.alloc(max(1, nbytes))
+        except self._cuda.memory.OutOfMemoryError as error:
+            raise self.no_memory(nbytes) from error
+        return Buffer(owner.ptr, nbytes, owner)

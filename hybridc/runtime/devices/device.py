@@ -1,0 +1,99 @@
+"""What hybridc asks of a device: memory, copies, an order of work, and launches of Triton functions."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy.typing as npt
+
+from hybridc.lower.triton.functions import Config, TritonFunction
+
+#: Runs a prepared function, given the addresses of its buffers and its numbers.
+Launch = Callable[[Sequence[int], Sequence[int]], None]
+
+
+@dataclass(frozen=True, eq=False)
+class Buffer:
+    """Memory of a device, as long as this object lives."""
+
+    pointer: int
+    nbytes: int
+    owner: Any = None
+
+
+class Event(ABC):
+    """A moment in a device's work."""
+
+    @abstractmethod
+    def record(self) -> None:
+        """This moment is when all work that was asked for so far is done."""
+
+    @abstractmethod
+    def since(self, earlier: Event) -> float:
+        """Milliseconds from an earlier event to this one, for which it waits."""
+
+
+class Device(ABC):
+    """A device: its work is done in the order in which it was asked for, and perhaps later than the call returns.
+
+    ``capability`` is the version of its instructions, as (9, 0); of ``multiprocessors`` each runs programs of its own.
+    """
+
+    #: Whether its memory is the host's, so that NumPy's arrays are arrays of the device.
+    is_host: bool = False
+
+    name: str
+    index: int
+    capability: tuple[int, int]
+    multiprocessors: int
+
+    @abstractmethod
+    def allocate(self, nbytes: int) -> Buffer:
+        """Uninitialised memory whose address is divisible by 256.
+
+        Raises:
+            DeviceMemoryError: there is not as much.
+        """
+
+    @abstractmethod
+    def upload(self, target: int, source: npt.NDArray[Any]) -> None:
+        """Copy a contiguous array to an address of the device; the array may be changed afterwards."""
+
+    @abstractmethod
+    def download(self, target: npt.NDArray[Any], source: int) -> None:
+        """Copy from an address of the device into a contiguous array, which then is complete."""
+
+    @abstractmethod
+    def copy(self, target: int, source: int, nbytes: int) -> None:
+        """Copy within the device."""
+
+    @abstractmethod
+    def synchronise(self) -> None:
+        """Return when all work is done.
+
+        Raises:
+            DeviceError: some of it failed.
+        """
+
+    @property
+    @abstractmethod
+    def stream(self) -> int:
+        """The device's handle of the order of work; 0 is its default."""
+
+    @abstractmethod
+    def event(self) -> Event:
+        """A new event."""
+
+    @abstractmethod
+    def prepare(self, function: TritonFunction, config: Config) -> Launch:
+        """The function made ready to run in this way."""
+
+    def launch(self, function: TritonFunction, config: Config, pointers: Sequence[int], numbers: Sequence[int]) -> None:
+        """Run a function once."""
+        self.prepare(function, config)(pointers, numbers)
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.index}: {self.name}>"

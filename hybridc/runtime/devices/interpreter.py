@@ -1,0 +1,81 @@
+"""The host as a device: Triton's interpreter runs the programs one after the other, on the memory of NumPy's arrays.
+
+For tests, and to step through a kernel: it takes about a millisecond a program.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import time
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from hybridc.errors import DeviceMemoryError
+from hybridc.lower.triton.functions import Config, TritonFunction
+from hybridc.runtime.devices.device import Buffer, Device, Event, Launch
+from hybridc.runtime.triton_kernel import interpret
+
+_ALIGNMENT = 256
+
+
+class Interpreter(Device):
+    """A device whose memory is the host's, and which does everything at once.
+
+    It says of itself what an H200 says, so that kernels are chosen as for that card.
+    """
+
+    is_host = True
+    capability = (9, 0)
+    multiprocessors = 132
+
+    def __init__(self, index: int = 0) -> None:
+        self.index = index
+        self.name = "Triton's interpreter"
+
+    def allocate(self, nbytes: int) -> Buffer:
+        try:
+            owner = np.empty(nbytes + _ALIGNMENT, np.uint8)
+        except (MemoryError, ValueError) as error:
+            raise DeviceMemoryError(f"{self.name}: no {nbytes} bytes of memory are left for an array") from error
+        return Buffer(-(-owner.ctypes.data // _ALIGNMENT) * _ALIGNMENT, nbytes, owner)
+
+    def upload(self, target: int, source: npt.NDArray[Any]) -> None:
+        ctypes.memmove(target, source.ctypes.data, source.nbytes)
+
+    def download(self, target: npt.NDArray[Any], source: int) -> None:
+        ctypes.memmove(target.ctypes.data, source, target.nbytes)
+
+    def copy(self, target: int, source: int, nbytes: int) -> None:
+        ctypes.memmove(target, source, nbytes)
+
+    def synchronise(self) -> None:
+        """Nothing is ever left to do."""
+
+    @property
+    def stream(self) -> int:
+        return 0
+
+    def event(self) -> Event:
+        return _Moment()
+
+    def prepare(self, function: TritonFunction, config: Config) -> Launch:
+        def launch(pointers: Sequence[int], numbers: Sequence[int]) -> None:
+            interpret(function, pointers, numbers, config)
+
+        return launch
+
+
+class _Moment(Event):
+    """A reading of the clock."""
+
+    _at: float = 0.0
+
+    def record(self) -> None:
+        self._at = time.perf_counter()
+
+    def since(self, earlier: Event) -> float:
+        assert isinstance(earlier, _Moment)
+        return (self._at - earlier._at) * 1e3

@@ -1,0 +1,40 @@
+"""A card whose memory and order of work are PyTorch's: arrays come from its pool, kernels go to its current stream."""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+from hybridc.runtime.devices.cuda import Cuda
+from hybridc.runtime.devices.device import Buffer
+from hybridc.runtime.devices.driver import Driver
+
+
+def there(_driver: Driver) -> bool:
+    """Whether PyTorch is installed and sees a card."""
+    try:
+        torch: Any = importlib.import_module("torch")
+    except ImportError:
+        return False
+    return bool(torch.cuda.is_available()) and torch.version.hip is None
+
+
+class TorchCard(Cuda):
+    """A card of PyTorch's."""
+
+    def __init__(self, driver: Driver, index: int = 0) -> None:
+        self._torch: Any = importlib.import_module("torch")
+        self._torch.cuda.init()
+        super().__init__(driver, index)
+
+    @property
+    def stream(self) -> int:
+        return self._torch.cuda.current_stream(self.index).cuda_stream
+
+    def allocate(self, nbytes: int) -> Buffer:
+        torch = self._torch
+        try:
+            owner = torch.empty(max(1, nbytes), dtype=torch.uint8, device=f"cuda:{self.index}")
+        except torch.cuda.OutOfMemoryError as error:
+            raise self.no_memory(nbytes) from error
+        return Buffer(owner.data_ptr(), nbytes, owner)

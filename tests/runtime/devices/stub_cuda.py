@@ -1,0 +1,132 @@
+"""A driver library of our own: memory of the host, and launches that are written down instead of run."""
+
+from __future__ import annotations
+
+import ctypes
+from ctypes import CFUNCTYPE, c_char_p, c_int, c_uint64
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from hybridc.runtime.devices import driver
+from hybridc.runtime.devices.driver import FUNCTIONS
+
+_OUT_OF_MEMORY, _INVALID_CONTEXT, _INVALID_IMAGE = 2, 201, 200
+_CONTEXT = 0xC0
+
+
+class Launched(NamedTuple):
+    """What the driver was asked to run."""
+
+    kernel: str
+    grid: tuple[int, int, int]
+    block: tuple[int, int, int]
+    shared: int
+    stream: int
+    values: list[int]  # eight bytes each
+
+
+class StubCuda:
+    """Has every function of the driver as an attribute; cards have ``memory`` bytes."""
+
+    def __init__(self, memory: int = 1 << 20, shared: int = 232448, parameters: int = 0, cards: int = 1) -> None:
+        self.memory = memory
+        self.shared = shared
+        self.parameters = parameters
+        self.cards = cards
+        self.buffers: dict[int, Any] = {}
+        self.launches: list[Launched] = []
+        self.modules: dict[int, bytes] = {}
+        self.kernels: dict[int, str] = {}
+        self.attributes: list[tuple[int, int]] = []
+        self.entered = 0
+        self.fails: dict[str, int] = {}
+        for name, types in FUNCTIONS.items():
+            # What a pointer points to is set by its address: ctypes makes copies of pointers.
+            given = [c_uint64 if t is c_char_p and name == "cuModuleLoadData" else t for t in types]
+            made = CFUNCTYPE(c_int, *given)(self._answering(name))
+            setattr(self, name, made)
+
+    def _answering(self, name: str) -> Any:
+        answer = getattr(self, f"_{name}", None)
+
+        def call(*arguments: Any) -> int:
+            if name in self.fails:
+                return self.fails[name]
+            return (answer(*arguments) if answer is not None else 0) or 0
+
+        return call
+
+    def _cuGetErrorString(self, error: int, out: Any) -> None:
+        out[0] = {2: b"out of memory", 700: b"an illegal memory access was encountered"}.get(error, b"an error")
+
+    def _cuDeviceGetCount(self, out: Any) -> None:
+        out[0] = self.cards
+
+    def _cuDeviceGet(self, out: Any, index: int) -> None:
+        out[0] = index
+
+    def _cuDeviceGetName(self, out: Any, size: int, _card: int) -> None:
+        ctypes.memmove(out, b"Stub\0", 5)
+
+    def _cuDeviceGetAttribute(self, out: Any, what: int, _card: int) -> None:
+        known = {driver.MAJOR: 9, driver.MINOR: 0, driver.MULTIPROCESSORS: 132, driver.SHARED_MEMORY: self.shared}
+        out[0] = known[what]
+
+    def _cuDevicePrimaryCtxRetain(self, out: Any, card: int) -> None:
+        out[0] = _CONTEXT + card
+
+    def _cuDeviceGetDefaultMemPool(self, out: Any, card: int) -> None:
+        out[0] = 0xB0
+
+    def _cuCtxSetCurrent(self, context: int) -> int:
+        self.entered += 1
+        return 0 if context in range(_CONTEXT, _CONTEXT + self.cards) else _INVALID_CONTEXT
+
+    def _cuMemAllocAsync(self, out: Any, size: int, _stream: int) -> int:
+        if sum(b.nbytes for b in self.buffers.values()) + size > self.memory:
+            return _OUT_OF_MEMORY
+        owner = np.full(size + 256, 0xAB, np.uint8)
+        out[0] = -(-owner.ctypes.data // 256) * 256
+        self.buffers[out[0]] = owner[:size]
+        return 0
+
+    def _cuMemFreeAsync(self, pointer: int, _stream: int) -> None:
+        del self.buffers[pointer]
+
+    def _cuMemcpyHtoDAsync_v2(self, target: int, source: int, size: int, _stream: int) -> None:
+        ctypes.memmove(target, source, size)
+
+    _cuMemcpyDtoHAsync_v2 = _cuMemcpyHtoDAsync_v2
+    _cuMemcpyDtoDAsync_v2 = _cuMemcpyHtoDAsync_v2
+
+    def _cuEventCreate(self, out: Any, _flags: int) -> None:
+        out[0] = 0xE0
+
+    def _cuEventElapsedTime(self, out: Any, _earlier: int, _later: int) -> None:
+        out[0] = 1.5
+
+    def _cuModuleLoadData(self, out: Any, image: int) -> int:
+        if ctypes.string_at(image, 4) != b"\x7fELF":
+            return _INVALID_IMAGE
+        out[0] = 0xD0 + len(self.modules)
+        self.modules[out[0]] = ctypes.string_at(image, 64)
+        return 0
+
+    def _cuModuleUnload(self, module: int) -> None:
+        del self.modules[module]
+
+    def _cuModuleGetFunction(self, out: Any, module: int, name: bytes) -> None:
+        out[0] = 0xF00 + len(self.kernels)
+        self.kernels[out[0]] = name.decode()
+
+    def _cuFuncSetAttribute(self, kernel: int, attribute: int, value: int) -> None:
+        self.attributes.append((attribute, value))
+
+    def _cuLaunchKernel(self, kernel: int, *rest: Any) -> None:
+        numbers = rest[:7]
+        stream, places, _extra = rest[7:]
+        found = ctypes.cast(places, ctypes.POINTER(ctypes.POINTER(c_uint64)))
+        values = [found[i][0] for i in range(self.parameters)]
+        grid, block = tuple(numbers[:3]), tuple(numbers[3:6])
+        self.launches.append(Launched(self.kernels[kernel], grid, block, numbers[6], stream or 0, values))
