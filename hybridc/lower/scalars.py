@@ -51,7 +51,7 @@ def number_as(value: Number, dtype: DType) -> Number:
 
 
 def neutral(combine: str, dtype: DType) -> Number:
-    """From which number a reduction begins by ``add``, ``mul``, ``max``, ``min``, or bits by ``or``, ``and``, ``xor``."""
+    """From which number a reduction by ``add``, ``mul``, ``max``, ``min``, ``or``, ``and`` or ``xor`` begins."""
     if combine in _NEUTRAL:
         return number_as(_NEUTRAL[combine], dtype)
     greatest = combine == "min"

@@ -1,0 +1,85 @@
+"""The bodies of linalg operations in Triton's language, and what reductions need beside them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from xdsl.ir import Operation, SSAValue
+
+from hybridc.lower.kernel import Stage, number_of
+from hybridc.lower.scalars import sign, signed_as
+from hybridc.lower.structured import dtype_of
+from hybridc.lower.triton import ops
+from hybridc.lower.triton.ops import HALF, SINGLE, DType, Term, literal, neutral, triton_type
+from hybridc.lower.triton.source import Writer
+from hybridc.lower.triton.statements import Index, Load, Statements, applied
+
+__all__ = ["Writer", "combine", "literal", "neutral", "reduce", "triton_type", "write_body"]
+
+
+def write_body(stage: Stage, given: Mapping[SSAValue, str], w: Writer, index: Index, load: Load) -> str:
+    """Write a statement for each operation of a stage's body; the name of what it yields.
+
+    For a reduction that is the element which is combined into the result. ``given`` names the block's arguments, and
+    values from outside; ``index`` names the indices along a loop, ``load`` what is read at computed indices. The name
+    is of a value that has the dtype of the stage's result, unless it is one of those given.
+    """
+    block = stage.op.regions[0].block
+    out, dtype = block.args[-1], dtype_of(stage.result)
+    known: dict[SSAValue, Term] = {}
+    for arg, read in zip(block.args, stage.reads, strict=False):
+        number = number_of(read.value)
+        if arg in given:
+            known[arg] = Term(given[arg], dtype_of(read.value))
+        elif number is not None:
+            known[arg] = ops.number(number, dtype_of(read.value))
+    start = number_of(stage.op.operands[-1])
+    if out in given:
+        known[out] = Term(given[out], dtype)
+    elif start is not None:  # a reduction of nothing begins and ends with it
+        known[out] = ops.number(start, dtype)
+    known |= {v: Term(name, dtype_of(v)) for v, name in given.items() if v not in known}
+    end = block.last_op
+    assert end is not None
+    wanted = end.operands[0] if stage.combine is None else _combined(stage.combine, out)
+    statements = Statements(w, known, index, load)
+    statements.write(block, [wanted])
+    found = statements.term(wanted).as_dtype(dtype)
+    return found.text if found.text.isidentifier() and found.number is None else w.let("result", found.block)
+
+
+def combine(op: Operation, a: str, b: str, dtype: DType) -> str:
+    """Two partial results of a reduction as one, as an expression."""
+    operands = [Term(name, dtype).as_dtype(signed_as(dtype, sign(op))) for name in (a, b)]
+    text = applied(op, operands, operands[0].dtype)
+    if text is None:
+        raise ops.unsupported(op)
+    return text if operands[0].dtype == dtype else f"({text}).to({triton_type(dtype)})"
+
+
+def reduce(op: Operation, value: str, axis: int, dtype: DType, w: Writer) -> str:
+    """The name of a block reduced along an axis, where one element is left of it.
+
+    Sums of half precision are added up in single, and rounded at the end.
+    """
+    kind = ops.combining(op)
+    own = triton_type(dtype)
+    if kind == "add":
+        wide = triton_type(SINGLE) if dtype == HALF else own
+        total = f"tl.sum({value}, axis={axis}, keep_dims=True, dtype={wide})"
+        return w.let("total", total if wide == own else f"{total}.to({own})")
+    read = signed_as(dtype, sign(op))
+    a, b = Term("a", read), Term("b", read)
+    name = f"combine_{op.name.partition('.')[2]}"
+    w.helper(name, f"@triton.jit\ndef {name}(a, b):\n    return {applied(op, [a, b], read)}")
+    given = Term(value, dtype).as_dtype(read).text
+    reduced = f"tl.reduce({given}, {axis}, {name}, keep_dims=True)"
+    return w.let(
+        f"{kind}imum" if kind in ("max", "min") else kind, reduced if read == dtype else f"{reduced}.to({own})"
+    )
+
+
+def _combined(op: Operation, out: SSAValue) -> SSAValue:
+    """The operand that is not the result so far."""
+    (element,) = [v for v in op.operands if v is not out]
+    return element

@@ -1,0 +1,70 @@
+"""Functions that Triton's language lacks, as functions of the module that a kernel is in.
+
+They are the formulas of :mod:`hybridc.lower.mathlib`, but where the language has the function itself, or something
+that a formula for a GPU can begin with.
+"""
+
+from __future__ import annotations
+
+import math as numbers
+
+from xdsl.dialects import math
+from xdsl.ir import Operation
+
+from hybridc.lower import mathlib
+from hybridc.lower.mathlib.value import Value, fma, select
+
+_LOG2E = 1.44269502162933349609375  # as single precision has it
+_LOG2E_LOW = 1.9259629911266174681e-8  # and what is missing
+
+
+def _of(cls: type[Operation], x: Value) -> Value:
+    return x.writer.write(cls, [x], x.ssa.type, {})
+
+
+def exp(x: Value) -> Value:
+    """2**(x log2(e)), with what the product's rounding has lost put right; for single precision.
+
+    Results that are subnormal come of a greater one, as the processor's own function makes them 0.
+    """
+    x = select(x > 89.0, 89.0, select(x < -104.0, -104.0, x))
+    exponent = x * _LOG2E
+    lost = fma(x, _LOG2E_LOW, fma(x, _LOG2E, -exponent))
+    small = exponent < -125.0
+    power = _of(math.Exp2Op, select(small, exponent + 64.0, exponent))
+    result = power * fma(lost, numbers.log(2), 1.0)
+    return select(small, result * 2.0**-64, result)
+
+
+def tan(x: Value) -> Value:
+    """sin(x) / cos(x)."""
+    return _of(math.SinOp, x) / _of(math.CosOp, x)
+
+
+def trunc(x: Value) -> Value:
+    """The integer between 0 and x that is nearest to x."""
+    return select(x < 0.0, _of(math.CeilOp, x), _of(math.FloorOp, x))
+
+
+def roundeven(x: Value) -> Value:
+    """The nearest integer, the even one of two: a sum with a number whose last place is 1 is rounded so."""
+    one_apart = 2.0**x.format.fraction
+    size = abs(x)
+    rounded = copysign((size + one_apart) - one_apart, x)
+    return select(size < one_apart, rounded, x)
+
+
+def copysign(x: Value, sign: Value) -> Value:
+    """x with another's sign."""
+    highest = 1 << x.format.whole.width.data - 1
+    return ((x.bits() & highest - 1) | (sign.bits() & highest)).as_float()
+
+
+FORMULAS: dict[type[Operation], mathlib.Formula] = {
+    **mathlib.FORMULAS,
+    math.ExpOp: exp,
+    math.TanOp: tan,
+    math.TruncOp: trunc,
+    math.RoundEvenOp: roundeven,
+    math.CopySignOp: copysign,
+}
