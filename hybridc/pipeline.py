@@ -41,6 +41,7 @@ from hybridc.transforms.verify_plan import VerifyPlan
 
 if TYPE_CHECKING:
     from hybridc.lower.llvm.kernel_code import Codes
+    from hybridc.lower.triton.codes import TritonCodes
 
 CLEANUP: tuple[ModulePass, ...] = (
     Canonicalize(),
@@ -111,6 +112,19 @@ def llvm_plan(codes: Codes | None = None) -> tuple[ModulePass, ...]:
 def llvm() -> tuple[ModulePass, ...]:
     """From the graph to kernels and a memory plan, for the native target."""
     return (*llvm_kernels(), *llvm_plan())
+
+
+def triton_kernels() -> tuple[ModulePass, ...]:
+    """From the graph to kernels for the GPU: products keep what follows them."""
+    return (*structured("llvm"), *KERNELS)
+
+
+def triton_plan(codes: TritonCodes | None = None) -> tuple[ModulePass, ...]:
+    """From kernels to a memory plan, for the GPU; ``codes`` of the kernels are made, for the emitter."""
+    from hybridc.lower.triton.codes import TritonCodes
+    from hybridc.transforms.schedule_phases import SchedulePhases
+
+    return (SchedulePhases(1, TritonCodes() if codes is None else codes), *_PLAN)
 
 
 # All that can be run alone.

@@ -89,7 +89,28 @@ class LLVM(Target):
         return NativeExecutable(program)
 
 
-TARGETS: dict[str, Target] = {t.name: t for t in (NumPy(), LLVM())}
+class Triton(Target):
+    """Triton kernels for GPUs, launched one after the other."""
+
+    name = "triton"
+
+    def kernels(self) -> tuple[ModulePass, ...]:
+        return pipeline.triton_kernels()
+
+    def plan(self) -> Planning:
+        from hybridc.lower.triton.codes import TritonCodes
+        from hybridc.lower.triton.emit import emit
+
+        codes = TritonCodes()
+        return Planning(pipeline.triton_plan(codes), lambda module, name: emit(module, name, codes=codes))
+
+    def load(self, program: Any) -> Executable:
+        from hybridc.runtime.device_executable import DeviceExecutable
+
+        return DeviceExecutable(program)
+
+
+TARGETS: dict[str, Target] = {t.name: t for t in (NumPy(), LLVM(), Triton())}
 
 
 def target_named(name: str | None) -> Target:

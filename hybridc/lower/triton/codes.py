@@ -1,0 +1,73 @@
+"""The Triton functions of any kernel: a product's by :mod:`~hybridc.lower.triton.products`, loops' from its nests."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from xdsl.dialects.func import FuncOp
+
+from hybridc.lower.kernel import Kernel, Nest, analyse
+from hybridc.lower.strides import row_major
+from hybridc.lower.structured import shape_of
+from hybridc.lower.triton.functions import TritonPhases
+from hybridc.lower.triton.nests import phases_of
+from hybridc.lower.triton.products import phases_of_product
+
+Strides = tuple[int, ...]
+
+
+class TritonCodes:
+    """The kernels of a module: each is analysed once, and has its phases made once for equal calls."""
+
+    threads = 1
+
+    def __init__(self) -> None:
+        self._kernels: dict[FuncOp, Kernel] = {}
+        self._made: dict[Any, TritonPhases] = {}
+
+    def resized(self) -> None:
+        """Kernels may have other sizes from now on."""
+        self._kernels.clear()
+        self._made.clear()
+
+    def kernel(self, function: FuncOp) -> Kernel:
+        """The facts about a kernel."""
+        if function not in self._kernels:
+            self._kernels[function] = analyse(function)
+        return self._kernels[function]
+
+    def of(self, kernel: Kernel, strides: Mapping[int, Strides]) -> TritonPhases:
+        """The phases of a kernel; ``strides``, in elements, are of arguments and results that are no plain arrays."""
+        key = (kernel, tuple(sorted(strides.items())))
+        if key not in self._made:
+            products = any(nest.product is not None for nest in kernel.nests)
+            made = phases_of_product(kernel, strides) if products else None
+            self._made[key] = made if made is not None else phases_of(_without_products(kernel), strides)
+        return self._made[key]
+
+    def inplace(self, kernel: Kernel, strided: Sequence[int]) -> list[tuple[int, int]]:
+        """Nothing is written over: programs run in any order."""
+        return []
+
+    def memory(self, kernel: Kernel, strided: Sequence[int]) -> tuple[int, list[int]]:
+        """No bytes for each thread, and those of the buffers that functions share."""
+        values = [*kernel.arguments, *kernel.results]
+        return 0, self.of(kernel, {i: row_major(shape_of(values[i])) for i in strided}).locals
+
+
+def _without_products(kernel: Kernel) -> Kernel:
+    """The same kernel where a contraction is a sum like others, over axes that the domain has at its end."""
+    nests = tuple(_as_sum(nest) for nest in kernel.nests)
+    return replace(kernel, nests=nests)
+
+
+def _as_sum(nest: Nest) -> Nest:
+    product = nest.product
+    if product is None:
+        return nest
+    sizes = {a: n for r in product.reads for a, n in zip(r.axes, shape_of(r.value), strict=True)}
+    domain = (*nest.domain, *(sizes[a] for a in product.reduced))
+    stages = tuple(replace(s, kind="row") if s is product else s for s in nest.stages)
+    return replace(nest, domain=domain, stages=stages)

@@ -1,0 +1,97 @@
+"""A planned program as launches of Triton functions, and the calls of the host amid them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from xdsl.dialects import func
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import SSAValue
+
+from hybridc.dialects.draws import DrawsUniform
+from hybridc.dialects.hybrid import dtype_of, shape_of
+from hybridc.dialects.hybrid_rt import LaunchOp, aligned
+from hybridc.dialects.operator import Operator
+from hybridc.dialects.scatter import AddsRows
+from hybridc.lower.emit_planned import PlanEmitter, comment, place_of
+from hybridc.lower.host import numbers_of
+from hybridc.lower.planned import ARENA, View
+from hybridc.lower.poison import Bytes
+from hybridc.lower.triton.codes import TritonCodes
+from hybridc.lower.triton.draws import uniform_phase
+from hybridc.lower.triton.functions import TritonPhase
+from hybridc.lower.triton.program import Launch, TritonProgram
+from hybridc.lower.triton.scatter import row_sums_phase
+from hybridc.lower.triton.texts import copy_phase, fill_phase
+from hybridc.options import OPTIONS
+from hybridc.runtime.native.plan import Place
+from hybridc.transforms.values import volume
+
+
+def emit(module: ModuleOp, name: str, poison: bool = OPTIONS.poison, codes: TritonCodes | None = None) -> TritonProgram:
+    """The launches of the planned function ``name``; with ``poison``, memory that holds nothing holds NaN.
+
+    ``codes`` are those of the module's kernels, if they were asked for before.
+    """
+    return _Emitter(module, name, TritonCodes() if codes is None else codes, poison).run()
+
+
+class _Emitter(PlanEmitter):
+    def __init__(self, module: ModuleOp, name: str, codes: TritonCodes, poison: bool) -> None:
+        self.program = TritonProgram(name, "", 0)
+        super().__init__(module, self.program, poison)
+        self.codes = codes
+
+    def run(self) -> TritonProgram:
+        self.walk()
+        self.program.source += "\n" + self.program.code()
+        return self.program
+
+    def launched(self, lines: int, steps: int) -> None:
+        functions = [s.function for s in self.program.steps[steps:] if isinstance(s, Launch)]
+        self.program.calls.append(("\n".join(self.lines[lines:]), functions))
+
+    def kernel(self, op: LaunchOp, function: func.FuncOp) -> None:
+        kernel = self.codes.kernel(function)
+        given = [self.views[v] for v in (*op.ins, *op.outs)]
+        strides = {i: given[i].strides for i in numbers_of(function, "hybrid.strided")}
+        views = [i for i, v in enumerate(given) if not v.is_plain and i not in strides]
+        assert not views, f"{kernel.name} is given views as plain arrays: {views}"
+        made = self.codes.of(kernel, strides)
+        places = [place_of(v) for v in given]
+        offset = 0 if op.scratch is None else self.views[op.scratch].offset
+        for size in made.locals:
+            places.append(Place(ARENA, offset))
+            offset += aligned(size)
+        self.lines.append(f"{kernel.name}{comment(*kernel.locations)}")
+        for phase in made.phases:
+            self._phase(phase, places, kernel.name)
+
+    def computed(self, operator: Operator, ins: Sequence[SSAValue], out: SSAValue) -> TritonPhase | None:
+        if isinstance(operator, AddsRows) and (sums := operator.row_sums()) is not None:
+            data, indices = ins
+            return row_sums_phase(sums, volume(shape_of(indices)), dtype_of(data), dtype_of(indices))
+        if isinstance(operator, DrawsUniform):
+            return uniform_phase(volume(shape_of(out)), dtype_of(out), operator.draw_number())
+        return None
+
+    def compute(self, made: TritonPhase, places: list[Place], name: str) -> None:
+        self._phase(made, places, name)
+
+    def copy(self, source: View, target: View) -> None:
+        phase = copy_phase(source.dtype, source.shape, source.strides, 0, 1)
+        self._phase(phase, [place_of(source), place_of(target)], "copy")
+
+    def fill(self, slot: int, place: Bytes) -> None:
+        begin, end = place
+        self._phase(fill_phase(np.dtype(np.int8), end - begin, "-1", 0), [Place(slot, begin)], "poison")
+
+    def _phase(self, phase: TritonPhase, places: Sequence[Place], name: str) -> None:
+        if 0 in phase.configs[0].grid:
+            return
+        buffers = tuple(places[i] for i in phase.buffers)
+        self.program.steps.append(Launch(phase.function, buffers, phase.numbers, phase.configs, name))
+        where = ", ".join(f"{b.slot}+{b.offset}" for b in buffers)
+        given = ", ".join(map(str, phase.numbers))
+        self.lines.append(f"    {phase.function.name}: buffers ({where}), numbers ({given}), {phase.configs[0]}")

@@ -1,0 +1,64 @@
+"""Modules with one kernel, and the kernels that fill and copy arrays."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from hybridc.dialects.attribute import DType
+from hybridc.lower.structured import Shape
+from hybridc.lower.triton.functions import Config, TritonFunction, TritonPhase
+from hybridc.lower.triton.source import Writer
+
+# Elements that a program fills or copies.
+BLOCK = 1024
+
+
+def module(
+    name: str, pointers: Sequence[str], numbers: Sequence[str], constants: Sequence[str], doc: str, body: Writer
+) -> str:
+    """The text of a module with one kernel: its parameters are pointers, numbers, then constants."""
+    parameters = [*pointers, *numbers, *(f"{c}: tl.constexpr" for c in constants)]
+    w = Writer()
+    w.helpers |= body.helpers
+    w.line("@triton.jit")
+    w.line(f"def {name}({', '.join(parameters)}):")
+    with w.indented():
+        for line in body.lines:
+            w.line(line)
+    return w.module(doc)
+
+
+def fill_phase(dtype: DType, size: int, number: str, target: int) -> TritonPhase:
+    """One number, given as source, put everywhere into a plain array."""
+    w = Writer()
+    w.line("i = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)")
+    w.line(f"tl.store(y0 + i, {number}, mask=i < size)")
+    source = module("fill", ("y0",), ("size",), ("BLOCK",), f"every element is {number}.", w)
+    function = TritonFunction("fill", source, (dtype,), ("i64",), ("BLOCK",))
+    return TritonPhase(function, (target,), (size,), (_config(size),))
+
+
+def copy_phase(dtype: DType, shape: Shape, strides: Sequence[int], source: int, target: int) -> TritonPhase:
+    """A strided array put into a plain one."""
+    axes = [(n, s) for n, s in zip(shape, strides, strict=True) if n != 1]
+    w = Writer()
+    w.line("i = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)")
+    terms: list[str] = []
+    rest = "i"
+    for number, (_, _) in reversed(list(enumerate(axes))):
+        here = rest if number == 0 else w.let(f"i{number}", f"{rest} % n{number}")
+        rest = rest if number == 0 else w.let("rest", f"{rest} // n{number}")
+        terms.insert(0, f"{here} * s{number}")
+    w.line(f"x = tl.load(x0 + {' + '.join(terms) or 'i'}, mask=i < size)")
+    w.line("tl.store(y0 + i, x, mask=i < size)")
+    names = ("size", *(f"n{k}" for k in range(len(axes))), *(f"s{k}" for k in range(len(axes))))
+    text = module("copy", ("x0", "y0"), names, ("BLOCK",), "a strided array put into a plain one.", w)
+    function = TritonFunction("copy", text, (dtype, dtype), ("i64",) * len(names), ("BLOCK",))
+    size = math.prod(shape)
+    numbers = (size, *(n for n, _ in axes), *(s for _, s in axes))
+    return TritonPhase(function, (source, target), numbers, (_config(size),))
+
+
+def _config(size: int) -> Config:
+    return Config((("BLOCK", BLOCK),), (-(-size // BLOCK), 1, 1), 4)
