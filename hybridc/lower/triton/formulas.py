@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import math as numbers
 
-from xdsl.dialects import math
-from xdsl.ir import Operation
+from xdsl.dialects import math, scf
+from xdsl.ir import Block, Operation, Region
 
+from hybridc.dialects.arith import RemFOp
 from hybridc.lower import mathlib
-from hybridc.lower.mathlib.value import Value, fma, select
+from hybridc.lower.mathlib.value import DOUBLE, Value, Writer, fma, select
 
 _LOG2E = 1.44269502162933349609375  # as single precision has it
 _LOG2E_LOW = 1.9259629911266174681e-8  # and what is missing
@@ -60,6 +61,38 @@ def copysign(x: Value, sign: Value) -> Value:
     return ((x.bits() & highest - 1) | (sign.bits() & highest)).as_float()
 
 
+def remainder(x: Value, y: Value) -> Value:
+    """The remainder of a division whose quotient is cut, exactly; it has the sign of x."""
+    a, b = abs(x).to(DOUBLE), abs(y).to(DOUBLE)
+    before, after = Writer(Block(arg_types=[DOUBLE.real])), Writer(Block(arg_types=[DOUBLE.real]))
+    left, divisor = Value(before, before.block.args[0]), Value(before, b.ssa)
+    more = (left >= divisor) & (divisor > 0.0) & (left < numbers.inf)
+    before.block.add_op(scf.ConditionOp.create(operands=[more.ssa, left.ssa]))
+    less = _part_of_remainder(Value(after, after.block.args[0]), Value(after, b.ssa))
+    after.block.add_op(scf.YieldOp.create(operands=[less.ssa]))
+    regions = [Region(before.block), Region(after.block)]
+    loop = scf.WhileOp.create(operands=[a.ssa], result_types=[DOUBLE.real], regions=regions)
+    x.writer.block.add_op(loop)
+    result = copysign(Value(x.writer, loop.results[0]).to(x.format), x)
+    defined = (abs(x) < numbers.inf) & abs(y).unequal(0.0)
+    return select(defined, select(y.unequal(y), y, result), numbers.nan)
+
+
+def _part_of_remainder(a: Value, b: Value) -> Value:
+    """The remainder of a by b 2**k, for the least k for which the quotient is a number of double precision."""
+    bits = DOUBLE.fraction
+    small = b < DOUBLE.smallest
+    exponent = (select(small, b * 2.0**64, b).bits() >> bits) - select(small, b.bits().like(64), 0)
+    k = (a.bits() >> bits) - exponent - bits
+    k = select(k > 0, k, 0)
+    half = k >> 1
+    for power in (half, k - half):
+        b = b * ((power + DOUBLE.bias) << bits).as_float()
+    quotient = _of(math.FloorOp, a / b)
+    rest = fma(quotient, -b, a)
+    return select(rest < 0.0, rest + b, rest)  # the quotient may have been rounded up
+
+
 FORMULAS: dict[type[Operation], mathlib.Formula] = {
     **mathlib.FORMULAS,
     math.ExpOp: exp,
@@ -67,4 +100,5 @@ FORMULAS: dict[type[Operation], mathlib.Formula] = {
     math.TruncOp: trunc,
     math.RoundEvenOp: roundeven,
     math.CopySignOp: copysign,
+    RemFOp: remainder,
 }

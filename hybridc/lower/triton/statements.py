@@ -107,7 +107,7 @@ class Statements:
             if all(v in self.known for v in op.results):
                 continue
             found.append(op)
-            needed.update(op.operands)
+            needed.update(v for inner in op.walk() for v in inner.operands)
         for op in reversed(found):
             self._operation(op)
 
