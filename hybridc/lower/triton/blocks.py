@@ -127,15 +127,12 @@ class Blocks:
             else:
                 index, merged = whole.name, merged[len(whole.axes) :]
                 step = self._row_major(merged)
-            terms.append(index if step == "1" else f"{index} * {step}" if step != "0" else "")
-        return " + ".join(t for t in terms if t)
+            terms.append(index if step == "1" else f"{index} * {step}")
+        return " + ".join(terms)
 
     def _row_major(self, inner: Iterable[int]) -> str:
         """How far elements are from each other whose places differ in an axis before these."""
-        inner = list(inner)
-        known = [str(math.prod(self.plan.sizes[a] for a in inner if a not in self.plan.dynamic))]
-        known += [f"n{a}" for a in inner if a in self.plan.dynamic]
-        return " * ".join(k for k in known if k != "1") or "1"
+        return product(self.plan, inner)
 
     def dims_of(self, axes: Axes) -> set[int]:
         """The dimensions that axes of the nest lie along."""
@@ -233,6 +230,14 @@ class Blocks:
         if first == body.neutral(stage.combine, dtype):
             return name
         return self.w.let("total", body.combine(stage.combine, name, first, dtype))
+
+
+def product(plan: NestPlan, axes: Iterable[int]) -> str:
+    """How many elements merged axes have."""
+    axes = list(axes)
+    known = [str(math.prod(plan.sizes[a] for a in axes if a not in plan.dynamic))]
+    known += [f"n{a}" for a in axes if a in plan.dynamic]
+    return " * ".join(k for k in known if k != "1") or "1"
 
 
 def title(kernel: Kernel, what: str) -> str:

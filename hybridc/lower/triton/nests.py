@@ -23,7 +23,7 @@ from hybridc.lower.nest_parts import nests_of, read_elsewhere
 from hybridc.lower.nest_plan import NestPlan, plan_nest
 from hybridc.lower.structured import dtype_of, shape_of
 from hybridc.lower.triton import body
-from hybridc.lower.triton.blocks import Blocks, Dim, Parameters, Strides, is_wide, title
+from hybridc.lower.triton.blocks import Blocks, Dim, Parameters, Strides, is_wide, product, title
 from hybridc.lower.triton.functions import Config, TritonFunction, TritonPhase, TritonPhases
 from hybridc.lower.triton.source import Writer
 from hybridc.lower.triton.texts import copy_phase, fill_phase, module
@@ -172,7 +172,7 @@ class _Phases:
         total = plan.extent(axes)
         block = min(ELEMENTS, max(32, power_of_two(total)))
         blocks = [b for b in (block, 2 * block, block // 2, 4 * block) if b == block or total > PROGRAMS * b // 2]
-        dim = Dim("i", axes, self._extent(plan, axes), "BLOCK", self._masked(plan, axes, max(blocks)))
+        dim = Dim("i", axes, product(plan, axes), "BLOCK", self._masked(plan, axes, max(blocks)))
         configs = [Config((("BLOCK", b),), (-(-total // b), 1, 1), warps_for(b // 2)) for b in blocks]
         if total == 0:
             return
@@ -189,8 +189,8 @@ class _Phases:
         if count * plan.sizes[rows] * plan.sizes[columns] == 0:
             return
         dims = [
-            Dim("i", (rows,), self._extent(plan, (rows,)), "ROWS", self._masked(plan, (rows,), 64)),
-            Dim("j", (columns,), self._extent(plan, (columns,)), "COLUMNS", self._masked(plan, (columns,), 64)),
+            Dim("i", (rows,), product(plan, (rows,)), "ROWS", self._masked(plan, (rows,), 64)),
+            Dim("j", (columns,), product(plan, (columns,)), "COLUMNS", self._masked(plan, (columns,), 64)),
         ]
         configs = [
             Config(
@@ -220,7 +220,7 @@ class _Phases:
             return
         most = max(choices)
         pieces, piece = self._pieces(points, most, 1) if across else (-(-points // most), most)
-        dims = [Dim("row", plan.points, self._extent(plan, plan.points), "ROWS", self._masked(plan, plan.points, most))]
+        dims = [Dim("row", plan.points, product(plan, plan.points), "ROWS", self._masked(plan, plan.points, most))]
         for n, axis in enumerate(plan.inner):
             size = plan.sizes[axis]
             block = power_of_two(size)
@@ -259,8 +259,8 @@ class _Phases:
         programs = -(-outputs // columns)
         pieces, piece = self._pieces(terms, rows, programs)
         dims = [
-            Dim("i", over, self._extent(plan, over), "ROWS", self._masked(plan, over, piece)),
-            Dim("j", kept, self._extent(plan, kept), "COLUMNS", self._masked(plan, kept, columns)),
+            Dim("i", over, product(plan, over), "ROWS", self._masked(plan, over, piece)),
+            Dim("j", kept, product(plan, kept), "COLUMNS", self._masked(plan, kept, columns)),
         ]
         configs = [
             Config((("ROWS", rows), ("COLUMNS", columns)), (programs, pieces, 1), warps_for(rows * columns // 2))
@@ -317,11 +317,6 @@ class _Phases:
         self.made.phases.append(TritonPhase(function, (self.number[part.buffer], self.number[target]), (), (config,)))
 
     # --- pieces of text ------------------------------------------------------------------------------------
-
-    def _extent(self, plan: NestPlan, axes: Axes) -> str:
-        known = math.prod(plan.sizes[a] for a in axes if a not in plan.dynamic)
-        factors = [str(known)] * (known != 1) + [f"n{a}" for a in axes if a in plan.dynamic]
-        return " * ".join(factors) or "1"
 
     def _masked(self, plan: NestPlan, axes: Axes, block: int) -> bool:
         """Whether blocks may reach beyond the end."""

@@ -1,0 +1,52 @@
+"""Every class of kernel by Triton's interpreter, between forbidden pages: the same tests as of native code."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+
+import hybridc as mx
+from hybridc.gluon.nn import HybridLambda
+from hybridc.lower.targets import target_named
+from hybridc.lower.triton.codes import TritonCodes
+from tests.lower.llvm import test_kernel_classes
+from tests.lower.llvm.guarded import run_passes
+from tests.lower.llvm.test_kernel_classes import (  # noqa: F401  (they are run here, too)
+    test_a_map_over_one_range,
+    test_a_map_with_operands_that_broadcast,
+    test_a_product_that_is_not_the_first_stage,
+    test_a_transpose_in_a_map,
+    test_arguments_that_are_views,
+    test_axes_in_any_order,
+    test_casts,
+    test_empty_and_single_axes,
+    test_every_dtype,
+    test_extremes_of_nan_are_nan,
+    test_parts_of_one_array,
+    test_products_and_what_follows_them,
+    test_reductions_over_any_axes,
+    test_results_of_several_shapes,
+    test_rows_of_every_size,
+    test_rows_of_several_blocks,
+    test_sums_across_what_threads_share,
+    test_sums_of_what_broadcasts,
+    test_the_variance_needs_several_sweeps,
+    test_values_that_later_sweeps_read_are_kept_or_made_again,
+)
+from tests.lower.triton.guarded import Interpreted
+
+
+def results_of(function, arrays, threads=2, seed=0):
+    """What a function of operators gives for these arrays by interpreted kernels, and the kernels."""
+    inputs = [mx.nd.array(x, dtype=x.dtype) for x in arrays]
+    module = HybridLambda(function).trace(*inputs).optimize().module.clone()
+    run_passes(module, itertools.takewhile(lambda p: p.name != "plan-memory", target_named("triton").passes()))
+    codes = TritonCodes()
+    interpreted = Interpreted(module, codes.of)
+    return interpreted.call("forward", *arrays), interpreted.ran
+
+
+@pytest.fixture(autouse=True)
+def by_triton(monkeypatch):
+    monkeypatch.setattr(test_kernel_classes, "results_of", results_of)
