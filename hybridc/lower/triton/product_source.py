@@ -1,0 +1,243 @@
+"""The Triton source of a product with its epilogue, of a product's partial sums, and of what adds these up.
+
+A program computes a block of the result: ``bm`` rows and ``bn`` columns of one batch, in steps of ``bk`` terms. All
+sizes and strides are written out as numbers, so that the compiler sees which accesses may be wide. Only axes that
+blocks do not divide get masks. A vector times a matrix has no rows: its terms are multiplied element by element.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from hybridc.lower.kernel import Read
+from hybridc.lower.structured import dtype_of, shape_of
+from hybridc.lower.triton.blocks import NARROW, Blocks, Dim, Parameters, title
+from hybridc.lower.triton.body import literal, triton_type
+from hybridc.lower.triton.functions import TritonFunction
+from hybridc.lower.triton.product_configs import Tile
+from hybridc.lower.triton.product_loops import FusedProduct
+from hybridc.lower.triton.source import Writer
+from hybridc.lower.triton.texts import module
+from hybridc.options import OPTIONS
+
+PARTS = "w0"  # the buffer of partial sums
+_SINGLE = np.dtype(np.float32)
+# What the text calls its own; what follows a product gets other names.
+_NAMES = (
+    *("program", "down", "across", "group", "first", "height", "rows", "columns", "bm", "bn", "bk"),
+    *("part", "share", "start", "terms", "left", "right", "a", "b", "total", PARTS),
+)
+
+
+class ProductWriter:
+    """Writes one function of a product for blocks of any of these ``tiles``; the terms are cut into ``parts``.
+
+    ``buffers`` are, when a function is written, the numbers of those that it is given.
+    """
+
+    def __init__(self, product: FusedProduct, tiles: Sequence[Tile], parts: int) -> None:
+        kernel = product.kernel
+        self.product, self.parts = product, parts
+        self.vector = product.m == 1
+        self.wide = max(product.far, parts * product.outputs) >= NARROW
+        self.w = Writer()
+        for name in _NAMES:
+            self.w.name(name)
+        self.numbers = {f"x{i}": i for i in range(len(kernel.arguments))}
+        self.numbers |= {f"y{i}": len(kernel.arguments) + i for i in range(len(kernel.results))}
+        self.numbers[PARTS] = len(self.numbers)
+        names = dict(zip([*kernel.arguments, *kernel.results], self.numbers, strict=False))
+        self.given = Parameters(names)
+        rows = Dim("rows", product.rows, str(product.m), "bm", any(product.m % t.m for t in tiles))
+        columns = Dim("columns", product.columns, str(product.n), "bn", any(product.n % t.n for t in tiles))
+        self.dims = [d for d in (rows, columns) if d.axes]
+        self.cut = any(product.k % t.k for t in tiles)
+        self.parted = False
+        self.buffers: tuple[int, ...] = ()
+        self.blocks = Blocks(product.plan, self.dims, self.given, product.strides, self.wide, self.w)
+
+    # --- the functions -------------------------------------------------------------------------------------
+
+    def whole(self) -> TritonFunction:
+        """Multiply and compute what follows the product."""
+        self._places(grouped=not self.vector)
+        self._sum("0", str(self.product.k))
+        self._results()
+        return self._function("product", self._constants())
+
+    def part(self) -> TritonFunction:
+        """Multiply a part of the terms, for a buffer of the kernel's own."""
+        k = self.product.k
+        self._places(grouped=not self.vector)
+        self.w.line("part = tl.program_id(1)")
+        self.w.line(f"share: tl.constexpr = ({k} + {self.parts} * bk - 1) // ({self.parts} * bk) * bk")
+        self._sum("part * share", f"tl.minimum(part * share + share, {k})")
+        self.w.line(f"tl.store({self._partial('part')}, total{self._mask()})")
+        return self._function(f"part of {self.parts} of a product", self._constants())
+
+    def sum_of_parts(self) -> TritonFunction:
+        """Add up the sums of all parts, one after the other, and compute what follows the product."""
+        self._places(grouped=False)
+        w, mask = self.w, self._mask()
+        w.line(f"total = tl.load({self._partial('0')}{mask})")
+        w.line(f"for part in range(1, {self.parts}):")
+        with w.indented():
+            w.line(f"total += tl.load({self._partial('part')}{mask})")
+        self._results()
+        return self._function(f"sum of {self.parts} parts of a product", tuple(d.block for d in self.dims))
+
+    def _constants(self) -> tuple[str, ...]:
+        blocks = tuple(d.block for d in self.dims)
+        return (*blocks, "bk") if self.vector else (*blocks, "bk", "group")
+
+    # --- places --------------------------------------------------------------------------------------------
+
+    def _places(self, grouped: bool) -> None:
+        """Write which batch, rows and columns a program has.
+
+        Programs that run at the same time should read the same rows and columns: they go down ``group`` blocks before
+        they go to the next columns.
+        """
+        w, product = self.w, self.product
+        w.line(f"program = tl.program_id(0){'.to(tl.int64)' if self.wide else ''}")
+        for dim, name in zip(self.dims, ("down", "across"), strict=False):
+            w.line(f"{name}: tl.constexpr = ({dim.extent} + {dim.block} - 1) // {dim.block}")
+        if product.batches > 1:
+            blocks = ("1", "down", "(down * across)")[len(self.dims)]
+            rest = f"program // {blocks}"
+            for axis in reversed(product.batch[1:]):
+                self.blocks.index[axis] = w.let("batch", f"{rest} % {product.plan.sizes[axis]}")
+                rest = f"{rest} // {product.plan.sizes[axis]}"
+            self.blocks.index[product.batch[0]] = w.let("batch", rest)
+            w.line(f"program = program % {blocks}")
+        for axis, size in enumerate(product.plan.sizes):
+            if size == 1:
+                self.blocks.index[axis] = "0"
+        if len(self.dims) == 1:
+            self.blocks.places(0, f"program * {self.dims[0].block} + ")
+        elif grouped:
+            w.line("first = program // (group * across) * group")
+            w.line("height = tl.minimum(down - first, group)")
+            self.blocks.places(0, "(first + program % (group * across) % height) * bm + ")
+            self.blocks.places(1, "program % (group * across) // height * bn + ")
+        elif self.dims:
+            self.blocks.places(0, "program // across * bm + ")
+            self.blocks.places(1, "program % across * bn + ")
+
+    def _mask(self) -> str:
+        """The mask of a load or store of a whole block, if it needs one."""
+        mask = self.blocks.mask(range(len(self.dims)))
+        return f", mask={mask}" if mask else ""
+
+    def _partial(self, part: str) -> str:
+        """Where the sums of a part are, without gaps: for each batch its rows."""
+        self.parted = True
+        product, plan = self.product, self.product.plan
+        order = (*product.batch, *product.rows, *product.columns)
+        steps = {a: math.prod(plan.sizes[b] for b in order[i + 1 :]) for i, a in enumerate(order)}
+        terms = [PARTS, f"{part} * {product.outputs}"] if part != "0" else [PARTS]
+        terms += [f"{self.blocks.index[a]} * {steps[a]}" for a in product.batch]
+        terms += [f"{d.name} * {steps[d.axes[-1]]}" for d in self.dims]
+        return " + ".join(t.removesuffix(" * 1") for t in terms)
+
+    # --- the sum -------------------------------------------------------------------------------------------
+
+    def _sum(self, begin: str, end: str) -> None:
+        """Write the loop over some terms, which gives ``total``."""
+        w, product = self.w, self.product
+        left, right = self._operand("left", product.left), self._operand("right", product.right)
+        shape = [d.block for d in self.dims] + ["bk"] * self.vector
+        start = 0 if self.vector or self.parts > 1 else product.start
+        kind = triton_type(product.wide)
+        w.line(f"total = tl.full([{', '.join(shape)}], {literal(start, product.wide)}, {kind})")
+        w.line(f"for start in range({begin}, {end}, bk):")
+        with w.indented():
+            w.line(f"terms = start + tl.arange(0, bk){'.to(tl.int64)' if self.wide else ''}")
+            if self.vector:
+                self._multiply_vector(left, right)
+            else:
+                self._multiply(left, right)
+        if self.vector:
+            w.line(f"total = tl.sum(total{', 1' if self.dims else ''})")
+
+    def _multiply(self, left: str, right: str) -> None:
+        """A block of rows times one of columns."""
+        product, columns = self.product, self.blocks.mask([1])
+        self._load("a", left, product.left, "terms[None, :]", self.blocks.mask([0]))
+        self._load("b", right, product.right, "terms[:, None]", columns)
+        given = f', input_precision="{"tf32" if OPTIONS.tf32 else "ieee"}"' if product.dtype == _SINGLE else ""
+        self.w.line(f"total = tl.dot(a, b, total{given}, out_dtype={triton_type(product.wide)})")
+
+    def _multiply_vector(self, left: str, right: str) -> None:
+        """One row times a block of columns; the terms of each stay apart until all are there."""
+        product = self.product
+        self._load("a", left, product.left, "terms", None)
+        mask = f"({self.dims[0].name}[:, None] < {product.n})" if self.dims and self.dims[0].masked else None
+        across = "terms[None, :]" if self.dims else "terms"
+        self._load("b", f"{right}[:, None]" if self.dims else right, product.right, across, mask)
+        kind = triton_type(product.wide)
+        row = "a[None, :]" if self.dims else "a"
+        self.w.line(f"total += {row}.to({kind}) * b.to({kind})")
+
+    def _operand(self, name: str, read: Read) -> str:
+        """Write where an operand's rows or columns begin."""
+        product = self.product
+        kept = [i for i, a in enumerate(read.axes) if a in product.plan.merged]
+        axes = tuple(read.axes[i] for i in kept)
+        strides = tuple(product.strides[read.value][i] for i in kept)
+        offset = self.blocks.offset(axes, tuple(shape_of(read.value)[i] for i in kept), strides)
+        pointer = self.given.pointer(read.value)
+        if not offset:
+            return pointer
+        self.w.line(f"{name} = {pointer} + {offset}")
+        return name
+
+    def _load(self, name: str, where: str, read: Read, terms: str, mask: str | None) -> None:
+        """Write the load of an operand's block at some terms."""
+        product = self.product
+        offset = self._along(terms, 0 if read is product.left else 1)
+        masks = [] if mask is None else [mask]
+        masks += [f"({terms} < {product.k})"] * self.cut
+        limited = f", mask={' & '.join(masks)}, other=0.0" if masks else ""
+        converted = dtype_of(read.value) != product.dtype
+        cast = f".to({triton_type(product.dtype)})" if converted else ""
+        self.w.line(f"{name} = tl.load({where} + {offset}{limited}){cast}")
+
+    def _along(self, terms: str, side: int) -> str:
+        """How far an operand moves along terms, whose loops need not follow each other in memory."""
+        loops = self.product.terms
+        parts: list[str] = []
+        for i, loop in enumerate(loops):
+            inner = math.prod(x.size for x in loops[i + 1 :])
+            part = terms if inner == 1 else f"{terms} // {inner}"
+            part = part if i == 0 else f"{part} % {loop.size}"
+            parts.append(part if loop.steps[side] == 1 else f"{part} * {loop.steps[side]}")
+        return " + ".join(parts) or terms
+
+    # --- what follows --------------------------------------------------------------------------------------
+
+    def _results(self) -> None:
+        """Write what follows the product, and the stores."""
+        product, blocks = self.product, self.blocks
+        if product.start != 0 and (self.vector or self.parts > 1):
+            self.w.line(f"total += {literal(product.start, product.wide)}")
+        blocks.known[product.stage.result] = "total"
+        for stage in product.plan.nest.stages:
+            if stage is not product.stage:
+                blocks.known[stage.result] = blocks.stage(stage)
+            if stage.result in product.kernel.results:
+                blocks.store(stage, blocks.known[stage.result])
+
+    def _function(self, what: str, constants: tuple[str, ...]) -> TritonFunction:
+        """The function that was written."""
+        product, kernel = self.product, self.product.kernel
+        sizes = f"{product.m}x{product.n}, {product.k} terms" + f", {product.batches} times" * (product.batches > 1)
+        doc = title(kernel, f"{what} ({sizes})")
+        pointers = [self.given.values[v] for v in self.given.used] + [PARTS] * self.parted
+        self.buffers = tuple(self.numbers[name] for name in pointers)
+        dtypes = [dtype_of(v) for v in self.given.used] + [product.wide] * self.parted
+        source = module(kernel.name, pointers, (), constants, doc, self.w)
+        return TritonFunction(kernel.name, source, tuple(dtypes), (), constants)

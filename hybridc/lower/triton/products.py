@@ -1,0 +1,61 @@
+"""Products and what follows them as Triton functions: matrix products of any axes and strides, with their epilogue.
+
+If there are few programs and many terms, programs share the terms: one function leaves partial sums in memory, a second
+adds them up in their order. So results do not depend on chance.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+
+from hybridc.lower.kernel import Kernel
+from hybridc.lower.product_shape import Strides
+from hybridc.lower.triton.functions import Config, TritonPhase, TritonPhases
+from hybridc.lower.triton.product_configs import Tile, choose, choose_sum, choose_vector
+from hybridc.lower.triton.product_loops import FusedProduct, fused_product
+from hybridc.lower.triton.product_source import ProductWriter
+from hybridc.options import OPTIONS
+
+
+def phases_of_product(
+    kernel: Kernel, strides: Mapping[int, Strides], tiles: Sequence[Tile] = (), parts: int = 0
+) -> TritonPhases | None:
+    """The phases of a kernel that is a product of floating-point numbers with its epilogue; None if it is not.
+
+    ``strides``, in elements, are those of arguments, then results, that may be no plain arrays. ``tiles`` and ``parts``
+    are, if given, how programs share the work, instead of what is expected to be fastest.
+    """
+    product = fused_product(kernel, strides)
+    if product is None:
+        return None
+    if product.outputs == 0:
+        return TritonPhases()
+    chosen, cut = _choice(product)
+    tiles, parts = tiles or chosen, parts or cut
+    writer = ProductWriter(product, tiles, parts)
+    function = writer.whole() if parts == 1 else writer.part()
+    first = TritonPhase(
+        function, writer.buffers, (), tuple(_config(product, t, function.constants, parts) for t in tiles)
+    )
+    if parts == 1:
+        return TritonPhases([first])
+    tile = choose_sum(product.m, product.n)
+    writer = ProductWriter(product, (tile,), parts)
+    function = writer.sum_of_parts()
+    second = TritonPhase(function, writer.buffers, (), (_config(product, tile, function.constants, 1),))
+    return TritonPhases([first, second], [parts * product.outputs * product.wide.itemsize])
+
+
+def _choice(product: FusedProduct) -> tuple[list[Tile], int]:
+    """How programs share the work, and into how many parts the terms are cut."""
+    if product.m == 1:
+        along = not product.terms or abs(product.terms[-1].steps[1]) == 1
+        return choose_vector(product.n, product.k, product.batches, along)
+    return choose(product.m, product.n, product.k, product.batches, product.dtype, OPTIONS.tf32)
+
+
+def _config(product: FusedProduct, tile: Tile, constants: Sequence[str], parts: int) -> Config:
+    programs = math.ceil(product.m / tile.m) * math.ceil(product.n / tile.n) * product.batches
+    values = {"bm": tile.m, "bn": tile.n, "bk": tile.k, "group": tile.group}
+    return Config(tuple((c, values[c]) for c in constants), (programs, parts, 1), tile.warps, tile.stages)

@@ -1,0 +1,66 @@
+"""Kernels run by their Triton functions in the interpreter, each array between forbidden pages."""
+
+from __future__ import annotations
+
+import math
+
+from hybridc.lower.kernel import analyse
+from hybridc.lower.strides import row_major
+from hybridc.lower.structured import dtype_of, is_host, shape_of
+from hybridc.runtime.triton_kernel import interpret
+from tests.lower.evaluate import Evaluator
+from tests.lower.llvm.guarded import GAP, Array, strided
+from tests.lower.llvm.native import Guarded
+
+
+def run_phases(kernel, made, arrays, strides=None, at_end=True, config=0):
+    """The results of a kernel by its phases, in their configuration with this number, or the last.
+
+    ``strides`` are those of arguments, then results, that are no plain arrays.
+    """
+    values = [*kernel.arguments, *kernel.results]
+    places = []
+    for i, v in enumerate(values):
+        content = arrays[i] if i < len(arrays) else None
+        steps = (strides or {}).get(i, row_major(shape_of(v)))
+        places.append(Array(dtype_of(v), shape_of(v), steps, at_end, content))
+    locals_ = [Guarded(n, at_end) for n in made.locals]
+    addresses = [p.address for p in (*places, *locals_)]
+    for phase in made.phases:
+        given = [addresses[i] for i in phase.buffers]
+        chosen = phase.configs[min(config, len(phase.configs) - 1)]
+        if math.prod(chosen.grid):
+            interpret(phase.function, given, phase.numbers, chosen)
+    for i, place in enumerate(places[len(arrays) :]):
+        place.check_gaps(f"{kernel.name}, result {i}")
+    return [p.array() for p in places[len(arrays) :]]
+
+
+class Interpreted(Evaluator):
+    """Runs the calls of kernels by the Triton functions that ``phases_of(kernel, strides)`` makes.
+
+    Kernels for which it makes none are evaluated. ``ran`` are the kernels that were run.
+    """
+
+    def __init__(self, module, phases_of):
+        super().__init__(module, views=True)
+        self.phases_of, self.ran = phases_of, []
+
+    def call(self, name, *arrays):
+        function = self.functions[name]
+        if function.sym_visibility is None or is_host(function):
+            return super().call(name, *arrays)
+        kernel = analyse(function)
+        strides = {}
+        for i in strided(function):
+            if i < len(arrays):
+                strides[i] = tuple(s // arrays[i].itemsize for s in arrays[i].strides)
+            else:
+                shape = shape_of(kernel.results[i - len(arrays)])
+                strides[i] = row_major((*shape[:1], *(n + GAP for n in shape[1:])))
+        made = self.phases_of(kernel, strides)
+        if made is None:
+            return super().call(name, *arrays)
+        self.ran.append(kernel)
+        found = run_phases(kernel, made, [self.stored(x) for x in arrays], strides, at_end=len(self.ran) % 2 == 0)
+        return [self.stored(y) for y in found]
