@@ -76,8 +76,11 @@ def compile_for(function: TritonFunction, config: Config, capability: tuple[int,
     return Binary(metadata.name, metadata.num_warps, metadata.shared, parameters, made.asm["cubin"])
 
 
-def compiled(function: TritonFunction, config: Config, capability: tuple[int, int], divisible: int) -> Any:
-    """Triton's own object for a function compiled: ``.asm`` has all stages of it."""
+def compiled(function: TritonFunction, config: Config, capability: tuple[int, int] | str, divisible: int) -> Any:
+    """Triton's own object for a function compiled: ``.asm`` has all stages of it.
+
+    A capability that is a name, as ``gfx942``, is that of a card of AMD's.
+    """
     package = triton(interpreted=False)
     source: Any = importlib.import_module("triton.compiler").ASTSource
     target: Any = importlib.import_module("triton.backends.compiler").GPUTarget
@@ -87,6 +90,8 @@ def compiled(function: TritonFunction, config: Config, capability: tuple[int, in
     attributes = {(i,): [["tt.divisibility", DIVISIBLE]] for i in range(len(types)) if divisible >> i & 1}
     made = source(fn=kernel, signature=signature, constexprs=dict(config.constants), attrs=attributes)
     options = {"num_warps": config.warps, "num_stages": config.stages, "enable_fp_fusion": True}
+    if isinstance(capability, str):
+        return package.compile(made, target=target("hip", capability, 64), options=options)
     major, minor = capability
     return package.compile(made, target=target("cuda", major * 10 + minor, 32), options=options)
 

@@ -1,0 +1,159 @@
+"""What Triton makes of functions, without a GPU: registers, shared memory, wide accesses, tensor-core instructions.
+
+``report`` compiles in a process of its own, as one in which functions are interpreted cannot compile.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from hybridc.errors import UnsupportedError
+from hybridc.lower.triton.functions import Config, TritonFunction
+from hybridc.runtime.devices.compiled import DIVISIBLE, compiled
+
+NVIDIA_A100, NVIDIA_H100, AMD_MI300 = "sm_80", "sm_90", "gfx942"
+TARGETS = (NVIDIA_A100, NVIDIA_H100, AMD_MI300)
+
+_WIDE_PTX = r"\.v4\.[bfus]32|\.v2\.[bfus]64|\.v8\.[bfus]16"
+
+
+@dataclass(frozen=True)
+class Compiled:
+    """A function compiled in one configuration for one target.
+
+    ``registers`` are those of a thread, ``spilled`` the bytes of them that went to memory, ``shared`` the bytes of a
+    program's shared memory. ``wide`` counts the accesses of 16 bytes to the card's memory, ``narrow`` the others,
+    ``tensor`` the instructions of tensor cores.
+    """
+
+    function: str
+    config: str
+    target: str
+    registers: int
+    spilled: int
+    shared: int
+    wide: int
+    narrow: int
+    tensor: int
+    seconds: float
+
+    def __str__(self) -> str:
+        return (
+            f"{self.function} [{self.config}] {self.target}: {self.registers} registers, {self.spilled} bytes spilled, "
+            f"{self.shared} bytes shared, {self.wide} accesses of 16 bytes, {self.narrow} others, "
+            f"{self.tensor} tensor-core instructions, compiled in {self.seconds:.2f} s"
+        )
+
+
+def report(work: Iterable[tuple[TritonFunction, Config]], targets: Sequence[str] = (NVIDIA_H100,)) -> list[Compiled]:
+    """What becomes of each function in its configuration, for each target.
+
+    All arrays begin at multiples of 16 bytes.
+    """
+    given = [{"function": _written(f), "config": asdict(c), "targets": list(targets)} for f, c in work]
+    environment = {name: value for name, value in os.environ.items() if name != "TRITON_INTERPRET"}
+    command = [sys.executable, "-m", "hybridc.tools.triton_report"]
+    done = subprocess.run(
+        command, input=json.dumps(given), env=environment, capture_output=True, text=True, check=False
+    )
+    if done.returncode:
+        raise UnsupportedError(f"Triton did not compile: {done.stderr.strip()}")
+    return [Compiled(**each) for each in json.loads(done.stdout)]
+
+
+def _written(function: TritonFunction) -> dict[str, Any]:
+    return {**asdict(function), "pointers": [dtype.name for dtype in function.pointers]}
+
+
+def _read(given: dict[str, Any]) -> tuple[TritonFunction, Config]:
+    function, config = given["function"], given["config"]
+    made = TritonFunction(
+        function["name"],
+        function["source"],
+        tuple(np.dtype(name) for name in function["pointers"]),
+        tuple(function["numbers"]),
+        tuple(function["constants"]),
+    )
+    constants = tuple((name, value) for name, value in config["constants"])
+    x, y, z = config["grid"]
+    return made, Config(constants, (x, y, z), config["warps"], config["stages"])
+
+
+def _compile(function: TritonFunction, config: Config, target: str) -> Compiled:
+    capability = (int(target[3]), int(target[4:])) if target.startswith("sm_") else target
+    begun = time.perf_counter()
+    made = compiled(function, config, capability, (1 << len(function.pointers)) - 1)
+    seconds = time.perf_counter() - begun
+    measure = _amd if isinstance(capability, str) else _nvidia
+    shared = made.metadata.shared
+    return Compiled(function.name, str(config), target, shared=shared, seconds=seconds, **measure(made.asm))
+
+
+def _nvidia(asm: dict[str, Any]) -> dict[str, int]:
+    """Figures of a binary for NVIDIA's cards, and of the text that it was assembled from."""
+    ptx: str = asm["ptx"]
+    used = dict(re.findall(r"(REG|STACK):(\d+)", _resources(asm["cubin"])))
+    moves = re.findall(r"\b(?:ld|st)\.global[\w.:]*", ptx)
+    copies = re.findall(r"cp\.async\.c[ag]\.shared\.global.*?,\s*(0x[0-9a-f]+|\d+)[,;]", ptx)
+    wide = sum(re.search(_WIDE_PTX, move) is not None for move in moves)
+    wide_copies = sum(int(size, 0) == DIVISIBLE for size in copies)
+    return {
+        "registers": int(used["REG"]),
+        "spilled": int(used["STACK"]),
+        "wide": wide + wide_copies,
+        "narrow": len(moves) + len(copies) - wide - wide_copies,
+        "tensor": len(re.findall(r"\b(?:wgmma\.mma_async|mma\.sync)", ptx)),
+    }
+
+
+def _resources(binary: bytes) -> str:
+    """What a tool that Triton brings along says about a binary."""
+    import triton
+
+    tool = Path(str(triton.__file__)).parent / "backends" / "nvidia" / "bin" / "cuobjdump"
+    with tempfile.NamedTemporaryFile(suffix=".cubin") as file:
+        file.write(binary)
+        file.flush()
+        command = [str(tool), "--dump-resource-usage", file.name]
+        return subprocess.run(command, capture_output=True, text=True, check=True).stdout
+
+
+def _amd(asm: dict[str, Any]) -> dict[str, int]:
+    """Figures of a binary for AMD's cards, as its own text says them."""
+    text: str = asm["amdgcn"]
+    moves = re.findall(r"\b(?:global|buffer)_(?:load|store)_(\w+)", text)
+    wide = sum(move.startswith("dwordx4") for move in moves)
+    spilled = [int(n) for n in re.findall(r"\.(?:s|v)gpr_spill_count:\s*(\d+)", text)]
+    registers = [int(n) for n in re.findall(r"\.vgpr_count:\s*(\d+)", text)]
+    return {
+        "registers": max(registers, default=0),
+        "spilled": 4 * sum(spilled),
+        "wide": wide,
+        "narrow": len(moves) - wide,
+        "tensor": len(re.findall(r"\bv_mfma", text)),
+    }
+
+
+def main() -> None:
+    """Compile what is described on the standard input, and describe what became of it."""
+    made: list[dict[str, Any]] = []
+    for given in json.load(sys.stdin):
+        function, config = _read(given)
+        made += [asdict(_compile(function, config, target)) for target in given["targets"]]
+    json.dump(made, sys.stdout)
+
+
+if __name__ == "__main__":
+    main()
