@@ -26,19 +26,19 @@ def write_body(stage: Stage, given: Mapping[SSAValue, str], w: Writer, index: In
     """
     block = stage.op.regions[0].block
     out, dtype = block.args[-1], dtype_of(stage.result)
+    values = {v: v for v in given} | {a: r.value for a, r in zip(block.args, stage.reads, strict=False)}
     known: dict[SSAValue, Term] = {}
-    for arg, read in zip(block.args, stage.reads, strict=False):
-        number = number_of(read.value)
-        if arg in given:
-            known[arg] = Term(given[arg], dtype_of(read.value))
-        elif number is not None:
-            known[arg] = ops.number(number, dtype_of(read.value))
+    for value, source in values.items():
+        number = number_of(source)
+        if number is not None:
+            known[value] = ops.number(number, dtype_of(source))
+        elif value in given:
+            known[value] = Term(given[value], dtype_of(source))
     start = number_of(stage.op.operands[-1])
     if out in given:
         known[out] = Term(given[out], dtype)
     elif start is not None:  # a reduction of nothing begins and ends with it
         known[out] = ops.number(start, dtype)
-    known |= {v: Term(name, dtype_of(v)) for v, name in given.items() if v not in known}
     end = block.last_op
     assert end is not None
     wanted = end.operands[0] if stage.combine is None else _combined(stage.combine, out)
@@ -49,8 +49,8 @@ def write_body(stage: Stage, given: Mapping[SSAValue, str], w: Writer, index: In
 
 
 def combine(op: Operation, a: str, b: str, dtype: DType) -> str:
-    """Two partial results of a reduction as one, as an expression."""
-    operands = [Term(name, dtype).as_dtype(signed_as(dtype, sign(op))) for name in (a, b)]
+    """Two partial results of a reduction as one, as an expression; of names, or numbers in source."""
+    operands = [ops.parsed(text, dtype).as_dtype(signed_as(dtype, sign(op))) for text in (a, b)]
     text = applied(op, operands, operands[0].dtype)
     if text is None:
         raise ops.unsupported(op)

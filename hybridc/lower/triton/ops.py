@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import math
 from dataclasses import dataclass
 from typing import Any
@@ -113,6 +114,13 @@ def literal(value: Number, dtype: DType) -> str:
 def number(value: Number, dtype: DType) -> Term:
     """A number as a term."""
     return Term(literal(value, dtype), dtype, number_as(value, dtype))
+
+
+def parsed(text: str, dtype: DType) -> Term:
+    """A name, or a number as :func:`literal` writes it."""
+    if text.isidentifier() and text not in ("True", "False"):
+        return Term(text, dtype)
+    return number(float(text[7:-2]) if text.startswith("float(") else ast.literal_eval(text), dtype)
 
 
 def sign(op: Operation) -> str | None:

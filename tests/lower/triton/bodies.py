@@ -11,58 +11,91 @@ from hybridc.lower.hybrid_to_linalg_attributes import structured_type
 from hybridc.lower.hybrid_to_linalg_tensor import Builder, Tensor
 from hybridc.lower.kernel import Read, Stage
 from hybridc.lower.structured import dtype_of, note_dtypes
-from hybridc.lower.triton.body import reduce, write_body
+from hybridc.lower.triton.body import combine, reduce, write_body
 from hybridc.lower.triton.functions import Config, TritonFunction
 from hybridc.lower.triton.source import Writer
 from hybridc.runtime.triton_kernel import run_interpreted
 
 
 def stage_of(body, dtypes, out, shape=(64,), start=None):
-    """The stage of ``body(b, *elements, sofar)`` over arrays; ``start`` begins a reduction of the last axis."""
+    """The stage of ``body(b, *elements, sofar)`` over arrays; ``start`` begins a reduction of the last axis.
+
+    ``b.arrays`` are the arrays themselves.
+    """
     dtypes, out = [np.dtype(d) for d in dtypes], np.dtype(out)
     block = Block(arg_types=[structured_type(shape, d) for d in dtypes])
     function = func.FuncOp("kernel", FunctionType.from_lists([a.type for a in block.args], []), Region(block))
     note_dtypes(function, dtypes)
     builder, axes = Builder(block), tuple(range(len(shape)))
+    arrays = [builder.tensor(v, shape, d) for v, d in zip(block.args, dtypes)]
     kept = axes if start is None else axes[:-1]
     made = Tensor(tuple(shape[a] for a in kept), out, builder)
-    init = None if start is None else builder.number(start, out)
-    builder.generic([(v, axes, d) for v, d in zip(block.args, dtypes)], made, body, len(axes), kept, init)
+    init = None if start is None else builder.start(made.shape, out, start)
+
+    def with_arrays(b, *elements):
+        b.arrays = arrays
+        return body(b, *elements)
+
+    builder.generic([(a.value, axes, a.dtype) for a in arrays], made, with_arrays, len(axes), kept, init)
     op = made.value.owner
     reads = tuple(Read(v, axes) for v in op.inputs)
     if start is None:
         return Stage(op, "map", reads, axes, (), None)
-    combine = op.body.block.last_op.operands[0].owner
-    return Stage(op, "row", reads, kept, axes[-1:], combine)
+    return Stage(op, "row", reads, kept, axes[-1:], op.body.block.last_op.operands[0].owner)
 
 
 def function_of(stages):
-    """A function of one program that computes stages on the same arrays: a pointer to each, then to each result."""
+    """A function of one program that computes stages on the same arrays: a pointer to each, then to each result.
+
+    Reductions are done in two halves.
+    """
     (shape,) = {s.sizes for s in stages}
     given = [dtype_of(r.value) for r in stages[0].reads]
     results = [dtype_of(s.result) for s in stages]
     w = Writer()
-    pointers = [*(f"x{i}" for i in range(len(given))), *(f"y{i}" for i in range(len(results)))]
-    pointers = [w.name(p) for p in pointers]
+    inputs, outputs = ([w.name(f"{c}{i}") for i in range(len(of))] for c, of in (("x", given), ("y", results)))
     w.line("@triton.jit")
-    w.line(f"def bodies({', '.join(pointers)}):")
+    w.line(f"def bodies({', '.join([*inputs, *outputs])}):")
     with w.indented():
-        rank = len(shape)
-        along = [
-            w.let(f"i{a}", f"tl.arange(0, {n})[{', '.join(':' if a == b else 'None' for b in range(rank))}]")
-            for a, n in enumerate(shape)
-        ]
-        place = along[0] if rank == 1 else w.let("place", f"{along[0]} * {shape[1]} + {along[1]}")
-        names = [w.let("x", f"tl.load({p} + {place})") for p in pointers[: len(given)]]
-        for stage, pointer in zip(stages, pointers[len(given) :]):
-            known = dict(zip(stage.op.body.block.args, names))
-            made = write_body(stage, known, w, lambda loop: along[loop], lambda *_: "")
+        parts = [_Part(w, inputs, shape)] if all(s.combine is None for s in stages) else []
+        parts = parts or [_Part(w, inputs, shape, half * shape[1] // 2) for half in (0, 1)]
+        for stage, pointer in zip(stages, outputs, strict=True):
+            made = [part.compute(stage, inputs) for part in parts]
             if stage.combine is None:
-                w.line(f"tl.store({pointer} + {place}, {made})")
+                w.line(f"tl.store({pointer} + {parts[0].place}, {made[0]})")
                 continue
-            made = reduce(stage.combine, made, rank - 1, dtype_of(stage.result), w)
-            w.line(f"tl.store({pointer} + {along[0]}, {made})")
+            made = w.let("whole", combine(stage.combine, *made, dtype_of(stage.result)))
+            w.line(f"tl.store({pointer} + {parts[0].along[0]}, {made})")
     return TritonFunction("bodies", w.module("Bodies of stages."), (*given, *results))
+
+
+class _Part:
+    """The elements of arrays that stages are computed of: all, or half of each row from ``first`` on."""
+
+    def __init__(self, w, inputs, shape, first=None):
+        self.w = w
+        rank = len(shape)
+        spread = [f"[{', '.join(':' if a == b else 'None' for b in range(rank))}]" for a in range(rank)]
+        self.along = [w.let(f"i{a}", f"tl.arange(0, {n}){spread[a]}") for a, n in enumerate(shape)]
+        if first is not None:
+            self.along[-1] = w.let("i", f"{first} + tl.arange(0, {shape[-1] // 2}){spread[-1]}")
+        place = f"{self.along[0]} * {shape[1]} + {self.along[1]}" if rank == 2 else self.along[0]
+        self.place = w.let("place", place)
+        self.names = [w.let("x", f"tl.load({p} + {self.place})") for p in inputs]
+
+    def compute(self, stage, inputs):
+        """The name of what a stage makes, or of its reduction."""
+
+        def load(op, places):
+            pointer = inputs[[r.value for r in stage.reads].index(op.tensor)]
+            return self.w.let("loaded", f"tl.load({pointer} + {places[0]})")
+
+        known = dict(zip(stage.op.body.block.args, self.names))
+        made = write_body(stage, known, self.w, lambda loop: self.along[loop], load)
+        if stage.combine is None:
+            return made
+        made = self.w.let("all", f"tl.broadcast_to({made}, {self.place}.shape)")
+        return reduce(stage.combine, made, len(self.along) - 1, dtype_of(stage.result), self.w)
 
 
 def run(stages, *arrays):

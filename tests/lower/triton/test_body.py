@@ -110,3 +110,157 @@ def near(step, got, right, limit):
     with np.errstate(all="ignore"):
         errors = np.where(odd, 0, np.abs(got.astype(right.dtype) - right) / unit)
     assert errors.max() <= limit, (step, errors.max(), got[errors.argmax()], right[errors.argmax()])
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_casts(dtype):
+    kind = np.dtype(dtype)
+    some = [0, 1, 2, 3, 100, 127, 1.9, 0.3] + [-1, -2, -128, -1.9, -0.3] * (kind.kind in "if")
+    with np.errstate(all="ignore"):
+        x = np.resize(np.array(some).astype(dtype), 64)
+    stages = [stage_of(lambda b, x, _, to=to: b.cast(x, to), [dtype], to) for to in DTYPES]
+    for to, got in zip(DTYPES, run(stages, x), strict=True):
+        fits = (x >= 0) | (np.dtype(to).kind in "if") if kind.kind == "f" else np.ones(x.shape, bool)
+        same(to, got[fits], x[fits].astype(to))
+
+
+@pytest.mark.parametrize("value", [np.inf, -np.inf, np.nan, 1e5, 1e300, 1e-7, 1e-300, 5e-324, -0.0])
+@pytest.mark.parametrize(("wide", "narrow"), [("float64", "float32"), ("float64", "float16"), ("float32", "float16")])
+def test_floats_are_rounded_to_narrower_ones(wide, narrow, value):
+    with np.errstate(all="ignore"):
+        x = np.full(64, value, wide)
+        (got,) = run([stage_of(lambda b, x, _: b.cast(x, narrow), [wide], narrow)], x)
+        same("cast", got, x.astype(narrow))
+
+
+NUMBERS = {"f": [0.1, -1.7, 0.0, -0.0, 1e-40, 1e-310, np.inf, -np.inf, np.nan, 65504.0], "i": [0, 1, -1, 100, -128]}
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64", "int8", "uint8", "int32", "int64"])
+def test_numbers_keep_their_digits_and_give_no_other_type(dtype):
+    kind = np.dtype(dtype)
+    x = samples(dtype, 256)[0]
+    bodies, right = [], []
+    for c in NUMBERS["f" if kind.kind == "f" else "i"]:
+        if kind.kind == "u" and c < 0:
+            continue
+        with np.errstate(all="ignore"):
+            of = kind.type(c)
+            bodies += [
+                lambda b, x, c=c: b.add(x, c),
+                lambda b, x, c=c: b.sub(c, x),
+                lambda b, x, c=c: b.max(x, c),
+                lambda b, x, c=c: b.select(b.gt(x, c), c, x),
+                lambda b, x, c=c: b.select(b.gt(x, c), b.cast(b.cast(c, dtype), dtype), b.mul(x, c)),
+                lambda b, x, c=c: b.select(b.lt(x, 3), c, 1),
+            ]
+            right += [x + of, of - x, np.maximum(x, of), np.where(x > of, of, x), np.where(x > of, of, x * of)]
+            right += [np.where(x < 3, of, kind.type(1))]
+    stages = [stage_of(lambda b, x, _, body=body: body(b, x), [dtype], dtype, (256,)) for body in bodies]
+    for number, (got, wanted) in enumerate(zip(run(stages, x), right, strict=True)):
+        same(str(number), got, wanted)
+
+
+COMBINES = {"add": np.add, "mul": np.multiply, "max": np.maximum, "min": np.minimum}
+STARTS = {"add": 0, "mul": 1}
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_reductions(dtype):
+    """Of whole rows with a nan, infinities, zeros, and the extremes of integers."""
+    kind, shape = np.dtype(dtype), (16, 32)
+    random = np.random.default_rng(1)
+    x = samples(dtype, 1 << 16)[0][-512:].reshape(shape).copy()
+    if kind.kind == "f":
+        x = random.uniform(0.5, 1.5, shape).astype(dtype)
+        x[1, 3], x[2, 30], x[3, 5], x[4], x[5, 1:3], x[6] = np.nan, np.nan, np.inf, -np.inf, (np.inf, -np.inf), np.nan
+    elif kind.kind in "iu":
+        x[0], x[1] = np.iinfo(dtype).min, np.iinfo(dtype).max
+    else:
+        x[0], x[1] = False, True
+    stages = [
+        stage_of(
+            lambda b, x, sofar, name=name: getattr(b, name)(sofar, x),
+            [dtype],
+            dtype,
+            shape,
+            STARTS[name] if name in STARTS else neutral_of(name, kind),
+        )
+        for name in COMBINES
+    ]
+    for name, got in zip(COMBINES, run(stages, x), strict=True):
+        sums = kind.kind == "f" and name in STARTS
+        wide = np.float64 if sums else kind
+        with np.errstate(all="ignore"):
+            right = COMBINES[name].reduce(x.astype(wide), axis=1, dtype=wide)
+        if not sums:
+            same(name, got, right)
+            continue
+        finite = np.isfinite(right)
+        np.testing.assert_array_equal(got[~finite], right[~finite].astype(dtype))
+        np.testing.assert_allclose(got[finite], right[finite], rtol=40 * np.finfo(dtype).eps)
+
+
+def neutral_of(name, kind):
+    """What the least or greatest of nothing is."""
+    if kind.kind == "b":
+        return name == "min"
+    limits = (-np.inf, np.inf) if kind.kind == "f" else (np.iinfo(kind).min, np.iinfo(kind).max)
+    return limits[name == "min"]
+
+
+def test_sums_of_half_precision_are_rounded_once():
+    x = np.full((16, 2048), 1.001, np.float16)
+    (got,) = run([stage_of(lambda b, x, sofar: b.add(sofar, x), ["float16"], "float16", x.shape, 0)], x)
+    np.testing.assert_array_equal(got, x.astype(np.float64).sum(1).astype(np.float16))
+
+
+def test_elements_widened_before_they_are_summed():
+    x = np.full((16, 64), 100, np.int8)
+    (got,) = run([stage_of(lambda b, x, sofar: b.add(sofar, b.cast(x, "int64")), ["int8"], "int64", x.shape, 0)], x)
+    np.testing.assert_array_equal(got, x.astype(np.int64).sum(1))
+
+
+def test_what_a_reduction_is_of_may_be_a_number_or_what_is_given():
+    x = np.ones((16, 64), np.float32)
+    bodies = [lambda b, x, sofar: b.add(sofar, 2.5), lambda b, x, sofar: b.max(sofar, x)]
+    counted, greatest = run([stage_of(body, ["float32"], "float32", x.shape, 0) for body in bodies], x)
+    np.testing.assert_array_equal(counted, 160)
+    np.testing.assert_array_equal(greatest, 1)
+
+
+def test_places_and_what_is_read_anywhere():
+    n = 256
+    x = np.random.default_rng(0).permutation(n).astype(np.int32)
+    y = np.random.default_rng(1).normal(size=n)
+
+    def twice(b, x, y, _):
+        return b.load(b.arrays[1], b.load(b.arrays[0], b.cast(x, "int64")))
+
+    stages = [
+        stage_of(lambda b, x, y, _: b.mul(b.index_of(0), b.cast(x, "int64")), ["int32", "float64"], "int64", (n,)),
+        stage_of(
+            lambda b, x, y, _: b.load(b.arrays[1], b.sub(n - 1, b.index_of(0))), ["int32", "float64"], "float64", (n,)
+        ),
+        stage_of(twice, ["int32", "float64"], "float64", (n,)),
+    ]
+    places, reversed_, found = run(stages, x, y)
+    np.testing.assert_array_equal(places, np.arange(n) * x)
+    np.testing.assert_array_equal(reversed_, y[::-1])
+    np.testing.assert_array_equal(found, y[x[x]])
+
+
+def test_unsigned_numbers_are_read_as_such():
+    x = np.array([0, 1, 127, 128, 200, 255, 77, 254] * 8, np.uint8)
+    bodies = {
+        "float32": lambda b, x: b.cast(x, "float32"),
+        "int64": lambda b, x: b.cast(x, "int64"),
+        "uint8": lambda b, x: b.max(b.rem(b.add(x, 100), b.cast(77, "uint8")), b.sub(3, x)),
+        "bool": lambda b, x: b.lt(x, 200),
+    }
+    stages = [stage_of(lambda b, x, _, f=f: f(b, x), ["uint8"], to) for to, f in bodies.items()]
+    single, wide, bytes_, less = run(stages, x)
+    same("float32", single, x.astype(np.float32))
+    same("int64", wide, x.astype(np.int64))
+    same("uint8", bytes_, np.maximum((x + np.uint8(100)) % np.uint8(77), np.uint8(3) - x))
+    same("bool", less, x < 200)
