@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 
 from xdsl.ir import SSAValue
 
-from hybridc.lower.kernel import Axes, Kernel, Nest, Stage, grid_of, number_of
+from hybridc.lower.kernel import Axes, Kernel, Nest, Read, Stage, grid_of, number_of
 from hybridc.lower.nest_parts import nests_of, read_elsewhere
 from hybridc.lower.nest_plan import NestPlan, plan_nest
 from hybridc.lower.structured import dtype_of, shape_of
@@ -37,6 +37,8 @@ PROGRAMS, PIECES = 528, 256
 # Rows that are shared among so few programs are cut, if they are longer than this.
 FEW_ROWS, LONG_ROW = 32, 4096
 TILE = 32
+# A value is rather made again from so many arrays of its size than written and read.
+GIVEN_AGAIN = 2
 
 
 def power_of_two(n: int) -> int:
@@ -114,6 +116,10 @@ class _Phases:
         if not plan.sweeps:
             return
         stages = list(plan.stage_of.values())
+        walks = self._walks(nest, stages)
+        if any(len(walk) < nest.domain.count(0) for walk in walks):
+            self._each(plan, list(walks.values()))
+            return
         sums = [s for s in stages if s.combine is not None]
         if not sums:
             if self._in_place(stages):
@@ -126,15 +132,24 @@ class _Phases:
         points = plan.extent(plan.points)
         rows = any(not plan.across(s) for s in sums) and inner <= LONGEST_ROW and self._in_place(stages)
         rows = rows and all({*plan.points} <= {*plan.axes(s.reduced)} for s in sums if plan.across(s))
-        alone = len(plan.sweeps) == 1 and len(ways) == 1 and self._in_place(stages)
+        read = {r.value for s in stages for r in s.reads}
         if rows and (points >= FEW_ROWS or inner <= LONG_ROW):
             self._rows(plan)
-        elif alone:
-            self._sums(plan, next(iter(ways)))
-        elif len(plan.sweeps) > 1:
+        elif any(s.result in read for s in sums) or not self._in_place(stages):
             self._cut(plan)
+        elif len(ways) == 1:
+            self._sums(plan, next(iter(ways)))
         else:
             self._apart(plan)
+
+    def _walks(self, nest: Nest, stages: Sequence[Stage]) -> dict[frozenset[int], list[Stage]]:
+        """The stages whose results are in memory, by the empty axes that they walk."""
+        empty = {a for a, n in enumerate(nest.domain) if n == 0}
+        found: dict[frozenset[int], list[Stage]] = {}
+        for stage in stages:
+            if stage.result in self.names:
+                found.setdefault(frozenset(empty & {*stage.axes, *stage.reduced}), []).append(stage)
+        return found
 
     def _in_place(self, stages: Sequence[Stage]) -> bool:
         """Whether what the stages make is read at the elements that were just made."""
@@ -153,14 +168,49 @@ class _Phases:
         self._each(plan, [groups[axes] for axes in sorted(groups, key=len)])
 
     def _each(self, plan: NestPlan, groups: Sequence[Sequence[Stage]]) -> None:
-        at = {s.result: number for number, group in enumerate(groups) for s in group}
-        for number, group in enumerate(groups):
-            for read in (r for s in group for r in s.reads):
-                if at.get(read.value, number) != number:
-                    self._memory(read.value)
-        nest = plan.nest
+        stages = list(plan.stage_of.values())
+        wanted: list[set[SSAValue]] = []
         for group in groups:
-            self._nest(replace(nest, stages=tuple(group), grid=grid_of(nest.domain, list(group))))
+            values = {s.result for s in group}
+            for stage in reversed(stages):
+                if stage.result in values:
+                    values |= {v for r in stage.reads for v in self._again(plan, r, values)}
+            wanted.append(values)
+        for values in wanted:
+            made = [s for s in stages if s.result in values]
+            for value in {r.value for s in made for r in s.reads if r.value in plan.stage_of} - values:
+                self._memory(value)
+        nest = plan.nest
+        for values in wanted:
+            group = [s for s in stages if s.result in values]
+            if any(s.result in self.names for s in group):
+                walked = {a for s in group for a in (*s.axes, *s.reduced)}
+                domain = tuple(n if a in walked else 1 for a, n in enumerate(nest.domain))
+                self._nest(replace(nest, domain=domain, stages=tuple(group), grid=grid_of(domain, group)))
+
+    def _again(self, plan: NestPlan, read: Read, here: set[SSAValue]) -> set[SSAValue]:
+        """The values to make again for a value that another nest makes; none if it goes through memory.
+
+        It does if making it again reads more elements than its own.
+        """
+        chain: set[SSAValue] = set()
+        given: set[SSAValue] = set()
+        stack = [read]
+        while stack:
+            at = stack.pop()
+            stage = plan.stage_of.get(at.value)
+            if at.value in here or at.value in chain:
+                continue
+            if stage is None or stage.combine is not None or at.value in self.names or stage.axes != at.axes:
+                given.add(at.value)
+                continue
+            chain.add(at.value)
+            stack += stage.reads
+        if any(plan.stage_of[v].anywhere for v in chain):
+            return set()
+        size = math.prod(shape_of(read.value))
+        large = [v for v in given if number_of(v) is None and math.prod(shape_of(v)) >= size]
+        return chain if len(large) <= GIVEN_AGAIN else set()
 
     # --- elements ------------------------------------------------------------------------------------------
 

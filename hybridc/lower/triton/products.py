@@ -27,10 +27,8 @@ def phases_of_product(
     are, if given, how programs share the work, instead of what is expected to be fastest.
     """
     product = fused_product(kernel, strides)
-    if product is None:
+    if product is None or product.outputs == 0:
         return None
-    if product.outputs == 0:
-        return TritonPhases()
     chosen, cut = _choice(product)
     tiles, parts = tiles or chosen, parts or cut
     writer = ProductWriter(product, tiles, parts)

@@ -4,15 +4,22 @@ from __future__ import annotations
 
 import itertools
 
+import numpy as np
 import pytest
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
 
 import hybridc as mx
 from hybridc.gluon.nn import HybridLambda
+from hybridc.lower.structured import dtype_of, kernels, shape_of
 from hybridc.lower.targets import target_named
 from hybridc.lower.triton.codes import TritonCodes
+from tests.lower.evaluate import Evaluator
+from tests.lower.kernels import parse
 from tests.lower.llvm import test_kernel_classes
 from tests.lower.llvm.guarded import run_passes
 from tests.lower.llvm.test_kernel_classes import (  # noqa: F401  (they are run here, too)
+    caller,
     test_a_map_over_one_range,
     test_a_map_with_operands_that_broadcast,
     test_a_product_that_is_not_the_first_stage,
@@ -35,6 +42,7 @@ from tests.lower.llvm.test_kernel_classes import (  # noqa: F401  (they are run 
     test_values_that_later_sweeps_read_are_kept_or_made_again,
 )
 from tests.lower.triton.guarded import Interpreted
+from tests.lower.write_kernel import kernels as random_kernels
 
 
 def results_of(function, arrays, threads=2, seed=0):
@@ -50,3 +58,25 @@ def results_of(function, arrays, threads=2, seed=0):
 @pytest.fixture(autouse=True)
 def by_triton(monkeypatch):
     monkeypatch.setattr(test_kernel_classes, "results_of", results_of)
+
+
+@settings(
+    max_examples=40,
+    deadline=None,
+    derandomize=True,
+    phases=[Phase.generate],
+    suppress_health_check=list(HealthCheck),
+    report_multiple_bugs=False,
+)
+@given(text=random_kernels(sizes=(0, 1, 2, 3, 5, 33)), seed=st.integers(0, 99))
+def test_random_kernels(text, seed):
+    """Nests of maps, reductions and products over any axes, against the meaning of each operation."""
+    module = parse(text + caller(text))
+    (function,) = kernels(module).values()
+    rng = np.random.default_rng(seed)
+    arrays = [rng.uniform(-2, 2, shape_of(a)).astype(dtype_of(a)) for a in function.body.block.args]
+    want = Evaluator(parse(text)).call("kernel", *arrays)
+    codes = TritonCodes()
+    got = Interpreted(module, codes.of).call("main", *arrays)
+    for y, w in zip(got, want, strict=True):
+        np.testing.assert_allclose(y, w, rtol=1e-12, atol=1e-12, err_msg=text)
