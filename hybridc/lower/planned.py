@@ -131,8 +131,12 @@ class HostCall:
             base = self._base(place.slot, workspace, inputs, results)
             return base if place.shows(base) else place.over(base)
 
+        self.on(tuple(map(array, self.ins)), tuple(map(array, self.outs)))
+
+    def on(self, ins: tuple[Any, ...], outs: tuple[Any, ...]) -> None:
+        """Run the operator on arrays."""
         try:
-            self.operator.eager_out(tuple(map(array, self.outs)), *map(array, self.ins))
+            self.operator.eager_out(outs, *ins)
         except Exception as error:
             error.__hybridc_line__ = self.where  # pyright: ignore[reportAttributeAccessIssue]  (for who tells of it)
             raise

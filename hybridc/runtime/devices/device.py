@@ -7,9 +7,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import numpy.typing as npt
 
 from hybridc.lower.triton.functions import Config, TritonFunction
+from hybridc.runtime.native.plan import Array
 
 #: Runs a prepared function, given the addresses of its buffers and its numbers.
 Launch = Callable[[Sequence[int], Sequence[int]], None]
@@ -86,6 +88,34 @@ class Device(ABC):
     @abstractmethod
     def event(self) -> Event:
         """A new event."""
+
+    # --- arrays --------------------------------------------------------------------------------------------
+
+    @abstractmethod
+    def empty(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
+        """An array of the device, in C order, whose values are whatever was in its memory."""
+
+    @abstractmethod
+    def put(self, array: npt.NDArray[Any]) -> Any:
+        """A contiguous array of NumPy's as one of the device; the same memory, if that is the device's."""
+
+    @abstractmethod
+    def address(self, array: Any) -> int:
+        """Where the elements of one of its arrays begin."""
+
+    @abstractmethod
+    def fits(self, array: Any, spec: Array) -> bool:
+        """Whether this is an array of the device, of a shape and an element type, and in C order."""
+
+    @abstractmethod
+    def workspace(self, arena: int) -> Any:
+        """Memory for one call of a program at a time; in ``cells`` it keeps what host steps and results need."""
+
+    @abstractmethod
+    def host_step(self, call: Callable[..., None]) -> Callable[[Any, Any, Any, Any], None]:
+        """A step that calls the host: ``call(workspace, arguments, results)``, on arrays of NumPy's."""
+
+    # --- functions -----------------------------------------------------------------------------------------
 
     @abstractmethod
     def prepare(self, function: TritonFunction, config: Config) -> Launch:

@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 
 from hybridc.runtime.native.layout import Boxed
-from hybridc.runtime.native.library import Workspace, library
+from hybridc.runtime.native.library import library
 from hybridc.runtime.native.probe import objects_are_as_declared
 from hybridc.runtime.native.program import NativeProgram, anchor_of, builtin
+from hybridc.runtime.workspace import Workspace
 
 _WORD = ctypes.sizeof(ctypes.c_void_p)
 

@@ -6,11 +6,9 @@ import ctypes
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
-from hybridc.runtime.buffers import empty
-from hybridc.runtime.native.library import Workspace, library
-from hybridc.runtime.native.plan import Array, Host
+from hybridc.runtime.native.library import library
+from hybridc.runtime.native.plan import Host
+from hybridc.runtime.workspace import Workspace, fits, fresh
 
 if TYPE_CHECKING:
     from hybridc.runtime.native.program import Tables
@@ -32,11 +30,11 @@ def python_entry(tables: Tables) -> Callable[..., Any]:
         if into is not None and type(into) is not tuple:
             raise TypeError("entry(workspace, into, *arrays): into is neither None nor a tuple")
         given: list[Any] = [None if into is None else into[i] for i in range(len(plan.results))]
-        if not all(_fits(array, spec) for array, spec in zip(arrays, plan.inputs)):
+        if not all(fits(array, spec) for array, spec in zip(arrays, plan.inputs)):
             return NotImplemented
-        if not all(a is None or (_fits(a, spec) and a.flags.writeable) for a, spec in zip(given, plan.results)):
+        if not all(a is None or (fits(a, spec) and a.flags.writeable) for a, spec in zip(given, plan.results)):
             return NotImplemented
-        results = tuple(_fresh(r) if a is None else a for a, r in zip(given, plan.results))
+        results = tuple(fresh(r) if a is None else a for a, r in zip(given, plan.results))
         memory = [workspace, *arrays, *results, *plan.constants]
         slots = (ctypes.c_void_p * len(memory))(*[array.ctypes.data for array in memory])
         address = ctypes.addressof(tables.program)  # here, so that this function keeps the tables
@@ -49,13 +47,3 @@ def python_entry(tables: Tables) -> Callable[..., Any]:
         return results
 
     return entry
-
-
-def _fits(array: Any, spec: Array) -> bool:
-    if type(array) is not np.ndarray or array.shape != tuple(spec.shape) or array.dtype != spec.dtype:
-        return False
-    return bool(array.flags.c_contiguous and array.flags.aligned)
-
-
-def _fresh(spec: Array) -> Any:
-    return empty(tuple(spec.shape), np.dtype(spec.dtype).str)

@@ -16,18 +16,13 @@ from hybridc.runtime.buffers import take
 from hybridc.runtime.native.layout import Outside
 from hybridc.runtime.native.threads import Threads, system_functions
 from hybridc.runtime.store import store
+from hybridc.runtime.workspace import Workspace
 
 # Positions in NumPy's table of C functions, which only grows: part of its binary interface.
 _NEW_FROM_DESCR = 94
 _SET_BASE_OBJECT = 282
 # What tells a core that it waits in a loop.
 _PAUSE = {"x86_64": "llvm.x86.sse2.pause()", "aarch64": "llvm.aarch64.hint(i32 1)"}
-
-
-class Workspace(np.ndarray[Any, Any]):
-    """The memory that one call of a program at a time may use: its arena, and what its host steps keep."""
-
-    cells: dict[Any, Any]
 
 
 class Library:

@@ -12,14 +12,14 @@ import numpy as np
 from hybridc.runtime.buffers import SMALLEST
 from hybridc.runtime.native.fallback import python_entry
 from hybridc.runtime.native.layout import ArrayCell, PlaceCell, Program, StepCell
-from hybridc.runtime.native.library import Workspace, library
+from hybridc.runtime.native.library import library
 from hybridc.runtime.native.plan import Array, Host, NativePlan, Phase, Place
 from hybridc.runtime.native.probe import objects_are_as_declared
+from hybridc.runtime.workspace import Workspace, workspace
 
 # Work for which it pays to let other threads of Python run meanwhile, in nanoseconds.
 _RELEASE = 20_000
 _METH_FASTCALL = 0x80
-_ALIGNMENT = 64
 
 
 class NativeProgram:
@@ -39,11 +39,7 @@ class NativeProgram:
 
     def workspace(self) -> Workspace:
         """Memory for calls, one at a time."""
-        memory = np.empty(self.plan.arena + _ALIGNMENT, np.uint8)
-        start = -memory.ctypes.data % _ALIGNMENT
-        workspace = memory[start : start + self.plan.arena].view(Workspace)
-        workspace.cells = {}
-        return workspace
+        return workspace(self.plan.arena)
 
 
 def num_threads() -> int:

@@ -1,0 +1,147 @@
+"""A planned program made callable over NumPy's arrays: what it is given is made plain, its results are found."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from operator import itemgetter
+from typing import Any
+
+import numpy as np
+
+from hybridc.lower.planned import ARENA, Cell, PlannedProgram, View
+from hybridc.runtime.executable import Executable
+
+
+class PlannedExecutable(Executable):
+    """A planned program: ``make(workspace, into, *arrays)`` gives a tuple of its fresh arrays.
+
+    ``into`` is None, or an array or None for each of them. It answers NotImplemented if an array is not as the program
+    wants it.
+    """
+
+    def __init__(self, program: PlannedProgram, make: Callable[..., Any], constants: Sequence[Any]) -> None:
+        """``constants`` are the program's, where ``make`` finds them."""
+        super().__init__(program)
+        self.planned = program
+        self._make = make
+        self._donated = program.donated
+        self._into = program.into if program.takes_into else None
+        first = 1 + len(program.inputs)
+        slots = [v.slot - first if isinstance(v, View) else -1 for v in program.outputs]
+        in_order = slots == list(range(len(program.fresh)))
+        self._outputs = [_fetch(program, constants, view, number) for number, view in enumerate(program.outputs)]
+        whole = [_whole(program, view) for view in program.outputs]
+        #: Picks the results from the arguments and the fresh arrays, if all are among them.
+        self._pick = itemgetter(*[n for n in whole if n is not None]) if len(whole) > 1 and None not in whole else None
+        #: Whether the results are the fresh arrays, as they are.
+        self.is_direct = in_order and all(number == i for i, number in enumerate(program.into)) and self._into is None
+
+    def run(self, workspace: Any, *arrays: Any) -> Any:
+        """The results of one call."""
+        places: Sequence[Any] = ()
+        into = None
+        if self._into is not None:
+            places, *arrays = arrays  # pyright: ignore[reportAssignmentType]  (a list is as good)
+            into = self._given(places)
+        fresh = self._make(workspace, into, *arrays)
+        if fresh is NotImplemented:
+            fresh = self._conform(workspace, into, arrays)
+        results = self.results(workspace, arrays, fresh)
+        if self._into is not None:
+            for number in self._into:
+                if number is not None and places[number] is not None:
+                    results[number] = places[number]
+        return results
+
+    def results(self, workspace: Any, arrays: Sequence[Any], fresh: Sequence[Any]) -> list[Any]:
+        """The results of a call, by the fresh arrays that it made."""
+        if self._pick is not None:
+            return list(self._pick((*arrays, *fresh)))
+        return [fetch(workspace, arrays, fresh) for fetch in self._outputs]
+
+    def _given(self, places: Sequence[Any]) -> Any:
+        """The caller's arrays in the order of the fresh ones, which they stand in for."""
+        assert self._into is not None
+        found = [None if number is None else places[number] for number in self._into]
+        if not any(x is not None for x in found):
+            return None
+        fresh = self.planned.fresh
+        return tuple([None if x is None else x.reshape(a.shape) for x, a in zip(found, fresh, strict=True)])
+
+    def _conform(self, workspace: Any, into: Any, arrays: Sequence[Any]) -> Any:
+        """The call with plain arrays instead of views; what is written goes back into the views."""
+        plan = self.planned.inputs
+        plain = [_plain(x, a.dtype) for x, a in zip(arrays, plan, strict=True)]
+        fresh = self._make(workspace, into, *plain)
+        if fresh is NotImplemented:
+            got = ", ".join(f"{x.dtype}{list(x.shape)}" for x in plain)
+            raise TypeError(f"{self.planned.name} is compiled for other arrays than {got}")
+        for i in self._donated:
+            if plain[i] is not arrays[i]:
+                np.copyto(arrays[i], plain[i])
+        return fresh
+
+    def line_of(self, error: BaseException) -> str:
+        """What the host call noted."""
+        return str(getattr(error, "__hybridc_line__", ""))
+
+
+def _plain(array: Any, dtype: Any) -> Any:
+    """An aligned array in C order of exactly this dtype; the array itself if it is that, as those of a card are."""
+    if not _is_numpys(array):
+        return array
+    flags = array.flags
+    if type(array) is np.ndarray and flags.c_contiguous and flags.aligned and array.dtype == dtype:
+        return array
+    return np.array(array, dtype=dtype, order="C", copy=True, subok=False)
+
+
+def _is_numpys(array: Any) -> bool:
+    return isinstance(array, np.ndarray)
+
+
+def _over(view: View, base: Any) -> Any:
+    """The array that a view shows of one, of NumPy's or of a card's."""
+    return np.asarray(view.over(base)) if _is_numpys(base) else base.over(view)
+
+
+def _whole(program: PlannedProgram, view: View | Cell) -> int | None:
+    """The number of the array, of the arguments and then the fresh ones, that a result is; None if it is none."""
+    given = [*program.inputs, *program.fresh]
+    if isinstance(view, Cell) or not 1 <= view.slot <= len(given) or not view.is_plain:
+        return None
+    return view.slot - 1 if view.shape == given[view.slot - 1].shape else None
+
+
+def _fetch(
+    program: PlannedProgram, constants: Sequence[Any], view: View | Cell, number: int
+) -> Callable[[Any, Sequence[Any], Sequence[Any]], Any]:
+    """How to get a result after a call, from its workspace, its arguments and its fresh arrays."""
+    if isinstance(view, Cell):
+        return lambda workspace, _arrays, _fresh: view.of(workspace)
+    inputs = len(program.inputs)
+    at = view.slot - 1 - inputs
+    whole = _whole(program, view)
+
+    def kept(workspace: Any, _arrays: Sequence[Any], _fresh: Sequence[Any]) -> Any:
+        key = ("result", number)
+        if key not in workspace.cells:
+            workspace.cells[key] = _over(view, workspace)
+        return workspace.cells[key]
+
+    def argument(_workspace: Any, arrays: Sequence[Any], _fresh: Sequence[Any]) -> Any:
+        return _over(view, _plain(arrays[view.slot - 1], view.dtype))
+
+    def constant(_workspace: Any, _arrays: Sequence[Any], _fresh: Sequence[Any]) -> Any:
+        return _over(view, constants[at - len(program.fresh)]).copy()
+
+    def fresh_one(_workspace: Any, _arrays: Sequence[Any], fresh: Sequence[Any]) -> Any:
+        return _over(view, fresh[at])
+
+    if view.slot == ARENA:
+        return kept
+    if whole is not None:
+        return (lambda _w, _a, fresh: fresh[at]) if at >= 0 else (lambda _w, arrays, _f: arrays[whole])
+    if view.slot <= inputs:
+        return argument
+    return fresh_one if at < len(program.fresh) else constant
