@@ -106,7 +106,7 @@ def llvm_plan(codes: Codes | None = None) -> tuple[ModulePass, ...]:
     """
     from hybridc.transforms.schedule_phases import SchedulePhases
 
-    return (SchedulePhases(OPTIONS.num_threads, codes), *_PLAN)
+    return (SchedulePhases(OPTIONS.num_threads, codes), PlanMemory({}), *_PLAN[1:])
 
 
 def llvm() -> tuple[ModulePass, ...]:

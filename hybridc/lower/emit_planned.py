@@ -108,26 +108,26 @@ class PlanEmitter(ABC):
         program.source = "\n".join([head, *self.lines]) + "\n"
 
     def _operation(self, op: Operation) -> None:
-        match op:
-            case ArenaOp():
-                self.planned.arena = op.size
+        match op:  # the most frequent first
+            case AliasOp():
+                self._alias(op)
+            case LaunchOp():
+                self._launch(op)
             case ViewOp():
                 self.views[op.array] = _plain(ARENA, op.offset.value.data, op.array)
+            case AllocOp() | ConstantOp():
+                pass
+            case ArenaOp():
+                self.planned.arena = op.size
             case CellOp():
                 self.cells[op.array] = len(self.cells)
             case DonatedOp():
                 self.views[op.array] = self.views[op.argument]
                 self.planned.donated.add(self.views[op.argument].slot - 1)
-            case AliasOp():
-                self._alias(op)
             case CopyOp():
                 self._copied(self.views[op.source], self.views[op.target])
-            case LaunchOp():
-                self._launch(op)
             case func.ReturnOp():
                 self._results(list(op.arguments))
-            case AllocOp() | ConstantOp():
-                pass
             case _:
                 raise TypeError(f"{op.name} in a planned program")
 
@@ -136,6 +136,8 @@ class PlanEmitter(ABC):
     def _alias(self, op: AliasOp) -> None:
         view, shape = self.views[op.array], shape_of(op.result)
         match op.view.data:
+            case "reshape" if view.is_plain:
+                moved = view._replace(shape=shape, strides=row_major(shape))
             case "reshape":
                 try:
                     moved = view.moved(lambda x: np.reshape(x, shape, copy=False))

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, cast
 
@@ -100,7 +100,8 @@ class Nest:
 
     def at(self, domain: Shape) -> Nest:
         """The same nest where the domain of the kernel's is this one."""
-        return replace(self, domain=tuple([1 if a in self.left_out else n for a, n in enumerate(domain)]))
+        sizes = tuple([1 if a in self.left_out else n for a, n in enumerate(domain)])
+        return Nest(sizes, self.stages, self.grid, self.varying, self.number, self.left_out)
 
     @property
     def product(self) -> Stage | None:
@@ -210,7 +211,7 @@ def analyse(function: func.FuncOp) -> Kernel:
 def resized(kernel: Kernel) -> Kernel:
     """The kernel as it is now, where nothing but its sizes may have changed; its stages are the same."""
     nests = zip(kernel.nests, _domains(kernel.function), strict=True)
-    return replace(kernel, nests=tuple([nest.at(domain) for nest, domain in nests]))
+    return Kernel(kernel.function, tuple([nest.at(domain) for nest, domain in nests]), kernel.fills)
 
 
 def _domains(function: func.FuncOp) -> list[Shape]:

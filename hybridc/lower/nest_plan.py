@@ -7,9 +7,10 @@ value that a later sweep reads is computed again there if that is cheap, else it
 
 from __future__ import annotations
 
+import copy
 import math
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, cast
 
 from xdsl.dialects import arith
@@ -83,7 +84,11 @@ class NestPlan:
         """The walk of the same nest with other sizes; None if it would be another walk."""
         sizes = _sizes(nest, self.merged, len(self.sizes))
         same = not self.crossed or _tiled(self.crossed, sizes, self.inner[0]) == self.tiled
-        return replace(self, nest=nest, sizes=sizes) if same else None
+        if not same:
+            return None
+        made = copy.copy(self)
+        made.nest, made.sizes = nest, sizes
+        return made
 
     @property
     def range(self) -> int:

@@ -6,8 +6,9 @@ an integer, is a part of the outline.
 
 from __future__ import annotations
 
+import functools
 import hashlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, cast
 
@@ -23,6 +24,8 @@ from xdsl.dialects.builtin import (
     ModuleOp,
 )
 from xdsl.ir import Attribute, Operation, ParametrizedAttribute, SSAValue
+
+from hybridc.lower.structured import give_type
 
 Holder = dict[str, Attribute] | SSAValue
 Make = Callable[[int], Attribute]
@@ -60,7 +63,7 @@ class Place:
     def put(self, attribute: Attribute) -> None:
         """Let another attribute stand there."""
         if isinstance(self.holder, SSAValue):
-            self.holder._type = attribute  # pyright: ignore[reportPrivateUsage]  (xDSL would make another value)
+            give_type(self.holder, attribute)
         else:
             self.holder[self.key] = attribute
 
@@ -159,35 +162,59 @@ def _take_apart(attribute: Attribute, words: list[Any], numbers: list[int]) -> N
         _take_apart(part, words, numbers)
 
 
-def maker(attribute: Attribute, numbers: Iterator[int | Line]) -> Attribute | Make:
-    """What makes the same attribute for a size, with the integers ``numbers``; the attribute itself if none varies."""
-    match attribute:
-        case IntAttr():
-            number = next(numbers)
-            return IntAttr(number) if isinstance(number, int) else lambda n: IntAttr(number.size_at(n))
-        case DenseArrayBase() if isinstance(attribute.elt_type, IntegerType):
-            kind, given = attribute.elt_type, [next(numbers) for _ in range(len(attribute))]
-            if all(isinstance(x, int) for x in given):
-                return attribute
-            return lambda n: DenseArrayBase.from_list(kind, [x if isinstance(x, int) else x.size_at(n) for x in given])
-        case DictionaryAttr():
-            keys = tuple(attribute.data)
-            parts = [maker(part, numbers) for part in attribute.data.values()]
-            return _whole(attribute, parts, lambda made: DictionaryAttr(dict(zip(keys, made, strict=True))))
-        case ArrayAttr():
-            parts = [maker(part, numbers) for part in cast("Sequence[Attribute]", attribute.data)]
-            return _whole(attribute, parts, lambda made: ArrayAttr(made))
-        case ParametrizedAttribute() if not isinstance(attribute, IntegerType):
-            parts = [maker(part, numbers) for part in attribute.parameters]
-            return _whole(attribute, parts, type(attribute).new)
-        case _:
+class Makers:
+    """What makes attributes for a size. What several have in common, such as a type, is made once for them."""
+
+    def __init__(self) -> None:
+        self._known: dict[Any, Make] = {}
+
+    def maker(self, attribute: Attribute, numbers: Sequence[int | Line]) -> Attribute | Make:
+        """What makes the same attribute for a size, with these integers; the attribute itself if none varies."""
+        if all(isinstance(x, int) for x in numbers):
             return attribute
+        key = (attribute, tuple(numbers))
+        if key not in self._known:
+            self._known[key] = _remembered(self._make(attribute, numbers))
+        return self._known[key]
+
+    def _make(self, attribute: Attribute, numbers: Sequence[int | Line]) -> Make:
+        match attribute:
+            case IntAttr():
+                (line,) = cast("Sequence[Line]", numbers)
+                return lambda n: IntAttr(line.size_at(n))
+            case DenseArrayBase() if isinstance(attribute.elt_type, IntegerType):
+                kind = attribute.elt_type
+                return lambda n: DenseArrayBase.from_list(
+                    kind, [x if isinstance(x, int) else x.size_at(n) for x in numbers]
+                )
+            case DictionaryAttr():
+                keys = tuple(attribute.data)
+                parts = self._parts([*attribute.data.values()], numbers)
+                return lambda n: DictionaryAttr(dict(zip(keys, _made(parts, n), strict=True)))
+            case ArrayAttr():
+                parts = self._parts(cast("Sequence[Attribute]", attribute.data), numbers)
+                return lambda n: ArrayAttr(_made(parts, n))
+            case ParametrizedAttribute():
+                kind, parts = type(attribute), self._parts(attribute.parameters, numbers)
+                return lambda n: kind.new(_made(parts, n))
+            case _:
+                raise TypeError(f"{attribute} has no integers")
+
+    def _parts(self, parts: Sequence[Attribute], numbers: Sequence[int | Line]) -> list[Attribute | Make]:
+        found: list[Attribute | Make] = []
+        start = 0
+        for part in parts:
+            own: list[int] = []
+            _take_apart(part, [], own)
+            found.append(self.maker(part, numbers[start : start + len(own)]))
+            start += len(own)
+        return found
 
 
-def _whole(
-    attribute: Attribute, parts: list[Attribute | Make], make: Callable[[list[Attribute]], Attribute]
-) -> Attribute | Make:
-    """What makes an attribute of its parts."""
-    if all(isinstance(part, Attribute) for part in parts):
-        return attribute
-    return lambda n: make([part if isinstance(part, Attribute) else part(n) for part in parts])
+def _made(parts: Sequence[Attribute | Make], n: int) -> list[Attribute]:
+    return [part if isinstance(part, Attribute) else part(n) for part in parts]
+
+
+def _remembered(make: Make) -> Make:
+    """The same, but what was made for the size of before is not made again."""
+    return functools.lru_cache(1)(make)

@@ -26,7 +26,7 @@ from xdsl.dialects import tensor
 from xdsl.dialects.builtin import ArrayAttr, DenseArrayBase, ModuleOp, i64
 from xdsl.ir import Attribute, Operation, SSAValue
 
-from hybridc.lower.outline import Line, Make, Outline, Place, maker
+from hybridc.lower.outline import Line, Make, Makers, Outline, Place
 from hybridc.lower.structured import groups_of, kernels, shape_of
 from hybridc.transforms.values import functions
 
@@ -89,9 +89,6 @@ class Resizable:
         """The module, for the passes that plan memory: what they replace and note is as before afterwards."""
         own = [f for f in functions(self.module) if f.sym_visibility is None]
         noted = [(f, dict(f.attributes)) for f in functions(self.module)]
-        for function in own:
-            self.module.body.block.insert_op_before(function.clone(), function)
-            function.detach()
         try:
             yield self.module
         finally:
@@ -142,12 +139,13 @@ class Resizable:
 def _grouped(numbers: Sequence[int], places: Iterable[Place], lines: dict[int, Line]) -> list[_Varying]:
     """Equal attributes with equal lines together, as they are made once."""
     found: dict[Any, list[Place]] = {}
+    makers = Makers()
     for place in places:
         span = range(place.start, place.stop)
         if any(i in lines for i in span):
             found.setdefault((place.attribute, tuple(lines.get(i, numbers[i]) for i in span)), []).append(place)
-    makers = ((maker(attribute, iter(given)), held) for (attribute, given), held in found.items())
-    return [_Varying(make, held) for make, held in makers if not isinstance(make, Attribute)]
+    made = ((makers.maker(attribute, given), held) for (attribute, given), held in found.items())
+    return [_Varying(make, held) for make, held in made if not isinstance(make, Attribute)]
 
 
 def _varying_axes(module: ModuleOp, places: Iterable[Place], lines: dict[int, Line]) -> dict[str, Attribute]:

@@ -40,6 +40,11 @@ def shape_of(value: SSAValue) -> Shape:
     return tuple(kind.get_shape()) if hasattr(kind, "get_shape") else ()
 
 
+def give_type(value: SSAValue, kind: Attribute) -> None:
+    """Let a value have another type; its users stay (xDSL would make another value)."""
+    value._type = kind  # pyright: ignore[reportPrivateUsage]
+
+
 def dtype_of(value: SSAValue) -> DType:
     """The dtype of a tensor or scalar value of the structured form."""
     owner = value.owner

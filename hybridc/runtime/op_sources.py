@@ -8,8 +8,11 @@ from __future__ import annotations
 
 import functools
 import hashlib
+import operator
 import sys
 import types
+import weakref
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, cast
 
@@ -32,6 +35,10 @@ _UNSEEN = {
 }
 
 
+# What own classes had when they were looked at.
+_KNOWN: weakref.WeakKeyDictionary[type, Sequence[Any]] = weakref.WeakKeyDictionary()
+
+
 def operators_of_users() -> str:
     """A digest of all registered operators that are not hybridc's own; NotWritable if one cannot be told."""
     users = {name: cls for name, cls in registry.OPERATORS.items() if not _is_own(cls)}
@@ -51,8 +58,12 @@ def _is_own(cls: type) -> bool:
     """Whether a class is written in a file of hybridc, and is as it stands there."""
     if not _is_ours(cls.__module__) or _has_more(cls):
         return False
-    if any(type(v) is types.FunctionType and not _is_ours(v.__module__) for v in vars(cls).values()):
-        return False  # a user has put another method into it
+    found = [*vars(cls).values()]
+    known = _KNOWN.get(cls, ())
+    if len(found) != len(known) or not all(map(operator.is_, found, known)):
+        if any(type(v) is types.FunctionType and not _is_ours(v.__module__) for v in found):
+            return False  # a user has put another method into it
+        _KNOWN[cls] = found
     return getattr(sys.modules.get(cls.__module__), cls.__qualname__, None) is cls
 
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Any, Protocol
 
 from xdsl.context import Context
 from xdsl.dialects import func
@@ -71,9 +72,14 @@ class SchedulePhases(ModulePass):
             each, shared = codes.memory(kernel, views)
             size = self.threads * aligned(each) * bool(each) + sum(aligned(n) for n in shared)
             function.attributes["hybrid.scratch"] = IntegerAttr(size, i64)
-            function.attributes["hybrid.inplace"] = DenseArrayBase.from_list(i64, pairs)
+            function.attributes["hybrid.inplace"] = _numbers(*pairs)
             if views:
-                function.attributes["hybrid.strided"] = DenseArrayBase.from_list(i64, views)
+                function.attributes["hybrid.strided"] = _numbers(*views)
+
+
+@functools.lru_cache(1024)
+def _numbers(*numbers: int) -> DenseArrayBase[Any]:
+    return DenseArrayBase.from_list(i64, numbers)
 
 
 def strided_results(module: ModuleOp) -> dict[str, set[int]]:

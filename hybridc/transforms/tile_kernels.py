@@ -57,7 +57,8 @@ def strided_arguments(module: ModuleOp) -> dict[str, set[int]]:
             continue
         for op in function.body.block.ops:
             if isinstance(op, func.CallOp):
-                views = {i for i, v in enumerate(op.arguments) if _strides(v) != row_major(shape_of(v))}
+                shown = [(i, v) for i, v in enumerate(op.arguments) if isinstance(v.owner, VIEWS)]
+                views = {i for i, v in shown if _strides(v) != row_major(shape_of(v))}
                 found.setdefault(op.callee.string_value(), set()).update(views)
     return found
 

@@ -19,7 +19,8 @@ from hybridc.gluon.nn import HybridLambda
 from hybridc.lower import spec
 from hybridc.lower.structured import kernels
 from hybridc.stages import Traced
-from hybridc.transforms.plan_memory import Buffer, PlanMemory, assign_offsets, largest_live_set
+from hybridc.transforms.plan_memory import PlanMemory
+from hybridc.transforms.plan_memory_offsets import Buffer, assign_offsets, largest_live_set
 from hybridc.transforms.values import functions
 from hybridc.transforms.verify_plan import VerifyPlan
 from tests.lower.outline import outline

@@ -77,7 +77,7 @@ class _Emitter(PlanEmitter):
             offset += aligned(size)
         assert scratch is None or offset <= scratch.offset + volume(scratch.shape), f"{name} needs more scratch"
         where = None if scratch is None else Place(ARENA, scratch.offset)
-        self.lines.append(f"{name}{comment(*kernel.locations)}")
+        self.lines.append(f"{name}{comment(*self.codes.lines(kernel))}")
         for phase in made.phases:
             self._phase(phase, [places[i] for i in phase.buffers], where, each, name)
 

@@ -14,6 +14,7 @@ from hybridc.lower.llvm.products import is_product, phases_of_product
 from hybridc.lower.llvm.transpose_loops import transpose_phase
 from hybridc.lower.strides import row_major
 from hybridc.lower.structured import shape_of
+from hybridc.trace.location import Location
 
 
 def code_of(
@@ -32,6 +33,7 @@ class Codes:
     def __init__(self, threads: int) -> None:
         self.threads = threads
         self._kernels: dict[FuncOp, Kernel] = {}
+        self._lines: dict[FuncOp, list[Location]] = {}
         self._loops: dict[Any, KernelLoops] = {}
         self._fitting: dict[Any, KernelLoops] = {}  # of these, what is known to be right for the sizes now
         self._made: dict[Any, KernelPhases] = {}
@@ -47,6 +49,12 @@ class Codes:
         if function not in self._kernels:
             self._kernels[function] = analyse(function)
         return self._kernels[function]
+
+    def lines(self, kernel: Kernel) -> list[Location]:
+        """The user's lines that a kernel comes from."""
+        if kernel.function not in self._lines:
+            self._lines[kernel.function] = kernel.locations
+        return self._lines[kernel.function]
 
     def of(
         self, kernel: Kernel, strides: Mapping[int, Strides], inplace: Sequence[tuple[int, int]] = ()
