@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import zlib
 
 import numpy as np
 import pytest
@@ -26,7 +27,14 @@ SETTINGS = {
     "suppress_health_check": list(HealthCheck),
 }
 TILES = st.sampled_from([4, 16, 100, 10000])
-WAYS = ("eager", *targets.TARGETS)
+ON_THE_CPU = ("eager", "numpy", "llvm")
+INTERPRETED = 8  # one of so many programs runs by Triton's interpreter, too, which takes long
+
+
+def ways_of(program):
+    """How a program is run."""
+    also = zlib.crc32(repr(program.steps).encode()) % INTERPRETED == 0
+    return (*ON_THE_CPU, "triton") if also else ON_THE_CPU
 
 
 @contextlib.contextmanager
@@ -66,7 +74,7 @@ def test_results_are_those_of_numpy(program, elements):
     eps = max([0.0, *(float(np.finfo(d).eps) for d in dtypes if d not in INTEGERS)])
     net = Net(program)
     inputs = [mx.nd.array(a, dtype=dtype) for a, (_, dtype) in zip(arrays, program.inputs, strict=True)]
-    for way in WAYS:
+    for way in ways_of(program):
         with way_of_running(net, way, elements):
             results = net(*inputs)
         for result, number in zip(results, program.outputs, strict=True):
@@ -95,7 +103,7 @@ def test_gradients_are_those_of_complex_steps(program, elements, together):
     chosen = range(len(program.outputs)) if together else [0]
     weights = {i: rng.normal(size=values[program.outputs[i]].shape) for i in chosen}
     expected = sum(float(np.sum(w * values[program.outputs[i]].imag)) / tiny for i, w in weights.items())
-    for way in WAYS:
+    for way in ways_of(program):
         with way_of_running(net, way, elements):
             grads = gradients(net, arrays, weights)
         products = [g * d for g, d in zip(grads, directions, strict=True)]

@@ -32,6 +32,10 @@ class Target(ABC):
 
     name: str
 
+    def is_runnable(self) -> bool:
+        """Whether this machine runs its programs."""
+        return True
+
     def passes(self) -> tuple[ModulePass, ...]:
         """From the primitive graph to kernels and a memory plan."""
         return (*self.kernels(), *self.plan().passes)
@@ -93,6 +97,11 @@ class Triton(Target):
     """Triton kernels for GPUs, launched one after the other."""
 
     name = "triton"
+
+    def is_runnable(self) -> bool:
+        from hybridc.runtime.devices.choose import count
+
+        return count() > 0
 
     def kernels(self) -> tuple[ModulePass, ...]:
         return pipeline.triton_kernels()
