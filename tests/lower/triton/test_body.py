@@ -2,62 +2,22 @@
 
 from __future__ import annotations
 
+import json
+import os
+import re
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 from scipy import special
 
-from hybridc.dialects.scalar import NUMPY, NumPyScalar
-from hybridc.dialects.upstream import HOST, loop_dtypes
+from hybridc.dialects.scalar import NUMPY
 from tests.lower.triton.bodies import run, stage_of
+from tests.lower.triton.steps import BINARY, DTYPES, ROUGH, of_steps, reductions, samples, stages_of
 
-STEPS = [n for n in vars(NumPyScalar) if n[0] != "_" and n not in (*HOST, "select", "cast")]
-DTYPES = ["float16", "float32", "float64", "int8", "uint8", "int32", "int64", "bool"]
-BINARY = {"add", "sub", "mul", "div", "rem", "fmod", "max", "min", "pow", "hypot", "atan2"} | {
-    *("lt", "le", "gt", "ge", "eq", "ne", "logical_and", "logical_or", "logical_xor")
-}
-
-# Steps that are not rounded as IEEE 754 says, with the units in the last place that they may be wrong by.
-ROUGH = """
-    exp log log2 log10 log1p expm1 cbrt sin cos asin acos atan atan2 sinh cosh tanh asinh acosh atanh erf hypot pow tan
-"""
-UNITS = dict.fromkeys(ROUGH.split(), 2.5) | {"tan": 4.0}
-IN_DOUBLE = 45  # 1e-14 of the value
-
-EDGES = [
-    0.0, 0.5, 1.0, 1.5, 2.0, 2.5, 3.0, 0.7, 1.1875, 4.0, 7.0, 17.3, 88.7, 88.73, 104.0, 709.78, 710.5, 745.1, 1e-3,
-    1e-7, 6e-8, 1e-30, 1e-38, 1e-45, 1e30, 3e38, 1e-300, 1e300, 5e-324, 2.0**31, 2.0**23 + 1, 65504.0, np.inf, np.nan,
-]  # fmt: skip
-
-
-def of_steps(kind):
-    """The steps that take one or two operands of a dtype."""
-    found = []
-    for step in STEPS:
-        try:
-            loop_dtypes(step, (np.dtype(kind),) * (2 if step in BINARY else 1))
-        except TypeError:
-            continue
-        found.append(step)
-    return found
-
-
-def samples(dtype, size):
-    """Special numbers beside each other in pairs, and others."""
-    random = np.random.default_rng(0)
-    if np.dtype(dtype).kind == "f":
-        with np.errstate(over="ignore"):
-            few = np.array([*EDGES, *(-e for e in EDGES)]).astype(dtype)
-        rest = np.concatenate([random.uniform(-9, 9, size), random.normal(0, 1, size)]).astype(dtype)
-    elif dtype == "bool":
-        few = rest = np.array([False, True])
-    else:
-        limits = np.iinfo(dtype)
-        few = np.array([0, 1, 2, 3, 7, 100, limits.max, limits.max - 1, limits.min], dtype)
-        few = np.concatenate([few, -few]) if limits.min else few
-        rest = random.integers(limits.min, limits.max, size, dtype, endpoint=True)
-    x, y = (v.ravel() for v in np.meshgrid(few, few))
-    x, y = (np.concatenate([v, np.resize(random.permutation(rest), size)])[:size] for v in (x, y))
-    return x, y
+# Units in the last place by which single precision may be wrong, and double: 1e-14 of the value.
+IN_SINGLE, IN_DOUBLE = 2.5, 45
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -66,12 +26,7 @@ def test_steps(dtype):
     x, y = samples(dtype, size)
     steps = of_steps(dtype)
     assert len(steps) > 30
-    stages = []
-    for step in steps:
-        count = 2 if step in BINARY else 1
-        out = loop_dtypes(step, (np.dtype(dtype),) * count)[-1]
-        stages.append(stage_of(lambda b, *xs, s=step, n=count: getattr(b, s)(*xs[:n]), [dtype] * 2, out, (size,)))
-    for step, got in zip(steps, run(stages, x, y), strict=True):
+    for step, got in zip(steps, run(stages_of(dtype, steps, size), x, y), strict=True):
         operands = (x, y) if step in BINARY else (x,)
         if step == "pow" and x.dtype.kind == "i":  # of negative exponents NumPy makes no integers
             got, operands = got[y >= 0], (x[y >= 0], y[y >= 0])
@@ -80,13 +35,14 @@ def test_steps(dtype):
 
 def check(step, got, operands):
     with np.errstate(all="ignore"):
-        if step not in UNITS or got.dtype.kind != "f":
+        if step not in ROUGH or got.dtype.kind != "f":
             same(step, got, getattr(NUMPY, step)(*operands))
             return
         wide = np.float64 if got.dtype.itemsize < 8 or step == "erf" else np.longdouble
         function = special.erf if step == "erf" else getattr(NUMPY, step)
         right = function(*[v.astype(got.dtype).astype(wide) for v in operands])
-    near(step, got, right, 0.51 if got.dtype == np.float16 else IN_DOUBLE if got.dtype == np.float64 else UNITS[step])
+    single = 4.0 if step == "tan" else IN_SINGLE
+    near(step, got, right, {"float16": 0.51, "float32": single, "float64": IN_DOUBLE}[got.dtype.name])
 
 
 def same(step, got, right):
@@ -162,34 +118,23 @@ def test_numbers_keep_their_digits_and_give_no_other_type(dtype):
 
 
 COMBINES = {"add": np.add, "mul": np.multiply, "max": np.maximum, "min": np.minimum}
-STARTS = {"add": 0, "mul": 1}
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_reductions(dtype):
     """Of whole rows with a nan, infinities, zeros, and the extremes of integers."""
     kind, shape = np.dtype(dtype), (16, 32)
-    random = np.random.default_rng(1)
     x = samples(dtype, 1 << 16)[0][-512:].reshape(shape).copy()
     if kind.kind == "f":
-        x = random.uniform(0.5, 1.5, shape).astype(dtype)
+        x = np.random.default_rng(1).uniform(0.5, 1.5, shape).astype(dtype)
         x[1, 3], x[2, 30], x[3, 5], x[4], x[5, 1:3], x[6] = np.nan, np.nan, np.inf, -np.inf, (np.inf, -np.inf), np.nan
     elif kind.kind in "iu":
         x[0], x[1] = np.iinfo(dtype).min, np.iinfo(dtype).max
     else:
         x[0], x[1] = False, True
-    stages = [
-        stage_of(
-            lambda b, x, sofar, name=name: getattr(b, name)(sofar, x),
-            [dtype],
-            dtype,
-            shape,
-            STARTS[name] if name in STARTS else neutral_of(name, kind),
-        )
-        for name in COMBINES
-    ]
-    for name, got in zip(COMBINES, run(stages, x), strict=True):
-        sums = kind.kind == "f" and name in STARTS
+    names, stages = zip(*reductions(dtype, shape), strict=True)
+    for name, got in zip(names, run(stages, x), strict=True):
+        sums = kind.kind == "f" and name in ("add", "mul")
         wide = np.float64 if sums else kind
         with np.errstate(all="ignore"):
             right = COMBINES[name].reduce(x.astype(wide), axis=1, dtype=wide)
@@ -199,14 +144,6 @@ def test_reductions(dtype):
         finite = np.isfinite(right)
         np.testing.assert_array_equal(got[~finite], right[~finite].astype(dtype))
         np.testing.assert_allclose(got[finite], right[finite], rtol=40 * np.finfo(dtype).eps)
-
-
-def neutral_of(name, kind):
-    """What the least or greatest of nothing is."""
-    if kind.kind == "b":
-        return name == "min"
-    limits = (-np.inf, np.inf) if kind.kind == "f" else (np.iinfo(kind).min, np.iinfo(kind).max)
-    return limits[name == "min"]
 
 
 def test_sums_of_half_precision_are_rounded_once():
@@ -264,3 +201,21 @@ def test_unsigned_numbers_are_read_as_such():
     same("int64", wide, x.astype(np.int64))
     same("uint8", bytes_, np.maximum((x + np.uint8(100)) % np.uint8(77), np.uint8(3) - x))
     same("bool", less, x < 200)
+
+
+def test_everything_compiles_and_keeps_its_meaning():
+    """For a card, in a process of its own: divisions and roots are rounded, no nan is dropped, nothing is spilled."""
+    environment = {k: v for k, v in os.environ.items() if k != "TRITON_INTERPRET"}
+    command = [sys.executable, "-m", "tests.lower.triton.compile_bodies"]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr[-3000:]
+    texts = json.loads(done.stdout)
+    single = texts["float32"]
+    assert "div.rn.f32" in single
+    assert "sqrt.rn.f32" in single
+    assert not re.search(r"(div\.full|div\.approx|sqrt\.approx|rsqrt\.approx)", single)
+    for kind in ("f16", "f32"):
+        text = texts[f"float{kind[1:]} reduced"]
+        for name in ("max", "min"):
+            assert f"{name}.NaN.{kind}" in text
+            assert f"{name}.{kind}" not in text
