@@ -15,7 +15,7 @@ from hybridc.dialects.attribute import DType
 
 PROCESSORS = 132
 # Bytes that a multiprocessor reads in a nanosecond, nanoseconds until it has the first of them, and those of a kernel.
-READ, LATENCY, LAUNCH = 45.0, 700.0, 3000.0
+READ, LATENCY, LAUNCH = 64.0, 700.0, 3000.0
 # Bytes a nanosecond of the whole card, for partial sums that are written and read again.
 MEMORY = 3000.0
 # Operations in a nanosecond of one multiprocessor, by the bytes of what it multiplies.
@@ -87,6 +87,8 @@ CANDIDATES = {
         Tile(16, 16, 32, 4, 3),
     ),
 }
+# Tensor cores for single precision: as many bytes at a time.
+TENSOR_SINGLE = tuple(replace(tile, k=tile.k // 2) for tile in CANDIDATES[2])
 
 
 def choose(m: int, n: int, k: int, batches: int, dtype: DType, tensor: bool = False) -> tuple[list[Tile], int]:
@@ -96,9 +98,10 @@ def choose(m: int, n: int, k: int, batches: int, dtype: DType, tensor: bool = Fa
     """
     size = dtype.itemsize
     costs: list[tuple[float, int, int]] = []
-    candidates = [replace(b, k=min(b.k, max(16, _power(k)))) for b in CANDIDATES[size]]
-    candidates = [b for b in candidates if b.stages * (b.m + b.n) * b.k * size <= SHARED]
-    speed = TENSOR_SPEED if tensor and size == 4 else SPEED[size]
+    tensor = tensor and size == 4
+    speed = TENSOR_SPEED if tensor else SPEED[size]
+    candidates = [replace(t, k=min(t.k, max(16, _power(k)))) for t in (TENSOR_SINGLE if tensor else CANDIDATES[size])]
+    candidates = [t for t in candidates if t.stages * (t.m + t.n) * t.k * size <= SHARED]
     for (i, tile), parts in itertools.product(enumerate(candidates), PARTS):
         if parts == 1 or _may_part(tile, parts, m, n, k, batches):
             costs.append((_time(tile, parts, (m, n, k, batches), size, speed), parts, i))

@@ -4,18 +4,23 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
 from scipy import special
 
 import hybridc as mx
 from hybridc import pipeline
 from hybridc.gluon.nn import HybridLambda
 from hybridc.lower.kernel import analyse
-from hybridc.lower.structured import kernels
+from hybridc.lower.structured import dtype_of, kernels, shape_of
 from hybridc.lower.triton.product_configs import CANDIDATES, MOST, Tile, choose, choose_vector
 from hybridc.lower.triton.products import phases_of_product
+from tests.lower.evaluate import Evaluator
+from tests.lower.kernels import parse
 from tests.lower.llvm.guarded import run_passes
 from tests.lower.llvm.test_products import TOLERANCE, expected, numbers_of, product_kernel
 from tests.lower.triton.guarded import Interpreted, run_phases
+from tests.lower.write_kernel import BODIES, Writer, _operand, _product
 
 EPS = {"float16": 1e-3, "float32": 1.2e-7, "float64": 2.3e-16}
 SMALL = Tile(16, 32, 16, 4, 2, 2)
@@ -241,6 +246,44 @@ def test_what_follows(name, dtype):
     want = reference(*(x.astype(np.float64) for x in arrays))
     for g, w in zip(got, want if isinstance(want, tuple) else (want,), strict=True):
         np.testing.assert_allclose(g.astype(np.float64), w, rtol=0, atol=16 * EPS[dtype] * max(1, abs(w).max()))
+
+
+@st.composite
+def fused(draw):
+    """The text of a random product and what follows it, in any order of its axes."""
+    rank = draw(st.integers(1, 4))
+    domain = draw(st.lists(st.sampled_from((1, 2, 3)), min_size=rank, max_size=rank))
+    domain[draw(st.integers(0, rank - 1))] = 18
+    writer = Writer(domains=[tuple(domain)])
+    values = [draw(_product(writer, 0, rank))]
+    for _ in range(draw(st.integers(0, 3))):
+        reads = [draw(_operand(writer, 0, rank, values)) for _ in range(draw(st.integers(1, 2)))]
+        axes = draw(st.permutations(range(rank)))
+        values.append(writer.map(reads, axes, draw(st.sampled_from(BODIES[len(reads)])), 0))
+    return writer.text([v for v in values if v is values[-1] or draw(st.booleans())])
+
+
+@settings(
+    max_examples=25,
+    deadline=None,
+    derandomize=True,
+    phases=[Phase.generate],
+    suppress_health_check=list(HealthCheck),
+    report_multiple_bugs=False,
+)
+@given(text=fused(), parts=st.integers(1, 2), seed=st.integers(0, 99))
+def test_random_products(text, parts, seed):
+    """Any axes, against the meaning of each operation."""
+    module = parse(text)
+    (function,) = kernels(module).values()
+    kernel = analyse(function)
+    rng = np.random.default_rng(seed)
+    arrays = [rng.uniform(-2, 2, shape_of(a)).astype(dtype_of(a)) for a in kernel.arguments]
+    made = phases_of_product(kernel, {}, parts=parts)
+    assert made is not None, text
+    got = run_phases(kernel, made, arrays, at_end=seed % 2 == 0)
+    for y, w in zip(got, Evaluator(module).call("kernel", *arrays), strict=True):
+        np.testing.assert_allclose(y, w, rtol=1e-12, atol=1e-12, err_msg=text)
 
 
 def test_a_row_reduction_after_a_product_is_left_to_loops():

@@ -1,0 +1,94 @@
+"""Products compiled without a GPU: nothing spills, memory is accessed 16 bytes at a time, tensor cores multiply."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import hybridc as mx
+from hybridc import pipeline
+from hybridc.gluon.nn import HybridLambda
+from hybridc.lower.kernel import analyse
+from hybridc.lower.structured import kernels
+from hybridc.lower.triton import product_source, products
+from hybridc.lower.triton.products import phases_of_product
+from hybridc.tools.triton_report import AMD_MI300, NVIDIA_A100, NVIDIA_H100, report
+from tests.lower.llvm.guarded import run_passes
+from tests.lower.llvm.test_products import product_kernel
+
+# Bytes of shared memory that one program may have.
+SHARED = {NVIDIA_A100: 163 << 10, NVIDIA_H100: 227 << 10}
+
+
+def dense(F, x, w, b):
+    return F.LeakyReLU(F.FullyConnected(x, w, b, num_hidden=w.shape[0]), act_type="gelu")
+
+
+def network():
+    """The kernel of a layer with its activation, as networks give it."""
+    arrays = [mx.nd.array(np.ones(s), dtype="float16") for s in ((512, 256), (512, 256), (512,))]
+    module = HybridLambda(dense).trace(*arrays).optimize().module.clone()
+    run_passes(module, pipeline.triton_kernels())
+    (function,) = kernels(module).values()
+    return analyse(function)
+
+
+KERNELS = {
+    "f16": lambda: product_kernel("ik,kj->ij", {"i": 2048, "j": 2048, "k": 512}, "f16"),
+    "f16, heads": lambda: product_kernel("bqhd,bkhd->bhqk", {"b": 8, "q": 128, "h": 8, "d": 64, "k": 128}, "f16"),
+    "f16, few outputs": lambda: product_kernel("ik,kj->ij", {"i": 64, "j": 64, "k": 65536}, "f16"),
+    "f16, what follows": network,
+    "f32": lambda: product_kernel("ik,kj->ij", {"i": 2048, "j": 2048, "k": 512}),
+    "f32, a vector": lambda: product_kernel("k,jk->j", {"j": 4096, "k": 4096}),
+    "f32, a vector across": lambda: product_kernel("k,kj->j", {"j": 4096, "k": 4096}),
+    "f64": lambda: product_kernel("ik,kj->ij", {"i": 512, "j": 512, "k": 512}, "f64"),
+}
+
+
+@pytest.fixture(scope="module")
+def compiled():
+    """What became of all of them, by name and target."""
+    made = {name: phases_of_product(make(), {}).phases for name, make in KERNELS.items()}
+    given = [(name, phase.function, phase.configs[0]) for name, phases in made.items() for phase in phases]
+    found = {}
+    for target, names in ((NVIDIA_H100, [*KERNELS]), (NVIDIA_A100, ["f16", "f32"]), (AMD_MI300, ["f16"])):
+        chosen = [(name, f, c) for name, f, c in given if name in names]
+        for (name, _, _), each in zip(chosen, report([(f, c) for _, f, c in chosen], [target]), strict=True):
+            found.setdefault((name, target), []).append(each)
+    return found
+
+
+def test_nothing_spills_and_shared_memory_suffices(compiled):
+    for (_, target), phases in compiled.items():
+        for made in phases:
+            assert made.spilled == 0, made
+            assert made.registers > 16, made
+            assert made.shared <= SHARED.get(target, 1 << 20), made
+
+
+def test_memory_is_accessed_16_bytes_at_a_time(compiled):
+    """All that is large: of a bias, or of a vector, each thread may need fewer elements."""
+    for (name, _), phases in compiled.items():
+        for made in phases:
+            assert made.wide > 3, made
+            assert made.narrow <= (6 if "vector" in name else 2), made
+
+
+def test_tensor_cores_multiply(compiled):
+    for (name, _), (product, *_) in compiled.items():
+        if "f32" not in name:
+            assert product.tensor > 0, product
+    assert all(made.tensor == 0 for made in compiled["f32", NVIDIA_H100])
+
+
+def test_single_precision_goes_to_tensor_cores_if_allowed(monkeypatch):
+    for module in (product_source, products):
+        monkeypatch.setattr(module, "OPTIONS", replace(module.OPTIONS, tf32=True))
+    kernel = product_kernel("ik,jk->ij", {"i": 2048, "j": 2048, "k": 512})
+    (phase,) = phases_of_product(kernel, {}).phases
+    (made,) = report([(phase.function, phase.configs[0])])
+    assert made.tensor > 0
+    assert made.spilled == 0
+    assert made.narrow == 0
