@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 from xdsl.dialects import arith
+from xdsl.dialects.builtin import f16
 from xdsl.ir import Operation
 
 from hybridc.dialects.hybrid import location_of
@@ -45,7 +46,8 @@ _FUNCTIONS = {
         "exp", "exp2", "log", "log2", "sin", "cos", "erf", "floor", "ceil",
     )},
 }  # fmt: skip
-# The language's own are less precise in single precision: these are rounded as IEEE 754 says, or formulas.
+# The language's own are less precise in single precision: these are rounded as IEEE 754 says, or formulas. Where all
+# that is wanted is a number of half precision, its own will do.
 _IN_SINGLE = {"arith.divf": "tl.div_rn({}, {})", "math.sqrt": "tl.sqrt_rn({})", "math.exp": None}
 
 # What two partial results of a reduction become.
@@ -134,9 +136,15 @@ def sign(op: Operation) -> str | None:
 
 def function(op: Operation, dtype: DType) -> str | None:
     """The call that computes an operation on a dtype, with a place for each operand; None if there is none."""
-    if dtype == SINGLE and op.name in _IN_SINGLE:
+    if dtype == SINGLE and op.name in _IN_SINGLE and not _is_made_half(op):
         return _IN_SINGLE[op.name]
     return _FUNCTIONS.get(op.name)
+
+
+def _is_made_half(op: Operation) -> bool:
+    """Whether a result is rounded to half precision wherever it is used."""
+    users = [use.operation for use in op.results[0].uses]
+    return bool(users) and all(isinstance(u, arith.TruncFOp) and u.result.type == f16 for u in users)
 
 
 def hint(op: Operation) -> str:
