@@ -57,12 +57,17 @@ class Compiled:
         )
 
 
-def report(work: Iterable[tuple[TritonFunction, Config]], targets: Sequence[str] = (NVIDIA_H100,)) -> list[Compiled]:
-    """What becomes of each function in its configuration, for each target.
+Work = tuple[TritonFunction, Config, tuple[int, ...]]
+
+
+def report(work: Iterable[Work], targets: Sequence[str] = (NVIDIA_H100,)) -> list[Compiled]:
+    """What becomes of each function in its configuration and with its numbers, for each target.
 
     All arrays begin at multiples of 16 bytes.
     """
-    given = [{"function": _written(f), "config": asdict(c), "targets": list(targets)} for f, c in work]
+    given = [
+        {"function": _written(f), "config": asdict(c), "numbers": list(n), "targets": list(targets)} for f, c, n in work
+    ]
     environment = {name: value for name, value in os.environ.items() if name != "TRITON_INTERPRET"}
     command = [sys.executable, "-m", "hybridc.tools.triton_report"]
     done = subprocess.run(
@@ -91,10 +96,12 @@ def _read(given: dict[str, Any]) -> tuple[TritonFunction, Config]:
     return made, Config(constants, (x, y, z), config["warps"], config["stages"])
 
 
-def _compile(function: TritonFunction, config: Config, target: str) -> Compiled:
+def _compile(function: TritonFunction, config: Config, numbers: Sequence[int], target: str) -> Compiled:
     capability = (int(target[3]), int(target[4:])) if target.startswith("sm_") else target
     begun = time.perf_counter()
-    made = compiled(function, config, capability, (1 << len(function.pointers)) - 1)
+    first = len(function.pointers)
+    divisible = (1 << first) - 1 | sum(1 << first + i for i, n in enumerate(numbers) if n % DIVISIBLE == 0)
+    made = compiled(function, config, capability, divisible)
     seconds = time.perf_counter() - begun
     measure = _amd if isinstance(capability, str) else _nvidia
     shared = made.metadata.shared
@@ -151,7 +158,7 @@ def main() -> None:
     made: list[dict[str, Any]] = []
     for given in json.load(sys.stdin):
         function, config = _read(given)
-        made += [asdict(_compile(function, config, target)) for target in given["targets"]]
+        made += [asdict(_compile(function, config, given["numbers"], target)) for target in given["targets"]]
     json.dump(made, sys.stdout)
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from xdsl.dialects import arith, tensor
@@ -72,15 +72,20 @@ class Blocks:
         w: Writer,
     ) -> None:
         self.plan = plan
-        self.dims = tuple(dims)
+        self.dims = tuple(replace(d, axes=tuple(a for a in d.axes if not self._is_one(plan, a))) for d in dims)
         self.given = given
         self.strides = strides
         self.wide = wide
         self.w = w
-        self.dim_of = {a: i for i, d in enumerate(dims) for a in d.axes}
+        self.dim_of = {a: i for i, d in enumerate(self.dims) for a in d.axes}
         self.index: dict[int, str] = {}  # of merged axes
         self.known: dict[SSAValue, str] = {}
         self.loaded: dict[tuple[SSAValue, Axes], str] = {}
+
+    @staticmethod
+    def _is_one(plan: NestPlan, axis: int) -> bool:
+        """Whether there is one element along an axis, and always was: nothing is walked there."""
+        return plan.sizes[axis] == 1 and axis not in plan.dynamic
 
     # --- sizes and places ----------------------------------------------------------------------------------
 
@@ -116,7 +121,7 @@ class Blocks:
 
     def offset(self, axes: Axes, shape: Shape, strides: Strides | None) -> str:
         """The offset of a block of elements whose dimensions follow axes of the nest."""
-        merged = list(self.plan.axes(axes))
+        merged = [a for a in self.plan.axes(axes) if not self._is_one(self.plan, a)]
         last = {self.plan.merged[a]: i for i, a in enumerate(axes)}
         terms: list[str] = []
         while merged:
@@ -197,7 +202,8 @@ class Blocks:
         return body.write_body(stage, names, self.w, lambda d: self._place(axes[d]), self._anywhere)
 
     def _place(self, axis: int) -> str:
-        return self.index[self.plan.merged[axis]]
+        merged = self.plan.merged[axis]
+        return self.index[merged] if merged in self.index else self.origin()
 
     def whole(self, name: str, dims: Iterable[int]) -> str:
         """A block as one that follows these dimensions, even if it did not."""

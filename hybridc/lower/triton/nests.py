@@ -291,7 +291,7 @@ class _Phases:
             text.blocks.places(0, f"{text.program(0)} * ROWS + ")
             text.stages()
         else:
-            text.accumulated(parts, (0,), {**text.kept(across)}, "ROWS")
+            text.accumulated(parts, (0,), text.kept(across), "ROWS")
         self._add(text, "rows", configs, (piece,) if across else ())
         for part in parts.values():
             self._combine(part)
@@ -319,7 +319,7 @@ class _Phases:
         text.blocks.places(1, f"{text.program(0)} * COLUMNS + ")
         stages = [s for s in plan.stage_of.values() if s.combine is not None]
         parts = {s.result: self._parts(s, pieces) for s in stages}
-        text.accumulated(parts, (0,), dict.fromkeys((s.result for s in stages), (1,)), "ROWS", along=1)
+        text.accumulated(parts, (0,), text.kept(stages), "ROWS", along=1)
         self._add(text, "sums", configs, (piece,))
         for part in parts.values():
             self._combine(part)

@@ -55,7 +55,7 @@ def compiled():
     found = {}
     for target, names in ((NVIDIA_H100, [*KERNELS]), (NVIDIA_A100, ["f16", "f32"]), (AMD_MI300, ["f16"])):
         chosen = [(name, f, c) for name, f, c in given if name in names]
-        for (name, _, _), each in zip(chosen, report([(f, c) for _, f, c in chosen], [target]), strict=True):
+        for (name, _, _), each in zip(chosen, report([(f, c, ()) for _, f, c in chosen], [target]), strict=True):
             found.setdefault((name, target), []).append(each)
     return found
 
@@ -88,7 +88,7 @@ def test_single_precision_goes_to_tensor_cores_if_allowed(monkeypatch):
         monkeypatch.setattr(module, "OPTIONS", replace(module.OPTIONS, tf32=True))
     kernel = product_kernel("ik,jk->ij", {"i": 2048, "j": 2048, "k": 512})
     (phase,) = phases_of_product(kernel, {}).phases
-    (made,) = report([(phase.function, phase.configs[0])])
+    (made,) = report([(phase.function, phase.configs[0], phase.numbers)])
     assert made.tensor > 0
     assert made.spilled == 0
     assert made.narrow == 0

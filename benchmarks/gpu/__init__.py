@@ -1,0 +1,1 @@
+"""Benchmarks of the GPU target; what needs no GPU runs anywhere."""
