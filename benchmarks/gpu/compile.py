@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
@@ -18,6 +18,7 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 from benchmarks.workloads import WORKLOADS
 from hybridc.lower.triton.program import Launch, TritonProgram
 from hybridc.runtime import warm_start
+from hybridc.runtime.compiled_graph import CompiledGraph
 from hybridc.stages import Traced
 from hybridc.tools.triton_report import TARGETS, Compiled, Work, report
 
@@ -27,7 +28,7 @@ def traces_of(workload: str) -> list[Traced]:
     found: list[Traced] = []
     original = warm_start.graph
 
-    def graph(traced: Traced, compiled):  # type: ignore[no-untyped-def]
+    def graph(traced: Traced, compiled: Callable[[], CompiledGraph]) -> CompiledGraph:
         found.append(traced)
         return original(traced, compiled)
 
