@@ -5,6 +5,7 @@ It takes the place of parts of ``triton.runtime.interpreter``, in a process that
 * The language is patched to run on NumPy once, and not at each launch and each call of a helper.
 * ``tl.reduce`` with any function combines blocks, where Triton goes from element to element.
 * A maximum or minimum that need not propagate NaN drops it, as compiled code does; 3.6 propagated it.
+* A fused multiply-add rounds once; before 3.9 it rounded twice.
 * Integers wrap, as in compiled code, and the numbers a kernel is given are as wide as it declares.
 """
 
@@ -17,6 +18,8 @@ from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
+
+from hybridc.runtime.fused import fused_multiply_add
 
 
 @functools.cache
@@ -31,6 +34,8 @@ def interpreter() -> Any:
     builder.options = dataclasses.replace(builder.options, sanitize_overflow=False)
     builder.create_maxnumf = functools.partial(builder.binary_op, op=np.fmax)
     builder.create_minnumf = functools.partial(builder.binary_op, op=np.fmin)
+    if not hasattr(module._interpreter, "fma_fp64"):
+        builder.create_fma = functools.partial(builder.ternary_op, op=fused_multiply_add)
     module.ReduceOps.apply_impl = _reduced
     return module
 

@@ -106,15 +106,17 @@ def triton_type(dtype: DType) -> str:
 
 
 def literal(value: Number, dtype: DType) -> str:
-    """A number as the dtype holds it, as source."""
-    value = number_as(value, dtype)
+    """A number as the dtype holds it, as source; of half precision all digits, as Triton may compare it in single."""
+    value = float(np.float16(value)) if dtype == HALF else number_as(value, dtype)
     if isinstance(value, float) and not math.isfinite(value):
         return f'float("{value}")'
     return repr(value)
 
 
 def number(value: Number, dtype: DType) -> Term:
-    """A number as a term."""
+    """A number as a term; to Triton before 3.9 the number -0 is 0."""
+    if dtype.kind == "f" and repr(value) == "-0.0":
+        return Term(f"(tl.full([], 0.0, {triton_type(dtype)}) * -1.0)", dtype)
     return Term(literal(value, dtype), dtype, number_as(value, dtype))
 
 
