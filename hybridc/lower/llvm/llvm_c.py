@@ -16,9 +16,6 @@ from ctypes import POINTER, byref, c_bool, c_char_p, c_int, c_size_t, c_uint, c_
 from pathlib import Path
 from typing import Any
 
-import llvmlite
-from llvmlite.utils import get_library_name
-
 from hybridc.runtime.locks import ForkLock
 
 _TEXT: Any = POINTER(c_char_p)  # where a function puts a string that it made
@@ -250,6 +247,10 @@ def _library() -> ctypes.CDLL:
 
 @functools.cache
 def _loaded() -> ctypes.CDLL:
+    # Not before: GPU graphs pass by here too, on machines that may lack it.
+    import llvmlite
+    from llvmlite.utils import get_library_name
+
     library = ctypes.CDLL(str(Path(llvmlite.__file__).parent / "binding" / get_library_name()))
     library.LLVMPY_InitializeNativeTarget()
     library.LLVMPY_InitializeNativeAsmPrinter()
