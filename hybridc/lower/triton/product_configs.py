@@ -24,6 +24,7 @@ TENSOR_SPEED = 3000.0  # of single precision, where rounding to fewer bits is al
 # Elements of a block that keep a multiprocessor's units busy; smaller tile read more for each product.
 FULL = {2: 128 * 128, 4: 128 * 128, 8: 64 * 64}
 MOST, PARTS = 4, (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64)
+NARROW_TERMS = 32
 SHARED = 160 * 1024  # bytes for operands that are on their way
 
 
@@ -91,16 +92,20 @@ CANDIDATES = {
 TENSOR_SINGLE = tuple(replace(tile, k=tile.k // 2) for tile in CANDIDATES[2])
 
 
-def choose(m: int, n: int, k: int, batches: int, dtype: DType, tensor: bool = False) -> tuple[list[Tile], int]:
+def choose(
+    m: int, n: int, k: int, batches: int, dtype: DType, tensor: bool = False, narrow: bool = False
+) -> tuple[list[Tile], int]:
     """The ways for a product of matrices, and into how many parts its terms are cut.
 
-    ``tensor`` says that single precision may be rounded to what tensor cores multiply.
+    ``tensor`` says that single precision may be rounded to what tensor cores multiply, ``narrow`` that numbers come one
+    by one, so that a thread cannot wait for many.
     """
     size = dtype.itemsize
     costs: list[tuple[float, int, int]] = []
     tensor = tensor and size == 4
     speed = TENSOR_SPEED if tensor else SPEED[size]
-    candidates = [replace(t, k=min(t.k, max(16, _power(k)))) for t in (TENSOR_SINGLE if tensor else CANDIDATES[size])]
+    most = min(NARROW_TERMS if narrow else 128, max(16, _power(k)))
+    candidates = [replace(t, k=min(t.k, most)) for t in (TENSOR_SINGLE if tensor else CANDIDATES[size])]
     candidates = [t for t in candidates if t.stages * (t.m + t.n) * t.k * size <= SHARED]
     for (i, tile), parts in itertools.product(enumerate(candidates), PARTS):
         if parts == 1 or _may_part(tile, parts, m, n, k, batches):
@@ -147,7 +152,9 @@ def _time(tile: Tile, parts: int, sizes: tuple[int, int, int, int], size: int, s
     beside = min(math.ceil(programs / PROCESSORS), 2048 // (32 * tile.warps), 4)
     wait = LATENCY / (tile.stages - 1) / beside
     rounds = math.ceil(programs / PROCESSORS)
-    time = rounds * (steps * max(multiply, read, wait) + LATENCY / beside)
+    # What is hidden is not hidden entirely: of ways that only wait, the one with the least to do is the fastest.
+    step = max(multiply, read, wait) + (multiply + read + wait) / 10
+    time = rounds * (steps * step + LATENCY / beside)
     if parts > 1:
         time += LAUNCH + 8 * parts * m * n * batches / MEMORY
     return time

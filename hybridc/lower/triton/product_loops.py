@@ -21,10 +21,31 @@ from hybridc.lower.kernel import Axes, Kernel, Nest, Number, Read, Stage, number
 from hybridc.lower.nest_plan import NestPlan, indexed_axes
 from hybridc.lower.product_shape import BATCH, COLUMN, ROW, SUM, Loop, Strides, loops_of
 from hybridc.lower.strides import row_major
-from hybridc.lower.structured import element_dtype, shape_of
+from hybridc.lower.structured import Shape, element_dtype, shape_of
 
 # Operands that are multiplied as they are, and what their products are added up in.
 _SUMMED_IN = {np.dtype(np.float16): np.dtype(np.float32)} | {np.dtype(t): np.dtype(t) for t in (np.float32, np.float64)}
+
+
+@dataclass(frozen=True, eq=False)
+class Operand:
+    """An array that is multiplied: its strides along the merged axes of the result and along the loops of terms.
+
+    What has been laid out anew is in the kernel's own buffer ``own``. There it may go on, with zeros, behind the last
+    row or column or term: to ``kept`` of the former, to ``terms`` of the latter.
+    """
+
+    read: Read
+    axes: Mapping[int, int]
+    loops: tuple[int, ...]
+    kept: int
+    terms: int
+    own: int | None = None
+
+    @property
+    def value(self) -> SSAValue:
+        """The argument of the kernel."""
+        return self.read.value
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,13 +54,14 @@ class FusedProduct:
 
     ``left`` has the rows, ``right`` the columns; of a vector and a matrix the vector is the left one. ``dtype`` is what
     is multiplied, ``wide`` what is added up, beginning with ``start``. The axes of the result are merged as ``plan``
-    says; those of ``batch`` both operands follow. ``terms`` are the loops that are added up, outermost first.
+    says; those of ``batch`` both operands follow. ``terms`` are the sizes of the loops that are added up, outermost
+    first.
     """
 
     kernel: Kernel
     stage: Stage
-    left: Read
-    right: Read
+    left: Operand
+    right: Operand
     start: Number
     dtype: DType
     wide: DType
@@ -47,7 +69,7 @@ class FusedProduct:
     batch: Axes
     rows: Axes
     columns: Axes
-    terms: tuple[Loop, ...]
+    terms: Shape
     strides: Mapping[SSAValue, Strides]
 
     @property
@@ -63,7 +85,7 @@ class FusedProduct:
     @property
     def k(self) -> int:
         """How many products are added up for each element."""
-        return math.prod(loop.size for loop in self.terms)
+        return math.prod(self.terms)
 
     @property
     def batches(self) -> int:
@@ -78,9 +100,14 @@ class FusedProduct:
     @property
     def far(self) -> int:
         """The largest offset, in elements, at which an array is read or written."""
+        own = [self.batches * x.kept * x.terms for x in (self.left, self.right) if x.own is not None]
         return max(
-            sum(abs(s) * (n - 1) for n, s in zip(shape_of(value), self.strides[value], strict=True))
-            for value, _ in _in_memory(self.kernel, self.plan.nest)
+            0,
+            *own,
+            *(
+                sum(abs(s) * (n - 1) for n, s in zip(shape_of(value), self.strides[value], strict=True))
+                for value, _ in _in_memory(self.kernel, self.plan.nest)
+            ),
         )
 
 
@@ -97,21 +124,38 @@ def fused_product(kernel: Kernel, strides: Mapping[int, Strides]) -> FusedProduc
     if start is None or dtypes is None:
         return None
     steps = {v: strides.get(i, row_major(shape_of(v))) for i, v in enumerate([*kernel.arguments, *kernel.results])}
-    kinds = _kinds(nest, stage)
-    if kinds is None:
+    kind_of = _kinds(nest, stage)
+    if kind_of is None:
         return None
-    plan = _merged(kernel, nest, kinds, steps)
+    plan = _merged(kernel, nest, kind_of, steps)
     left, right = stage.reads
     batch, rows, columns = [
-        plan.axes(tuple(a for a, n in enumerate(nest.domain) if kinds[a] == kind and n != 1))
+        plan.axes(tuple(a for a, n in enumerate(nest.domain) if kind_of[a] == kind and n != 1))
         for kind in (BATCH, ROW, COLUMN)
     ]
     if not columns:
         left, right, rows, columns = right, left, columns, rows
-    sizes = {a: n for r in stage.reads for a, n in zip(r.axes, shape_of(r.value), strict=True)}
-    places = [dict(zip(r.axes, steps[r.value], strict=True)) for r in (left, right)]
-    terms = loops_of(sizes, [*places, dict.fromkeys(stage.axes, 0)])[1]
-    return FusedProduct(kernel, stage, left, right, start, *dtypes, plan, batch, rows, columns, terms, steps)
+    loops = _terms(stage, (left, right), steps)
+    terms = tuple(loop.size for loop in loops)
+    operands = [
+        Operand(r, _steps(plan, r, steps), tuple(x.steps[i] for x in loops), plan.extent(axes), math.prod(terms))
+        for i, (r, axes) in enumerate(((left, rows), (right, columns)))
+    ]
+    kinds = (batch, rows, columns)
+    return FusedProduct(kernel, stage, operands[0], operands[1], start, *dtypes, plan, *kinds, terms, steps)
+
+
+def _terms(stage: Stage, reads: tuple[Read, Read], strides: Mapping[SSAValue, Strides]) -> tuple[Loop, ...]:
+    """The loops that are added up, with the strides of both operands."""
+    sizes = {a: n for r in reads for a, n in zip(r.axes, shape_of(r.value), strict=True)}
+    places = [dict(zip(r.axes, strides[r.value], strict=True)) for r in reads]
+    return loops_of(sizes, [*places, dict.fromkeys(stage.axes, 0)])[1]
+
+
+def _steps(plan: NestPlan, read: Read, strides: Mapping[SSAValue, Strides]) -> dict[int, int]:
+    """The strides of an operand along merged axes: those of the last axis of each."""
+    found = zip(read.axes, strides[read.value], strict=True)
+    return {plan.merged[a]: s for a, s in sorted(found) if a in plan.merged and plan.sizes[plan.merged[a]] != 1}
 
 
 def _follows(kernel: Kernel, nest: Nest, product: Stage) -> bool:

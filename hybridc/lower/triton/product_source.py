@@ -12,23 +12,22 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from hybridc.lower.kernel import Read
-from hybridc.lower.structured import dtype_of, shape_of
+from hybridc.dialects.attribute import DType
+from hybridc.lower.structured import Shape, dtype_of
 from hybridc.lower.triton.blocks import NARROW, Blocks, Dim, Parameters, title
 from hybridc.lower.triton.body import literal, triton_type
 from hybridc.lower.triton.functions import TritonFunction
 from hybridc.lower.triton.product_configs import Tile
-from hybridc.lower.triton.product_loops import FusedProduct
+from hybridc.lower.triton.product_loops import FusedProduct, Operand
 from hybridc.lower.triton.source import Writer
 from hybridc.lower.triton.texts import module
 from hybridc.options import OPTIONS
 
-PARTS = "w0"  # the buffer of partial sums
 _SINGLE = np.dtype(np.float32)
 # What the text calls its own; what follows a product gets other names.
 _NAMES = (
     *("program", "down", "across", "group", "first", "height", "rows", "columns", "bm", "bn", "bk"),
-    *("part", "share", "start", "terms", "left", "right", "a", "b", "total", PARTS),
+    *("part", "share", "start", "terms", "left", "right", "a", "b", "total"),
 )
 
 
@@ -48,14 +47,13 @@ class ProductWriter:
             self.w.name(name)
         self.numbers = {f"x{i}": i for i in range(len(kernel.arguments))}
         self.numbers |= {f"y{i}": len(kernel.arguments) + i for i in range(len(kernel.results))}
-        self.numbers[PARTS] = len(self.numbers)
         names = dict(zip([*kernel.arguments, *kernel.results], self.numbers, strict=False))
         self.given = Parameters(names)
         rows = Dim("rows", product.rows, str(product.m), "bm", any(product.m % t.m for t in tiles))
         columns = Dim("columns", product.columns, str(product.n), "bn", any(product.n % t.n for t in tiles))
         self.dims = [d for d in (rows, columns) if d.axes]
-        self.cut = any(product.k % t.k for t in tiles)
-        self.parted = False
+        self.tiles = tiles
+        self.own: dict[str, DType] = {}
         self.buffers: tuple[int, ...] = ()
         self.blocks = Blocks(product.plan, self.dims, self.given, product.strides, self.wide, self.w)
 
@@ -134,11 +132,11 @@ class ProductWriter:
 
     def _partial(self, part: str) -> str:
         """Where the sums of a part are, without gaps: for each batch its rows."""
-        self.parted = True
         product, plan = self.product, self.product.plan
         order = (*product.batch, *product.rows, *product.columns)
         steps = {a: math.prod(plan.sizes[b] for b in order[i + 1 :]) for i, a in enumerate(order)}
-        terms = [PARTS, f"{part} * {product.outputs}"] if part != "0" else [PARTS]
+        parts = self._own(sum(x.own is not None for x in (product.left, product.right)), product.wide)
+        terms = [parts, f"{part} * {product.outputs}"] if part != "0" else [parts]
         terms += [f"{self.blocks.index[a]} * {steps[a]}" for a in product.batch]
         terms += [f"{d.name} * {steps[d.axes[-1]]}" for d in self.dims]
         return " + ".join(t.removesuffix(" * 1") for t in terms)
@@ -165,57 +163,56 @@ class ProductWriter:
 
     def _multiply(self, left: str, right: str) -> None:
         """A block of rows times one of columns."""
-        product, columns = self.product, self.blocks.mask([1])
-        self._load("a", left, product.left, "terms[None, :]", self.blocks.mask([0]))
-        self._load("b", right, product.right, "terms[:, None]", columns)
+        product = self.product
+        self._load("a", left, product.left, "terms[None, :]", "rows")
+        self._load("b", right, product.right, "terms[:, None]", "columns")
         given = f', input_precision="{"tf32" if OPTIONS.tf32 else "ieee"}"' if product.dtype == _SINGLE else ""
         self.w.line(f"total = tl.dot(a, b, total{given}, out_dtype={triton_type(product.wide)})")
 
     def _multiply_vector(self, left: str, right: str) -> None:
         """One row times a block of columns; the terms of each stay apart until all are there."""
         product = self.product
-        self._load("a", left, product.left, "terms", None)
-        mask = f"({self.dims[0].name}[:, None] < {product.n})" if self.dims and self.dims[0].masked else None
-        across = "terms[None, :]" if self.dims else "terms"
-        self._load("b", f"{right}[:, None]" if self.dims else right, product.right, across, mask)
+        self._load("a", left, product.left, "terms", "")
+        if self.dims:
+            self._load("b", f"{right}[:, None]", product.right, "terms[None, :]", "columns[:, None]")
+        else:
+            self._load("b", right, product.right, "terms", "")
         kind = triton_type(product.wide)
         row = "a[None, :]" if self.dims else "a"
         self.w.line(f"total += {row}.to({kind}) * b.to({kind})")
 
-    def _operand(self, name: str, read: Read) -> str:
+    def _operand(self, name: str, operand: Operand) -> str:
         """Write where an operand's rows or columns begin."""
-        product = self.product
-        kept = [i for i, a in enumerate(read.axes) if a in product.plan.merged]
-        axes = tuple(read.axes[i] for i in kept)
-        strides = tuple(product.strides[read.value][i] for i in kept)
-        offset = self.blocks.offset(axes, tuple(shape_of(read.value)[i] for i in kept), strides)
-        pointer = self.given.pointer(read.value)
-        if not offset:
+        index = self.blocks.index
+        steps = [index[a] if s == 1 else f"{index[a]} * {s}" for a, s in operand.axes.items()]
+        if operand.own is None:
+            pointer = self.given.pointer(operand.value)
+        else:
+            pointer = self._own(operand.own, dtype_of(operand.value))
+        if not steps:
             return pointer
-        self.w.line(f"{name} = {pointer} + {offset}")
+        self.w.line(f"{name} = {' + '.join([pointer, *steps])}")
         return name
 
-    def _load(self, name: str, where: str, read: Read, terms: str, mask: str | None) -> None:
-        """Write the load of an operand's block at some terms."""
-        product = self.product
-        offset = self._along(terms, 0 if read is product.left else 1)
-        masks = [] if mask is None else [mask]
-        masks += [f"({terms} < {product.k})"] * self.cut
-        limited = f", mask={' & '.join(masks)}, other=0.0" if masks else ""
-        converted = dtype_of(read.value) != product.dtype
-        cast = f".to({triton_type(product.dtype)})" if converted else ""
-        self.w.line(f"{name} = tl.load({where} + {offset}{limited}){cast}")
+    def _own(self, number: int, dtype: DType) -> str:
+        """The pointer at a buffer of the kernel's own."""
+        name = f"w{number}"
+        self.own[name] = dtype
+        self.numbers[name] = len(self.product.kernel.arguments) + len(self.product.kernel.results) + number
+        return name
 
-    def _along(self, terms: str, side: int) -> str:
-        """How far an operand moves along terms, whose loops need not follow each other in memory."""
-        loops = self.product.terms
-        parts: list[str] = []
-        for i, loop in enumerate(loops):
-            inner = math.prod(x.size for x in loops[i + 1 :])
-            part = terms if inner == 1 else f"{terms} // {inner}"
-            part = part if i == 0 else f"{part} % {loop.size}"
-            parts.append(part if loop.steps[side] == 1 else f"{part} * {loop.steps[side]}")
-        return " + ".join(parts) or terms
+    def _load(self, name: str, where: str, operand: Operand, terms: str, kept: str) -> None:
+        """Write the load of an operand's block at some terms."""
+        product, tiles = self.product, self.tiles
+        masks: list[str] = []
+        if kept and any(operand.kept % (t.m if operand is product.left else t.n) for t in tiles):
+            masks.append(f"({kept} < {operand.kept})")
+        if any(operand.terms % t.k for t in tiles):
+            masks.append(f"({terms} < {operand.terms})")
+        limited = f", mask={' & '.join(masks)}, other=0.0" if masks else ""
+        converted = dtype_of(operand.value) != product.dtype
+        cast = f".to({triton_type(product.dtype)})" if converted else ""
+        self.w.line(f"{name} = tl.load({where} + {along(terms, product.terms, operand.loops)}{limited}){cast}")
 
     # --- what follows --------------------------------------------------------------------------------------
 
@@ -236,8 +233,25 @@ class ProductWriter:
         product, kernel = self.product, self.product.kernel
         sizes = f"{product.m}x{product.n}, {product.k} terms" + f", {product.batches} times" * (product.batches > 1)
         doc = title(kernel, f"{what} ({sizes})")
-        pointers = [self.given.values[v] for v in self.given.used] + [PARTS] * self.parted
+        pointers = [self.given.values[v] for v in self.given.used] + [*self.own]
         self.buffers = tuple(self.numbers[name] for name in pointers)
-        dtypes = [dtype_of(v) for v in self.given.used] + [product.wide] * self.parted
+        dtypes = [dtype_of(v) for v in self.given.used] + [*self.own.values()]
         source = module(kernel.name, pointers, (), constants, doc, self.w)
         return TritonFunction(kernel.name, source, tuple(dtypes), (), constants)
+
+
+def along(counter: str, sizes: Shape, strides: Shape) -> str:
+    """How far an array moves along loops that are counted as one, even if they do not follow each other in memory."""
+    loops: list[tuple[int, int]] = []
+    for size, stride in zip(sizes, strides, strict=True):
+        if loops and loops[-1][1] == stride * size:
+            loops[-1] = (loops[-1][0] * size, stride)
+        else:
+            loops.append((size, stride))
+    parts: list[str] = []
+    for i, (size, stride) in enumerate(loops):
+        inner = math.prod(n for n, _ in loops[i + 1 :])
+        part = counter if inner == 1 else f"{counter} // {inner}"
+        part = part if i == 0 else f"{part} % {size}"
+        parts.append(part if stride == 1 else f"{part} * {stride}")
+    return " + ".join(parts) or counter

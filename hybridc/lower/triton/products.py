@@ -14,6 +14,7 @@ from hybridc.lower.product_shape import Strides
 from hybridc.lower.triton.functions import Config, TritonPhase, TritonPhases
 from hybridc.lower.triton.product_configs import Tile, choose, choose_sum, choose_vector
 from hybridc.lower.triton.product_loops import FusedProduct, fused_product
+from hybridc.lower.triton.product_padding import is_narrow, padded
 from hybridc.lower.triton.product_source import ProductWriter
 from hybridc.options import OPTIONS
 
@@ -29,28 +30,29 @@ def phases_of_product(
     product = fused_product(kernel, strides)
     if product is None or product.outputs == 0:
         return None
+    product, phases, locals_ = padded(product)
     chosen, cut = _choice(product)
     tiles, parts = tiles or chosen, parts or cut
     writer = ProductWriter(product, tiles, parts)
     function = writer.whole() if parts == 1 else writer.part()
-    first = TritonPhase(
-        function, writer.buffers, (), tuple(_config(product, t, function.constants, parts) for t in tiles)
-    )
-    if parts == 1:
-        return TritonPhases([first])
-    tile = choose_sum(product.m, product.n)
-    writer = ProductWriter(product, (tile,), parts)
-    function = writer.sum_of_parts()
-    second = TritonPhase(function, writer.buffers, (), (_config(product, tile, function.constants, 1),))
-    return TritonPhases([first, second], [parts * product.outputs * product.wide.itemsize])
+    configs = tuple(_config(product, t, function.constants, parts) for t in tiles)
+    phases.append(TritonPhase(function, writer.buffers, (), configs))
+    if parts > 1:
+        tile = choose_sum(product.m, product.n)
+        writer = ProductWriter(product, (tile,), parts)
+        function = writer.sum_of_parts()
+        phases.append(TritonPhase(function, writer.buffers, (), (_config(product, tile, function.constants, 1),)))
+        locals_.append(parts * product.outputs * product.wide.itemsize)
+    return TritonPhases(phases, locals_)
 
 
 def _choice(product: FusedProduct) -> tuple[list[Tile], int]:
     """How programs share the work, and into how many parts the terms are cut."""
     if product.m == 1:
-        along = not product.terms or abs(product.terms[-1].steps[1]) == 1
+        along = not product.terms or abs(product.right.loops[-1]) == 1
         return choose_vector(product.n, product.k, product.batches, along)
-    return choose(product.m, product.n, product.k, product.batches, product.dtype, OPTIONS.tf32)
+    few = any(is_narrow(product, operand) for operand in (product.left, product.right))
+    return choose(product.m, product.n, product.k, product.batches, product.dtype, OPTIONS.tf32, few)
 
 
 def _config(product: FusedProduct, tile: Tile, constants: Sequence[str], parts: int) -> Config:

@@ -92,3 +92,14 @@ def test_single_precision_goes_to_tensor_cores_if_allowed(monkeypatch):
     assert made.tensor > 0
     assert made.spilled == 0
     assert made.narrow == 0
+
+
+def test_odd_sizes_keep_wide_accesses_if_the_product_is_large():
+    """What multiplies reads 16 bytes at a time; what it writes has the odd rows that are asked for."""
+    kernel = product_kernel("ik,jk->ij", {"i": 2048, "j": 2048, "k": 1001}, "f16")
+    phases = phases_of_product(kernel, {}).phases
+    *copies, made = report([(p.function, p.configs[0], ()) for p in phases])
+    assert len(copies) == 2
+    assert made.tensor > 0
+    assert made.spilled == 0
+    assert made.narrow == 0
