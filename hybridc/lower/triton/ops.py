@@ -89,7 +89,11 @@ class Term:
     @property
     def block(self) -> str:
         """A value of its type that is no bare number."""
-        return self.text if self.number is None else f"tl.full([], {self.text}, {triton_type(self.dtype)})"
+        return self.filled("[]")
+
+    def filled(self, shape: str) -> str:
+        """A name, or a block of a number."""
+        return self.text if self.number is None else f"tl.full({shape}, {self.text}, {triton_type(self.dtype)})"
 
     def as_dtype(self, dtype: DType) -> Term:
         """The same bits, read as integers of another sign."""

@@ -145,7 +145,8 @@ class Statements:
             raise ops.unsupported(op)
         kinds = [signless(dtype)] * len(operands)
         name = helper(self.w, op.name.partition(".")[2], FORMULAS[type(op)], kinds)
-        return f"{name}({', '.join(x.block for x in operands)})"
+        shape = "[1]" if all(x.number is not None for x in operands) else "[]"  # a loop needs a block
+        return f"{name}({', '.join(x.filled(shape) for x in operands)})"
 
     def _in_single(self, op: Operation, operands: Sequence[Term]) -> Term:
         """A function of half precision: of single, rounded."""

@@ -13,7 +13,7 @@ import tempfile
 from hybridc.lower.triton.functions import Config
 from hybridc.runtime.devices.compiled import compiled
 from tests.lower.triton.bodies import function_of
-from tests.lower.triton.steps import ROUGH, of_steps, reductions, stages_of
+from tests.lower.triton.steps import ROUGH, of_numbers, of_steps, reductions, stages_of
 
 HOPPER = (9, 0)
 
@@ -23,6 +23,7 @@ def functions():
     plain = {kind: [s for s in of_steps(kind) if s not in ROUGH] for kind in ("float16", "int32")}
     found = {"float32": stages_of("float32", of_steps("float32"), 32), "float64": stages_of("float64", ROUGH, 32)}
     found["exp float16"] = stages_of("float16", ["exp"], 32)
+    found["numbers"] = of_numbers()
     found |= {kind: stages_of(kind, steps, 32) for kind, steps in plain.items()}
     for kind in ("float16", "float32", "float64", "int8", "uint8", "int64", "bool"):
         found[f"{kind} reduced"] = [stage for _, stage in reductions(kind, (4, 16))]

@@ -60,6 +60,17 @@ def reductions(kind, shape):
     ]
 
 
+def of_numbers():
+    """Stages that add what is computed of numbers alone."""
+    bodies = [
+        lambda b: b.fmod(b.cast(7.5, "float32"), b.cast(2.0, "float32")),
+        lambda b: b.cast(b.pow(b.cast(3, "int64"), b.cast(5, "int64")), "float32"),
+        lambda b: b.exp(b.cast(1.0, "float32")),
+        lambda b: b.select(b.lt(b.cast(1.0, "float32"), 2.0), b.sqrt(b.cast(2.0, "float32")), 3.0),
+    ]
+    return [stage_of(lambda b, x, _, f=f: b.add(x, f(b)), ["float32"], "float32") for f in bodies]
+
+
 def samples(dtype, size):
     """Special numbers beside each other in pairs, and others."""
     random = np.random.default_rng(0)

@@ -14,7 +14,7 @@ from scipy import special
 
 from hybridc.dialects.scalar import NUMPY
 from tests.lower.triton.bodies import run, stage_of
-from tests.lower.triton.steps import BINARY, DTYPES, ROUGH, of_steps, reductions, samples, stages_of
+from tests.lower.triton.steps import BINARY, DTYPES, ROUGH, of_numbers, of_steps, reductions, samples, stages_of
 
 # Units in the last place by which single precision may be wrong, and double: 1e-14 of the value.
 IN_SINGLE, IN_DOUBLE = 2.5, 45
@@ -185,6 +185,12 @@ def test_places_and_what_is_read_anywhere():
     np.testing.assert_array_equal(places, np.arange(n) * x)
     np.testing.assert_array_equal(reversed_, y[::-1])
     np.testing.assert_array_equal(found, y[x[x]])
+
+
+def test_functions_of_numbers_alone():
+    x = np.arange(64).astype(np.float32)
+    for got, right in zip(run(of_numbers(), x), [1.5, 3**5, np.exp(1), np.sqrt(2)], strict=True):
+        np.testing.assert_allclose(got, x + right, rtol=1e-6)
 
 
 def test_unsigned_numbers_are_read_as_such():
