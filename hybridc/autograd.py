@@ -13,7 +13,7 @@ import numpy as np
 from hybridc.dialects.gradient import vjp
 from hybridc.dialects.operator import Operator
 from hybridc.errors import MXNetError, TraceError
-from hybridc.nd.ndarray import NDArray
+from hybridc.nd.ndarray import NDArray, wrap
 from hybridc.runtime.buffers import COUNTS_ARE_EXACT, POOL
 from hybridc.runtime.state import STATE
 from hybridc.runtime.writes import READERS, written
@@ -87,7 +87,7 @@ class TapeNode:
 
 
 def _restore(array: Any, entry: Any) -> NDArray:
-    x = NDArray(array)
+    x = wrap(array)
     x._entry = entry
     return x
 
@@ -223,7 +223,7 @@ class _Gradients:
         elif key in self._owned:
             np.add(old._data, grad._data, out=old._data)
         else:
-            self.values[key] = NDArray(np.add(old._data, grad._data))
+            self.values[key] = wrap(np.add(old._data, grad._data))
             self._owned.add(key)
 
     def take(self, node: Any, index: int) -> NDArray | None:
@@ -236,7 +236,7 @@ class _Gradients:
     def of_node(self, node: TapeNode) -> list[NDArray]:
         """The gradients of a node's visible outputs; zeros where none arrived."""
         found = [self.values.pop((id(node), i), None) for i in range(node.visible)]
-        return [NDArray(np.zeros_like(node.outputs[i])) if g is None else g for i, g in enumerate(found)]
+        return [wrap(np.zeros_like(node.outputs[i])) if g is None else g for i, g in enumerate(found)]
 
 
 def _reachable(heads: Iterable[NDArray], since: int) -> tuple[list[TapeNode], list[Leaf]]:
@@ -298,7 +298,7 @@ def _run_backward(
         gradients = _Gradients(create_graph)
         for head, grad in zip(heads, given, strict=True):
             assert head._entry is not None
-            gradients.add(head._entry, NDArray(np.ones_like(head._data)) if grad is None else grad)
+            gradients.add(head._entry, wrap(np.ones_like(head._data)) if grad is None else grad)
         nodes, leaves = _reachable(heads, since)
         buffers = _destinations(heads, given, nodes) if in_place else {}
         for node in nodes:
@@ -346,6 +346,8 @@ def _taken_over(leaf: Leaf, grad: NDArray) -> bool:
     For that nobody else may know one of the two arrays: views know the array that they show.
     """
     new, old = grad._data, leaf.grad._data
+    if type(new) is not np.ndarray or type(old) is not np.ndarray:
+        return False
     if new.nbytes < _WORTH_TAKING or new.dtype != old.dtype or not COUNTS_ARE_EXACT:
         return False
     plain = new.flags.c_contiguous and new.flags.writeable and old.flags.c_contiguous
@@ -400,7 +402,7 @@ def grad(
         heads, head_grads, retain, create_graph, train_mode, [e for e in entries if e is not None]
     )
     found = [gradients.get(*e) for e in entries if e is not None]
-    results = [NDArray(np.zeros_like(x._data)) if g is None else g for x, g in zip(wanted, found, strict=True)]
+    results = [wrap(np.zeros_like(x._data)) if g is None else g for x, g in zip(wanted, found, strict=True)]
     results = _separate(results, () if head_grads is None else head_grads)
     return results[0] if single else results
 
@@ -435,7 +437,7 @@ def gradients_since(
     entries: list[Any] = [x._entry for x in variables]
     gradients, _ = _run_backward(heads, head_grads, True, True, STATE.training, entries, position)
     found = [gradients.get(*e) for e in entries]
-    return [NDArray(np.zeros_like(x._data)) if g is None else g for x, g in zip(variables, found, strict=True)]
+    return [wrap(np.zeros_like(x._data)) if g is None else g for x, g in zip(variables, found, strict=True)]
 
 
 # --- functions with their own gradient --------------------------------------------------------------------
@@ -471,7 +473,7 @@ class Function:
         with _Scope(False, None):
             outputs = self.forward(*inputs)
         single = isinstance(outputs, NDArray)
-        results = [NDArray(y._data) for y in ([outputs] if single else outputs)]
+        results = [wrap(y._data) for y in ([outputs] if single else outputs)]
         if STATE.recording:
             record_operator(_FunctionRule(self), inputs, [x._data for x in inputs], results)
         return results[0] if single else tuple(results)

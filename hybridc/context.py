@@ -75,13 +75,15 @@ def cpu_pinned(device_id: int = 0) -> Context:
 
 
 def gpu(device_id: int = 0) -> Context:
-    """A GPU; naming one is fine, putting an array there needs a GPU target."""
+    """A GPU; naming one is fine, putting an array there needs one: see docs/gpu.md."""
     return Context("gpu", device_id)
 
 
 def num_gpus() -> int:
     """How many GPUs arrays can be put on."""
-    return 0
+    from hybridc.runtime.devices.choose import count
+
+    return count()
 
 
 def current_context() -> Context:
@@ -93,5 +95,7 @@ def check_device(ctx: Context | None) -> Context:
     """The given device or the default, once it is sure that arrays can live there."""
     ctx = current_context() if ctx is None else ctx
     if ctx.device_type == "gpu":
-        raise UnsupportedError(f"{ctx}: no GPU target in this version; use ctx=mx.cpu()")
+        from hybridc.runtime.devices.choose import device
+
+        device(ctx.device_id)
     return ctx

@@ -48,11 +48,15 @@ def _invoke_converted(op: Operator, inputs: Sequence[Any], out: Any) -> Any:
     for x in inputs:
         if hasattr(x, "trace") and not isinstance(x, np.ndarray | np.generic):
             return x.trace.invoke(op, inputs, out)
+    if any(isinstance(x, NDArray) and type(x) is not NDArray for x in inputs):
+        from hybridc.nd import on_device
+
+        return on_device.invoke(op, inputs, out)
     first = next((x for x in inputs if isinstance(x, NDArray)), None)
     if first is None and len(inputs) == 2 and all(isinstance(x, int | float) for x in inputs):
         return _of_numbers(op, inputs)
     dtype = np.dtype("float32") if first is None else first._data.dtype
-    converted = [_as_ndarray(op, x, dtype) for x in inputs]
+    converted = [as_ndarray(op, x, dtype) for x in inputs]
     arrays = [x._data for x in converted]
     return run(op, converted, arrays, len({a.dtype for a in arrays}) > 1, out)
 
@@ -70,7 +74,8 @@ def _of_numbers(op: Operator, inputs: Sequence[Any]) -> Any:
     return int(number) if number.is_integer() and all(isinstance(x, int) for x in inputs) else number
 
 
-def _as_ndarray(op: Operator, x: Any, dtype: Any) -> NDArray:
+def as_ndarray(op: Operator, x: Any, dtype: Any) -> NDArray:
+    """An input of an operator as an array: numbers take this dtype."""
     if isinstance(x, NDArray):
         return x
     if isinstance(x, bool | int | float | np.generic):
@@ -133,14 +138,14 @@ def finish(op: Operator, inputs: Sequence[Any], arrays: Sequence[Any], result: A
     if result.__class__ is not tuple:
         if result.__class__ is list or op.results != 1:
             raise _wrong_results(op, result)
-        y = NDArray(_own(op, arrays, result))
+        y = NDArray(own(op, arrays, result))
         if STATE.recording:
             _record(op, inputs, arrays, [y])
         return y
     parts: tuple[Any, ...] = result
     if len(parts) != op.results:
         raise _wrong_results(op, result)
-    ys = [NDArray(_own(op, arrays, r)) for r in parts]
+    ys = [NDArray(own(op, arrays, r)) for r in parts]
     if op.mutated:
         # The gradient rule sees the values that the operator saw.
         saved = [a.copy() if i in op.mutated else a for i, a in enumerate(arrays)] if STATE.recording else arrays
@@ -159,7 +164,7 @@ def write_back(op: Operator, arrays: Sequence[Any], results: Sequence[Any]) -> N
         written(arrays[i])
 
 
-def _own(op: Operator, arrays: Sequence[Any], result: Any) -> Any:
+def own(op: Operator, arrays: Sequence[Any], result: Any) -> Any:
     """An array of its own: a view is for the compiler, never for a user who may change it in place."""
     if type(result) is not np.ndarray:
         result = np.asarray(result)
@@ -228,6 +233,10 @@ def explain(op: Operator, arrays: Sequence[Any], error: Exception) -> None:
 
 def execute(op: Operator, inputs: Sequence[NDArray], arrays: Sequence[Any]) -> list[NDArray]:
     """Run an operator that is bound to its moment (train mode, draw, key); all outputs, hidden ones too."""
+    if any(type(x) is not NDArray for x in inputs):
+        from hybridc.nd import on_device
+
+        return on_device.executed(op, inputs)
     result: Any = op.eager(*arrays)
     results: tuple[Any, ...] = result if result.__class__ is tuple else (result,)
     ys = [NDArray(np.asarray(r)) for r in results]

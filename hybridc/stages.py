@@ -89,6 +89,8 @@ class Traced:
         from hybridc.runtime import warm_start
 
         with collector_at_rest():
+            if self.trace.context.device_type == "gpu":
+                return self.optimize().lower().compile()
             return warm_start.graph(self, self._compiled)
 
     def _compiled(self) -> CompiledGraph:
@@ -135,7 +137,8 @@ class Optimized:
         from hybridc import pipeline
         from hybridc.lower.targets import target_named
 
-        chosen = target_named(target)
+        is_gpus = self.trace.context.device_type == "gpu"
+        chosen = target_named("triton" if is_gpus and target is None else target)
         with collector_at_rest():
             module = self.module.clone()
             pipeline.run(chosen.kernels(), module, _dump_name(self.trace, self.grads, "kernels"))
@@ -213,7 +216,8 @@ class Lowered:
         from hybridc.transforms.values import functions
 
         with debug.timed(_dump_name(self.trace, self.grads, "kernels") + ", time of loading the source"):
-            executables = {name: self.target.load(program) for name, program in self.programs.items()}
+            where = self.trace.context
+            executables = {name: self.target.load(program, where) for name, program in self.programs.items()}
         backward = next((f for f in functions(self.module) if f.sym_name.data == "backward"), None)
         saved = tuple(numbers_of(backward, "hybrid.saved")) if backward is not None else ()
         kept = self._kept(backward, saved) if backward is not None else 0

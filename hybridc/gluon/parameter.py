@@ -9,11 +9,11 @@ from typing import Any, cast
 import numpy as np
 
 from hybridc import autograd, initializer, random
-from hybridc.context import Context, check_device, current_context
+from hybridc.context import Context, check_device, cpu, current_context
 from hybridc.errors import CheckError, DeferredInitializationError, UnsupportedError
 from hybridc.gluon.epoch import ATTRIBUTE_EPOCH
 from hybridc.gluon.utils import shape_is_known
-from hybridc.nd.ndarray import NDArray
+from hybridc.nd.ndarray import NDArray, wrap
 from hybridc.runtime.state import STATE
 from hybridc.runtime.writes import written
 
@@ -178,8 +178,8 @@ class Parameter:
         array = data if isinstance(data, NDArray) else NDArray(np.asarray(data))
         self.shape = array.shape
         if self._data is not None:
-            np.copyto(self._data.asnative(), array.asnative(), casting="unsafe")
-            written(self._data.asnative())
+            np.copyto(self._data._data, array._data, casting="unsafe")
+            written(self._data._data)
             return
         if not self._deferred_init:
             raise CheckError(f"Parameter '{self.name}' has not been initialized; call initialize() first")
@@ -188,7 +188,7 @@ class Parameter:
     def zero_grad(self) -> None:
         """Set the gradient to 0, if there is one."""
         if self._grad is not None:
-            self._grad.asnative().fill(0)
+            self._grad._data.fill(0)
 
     def var(self) -> Any:
         """The Symbol that stands for this parameter: in the graph being traced, or else a variable of its name."""
@@ -205,9 +205,9 @@ class Parameter:
         ATTRIBUTE_EPOCH.value += 1
         if self._data is None:
             return
-        self._data = NDArray(self._data.asnative().astype(dtype))
+        self._data = _as_dtype(self._data, dtype)
         if self._grad is not None:
-            self._grad = NDArray(self._grad.asnative().astype(dtype))
+            self._grad = _as_dtype(self._grad, dtype)
             autograd.mark_variables([self._data], [self._grad], self.grad_req)
 
     def _initialized(self) -> NDArray:
@@ -229,7 +229,8 @@ class Parameter:
 
     def _check_context(self, ctx: Context) -> None:
         # COMPAT(mxnet): all CPU numbers are one device.
-        if ctx.device_type == "gpu":
+        known = self._ctx if self._ctx is not None else cpu()
+        if ctx != known and "gpu" in (ctx.device_type, known.device_type):
             raise RuntimeError(
                 f"Parameter '{self.name}' was not initialized on context {ctx}. It was only initialized on "
                 f"{self.list_ctx()}"
@@ -284,7 +285,7 @@ class Parameter:
     def _init_impl(self, data: NDArray, devices: Sequence[Context]) -> None:
         ATTRIBUTE_EPOCH.value += 1
         self._ctx = devices[0]
-        array = NDArray(np.array(data.asnative(), dtype=self.dtype, order="C"))
+        array = NDArray(np.array(data.asnumpy(), dtype=self.dtype, order="C")).as_in_context(devices[0])
         self._init_grad(array)
         self._data = array  # last: other threads use it from now on
 
@@ -292,18 +293,26 @@ class Parameter:
         if self.grad_req == "null":
             self._grad = None
             return
-        self._grad = NDArray(np.zeros_like(data.asnative()))
+        self._grad = wrap(np.zeros_like(data._data))
         autograd.mark_variables([data], [self._grad], self.grad_req)
 
     def reset_ctx(self, ctx: Any) -> None:
         """Move to another device."""
         devices = _devices(ctx, self.name)
         if self._data is not None:
-            self._ctx = devices[0]
+            self._move(self._data, devices[0])
         elif self._deferred_init:
             self._deferred_init = (self._deferred_init[0], devices, *self._deferred_init[2:])
         else:
             raise ValueError(f"Cannot reset context for Parameter '{self.name}' because it has not been initialized.")
+
+    def _move(self, data: NDArray, device: Context) -> None:
+        if device != data.context and "gpu" in (device.device_type, data.context.device_type):
+            moved = data.copyto(device)
+            self._init_grad(moved)
+            self._data = moved
+            ATTRIBUTE_EPOCH.value += 1
+        self._ctx = device
 
     def load_init(self, data: NDArray, ctx: Any, cast_dtype: bool = False, dtype_source: str = "current") -> None:
         """Take values that were saved, checking shape and dtype."""
@@ -335,7 +344,7 @@ class Parameter:
         if dtype_source == "saved":
             self.cast(data.dtype)
             return data
-        return NDArray(data.asnative().astype(self.dtype))
+        return NDArray(data.asnumpy().astype(self.dtype))
 
     def _check_same_devices(self, devices: list[Context]) -> None:
         if set(devices) != set(self.list_ctx()):
@@ -346,7 +355,7 @@ class Parameter:
 
     def reduce(self) -> NDArray:
         """A copy of the values on the CPU."""
-        return NDArray(self._initialized().asnative().copy())
+        return NDArray(self._initialized().asnumpy())
 
     # MXNet's internal names, which code in the wild uses.
     _finish_deferred_init = finish_deferred_init
@@ -372,6 +381,11 @@ def _devices(ctx: Any, name: str) -> list[Context]:
             f"Parameter '{name}': one device is supported, got {devices}; use ctx=mx.cpu(), it uses all cores"
         )
     return devices[:1]
+
+
+def _as_dtype(array: NDArray, dtype: Any) -> NDArray:
+    """The values in another dtype, where they were."""
+    return NDArray(array.asnumpy().astype(dtype)).as_in_context(array.context)
 
 
 def _seed(key: Any) -> int:

@@ -15,6 +15,7 @@ from hybridc.errors import UnsupportedError
 from hybridc.options import OPTIONS
 
 if TYPE_CHECKING:
+    from hybridc.context import Context
     from hybridc.lower.program import Program
     from hybridc.runtime.executable import Executable
 
@@ -49,8 +50,8 @@ class Target(ABC):
         """From kernels to programs; what depends on sizes in other ways than other sizes do is decided here."""
 
     @abstractmethod
-    def load(self, program: Any) -> Executable:
-        """The program made callable."""
+    def load(self, program: Any, context: Context) -> Executable:
+        """The program made callable with arrays of a device."""
 
 
 class NumPy(Target):
@@ -66,7 +67,7 @@ class NumPy(Target):
 
         return Planning(pipeline.NUMPY_PLAN, lambda module, name: emit(module, name, min(2, OPTIONS.num_threads)))
 
-    def load(self, program: Any) -> Executable:
+    def load(self, program: Any, context: Context) -> Executable:
         from hybridc.runtime.executable import PythonExecutable
 
         return PythonExecutable(program)
@@ -87,7 +88,7 @@ class LLVM(Target):
         codes = Codes(OPTIONS.num_threads)
         return Planning(pipeline.llvm_plan(codes), lambda module, name: emit(module, name, codes.threads, codes=codes))
 
-    def load(self, program: Any) -> Executable:
+    def load(self, program: Any, context: Context) -> Executable:
         from hybridc.runtime.native_executable import NativeExecutable
 
         return NativeExecutable(program)
@@ -113,10 +114,11 @@ class Triton(Target):
         codes = TritonCodes()
         return Planning(pipeline.triton_plan(codes), lambda module, name: emit(module, name, codes=codes))
 
-    def load(self, program: Any) -> Executable:
+    def load(self, program: Any, context: Context) -> Executable:
         from hybridc.runtime.device_executable import DeviceExecutable
+        from hybridc.runtime.devices.choose import device
 
-        return DeviceExecutable(program)
+        return DeviceExecutable(program, device(context.device_id) if context.device_type == "gpu" else None)
 
 
 TARGETS: dict[str, Target] = {t.name: t for t in (NumPy(), LLVM(), Triton())}

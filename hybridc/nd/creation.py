@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from hybridc.context import Context, check_device
+from hybridc.context import Context, check_device, current_context
 from hybridc.errors import MXNetError
 from hybridc.nd.functions import function
 from hybridc.nd.ndarray import NDArray
@@ -31,8 +31,15 @@ def _element_type(ctx: Any, dtype: Any) -> Any:
     return "float32" if dtype is None else dtype
 
 
-def _finish(made: Any, out: NDArray | None) -> Any:
-    return made if out is None else made.copyto(out)
+def _finish(made: Any, out: NDArray | None, ctx: Any) -> Any:
+    """The array on its device, or copied into one of the caller's."""
+    return placed(made, ctx) if out is None else made.copyto(out)
+
+
+def placed(made: Any, ctx: Any) -> Any:
+    """What was made on the CPU, on the device that is asked for, or else is the default."""
+    ctx = ctx if isinstance(ctx, Context) else current_context()
+    return made.as_in_context(ctx) if ctx.device_type == "gpu" and isinstance(made, NDArray) else made
 
 
 def _dimensions(shape: Any) -> tuple[int, ...]:
@@ -46,12 +53,13 @@ def array(source_array: Any, ctx: Context | None = None, dtype: Any = None) -> N
     """
     check_device(ctx)
     if isinstance(source_array, NDArray):
-        data = source_array._data
-        return NDArray(data.astype(data.dtype if dtype is None else dtype, order="C"))
+        data = source_array._data if type(source_array) is NDArray else source_array.asnumpy()
+        return placed(NDArray(data.astype(data.dtype if dtype is None else dtype, order="C")), ctx)
     try:
-        return NDArray(np.array(source_array, dtype="float32" if dtype is None else dtype, order="C"))
+        made = NDArray(np.array(source_array, dtype="float32" if dtype is None else dtype, order="C"))
     except (ValueError, TypeError) as error:
         raise TypeError(f"source_array must be array like: {error}") from error
+    return placed(made, ctx)
 
 
 def from_numpy(ndarray: npt.NDArray[Any], zero_copy: bool = True) -> NDArray:
@@ -119,7 +127,7 @@ def to_dlpack_for_write(data: NDArray) -> Any:
 def empty(shape: Shape, ctx: Context | None = None, dtype: Any = None, stype: str | None = None) -> NDArray:
     """An array whose values are whatever was in its memory."""
     _check_stype(stype)
-    return NDArray(np.empty(_dimensions(shape), _element_type(ctx, dtype)))
+    return placed(NDArray(np.empty(_dimensions(shape), _element_type(ctx, dtype))), ctx)
 
 
 def _check_stype(stype: str | None) -> None:
@@ -137,7 +145,7 @@ def zeros(
 ) -> Any:
     """0 everywhere."""
     _check_stype(stype)
-    return _finish(function("_zeros")(_dimensions(shape), _element_type(ctx, dtype), name=name), out)
+    return _finish(function("_zeros")(_dimensions(shape), _element_type(ctx, dtype), name=name), out, ctx)
 
 
 def ones(
@@ -148,7 +156,7 @@ def ones(
     name: str | None = None,
 ) -> Any:
     """1 everywhere."""
-    return _finish(function("_ones")(_dimensions(shape), _element_type(ctx, dtype), name=name), out)
+    return _finish(function("_ones")(_dimensions(shape), _element_type(ctx, dtype), name=name), out, ctx)
 
 
 def full(
@@ -160,7 +168,7 @@ def full(
     name: str | None = None,
 ) -> Any:
     """One number everywhere."""
-    return _finish(function("_full")(_dimensions(shape), _element_type(ctx, dtype), val, name=name), out)
+    return _finish(function("_full")(_dimensions(shape), _element_type(ctx, dtype), val, name=name), out, ctx)
 
 
 def arange(
@@ -174,7 +182,7 @@ def arange(
     name: str | None = None,
 ) -> Any:
     """start, start + step, … up to but without stop, each ``repeat`` times; with one number, it is stop."""
-    return function("_arange")(start, stop, step, repeat, _element_type(ctx, dtype), name=name)
+    return placed(function("_arange")(start, stop, step, repeat, _element_type(ctx, dtype), name=name), ctx)
 
 
 def linspace(
@@ -187,7 +195,7 @@ def linspace(
     name: str | None = None,
 ) -> Any:
     """``num`` numbers at equal distances from start to stop."""
-    return function("_linspace")(start, stop, num, endpoint, _element_type(ctx, dtype), name=name)
+    return placed(function("_linspace")(start, stop, num, endpoint, _element_type(ctx, dtype), name=name), ctx)
 
 
 def eye(
@@ -200,7 +208,7 @@ def eye(
     name: str | None = None,
 ) -> Any:
     """1 on the k-th diagonal of an N by M matrix, 0 elsewhere."""
-    return _finish(function("_eye")(N, M, k, _element_type(ctx, dtype), name=name), out)
+    return _finish(function("_eye")(N, M, k, _element_type(ctx, dtype), name=name), out, ctx)
 
 
 def concatenate(arrays: Sequence[NDArray], axis: int = 0, always_copy: bool = True) -> NDArray:

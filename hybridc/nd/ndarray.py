@@ -97,7 +97,9 @@ class NDArray(Fluent):
             shape = tuple(shape[0])
         elif not shape:
             shape = _as_shape(kwargs.get("shape"))
-        return NDArray(self._data.reshape(resolve_shape(self._data.shape, shape, bool(kwargs.get("reverse", False)))))
+        return type(self)(
+            self._data.reshape(resolve_shape(self._data.shape, shape, bool(kwargs.get("reverse", False))))
+        )
 
     def _recorded_reshape(self, shape: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         y = super().reshape(*shape, **kwargs)
@@ -107,7 +109,7 @@ class NDArray(Fluent):
 
     def __repr__(self) -> str:
         shape = "x".join(map(str, self.shape))
-        return f"\n{self._data!s}\n<{type(self).__name__} {shape} @{self.context}>"
+        return f"\n{self.asnumpy()!s}\n<NDArray {shape} @{self.context}>"
 
     # --- values --------------------------------------------------------------------------------------------
 
@@ -177,8 +179,7 @@ class NDArray(Fluent):
     def copyto(self, other: NDArray | Context) -> NDArray:
         """Copy the values into another array, or to a device."""
         if isinstance(other, Context):
-            check_device(other)
-            return NDArray(self._data.copy())
+            return _copied(self, check_device(other))
         if other is self:
             return other
         if other.shape != self.shape:
@@ -189,8 +190,7 @@ class NDArray(Fluent):
 
     def as_in_context(self, context: Context) -> NDArray:
         """This array if it is on that device, else a copy there."""
-        check_device(context)
-        return self
+        return self if check_device(context).device_type != "gpu" else self.copyto(context)
 
     as_in_ctx = as_in_context
     to_device = as_in_context
@@ -215,7 +215,7 @@ class NDArray(Fluent):
         """Allocate a gradient buffer, so that ``backward`` computes this array's gradient."""
         from hybridc import autograd
 
-        autograd.mark_variables([self], [NDArray(np.zeros_like(self._data))], grad_req)
+        autograd.mark_variables([self], [type(self)(np.zeros_like(self._data))], grad_req)
 
     def drop_grad(self) -> None:
         """Free the gradient buffer."""
@@ -224,7 +224,7 @@ class NDArray(Fluent):
 
     def detach(self) -> NDArray:
         """The same values, unknown to autograd."""
-        return NDArray(self._data)
+        return type(self)(self._data)
 
     def backward(self, out_grad: NDArray | None = None, retain_graph: bool = False, train_mode: bool = True) -> None:
         """Compute the gradients of this array with respect to the marked variables."""
@@ -286,10 +286,28 @@ class NDArray(Fluent):
         return NDArray, (self._data.copy(),)
 
     def __copy__(self) -> NDArray:
-        return NDArray(self._data.copy())
+        return type(self)(self._data.copy())
 
     def __deepcopy__(self, memo: Any) -> NDArray:
-        return NDArray(self._data.copy())
+        return type(self)(self._data.copy())
+
+
+def wrap(data: Any) -> NDArray:
+    """The NDArray of a raw array, on the device where that is."""
+    if type(data) is np.ndarray or not hasattr(data, "pointer"):
+        return NDArray(data)
+    from hybridc.nd.on_device import DeviceNDArray
+
+    return DeviceNDArray(data)
+
+
+def _copied(x: NDArray, context: Context) -> NDArray:
+    """A copy on a device."""
+    if context.device_type != "gpu":
+        return NDArray(x.asnumpy())
+    from hybridc.nd.on_device import to_device
+
+    return to_device(x.asnumpy(), context.device_id)
 
 
 def _as_shape(shape: Any) -> tuple[int, ...]:

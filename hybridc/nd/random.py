@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from hybridc.context import Context, check_device
+from hybridc.nd.creation import placed
 from hybridc.nd.fluent import Fluent
 from hybridc.nd.functions import function
 from hybridc.nd.namespace import lookup
@@ -40,7 +41,8 @@ def _draw(
     options: dict[str, Any] = {} if shape is None else {"shape": shape}
     if dtype not in (None, "None"):
         options["dtype"] = dtype
-    return function(("sample_" if arrays[0] else "random_") + name)(*parameters, **options, out=out)
+    made = function(("sample_" if arrays[0] else "random_") + name)(*parameters, **options, out=out)
+    return made if out is not None or arrays[0] else placed(made, ctx)
 
 
 def uniform(

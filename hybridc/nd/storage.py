@@ -64,7 +64,7 @@ def save(fname: str | os.PathLike[str], data: NDArray | Sequence[NDArray] | Mapp
         if not isinstance(name, str):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise TypeError(f"save: names must be strings, got {name!r}")
     with replacing(fname) as file:
-        _write(file, [x.asnative() for x in values], names)
+        _write(file, [x.asnative() if type(x) is NDArray else x.asnumpy() for x in values], names)
 
 
 def load(fname: str | os.PathLike[str]) -> Any:

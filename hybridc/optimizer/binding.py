@@ -31,7 +31,7 @@ def kind_of(row: Row, values: Values, varying: Collection[str] = ("lr",)) -> Kin
     w = weight._data
     states = tuple([(s.shape, s._data.dtype) for s in states_of(state)])
     numbers = tuple([(n, v if n not in varying and is_trivial(v) else UNKNOWN) for n, v in values.items()])
-    return Kind(w.shape, w.dtype, grad._data.dtype, states, half is not None, numbers)
+    return Kind(w.shape, w.dtype, grad._data.dtype, states, half is not None, numbers, weight.context)
 
 
 def check_row(name: str, row: Row) -> None:
@@ -102,9 +102,14 @@ class Fill:
             self._last = values
 
 
+def _bounds(array: Any) -> tuple[int, int]:
+    """The addresses of the first byte of an array and of the one behind its last."""
+    return (array.pointer, array.pointer + array.nbytes) if hasattr(array, "pointer") else byte_bounds(array)
+
+
 def overlap(written: Sequence[Array], read: Sequence[Array]) -> bool:
     """Whether an array that is written shares memory with any other one."""
-    spans = [(*byte_bounds(a), True) for a in written if a.size] + [(*byte_bounds(a), False) for a in read if a.size]
+    spans = [(*_bounds(a), True) for a in written if a.size] + [(*_bounds(a), False) for a in read if a.size]
     end_of_all, end_of_written = 0, 0
     for start, stop, is_written in sorted(spans):
         if start < (end_of_all if is_written else end_of_written):

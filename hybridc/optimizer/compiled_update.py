@@ -116,6 +116,7 @@ def trace_update(formula: Formula, kinds: Sequence[Kind], title: str) -> tuple[T
     """The traced update of weights of these kinds, and its inputs that are numbers, each with its weight's place."""
     trace = Trace()
     trace.name = f"update-{title}-{next(_NUMBER)}"
+    trace.context = kinds[0].context
     tracer = UpdateTracer(formula, title, trace)
     with trace.active():
         for place, kind in enumerate(kinds):

@@ -23,10 +23,12 @@ from typing import Any
 
 import numpy as np
 
+from hybridc.context import Context, cpu
 from hybridc.nd.functions import function
 from hybridc.symbol.traced import TracedSymbol
 from hybridc.trace.tracer import Trace
 
+_CPU = cpu()
 Values = Mapping[str, float | None]
 # (F, weight, gradient, states, numbers) -> (new weight, new states …)
 Formula = Callable[[Any, Any, Any, tuple[Any, ...], Any], tuple[Any, ...]]
@@ -56,6 +58,7 @@ class Kind:
     states: tuple[tuple[tuple[int, ...], np.dtype[Any]], ...]
     half: bool
     numbers: tuple[tuple[str, Any], ...]
+    context: Context = _CPU
 
 
 def limited(F: Any, x: Any, bound: Any) -> Any:

@@ -10,7 +10,7 @@ import numpy as np
 
 from hybridc.errors import MXNetError
 from hybridc.lr_scheduler import LRScheduler
-from hybridc.nd.ndarray import NDArray
+from hybridc.nd.ndarray import NDArray, wrap
 from hybridc.optimizer.runner import Array, Row, Runner
 
 C = TypeVar("C", bound=type[Any])
@@ -97,7 +97,7 @@ class Optimizer:
 
     def create_state(self, index: Any, weight: Any) -> Any:
         """The states of a weight: None, one array, or a tuple of arrays."""
-        states = tuple(NDArray(_zeros(weight)) for _ in range(self.state_count()))
+        states = tuple(wrap(_zeros(weight)) for _ in range(self.state_count()))
         return states if len(states) > 1 else states[0] if states else None
 
     def create_state_multi_precision(self, index: Any, weight: Any) -> Any:
@@ -105,7 +105,7 @@ class Optimizer:
         if weight.dtype != np.float16:
             return self.create_state(index, weight)
         if self.multi_precision:
-            master = NDArray(weight.asnumpy().astype(np.float32))
+            master = NDArray(weight.asnumpy().astype(np.float32)).as_in_context(weight.context)
             return (master, self.create_state(index, master))
         warnings.warn(
             "accumulating in float16 can lead to poor accuracy or slow convergence; consider multi_precision=True",
@@ -141,7 +141,7 @@ class Optimizer:
             self.update(index, weight, grad, state)
             return
         master, inner = state
-        self.update(index, master, NDArray(grad.asnumpy().astype(np.float32)), inner)
+        self.update(index, master, NDArray(grad.asnumpy().astype(np.float32)).as_in_context(grad.context), inner)
         np.copyto(weight.asnative(), master.asnative(), casting="same_kind")
 
     def explain(self) -> str:
@@ -255,7 +255,8 @@ class Optimizer:
 
 
 def _zeros(weight: Any) -> Array:
-    return np.zeros_like(cast("Array", weight.asnative()), order="C")
+    data: Any = weight._data
+    return np.zeros_like(data, order="C")
 
 
 def _rows(index: Any, weight: Any, grad: Any, state: Any) -> list[tuple[Any, Any, Any, Any]]:

@@ -88,8 +88,8 @@ class Foresight:
 
     @staticmethod
     def of(graph: CompiledGraph) -> Foresight | None:
-        """That of a graph with one small result, as losses have; None for others."""
-        if graph.backward is None or not graph.single:
+        """That of a graph of native code with one small result, as losses have; None for others."""
+        if graph.backward is None or not graph.single or graph.trace.context.device_type == "gpu":
             return None
         head = graph.trace.outputs[0]
         return Foresight(graph) if math.prod(head.shape) * np.dtype(head.dtype).itemsize <= _HEAD else None

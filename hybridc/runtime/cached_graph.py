@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from hybridc.context import Context, cpu
 from hybridc.debug import compiling, timed
 from hybridc.errors import MXNetError, TraceError
 from hybridc.gluon.epoch import ATTRIBUTE_EPOCH
@@ -30,9 +31,10 @@ _REASONS = 100
 
 @dataclass(frozen=True)
 class _Nesting:
-    """How arguments are nested, as a part of a signature."""
+    """How arguments are nested, and on which GPU they are, if on one: a part of a signature."""
 
     structure: Any
+    context: Context | None = None
 
 
 class Entry:
@@ -54,7 +56,7 @@ class Entry:
     def refresh(self) -> None:
         """Fetch the parameters' arrays again: they may have been replaced since."""
         self.others = [
-            (role, source.data() if role == "parameter" else source)
+            (role, source.data(self.trace.context) if role == "parameter" else source)
             for role, source in zip(self.trace.roles, self.trace.sources, strict=True)
             if role != "data"
         ]
@@ -130,7 +132,7 @@ class CachedGraph:
     def _call_structured(self, args: tuple[Any, ...]) -> Any:
         """Arguments that are lists or tuples of arrays, or None."""
         arrays, structure = flatten(list(args), NDArray, "the arguments of a hybridized block")
-        key: list[Any] = [STATE.training, _Nesting(freeze(structure))]
+        key: list[Any] = [STATE.training, _Nesting(freeze(structure), _context(arrays))]
         for x in arrays:
             key += (x.shape, x._data.dtype)
         return self._run(tuple(key), arrays, args)
@@ -139,8 +141,9 @@ class CachedGraph:
         """Compile for these arguments, without running."""
         arrays, structure = flatten(list(args), NDArray, "the arguments of a hybridized block")
         key: list[Any] = [STATE.training]
-        if any(s != 0 for s in structure):
-            key.append(_Nesting(freeze(structure)))
+        context = _context(arrays)
+        if context is not None or any(s != 0 for s in structure):
+            key.append(_Nesting(freeze(structure), context))
         for x in arrays:
             key += (x.shape, x._data.dtype)
         entry = self._find(tuple(key), args)
@@ -211,6 +214,9 @@ class CachedGraph:
         old = next(reversed(self._entries))
         if old[0] != key[0]:
             return f"train mode is {key[0]}, compiled before for {old[0]}"
+        before, now = _context_of(old), _context_of(key)
+        if before != now:
+            return f"the arguments are on {now}, compiled before for {before}"
         before, now = _arrays(old), _arrays(key)
         if len(before) != len(now) or _nesting(old) != _nesting(key):
             return "other number or nesting of arguments"
@@ -276,6 +282,17 @@ def _again(entry: Entry, graph: CompiledGraph) -> Callable[[tuple[Any, ...]], An
         return call(*args)
 
     return again
+
+
+def _context(arrays: Sequence[NDArray]) -> Context | None:
+    """The GPU on which an argument is, if one is."""
+    return next((x.context for x in arrays if type(x) is not NDArray), None)
+
+
+def _context_of(key: Signature) -> Context:
+    """The device of the arguments."""
+    context = key[1].context if len(key) > 1 and isinstance(key[1], _Nesting) else None
+    return cpu() if context is None else context
 
 
 def _nesting(key: Signature) -> Any:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from hybridc.nd.ndarray import NDArray
+from hybridc.nd.ndarray import NDArray, wrap
 from hybridc.runtime.ahead import Foresight
 from hybridc.runtime.executable import Executable
 from hybridc.runtime.locks import UPDATES
@@ -107,8 +107,8 @@ class CompiledGraph:
         finally:
             forward.release(workspace)
         if self.single:
-            return NDArray(results[0])
-        return regroup([NDArray(r) for r in results[: self.visible]], self.trace.structure)
+            return wrap(results[0])
+        return regroup([wrap(r) for r in results[: self.visible]], self.trace.structure)
 
     def _recorded(self, inputs: Sequence[NDArray], arrays: list[Any]) -> Any:
         from hybridc import autograd
@@ -122,7 +122,7 @@ class CompiledGraph:
         except Exception:
             self.forward.release(workspace)
             raise
-        outputs = [NDArray(r) for r in results[: self.visible]]
+        outputs = [wrap(r) for r in results[: self.visible]]
         if self.updates:
             before = [a.copy() if i in self.updates else a for i, a in enumerate(arrays)]  # what the forward saw
             self._write_back(arrays, results)

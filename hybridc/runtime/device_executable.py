@@ -5,23 +5,34 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
+
 from hybridc.lower.triton.program import Launch, TritonProgram
+from hybridc.runtime.devices.array import DeviceArray
 from hybridc.runtime.devices.choose import device
 from hybridc.runtime.devices.device import Device
 from hybridc.runtime.planned_executable import PlannedExecutable
 
-# A step of a call: it is given the addresses of all slots, the workspace, the arguments and the fresh arrays.
-Step = Callable[[Sequence[int], Any, tuple[Any, ...], tuple[Any, ...]], None]
+# A step of a call: it is given the addresses of all slots, and the workspace.
+Step = Callable[[Sequence[int], Any], None]
 
 
 class DeviceExecutable(PlannedExecutable):
-    """A program on one device: its constants are there, its functions ready; each workspace is an arena there."""
+    """A program on one device: its constants are there, its functions ready; each workspace is an arena there.
+
+    Arguments are arrays of the device; small ones of NumPy's, as random keys, are copied there at each call. Results
+    are arrays of the device, or of NumPy's if the program ``serves_host``.
+    """
 
     def __init__(self, program: TritonProgram, on: Device | None = None) -> None:
+        """``on`` is the device; without one the program serves the host by way of the first."""
+        self.serves_host = on is None
         self.device = device() if on is None else on
         self._constants = [self.device.put(constant) for constant in program.constants]
         super().__init__(program, self._call, self._constants)
         self._steps = [self._step(step) for step in program.steps]
+        if self.serves_host:
+            self.run = self._serve
 
     def make_workspace(self) -> Any:
         """The arena."""
@@ -33,19 +44,39 @@ class DeviceExecutable(PlannedExecutable):
         run = self.device.prepare(step.function, step.configs[0])
         places, numbers = step.buffers, step.numbers
 
-        def launch(bases: Sequence[int], _workspace: Any, _arrays: Any, _results: Any) -> None:
+        def launch(bases: Sequence[int], _workspace: Any) -> None:
             run([bases[slot] + offset for slot, offset in places], numbers)
 
         return launch
 
     def _call(self, workspace: Any, into: Any, *arrays: Any) -> Any:
         device, program = self.device, self.planned
-        if not all(device.fits(array, spec) for array, spec in zip(arrays, program.inputs, strict=True)):
+        here = [x if isinstance(x, DeviceArray) else device.put(np.asarray(x, order="C")) for x in arrays]
+        if not all(device.fits(array, spec) for array, spec in zip(here, program.inputs, strict=True)):
             return NotImplemented
         given = [None] * len(program.fresh) if into is None else into
         wanted = zip(given, program.fresh, strict=True)
         results = tuple([device.empty(spec.shape, spec.dtype) if x is None else x for x, spec in wanted])
-        bases = [device.address(x) for x in (workspace, *arrays, *results, *self._constants)]
+        bases = [x.pointer for x in (workspace, *here, *results, *self._constants)]
         for step in self._steps:
-            step(bases, workspace, arrays, results)
+            step(bases, workspace)
+        return results
+
+    def _serve(self, workspace: Any, *arrays: Any) -> Any:
+        """A call with arrays of NumPy's, which are copied to the device and back, unless its memory is theirs."""
+        places: Sequence[Any] = ()
+        if self._into is not None:
+            places, *arrays = arrays  # pyright: ignore[reportAssignmentType]  (a list is as good)
+        given = [np.asarray(x, spec.dtype, order="C") for x, spec in zip(arrays, self.planned.inputs, strict=True)]
+        here = [self.device.put(x) for x in given]
+        nowhere = () if self._into is None else ([None] * len(places),)
+        made = super().run(workspace, *nowhere, *here)
+        results = [x.host() if isinstance(x, DeviceArray) else x for x in made]
+        for i in self._donated:
+            if given[i] is not arrays[i] or not self.device.is_host:
+                np.copyto(arrays[i], here[i].host())
+        for number, place in enumerate(places):
+            if place is not None:
+                np.copyto(place, results[number])
+                results[number] = place
         return results

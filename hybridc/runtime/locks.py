@@ -36,7 +36,7 @@ class ArrayLocks:
     @contextlib.contextmanager
     def held(self, arrays: Sequence[Any]) -> Generator[None]:
         """Hold the locks of these arrays; always taken in the order of addresses, so that nobody waits in a circle."""
-        addresses = sorted({a.__array_interface__["data"][0] for a in arrays})
+        addresses = sorted({_address(a) for a in arrays})
         with contextlib.ExitStack() as stack:
             for address in addresses:
                 stack.enter_context(self._one(address))
@@ -59,6 +59,11 @@ class ArrayLocks:
     def renew(self) -> None:
         """In a forked child: nobody holds anything."""
         self._locks = {}
+
+
+def _address(array: Any) -> int:
+    """Where the elements of a raw array begin, on its device."""
+    return array.__array_interface__["data"][0] if hasattr(array, "__array_interface__") else array.pointer
 
 
 _LOCKS: weakref.WeakSet[ForkLock] = weakref.WeakSet()

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from hybridc.nd.ndarray import NDArray
+from hybridc.nd.ndarray import NDArray, wrap
 from hybridc.runtime.ahead import Ahead
 from hybridc.runtime.state import STATE
 from hybridc.trace.tracer import Trace
@@ -48,7 +48,7 @@ class RecordedCall:
             results = self._computed(ograds, inputs, into)
         grads: list[Any] = [None] * len(inputs)
         for i, result in zip(graph.grads, results, strict=True):
-            grads[i] = NDArray(result)
+            grads[i] = wrap(result)
         if self.ahead is not None:
             self.ahead.tell(grads)
         return grads
@@ -72,7 +72,7 @@ class RecordedCall:
         from hybridc import autograd
 
         graph = self.graph
-        fresh = [NDArray(x._data) for x in inputs]
+        fresh = [wrap(x._data) for x in inputs]
         for x, original in zip(fresh, inputs, strict=True):
             x._entry = original._entry
         start = autograd.tape_position()

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from hybridc import random
+from hybridc.context import Context, cpu
 from hybridc.dialects import registry
 from hybridc.dialects.blame import blame, located, pair, statement
 from hybridc.dialects.operator import Operator
@@ -24,6 +25,7 @@ from hybridc.trace.location import Location, user_location
 from hybridc.trace.structure import as_list, flatten
 
 _NUMBER = itertools.count()
+_CPU = cpu()
 
 
 class Node:
@@ -50,6 +52,7 @@ class Trace:
     def __init__(self, training: bool = False) -> None:
         self.training = training
         self.name = "graph"
+        self.context = _CPU  # where the arrays of its calls are
         self.nodes: list[Node] = []
         self.leaves: list[TracedSymbol] = []
         self.roles: list[str] = []
@@ -63,6 +66,15 @@ class Trace:
         self._latest: dict[int, TracedSymbol] = {}  # by identity of a value: what it is since an operator mutated it
         self.constants: dict[tuple[str, Any], TracedSymbol] = {}
         self._blocks: list[str] = []
+
+    def meet(self, context: Context) -> None:
+        """An argument is on this device, as all have to be; the numbers of CPUs are one device."""
+        if not any(role == "data" for role in self.roles) and context.device_type == "gpu":
+            self.context = context
+        if context != self.context and "gpu" in (context.device_type, self.context.device_type):
+            raise MXNetError(
+                f"the arguments are on {self.context} and {context}; copy them to one device with x.as_in_context(…)"
+            )
 
     # --- inputs --------------------------------------------------------------------------------------------
 
@@ -272,6 +284,7 @@ def known(shape: Shape | None) -> bool:
 def _stand_in(trace: Trace, value: Any) -> Any:
     """Symbols in place of the arrays of an argument."""
     if isinstance(value, NDArray):
+        trace.meet(value.context)
         return trace.leaf(f"data{len(trace.leaves)}", value.shape, value.dtype, "data")
     if isinstance(value, list | tuple):
         parts = [_stand_in(trace, v) for v in as_list(value)]

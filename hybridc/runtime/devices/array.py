@@ -1,33 +1,44 @@
-"""Arrays in the memory of a card."""
+"""Arrays of a device."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
+from hybridc.errors import UnsupportedError
 from hybridc.runtime.devices.device import Buffer
 
 if TYPE_CHECKING:
     from hybridc.lower.planned import View
-    from hybridc.runtime.devices.card import Card
+    from hybridc.runtime.devices.device import Device
 
 DType = np.dtype[Any]
 
 
+class Flags:
+    """What NumPy's flags say of memory that is plain."""
+
+    c_contiguous = aligned = writeable = True
+
+
 class DeviceArray:
-    """Elements in C order from an address on; the buffer, which others may share, is kept alive."""
+    """Elements in C order from an address on; the buffer, which others may share, is kept alive.
+
+    Of NumPy's functions it serves the few that move values without computing: ``copyto``, ``zeros_like``, …
+    """
 
     __slots__ = ("__weakref__", "_buffer", "device", "dtype", "pointer", "shape")
+    flags = Flags()
 
-    def __init__(self, device: Card, buffer: Buffer, pointer: int, shape: Sequence[int], dtype: DType) -> None:
+    def __init__(self, device: Device, buffer: Buffer, pointer: int, shape: Sequence[int], dtype: Any) -> None:
         self.device = device
         self.pointer = pointer
         self.shape = tuple(shape)
-        self.dtype = dtype
+        self.dtype: DType = np.dtype(dtype)
         self._buffer = buffer
 
     @property
@@ -45,35 +56,66 @@ class DeviceArray:
         """The size in bytes."""
         return self.size * self.dtype.itemsize
 
+    @property
+    def base(self) -> Buffer:
+        """What owns the memory."""
+        return self._buffer
+
     def __len__(self) -> int:
         return self.shape[0]
 
-    def numpy(self) -> npt.NDArray[Any]:
-        """The values, copied to the host when they are there."""
+    # --- values --------------------------------------------------------------------------------------------
+
+    def host(self) -> npt.NDArray[Any]:
+        """The values for NumPy: this very memory if it is the host's, else a copy made when they are there."""
+        if self.device.is_host:
+            return np.asarray(_HostMemory(self))
         made = np.empty(self.shape, self.dtype)
         if made.nbytes:
             self.device.download(made, self.pointer)
         return made
 
-    def copy(self) -> DeviceArray:
-        """The same values in memory of their own."""
+    def memory(self) -> npt.NDArray[Any]:
+        """This very memory for NumPy; it must be the host's."""
+        if not self.device.is_host:
+            raise UnsupportedError(
+                f"this needs the memory of an array on gpu({self.device.index}), which only the device can reach; "
+                "use x.asnumpy() or x.as_in_context(mx.cpu()) for a copy of its values"
+            )
+        return self.host()
+
+    def copy(self, order: str = "C") -> DeviceArray:
+        """The same values in memory of their own; in C order, whatever is asked for."""
         made = self.device.empty(self.shape, self.dtype)
         made.write(self)
         return made
 
     def write(self, source: Any) -> None:
-        """Take the values of an array of the same shape and element type, there or on the host."""
+        """Take the values of an array of the same size, or a number's; there or on the host."""
         if not self.nbytes:
             return
-        if isinstance(source, DeviceArray):
+        if isinstance(source, DeviceArray) and source.device is self.device and source.dtype == self.dtype:
             self.device.copy(self.pointer, source.pointer, self.nbytes)
-        else:
-            self.device.upload(self.pointer, np.ascontiguousarray(source, self.dtype))
+            return
+        values = source.host() if isinstance(source, DeviceArray) else np.asarray(source)
+        plain = np.asarray(np.broadcast_to(values, self.shape), self.dtype, order="C")
+        self.device.upload(self.pointer, plain)
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        if key is not Ellipsis:
+            raise UnsupportedError("elements of an array on a GPU are set through its NDArray")
+        self.write(value)
+
+    def fill(self, value: Any) -> None:
+        """Put a number everywhere."""
+        self.write(value)
+
+    # --- views ---------------------------------------------------------------------------------------------
 
     def reshape(self, shape: Sequence[int]) -> DeviceArray:
         """The same elements in another shape."""
         if math.prod(shape) != self.size:
-            raise ValueError(f"{self.size} elements do not fit the shape {tuple(shape)}")
+            raise ValueError(f"cannot reshape array of size {self.size} into shape {tuple(shape)}")
         return self.part(0, shape)
 
     def part(self, start: int, shape: Sequence[int]) -> DeviceArray:
@@ -86,9 +128,29 @@ class DeviceArray:
         base = DeviceArray(self.device, self._buffer, self.pointer + view.offset, view.shape, view.dtype)
         return base if view.is_plain else self.device.gathered(base.pointer, view)
 
-    def shares_memory(self, other: DeviceArray) -> bool:
+    def shares_memory(self, other: Any) -> bool:
         """Whether some byte belongs to both."""
+        if not isinstance(other, DeviceArray) or other.device is not self.device:
+            return False
         return self.pointer < other.pointer + other.nbytes and other.pointer < self.pointer + self.nbytes
+
+    # --- NumPy's functions ---------------------------------------------------------------------------------
+
+    def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
+        served = _SERVED.get(function)
+        return NotImplemented if served is None else served(*args, **kwargs)
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, out: Any = None, **kwargs: Any) -> Any:
+        if method != "__call__" or kwargs:
+            return NotImplemented
+        from hybridc.nd.on_device import calculate
+
+        return calculate(ufunc, inputs, None if out is None else out[0])
+
+    def __array__(self, *_args: Any, **_kwargs: Any) -> Any:
+        raise UnsupportedError(
+            f"NumPy cannot read the memory of gpu({self.device.index}); use x.asnumpy() for a copy of the values"
+        )
 
     def __repr__(self) -> str:
         return f"<{self.dtype}{list(self.shape)} at {self.pointer:#x} of {self.device!r}>"
@@ -99,7 +161,49 @@ class DeviceWorkspace(DeviceArray):
 
     __slots__ = ("cells",)
 
-    def __init__(self, device: Card, arena: int) -> None:
+    def __init__(self, device: Device, arena: int) -> None:
         buffer = device.allocate(arena)
-        super().__init__(device, buffer, buffer.pointer, (arena,), np.dtype(np.uint8))
+        super().__init__(device, buffer, buffer.pointer, (arena,), np.uint8)
         self.cells: dict[Any, Any] = {}
+
+
+class _HostMemory:
+    """Memory of the host as NumPy reads it; it keeps the array."""
+
+    def __init__(self, array: DeviceArray) -> None:
+        self._array = array
+        self.__array_interface__ = {
+            "version": 3,
+            "shape": array.shape,
+            "typestr": array.dtype.str,
+            "data": (array.pointer, False),
+        }
+
+
+def _copyto(target: Any, source: Any, casting: str = "same_kind") -> None:
+    if isinstance(target, DeviceArray):
+        target.write(source)
+    else:
+        np.copyto(target, source.host(), casting=casting)  # pyright: ignore[reportArgumentType]
+
+
+def _full_like(number: int) -> Callable[..., DeviceArray]:
+    def make(array: DeviceArray, dtype: Any = None, order: str = "C") -> DeviceArray:  # noqa: ARG001  (always C)
+        made = array.device.empty(array.shape, array.dtype if dtype is None else np.dtype(dtype))
+        made.write(number)
+        return made
+
+    return make
+
+
+def _may_share_memory(a: Any, b: Any, *_: Any) -> bool:
+    return a.shares_memory(b) if isinstance(a, DeviceArray) else b.shares_memory(a)
+
+
+_SERVED: dict[Any, Callable[..., Any]] = {
+    np.copyto: _copyto,
+    np.zeros_like: _full_like(0),
+    np.ones_like: _full_like(1),
+    np.may_share_memory: _may_share_memory,
+    np.shares_memory: _may_share_memory,
+}

@@ -13,11 +13,13 @@ from typing import Any
 
 from hybridc.errors import UnsupportedError
 from hybridc.lower.triton.functions import Config, TritonFunction
-from hybridc.runtime.store import compiler_version, store
+from hybridc.runtime.store import store
 from hybridc.runtime.triton_kernel import load, triton
 
 # Addresses and numbers that are divisible by this let Triton read and write 16 bytes at a time.
 DIVISIBLE = 16
+# How all functions are compiled; a part of what names their code.
+_OPTIONS = {"enable_fp_fusion": True}
 
 _TYPES = {
     "float16": "fp16",
@@ -48,7 +50,7 @@ def binary(function: TritonFunction, config: Config, capability: tuple[int, int]
     Bit i of ``divisible`` says of its i-th argument, pointers first, that it is divisible by 16.
     """
     way = [*config.constants, config.warps, config.stages]
-    what = [function.key, function.name, way, capability, divisible, _triton_version(), compiler_version()]
+    what = [function.key, function.name, way, capability, divisible, _triton_version(), _OPTIONS]
     key = "triton " + hashlib.sha256(json.dumps(what).encode()).hexdigest()
     found = store().get(key)
     if found is not None:
@@ -89,7 +91,7 @@ def compiled(function: TritonFunction, config: Config, capability: tuple[int, in
     signature = dict(zip(kernel.arg_names, [*types, *["constexpr"] * len(function.constants)], strict=True))
     attributes = {(i,): [["tt.divisibility", DIVISIBLE]] for i in range(len(types)) if divisible >> i & 1}
     made = source(fn=kernel, signature=signature, constexprs=dict(config.constants), attrs=attributes)
-    options = {"num_warps": config.warps, "num_stages": config.stages, "enable_fp_fusion": True}
+    options = {"num_warps": config.warps, "num_stages": config.stages, **_OPTIONS}
     if isinstance(capability, str):
         return package.compile(made, target=target("hip", capability, 64), options=options)
     major, minor = capability

@@ -14,9 +14,8 @@ import numpy.typing as npt
 from hybridc.errors import DeviceMemoryError
 from hybridc.lower.triton.functions import Config, TritonFunction
 from hybridc.runtime.devices import driver as cuda
-from hybridc.runtime.devices.card import Card
 from hybridc.runtime.devices.compiled import DIVISIBLE, binary
-from hybridc.runtime.devices.device import Buffer, Event, Launch
+from hybridc.runtime.devices.device import Buffer, Device, Event, Launch
 from hybridc.runtime.devices.driver import Driver
 
 # What every card gives to a program without being asked for more.
@@ -25,7 +24,7 @@ _KEEP_ALL = (1 << 64) - 1
 _WARP = 32
 
 
-class Cuda(Card):
+class Cuda(Device):
     """A card, in its primary context, which other libraries use, too."""
 
     def __init__(self, driver: Driver, index: int = 0) -> None:

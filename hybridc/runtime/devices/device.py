@@ -5,13 +5,17 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from hybridc.lower.triton.functions import Config, TritonFunction
-from hybridc.runtime.native.plan import Array
+
+if TYPE_CHECKING:
+    from hybridc.lower.planned import View
+    from hybridc.runtime.devices.array import DeviceArray
+    from hybridc.runtime.native.plan import Array
 
 #: Runs a prepared function, given the addresses of its buffers and its numbers.
 Launch = Callable[[Sequence[int], Sequence[int]], None]
@@ -44,13 +48,15 @@ class Device(ABC):
     ``capability`` is the version of its instructions, as (9, 0); of ``multiprocessors`` each runs programs of its own.
     """
 
-    #: Whether its memory is the host's, so that NumPy's arrays are arrays of the device.
+    #: Whether its memory is the host's, and its work done when a call returns, so that NumPy can work on its arrays.
     is_host: bool = False
 
     name: str
     index: int
     capability: tuple[int, int]
     multiprocessors: int
+
+    # --- memory --------------------------------------------------------------------------------------------
 
     @abstractmethod
     def allocate(self, nbytes: int) -> Buffer:
@@ -72,6 +78,8 @@ class Device(ABC):
     def copy(self, target: int, source: int, nbytes: int) -> None:
         """Copy within the device."""
 
+    # --- order ---------------------------------------------------------------------------------------------
+
     @abstractmethod
     def synchronise(self) -> None:
         """Return when all work is done.
@@ -89,32 +97,6 @@ class Device(ABC):
     def event(self) -> Event:
         """A new event."""
 
-    # --- arrays --------------------------------------------------------------------------------------------
-
-    @abstractmethod
-    def empty(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
-        """An array of the device, in C order, whose values are whatever was in its memory."""
-
-    @abstractmethod
-    def put(self, array: npt.NDArray[Any]) -> Any:
-        """A contiguous array of NumPy's as one of the device; the same memory, if that is the device's."""
-
-    @abstractmethod
-    def address(self, array: Any) -> int:
-        """Where the elements of one of its arrays begin."""
-
-    @abstractmethod
-    def fits(self, array: Any, spec: Array) -> bool:
-        """Whether this is an array of the device, of a shape and an element type, and in C order."""
-
-    @abstractmethod
-    def workspace(self, arena: int) -> Any:
-        """Memory for one call of a program at a time; in ``cells`` it keeps what host steps and results need."""
-
-    @abstractmethod
-    def host_step(self, call: Callable[..., None]) -> Callable[[Any, Any, Any, Any], None]:
-        """A step that calls the host: ``call(workspace, arguments, results)``, on arrays of NumPy's."""
-
     # --- functions -----------------------------------------------------------------------------------------
 
     @abstractmethod
@@ -124,6 +106,47 @@ class Device(ABC):
     def launch(self, function: TritonFunction, config: Config, pointers: Sequence[int], numbers: Sequence[int]) -> None:
         """Run a function once."""
         self.prepare(function, config)(pointers, numbers)
+
+    # --- arrays --------------------------------------------------------------------------------------------
+
+    def empty(self, shape: Sequence[int], dtype: Any) -> DeviceArray:
+        """An array whose values are whatever was in its memory."""
+        from hybridc.runtime.devices.array import DeviceArray
+
+        size = int(np.prod(shape, dtype=object)) * np.dtype(dtype).itemsize
+        buffer = self.allocate(size)
+        return DeviceArray(self, buffer, buffer.pointer, shape, dtype)
+
+    def put(self, array: npt.NDArray[Any]) -> DeviceArray:
+        """A contiguous array of NumPy's as one of the device; the same memory, if that is the device's."""
+        made = self.empty(array.shape, array.dtype)
+        made.write(array)
+        return made
+
+    def fits(self, array: DeviceArray, spec: Array) -> bool:
+        """Whether this is an array of the device, of a shape and an element type."""
+        return array.device is self and array.shape == tuple(spec.shape) and array.dtype == spec.dtype
+
+    def workspace(self, arena: int) -> Any:
+        """Memory for one call of a program at a time; in ``cells`` it keeps what host steps and results need."""
+        from hybridc.runtime.devices.array import DeviceWorkspace
+
+        return DeviceWorkspace(self, arena)
+
+    def gathered(self, pointer: int, view: View) -> DeviceArray:
+        """The elements that a view shows of memory that begins at an address, in C order."""
+        from hybridc.lower.triton.texts import copy_phase
+
+        made = self.empty(view.shape, view.dtype)
+        phase = copy_phase(view.dtype, view.shape, view.strides, 0, 1)
+        self.launch(phase.function, phase.configs[0], (pointer, made.pointer), phase.numbers)
+        return made
+
+    def host_step(self, call: Any) -> Callable[[Any, Any], None]:
+        """A step that calls the host, on arrays of NumPy's: what it reads is copied there, what it writes back."""
+        from hybridc.runtime.devices.host_step import host_step
+
+        return host_step(self, call)
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.index}: {self.name}>"

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import ctypes
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -15,10 +15,9 @@ import numpy.typing as npt
 
 from hybridc.errors import DeviceMemoryError
 from hybridc.lower.triton.functions import Config, TritonFunction
+from hybridc.runtime.devices.array import DeviceArray
 from hybridc.runtime.devices.device import Buffer, Device, Event, Launch
-from hybridc.runtime.native.plan import Array
 from hybridc.runtime.triton_kernel import interpret
-from hybridc.runtime.workspace import fits, fresh, workspace
 
 _ALIGNMENT = 256
 
@@ -63,23 +62,9 @@ class Interpreter(Device):
     def event(self) -> Event:
         return _Moment()
 
-    def empty(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
-        return fresh(Array(shape, dtype))
-
-    def put(self, array: npt.NDArray[Any]) -> Any:
-        return array
-
-    def address(self, array: Any) -> int:
-        return array.ctypes.data
-
-    def fits(self, array: Any, spec: Array) -> bool:
-        return fits(array, spec)
-
-    def workspace(self, arena: int) -> Any:
-        return workspace(arena)
-
-    def host_step(self, call: Callable[..., None]) -> Callable[[Any, Any, Any, Any], None]:
-        return lambda _bases, workspace, arrays, results: call(workspace, arrays, results)
+    def put(self, array: npt.NDArray[Any]) -> DeviceArray:
+        buffer = Buffer(array.ctypes.data, array.nbytes, array)
+        return DeviceArray(self, buffer, buffer.pointer, array.shape, array.dtype)
 
     def prepare(self, function: TritonFunction, config: Config) -> Launch:
         def launch(pointers: Sequence[int], numbers: Sequence[int]) -> None:

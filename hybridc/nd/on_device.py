@@ -1,0 +1,294 @@
+"""Arrays on GPUs, and operators that are applied to them at once.
+
+On the interpreter, whose memory is the host's, an operator's ``eager`` runs on that memory. On a card, one operator is
+a compiled graph of one node, as a hybridized block is one of many: there is no other implementation.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
+import numpy.typing as npt
+
+from hybridc.context import Context
+from hybridc.dispatch import as_ndarray, explain, in_context, own, record, write_out
+from hybridc.errors import MXNetError
+from hybridc.nd import indexing
+from hybridc.nd.functions import function
+from hybridc.nd.ndarray import NDArray, wrap
+from hybridc.runtime.devices.array import DeviceArray
+from hybridc.runtime.devices.device import Device
+from hybridc.runtime.locks import ForkLock
+from hybridc.runtime.state import STATE
+from hybridc.runtime.writes import written
+
+if TYPE_CHECKING:
+    from hybridc.dialects.operator import Operator
+    from hybridc.runtime.compiled_graph import CompiledGraph
+
+# Graphs of one operator that are kept.
+_KEPT = 256
+
+
+class DeviceNDArray(NDArray):
+    """An NDArray whose buffer is a device's."""
+
+    __slots__ = ()
+    _data: DeviceArray
+
+    @property
+    def context(self) -> Context:
+        """The device that holds the array."""
+        return Context("gpu", self._data.device.index)
+
+    ctx = context
+    device = context
+
+    def asnumpy(self) -> npt.NDArray[Any]:
+        """A NumPy copy of the values, made when they are there."""
+        values = self._data.host()
+        return values.copy() if self._data.device.is_host else values
+
+    def asnative(self) -> npt.NDArray[Any]:
+        """The NumPy buffer itself, where the device's memory is the host's."""
+        return self._data.memory()
+
+    def asscalar(self) -> Any:
+        """The value of an array of one element."""
+        return wrap(self.asnumpy()).asscalar()
+
+    item = asscalar
+
+    def tolist(self) -> list[Any]:
+        """The values as nested lists."""
+        return self.asnumpy().tolist()
+
+    @property
+    def writable(self) -> bool:
+        """Whether the values can be assigned."""
+        return True
+
+    def __bool__(self) -> bool:
+        return bool(wrap(self.asnumpy()))
+
+    def __index__(self) -> int:
+        return wrap(self.asnumpy()).__index__()
+
+    def __array__(self, dtype: npt.DTypeLike | None = None, copy: bool | None = None) -> npt.NDArray[Any]:
+        return self.asnumpy() if dtype is None else self.asnumpy().astype(dtype)
+
+    def __dlpack__(self, **kwargs: Any) -> Any:
+        return self._data.memory().__dlpack__(**kwargs)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return self._data.memory().__dlpack_device__()
+
+    def wait_to_read(self) -> None:
+        """Return when the values are there."""
+        self._data.device.synchronise()
+
+    wait_to_write = wait_to_read
+
+    def as_in_context(self, context: Context) -> NDArray:
+        """This array if it is on that device, else a copy there."""
+        return self if context == self.context else self.copyto(context)
+
+    as_in_ctx = as_in_context
+    to_device = as_in_context
+
+    def __getitem__(self, key: Any) -> Any:
+        if STATE.trace is None and not (STATE.recording and self._entry is not None):
+            part = _part(self._data, key)
+            if part is not None:
+                return DeviceNDArray(cast("Any", part))
+        return indexing.getitem(self, key)
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        part = None if STATE.recording else _part(self._data, key)
+        if part is not None:
+            written(self._data)
+            part.write(_values(value))
+            return
+        values = wrap(self._data.host())
+        recorded = isinstance(value, NDArray) and value._entry is not None
+        if STATE.recording and (self._entry is not None or recorded):
+            raise MXNetError(
+                "inplace operations (+=, -=, x[:] = y, ...) are not supported on arrays of a graph that autograd "
+                "is recording; write y = ..., or do it outside of the record section"
+            )
+        values[key] = wrap(_values(value)) if isinstance(value, NDArray) else value
+        self._data.write(values._data)
+
+    def _inplace(self, name: str, ufunc: Any, other: Any) -> NDArray:
+        if STATE.recording and (self._entry is not None or getattr(other, "_entry", None) is not None):
+            return super()._inplace(name, None, other)
+        written(self._data)
+        return indexing.inplace(self, name, other)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _restored, (self.asnumpy(), self.context.device_id)
+
+
+def _restored(values: Any, index: int) -> NDArray:
+    """An array that was pickled."""
+    return to_device(values, index)
+
+
+def to_device(values: npt.NDArray[Any], index: int) -> NDArray:
+    """A copy of NumPy's values on ``mx.gpu(index)``."""
+    from hybridc.runtime.devices.choose import device
+
+    made = device(index).empty(values.shape, values.dtype)
+    made.write(values)
+    return DeviceNDArray(cast("Any", made))
+
+
+def _values(value: Any) -> Any:
+    """What an assignment is given, for NumPy or the device."""
+    return value._data if isinstance(value, NDArray) else value
+
+
+def _part(data: DeviceArray, key: Any) -> DeviceArray | None:
+    """``data[key]`` where that is elements that follow each other: a view of the same memory, as in MXNet."""
+    parts: tuple[Any, ...] = key if key.__class__ is tuple else (key,)
+    if not all(p is Ellipsis or p is None or type(p) in (int, slice) for p in parts):
+        return None
+    # The same key on an array of NumPy's with these strides and no memory tells where the elements are.
+    like = np.lib.stride_tricks.as_strided(np.empty(0, data.dtype), data.shape, _strides(data))
+    found: Any = like[key]
+    if type(found) is not np.ndarray:  # one element
+        found = like[(*parts, None) if data.ndim else (*parts, Ellipsis)]
+    start = found.__array_interface__["data"][0] - like.__array_interface__["data"][0]
+    if not found.flags.c_contiguous:
+        return None
+    return data.part(start // data.dtype.itemsize, found.shape)
+
+
+def _strides(data: DeviceArray) -> tuple[int, ...]:
+    strides: list[int] = []
+    step = data.dtype.itemsize
+    for size in reversed(data.shape):
+        strides.insert(0, step)
+        step *= max(1, size)
+    return tuple(strides)
+
+
+# --- operators ----------------------------------------------------------------------------------------------
+
+
+def invoke(op: Operator, inputs: Sequence[Any], out: Any = None) -> Any:
+    """Apply an operator to arrays of one device, and numbers."""
+    device = _device_of(op, inputs)
+    dtype = next(x._data.dtype for x in inputs if isinstance(x, NDArray))
+    given = [_there(device, x if isinstance(x, NDArray) else as_ndarray(op, x, dtype)) for x in inputs]
+    if op.TRAIN_MODE or op.DRAWS:
+        op, given, _ = in_context(op, given)
+        given = [_there(device, x) for x in given]
+    arrays: list[Any] = [x._data for x in given]
+    if op.SAME_DTYPE:
+        op.infer_type([a.dtype for a in arrays])
+    results = execute(op, arrays, device)
+    saved = arrays
+    if op.mutated:
+        saved = [a.copy() if i in op.mutated else a for i, a in enumerate(arrays)] if STATE.recording else arrays
+        for i, value in zip(op.mutated, results[len(results) - len(op.mutated) :], strict=True):
+            arrays[i].write(value)
+            written(arrays[i])
+    visible = op.num_visible_outputs()
+    if out is not None:
+        return write_out(out, results[:visible])
+    ys = [wrap(r) for r in results]
+    record(op, given, saved, ys)
+    return ys[0] if visible == 1 else ys[:visible]
+
+
+def executed(op: Operator, inputs: Sequence[NDArray]) -> list[NDArray]:
+    """All results of an operator that is bound to its moment, put on the tape if recording."""
+    device = next(x._data.device for x in inputs if isinstance(x, DeviceNDArray))
+    given = [_there(device, x) for x in inputs]
+    arrays = [x._data for x in given]
+    ys = [wrap(r) for r in execute(op, arrays, device)]
+    record(op, given, arrays, ys)
+    return ys
+
+
+def execute(op: Operator, arrays: Sequence[Any], device: Device) -> list[Any]:
+    """All results of an operator that is bound to its moment (train mode, draw, key), also the hidden ones."""
+    if not device.is_host:
+        graph = _graph(op, arrays, device)
+        return list(graph.forward(*arrays))
+    hosts = [a.host() for a in arrays]
+    try:
+        result: Any = op.eager(*hosts)
+    except Exception as error:
+        explain(op, hosts, error)
+        raise
+    results: tuple[Any, ...] = result if result.__class__ is tuple else (result,)
+    return [device.put(np.asarray(own(op, hosts, r), order="C")) for r in results]
+
+
+def calculate(ufunc: Any, inputs: Sequence[Any], out: Any) -> Any:
+    """A ufunc of NumPy's that is an operator, too: the sums of gradients."""
+    found = {np.add: "broadcast_add", np.multiply: "broadcast_mul"}.get(ufunc)
+    if found is None:
+        return NotImplemented
+    with _not_recording():
+        result = function(found)(*[wrap(x) if isinstance(x, DeviceArray) else x for x in inputs])
+    if out is None:
+        return result._data
+    out.write(result._data)
+    return out
+
+
+def _not_recording() -> Any:
+    from hybridc import autograd
+
+    return autograd.pause(STATE.training)
+
+
+def _device_of(op: Operator, inputs: Sequence[Any]) -> Device:
+    """The one device of an operator's inputs."""
+    contexts = dict.fromkeys(x.context for x in inputs if isinstance(x, NDArray))
+    if len(contexts) > 1:
+        where = " and ".join(map(str, contexts))
+        raise MXNetError(f"{op.title()}: its inputs are on {where}; copy them to one device with x.as_in_context(…)")
+    return next(x._data.device for x in inputs if isinstance(x, DeviceNDArray))
+
+
+def _there(device: Device, x: NDArray) -> NDArray:
+    """An input as one of the device."""
+    if isinstance(x, DeviceNDArray):
+        return x
+    made = DeviceNDArray(cast("Any", device.put(np.asarray(x._data, order="C"))))
+    made._entry = x._entry
+    return made
+
+
+_GRAPHS: OrderedDict[Any, tuple[Operator, CompiledGraph]] = OrderedDict()
+_LOCK = ForkLock()
+
+
+def _graph(op: Operator, arrays: Sequence[Any], device: Device) -> CompiledGraph:
+    """The compiled graph of one operator for these shapes; made once, as long as it is among those used last."""
+    from hybridc.stages import Traced
+    from hybridc.trace.tracer import Trace
+
+    key = (id(op), device.index, *((a.shape, a.dtype) for a in arrays))
+    with _LOCK.current:
+        if key not in _GRAPHS:
+            trace = Trace(STATE.training)
+            trace.name = op.NAME.rpartition(".")[2]
+            trace.context = Context("gpu", device.index)
+            leaves = [trace.leaf(f"data{i}", a.shape, a.dtype.type, "data") for i, a in enumerate(arrays)]
+            with trace.active():
+                outputs = trace.emit(op, leaves, None)
+            trace.finish(outputs)
+            trace.structure = [0] * len(outputs)
+            _GRAPHS[key] = op, Traced(trace).graph()
+            if len(_GRAPHS) > _KEPT:
+                _GRAPHS.popitem(last=False)
+        _GRAPHS.move_to_end(key)
+        return _GRAPHS[key][1]

@@ -1,0 +1,55 @@
+"""Calls of the host amid the work of a device."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from hybridc.lower.planned import Cell, HostCall, View
+from hybridc.runtime.devices.device import Device
+
+
+def host_step(device: Device, call: HostCall) -> Callable[[Sequence[int], Any], None]:
+    """What reads the operator's inputs to the host, runs it there, and writes its results back."""
+
+    def step(bases: Sequence[int], workspace: Any) -> None:
+        outs = [_Copy(device, place, bases, workspace) for place in call.outs]
+        ins = [_Copy(device, place, bases, workspace) for place in call.ins]
+        call.on(tuple([x.array for x in ins]), tuple([x.array for x in outs]))
+        for x in outs:
+            x.give_back()
+
+    return step
+
+
+class _Copy:
+    """What a place of a program shows, on the host."""
+
+    def __init__(self, device: Device, place: View | Cell, bases: Sequence[int], workspace: Any) -> None:
+        self._device = device
+        self._bytes: npt.NDArray[np.uint8] | None = None
+        if isinstance(place, Cell):
+            self.array: Any = place.of(workspace)
+            return
+        low, high = _reach(place)
+        self._pointer = bases[place.slot] + place.offset + low
+        self._bytes = np.empty(high - low, np.uint8)
+        if self._bytes.nbytes:
+            device.download(self._bytes, self._pointer)
+        self.array = place._replace(offset=-low).over(self._bytes)
+
+    def give_back(self) -> None:
+        """Put the values where they are from."""
+        if self._bytes is not None and self._bytes.nbytes:
+            self._device.upload(self._pointer, self._bytes)
+
+
+def _reach(view: View) -> tuple[int, int]:
+    """The first byte that a view shows, and the one behind the last, counted from its beginning."""
+    if 0 in view.shape:
+        return 0, 0
+    steps = [(n - 1) * s * view.dtype.itemsize for n, s in zip(view.shape, view.strides, strict=True)]
+    return sum(s for s in steps if s < 0), sum(s for s in steps if s > 0) + view.dtype.itemsize
