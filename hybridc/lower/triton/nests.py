@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from xdsl.ir import SSAValue
 
@@ -23,7 +23,8 @@ from hybridc.lower.nest_parts import nests_of, read_elsewhere
 from hybridc.lower.nest_plan import NestPlan, plan_nest
 from hybridc.lower.structured import dtype_of, shape_of
 from hybridc.lower.triton import body
-from hybridc.lower.triton.blocks import Blocks, Dim, Parameters, Strides, is_wide, product, title
+from hybridc.lower.triton.blocks import Dim, Strides, product
+from hybridc.lower.triton.function_text import FunctionText, KernelMemory, Part
 from hybridc.lower.triton.functions import Config, TritonFunction, TritonPhase, TritonPhases
 from hybridc.lower.triton.source import Writer
 from hybridc.lower.triton.texts import copy_phase, fill_phase, module
@@ -32,8 +33,8 @@ from hybridc.lower.triton.texts import copy_phase, fill_phase, module
 ELEMENTS, ROW_ELEMENTS, LONGEST_ROW = 1024, 2048, 1 << 15
 # Elements that one warp works on at a time.
 WARP_ELEMENTS = 256
-# Programs that keep a large card busy; parts of a reduction, at most.
-PROGRAMS, PIECES = 528, 256
+# Programs that keep a large card busy; parts of a reduction, at most, and how many blocks each has, at least.
+PROGRAMS, PIECES, PIECE_BLOCKS = 528, 256, 4
 # Rows that are shared among so few programs are cut, if they are longer than this.
 FEW_ROWS, LONG_ROW = 32, 4096
 TILE = 32
@@ -56,63 +57,31 @@ def phases_of(kernel: Kernel, strides: Mapping[int, Strides]) -> TritonPhases:
     return _Phases(kernel, strides).run()
 
 
-@dataclass
-class _Part:
-    """Parts of a reduction: their buffer, and how many there are."""
-
-    stage: Stage
-    buffer: str
-    pieces: int
-
-
 class _Phases:
     def __init__(self, kernel: Kernel, strides: Mapping[int, Strides]) -> None:
         self.kernel = kernel
-        values = [*kernel.arguments, *kernel.results]
-        self.strides = {values[i]: s for i, s in strides.items()}
-        self.made = TritonPhases()
-        self.number: dict[str, int] = {f"x{i}": i for i in range(len(kernel.arguments))}
-        self.number |= {f"y{i}": len(kernel.arguments) + i for i in range(len(kernel.results))}
-        self.names: dict[SSAValue, str] = {v: f"x{i}" for i, v in enumerate(kernel.arguments)}
-        for i, v in enumerate(kernel.results):
-            self.names.setdefault(v, f"y{i}")
-        self.dtypes = {f"x{i}": dtype_of(v) for i, v in enumerate(kernel.arguments)}
-        self.dtypes |= {f"y{i}": dtype_of(v) for i, v in enumerate(kernel.results)}
+        self.memory = KernelMemory(kernel, strides)
+        self.made: list[TritonPhase] = []
         self.nests = nests_of(kernel)
 
     def run(self) -> TritonPhases:
         for nest in self.nests:
             for stage in nest.stages:
                 if read_elsewhere(self.nests, nest, stage.result):
-                    self._memory(stage.result)
+                    self.memory.keep(stage.result)
             self._nest(nest)
         for i, v in enumerate(self.kernel.results):
             number = number_of(v)
             if number is not None:
-                self.made.phases.append(self._filled(f"y{i}", v, body.literal(number, dtype_of(v))))
-            elif self.names[v] != f"y{i}":
-                self.made.phases.append(self._copied(self.names[v], f"y{i}", v))
-        return self.made
-
-    # --- memory --------------------------------------------------------------------------------------------
-
-    def _memory(self, value: SSAValue) -> None:
-        """Let a value be in memory after its nest."""
-        if value not in self.names:
-            self.names[value] = self._local(math.prod(shape_of(value)), value)
-
-    def _local(self, elements: int, like: SSAValue) -> str:
-        """A buffer of the kernel's own."""
-        name = f"w{len(self.made.locals)}"
-        self.number[name] = len(self.kernel.arguments) + len(self.kernel.results) + len(self.made.locals)
-        self.made.locals.append(elements * dtype_of(like).itemsize)
-        self.dtypes[name] = dtype_of(like)
-        return name
+                self.made.append(self._filled(f"y{i}", v, body.literal(number, dtype_of(v))))
+            elif self.memory.names[v] != f"y{i}":
+                self.made.append(self._copied(self.memory.names[v], f"y{i}", v))
+        return TritonPhases(self.made, self.memory.locals)
 
     # --- the choice ----------------------------------------------------------------------------------------
 
     def _nest(self, nest: Nest) -> None:
-        plan = plan_nest(self.kernel, nest, frozenset(self.strides), self.names.__contains__)
+        plan = plan_nest(self.kernel, nest, frozenset(self.memory.strides), self.memory.names.__contains__)
         if not plan.sweeps:
             return
         stages = list(plan.stage_of.values())
@@ -147,7 +116,7 @@ class _Phases:
         empty = {a for a, n in enumerate(nest.domain) if n == 0}
         found: dict[frozenset[int], list[Stage]] = {}
         for stage in stages:
-            if stage.result in self.names:
+            if stage.result in self.memory.names:
                 found.setdefault(frozenset(empty & {*stage.axes, *stage.reduced}), []).append(stage)
         return found
 
@@ -179,11 +148,11 @@ class _Phases:
         for values in wanted:
             made = [s for s in stages if s.result in values]
             for value in {r.value for s in made for r in s.reads if r.value in plan.stage_of} - values:
-                self._memory(value)
+                self.memory.keep(value)
         nest = plan.nest
         for values in wanted:
             group = [s for s in stages if s.result in values]
-            if any(s.result in self.names for s in group):
+            if any(s.result in self.memory.names for s in group):
                 walked = {a for s in group for a in (*s.axes, *s.reduced)}
                 domain = tuple(n if a in walked else 1 for a, n in enumerate(nest.domain))
                 self._nest(replace(nest, domain=domain, stages=tuple(group), grid=grid_of(domain, group)))
@@ -201,7 +170,7 @@ class _Phases:
             stage = plan.stage_of.get(at.value)
             if at.value in here or at.value in chain:
                 continue
-            if stage is None or stage.combine is not None or at.value in self.names or stage.axes != at.axes:
+            if stage is None or stage.combine is not None or at.value in self.memory.names or stage.axes != at.axes:
                 given.add(at.value)
                 continue
             chain.add(at.value)
@@ -223,10 +192,10 @@ class _Phases:
         block = min(ELEMENTS, max(32, power_of_two(total)))
         blocks = [b for b in (block, 2 * block, block // 2, 4 * block) if b == block or total > PROGRAMS * b // 2]
         dim = Dim("i", axes, product(plan, axes), "BLOCK", self._masked(plan, axes, max(blocks)))
-        configs = [Config((("BLOCK", b),), (-(-total // b), 1, 1), warps_for(b // 2)) for b in blocks]
+        configs = [Config((("BLOCK", b),), (-(-total // b), 1, 1), warps_for(b)) for b in blocks]
         if total == 0:
             return
-        text = _Text(self, plan, [dim], ("BLOCK",))
+        text = FunctionText(self.memory, plan, [dim], ("BLOCK",))
         text.blocks.places(0, f"{text.program(0)} * BLOCK + ")
         text.stages()
         self._add(text, "elements", configs)
@@ -246,11 +215,11 @@ class _Phases:
             Config(
                 (("ROWS", r), ("COLUMNS", c)),
                 (-(-plan.sizes[columns] // c), -(-plan.sizes[rows] // r), count),
-                warps_for(r * c // 2),
+                warps_for(r * c),
             )
             for r, c in ((TILE, TILE), (2 * TILE, TILE), (TILE, 2 * TILE), (2 * TILE, 2 * TILE))
         ]
-        text = _Text(self, plan, dims, ("ROWS", "COLUMNS"))
+        text = FunctionText(self.memory, plan, dims, ("ROWS", "COLUMNS"))
         text.point(tuple(others), 2)
         text.blocks.places(0, f"{text.program(1)} * ROWS + ")
         text.blocks.places(1, f"{text.program(0)} * COLUMNS + ")
@@ -279,11 +248,11 @@ class _Phases:
             Config(
                 (("ROWS", r),),
                 (pieces if across else -(-points // r), 1, 1),
-                warps_for(r * inner // 2),
+                warps_for(r * inner),
             )
             for r in choices
         ]
-        text = _Text(self, plan, dims, ("ROWS",), ("piece",) if across else ())
+        text = FunctionText(self.memory, plan, dims, ("ROWS",), ("piece",) if across else ())
         for n in range(1, len(dims)):
             text.blocks.places(n, "")
         parts = {s.result: self._parts(s, pieces) for s in across}
@@ -312,10 +281,8 @@ class _Phases:
             Dim("i", over, product(plan, over), "ROWS", self._masked(plan, over, piece)),
             Dim("j", kept, product(plan, kept), "COLUMNS", self._masked(plan, kept, columns)),
         ]
-        configs = [
-            Config((("ROWS", rows), ("COLUMNS", columns)), (programs, pieces, 1), warps_for(rows * columns // 2))
-        ]
-        text = _Text(self, plan, dims, ("ROWS", "COLUMNS"), ("piece",))
+        configs = [Config((("ROWS", rows), ("COLUMNS", columns)), (programs, pieces, 1), warps_for(rows * columns))]
+        text = FunctionText(self.memory, plan, dims, ("ROWS", "COLUMNS"), ("piece",))
         text.blocks.places(1, f"{text.program(0)} * COLUMNS + ")
         stages = [s for s in plan.stage_of.values() if s.combine is not None]
         parts = {s.result: self._parts(s, pieces) for s in stages}
@@ -327,23 +294,23 @@ class _Phases:
     def _pieces(self, terms: int, block: int, programs: int) -> tuple[int, int]:
         """How many pieces a reduction is cut into, and how long they are: a multiple of a block."""
         blocks = max(1, -(-terms // block))
-        wanted = min(blocks, PIECES, max(1, PROGRAMS // programs))
+        wanted = min(-(-blocks // PIECE_BLOCKS), PIECES, max(1, PROGRAMS // programs))
         piece = -(-blocks // wanted) * block
         return max(1, -(-terms // piece)), piece
 
-    def _parts(self, stage: Stage, pieces: int) -> _Part:
+    def _parts(self, stage: Stage, pieces: int) -> Part:
         """Where the parts of a reduction go: at once to its place, if there is only one."""
         if pieces == 1:
-            return _Part(stage, self.names[stage.result], 1)
-        return _Part(stage, self._local(pieces * math.prod(shape_of(stage.result)), stage.result), pieces)
+            return Part(stage, self.memory.names[stage.result], 1)
+        return Part(stage, self.memory.local(pieces * math.prod(shape_of(stage.result)), stage.result), pieces)
 
-    def _combine(self, part: _Part) -> None:
+    def _combine(self, part: Part) -> None:
         """The phase that combines parts."""
         if part.pieces == 1:
             return
         size, pieces, dtype = math.prod(shape_of(part.stage.result)), part.pieces, dtype_of(part.stage.result)
         assert part.stage.combine is not None
-        rows, target = power_of_two(pieces), self.names[part.stage.result]
+        rows, target = power_of_two(pieces), self.memory.names[part.stage.result]
         columns = min(power_of_two(size), max(1, 2 * ROW_ELEMENTS // rows))
         w = Writer()
         w.line(f"i = tl.arange(0, {rows})[:, None]")
@@ -363,8 +330,10 @@ class _Phases:
         doc = f"{pieces} parts of {size} elements are combined."
         source = module("combine", (part.buffer, target), (), ("COLUMNS",), doc, w)
         function = TritonFunction("combine", source, (dtype, dtype), (), ("COLUMNS",))
-        config = Config((("COLUMNS", columns),), (-(-size // columns), 1, 1), warps_for(rows * columns // 2))
-        self.made.phases.append(TritonPhase(function, (self.number[part.buffer], self.number[target]), (), (config,)))
+        config = Config((("COLUMNS", columns),), (-(-size // columns), 1, 1), warps_for(rows * columns))
+        self.made.append(
+            TritonPhase(function, (self.memory.number[part.buffer], self.memory.number[target]), (), (config,))
+        )
 
     # --- pieces of text ------------------------------------------------------------------------------------
 
@@ -372,135 +341,14 @@ class _Phases:
         """Whether blocks may reach beyond the end."""
         return bool(plan.dynamic & {*axes}) or plan.extent(axes) % block != 0
 
-    def _add(self, text: _Text, what: str, configs: Sequence[Config], numbers: tuple[int, ...] = ()) -> None:
-        self.made.phases.append(text.phase(what, tuple(configs), numbers))
+    def _add(self, text: FunctionText, what: str, configs: Sequence[Config], numbers: tuple[int, ...] = ()) -> None:
+        self.made.append(text.phase(what, tuple(configs), numbers))
 
     def _filled(self, target: str, value: SSAValue, number: str) -> TritonPhase:
-        return fill_phase(self.dtypes[target], math.prod(shape_of(value)), number, self.number[target])
+        return fill_phase(self.memory.dtypes[target], math.prod(shape_of(value)), number, self.memory.number[target])
 
     def _copied(self, source: str, target: str, value: SSAValue) -> TritonPhase:
         shape = shape_of(value)
         plain = tuple(math.prod(shape[i + 1 :]) for i in range(len(shape)))
-        numbers = (self.number[source], self.number[target])
-        return copy_phase(self.dtypes[target], shape, plain, *numbers)
-
-
-class _Text:
-    """A function that is being written: its parameters, and what its programs do."""
-
-    def __init__(
-        self,
-        phases: _Phases,
-        plan: NestPlan,
-        dims: Sequence[Dim],
-        constants: tuple[str, ...],
-        more: tuple[str, ...] = (),
-    ) -> None:
-        self.phases = phases
-        self.plan = plan
-        self.constants = constants
-        self.more = more
-        self.w = Writer()
-        values = [r.value for s in plan.stage_of.values() for r in s.reads]
-        values += [v for s in plan.stage_of.values() for v in (s.result, *s.anywhere)]
-        self.wide = is_wide(values)
-        self.given = Parameters(dict(phases.names))
-        self.blocks = Blocks(plan, dims, self.given, phases.strides, self.wide, self.w)
-        self.pointers: list[str] = []
-
-    def program(self, axis: int) -> str:
-        """The number of this program along an axis of the grid."""
-        return f"tl.program_id({axis}){'.to(tl.int64)' if self.wide else ''}"
-
-    def point(self, axes: Axes, grid: int) -> None:
-        """Write the index along each of some axes, of which each program has one."""
-        rest = self.program(grid)
-        for axis in reversed(axes[1:]):
-            rest = self.w.let("rest", rest)
-            self.blocks.index[axis] = self.w.let(f"at_{axis}", f"{rest} % {self.blocks.size(axis)}")
-            rest = f"{rest} // {self.blocks.size(axis)}"
-        if axes:
-            self.blocks.index[axes[0]] = self.w.let(f"at_{axes[0]}", rest)
-
-    def stages(self) -> None:
-        """Write all stages over whole rows, or without reductions."""
-        for stage in self.plan.stage_of.values():
-            self.known(stage, self.blocks.stage(stage))
-
-    def known(self, stage: Stage, value: str) -> None:
-        """Reduce what a stage made along the axes of rows, and put it where it belongs."""
-        if stage.combine is not None:
-            over = sorted(self.blocks.dims_of(stage.reduced))
-            dims = sorted({*over, *self.blocks.dims_of(stage.axes)})
-            value = self.blocks.finished(stage, self.blocks.reduced(stage, value, dims, over))
-        self.blocks.known[stage.result] = value
-        if stage.result in self.phases.names:
-            self.blocks.store(stage, value)
-
-    def kept(self, stages: Sequence[Stage]) -> dict[SSAValue, Axes]:
-        """The dimensions of the results of reductions."""
-        return {s.result: tuple(sorted(self.blocks.dims_of(s.axes))) for s in stages}
-
-    def accumulated(
-        self,
-        parts: Mapping[SSAValue, _Part],
-        over: tuple[int, ...],
-        kept: Mapping[SSAValue, Axes],
-        block: str,
-        along: int = 0,
-    ) -> None:
-        """Write the loop over a piece, all stages in it, and the parts of reductions behind it.
-
-        ``along`` is the axis of the grid on which the pieces are.
-        """
-        w, blocks = self.w, self.blocks
-        w.line(f"piece_number = {self.program(along)}")
-        sums: dict[SSAValue, str] = {}
-        for value, part in parts.items():
-            assert part.stage.combine is not None
-            dtype = dtype_of(value)
-            neutral = body.neutral(part.stage.combine, dtype)
-            shape = blocks.shape(kept[value])
-            sums[value] = w.let("sum", f"tl.full({shape}, {neutral}, {body.triton_type(dtype)})")
-        w.line(f"for step in range(0, piece // {block}):")
-        with w.indented():
-            blocks.places(0, f"piece_number * piece + step * {block} + ")
-            for stage in self.plan.stage_of.values():
-                value = blocks.stage(stage)
-                if stage.result not in parts:
-                    self.known(stage, value)
-                    continue
-                assert stage.combine is not None
-                reduced = sorted({*over, *blocks.dims_of(stage.reduced)})
-                dims = sorted({*reduced, *kept[stage.result]})
-                one = blocks.reduced(stage, value, dims, reduced)
-                name = sums[stage.result]
-                w.line(f"{name} = {body.combine(stage.combine, name, one, dtype_of(stage.result))}")
-        for value, part in parts.items():
-            self._part(part, sums[value])
-
-    def _part(self, part: _Part, name: str) -> None:
-        """Store a part of a reduction, or all of it."""
-        blocks, stage = self.blocks, part.stage
-        if part.pieces == 1:
-            blocks.store(stage, blocks.finished(stage, name))
-            return
-        blocks.given.values[stage.result] = part.buffer
-        size = math.prod(shape_of(stage.result))
-        offset = blocks.offset(stage.axes, shape_of(stage.result), None)
-        first = f"piece_number * {size} + {offset or blocks.origin()}"
-        blocks.put(self.given.pointer(stage.result), first, name, blocks.mask(blocks.dims_of(stage.axes)))
-
-    def phase(self, what: str, configs: tuple[Config, ...], numbers: tuple[int, ...]) -> TritonPhase:
-        """The function and what it is given."""
-        names = list(dict.fromkeys(self.given.values[v] for v in self.given.used))
-        dynamic = sorted(self.plan.dynamic)
-        parameters = (*(f"n{a}" for a in dynamic), *self.more)
-        name = self.phases.kernel.name
-        source = module(name, names, parameters, self.constants, title(self.phases.kernel, what), self.w)
-        kind = "i64" if self.wide else "i32"
-        function = TritonFunction(
-            name, source, tuple(self.phases.dtypes[n] for n in names), (kind,) * len(parameters), self.constants
-        )
-        given = (*(self.plan.sizes[a] for a in dynamic), *numbers)
-        return TritonPhase(function, tuple(self.phases.number[n] for n in names), given, configs)
+        numbers = (self.memory.number[source], self.memory.number[target])
+        return copy_phase(self.memory.dtypes[target], shape, plain, *numbers)

@@ -1,0 +1,177 @@
+"""One function while it is written: its parameters, the buffers of its kernel, and what its programs do."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from xdsl.ir import SSAValue
+
+from hybridc.lower.kernel import Axes, Kernel, Stage
+from hybridc.lower.nest_plan import NestPlan
+from hybridc.lower.structured import dtype_of, shape_of
+from hybridc.lower.triton import body
+from hybridc.lower.triton.blocks import Blocks, Dim, Parameters, Strides, is_wide, title
+from hybridc.lower.triton.functions import Config, TritonFunction, TritonPhase
+from hybridc.lower.triton.source import Writer
+from hybridc.lower.triton.texts import module
+
+
+@dataclass
+class Part:
+    """Parts of a reduction: the buffer that they lie in, and how many there are."""
+
+    stage: Stage
+    buffer: str
+    pieces: int
+
+
+class KernelMemory:
+    """The buffers of a kernel: the names of its arguments, its results and its locals, and which values are there."""
+
+    def __init__(self, kernel: Kernel, strides: Mapping[int, Strides]) -> None:
+        self.kernel = kernel
+        values = [*kernel.arguments, *kernel.results]
+        buffers = [*(f"x{i}" for i in range(len(kernel.arguments))), *(f"y{i}" for i in range(len(kernel.results)))]
+        self.strides = {values[i]: s for i, s in strides.items()}
+        self.number = {name: i for i, name in enumerate(buffers)}
+        self.dtypes = {name: dtype_of(v) for name, v in zip(buffers, values, strict=True)}
+        self.names: dict[SSAValue, str] = {}
+        for name, v in zip(buffers, values, strict=True):
+            self.names.setdefault(v, name)
+        self.locals: list[int] = []
+
+    def keep(self, value: SSAValue) -> None:
+        """Let a value be in memory."""
+        if value not in self.names:
+            self.names[value] = self.local(math.prod(shape_of(value)), value)
+
+    def local(self, elements: int, like: SSAValue) -> str:
+        """A buffer of the kernel's own."""
+        name = f"w{len(self.locals)}"
+        self.number[name] = len(self.kernel.arguments) + len(self.kernel.results) + len(self.locals)
+        self.locals.append(elements * dtype_of(like).itemsize)
+        self.dtypes[name] = dtype_of(like)
+        return name
+
+
+class FunctionText:
+    """A function that is being written: its parameters, and what its programs do."""
+
+    def __init__(
+        self,
+        memory: KernelMemory,
+        plan: NestPlan,
+        dims: Sequence[Dim],
+        constants: tuple[str, ...],
+        more: tuple[str, ...] = (),
+    ) -> None:
+        self.memory = memory
+        self.plan = plan
+        self.constants = constants
+        self.more = more
+        self.w = Writer()
+        values = [r.value for s in plan.stage_of.values() for r in s.reads]
+        values += [v for s in plan.stage_of.values() for v in (s.result, *s.anywhere)]
+        self.wide = is_wide(values)
+        self.given = Parameters(dict(memory.names))
+        self.blocks = Blocks(plan, dims, self.given, memory.strides, self.wide, self.w)
+        self.pointers: list[str] = []
+
+    def program(self, axis: int) -> str:
+        """The number of this program along an axis of the grid."""
+        return f"tl.program_id({axis}){'.to(tl.int64)' if self.wide else ''}"
+
+    def point(self, axes: Axes, grid: int) -> None:
+        """Write the index along each of some axes, of which each program has one."""
+        rest = self.program(grid)
+        for axis in reversed(axes[1:]):
+            rest = self.w.let("rest", rest)
+            self.blocks.index[axis] = self.w.let(f"at_{axis}", f"{rest} % {self.blocks.size(axis)}")
+            rest = f"{rest} // {self.blocks.size(axis)}"
+        if axes:
+            self.blocks.index[axes[0]] = self.w.let(f"at_{axes[0]}", rest)
+
+    def stages(self) -> None:
+        """Write all stages over whole rows, or without reductions."""
+        for stage in self.plan.stage_of.values():
+            self.known(stage, self.blocks.stage(stage))
+
+    def known(self, stage: Stage, value: str) -> None:
+        """Reduce what a stage made along the axes of rows, and put it where it belongs."""
+        if stage.combine is not None:
+            over = sorted(self.blocks.dims_of(stage.reduced))
+            dims = sorted({*over, *self.blocks.dims_of(stage.axes)})
+            value = self.blocks.finished(stage, self.blocks.reduced(stage, value, dims, over))
+        self.blocks.known[stage.result] = value
+        if stage.result in self.memory.names:
+            self.blocks.store(stage, value)
+
+    def kept(self, stages: Sequence[Stage]) -> dict[SSAValue, Axes]:
+        """The dimensions of the results of reductions."""
+        return {s.result: tuple(sorted(self.blocks.dims_of(s.axes))) for s in stages}
+
+    def accumulated(
+        self,
+        parts: Mapping[SSAValue, Part],
+        over: tuple[int, ...],
+        kept: Mapping[SSAValue, Axes],
+        block: str,
+        along: int = 0,
+    ) -> None:
+        """Write the loop over a piece, all stages in it, and the parts of reductions behind it.
+
+        ``along`` is the axis of the grid on which the pieces are.
+        """
+        w, blocks = self.w, self.blocks
+        w.line(f"piece_number = {self.program(along)}")
+        sums: dict[SSAValue, str] = {}
+        for value, part in parts.items():
+            assert part.stage.combine is not None
+            dtype = dtype_of(value)
+            neutral = body.neutral(part.stage.combine, dtype)
+            shape = blocks.shape(kept[value])
+            sums[value] = w.let("sum", f"tl.full({shape}, {neutral}, {body.triton_type(dtype)})")
+        w.line(f"for step in range(0, piece // {block}):")
+        with w.indented():
+            blocks.places(0, f"piece_number * piece + step * {block} + ")
+            for stage in self.plan.stage_of.values():
+                value = blocks.stage(stage)
+                if stage.result not in parts:
+                    self.known(stage, value)
+                    continue
+                assert stage.combine is not None
+                reduced = sorted({*over, *blocks.dims_of(stage.reduced)})
+                dims = sorted({*reduced, *kept[stage.result]})
+                one = blocks.reduced(stage, value, dims, reduced)
+                name = sums[stage.result]
+                w.line(f"{name} = {body.combine(stage.combine, name, one, dtype_of(stage.result))}")
+        for value, part in parts.items():
+            self._part(part, sums[value])
+
+    def _part(self, part: Part, name: str) -> None:
+        """Store a part of a reduction, or all of it."""
+        blocks, stage = self.blocks, part.stage
+        if part.pieces == 1:
+            blocks.store(stage, blocks.finished(stage, name))
+            return
+        blocks.given.values[stage.result] = part.buffer
+        size = math.prod(shape_of(stage.result))
+        offset = blocks.offset(stage.axes, shape_of(stage.result), None)
+        first = f"piece_number * {size} + {offset or blocks.origin()}"
+        blocks.put(self.given.pointer(stage.result), first, name, blocks.mask(blocks.dims_of(stage.axes)))
+
+    def phase(self, what: str, configs: tuple[Config, ...], numbers: tuple[int, ...]) -> TritonPhase:
+        """The function and what it is given."""
+        names = list(dict.fromkeys(self.given.values[v] for v in self.given.used))
+        dynamic = sorted(self.plan.dynamic)
+        parameters = (*(f"n{a}" for a in dynamic), *self.more)
+        name = self.memory.kernel.name
+        source = module(name, names, parameters, self.constants, title(self.memory.kernel, what), self.w)
+        kind = "i64" if self.wide else "i32"
+        function = TritonFunction(
+            name, source, tuple(self.memory.dtypes[n] for n in names), (kind,) * len(parameters), self.constants
+        )
+        given = (*(self.plan.sizes[a] for a in dynamic), *numbers)
+        return TritonPhase(function, tuple(self.memory.number[n] for n in names), given, configs)
