@@ -1,0 +1,70 @@
+"""Which configuration of a function is the fastest on a card: each is timed once, the choice is kept on the disk."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import statistics
+from collections.abc import Sequence
+
+from hybridc.errors import MXNetError
+from hybridc.lower.triton.functions import Config, TritonFunction
+from hybridc.runtime.devices.device import Device, Launch
+from hybridc.runtime.store import store
+
+# How often each configuration is run: some for its caches and clocks, then timed.
+WARM, TIMED = 3, 7
+
+
+def fastest(
+    device: Device,
+    function: TritonFunction,
+    configs: Sequence[Config],
+    pointers: Sequence[int],
+    numbers: Sequence[int],
+) -> Config:
+    """The configuration to run a function in, by what is known of this card, or by running it on these buffers.
+
+    What it writes, it writes several times: it must not read that, too. Configurations that the card cannot run, for
+    want of memory that programs share, are left out; numbers of about the same size are one case.
+    """
+    key = _key(device, function, configs, numbers)
+    known = store().get(key)
+    if known is not None and int.from_bytes(known, "little") < len(configs):
+        return configs[int.from_bytes(known, "little")]
+    times = [_time(device, function, config, pointers, numbers) for config in configs]
+    best = min(range(len(configs)), key=lambda i: times[i])
+    store().put(key, best.to_bytes(1, "little"))
+    return configs[best]
+
+
+def _key(device: Device, function: TritonFunction, configs: Sequence[Config], numbers: Sequence[int]) -> str:
+    sizes = [n.bit_length() for n in numbers]
+    what = [device.name, device.capability, function.key, [str(c) for c in configs], sizes]
+    return "tuned " + hashlib.sha256(json.dumps(what).encode()).hexdigest()
+
+
+def _time(
+    device: Device, function: TritonFunction, config: Config, pointers: Sequence[int], numbers: Sequence[int]
+) -> float:
+    """Milliseconds of a run; infinite if there is none."""
+    try:
+        run = device.prepare(function, config)
+        run(pointers, numbers)
+        device.synchronise()
+    except MXNetError:
+        return float("inf")
+    return _median(device, run, pointers, numbers)
+
+
+def _median(device: Device, run: Launch, pointers: Sequence[int], numbers: Sequence[int]) -> float:
+    for _ in range(WARM):
+        run(pointers, numbers)
+    times: list[float] = []
+    for _ in range(TIMED):
+        begin, end = device.event(), device.event()
+        begin.record()
+        run(pointers, numbers)
+        end.record()
+        times.append(end.since(begin))
+    return statistics.median(times)
