@@ -56,7 +56,7 @@ def _plain(part: Any) -> Any:
     if part.__class__ is bool or issubclass(part.__class__, np.bool_ | np.integer):
         return int(part)
     if isinstance(part, NDArray):
-        part = part._data
+        part = part._data if type(part) is NDArray else part.asnumpy()
     elif part.__class__ in (list, tuple, range):
         part = np.array([p.asscalar() if isinstance(p, NDArray) else p for p in part])
     if part.__class__ is not np.ndarray:
@@ -206,12 +206,18 @@ def _with_new_axes(
     return tuple(out) or (1,)
 
 
+def _beside(x: Any, values: Any) -> NDArray:
+    """NumPy's values as an array on the device of x."""
+    made = NDArray(values)
+    return made.as_in_context(x.context) if isinstance(x, NDArray) else made
+
+
 def _take(x: Any, index: Any, axis: int) -> tuple[Any, int]:
     """One index array along one axis; also how many dimensions it has."""
     if is_symbol(index):
         _reject_mask(index)
     else:
-        index = NDArray(np.asarray(index))
+        index = _beside(x, np.asarray(index))
     return function("take")(x, index, axis=axis, mode="raise"), len(index.shape)
 
 
@@ -224,8 +230,8 @@ def _gather(x: Any, indices: list[Any]) -> tuple[Any, int]:
         except ValueError as error:
             shapes = ", ".join(str(i.shape) for i in plain)
             raise IndexError(f"index arrays could not be broadcast together: shapes {shapes}") from error
-        return function("gather_nd")(x, NDArray(stacked)), stacked.ndim - 1
-    values = [i if is_symbol(i) else NDArray(np.asarray(i)) for i in indices]
+        return function("gather_nd")(x, _beside(x, stacked)), stacked.ndim - 1
+    values = [i if is_symbol(i) else _beside(x, np.asarray(i)) for i in indices]
     for value in values:
         _reject_mask(value)
     shape = np.broadcast_shapes(*[v.shape for v in values])

@@ -276,7 +276,7 @@ def _graph(op: Operator, arrays: Sequence[Any], device: Device) -> CompiledGraph
     from hybridc.stages import Traced
     from hybridc.trace.tracer import Trace
 
-    key = (id(op), device.index, *((a.shape, a.dtype) for a in arrays))
+    key = (id(op), device, *((a.shape, a.dtype) for a in arrays))
     with _LOCK.current:
         if key not in _GRAPHS:
             trace = Trace(STATE.training)

@@ -1,0 +1,82 @@
+"""A card without a card: the stub driver's memory, and launches that Triton's interpreter runs there.
+
+Only functions that the card was given may run, and only on addresses of its own memory.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import dataclasses
+import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
+from ctypes import c_uint64
+from typing import Any
+
+import numpy as np
+import pytest
+
+from hybridc.lower.triton.functions import Config, TritonFunction
+from hybridc.options import OPTIONS
+from hybridc.runtime.devices import choose
+from hybridc.runtime.devices.compiled import Binary
+from hybridc.runtime.devices.cuda import Cuda
+from hybridc.runtime.devices.driver import Driver
+from hybridc.runtime.triton_kernel import interpret
+from tests.runtime.devices.stub_cuda import StubCuda
+
+_ILLEGAL_ADDRESS, _FAILED = 700, 719
+_OWN = 2  # parameters that Triton adds
+
+
+class SimulatedCuda(StubCuda):
+    """Runs what it is asked to launch."""
+
+    def __init__(self) -> None:
+        super().__init__(memory=1 << 26)
+        self.known: dict[str, tuple[TritonFunction, Config]] = {}
+
+    def binary(self, function: TritonFunction, config: Config, *_: Any) -> Binary:
+        """What stands for a function that was compiled."""
+        entry = f"{function.name}_{len(self.known)}"
+        self.known[entry] = function, config
+        parameters = len(function.pointers) + len(function.numbers) + _OWN
+        return Binary(entry, config.warps, 0, parameters, b"\x7fELF" + bytes(60))
+
+    def _cuLaunchKernel(self, kernel: int, *rest: Any) -> int:
+        function, config = self.known[self.kernels[kernel]]
+        found = ctypes.cast(rest[8], ctypes.POINTER(ctypes.POINTER(c_uint64)))
+        count = len(function.pointers)
+        pointers = [found[i][0] for i in range(count)]
+        numbers = [found[count + i][0] for i in range(len(function.numbers))]
+        if any(found[count + len(numbers) + i][0] for i in range(_OWN)):
+            return _FAILED
+        if not all(any(b <= p <= b + m.nbytes for b, m in self.buffers.items()) for p in pointers):
+            return _ILLEGAL_ADDRESS
+        numbers = [_signed(n, bits) for n, bits in zip(numbers, function.numbers, strict=True)]
+        try:
+            interpret(function, pointers, numbers, dataclasses.replace(config, grid=tuple(rest[:3])))
+        except Exception:
+            traceback.print_exc()
+            return _FAILED
+        return 0
+
+
+def _signed(number: int, bits: str) -> int:
+    """Eight bytes as the kernel reads them."""
+    kind = {"i32": np.int32, "i64": np.int64}[bits]
+    return int(np.array([number], np.uint64).view(kind)[0])
+
+
+@contextmanager
+def simulated_card() -> Iterator[Cuda]:
+    """Inside, ``mx.gpu(0)`` is a simulated card."""
+    stub = SimulatedCuda()
+    made = Driver(stub)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(choose, "OPTIONS", dataclasses.replace(OPTIONS, gpu="cuda"))
+        patch.setattr(choose, "driver", lambda: made)
+        patch.setattr("hybridc.runtime.devices.cuda.binary", stub.binary)
+        choose.device.cache_clear()
+        yield choose.device()
+    choose.device.cache_clear()
