@@ -81,7 +81,6 @@ class Resizable:
         self._lines = lines
         self._varying = _grouped(made.numbers, places, lines)
         self._axes = _varying_axes(module, places, lines)
-        self.note(module)
         self._checked = [op for op in module.walk() if isinstance(op, (*_RESHAPES, *_PARTS))]
 
     @contextlib.contextmanager

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import os
 from collections import OrderedDict, deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, cast
 
@@ -23,8 +23,10 @@ from hybridc.runtime.locks import ForkLock
 from hybridc.runtime.native_executable import NativeExecutable
 from hybridc.runtime.plan_bytes import NotWritable
 from hybridc.runtime.trace_key import without_sizes
+from hybridc.trace.tracer import Trace
 
 if TYPE_CHECKING:
+    from hybridc.lower.fused import Fused
     from hybridc.lower.llvm.native_source import NativeSource
     from hybridc.lower.outline import Line, Outline, Place
     from hybridc.lower.planned import HostCall
@@ -42,7 +44,10 @@ SMALLEST = 2
 
 
 def graph(traced: Traced, form: Callable[[], Formed]) -> CompiledGraph:
-    """The graph of a trace: planned from the kernels of a family, or else from those that ``form()`` makes."""
+    """The graph of a trace: planned from the kernels of a family, or else from those that are formed of it now.
+
+    ``form()`` forms them by all passes, whatever is known.
+    """
     try:
         key, numbers = without_sizes(traced) if _enabled() else ((), ())
     except NotWritable:
@@ -50,7 +55,7 @@ def graph(traced: Traced, form: Callable[[], Formed]) -> CompiledGraph:
     if not key:
         return form().lower().compile()
     kind = _kind(key)
-    return kind.planned(traced, numbers, form) or kind.compiled(traced, numbers, form())
+    return kind.planned(traced, numbers, form) or kind.compiled(traced, numbers)
 
 
 def _enabled() -> bool:
@@ -66,7 +71,7 @@ def _enabled() -> bool:
 
 @dataclass(eq=False)
 class _Family:
-    """Graphs that follow from one size.
+    """Modules that follow from one size: fused kernels, or those that a target formed of them.
 
     ``numbers`` are the integers of the trace at one size; ``lines`` say which depend on the size, and how. The size is
     number ``base`` of them. Sizes from ``low`` to ``high`` were compiled; ``where`` are the users' lines of its nodes.
@@ -99,7 +104,7 @@ class _Family:
         """The graph at a size; None if the kernels cannot have it."""
         from hybridc.stages import Formed
 
-        lines = _moved(self.where, _lines(traced))
+        lines = _moved(self.where, _lines(traced.trace))
         with self.lock.current:
             if lines is None or not self.kernels.resize(n):
                 return None
@@ -112,6 +117,15 @@ class _Family:
                 executable.program.rename_lines(lines)
         return made
 
+    def fused(self, traced: Traced, n: int) -> Fused | None:
+        """The fused kernels at a size; None if they cannot have it, or tell of other lines."""
+        from hybridc.lower.fused import Fused
+
+        with self.lock.current:
+            if self.where != _lines(traced.trace) or not self.kernels.resize(n):
+                return None
+            return Fused(traced, self.kernels.module.clone(), self.target)
+
     def takes_in(self, numbers: Sequence[int], outline: Outline) -> bool:
         """Whether another compilation belongs to the family, which then reaches as far."""
         n = self.size(numbers)
@@ -121,7 +135,7 @@ class _Family:
         return True
 
 
-def _family(before: _Sample, now: _Sample, places: list[Place], formed: Formed) -> _Family | None:
+def _family(before: _Sample, now: _Sample, places: list[Place], trace: Trace, stage: Fused | Formed) -> _Family | None:
     """The family of two compilations, if they differ in what follows from one size."""
     from hybridc.lower.resizable import Resizable, lines_through
 
@@ -136,15 +150,14 @@ def _family(before: _Sample, now: _Sample, places: list[Place], formed: Formed) 
     inner = lines_through((first, before.outline.numbers), (second, now.outline.numbers))
     if lines is None or inner is None:
         return None
-    kernels = Resizable(formed.module, second, now.outline, places, inner)
-    where = _lines(formed)
+    kernels = Resizable(stage.module, second, now.outline, places, inner)
     low, high = min(first, second), max(first, second)
-    return _Family(now.numbers, lines, base, kernels, formed.target, where, low, high, formed.target.plan())
+    return _Family(now.numbers, lines, base, kernels, stage.target, _lines(trace), low, high, stage.target.plan())
 
 
-def _lines(traced: Traced | Formed) -> list[str]:
+def _lines(trace: Trace) -> list[str]:
     """The user's line of each node of a trace."""
-    return [str(node.location) for node in traced.trace.nodes]
+    return [str(node.location) for node in trace.nodes]
 
 
 def _moved(before: Sequence[str], now: Sequence[str]) -> dict[str, str] | None:
@@ -168,18 +181,43 @@ class _Sample:
 
 
 @dataclass(eq=False)
-class _Kind:
-    """What is known of traces that differ in integers only."""
+class _Known:
+    """What was compiled of a kind, at one stage, and the families of it."""
 
     samples: deque[_Sample] = field(default_factory=lambda: deque[_Sample](maxlen=SAMPLES))
     families: deque[_Family] = field(default_factory=lambda: deque[_Family](maxlen=FAMILIES))
 
-    def planned(self, traced: Traced, numbers: tuple[int, ...], form: Callable[[], Formed]) -> CompiledGraph | None:
-        """The graph from the kernels of a family, if one has this size; what ``form()`` gives is for the check."""
+    def near(self, numbers: tuple[int, ...]) -> Iterator[tuple[_Family, int]]:
+        """The families that reach to the size of a trace with these integers, which is told, too."""
         for family in tuple(self.families):
             n = family.size(numbers)
-            if n is None or not family.reaches(n):
-                continue
+            if n is not None and family.reaches(n):
+                yield family, n
+
+    def remember(self, numbers: tuple[int, ...], trace: Trace, stage: Fused | Formed) -> _Family | None:
+        """Remember what was compiled; if that makes a family, this has the module from now on, at its size."""
+        from hybridc.lower.outline import outline
+
+        made, places = outline(stage.module)
+        sample = _Sample(numbers, made)
+        with _LOCK.current:
+            known = any(family.takes_in(numbers, made) for family in self.families)
+            pairs = () if known else ((before, sample) for before in reversed(self.samples))
+            family = next((f for pair in pairs if (f := _family(*pair, places, trace, stage)) is not None), None)
+            self.samples.append(sample)
+        return family
+
+
+@dataclass(eq=False)
+class _Kind:
+    """What is known of traces that differ in integers only."""
+
+    fused: _Known = field(default_factory=_Known)
+    formed: _Known = field(default_factory=_Known)
+
+    def planned(self, traced: Traced, numbers: tuple[int, ...], form: Callable[[], Formed]) -> CompiledGraph | None:
+        """The graph from the kernels of a family, if one has this size; what ``form()`` gives is for the check."""
+        for family, n in self.formed.near(numbers):
             made = family.graph(traced, n)
             if made is None:
                 continue
@@ -189,22 +227,36 @@ class _Kind:
             return made
         return None
 
-    def compiled(self, traced: Traced, numbers: tuple[int, ...], formed: Formed) -> CompiledGraph:
-        """The graph from kernels that were just formed, which are remembered."""
-        from hybridc.lower.outline import outline
-
-        made, places = outline(formed.module)
-        sample = _Sample(numbers, made)
-        with _LOCK.current:
-            known = any(family.takes_in(numbers, made) for family in self.families)
-            pairs = () if known else ((before, sample) for before in reversed(self.samples))
-            family = next((f for pair in pairs if (f := _family(*pair, places, formed)) is not None), None)
-            self.samples.append(sample)
+    def compiled(self, traced: Traced, numbers: tuple[int, ...]) -> CompiledGraph:
+        """The graph from kernels that are formed now, which are remembered."""
+        formed = self._fused(traced, numbers).form()
+        family = self.formed.remember(numbers, traced.trace, formed)
         if family is None:
             return formed.lower().compile()
+        family.kernels.note(formed.module)
         found = family.graph(traced, family.kernels.n)
         assert found is not None, "kernels have the size for which they were formed"
-        self.families.append(family)
+        self.formed.families.append(family)
+        return found
+
+    def _fused(self, traced: Traced, numbers: tuple[int, ...]) -> Fused:
+        """The fused kernels, of a family if one has this size, or else made now and remembered."""
+        from hybridc.lower.fused import fuse
+
+        for family, n in self.fused.near(numbers):
+            found = family.fused(traced, n)
+            if found is None:
+                continue
+            if OPTIONS.verify:
+                _verify_fused(n, family.kernels, fuse(traced))
+            return found
+        made = fuse(traced)
+        family = self.fused.remember(numbers, traced.trace, made)
+        if family is None:
+            return made
+        found = family.fused(traced, family.kernels.n)
+        assert found is not None, "kernels have the size for which they were fused"
+        self.fused.families.append(family)
         return found
 
 
@@ -245,6 +297,15 @@ def _verify(planned: CompiledGraph, n: int, kernels: Resizable, formed: Formed) 
     if same:
         kernels.note(formed.module)
     _compare(planned, formed.lower().compile(), same)
+
+
+def _verify_fused(n: int, kernels: Resizable, fused: Fused) -> None:
+    """Raise unless fused kernels that are given a size are those that are made for it, if these are like them."""
+    from hybridc.lower.outline import outline
+
+    fresh, _ = outline(fused.module)
+    if kernels.is_like(fresh) and not kernels.gives(n, fresh):
+        raise VerifyError(f"fused kernels that are given the size {n} are not those that are made for it")
 
 
 def _compare(planned: CompiledGraph, compiled: CompiledGraph, same: bool) -> None:

@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, cast
 
+import numpy as np
 from xdsl.context import Context
 from xdsl.dialects import arith, func, tensor
 from xdsl.dialects.builtin import (
@@ -25,7 +26,6 @@ from xdsl.dialects.builtin import (
     ModuleOp,
     NoneAttr,
     TensorType,
-    i8,
     i64,
 )
 from xdsl.dialects.linalg import ops as linalg
@@ -110,6 +110,11 @@ def _memref(shape: Shape, dtype: DType) -> Memory:
     return MemRefType.new([sizes, element_type(dtype), NoneAttr(), NoneAttr()])  # its constructor takes its time
 
 
+def _memory(size: int) -> Memory:
+    """So many bytes."""
+    return _memref((size,), np.dtype(np.int8))
+
+
 def _types(kernel: func.FuncOp) -> list[Memory]:
     """The buffers that a kernel writes."""
     ins, outs = kernel.function_type.inputs.data, kernel.function_type.outputs.data
@@ -191,10 +196,10 @@ class _Planner:
         arena = [b for b in every if not b.owned and b.donor is None]
         self.size, self.live = assign_offsets(arena), largest_live_set(arena)
 
-    def _buffer(self, value: SSAValue, number: int, end: int, owned: bool = False) -> Buffer:
+    def _buffer(self, value: SSAValue, dtype: DType, number: int, end: int, owned: bool = False) -> Buffer:
         """A buffer for a value that is needed from one operation to another."""
         made = Buffer(0, number, end, owned, values=[value])
-        self.measured.append((made, value, dtype_of(value).itemsize))
+        self.measured.append((made, value, dtype.itemsize))
         return made
 
     def _last_uses(self) -> dict[SSAValue, int]:
@@ -212,13 +217,13 @@ class _Planner:
         for index, (result, kind) in enumerate(zip(call.results, self.types[kernel.sym_name.data], strict=True)):
             if _is_cell(kind):
                 continue
-            end = self.last.get(result, number)
+            end, dtype = self.last.get(result, number), element_dtype(kind.element_type)
             if (whole := whole_of(result)) is not result:
                 self._place_whole(number, whole)
                 continue
             operands = [call.operands[i] for i, out in pairs if out == index]
             if result in self.visible:
-                self.buffers[result] = self._buffer(result, number, end, owned=True)
+                self.buffers[result] = self._buffer(result, dtype, number, end, owned=True)
             elif self._may_donate(number, call, result, operands):
                 self.buffers[result] = Buffer(0, number, end, donor=self.donors[self.shown[result]])
             elif (reused := self._reusable(number, call, operands)) is not None:
@@ -226,14 +231,15 @@ class _Planner:
                 reused.values.append(result)
                 self.buffers[result] = reused
             else:
-                self.buffers[result] = self._buffer(result, number, end)
+                self.buffers[result] = self._buffer(result, dtype, number, end)
         if _scratch(kernel):
             self.scratch[call] = Buffer(0, number, number)
 
     def _place_whole(self, number: int, whole: SSAValue) -> None:
         """Give an array that is put together memory when the first of its parts is made."""
         if whole not in self.buffers:
-            self.buffers[whole] = self._buffer(whole, number, self.last.get(whole, number), whole in self.visible)
+            end, owned = self.last.get(whole, number), whole in self.visible
+            self.buffers[whole] = self._buffer(whole, dtype_of(whole), number, end, owned)
 
     def _may_donate(self, number: int, call: func.CallOp, result: SSAValue, operands: list[SSAValue]) -> bool:
         """Whether the kernel may write this result straight into the memory of the argument that is donated for it."""
@@ -292,7 +298,7 @@ class _Planner:
             self._like(after, before, dtype_of(before))
         arena = ArenaOp(0)
         block.add_op(arena)
-        self._always(lambda: give_type(arena.memory, MemRefType(i8, [self.size])))
+        self._always(lambda: give_type(arena.memory, _memory(self.size)))
         for number, op in enumerate(self.ops[:-1]):
             made = self._rewrite(op, values, arena.memory)
             for result in self.copies.get(number, ()):
@@ -370,8 +376,8 @@ class _Planner:
         scratch = None
         if op in self.scratch:
             buffer = self.scratch[op]
-            view = self._view(arena, buffer, MemRefType(i8, [0]))
-            self._always(lambda: give_type(view.array, MemRefType(i8, [buffer.size])))
+            view = self._view(arena, buffer, _memory(0))
+            self._always(lambda: give_type(view.array, _memory(buffer.size)))
             made.append(view)
             scratch = view.array
         ins = [values[v] for v in op.operands]
@@ -418,7 +424,7 @@ class _Planner:
     def _view(self, arena: SSAValue, buffer: Buffer, kind: Memory) -> ViewOp:
         """The place of a buffer in the arena."""
         made = ViewOp(arena, 0, kind)
-        self._always(lambda: made.properties.update(offset=IntegerAttr(buffer.offset, i64)))
+        self._always(lambda: made.properties.update(offset=IntegerAttr.new([IntAttr(buffer.offset), i64])))
         return made
 
     def _reshaped(self, donated: SSAValue, shown: SSAValue, result: SSAValue, kind: Memory) -> list[AliasOp]:

@@ -9,7 +9,8 @@ from typing import Any, Protocol
 
 from xdsl.context import Context
 from xdsl.dialects import func
-from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr, ModuleOp, i64
+from xdsl.dialects.builtin import DenseArrayBase, IntAttr, IntegerAttr, ModuleOp, i64
+from xdsl.ir import SSAValue
 from xdsl.passes import ModulePass
 
 from hybridc.dialects.hybrid_rt import aligned
@@ -18,7 +19,7 @@ from hybridc.lower.kernel import Kernel
 from hybridc.lower.llvm.kernel_code import Codes
 from hybridc.lower.strides import row_major
 from hybridc.lower.structured import is_host, kernels, shape_of
-from hybridc.transforms.tile_kernels import strided_arguments
+from hybridc.transforms.tile_kernels import is_strided, views_given
 from hybridc.transforms.values import functions
 
 
@@ -45,6 +46,14 @@ class KernelCodes(Protocol):
 
 
 @dataclass(frozen=True)
+class _Calls:
+    """Of the calls in a function, the arguments that are views, and the results that are parts of greater arrays."""
+
+    views: list[tuple[str, int, SSAValue]]
+    parts: list[tuple[str, int, SSAValue]]
+
+
+@dataclass(frozen=True)
 class SchedulePhases(ModulePass):
     """Sets what such a target needs to know about kernels when memory is planned.
 
@@ -57,11 +66,12 @@ class SchedulePhases(ModulePass):
 
     threads: int = 2
     codes: KernelCodes | None = field(default=None, compare=False)  # where the emitter finds what is made here
+    calls: dict[func.FuncOp, _Calls] = field(default_factory=dict[func.FuncOp, _Calls], compare=False)  # by caller
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         codes: KernelCodes = Codes(self.threads) if self.codes is None else self.codes
         codes.resized()
-        strided, parts = strided_arguments(op), strided_results(op)
+        strided, parts = self._strided(op)
         for name, function in kernels(op).items():
             if is_host(function):
                 continue
@@ -71,10 +81,28 @@ class SchedulePhases(ModulePass):
             pairs = [n for pair in codes.inplace(kernel, views) for n in pair]
             each, shared = codes.memory(kernel, views)
             size = self.threads * aligned(each) * bool(each) + sum(aligned(n) for n in shared)
-            function.attributes["hybrid.scratch"] = IntegerAttr(size, i64)
+            function.attributes["hybrid.scratch"] = IntegerAttr.new([IntAttr(size), i64])
             function.attributes["hybrid.inplace"] = _numbers(*pairs)
             if views:
                 function.attributes["hybrid.strided"] = _numbers(*views)
+
+    def _strided(self, module: ModuleOp) -> tuple[dict[str, set[int]], dict[str, set[int]]]:
+        """For each kernel the arguments, and the results, that are no plain arrays in some call."""
+        strided: dict[str, set[int]] = {}
+        parts: dict[str, set[int]] = {}
+        for function in functions(module):
+            if function.sym_visibility is not None:
+                continue
+            if function not in self.calls:
+                self.calls[function] = _Calls(views_given(function), parts_made(function))
+            calls = self.calls[function]
+            for name, number, value in calls.views:
+                if is_strided(value):
+                    strided.setdefault(name, set()).add(number)
+            for name, number, value in calls.parts:
+                if strides_in_whole(value) != row_major(shape_of(value)):
+                    parts.setdefault(name, set()).add(number)
+        return strided, parts
 
 
 @functools.lru_cache(1024)
@@ -82,16 +110,8 @@ def _numbers(*numbers: int) -> DenseArrayBase[Any]:
     return DenseArrayBase.from_list(i64, numbers)
 
 
-def strided_results(module: ModuleOp) -> dict[str, set[int]]:
-    """For each kernel the results that, in some call, are parts of an array and no plain arrays themselves."""
-    found: dict[str, set[int]] = {}
-    for function in functions(module):
-        if function.sym_visibility is not None:
-            continue
-        for op in function.body.block.ops:
-            if isinstance(op, func.CallOp):
-                parts = {
-                    i for i, v in enumerate(op.results) if part_of(v) and strides_in_whole(v) != row_major(shape_of(v))
-                }
-                found.setdefault(op.callee.string_value(), set()).update(parts)
-    return found
+def parts_made(function: func.FuncOp) -> list[tuple[str, int, SSAValue]]:
+    """The results of calls that are parts of greater arrays: the function called, the result's number, its value."""
+    calls = [op for op in function.body.block.ops if isinstance(op, func.CallOp)]
+    made = [(op.callee.string_value(), i, v) for op in calls for i, v in enumerate(op.results)]
+    return [each for each in made if part_of(each[2]) is not None]

@@ -55,12 +55,31 @@ def strided_arguments(module: ModuleOp) -> dict[str, set[int]]:
     for function in module.ops:
         if not isinstance(function, func.FuncOp) or is_host(function):
             continue
-        for op in function.body.block.ops:
-            if isinstance(op, func.CallOp):
-                shown = [(i, v) for i, v in enumerate(op.arguments) if isinstance(v.owner, VIEWS)]
-                views = {i for i, v in shown if _strides(v) != row_major(shape_of(v))}
-                found.setdefault(op.callee.string_value(), set()).update(views)
+        for name, number, value in views_given(function):
+            if is_strided(value):
+                found.setdefault(name, set()).add(number)
     return found
+
+
+def views_given(function: func.FuncOp) -> list[tuple[str, int, SSAValue]]:
+    """The arguments in calls that may be no plain arrays: the function called, the argument's number, its value."""
+    calls = [op for op in function.body.block.ops if isinstance(op, func.CallOp)]
+    given = [(op.callee.string_value(), i, v) for op in calls for i, v in enumerate(op.arguments)]
+    return [each for each in given if _is_moved(each[2])]
+
+
+def _is_moved(value: SSAValue) -> bool:
+    """Whether a value is a view other than the whole array in its order."""
+    while isinstance(value.owner, VIEWS):
+        if not isinstance(value.owner, tensor.CollapseShapeOp | tensor.ExpandShapeOp):
+            return True
+        value = value.owner.operands[0]
+    return False
+
+
+def is_strided(value: SSAValue) -> bool:
+    """Whether a value is no plain array."""
+    return _strides(value) != row_major(shape_of(value))
 
 
 def updating_results(module: ModuleOp) -> dict[str, set[int]]:

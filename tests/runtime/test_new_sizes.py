@@ -15,6 +15,7 @@ from hypothesis import assume, given, settings
 import hybridc as mx
 from benchmarks import workloads
 from hybridc.errors import MXNetError, RecompileError, VerifyError
+from hybridc.lower.fused import fuse
 from hybridc.lower.outline import Line
 from hybridc.lower.resizable import line_through
 from hybridc.options import OPTIONS
@@ -316,7 +317,7 @@ def test_verification_finds_kernels_of_a_wrong_size():
     net = mlp()
     for n in (4, 8):
         graph(net, n)
-    ((family,),) = (kind.families for kind in new_sizes._KINDS.values())
+    ((family,),) = (kind.formed.families for kind in new_sizes._KINDS.values())
     made = family.graph(traced(net, 6), 6)
     new_sizes._verify(made, 6, family.kernels, traced(net, 6).optimize().form())
     with pytest.raises(VerifyError, match="are not those that are formed"):
@@ -373,3 +374,29 @@ def test_threads_plan_at_once():
         for found in pool.map(run, range(4)):
             for n, y in found:
                 np.testing.assert_allclose(y, expected[n], rtol=1e-5, atol=1e-5)
+
+
+def test_fused_kernels_are_formed_for_sizes_at_which_others_are_formed(monkeypatch):
+    """How products are computed is chosen by sizes; what is fused with them was found out at two others."""
+    monkeypatch.setattr(new_sizes, "OPTIONS", dataclasses.replace(OPTIONS, verify=False))
+    net, optimized, optimize = mlp(), [], Traced.optimize
+    monkeypatch.setattr(Traced, "optimize", lambda one: optimized.append(n) or optimize(one))
+    for n in (4, 16, 9):
+        made = graph(net, n)
+        assert made.origin == ""
+        for kind in new_sizes._KINDS.values():  # as if other kernels had been formed
+            kind.formed.families.clear()
+        x = array(n, 32)
+        np.testing.assert_allclose(made(x).asnumpy(), net(x).asnumpy(), rtol=1e-5, atol=1e-5)
+    assert optimized == [4, 16]
+
+
+def test_verification_finds_fused_kernels_of_a_wrong_size():
+    net = mlp()
+    for n in (4, 8):
+        graph(net, n)
+    ((family,),) = (kind.fused.families for kind in new_sizes._KINDS.values())
+    family.kernels.resize(6)
+    new_sizes._verify_fused(6, family.kernels, fuse(traced(net, 6)))
+    with pytest.raises(VerifyError, match="fused kernels that are given the size 7"):
+        new_sizes._verify_fused(7, family.kernels, fuse(traced(net, 6)))

@@ -140,9 +140,10 @@ class KernelLoops:
             assert plan is not None, f"{kernel.name} is walked in another way"
             extent, piece = _extent(plan, function.parts)
             made.phases.append(function.at(plan, extent, piece, known))
-            for stage, local in zip(function.parts, function.locals, strict=True):
+            given = zip(function.parts, function.combining, function.locals, strict=True)
+            for stage, combining, local in given:
                 made.locals[local - first] *= extent
-                made.phases.append(combine_phase(stage, local, extent, self._number[stage.result]))
+                made.phases.append(combine_phase(stage, combining, (local, self._number[stage.result]), extent))
         self._put_results(made)
         return made
 
@@ -218,6 +219,7 @@ class _NestFunctions:
     ) -> None:
         self.plan = plan
         self.parts = parts
+        self.combining = [combine_function(stage) for stage in parts]
         self.locals = locals_
         self._buffers = buffers
         self._used = (*used, *locals_)
@@ -260,16 +262,20 @@ def _extent(plan: NestPlan, parts: Sequence[Stage]) -> tuple[int, int]:
     return -(-whole // piece), piece
 
 
-def combine_phase(stage: Stage, local: int, count: int, target: int) -> KernelPhase:
-    """So many parts of what a stage reduces put together."""
-    size = math.prod(shape_of(stage.result))
+def combine_function(stage: Stage) -> NativeFunction:
+    """What puts parts of what a stage reduces together."""
     op = stage.combine
     assert op is not None
     key = _hash("combine", _operation(op), dtype_of(stage.result).name, number_of(stage.op.operands[-1]))
-    function = NativeFunction(key, lambda: combine_parts(stage))
+    return NativeFunction(key, lambda: combine_parts(stage))
+
+
+def combine_phase(stage: Stage, function: NativeFunction, buffers: tuple[int, int], count: int) -> KernelPhase:
+    """So many parts of what a stage reduces put together."""
+    size = math.prod(shape_of(stage.result))
     work = size * count * SIMPLE_NS
     grain, least = sharing(work, size, 64)
-    return KernelPhase(function, (local, target), (count, size), size, grain, 0, work, least)
+    return KernelPhase(function, buffers, (count, size), size, grain, 0, work, least)
 
 
 def fill_phase(dtype: np.dtype[Any], size: int, number: Any, target: int) -> KernelPhase:
