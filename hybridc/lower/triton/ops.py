@@ -21,7 +21,7 @@ from hybridc.lower.scalars import number_as
 DType = np.dtype[Any]
 
 BOOL, HALF, SINGLE, DOUBLE = (np.dtype(n) for n in ("bool", "float16", "float32", "float64"))
-INT32 = np.dtype("int32")
+INT32, INT64 = np.dtype("int32"), np.dtype("int64")
 
 # Signs between operands. Numbers beside a block take its type.
 _SIGNS = {
@@ -76,12 +76,13 @@ class Term:
     dtype: DType
     number: Number | None = None
 
-    @property
-    def argument(self) -> str:
-        """How a function is given it: as a number only if its type is understood from that."""
+    def argument(self, beside: bool) -> str:
+        """How a function is given it: as a number only if that has its type, perhaps from a block ``beside`` it."""
         if self.number is None or self.dtype in (BOOL, INT32):
             return self.text
         x = float(self.number)
+        if self.dtype == INT64:
+            return self.text if beside and abs(x) < 2**31 else self.block
         limits = np.finfo(np.float32)
         plain = x == 0 or not math.isfinite(x) or float(limits.tiny) <= abs(x) <= float(limits.max)
         return self.text if self.dtype == SINGLE and plain else self.block

@@ -38,7 +38,8 @@ def applied(op: Operation, operands: Sequence[Term], dtype: DType) -> str | None
     """An operation on operands that have been cast, if it is written as a sign between them or as a call."""
     call = ops.function(op, dtype)
     if call is not None:
-        return call.format(*[x.argument for x in operands])
+        beside = any(x.number is None and x.dtype == dtype for x in operands)
+        return call.format(*[x.argument(beside) for x in operands])
     between = ops.sign(op)
     if between is None:
         return None
@@ -200,7 +201,7 @@ class Statements:
             made = self._inside(after, carried)
             further, passed = self._condition(before, made)
             for held, x in zip(carried, passed, strict=True):
-                self.w.line(f"{held.text} = tl.where({going}, {x.as_dtype(held.dtype).argument}, {held.text})")
+                self.w.line(f"{held.text} = tl.where({going}, {x.as_dtype(held.dtype).argument(True)}, {held.text})")
             self.w.line(f"{going} = {going} & {further.text}")
         self.known.update(zip(op.results, carried, strict=True))
 
