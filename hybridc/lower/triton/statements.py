@@ -7,6 +7,7 @@ after each operation, and functions of it are computed in single.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 
 import numpy as np
@@ -51,26 +52,32 @@ def applied(op: Operation, operands: Sequence[Term], dtype: DType) -> str | None
 def helper(w: Writer, name: str, formula: Formula, kinds: Sequence[Attribute]) -> str:
     """The name of a function of the module that computes a formula for numbers of these types."""
     full = f"{name}_{kinds[0]}"
-    if full in w.helpers:
-        return full
+    if full not in w.helpers:
+        for each, source in _functions(full, formula, tuple(kinds)).items():
+            w.helper(each, source)
+    return full
+
+
+@functools.lru_cache(256)
+def _functions(name: str, formula: Formula, kinds: tuple[Attribute, ...]) -> dict[str, str]:
+    """The source of the function of a formula, after those that it calls."""
     block = Block(arg_types=kinds)
     result = formula(*[Value(FormulaWriter(block), x) for x in block.args]).ssa
-    inside = Writer()
-    inside.helpers = w.helpers
-    arguments = [inside.name(hint) for hint in ("x", "y", "z")[: len(kinds)]]
-    inside.line("@triton.jit")
-    inside.line(f"def {full}({', '.join(arguments)}):")
-    with inside.indented():
-        inside.line(f'"""{(formula.__doc__ or name).splitlines()[0]}"""')
+    w = Writer()
+    arguments = [w.name(hint) for hint in ("x", "y", "z")[: len(kinds)]]
+    w.line("@triton.jit")
+    w.line(f"def {name}({', '.join(arguments)}):")
+    with w.indented():
+        w.line(f'"""{(formula.__doc__ or name).splitlines()[0]}"""')
         if len(arguments) > 1:
-            inside.line(f"{', '.join(arguments)} = tl.broadcast({', '.join(arguments)})")
+            w.line(f"{', '.join(arguments)} = tl.broadcast({', '.join(arguments)})")
         known: dict[SSAValue, Term] = {
             v: Term(a, element_dtype(v.type)) for v, a in zip(block.args, arguments, strict=True)
         }
-        statements = Statements(inside, known)
+        statements = Statements(w, known)
         statements.write(block, [result])
-        inside.line(f"return {statements.term(result).block}")
-    return w.helper(full, "\n".join(inside.lines))
+        w.line(f"return {statements.term(result).block}")
+    return {**w.helpers, name: "\n".join(w.lines)}
 
 
 def _dtype(kind: Attribute) -> DType:

@@ -25,7 +25,7 @@ def functions():
     found["exp float16"] = stages_of("float16", ["exp"], 32)
     found["numbers"] = of_numbers()
     found |= {kind: stages_of(kind, steps, 32) for kind, steps in plain.items()}
-    for kind in ("float16", "float32", "float64", "int8", "uint8", "int64", "bool"):
+    for kind in ("float16", "float32", "float64", "uint8", "bool"):
         found[f"{kind} reduced"] = [stage for _, stage in reductions(kind, (4, 16))]
     return {name: function_of(stages) for name, stages in found.items()}
 
