@@ -68,6 +68,9 @@ __all__ = [
 
 def waitall() -> None:
     """Return when all work is done; on the CPU it always is."""
+    from hybridc.nd import creation
+
+    creation.waitall()
 
 
 def set_num_threads(count: int) -> None:

@@ -227,4 +227,4 @@ def outputs_of(op: Operator, inputs: Sequence[Any], location: Location | None = 
     if STATE.trace is not None:
         return STATE.trace.emit(op, list(inputs), location)
     arrays: Sequence[NDArray] = inputs
-    return execute(op, arrays, [np.asarray(x.asnative()) for x in arrays])
+    return execute(op, arrays, [x._data for x in arrays])

@@ -10,7 +10,7 @@ from hybridc.errors import MXNetError, TraceError, UnsupportedError
 from hybridc.gluon.block import Block, HybridBlock
 from hybridc.gluon.report import Report
 from hybridc.gluon.trainer import Trainer
-from hybridc.nd.ndarray import NDArray
+from hybridc.nd.ndarray import NDArray, wrap
 from hybridc.optimizer import Optimizer
 from hybridc.optimizer.binding import advance
 from hybridc.optimizer.formula import Values
@@ -68,7 +68,7 @@ class TrainStep:
         if bound is None or not bound.accepts(numbers):
             bound = self._bind(entry, args, numbers)
         results = bound.run([x._data for x in arrays], numbers)
-        return regroup([NDArray(r) for r in results], entry.trace.structure)
+        return regroup([wrap(r) for r in results], entry.trace.structure)
 
     def _bind(self, entry: StepEntry, args: tuple[Any, ...], numbers: Sequence[Values]) -> Bound:
         trainer, indices = self._block.trainer, entry.indices

@@ -15,7 +15,7 @@ import numpy as np
 
 from hybridc.context import Context, check_device
 from hybridc.dispatch import is_symbol
-from hybridc.nd.ndarray import NDArray
+from hybridc.nd.ndarray import NDArray, values_of
 from hybridc.runtime.writes import written
 
 __all__ = ["HookHandle", "check_sha1", "clip_global_norm", "shape_is_known", "split_and_load", "split_data"]
@@ -57,7 +57,7 @@ def clip_global_norm(arrays: Sequence[NDArray], max_norm: float, check_isfinite:
     """
     if not arrays:
         raise ValueError("clip_global_norm needs at least one array, got none")
-    flat = [a.asnative().reshape(-1) for a in arrays]
+    flat = [values_of(a).reshape(-1) for a in arrays]
     # COMPAT(mxnet): squares that float16 or float32 cannot hold are summed in float64 instead of giving inf.
     total = math.sqrt(sum(_sum_of_squares(a) for a in flat))
     if check_isfinite and not math.isfinite(total):
@@ -65,6 +65,9 @@ def clip_global_norm(arrays: Sequence[NDArray], max_norm: float, check_isfinite:
     scale = max_norm / (total + 1e-8)
     if not scale >= 1.0:  # nan must get through to the arrays
         for a in arrays:
+            if type(a) is not NDArray:
+                a *= scale
+                continue
             native = a.asnative()
             np.multiply(native, native.dtype.type(scale), out=native)
             written(native)

@@ -9,7 +9,7 @@ from typing import Any, cast
 import numpy
 import numpy.typing as npt
 
-from hybridc.nd.ndarray import NDArray
+from hybridc.nd.ndarray import NDArray, values_of
 from hybridc.registry import get_alias_func, get_create_func, get_register_func
 
 Array = npt.NDArray[Any]
@@ -32,7 +32,7 @@ def check_label_shapes(labels: Any, preds: Any, wrap: bool = False, shape: bool 
 
 def values(x: Any) -> Array:
     """The numbers of an NDArray, or of anything NumPy understands; not to be written to."""
-    return x.asnative() if isinstance(x, NDArray) else numpy.asarray(x)
+    return values_of(x) if isinstance(x, NDArray) else numpy.asarray(x)
 
 
 class EvalMetric:

@@ -301,6 +301,11 @@ def wrap(data: Any) -> NDArray:
     return DeviceNDArray(data)
 
 
+def values_of(x: NDArray) -> npt.NDArray[Any]:
+    """The values for who only reads them: the buffer itself if it is on the CPU, else a copy."""
+    return x._data if type(x) is NDArray else x.asnumpy()
+
+
 def _copied(x: NDArray, context: Context) -> NDArray:
     """A copy on a device."""
     if context.device_type != "gpu":

@@ -29,7 +29,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hybridc.errors import MXNetError
-from hybridc.nd.ndarray import NDArray
+from hybridc.nd.ndarray import NDArray, values_of
 
 _FILE = 0x112
 _V1, _V2, _V3 = 0xF993FAC8, 0xF993FAC9, 0xF993FACA
@@ -64,7 +64,7 @@ def save(fname: str | os.PathLike[str], data: NDArray | Sequence[NDArray] | Mapp
         if not isinstance(name, str):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise TypeError(f"save: names must be strings, got {name!r}")
     with replacing(fname) as file:
-        _write(file, [x.asnative() if type(x) is NDArray else x.asnumpy() for x in values], names)
+        _write(file, [values_of(x) for x in values], names)
 
 
 def load(fname: str | os.PathLike[str]) -> Any:

@@ -142,7 +142,7 @@ class Optimizer:
             return
         master, inner = state
         self.update(index, master, NDArray(grad.asnumpy().astype(np.float32)).as_in_context(grad.context), inner)
-        np.copyto(weight.asnative(), master.asnative(), casting="same_kind")
+        np.copyto(weight._data, master._data, casting="same_kind")
 
     def explain(self) -> str:
         """The kernels and the memory of the updates that were compiled."""

@@ -296,6 +296,8 @@ class Bound:
 
 def _bounds(array: Any) -> tuple[int, int]:
     """The first byte of an array's memory, and that behind it."""
+    if hasattr(array, "pointer"):
+        return array.pointer, array.pointer + array.nbytes
     if not array.flags.c_contiguous:
         return byte_bounds(array)
     start = array.__array_interface__["data"][0]

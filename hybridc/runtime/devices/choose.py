@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import weakref
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -26,6 +27,7 @@ class _Kind:
     make: Callable[[Driver, int], Device]
 
 
+_MADE: weakref.WeakSet[Device] = weakref.WeakSet()
 # In the order in which they are tried: memory is shared with a library that is there.
 _KINDS = {
     "torch": _Kind("PyTorch with CUDA", torch_card.there, TorchCard),
@@ -62,7 +64,15 @@ def device(index: int = 0) -> Device:
         raise UnsupportedError(_missing(index, found is not None))
     if not 0 <= index < found.count():
         raise UnsupportedError(f"gpu({index}): this machine has {found.count()} GPUs, numbered from 0")
-    return kind.make(found, index)
+    made = kind.make(found, index)
+    _MADE.add(made)
+    return made
+
+
+def synchronise() -> None:
+    """Return when the work of all devices is done."""
+    for made in list(_MADE):
+        made.synchronise()
 
 
 def _kind(found: Driver) -> _Kind | None:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import pytest
 
 import hybridc as mx
 from hybridc import autograd, gluon, nd
-from hybridc.errors import DeviceMemoryError, MXNetError, UnsupportedError
+from hybridc.errors import DeviceError, DeviceMemoryError, MXNetError, UnsupportedError
 from hybridc.gluon import nn
 from hybridc.runtime.devices import choose
 from tests.runtime.devices.simulated import simulated_card
@@ -325,3 +326,55 @@ def test_arrays_of_the_host_by_way_of_the_device() -> None:
     np.testing.assert_allclose(graph(x).asnumpy(), expected, rtol=1e-5)
     strided = nd.from_numpy(np.ascontiguousarray(x.asnumpy().T)).transpose()
     np.testing.assert_allclose(graph(strided).asnumpy(), expected, rtol=1e-5)
+
+
+def test_a_training_step_in_one_graph() -> None:
+    def losses(context: mx.Context) -> list[float]:
+        mx.random.seed(2)
+        net = nn.Dense(3, in_units=5)
+        net.initialize(ctx=context)
+        trainer = gluon.Trainer(net.collect_params(), "adam", {"learning_rate": 0.1})
+        step = gluon.TrainStep(net, gluon.loss.L2Loss(), trainer)
+        x, y = nd.array(numbers(4, 5) / 10, ctx=context), nd.ones((4, 3), ctx=context)
+        found = [step(x, y) for _ in range(3)]
+        assert all(loss.context == context for loss in found)
+        return [float(loss.mean().asscalar()) for loss in found]
+
+    np.testing.assert_allclose(losses(GPU), losses(mx.cpu()), rtol=1e-5)
+
+
+def test_weights_of_half_precision_with_copies_of_single() -> None:
+    def weights(context: mx.Context) -> np.ndarray:
+        net = nn.Dense(2, in_units=3)
+        net.initialize(mx.init.One(), ctx=context)
+        net.cast("float16")
+        trainer = gluon.Trainer(net.collect_params(), "sgd", {"learning_rate": 0.1, "multi_precision": True})
+        with autograd.record():
+            loss = net(nd.array(numbers(2, 3), ctx=context, dtype="float16")).sum()
+        loss.backward()
+        trainer.step(1)
+        return net.weight.data().asnumpy()
+
+    np.testing.assert_array_equal(weights(GPU), weights(mx.cpu()))
+
+
+def test_metrics_and_clipping() -> None:
+    accuracy = mx.metric.Accuracy()
+    accuracy.update(nd.array([0, 1], ctx=GPU), nd.array([[1, 0], [1, 0]], ctx=GPU))
+    assert accuracy.get()[1] == 0.5
+    x = nd.array([3, 4], ctx=GPU)
+    assert gluon.utils.clip_global_norm([x], 1.0) == pytest.approx(5)
+    np.testing.assert_allclose(x.asnumpy(), [0.6, 0.8], rtol=1e-5)
+    parts = gluon.utils.split_and_load(numbers(2, 2), [GPU])
+    assert parts[0].context == GPU
+
+
+def test_waiting_tells_what_went_wrong(kind: str) -> None:
+    x = nd.ones((2,), ctx=GPU)
+    x.wait_to_read()
+    nd.waitall()
+    if kind == "card":
+        device: Any = choose.device()
+        device.driver.functions["cuStreamSynchronize"] = lambda _: 700
+        with pytest.raises(DeviceError, match="error 700"):
+            nd.waitall()

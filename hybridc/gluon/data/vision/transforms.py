@@ -12,7 +12,7 @@ import numpy.typing as npt
 from hybridc import random
 from hybridc.errors import MXNetError
 from hybridc.gluon.block import Block
-from hybridc.nd.ndarray import NDArray
+from hybridc.nd.ndarray import NDArray, values_of
 
 Array = npt.NDArray[Any]
 
@@ -24,7 +24,7 @@ class _Transform(Block):
         """Transform one array."""
         (x,) = args
         # COMPAT(mxnet): NumPy arrays are taken too, as data sets often give them.
-        return NDArray(self.apply_to(x.asnative() if isinstance(x, NDArray) else np.asarray(x)))
+        return NDArray(self.apply_to(values_of(x) if isinstance(x, NDArray) else np.asarray(x)))
 
     def apply_to(self, x: Array) -> Array:
         """The transform of a NumPy array; must not write to it."""
