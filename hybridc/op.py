@@ -2,7 +2,8 @@
 
 ``Elementwise`` (a scalar body), ``Reduction``, ``Composite`` (other operators), ``Movement``, ``Opaque`` (a host call)
 and ``Stateful`` (a host call that owns an object); ``attribute`` declares attributes, ``Sample`` a tested call. The
-operators of hybridc itself are written with nothing else.
+operators of hybridc itself are written with nothing else. One that is a ``HasGPUKernel``, too, computes itself on GPUs
+by a Triton kernel written by hand.
 
 ``get``, ``set_attr``, ``get_attr`` and ``list_attrs`` read and attach attributes of any operator under any key, and
 ``NNVM_REGISTER_OP`` registers one function by function: the registry of NNVM.
@@ -10,6 +11,7 @@ operators of hybridc itself are written with nothing else.
 
 from __future__ import annotations
 
+from hybridc.dialects.gpu import ArraySpec, GPUKernel, HasGPUKernel
 from hybridc.dialects.nnvm import (
     Node,
     NodeAttrs,
@@ -60,6 +62,10 @@ __all__ = [
     "attribute",
     "no_gradient",
     "register",
+    # kernels written by hand
+    "ArraySpec",
+    "GPUKernel",
+    "HasGPUKernel",
     # attributes of any operator
     "get",
     "get_attr",

@@ -31,6 +31,7 @@ from hybridc.transforms.dce import DeadCodeElimination
 from hybridc.transforms.decompose import Decompose
 from hybridc.transforms.differentiate import Differentiate
 from hybridc.transforms.fold_views import FoldViews
+from hybridc.transforms.fuse_attention import FuseAttention
 from hybridc.transforms.fuse_kernels import FuseKernels
 from hybridc.transforms.merge_products import MergeProducts
 from hybridc.transforms.partition_graph import PartitionGraph
@@ -115,8 +116,8 @@ def llvm() -> tuple[ModulePass, ...]:
 
 
 def triton_kernels() -> tuple[ModulePass, ...]:
-    """From the graph to kernels for the GPU: products keep what follows them."""
-    return (*structured("llvm"), *KERNELS)
+    """From the graph to kernels for the GPU: products keep what follows them, attention is one kernel."""
+    return (*structured("triton"), *KERNELS, FuseAttention())
 
 
 def triton_plan(codes: TritonCodes | None = None) -> tuple[ModulePass, ...]:
@@ -135,6 +136,7 @@ PASSES: tuple[type[ModulePass], ...] = (
     Decompose,
     Differentiate,
     FoldViews,
+    FuseAttention,
     FuseKernels,
     HybridToLinalg,
     MergeProducts,

@@ -60,12 +60,12 @@ class PlanEmitter(ABC):
         """The steps of a kernel's launch."""
 
     @abstractmethod
-    def computed(self, operator: Operator, ins: Sequence[SSAValue], out: SSAValue) -> Any:
+    def computed(self, operator: Operator, ins: Sequence[SSAValue], outs: Sequence[SSAValue]) -> Any:
         """What computes an operator on this target though no loops say how; None if the host has to."""
 
     @abstractmethod
     def compute(self, made: Any, places: list[Place], name: str) -> None:
-        """The steps of what :meth:`computed` gave; ``places`` are the inputs, then the result."""
+        """The steps of what :meth:`computed` gave; ``places`` are the inputs, then the results."""
 
     @abstractmethod
     def copy(self, source: View, target: View) -> None:
@@ -194,11 +194,11 @@ class PlanEmitter(ABC):
             self.operators[name] = operator_of(declaration)
         operator = self.operators[name]
         where = location_of(op) or location_of(declaration)
-        made = self.computed(operator, op.ins, op.outs[0]) if len(op.outs) else None
+        made = self.computed(operator, op.ins, op.outs)
         if made is not None:
             self.lines.append(f"{name}{comment(where)}")
             given = [view if view.is_plain else self._plain_copy(view) for view in (self.views[v] for v in op.ins)]
-            self.compute(made, [place_of(v) for v in (*given, self.views[op.outs[0]])], name)
+            self.compute(made, [place_of(v) for v in (*given, *(self.views[v] for v in op.outs))], name)
             return
         program = self.planned
         if isinstance(operator, Opaque):

@@ -35,6 +35,7 @@ from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.passes import ModulePass
 
 from hybridc.dialects.body import Body
+from hybridc.dialects.gpu import HasGPUKernel
 from hybridc.dialects.hybrid import HandleAttr, HybridOp, dtype_of, location_of, shape_of
 from hybridc.dialects.operator import Contraction, Elementwise, Operator, Reduction
 from hybridc.dialects.scalar import Recorder, Scalar
@@ -52,6 +53,7 @@ from hybridc.transforms.values import constant_value, functions, volume
 
 # Elements of an array that a program holds as numbers.
 LONGEST = 65536
+NATIVE = ("llvm", "triton")  # libraries for which loops may read any element
 MATMUL = ((0, 2), (2, 1), (0, 1))  # the loops of linalg.matmul
 
 
@@ -61,7 +63,8 @@ class HybridToLinalg(ModulePass):
 
     With the ``library`` "numpy" the host also computes what would need loops that know their indices, or that fill a
     result piece by piece: gathers, insertions, concatenation, backwards slices. NumPy has functions for these. With
-    "llvm" these are loops, in the form that :mod:`~hybridc.lower.hybrid_to_linalg_native` describes.
+    "llvm" and "triton" these are loops, in the form that :mod:`~hybridc.lower.hybrid_to_linalg_native` describes; with
+    the latter, operators with a GPU kernel of their author's are called.
     """
 
     name = "hybrid-to-linalg"
@@ -94,7 +97,8 @@ class _Hosts:
         return self.declarations[key]
 
     def _declaration(self, op: HybridOp, attributes: DictionaryAttr, kind: FunctionType) -> func.FuncOp:
-        where = "native" if self.library == "llvm" and has_native_loops(op.operator) else "host"
+        own = has_native_loops(op.operator) or (self.library == "triton" and isinstance(op.operator, HasGPUKernel))
+        where = "native" if self.library in NATIVE and own else "host"
         base = f"{where}_{op.name.replace('.', '_').removeprefix('hybrid_')}"
         name, number = base, 0
         while name in self.taken:
@@ -120,7 +124,7 @@ class _Structure:
         self.old = function.body.block
         self.tensors: dict[SSAValue, Tensor] = {}
         self.block = Block(arg_types=[_type_of(a) for a in self.old.args])
-        self.builder = NativeBuilder(self.block) if library == "llvm" else Builder(self.block)
+        self.builder = NativeBuilder(self.block) if library in NATIVE else Builder(self.block)
 
     def run(self) -> None:
         for old, new in zip(self.old.args, self.block.args, strict=True):
@@ -172,7 +176,9 @@ class _Structure:
                 value.name_hint = result.name_hint
 
     def _structured(self, operator: Operator, inputs: list[Tensor], out: Tensor) -> list[Tensor] | None:
-        """The results as operations on tensors; None if only the host can compute them."""
+        """The results as operations on tensors; None if the host computes them, or a kernel of the author's."""
+        if self.library == "triton" and isinstance(operator, HasGPUKernel):
+            return None
         match operator:
             case Elementwise():
                 made = self._elementwise(operator, inputs, out)
@@ -185,7 +191,7 @@ class _Structure:
                 if known:
                     made = self._known(operator, out)
                 else:
-                    made = operator.move(self.builder, *inputs) if self.library == "llvm" else None
+                    made = operator.move(self.builder, *inputs) if self.library in NATIVE else None
             case _:
                 made = operator.move(self.builder, *inputs)
         return None if made is None else as_list(made)

@@ -81,13 +81,13 @@ class _Emitter(PlanEmitter):
         for phase in made.phases:
             self._phase(phase, [places[i] for i in phase.buffers], where, each, name)
 
-    def computed(self, operator: Operator, ins: Sequence[SSAValue], out: SSAValue) -> KernelPhase | None:
+    def computed(self, operator: Operator, ins: Sequence[SSAValue], outs: Sequence[SSAValue]) -> KernelPhase | None:
         if isinstance(operator, AddsRows) and (sums := operator.row_sums()) is not None:
             data, indices = ins
             count = volume(shape_of(indices))
             return row_sums_phase(sums, count, dtype_of(data), dtype_of(indices), self.program.threads)
         if isinstance(operator, DrawsUniform):
-            return uniform_phase(volume(shape_of(out)), dtype_of(out), operator.draw_number())
+            return uniform_phase(volume(shape_of(outs[0])), dtype_of(outs[0]), operator.draw_number())
         return None
 
     def compute(self, made: KernelPhase, places: list[Place], name: str) -> None:

@@ -10,6 +10,7 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import SSAValue
 
 from hybridc.dialects.draws import DrawsUniform
+from hybridc.dialects.gpu import ArraySpec, HasGPUKernel
 from hybridc.dialects.hybrid import dtype_of, shape_of
 from hybridc.dialects.hybrid_rt import LaunchOp, aligned
 from hybridc.dialects.operator import Operator
@@ -68,12 +69,15 @@ class _Emitter(PlanEmitter):
         for phase in made.phases:
             self._phase(phase, places, kernel.name)
 
-    def computed(self, operator: Operator, ins: Sequence[SSAValue], out: SSAValue) -> TritonPhase | None:
+    def computed(self, operator: Operator, ins: Sequence[SSAValue], outs: Sequence[SSAValue]) -> TritonPhase | None:
+        if isinstance(operator, HasGPUKernel):
+            specs = [[ArraySpec(shape_of(v), dtype_of(v)) for v in values] for values in (ins, outs)]
+            return operator.gpu(*specs).phase([spec.dtype for values in specs for spec in values])
         if isinstance(operator, AddsRows) and (sums := operator.row_sums()) is not None:
             data, indices = ins
             return row_sums_phase(sums, volume(shape_of(indices)), dtype_of(data), dtype_of(indices))
         if isinstance(operator, DrawsUniform):
-            return uniform_phase(volume(shape_of(out)), dtype_of(out), operator.draw_number())
+            return uniform_phase(volume(shape_of(outs[0])), dtype_of(outs[0]), operator.draw_number())
         return None
 
     def compute(self, made: TritonPhase, places: list[Place], name: str) -> None:

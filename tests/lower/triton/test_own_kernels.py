@@ -1,0 +1,62 @@
+"""Operators with a GPU kernel of their author's, by Triton's interpreter."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import hybridc as mx
+from hybridc.errors import MXNetError
+from tests.lower.triton.test_networks import by_triton  # noqa: F401  (a fixture)
+
+sys.path.insert(0, str(Path(__file__).parents[3] / "examples"))
+
+import triton_operator
+
+
+def reference(x):
+    x = x.astype(np.float64) * 2
+    return np.tanh(x / np.sqrt((x * x).mean(-1, keepdims=True) + 1e-6)) + 1
+
+
+@pytest.mark.usefixtures("by_triton")
+@pytest.mark.parametrize("shape", [(6, 100), (1, 1), (2, 3, 33)])
+def test_the_example(shape):
+    x = np.random.default_rng(2).normal(size=shape).astype(np.float32)
+    net = triton_operator.Net()
+    net.hybridize()
+    np.testing.assert_allclose(net(mx.nd.array(x)).asnumpy(), reference(x), rtol=1e-5)
+    (graph,) = net._cached_graph.graphs()
+    assert not graph.forward.program.host_calls
+    assert "rms_kernel, written by hand" in graph.forward.program.code()
+
+
+def test_elsewhere_it_is_what_its_kind_says():
+    x = np.random.default_rng(2).normal(size=(6, 100)).astype(np.float32)
+    net = triton_operator.Net()
+    net.hybridize()
+    np.testing.assert_allclose(net(mx.nd.array(x)).asnumpy(), reference(x), rtol=1e-5)
+
+
+def twice_kernel(x_ptr, y_ptr, BLOCK):
+    i = tl.arange(0, BLOCK)  # noqa: F821  (kernels see it)
+    tl.store(y_ptr + i, twice(tl.load(x_ptr + i)))  # noqa: F821
+
+
+def twice(x):
+    return x * 2
+
+
+def test_helpers_are_brought_along():
+    kernel = mx.op.GPUKernel(twice_kernel, (1,), constants={"BLOCK": 8}, helpers=[twice])
+    phase = kernel.phase([np.dtype("float32")] * 2)
+    assert phase.function.source.index("def twice(") < phase.function.source.index("def twice_kernel(")
+    assert phase.configs[0].grid == (1, 1, 1)
+
+
+def test_a_kernel_without_source():
+    with pytest.raises(MXNetError, match="define it with def, in a file"):
+        mx.op.GPUKernel(eval("lambda x_ptr: None"), (1,)).phase([np.dtype("float32")])
