@@ -19,7 +19,8 @@ from hybridc.runtime.triton_kernel import load, triton
 # Addresses and numbers that are divisible by this let Triton read and write 16 bytes at a time.
 DIVISIBLE = 16
 # How all functions are compiled; a part of what names their code.
-_OPTIONS = {"enable_fp_fusion": True}
+# A product and a sum stay two operations: formulas write fma where they mean it, and equal values differ by zero.
+_OPTIONS = {"enable_fp_fusion": False}
 
 _TYPES = {
     "float16": "fp16",
