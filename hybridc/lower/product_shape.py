@@ -10,13 +10,17 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import cast
 
+import numpy as np
 from xdsl.dialects import arith
+from xdsl.dialects.linalg import ops as linalg
 from xdsl.ir import Block, Operation, SSAValue
 
-from hybridc.lower.kernel import Kernel
+from hybridc.dialects.attribute import DType
+from hybridc.lower.kernel import Kernel, Stage
 from hybridc.lower.strides import row_major
-from hybridc.lower.structured import shape_of
+from hybridc.lower.structured import element_dtype, shape_of
 
 Strides = tuple[int, ...]
 
@@ -53,6 +57,8 @@ class Loop:
         return self.kind == inner.kind and self.steps == tuple([s * inner.size for s in inner.steps])
 
 
+# Operands that are multiplied as they are, and what their products are added up in.
+_SUMMED_IN = {np.dtype(np.float16): np.dtype(np.float32)} | {np.dtype(t): np.dtype(t) for t in (np.float32, np.float64)}
 BATCH, ROW, COLUMN, SUM = (True, True, True), (True, False, True), (False, True, True), (True, True, False)
 
 
@@ -211,3 +217,25 @@ def body_key(block: Block) -> str:
         kinds = ",".join(str(r.type) for r in op.results)
         words.append(f"{op.name}{value}({','.join(str(numbers[v]) for v in op.operands)}){kinds}")
     return " ".join(words)
+
+
+def multiplied(stage: Stage) -> tuple[DType, DType] | None:
+    """In what a stage multiplies and adds up, if its body adds the product of two floating-point numbers."""
+    block = stage.op.regions[0].block
+    left, right, sofar = block.args
+    total = cast(linalg.YieldOp, block.last_op).operands[0].owner
+    if not isinstance(total, arith.AddfOp) or sofar not in total.operands:
+        return None
+    term = next((v.owner for v in total.operands if v is not sofar), None)
+    if not isinstance(term, arith.MulfOp) or {_narrow(v) for v in term.operands} != {left, right}:
+        return None
+    wide = element_dtype(sofar.type)
+    given = {element_dtype(left.type), element_dtype(right.type)}
+    if wide.itemsize < 4:
+        return None
+    dtype = given.pop()
+    return (wide if given or _SUMMED_IN[dtype] != wide else dtype), wide
+
+
+def _narrow(value: SSAValue) -> SSAValue:
+    return value.owner.operands[0] if isinstance(value.owner, arith.ExtFOp) else value

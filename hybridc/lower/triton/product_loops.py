@@ -9,22 +9,15 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import cast
 
-import numpy as np
-from xdsl.dialects import arith
-from xdsl.dialects.linalg import ops as linalg
 from xdsl.ir import SSAValue
 
 from hybridc.dialects.attribute import DType
 from hybridc.lower.kernel import Axes, Kernel, Nest, Number, Read, Stage, number_of
 from hybridc.lower.nest_plan import NestPlan, indexed_axes
-from hybridc.lower.product_shape import BATCH, COLUMN, ROW, SUM, Loop, Strides, loops_of
+from hybridc.lower.product_shape import BATCH, COLUMN, ROW, SUM, Loop, Strides, loops_of, multiplied
 from hybridc.lower.strides import row_major
-from hybridc.lower.structured import Shape, element_dtype, shape_of
-
-# Operands that are multiplied as they are, and what their products are added up in.
-_SUMMED_IN = {np.dtype(np.float16): np.dtype(np.float32)} | {np.dtype(t): np.dtype(t) for t in (np.float32, np.float64)}
+from hybridc.lower.structured import Shape, shape_of
 
 
 @dataclass(frozen=True, eq=False)
@@ -120,7 +113,7 @@ def fused_product(kernel: Kernel, strides: Mapping[int, Strides]) -> FusedProduc
     if stage is None or kernel.fills or not _follows(kernel, nest, stage):
         return None
     start = number_of(stage.op.operands[2])
-    dtypes = _multiplied(stage)
+    dtypes = multiplied(stage)
     if start is None or dtypes is None:
         return None
     steps = {v: strides.get(i, row_major(shape_of(v))) for i, v in enumerate([*kernel.arguments, *kernel.results])}
@@ -171,28 +164,6 @@ def _follows(kernel: Kernel, nest: Nest, product: Stage) -> bool:
     if len(set(kernel.results)) < len(kernel.results):
         return False
     return all(v in made and whole <= {*made[v].axes} for v in kernel.results) and whole <= {*product.axes}
-
-
-def _multiplied(stage: Stage) -> tuple[DType, DType] | None:
-    """In what a stage multiplies and adds up, if its body adds the product of two floating-point numbers."""
-    block = stage.op.regions[0].block
-    left, right, sofar = block.args
-    total = cast(linalg.YieldOp, block.last_op).operands[0].owner
-    if not isinstance(total, arith.AddfOp) or sofar not in total.operands:
-        return None
-    term = next((v.owner for v in total.operands if v is not sofar), None)
-    if not isinstance(term, arith.MulfOp) or {_narrow(v) for v in term.operands} != {left, right}:
-        return None
-    wide = element_dtype(sofar.type)
-    given = {element_dtype(left.type), element_dtype(right.type)}
-    if wide.itemsize < 4:
-        return None
-    dtype = given.pop()
-    return (wide if given or _SUMMED_IN[dtype] != wide else dtype), wide
-
-
-def _narrow(value: SSAValue) -> SSAValue:
-    return value.owner.operands[0] if isinstance(value.owner, arith.ExtFOp) else value
 
 
 def _kinds(nest: Nest, stage: Stage) -> dict[int, tuple[bool, bool, bool]] | None:
