@@ -51,7 +51,7 @@ class DeviceExecutable(PlannedExecutable):
 
     def _call(self, workspace: Any, into: Any, *arrays: Any) -> Any:
         device, program = self.device, self.planned
-        here = [x if isinstance(x, DeviceArray) else device.put(np.asarray(x, order="C")) for x in arrays]
+        here = self._here(arrays)
         if not all(device.fits(array, spec) for array, spec in zip(here, program.inputs, strict=True)):
             return NotImplemented
         given = [None] * len(program.fresh) if into is None else into
@@ -62,13 +62,21 @@ class DeviceExecutable(PlannedExecutable):
             step(bases, workspace)
         return results
 
+    def _here(self, arrays: Sequence[Any]) -> Sequence[DeviceArray]:
+        """The arguments on the device."""
+        strangers = [np.asarray(x, order="C") for x in arrays if not isinstance(x, DeviceArray)]
+        if not strangers:
+            return arrays
+        put = iter(self.device.put_together(strangers))
+        return [x if isinstance(x, DeviceArray) else next(put) for x in arrays]
+
     def _serve(self, workspace: Any, *arrays: Any) -> Any:
         """A call with arrays of NumPy's, which are copied to the device and back, unless its memory is theirs."""
         places: Sequence[Any] = ()
         if self._into is not None:
             places, *arrays = arrays  # pyright: ignore[reportAssignmentType]  (a list is as good)
         given = [np.asarray(x, spec.dtype, order="C") for x, spec in zip(arrays, self.planned.inputs, strict=True)]
-        here = [self.device.put(x) for x in given]
+        here = self.device.put_together(given)
         nowhere = () if self._into is None else ([None] * len(places),)
         made = super().run(workspace, *nowhere, *here)
         results = [x.host() if isinstance(x, DeviceArray) else x for x in made]

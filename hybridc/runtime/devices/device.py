@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -16,6 +17,10 @@ if TYPE_CHECKING:
     from hybridc.lower.planned import View
     from hybridc.runtime.devices.array import DeviceArray
     from hybridc.runtime.native.plan import Array
+
+# Bytes of an array up to which it is copied to a device with others, and to which their beginnings are aligned.
+_SMALL = 4096
+_APART = 16
 
 #: Runs a prepared function, given the addresses of its buffers and its numbers.
 Launch = Callable[[Sequence[int], Sequence[int]], None]
@@ -122,6 +127,25 @@ class Device(ABC):
         made = self.empty(array.shape, array.dtype)
         made.write(array)
         return made
+
+    def put_together(self, arrays: Sequence[npt.NDArray[Any]]) -> list[DeviceArray]:
+        """Contiguous arrays of NumPy's as arrays of the device: small ones, as an optimizer's numbers, by one copy."""
+        from hybridc.runtime.devices.array import DeviceArray
+
+        small = [x for x in arrays if x.nbytes <= _SMALL]
+        starts = list(itertools.accumulate((-(-x.nbytes // _APART) * _APART for x in small), initial=0))
+        bytes_ = np.zeros(starts[-1], np.uint8)
+        for x, start in zip(small, starts, strict=False):
+            bytes_[start : start + x.nbytes] = x.reshape(-1).view(np.uint8)
+        buffer = self.allocate(starts[-1])
+        self.upload(buffer.pointer, bytes_)
+        places = iter(starts)
+        return [
+            DeviceArray(self, buffer, buffer.pointer + next(places), x.shape, x.dtype)
+            if x.nbytes <= _SMALL
+            else self.put(x)
+            for x in arrays
+        ]
 
     def fits(self, array: DeviceArray, spec: Array) -> bool:
         """Whether this is an array of the device, of a shape and an element type."""

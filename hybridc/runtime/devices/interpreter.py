@@ -66,6 +66,9 @@ class Interpreter(Device):
         buffer = Buffer(array.ctypes.data, array.nbytes, array)
         return DeviceArray(self, buffer, buffer.pointer, array.shape, array.dtype)
 
+    def put_together(self, arrays: Sequence[npt.NDArray[Any]]) -> list[DeviceArray]:
+        return [self.put(x) for x in arrays]
+
     def prepare(self, function: TritonFunction, config: Config) -> Launch:
         def launch(pointers: Sequence[int], numbers: Sequence[int]) -> None:
             interpret(function, pointers, numbers, config)

@@ -199,3 +199,15 @@ def test_a_failed_launch() -> None:
     stub.fails["cuModuleLoadData"] = 209
     with pytest.raises(DeviceError, match="cuModuleLoadData: an error"):
         made.launch(ADD, CONFIG, [0x1000] * 3, [4096, 1])
+
+
+def test_small_arrays_go_there_together() -> None:
+    stub = StubCuda()
+    made = card(stub)
+    given = [np.float32(3).reshape(()), np.arange(5, dtype=np.int64), np.ones(2000, F32), np.zeros((0, 2))]
+    there = made.put_together(given)
+    assert len(stub.buffers) == 2
+    for x, y in zip(there, given, strict=True):
+        assert x.pointer % 16 == 0
+        np.testing.assert_array_equal(x.host(), y)
+        assert (x.shape, x.dtype) == (y.shape, y.dtype)

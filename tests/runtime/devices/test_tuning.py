@@ -47,9 +47,7 @@ def test_the_fastest_is_chosen_once(given, configs):
     assert fastest(Interpreter(), function, configs, [array.ctypes.data], [SIZE]) == FEW
     np.testing.assert_array_equal(array, 3)
     assert fastest(Forbidden(), function, configs, [array.ctypes.data], [SIZE]) == FEW
-    assert (
-        fastest(Forbidden(), function, configs, [array.ctypes.data], [SIZE - 1 + SIZE // 2]) == FEW
-    )
+    assert fastest(Forbidden(), function, configs, [array.ctypes.data], [SIZE - 1 + SIZE // 2]) == FEW
     with pytest.raises(AssertionError, match="known"):
         fastest(Forbidden(), function, configs, [array.ctypes.data], [SIZE // 2])
 
