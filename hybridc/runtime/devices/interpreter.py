@@ -1,6 +1,6 @@
 """The host as a device: Triton's interpreter runs the programs one after the other, on the memory of NumPy's arrays.
 
-For tests, and to step through a kernel: it takes about a millisecond a program.
+For tests, and to step through a kernel: it is slow.
 """
 
 from __future__ import annotations
