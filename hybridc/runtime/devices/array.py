@@ -97,6 +97,9 @@ class DeviceArray:
         if isinstance(source, DeviceArray) and source.device is self.device and source.dtype == self.dtype:
             self.device.copy(self.pointer, source.pointer, self.nbytes)
             return
+        if not isinstance(source, DeviceArray) and np.ndim(source) == 0 and source in (0, 1):
+            self.device.fill(self.pointer, self.dtype, self.size, int(source))
+            return
         values = source.host() if isinstance(source, DeviceArray) else np.asarray(source)
         plain = np.asarray(np.broadcast_to(values, self.shape), self.dtype, order="C")
         self.device.upload(self.pointer, plain)

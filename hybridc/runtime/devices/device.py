@@ -83,6 +83,13 @@ class Device(ABC):
     def copy(self, target: int, source: int, nbytes: int) -> None:
         """Copy within the device."""
 
+    def fill(self, target: int, dtype: Any, size: int, number: int) -> None:
+        """Put 0 or 1 into so many elements."""
+        from hybridc.lower.triton.texts import fill_phase
+
+        phase = fill_phase(np.dtype(dtype), size, str(number), 0)
+        self.launch(phase.function, phase.configs[0], (target,), phase.numbers)
+
     # --- order ---------------------------------------------------------------------------------------------
 
     @abstractmethod

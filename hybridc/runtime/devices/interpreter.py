@@ -52,6 +52,9 @@ class Interpreter(Device):
     def copy(self, target: int, source: int, nbytes: int) -> None:
         ctypes.memmove(target, source, nbytes)
 
+    def fill(self, target: int, dtype: Any, size: int, number: int) -> None:
+        self.upload(target, np.full(size, number, dtype))
+
     def synchronise(self) -> None:
         """Nothing is ever left to do."""
 

@@ -134,6 +134,18 @@ def test_files(tmp_path) -> None:
     np.testing.assert_array_equal(nd.load(str(tmp_path / "x"))["x"].asnumpy(), numbers(2, 2))
 
 
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64", "int8", "uint8", "int32", "int64", "bool"])
+def test_arrays_of_zeros_and_ones(dtype: str) -> None:
+    x = nd.array([3, 1, 0], ctx=GPU, dtype=dtype)
+    np.testing.assert_array_equal(np.zeros_like(x._data).host(), np.zeros(3, dtype))
+    np.testing.assert_array_equal(np.ones_like(x._data).host(), np.ones(3, dtype))
+    assert np.ones_like(x._data).dtype == dtype
+    x[:] = 1
+    np.testing.assert_array_equal(x.asnumpy(), np.ones(3, dtype))
+    x[:] = 2.5
+    np.testing.assert_array_equal(x.asnumpy(), np.full(3, 2.5).astype(dtype))
+
+
 def test_no_memory_left_leaves_arrays_as_they_were() -> None:
     x = nd.array(numbers(3), ctx=GPU)
     with pytest.raises(DeviceMemoryError, match=f"no {4 << 58} bytes of memory"):
