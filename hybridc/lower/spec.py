@@ -276,7 +276,7 @@ def _kernels(check: _Check, module: ModuleOp) -> set[str]:
             _host(check, function)
             continue
         check.only(function, IN_KERNELS, "loops, and what they begin from")
-        contractions = 0
+        contractions: list[int] = []
         for op in function.body.block.ops:
             for value in op.results:
                 _type(check, op, value)
@@ -285,10 +285,10 @@ def _kernels(check: _Check, module: ModuleOp) -> set[str]:
                 for value in reads_anywhere(op):
                     if value.owner is not function.body.block:
                         check.fail(op, "its body reads at computed indices what is no argument of the kernel")
-            if isinstance(op, linalg.GenericOp | linalg.MatmulOp):
-                contractions += _loops(check, function, op)
-        if contractions > 1:
-            check.fail(function, "a kernel has at most one contraction")
+            if isinstance(op, linalg.GenericOp | linalg.MatmulOp) and _loops(check, function, op):
+                contractions.append(_nest(op))
+        if len(set(contractions)) < len(contractions):
+            check.fail(function, "a nest has at most one contraction")
     return names
 
 
@@ -297,8 +297,7 @@ def _loops(check: _Check, kernel: func.FuncOp, op: linalg.GenericOp | linalg.Mat
     domains = [
         _numbers(d) for d in cast("ArrayAttr[Attribute]", kernel.attributes.get("hybrid.domains", ArrayAttr([])))
     ]
-    nest = op.attributes.get("hybrid.nest")
-    number = nest.value.data if isinstance(nest, IntegerAttr) else 0
+    number = _nest(op)
     if number >= len(domains):
         check.fail(op, f"@{kernel.sym_name.data} has {len(domains)} domains, and this is of nest {number}")
     axes, domain = _numbers(op.attributes.get("hybrid.axes")), domains[number]
@@ -316,6 +315,11 @@ def _loops(check: _Check, kernel: func.FuncOp, op: linalg.GenericOp | linalg.Mat
     if len({a for a in axes if a >= 0}) < sum(a >= 0 for a in axes):
         check.fail(op, f"two loops are one axis: {axes}")
     return contracts
+
+
+def _nest(op: Operation) -> int:
+    number = op.attributes.get("hybrid.nest")
+    return number.value.data if isinstance(number, IntegerAttr) else 0
 
 
 def _numbers(attribute: Attribute | None) -> list[int]:

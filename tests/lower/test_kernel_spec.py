@@ -95,7 +95,7 @@ def test_what_is_right_passes():
                 second="%w = linalg.matmul {hybrid.axes = array<i64: 0, 1, -1>} ins(%y, %x : tensor<2x2xf32>, "
                 "tensor<2x2xf32>) outs(%z : tensor<2x2xf32>) -> tensor<2x2xf32>",
             ),
-            "a kernel has at most one contraction",
+            "a nest has at most one contraction",
         ),
         (f"func.func private @k{SIGN} {{ %y = math.exp %x : tensor<2x3xf32>\nfunc.return %y : tensor<2x3xf32> }}",
          "a function holds loops, and what they begin from"),

@@ -1,4 +1,4 @@
-"""The Triton functions of any kernel: a product's by :mod:`~hybridc.lower.triton.products`, loops' from its nests."""
+"""The Triton functions of any kernel: of products, of attention, or of the loops of its nests."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from xdsl.dialects.func import FuncOp
 from hybridc.lower.kernel import Kernel, Nest, analyse
 from hybridc.lower.strides import row_major
 from hybridc.lower.structured import shape_of
+from hybridc.lower.triton.attention import phases_of_attention
 from hybridc.lower.triton.functions import TritonPhases
 from hybridc.lower.triton.nests import phases_of
 from hybridc.lower.triton.products import phases_of_product
@@ -43,7 +44,7 @@ class TritonCodes:
         key = (kernel, tuple(sorted(strides.items())))
         if key not in self._made:
             products = any(nest.product is not None for nest in kernel.nests)
-            made = phases_of_product(kernel, strides) if products else None
+            made = phases_of_product(kernel, strides) or phases_of_attention(kernel, strides) if products else None
             self._made[key] = made if made is not None else phases_of(_without_products(kernel), strides)
         return self._made[key]
 

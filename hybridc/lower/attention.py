@@ -1,0 +1,321 @@
+"""Attention in a kernel: rows of scores, weights that are their exponentials over the sum of these, sums by weights.
+
+It is seen from loops and bodies: a product; a nest that takes the maximum of something made of it, subtracts that,
+takes exponentials, their sum, and divides; a product that sums along the same axes. What a row of weights is multiplied
+with can then be added up while the maximum is still being found: all that was added so far is scaled when a greater
+one comes.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import cast
+
+from xdsl.dialects import arith
+from xdsl.dialects import math as functions
+from xdsl.dialects.linalg import ops as linalg
+from xdsl.ir import Block, Operation, SSAValue
+
+from hybridc.dialects.attribute import DType
+from hybridc.lower.kernel import Axes, Kernel, Nest, Read, Stage, number_of
+from hybridc.lower.product_shape import multiplied
+from hybridc.lower.structured import Shape, dtype_of, shape_of
+
+_CASTS = (arith.ExtFOp, arith.TruncFOp)
+
+
+@dataclass(frozen=True, eq=False)
+class Multiplied:
+    """A product of floating-point numbers: of ``left`` and ``right`` as ``dtype``, added up as ``wide``."""
+
+    stage: Stage
+    left: Read
+    right: Read
+    dtype: DType
+    wide: DType
+
+
+@dataclass(frozen=True, eq=False)
+class Attention:
+    """A kernel of three nests that is an attention.
+
+    Axes are those of the middle nest, that of the weights: ``batch``, which keys or values follow; ``rows``, which
+    neither follows; ``keys``, which are summed. ``in_scores`` and ``in_sums`` say which axes they are in the first and
+    the last nest, where ``terms`` are summed and ``columns`` are the values' own.
+
+    The stages of the middle nest: ``before`` make, of the scores, what ``peak`` takes the maximum of; ``powers`` are
+    the exponentials of its differences from that, ``total`` their sum; ``shares`` divide by it; ``after`` are maps that
+    may as well be applied before the division. Those of the last nest behind the product are ``epilogue``.
+    """
+
+    kernel: Kernel
+    scores: Multiplied  # of queries and keys
+    sums: Multiplied  # of weights and values
+    before: tuple[Stage, ...]
+    peak: Stage
+    powers: tuple[Stage, ...]
+    total: Stage
+    shares: tuple[Stage, ...]
+    after: tuple[Stage, ...]
+    epilogue: tuple[Stage, ...]
+    batch: Axes
+    rows: Axes
+    keys: Axes
+    in_scores: Mapping[int, int]
+    in_sums: Mapping[int, int]
+    terms: Axes
+    columns: Axes
+
+    @property
+    def shape(self) -> Shape:
+        """The sizes of the middle nest."""
+        return self.kernel.nests[1].domain
+
+    @property
+    def wide(self) -> DType:
+        """What everything is added up in."""
+        return self.sums.wide
+
+    @property
+    def term_sizes(self) -> Shape:
+        """The sizes of the axes that are summed for a score."""
+        sizes = dict(zip(self.scores.left.axes, shape_of(self.scores.left.value), strict=True))
+        return tuple(sizes[a] for a in self.terms)
+
+    def extent(self, axes: Axes) -> int:
+        """How many elements some axes of the middle nest have."""
+        return math.prod(self.shape[a] for a in axes)
+
+    @property
+    def row(self) -> int:
+        """Bytes of a query, or of a row of values, as it is multiplied."""
+        return max(
+            math.prod(self.term_sizes) * self.scores.dtype.itemsize,
+            self.width * self.sums.dtype.itemsize,
+        )
+
+    @property
+    def width(self) -> int:
+        """How many columns of values are summed."""
+        return math.prod(self.kernel.nests[2].domain[a] for a in self.columns)
+
+
+def attention_of(kernel: Kernel) -> Attention | None:
+    """A kernel as an attention, if it is one, and nothing in it is empty."""
+    if len(kernel.nests) != 3 or kernel.fills:
+        return None
+    first, middle, last = kernel.nests
+    if any(not _in_place(nest) for nest in kernel.nests) or len(first.stages) > 1:
+        return None
+    scores, sums = _multiplied(first), _multiplied(last)
+    softmax = _softmax(middle)
+    if scores is None or sums is None or softmax is None or not _ends(kernel, last):
+        return None
+    before, peak, powers, total, shares, after = softmax
+    weights = after[-1] if after else shares[-1]
+    if dtype_of(peak.result) != sums.wide or dtype_of(total.result) != sums.wide:
+        return None
+    kept = dict.fromkeys(peak.axes)
+    given = [r.axes for s in middle.stages for r in s.reads if r.value is scores.stage.result]
+    if any(r.value in (scores.stage.result, weights.result) for s in last.stages[1:] for r in s.reads):
+        return None
+    sums = _ordered(sums, weights.result)
+    if len(set(given)) != 1 or sums is None or sums.right.value not in kernel.arguments:
+        return None
+    in_scores = dict(zip(given[0], scores.stage.axes, strict=True))
+    in_sums = dict(zip(weights.axes, sums.left.axes, strict=True))
+    keys = tuple(a for a in peak.reduced if middle.domain[a] != 1)
+    if {in_sums[a] for a in peak.reduced} != {*sums.stage.reduced} or {*weights.axes} != {*kept, *peak.reduced}:
+        return None
+    scores = _ordered_by(scores, {in_scores[a] for a in keys if a in in_scores})
+    if scores is None or any(r.value not in kernel.arguments for r in (scores.left, scores.right)):
+        return None
+    follows_keys, follows_values = {*scores.right.axes}, {*sums.right.axes}
+    shared = {a for a in kept if in_scores.get(a) in follows_keys or in_sums[a] in follows_values}
+    rows = tuple(a for a in sorted(kept) if a not in shared and middle.domain[a] != 1)
+    batch = tuple(a for a in sorted(kept) if a in shared and middle.domain[a] != 1)
+    columns = tuple(a for a in range(len(last.domain)) if a not in in_sums.values() and last.domain[a] != 1)
+    order = [in_sums[a] for a in rows]
+    empty = any(0 in nest.domain for nest in kernel.nests) or 0 in shape_of(scores.left.value)
+    if empty or order != sorted(order) or not {*columns} <= follows_values:
+        return None
+    if len(in_scores) < len(shape_of(scores.stage.result)) or scores.wide != sums.wide:
+        return None
+    terms = scores.stage.reduced
+    epilogue = tuple(s for s in last.stages if s is not sums.stage)
+    return Attention(
+        kernel, scores, sums, before, peak, powers, total, shares, after, epilogue,
+        batch, rows, keys, in_scores, in_sums, terms, columns,
+    )  # fmt: skip
+
+
+def _in_place(nest: Nest) -> bool:
+    """Whether what the nest makes is read at the elements that were just made."""
+    made = {s.result: s for s in nest.stages}
+    return all(r.axes == made[r.value].axes for s in nest.stages for r in s.reads if r.value in made)
+
+
+def _ends(kernel: Kernel, nest: Nest) -> bool:
+    """Whether the nest is a product and maps of it that need no other element, and gives all the kernel's results."""
+    whole = {a for a, n in enumerate(nest.domain) if n != 1}
+    made = {s.result: s for s in nest.stages}
+    if any(s.kind != "map" or s.anywhere for s in nest.stages if s is not nest.product):
+        return False
+    if len(set(kernel.results)) < len(kernel.results):
+        return False
+    return all(v in made and whole <= {*made[v].axes} for v in kernel.results)
+
+
+# --- products ----------------------------------------------------------------------------------------------
+
+
+def _multiplied(nest: Nest) -> Multiplied | None:
+    """The product of a nest, if its body adds the product of two floating-point numbers to nothing."""
+    stage = nest.product
+    if stage is None or number_of(stage.op.operands[2]) != 0:
+        return None
+    if not {*stage.reduced} <= {*stage.reads[0].axes} & {*stage.reads[1].axes}:
+        return None
+    dtypes = multiplied(stage)
+    return None if dtypes is None else Multiplied(stage, stage.reads[0], stage.reads[1], *dtypes)
+
+
+def _ordered(product: Multiplied, left: SSAValue) -> Multiplied | None:
+    """The product with this value, which only one operand may be, on the left."""
+    if product.left.value is product.right.value or left not in (product.left.value, product.right.value):
+        return None
+    return product if product.left.value is left else _swapped(product)
+
+
+def _ordered_by(product: Multiplied, right: set[int]) -> Multiplied | None:
+    """The product with the operand that follows all these axes on the right, while the other one follows none."""
+    for each in (product, _swapped(product)):
+        if right <= {*each.right.axes} and not right & {*each.left.axes}:
+            return each
+    return None
+
+
+def _swapped(product: Multiplied) -> Multiplied:
+    return Multiplied(product.stage, product.right, product.left, product.dtype, product.wide)
+
+
+# --- softmax -----------------------------------------------------------------------------------------------
+
+_Softmax = tuple[tuple[Stage, ...], Stage, tuple[Stage, ...], Stage, tuple[Stage, ...], tuple[Stage, ...]]
+
+
+def _softmax(nest: Nest) -> _Softmax | None:
+    """The stages of a nest by what they do: before, peak, powers, total, shares, after; None if it is no softmax."""
+    sums = [s for s in nest.stages if s.combine is not None]
+    if len(sums) != 2 or nest.product is not None:
+        return None
+    peak, total = sums
+    if not _is_sum(peak, arith.MaximumfOp, -math.inf) or not _is_sum(total, arith.AddfOp, 0.0):
+        return None
+    if peak.reduced != total.reduced:
+        return None
+    steps = _Steps(nest)
+    score, power = steps.source(peak.reads[0].value), steps.source(total.reads[0].value)
+    if not _is_power(steps, power, score, peak.result):
+        return None
+    behind_peak, behind_total = _behind(nest, [peak.result]), _behind(nest, [total.result])
+    share = next((s for s in nest.stages if s in behind_total and _is_share(steps, s, power, total.result)), None)
+    if share is None:
+        return None
+    behind_share = _behind(nest, [share.result])
+    before = tuple(s for s in nest.stages if s not in behind_peak and s is not peak)
+    powers = tuple(s for s in nest.stages if s in behind_peak and s not in behind_total and s is not total)
+    shares = tuple(s for s in nest.stages if s in behind_total and s not in behind_share)
+    after = tuple(s for s in nest.stages if s in behind_share)
+    if powers[-1].result is not total.reads[0].value or shares[-1] is not share or any(s.anywhere for s in after):
+        return None
+    scaled = {share.result}
+    for stage in after:
+        if not _keeps_scale(stage, scaled):
+            return None
+        scaled.add(stage.result)
+    return before, peak, powers, total, shares, after
+
+
+def _is_sum(stage: Stage, kind: type[Operation], start: float) -> bool:
+    """Whether a stage combines the elements that it reads, nothing else, from this number on."""
+    plain = isinstance(stage.combine, kind) and len(stage.steps) == 1 and len(stage.reads) == 1
+    return plain and number_of(stage.op.operands[-1]) == start
+
+
+def _is_power(steps: _Steps, value: SSAValue, score: SSAValue, peak: SSAValue) -> bool:
+    """Whether a value is the exponential of a score's difference from the maximum."""
+    op = value.owner
+    if not isinstance(op, functions.ExpOp):
+        return False
+    difference = steps.source(op.operands[0]).owner
+    return isinstance(difference, arith.SubfOp) and [steps.source(v) for v in difference.operands] == [score, peak]
+
+
+def _is_share(steps: _Steps, stage: Stage, power: SSAValue, total: SSAValue) -> bool:
+    """Whether a stage gives powers over their sum."""
+    op = steps.source(stage.result).owner
+    if not isinstance(op, arith.DivfOp | arith.MulfOp):
+        return False
+    one, other = [steps.source(v) for v in op.operands]
+    if isinstance(op, arith.DivfOp):
+        return one is power and other is total
+    factor = other if one is power else one
+    inverse = factor.owner
+    if power not in (one, other) or not isinstance(inverse, arith.DivfOp):
+        return False
+    return number_of(inverse.operands[0]) == 1 and steps.source(inverse.operands[1]) is total
+
+
+class _Steps:
+    """Where values of a nest come from, through stages and bodies."""
+
+    def __init__(self, nest: Nest) -> None:
+        self.maps = {s.result: s for s in nest.stages if s.kind == "map"}
+
+    def source(self, value: SSAValue) -> SSAValue:
+        """The result of the operation of some body that makes a value, or what it is read from."""
+        while True:
+            stage = self.maps.get(value)
+            if stage is not None:
+                value = _yielded(stage)
+                continue
+            block = value.owner
+            stage = None if not isinstance(block, Block) else self._stage(block)
+            if stage is None:
+                return value
+            value = stage.reads[stage.op.regions[0].block.args.index(value)].value  # pyright: ignore[reportArgumentType]
+
+    def _stage(self, block: Block) -> Stage | None:
+        return next((s for s in self.maps.values() if s.op.regions[0].block is block), None)
+
+
+def _yielded(stage: Stage) -> SSAValue:
+    return cast(linalg.YieldOp, stage.op.regions[0].block.last_op).operands[0]
+
+
+def _behind(nest: Nest, values: Sequence[SSAValue]) -> set[Stage]:
+    """The stages that need one of these values."""
+    known, found = set(values), set[Stage]()
+    for stage in nest.stages:
+        if any(r.value in known for r in stage.reads):
+            known.add(stage.result)
+            found.add(stage)
+    return found
+
+
+def _keeps_scale(stage: Stage, scaled: set[SSAValue]) -> bool:
+    """Whether a map gives c times as much for c times as much of these values, but for rounding."""
+    block = stage.op.regions[0].block
+    known: set[SSAValue] = {a for a, r in zip(block.args, stage.reads, strict=False) if r.value in scaled}
+    for op in block.ops:
+        given = [v in known for v in op.operands]
+        if not any(given) or isinstance(op, linalg.YieldOp):
+            continue
+        keeps = isinstance(op, _CASTS) or (isinstance(op, arith.MulfOp) and not all(given))
+        if not keeps:
+            return False
+        known.update(op.results)
+    return _yielded(stage) in known

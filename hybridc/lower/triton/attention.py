@@ -1,0 +1,321 @@
+"""Attention as one Triton function: neither scores nor weights are in memory.
+
+A program has a block of rows of one batch and walks the keys in blocks. It keeps, for each row, the greatest score so
+far (``peak``), the sum of powers of scores less that (``weight``), and the values summed by these powers (``total``).
+Where a greater score comes, what was summed so far fades by the power of the difference. In the end the total is
+divided by the weight, and what follows is computed.
+
+A row whose scores are all minus infinity gives NaN, as the definition does; a score of infinity or NaN, too.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from xdsl.ir import SSAValue
+
+from hybridc.lower.attention import Attention, Multiplied, attention_of
+from hybridc.lower.kernel import Axes, Kernel, Nest, Read, Stage
+from hybridc.lower.nest_plan import NestPlan
+from hybridc.lower.strides import row_major
+from hybridc.lower.structured import Shape, dtype_of, shape_of
+from hybridc.lower.triton import body
+from hybridc.lower.triton.blocks import NARROW, Blocks, Dim, Parameters, Strides, title
+from hybridc.lower.triton.body import literal, triton_type
+from hybridc.lower.triton.functions import Config, TritonFunction, TritonPhase, TritonPhases
+from hybridc.lower.triton.product_source import along
+from hybridc.lower.triton.source import Writer
+from hybridc.lower.triton.texts import module
+from hybridc.options import OPTIONS
+
+_SINGLE, _HALF = np.dtype(np.float32), np.dtype(np.float16)
+_NAMES = (
+    *("program", "down", "rows", "keys", "keys_down", "terms", "columns", "bm", "bk", "start"),
+    *("q", "k", "v", "scores", "peak", "weight", "total", "base"),
+)
+# The least size of a block that is multiplied, and the programs that keep a large card busy.
+LEAST, PROGRAMS = 16, 132
+
+
+@dataclass(frozen=True)
+class Tile:
+    """One way: the rows of a program, and the keys that it reads at a time."""
+
+    rows: int
+    keys: int
+    warps: int
+    stages: int
+
+
+# By the bytes of what is multiplied, and of a query or a row of values.
+TILES = {
+    2: {
+        128: (Tile(128, 64, 4, 3), Tile(64, 64, 4, 3), Tile(128, 128, 8, 3), Tile(32, 64, 4, 3), Tile(16, 64, 4, 3)),
+        256: (Tile(128, 64, 8, 3), Tile(64, 64, 4, 3), Tile(128, 128, 8, 2), Tile(32, 64, 4, 3), Tile(16, 64, 4, 3)),
+        512: (Tile(64, 32, 8, 2), Tile(32, 32, 4, 2), Tile(16, 32, 4, 2)),
+    },
+    4: {
+        256: (Tile(64, 32, 8, 2), Tile(32, 32, 4, 2), Tile(16, 32, 4, 2)),
+        512: (Tile(32, 32, 8, 2), Tile(16, 32, 4, 2)),
+    },
+    8: {512: (Tile(32, 16, 8, 2), Tile(16, 16, 4, 2))},
+}
+
+
+def phases_of_attention(
+    kernel: Kernel, strides: Mapping[int, Strides], tiles: Sequence[Tile] = ()
+) -> TritonPhases | None:
+    """The phase of a kernel that is an attention; None if it is not, or its rows are too long for a program.
+
+    ``strides``, in elements, are those of arguments, then results, that may be no plain arrays. ``tiles`` are, if
+    given, how programs share the work, instead of what is expected to be fastest.
+    """
+    attention = attention_of(kernel)
+    if attention is None:
+        return None
+    tiles = tiles or _choice(attention)
+    return _AttentionWriter(attention, strides, tiles).phases() if tiles else None
+
+
+def _choice(attention: Attention) -> list[Tile]:
+    """At most four ways, the one expected to be fastest first: large blocks, unless too few programs are left."""
+    size = max(attention.scores.dtype.itemsize, attention.sums.dtype.itemsize)
+    fitting = [tiles for most, tiles in TILES[size].items() if attention.row <= most]
+    if not fitting:
+        return []
+    m, n = attention.extent(attention.rows), attention.extent(attention.keys)
+    batches = attention.extent(attention.batch)
+    found = [Tile(min(t.rows, _power(m)), min(t.keys, _power(n)), t.warps, t.stages) for t in fitting[0]]
+    order = sorted(dict.fromkeys(found), key=lambda t: -min(PROGRAMS, math.ceil(m / t.rows) * batches))
+    return [t for t in order if n % order[0].keys or not n % t.keys][:4]
+
+
+def _power(n: int) -> int:
+    """The least power of two that is not less, of a block's size."""
+    return max(LEAST, 1 << max(0, n - 1).bit_length())
+
+
+class _AttentionWriter:
+    """Writes the function for blocks of any of these tiles."""
+
+    def __init__(self, attention: Attention, strides: Mapping[int, Strides], tiles: Sequence[Tile]) -> None:
+        kernel = attention.kernel
+        self.attention, self.tiles = attention, tiles
+        values = [*kernel.arguments, *kernel.results]
+        self.strides = {v: strides.get(i, row_major(shape_of(v))) for i, v in enumerate(values)}
+        names = [*(f"x{i}" for i in range(len(kernel.arguments))), *(f"y{i}" for i in range(len(kernel.results)))]
+        self.numbers = {name: i for i, name in enumerate(names)}
+        self.given = Parameters(dict(zip(values, names, strict=True)))
+        far = [sum(abs(s) * (n - 1) for n, s in zip(shape_of(v), s, strict=True)) for v, s in self.strides.items()]
+        self.wide = max(far) >= NARROW
+        self.w = Writer()
+        for name in _NAMES:
+            self.w.name(name)
+        self.m, self.n = attention.extent(attention.rows), attention.extent(attention.keys)
+        self.k, self.width = math.prod(attention.term_sizes), attention.width
+        rows = Dim("rows", attention.rows, str(self.m), "bm", any(self.m % t.rows for t in tiles))
+        keys = Dim("keys", attention.keys, str(self.n), "bk", any(self.n % t.keys for t in tiles))
+        columns = Dim(
+            "columns", attention.columns, str(self.width), str(_power(self.width)), _power(self.width) != self.width
+        )
+        below = Dim("rows", tuple(attention.in_sums[a] for a in attention.rows), rows.extent, "bm", rows.masked)
+        _, middle, last = kernel.nests
+        self.weights = Blocks(_plan(middle), [rows, keys], self.given, self.strides, self.wide, self.w)
+        self.results = Blocks(_plan(last), [below, columns], self.given, self.strides, self.wide, self.w)
+
+    def phases(self) -> TritonPhases:
+        """The one phase."""
+        attention, kernel = self.attention, self.attention.kernel
+        self._places()
+        self._begin()
+        self.w.line(f"for start in range(0, {self.n}, bk):")
+        with self.w.indented():
+            self._keys()
+        self._end()
+        doc = title(kernel, f"attention ({self.m} rows, {self.n} keys, {attention.extent(attention.batch)} times)")
+        pointers = [self.given.values[v] for v in self.given.used]
+        source = module(kernel.name, pointers, (), ("bm", "bk"), doc, self.w)
+        dtypes = tuple(dtype_of(v) for v in self.given.used)
+        function = TritonFunction(kernel.name, source, dtypes, (), ("bm", "bk"))
+        configs = tuple(self._config(t) for t in self.tiles)
+        buffers = tuple(self.numbers[name] for name in pointers)
+        return TritonPhases([TritonPhase(function, buffers, (), configs)])
+
+    def _config(self, tile: Tile) -> Config:
+        programs = math.ceil(self.m / tile.rows) * self.attention.extent(self.attention.batch)
+        return Config((("bm", tile.rows), ("bk", tile.keys)), (programs, 1, 1), tile.warps, tile.stages)
+
+    # --- before the keys -----------------------------------------------------------------------------------
+
+    def _places(self) -> None:
+        """Write which batch and rows a program has; programs of one batch, which read the same keys, are neighbours."""
+        w, attention = self.w, self.attention
+        w.line(f"program = tl.program_id(0){'.to(tl.int64)' if self.wide else ''}")
+        w.line(f"down: tl.constexpr = ({self.m} + bm - 1) // bm")
+        index = self.weights.index
+        for axis, size in enumerate(attention.shape):
+            if size == 1:
+                index[axis] = "0"
+        rest = "program // down"
+        for axis in reversed(attention.batch):
+            size = attention.shape[axis]
+            last = axis == attention.batch[0]
+            index[axis] = w.let("batch", rest if last else f"{rest} % {size}")
+            rest = f"{rest} // {size}"
+        self.weights.places(0, "program % down * bm + ")
+        self.results.places(1, "")
+        self.results.index |= {attention.in_sums[a]: name for a, name in index.items() if a in attention.in_sums}
+        for axis, size in enumerate(self.results.plan.sizes):
+            if size == 1:
+                self.results.index[axis] = "0"
+        w.line(f"terms = tl.arange(0, {_power(self.k)})")
+
+    def _begin(self) -> None:
+        """Write the load of the queries, and what is known before the first key."""
+        w, wide = self.w, triton_type(self.attention.wide)
+        left = self.attention.scores.left
+        places = {"rows": self._loops(left, self.attention.in_scores, self.attention.rows)}
+        places["terms[None, :]"] = self._terms(left)
+        self._load("q", left, self.attention.scores, self.attention.in_scores, places)
+        w.line(f"peak = tl.full([bm, 1], {literal(-math.inf, self.attention.wide)}, {wide})")
+        w.line(f"weight = tl.zeros([bm, 1], {wide})")
+        w.line(f"total = tl.zeros([bm, {_power(self.width)}], {wide})")
+
+    # --- the keys ------------------------------------------------------------------------------------------
+
+    def _keys(self) -> None:
+        """Write what is done with a block of keys."""
+        w, attention, blocks = self.w, self.attention, self.weights
+        scores, sums, wide = attention.scores, attention.sums, attention.wide
+        first = "tl.cast(start, tl.int64)" if self.wide else "start"
+        blocks.places(1, f"{first} + ")
+        w.line(f"keys_down = {first} + tl.arange(0, bk)[:, None]")
+        places = {"keys": self._loops(scores.right, attention.in_scores, attention.keys)}
+        places["terms[:, None]"] = self._terms(scores.right)
+        self._load("k", scores.right, scores, attention.in_scores, places)
+        w.line(f"scores = tl.dot(q, k{_precision(scores)}, out_dtype={triton_type(wide)})")
+        known = {scores.stage.result: "scores"}
+        self._stages(blocks, attention.before, known)
+        score = attention.peak.reads[0].value
+        name = "scores" if score is scores.stage.result else blocks.known[score]
+        mask = blocks.mask([1])
+        shown = w.let("shown", f"tl.where({mask}, {name}, {literal(-math.inf, wide)})") if mask else name
+        assert attention.peak.combine is not None
+        assert attention.total.combine is not None
+        highest = body.reduce(attention.peak.combine, shown, 1, wide, w)
+        higher = w.let("higher", body.combine(attention.peak.combine, "peak", highest, wide))
+        # Of minus infinity less itself nothing is known; of rows of which nothing counts yet, nothing is kept.
+        nothing = literal(-math.inf, wide)
+        w.line(f"base = tl.where({higher} == {nothing}, {literal(0.0, wide)}, {higher})")
+        faded = self._power("peak", "base")
+        power = self._power(shown, "base")
+        part = body.reduce(attention.total.combine, power, 1, wide, w)
+        w.line(f"weight = weight * {faded} + {part}")
+        known[attention.shares[-1].result] = power
+        self._stages(blocks, attention.after, known)
+        given = blocks.known[attention.after[-1].result] if attention.after else power
+        places = {"keys_down": self._loops(sums.right, attention.in_sums, attention.keys)}
+        places["columns"] = self._columns()
+        self._load("v", sums.right, sums, attention.in_sums, places)
+        if dtype_of(sums.left.value) != sums.dtype:
+            given = w.let("weights", f"{given}.to({triton_type(sums.dtype)})")
+        w.line(f"total = tl.dot({given}, v, total * {faded}{_precision(sums)}, out_dtype={triton_type(wide)})")
+        w.line(f"peak = {higher}")
+
+    def _power(self, score: str, peak: str) -> str:
+        """Write the power of a score less the peak."""
+        attention = self.attention
+        if attention.sums.dtype == _HALF:  # what is rounded to half precision needs no more than the card's own
+            return self.w.let("power", f"tl.exp({score} - {peak})")
+        known = {attention.peak.reads[0].value: score, attention.peak.result: peak}
+        self._stages(self.weights, attention.powers, known)
+        return self.weights.known[attention.powers[-1].result]
+
+    def _stages(self, blocks: Blocks, stages: Sequence[Stage], known: Mapping[SSAValue, str]) -> None:
+        """Write stages, of values that have these names; what they made is known afterwards."""
+        blocks.known |= known
+        blocks.loaded.clear()
+        for stage in stages:
+            blocks.known[stage.result] = blocks.stage(stage)
+
+    # --- after the keys ------------------------------------------------------------------------------------
+
+    def _end(self) -> None:
+        """Write the division, what follows, and the stores."""
+        attention, blocks = self.attention, self.results
+        power, weight = attention.total.reads[0].value, attention.total.result
+        if not blocks.dims[0].axes:  # one row, or column, is left of the block
+            self.w.line("total = tl.sum(tl.where(rows < 1, total, 0.0), axis=0, keep_dims=True)")
+            self.w.line("weight = tl.sum(tl.where(rows < 1, weight, 0.0), axis=0, keep_dims=True)")
+        if not blocks.dims[1].axes:
+            self.w.line("total = tl.sum(tl.where(columns < 1, total, 0.0), axis=1, keep_dims=True)")
+        self._stages(self.weights, attention.shares, {power: "total", weight: "weight"})
+        blocks.known[attention.sums.stage.result] = self.weights.known[attention.shares[-1].result]
+        for stage in (attention.sums.stage, *attention.epilogue):
+            if stage is not attention.sums.stage:
+                blocks.known[stage.result] = blocks.stage(stage)
+            if stage.result in attention.kernel.results:
+                blocks.store(stage, blocks.known[stage.result])
+
+    # --- memory --------------------------------------------------------------------------------------------
+
+    def _loops(self, read: Read, where: Mapping[int, int], axes: Axes) -> tuple[Shape, Shape]:
+        """The sizes of some axes of the middle nest, and how far an operand moves along them."""
+        steps = dict(zip(read.axes, self.strides[read.value], strict=True))
+        found = tuple(steps.get(where[a], 0) if a in where else 0 for a in axes)
+        return tuple(self.attention.shape[a] for a in axes), found
+
+    def _terms(self, read: Read) -> tuple[Shape, Shape]:
+        """The sizes of the axes that scores sum, and how far an operand moves along them."""
+        steps = dict(zip(read.axes, self.strides[read.value], strict=True))
+        return self.attention.term_sizes, tuple(steps[a] for a in self.attention.terms)
+
+    def _columns(self) -> tuple[Shape, Shape]:
+        """The sizes of the values' own axes, and how far they move along them."""
+        attention = self.attention
+        steps = dict(zip(attention.sums.right.axes, self.strides[attention.sums.right.value], strict=True))
+        sizes = tuple(attention.kernel.nests[2].domain[a] for a in attention.columns)
+        return sizes, tuple(steps[a] for a in attention.columns)
+
+    def _load(
+        self,
+        name: str,
+        read: Read,
+        product: Multiplied,
+        where: Mapping[int, int],
+        places: Mapping[str, tuple[Shape, Shape]],
+    ) -> None:
+        """Write the load of an operand's block, whose places are counted along two dimensions."""
+        steps = dict(zip(read.axes, self.strides[read.value], strict=True))
+        terms = [self.given.pointer(read.value)]
+        for axis in self.attention.batch:
+            step = steps.get(where[axis], 0) if axis in where else 0
+            if step:
+                terms.append(f"{self.weights.index[axis]} * {step}".removesuffix(" * 1"))
+        masks: list[str] = []
+        rows, keys = self.weights.dims
+        bounds = {"rows": (rows.extent, rows.masked), "keys": (keys.extent, keys.masked)}
+        bounds["keys_down"] = bounds["keys"]
+        bounds["columns"] = (str(self.width), _power(self.width) != self.width)
+        for counter, (sizes, strides) in places.items():
+            terms.append(along(counter, sizes, strides) if sizes else f"{counter} * 0")
+            extent, masked = bounds.get(counter, (str(self.k), _power(self.k) != self.k))
+            if masked:
+                masks.append(f"({counter} < {extent})")
+        limited = f", mask={' & '.join(masks)}, other=0.0" if masks else ""
+        cast = f".to({triton_type(product.dtype)})" if dtype_of(read.value) != product.dtype else ""
+        self.w.line(f"{name} = tl.load({' + '.join(terms)}{limited}){cast}")
+
+
+def _plan(nest: Nest) -> NestPlan:
+    """Each axis by itself."""
+    axes = tuple(range(len(nest.domain)))
+    return NestPlan(nest, nest.domain, dict(zip(axes, axes, strict=True)), axes, (), False, frozenset())
+
+
+def _precision(product: Multiplied) -> str:
+    """How single precision is multiplied."""
+    return f', input_precision="{"tf32" if OPTIONS.tf32 else "ieee"}"' if product.dtype == _SINGLE else ""
