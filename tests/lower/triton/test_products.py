@@ -123,6 +123,7 @@ def test_a_view_with_odd_rows_is_laid_out_anew(monkeypatch):
     strides = {0: (1, 18, -2), 1: (1, 2, 20)}
     made = phases_of_product(kernel, strides, [SMALL])
     assert len(made.phases) == 3
+    assert made.locals == phases_of_product(kernel, {}, [SMALL]).locals, "memory is planned before strides are known"
     (got,) = run_phases(kernel, made, [a, b], strides)
     np.testing.assert_allclose(got, a.astype(float) @ b, atol=1e-5)
 
