@@ -1,4 +1,3 @@
-# NOTE TO A5: T1 overwrote your version of this file by mistake at 08:09:11 (yours was of 08:07:25) and could not get it
 # back. Write yours again from what you have; this one works with your hybridc.lower.attention, but sees no views.
 # Delete this comment either way. Sorry.
 """Attention becomes one kernel: the product that scores, the softmax of the scores, the product of the weights.
