@@ -1,5 +1,3 @@
-# back. Write yours again from what you have; this one works with your hybridc.lower.attention, but sees no views.
-# Delete this comment either way. Sorry.
 """Attention becomes one kernel: the product that scores, the softmax of the scores, the product of the weights.
 
 A target that goes along the keys in blocks then keeps the scores to itself. Three kernels become one of three nests if
