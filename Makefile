@@ -10,7 +10,7 @@ NUMPY_TESTS := tests/autograd $(addprefix tests/,gluon/test_block.py gluon/test_
   gluon/test_train_step.py test_acceptance.py tools/test_explain_html.py)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-numpy lint format bench peers clean
+.PHONY: help demo test test-numpy lint format bench peers gpu-bundle gpu-check clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -48,6 +48,12 @@ bench: $(STAMPS)-bench ## print the benchmark tables: eager against hybridized, 
 peers: $(STAMPS)-bench ## measure every workload beside MXNet, PyTorch, JAX and ONNX Runtime (sets up 2.5 GB once)
 	$(BIN)/python benchmarks/peers/run.py --setup
 	$(BIN)/python benchmarks/peers/run.py
+
+gpu-bundle: $(STAMPS)-test ## copy the pure-Python packages that gpu-check needs into build/gpu_check
+	$(BIN)/python benchmarks/gpu/bundle.py
+
+gpu-check: ## check and measure on this machine's GPU, with python3 (or PYTHON), torch and triton as they are there
+	$(or $(PYTHON),python3) benchmarks/gpu/check.py $(GPU_CHECK_ARGS)
 
 clean: ## remove the virtual environment and what was built
 	rm -rf $(VENV) build *.egg-info .pytest_cache .ruff_cache .hypothesis .benchmarks

@@ -1,0 +1,214 @@
+"""What the GPU check runs, part by part: named checks, each in a process that may fail without harm to the others."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import threading
+import time
+import traceback
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+RIGHT, WRONG, IMPOSSIBLE, LEFT = "right", "wrong", "not possible yet", "not run"
+PARTS = ("kernels", "networks", "bench", "operators")
+
+# Before a result on the standard output, where others may write, too.
+_MARK = "\x1eresult "
+# Elements up to which the interpreter is quick enough.
+_SMALL = 6000
+_NAMES = 3  # so many results of a part are told by name, unless they are wrong
+
+
+@dataclass(frozen=True)
+class Result:
+    """How a check went; ``row`` is what a benchmark measured: the fields of a Row or a Machine."""
+
+    name: str
+    status: str
+    text: str = ""
+    seconds: float = 0
+    row: dict[str, Any] | None = None
+
+
+# --- what there is --------------------------------------------------------------------------------------------
+
+
+def checks_of(part: str, small: bool) -> dict[str, Callable[[], Any]]:
+    """The checks of a part, the most important first; ``small`` ones for the interpreter."""
+    return {"kernels": _kernels, "networks": _networks, "operators": _operators, "bench": _bench}[part](small)
+
+
+def _kernels(small: bool) -> dict[str, Callable[[], Any]]:
+    from benchmarks.gpu import matrix
+
+    found: dict[str, Callable[[], Any]] = {}
+    for case in matrix.cases():
+        assert case.label not in found, f"two cases are called {case.label}"
+        if not small or case.size <= _SMALL:
+            found[case.label] = case.run
+    found["random numbers"] = matrix.draws
+    return found if small else {**found, "more than 2^31 elements": matrix.huge}
+
+
+def _networks(small: bool) -> dict[str, Callable[[], Any]]:
+    from benchmarks.gpu import networks
+
+    found: dict[str, Callable[[], Any]] = dict(networks.checks())
+    if small:
+        networks.shrink()
+        for name in networks.TRAINED:  # their sizes are fixed
+            del found[name]
+    return found
+
+
+def _operators(small: bool) -> dict[str, Callable[[], Any]]:
+    import hybridc as mx
+    from hybridc.dialects.registry import OPERATORS
+    from hybridc.tools.check_op.case import each_sample
+    from hybridc.tools.check_op.compiled import compare_on
+
+    assert mx.nd  # importing it registers the operators
+    ours = [cls for name, cls in sorted(OPERATORS.items()) if name.startswith("hybrid.")]
+    return {label: lambda case=case: compare_on(case, "triton") for cls in ours for label, case in each_sample(cls)}
+
+
+def _bench(small: bool) -> dict[str, Callable[[], Any]]:
+    from benchmarks.gpu import bench
+
+    return bench.checks(small)
+
+
+# --- in a process of its own ----------------------------------------------------------------------------------
+
+
+def work(part: str, small: bool) -> None:
+    """Run the checks that the standard input names, and print their results."""
+    checks = checks_of(part, small)
+    for name in json.load(sys.stdin):
+        start = time.perf_counter()
+        status, text, row = _attempt(checks[name])
+        found = Result(name, status, text, time.perf_counter() - start, row)
+        print("\n" + _MARK + json.dumps(asdict(found)), flush=True)
+
+
+def _attempt(check: Callable[[], Any]) -> tuple[str, str, dict[str, Any] | None]:
+    from hybridc.errors import DeviceError, UnsupportedError
+
+    try:
+        row = check()
+    except (UnsupportedError, ModuleNotFoundError) as error:
+        return IMPOSSIBLE, _told(error), None
+    except DeviceError:  # on the card everything fails after it: another process goes on
+        traceback.print_exc()
+        sys.stderr.flush()
+        raise
+    except Exception as error:
+        return WRONG, _told(error), None
+    values = None if row is None else asdict(row)
+    wrong = getattr(row, "wrong", "")
+    return WRONG if wrong else RIGHT, wrong, values
+
+
+def _told(error: Exception) -> str:
+    """An error in one line."""
+    lines = [line for line in str(error).splitlines() if line.strip()]
+    return f"{type(error).__name__}: {' / '.join(lines[:4])[:400]}"
+
+
+# --- and beside it --------------------------------------------------------------------------------------------
+
+
+def run(command: Sequence[str], names: Sequence[str], deadline: float, workers: int) -> Iterator[Result]:
+    """The results of checks, as they come; ``command`` starts a process that works. Late ones are not run."""
+    shares = [list(names[i::workers]) for i in range(workers)]
+    found: list[Result] = []
+    news = threading.Condition()
+
+    def share(left: list[str]) -> None:
+        while left:
+            for result in _process(command, left, deadline):
+                left.remove(result.name)
+                with news:
+                    found.append(result)
+                    news.notify()
+
+    threads = [threading.Thread(target=share, args=(left,), daemon=True) for left in shares if left]
+    for thread in threads:
+        thread.start()
+    told = 0
+    while told < len(names):
+        with news:
+            news.wait_for(lambda: len(found) > told)  # noqa: B023  (it is called here)
+            fresh = found[told:]
+        told += len(fresh)
+        yield from fresh
+
+
+def _process(command: Sequence[str], names: Sequence[str], deadline: float) -> Iterator[Result]:
+    """Results of one process; one in which it ended is wrong, those after the deadline are not run."""
+    left = list(names)
+    late = time.time() >= deadline
+    if not late:
+        process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        )
+        stop = threading.Timer(deadline - time.time(), process.kill)
+        stop.start()
+        try:
+            for result in _read(process, left):
+                left.remove(result.name)
+                yield result
+        finally:
+            stop.cancel()
+            process.kill()
+            process.wait()
+        late = time.time() >= deadline
+    if late:
+        yield from [Result(name, LEFT, "out of time") for name in left]
+
+
+def _read(process: subprocess.Popen[str], names: Sequence[str]) -> Iterator[Result]:
+    """What a process tells; where it ends before all names are told, the next one ended it."""
+    assert process.stdin
+    assert process.stdout
+    assert process.stderr
+    last: list[str] = []
+    reader = threading.Thread(target=lambda: last.extend(process.stderr or ()), daemon=True)
+    reader.start()
+    try:
+        json.dump(list(names), process.stdin)
+        process.stdin.close()
+    except BrokenPipeError:  # it ended already, for a reason that it told
+        pass
+    told: set[str] = set()
+    for line in process.stdout:
+        if line.startswith(_MARK):
+            result = Result(**json.loads(line.removeprefix(_MARK)))
+            told.add(result.name)
+            yield result
+    code = process.wait()
+    reader.join(1)
+    missing = [name for name in names if name not in told]
+    if missing and code != -9:
+        said = [line.strip() for line in last if line.strip()][-1:]
+        yield Result(missing[0], WRONG, f"the process ended with {code}: {''.join(said)[:400]}")
+
+
+def summary(part: str, results: Sequence[Result], seconds: float) -> str:
+    """How many results are of each kind, and which are not right, in Markdown."""
+    lines = [f"{part}: " + ", ".join(f"{_count(results, s)} {s}" for s in (RIGHT, WRONG, IMPOSSIBLE, LEFT))]
+    lines[0] += f", in {seconds:.0f} s."
+    for status in (WRONG, IMPOSSIBLE, LEFT):
+        these = [r for r in results if r.status == status]
+        if status == LEFT and len(these) > _NAMES:
+            lines.append(f"* {status}: {', '.join(r.name for r in these[:_NAMES])} and {len(these) - _NAMES} more")
+            continue
+        lines += [f"* {status}: {r.name}: {r.text}" for r in these]
+    return "\n".join(lines)
+
+
+def _count(results: Sequence[Result], status: str) -> int:
+    return sum(r.status == status for r in results)
