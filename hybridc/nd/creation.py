@@ -15,9 +15,10 @@ import numpy.typing as npt
 from hybridc.context import Context, check_device, current_context
 from hybridc.errors import MXNetError
 from hybridc.nd.functions import function
-from hybridc.nd.ndarray import NDArray
+from hybridc.nd.ndarray import NDArray, wrap
 
 Shape = int | Sequence[int]
+_CUDA = 2  # as DLPack numbers devices
 
 
 def _element_type(ctx: Any, dtype: Any) -> Any:
@@ -101,8 +102,11 @@ def from_dlpack(dlpack: Any) -> NDArray:
     """
     capsule = dlpack
     if type(dlpack).__name__ != "PyCapsule":
-        if dlpack.__dlpack_device__()[0] not in (1, 3):  # CPU, and pinned host memory
-            raise MXNetError("from_dlpack: the tensor is not in the memory of the CPU; copy it there first")
+        kind, number = dlpack.__dlpack_device__()
+        if kind == _CUDA:
+            return _on_card(dlpack, number)
+        if kind not in (1, 3):  # CPU, and pinned host memory
+            raise MXNetError("from_dlpack: the tensor is neither on the CPU nor on a card of NVIDIA's; copy it first")
         try:
             capsule = dlpack.__dlpack__(max_version=(1, 0))
         except TypeError:
@@ -113,6 +117,13 @@ def from_dlpack(dlpack: Any) -> NDArray:
     if data.flags.writeable:
         return NDArray(data)
     return NDArray(np.asarray(_Writable(data)) if silent else data.copy())
+
+
+def _on_card(dlpack: Any, number: int) -> NDArray:
+    from hybridc.runtime.devices.choose import device
+    from hybridc.runtime.devices.dlpack import array_of
+
+    return wrap(array_of(dlpack, device(number)))
 
 
 def to_dlpack_for_read(data: NDArray) -> Any:

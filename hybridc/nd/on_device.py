@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 
 # Graphs of one operator that are kept.
 _KEPT = 256
+# What a library says of the order of its work, by DLPack's protocol.
+_ANY_STREAM, _DEFAULT_STREAM = -1, 1
 
 
 class DeviceNDArray(NDArray):
@@ -80,11 +82,23 @@ class DeviceNDArray(NDArray):
     def __array__(self, dtype: npt.DTypeLike | None = None, copy: bool | None = None) -> npt.NDArray[Any]:
         return self.asnumpy() if dtype is None else self.asnumpy().astype(dtype)
 
-    def __dlpack__(self, **kwargs: Any) -> Any:
-        return self._data.memory().__dlpack__(**kwargs)
+    def __dlpack__(self, *, stream: int | None = None, **_: Any) -> Any:
+        from hybridc.runtime.devices.dlpack import capsule_of
+
+        if stream != _ANY_STREAM and stream != (self._data.device.stream or _DEFAULT_STREAM):
+            self._data.device.synchronise()  # another order of work: nothing may be left to do in ours
+        return capsule_of(self._data)
 
     def __dlpack_device__(self) -> tuple[int, int]:
-        return self._data.memory().__dlpack_device__()
+        from hybridc.runtime.devices.dlpack import device_of
+
+        return device_of(self._data)
+
+    def to_dlpack_for_read(self) -> Any:
+        """A DLPack capsule that shares memory."""
+        return self.__dlpack__()
+
+    to_dlpack_for_write = to_dlpack_for_read
 
     def wait_to_read(self) -> None:
         """Return when the values are there."""

@@ -1,0 +1,138 @@
+"""DLPack: arrays of a device for other libraries, and theirs for us, without a copy.
+
+The structures are those of ``dlpack.h`` before version 1, which all libraries read.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import itertools
+from typing import Any
+
+import numpy as np
+
+from hybridc.errors import MXNetError, UnsupportedError
+from hybridc.lower.strides import row_major
+from hybridc.runtime.devices.array import DeviceArray
+from hybridc.runtime.devices.device import Buffer, Device
+
+# Where memory is, and what its elements are, by DLPack's numbers.
+CPU, CUDA = 1, 2
+_CODES = {"i": 0, "u": 1, "f": 2, "b": 6}
+_KINDS = {code: kind for kind, code in _CODES.items()}
+_NAME, _USED = b"dltensor", b"used_dltensor"
+_DEFAULT_STREAM = 1  # as the protocol calls it
+
+
+class _Tensor(ctypes.Structure):
+    _fields_ = (
+        ("data", ctypes.c_void_p),
+        ("device_type", ctypes.c_int32),
+        ("device_id", ctypes.c_int32),
+        ("ndim", ctypes.c_int32),
+        ("code", ctypes.c_uint8),
+        ("bits", ctypes.c_uint8),
+        ("lanes", ctypes.c_uint16),
+        ("shape", ctypes.POINTER(ctypes.c_int64)),
+        ("strides", ctypes.POINTER(ctypes.c_int64)),
+        ("byte_offset", ctypes.c_uint64),
+    )
+
+
+class _Managed(ctypes.Structure):
+    _fields_ = (("tensor", _Tensor), ("context", ctypes.c_void_p), ("deleter", ctypes.c_void_p))
+
+
+_api = ctypes.pythonapi
+_new = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p)(("PyCapsule_New", _api))
+_is_valid = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.py_object, ctypes.c_char_p)(("PyCapsule_IsValid", _api))
+_pointer = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)(("PyCapsule_GetPointer", _api))
+_rename = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.py_object, ctypes.c_char_p)(("PyCapsule_SetName", _api))
+# The same functions for capsules that are being destroyed: no reference to them may be made any more.
+_raw_is_valid = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_char_p)(("PyCapsule_IsValid", _api))
+_raw_pointer = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p, ctypes.c_char_p)(("PyCapsule_GetPointer", _api))
+
+# What others hold, by number: the structure, with all it points to and the array.
+_GIVEN: dict[int, Any] = {}
+_NUMBERS = itertools.count(1)
+
+
+@ctypes.CFUNCTYPE(None, ctypes.POINTER(_Managed))
+def _release(managed: Any) -> None:
+    """The other library needs it no more; it may say so from a thread that holds no lock of Python's."""
+    _GIVEN.pop(managed.contents.context, None)
+
+
+@ctypes.CFUNCTYPE(None, ctypes.c_void_p)
+def _destroy(capsule: Any) -> None:
+    """A capsule ends; if nobody took what is in it, that is released."""
+    if _raw_is_valid(capsule, _NAME):
+        _release(ctypes.cast(_raw_pointer(capsule, _NAME), ctypes.POINTER(_Managed)))
+
+
+def device_of(array: DeviceArray) -> tuple[int, int]:
+    """Kind and number of an array's device, as the protocol wants them."""
+    return (CPU, 0) if array.device.is_host else (CUDA, array.device.index)
+
+
+def capsule_of(array: DeviceArray) -> Any:
+    """A capsule that shares the array's memory."""
+    rank = array.ndim
+    shape = (ctypes.c_int64 * rank)(*array.shape)
+    strides = (ctypes.c_int64 * rank)(*row_major(array.shape))
+    kind, number = device_of(array)
+    tensor = _Tensor(
+        array.pointer, kind, number, rank, _CODES[array.dtype.kind], array.dtype.itemsize * 8, 1, shape, strides, 0
+    )
+    key = next(_NUMBERS)
+    managed = _Managed(tensor, key, ctypes.cast(_release, ctypes.c_void_p))
+    _GIVEN[key] = managed, shape, strides, array
+    return _new(ctypes.addressof(managed), _NAME, ctypes.cast(_destroy, ctypes.c_void_p))
+
+
+def array_of(tensor: Any, device: Device) -> DeviceArray:
+    """An array of a device on the memory of another library's tensor; a copy, if its elements do not follow each other.
+
+    ``tensor`` is a capsule, or has ``__dlpack__``; the other library makes our work wait for its own.
+    """
+    capsule = tensor
+    if type(tensor).__name__ != "PyCapsule":
+        capsule = tensor.__dlpack__() if device.is_host else tensor.__dlpack__(stream=device.stream or _DEFAULT_STREAM)
+    if not _is_valid(capsule, _NAME):
+        raise MXNetError("from_dlpack: this capsule was used before, or is of an unknown version")
+    address = _pointer(capsule, _NAME)
+    managed = _Managed.from_address(address)
+    found: Any = managed.tensor
+    if (found.device_type, found.device_id) != ((CPU, 0) if device.is_host else (CUDA, device.index)):
+        raise MXNetError(f"from_dlpack: the tensor is not on {device!r}")
+    if found.code not in _KINDS or found.lanes != 1:
+        raise UnsupportedError("from_dlpack: only tensors of integers, floats and booleans can be shared")
+    _rename(capsule, _USED)
+    kind = _KINDS[found.code]
+    dtype = np.dtype(bool) if kind == "b" else np.dtype(f"{kind}{found.bits // 8}")
+    shape = tuple(found.shape[i] for i in range(found.ndim))
+    strides = tuple(found.strides[i] for i in range(found.ndim)) if found.strides else row_major(shape)
+    pointer = (found.data or 0) + found.byte_offset
+    buffer = Buffer(pointer, 0, _Taken(managed, address))
+    array = DeviceArray(device, buffer, pointer, shape, dtype)
+    return array if strides == row_major(shape) or array.size <= 1 else _plain(array, strides)
+
+
+def _plain(array: DeviceArray, strides: tuple[int, ...]) -> DeviceArray:
+    from hybridc.lower.planned import View
+
+    made = array.device.gathered(array.pointer, View(0, 0, array.dtype, array.shape, strides))
+    array.device.synchronise()  # the other library may then use its memory for something else
+    return made
+
+
+class _Taken:
+    """What another library gave; it is told when nobody here needs it any more."""
+
+    def __init__(self, managed: Any, address: int) -> None:
+        self._address = address
+        self._deleter: int | None = managed.deleter
+
+    def __del__(self) -> None:
+        if self._deleter:
+            ctypes.PYFUNCTYPE(None, ctypes.c_void_p)(self._deleter)(self._address)
