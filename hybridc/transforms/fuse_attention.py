@@ -1,28 +1,31 @@
-"""Attention becomes one kernel: the product that scores, the softmax of the scores, the product of the weights.
+"""Make one kernel of an attention: of scores, weights and sums, where scores and weights are used nowhere else.
 
-A target that goes along the keys in blocks then keeps the scores to itself. Three kernels become one of three nests if
-nobody else wants what the first two give, and if together they are attention, as
-:mod:`~hybridc.lower.attention` sees it.
+They are three kernels: a product, a softmax of its rows, and a product of that with values. Together they are a kernel
+of three nests, which :mod:`hybridc.lower.attention` recognises, and a target may compute without scores or weights in
+memory. Where a view or another use is between them, as where a backward reads the weights, they stay three.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
 from xdsl.context import Context
 from xdsl.dialects import func
-from xdsl.dialects.builtin import ArrayAttr, DenseArrayBase, FunctionType, IntegerAttr, ModuleOp, i64
+from xdsl.dialects.builtin import ArrayAttr, FunctionType, IntegerAttr, ModuleOp, StringAttr, i64
 from xdsl.ir import Block, Region, SSAValue
 from xdsl.passes import ModulePass
-from xdsl.rewriter import Rewriter
+from xdsl.rewriter import InsertPoint, Rewriter
 
+from hybridc.dialects.hybrid import fused_location
 from hybridc.lower.attention import attention_of
 from hybridc.lower.kernel import analyse
-from hybridc.lower.structured import is_host, is_scaffold, kernels
+from hybridc.lower.structured import dtype_of, function_called, is_host, kernels, note_dtypes
 from hybridc.transforms.values import functions
+
+# What two attentions must share to be one kernel: the functions that they call, and which arguments are the same.
+_Key = tuple[tuple[str, ...], tuple[int, ...]]
 
 
 @dataclass(frozen=True)
@@ -34,115 +37,112 @@ class FuseAttention(ModulePass):
     row: int = 512  # bytes of a query, and of a row of values, up to which a program can hold many of them
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        fuser = _Fuser(op, self.row)
-        for function in functions(op):
-            if function.sym_visibility is None:
-                for call in [c for c in function.body.block.ops if isinstance(c, func.CallOp)]:
-                    fuser.fuse(call)
+        made: dict[_Key, func.FuncOp | None] = {}
+        for function in [f for f in functions(op) if f.sym_visibility is None]:
+            for last in [c for c in function.body.block.ops if isinstance(c, func.CallOp)]:
+                for calls in _chains(last):
+                    kernel = self._kernel(op, calls, made)
+                    if kernel is not None:
+                        _replace(calls, kernel)
+                        break
         called = {c.callee.string_value() for f in functions(op) for c in f.walk() if isinstance(c, func.CallOp)}
-        for name in fuser.replaced - called:
-            Rewriter.erase_op(fuser.kernels[name])
+        joined = {name for key, kernel in made.items() if kernel is not None for name in key[0]}
+        for name, function in kernels(op).items():
+            if name in joined - called:
+                Rewriter.erase_op(function)
+
+    def _kernel(
+        self, module: ModuleOp, calls: Sequence[func.CallOp], made: dict[_Key, func.FuncOp | None]
+    ) -> func.FuncOp | None:
+        """The kernel that does what these calls do, if it is an attention with rows that are short enough."""
+        given = _given(calls)
+        number = {v: i for i, v in enumerate([*given, *(r for c in calls[:-1] for r in c.results)])}
+        names = tuple(c.callee.string_value() for c in calls)
+        key = (names, tuple(number[v] for c in calls for v in c.arguments))
+        if key not in made:
+            kernel = _joined(calls, given)
+            attention = attention_of(analyse(kernel))
+            made[key] = kernel if attention is not None and attention.row <= self.row else None
+            if made[key] is kernel:
+                _put(module, kernel)
+        return made[key]
 
 
-class _Fuser:
-    """Makes the kernels; equal ones are one."""
-
-    def __init__(self, module: ModuleOp, row: int) -> None:
-        self.module, self.row = module, row
-        self.kernels = kernels(module)
-        self.made: dict[Any, func.FuncOp | None] = {}
-        self.replaced: set[str] = set()
-
-    def fuse(self, last: func.CallOp) -> None:
-        """Replace a call, and two before it, by one, if these are attention."""
-        for second in self._feeding(last):
-            for first in self._feeding(second):
-                chain = (first, second, last)
-                kernel = self._kernel(chain)
-                if kernel is None:
-                    continue
-                outside = _outside(chain)
-                call = func.CallOp(kernel.sym_name.data, outside, kernel.function_type.outputs.data)
-                call.location = last.location
-                Rewriter.replace_op(last, call)
-                for each in (second, first):
-                    Rewriter.erase_op(each)
-                self.replaced |= {c.callee.string_value() for c in chain}
-                return
-
-    def _feeding(self, call: func.CallOp) -> list[func.CallOp]:
-        """The calls of kernels whose only result is given to this call alone."""
-        found = [v.owner for v in dict.fromkeys(call.arguments)]
-        calls = [c for c in found if isinstance(c, func.CallOp) and len(c.results) == 1]
-        return [
-            c
-            for c in calls
-            if not is_host(self.kernels[c.callee.string_value()])
-            and {use.operation for use in c.results[0].uses} == {call}
-            and list(call.arguments).count(c.results[0]) == 1
-        ]
-
-    def _kernel(self, chain: Sequence[func.CallOp]) -> func.FuncOp | None:
-        """The kernel that does what three calls do, if it is attention."""
-        outside = _outside(chain)
-        inside: dict[SSAValue, int] = {c.results[0]: -1 - i for i, c in enumerate(chain)}
-        wiring = tuple(tuple(inside[v] if v in inside else outside.index(v) for v in c.arguments) for c in chain)
-        key = (tuple(c.callee.string_value() for c in chain), wiring)
-        if key not in self.made:
-            self.made[key] = self._attention(chain, outside)
-        return self.made[key]
-
-    def _attention(self, chain: Sequence[func.CallOp], outside: Sequence[SSAValue]) -> func.FuncOp | None:
-        parts = [self.kernels[c.callee.string_value()] for c in chain]
-        if any(len(cast("ArrayAttr[Any]", p.attributes["hybrid.domains"])) != 1 for p in parts):
-            return None
-        if any("hybrid.dtypes" in p.attributes for p in parts):
-            return None
-        made = self._merged(chain, parts, outside)
-        found = attention_of(analyse(made))
-        if found is None:
-            return None
-        widest = max(found.width * found.sums.dtype.itemsize, math.prod(found.term_sizes) * found.scores.dtype.itemsize)
-        if widest > self.row:
-            return None
-        self.module.body.block.add_op(made)
-        return made
-
-    def _merged(
-        self, chain: Sequence[func.CallOp], parts: Sequence[func.FuncOp], outside: Sequence[SSAValue]
-    ) -> func.FuncOp:
-        """One function of three nests, with the operations of three."""
-        block = Block(arg_types=[v.type for v in outside])
-        known: dict[SSAValue, SSAValue] = dict(zip(outside, block.args, strict=True))
-        results: list[SSAValue] = []
-        for number, (call, part) in enumerate(zip(chain, parts, strict=True)):
-            values: dict[SSAValue, SSAValue] = {
-                a: known[v] for a, v in zip(part.body.block.args, call.arguments, strict=True)
-            }
-            for op in part.body.block.ops:
-                if isinstance(op, func.ReturnOp):
-                    results = [values[v] for v in op.arguments]
-                    continue
-                copy = op.clone(values)
-                if not is_scaffold(op):
-                    copy.attributes["hybrid.nest"] = IntegerAttr(number, i64)
-                block.add_op(copy)
-            known.update(zip(call.results, results, strict=True))
-        block.add_op(func.ReturnOp(*results))
-        kind = FunctionType.from_lists([v.type for v in outside], [v.type for v in results])
-        made = func.FuncOp(self._name(), kind, Region(block), visibility="private")
-        domains = [cast("ArrayAttr[DenseArrayBase[Any]]", p.attributes["hybrid.domains"]).data[0] for p in parts]
-        made.attributes["hybrid.domains"] = ArrayAttr(domains)
-        made.location = chain[-1].location
-        return made
-
-    def _name(self) -> str:
-        taken = {f.sym_name.data for f in functions(self.module)}
-        names = ("fused_attention", *(f"fused_attention_{i}" for i in range(1, len(taken) + 1)))
-        return next(n for n in names if n not in taken)
+def _chains(last: func.CallOp) -> list[list[func.CallOp]]:
+    """Calls of three kernels with one nest, of which the last is this one, and each needs the one before alone."""
+    if not _has_one_nest(last):
+        return []
+    return [[first, middle, last] for middle in _makers(last) for first in _makers(middle)]
 
 
-def _outside(chain: Sequence[func.CallOp]) -> list[SSAValue]:
-    """What calls are given, each value once, without what they give each other."""
-    inside = {c.results[0] for c in chain[:-1]}
-    return [v for v in dict.fromkeys(v for c in chain for v in c.arguments) if v not in inside]
+def _makers(call: func.CallOp) -> list[func.CallOp]:
+    """The calls that make an argument of a call, and nothing else."""
+    owners = [v.owner for v in call.arguments]
+    makers = [op for op in owners if isinstance(op, func.CallOp) and len(op.results) == 1 and _has_one_nest(op)]
+    return [op for op in makers if op.results[0].has_one_use()]
+
+
+def _has_one_nest(call: func.CallOp) -> bool:
+    callee = function_called(call)
+    return not is_host(callee) and len(cast("ArrayAttr[Any]", callee.attributes["hybrid.domains"])) == 1
+
+
+def _given(calls: Sequence[func.CallOp]) -> list[SSAValue]:
+    """What calls are given that they do not make themselves, each once."""
+    made = {r for c in calls for r in c.results}
+    return list(dict.fromkeys(v for c in calls for v in c.arguments if v not in made))
+
+
+def _replace(calls: Sequence[func.CallOp], kernel: func.FuncOp) -> None:
+    """Call one kernel in the place of several, of which only the last makes what others need."""
+    last = calls[-1]
+    call = func.CallOp(kernel.sym_name.data, _given(calls), [r.type for r in last.results])
+    call.location = fused_location(calls)
+    Rewriter.insert_op(call, InsertPoint.before(last))
+    for old, new in zip(last.results, call.results, strict=True):
+        new.name_hint = old.name_hint
+        old.replace_all_uses_with(new)
+    for each in reversed(calls):
+        Rewriter.erase_op(each)
+
+
+def _joined(calls: Sequence[func.CallOp], given: Sequence[SSAValue]) -> func.FuncOp:
+    """The kernel that does what these calls do: a nest for each."""
+    bodies = [function_called(c) for c in calls]
+    block = Block(arg_types=[v.type for v in given])
+    values: dict[SSAValue, SSAValue] = dict(zip(given, block.args, strict=True))
+    for number, (call, body) in enumerate(zip(calls, bodies, strict=True)):
+        results = _copy(body, [values[v] for v in call.arguments], number, block)
+        values.update(zip(call.results, results, strict=True))
+    outputs = [values[r] for r in calls[-1].results]
+    block.add_op(func.ReturnOp(*outputs))
+    kind = FunctionType.from_lists([v.type for v in given], [v.type for v in outputs])
+    made = func.FuncOp("fused_attention", kind, Region(block), visibility="private")
+    domains = [d for f in bodies for d in cast("ArrayAttr[Any]", f.attributes["hybrid.domains"])]
+    made.attributes["hybrid.domains"] = ArrayAttr(domains)
+    made.location = fused_location(bodies)
+    note_dtypes(made, [dtype_of(v) for v in (*given, *calls[-1].results)])
+    return made
+
+
+def _copy(body: func.FuncOp, arguments: Sequence[SSAValue], number: int, block: Block) -> Sequence[SSAValue]:
+    """The operations of a kernel as the nest with this number, at the end of a block; what they return."""
+    values: dict[SSAValue, SSAValue] = dict(zip(body.body.block.args, arguments, strict=True))
+    for op in body.body.block.ops:
+        if isinstance(op, func.ReturnOp):
+            return [values[v] for v in op.arguments]
+        copy = op.clone(values)
+        copy.location = op.location
+        if number and "hybrid.axes" in op.attributes:
+            copy.attributes["hybrid.nest"] = IntegerAttr(number, i64)
+        block.add_op(copy)
+    raise AssertionError("a kernel ends by returning")
+
+
+def _put(module: ModuleOp, kernel: func.FuncOp) -> None:
+    """Put a kernel into a module, under a name that no other function has."""
+    taken = {f.sym_name.data for f in functions(module)}
+    first = kernel.sym_name.data
+    names = (first, *(f"{first}_{i}" for i in range(1, len(taken) + 1)))
+    kernel.sym_name = StringAttr(next(n for n in names if n not in taken))
+    module.body.block.add_op(kernel)
