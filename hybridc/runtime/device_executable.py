@@ -7,10 +7,13 @@ from typing import Any
 
 import numpy as np
 
+from hybridc.errors import DeviceMemoryError
+from hybridc.lower.triton.functions import Config
 from hybridc.lower.triton.program import Launch, TritonProgram
 from hybridc.runtime.devices.array import DeviceArray
 from hybridc.runtime.devices.choose import device
 from hybridc.runtime.devices.device import Device
+from hybridc.runtime.devices.tuning import fastest, known
 from hybridc.runtime.planned_executable import PlannedExecutable
 
 # A step of a call: it is given the addresses of all slots, and the workspace.
@@ -41,13 +44,36 @@ class DeviceExecutable(PlannedExecutable):
     def _step(self, step: Any) -> Step:
         if not isinstance(step, Launch):
             return self.device.host_step(step.call)
-        run = self.device.prepare(step.function, step.configs[0])
-        places, numbers = step.buffers, step.numbers
+        prepare, places, numbers = self.device.prepare, step.buffers, step.numbers
+        run: Any = None
 
         def launch(bases: Sequence[int], _workspace: Any) -> None:
+            nonlocal run
+            if run is None:
+                run = prepare(step.function, self._config(step, bases))
             run([bases[slot] + offset for slot, offset in places], numbers)
 
         return launch
+
+    def _config(self, step: Launch, bases: Sequence[int]) -> Config:
+        """The way to run a function that is the fastest on this card, tried on copies of what it is given.
+
+        So what a function reads and writes may be the same memory. Without memory for copies, and on the interpreter,
+        it is the one that is expected to be the fastest.
+        """
+        device, program = self.device, self.planned
+        found = step.configs[0] if device.is_host else known(device, step.function, step.configs, step.numbers)
+        if found is not None:
+            return found
+        sizes = [program.arena, *(a.nbytes for a in (*program.inputs, *program.fresh, *self._constants))]
+        try:
+            copies = {slot: device.allocate(sizes[slot]) for slot, _ in step.buffers}
+        except DeviceMemoryError:
+            return step.configs[0]
+        for slot, copy in copies.items():
+            device.copy(copy.pointer, bases[slot], sizes[slot])
+        pointers = [copies[slot].pointer + offset for slot, offset in step.buffers]
+        return fastest(device, step.function, step.configs, pointers, step.numbers)
 
     def _call(self, workspace: Any, into: Any, *arrays: Any) -> Any:
         device, program = self.device, self.planned

@@ -28,14 +28,22 @@ def fastest(
     What it writes, it writes several times: it must not read that, too. Configurations that the card cannot run, for
     want of memory that programs share, are left out; numbers of about the same size are one case.
     """
-    key = _key(device, function, configs, numbers)
-    known = store().get(key)
-    if known is not None and int.from_bytes(known, "little") < len(configs):
-        return configs[int.from_bytes(known, "little")]
+    chosen = known(device, function, configs, numbers)
+    if chosen is not None:
+        return chosen
     times = [_time(device, function, config, pointers, numbers) for config in configs]
     best = min(range(len(configs)), key=lambda i: times[i])
-    store().put(key, best.to_bytes(1, "little"))
+    store().put(_key(device, function, configs, numbers), best.to_bytes(1, "little"))
     return configs[best]
+
+
+def known(device: Device, function: TritonFunction, configs: Sequence[Config], numbers: Sequence[int]) -> Config | None:
+    """The configuration that was chosen before; None if none was."""
+    if len(configs) == 1:
+        return configs[0]
+    kept = store().get(_key(device, function, configs, numbers))
+    number = len(configs) if kept is None else int.from_bytes(kept, "little")
+    return configs[number] if number < len(configs) else None
 
 
 def _key(device: Device, function: TritonFunction, configs: Sequence[Config], numbers: Sequence[int]) -> str:

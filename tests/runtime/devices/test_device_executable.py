@@ -1,0 +1,87 @@
+"""Programs of launches on a device: how each function is run is chosen on a card, without a trace in the results."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import numpy as np
+import pytest
+
+from hybridc.lower.planned import View
+from hybridc.lower.triton.program import Launch, TritonProgram
+from hybridc.runtime.device_executable import DeviceExecutable
+from hybridc.runtime.devices.interpreter import Interpreter
+from hybridc.runtime.native.plan import Array, Place
+from hybridc.runtime.store import Store
+from tests.runtime.devices.simulated import simulated_card
+from tests.runtime.devices.sources import ADD, F32, add_config
+
+N = 40
+MANY, FEW = add_config(N, 8), add_config(N, 64)
+
+
+def added_to(*configs: Any) -> TritonProgram:
+    """``x += 2 constant``, in the memory of its argument."""
+    launch = Launch(ADD, (Place(1), Place(2), Place(1)), (N, 2), configs, "add")
+    return TritonProgram(
+        "forward",
+        "",
+        0,
+        inputs=[Array((N,), F32)],
+        constants=[np.arange(N, dtype=F32)],
+        steps=[launch],
+        outputs=[View(1, 0, F32, (N,), (1,))],
+        donated={0},
+    )
+
+
+@pytest.fixture
+def kept(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> Store:
+    """Nothing was chosen before."""
+    own = Store(tmp_path)
+    tmp_path.chmod(0o700)
+    monkeypatch.setattr("hybridc.runtime.devices.tuning.store", lambda: own)
+    return own
+
+
+@pytest.mark.usefixtures("kept")
+def test_what_is_written_in_place_is_written_once_though_several_ways_are_tried() -> None:
+    with simulated_card() as card:
+        stub = card.driver.functions["cuLaunchKernel"]
+        launches: list[tuple[int, ...]] = []
+
+        def counting(kernel: Any, *rest: Any) -> int:
+            launches.append(rest[:3])
+            return stub(kernel, *rest)
+
+        card.driver.functions["cuLaunchKernel"] = counting
+        run = DeviceExecutable(added_to(MANY, FEW), card)
+        x = card.put(np.ones(N, F32))
+        run(x)
+        np.testing.assert_array_equal(x.host(), 1 + 2 * np.arange(N))
+        assert {grid[0] for grid in launches} == {5, 1}
+        tried = len(launches)
+        run(x)
+        np.testing.assert_array_equal(x.host(), 1 + 4 * np.arange(N))
+        DeviceExecutable(added_to(MANY, FEW), card)(x)  # knows what was chosen
+        assert len(launches) == tried + 2
+
+
+@pytest.mark.usefixtures("kept")
+def test_without_memory_to_try_nothing_is_tried() -> None:
+    with simulated_card() as card:
+        run = DeviceExecutable(added_to(MANY, FEW), card)
+        x = card.put(np.ones(N, F32))
+        workspace = run.make_workspace()
+        card.driver.functions["cuMemAllocAsync"] = lambda *_: 2
+        run.run(workspace, x)
+        np.testing.assert_array_equal(x.host(), 1 + 2 * np.arange(N))
+
+
+def test_the_interpreter_runs_the_first_way() -> None:
+    device = Interpreter()
+    wrong = dataclasses.replace(FEW, constants=(("none", 1),))
+    x = device.put(np.ones(N, F32))
+    DeviceExecutable(added_to(MANY, wrong), device)(x)
+    np.testing.assert_array_equal(x.host(), 1 + 2 * np.arange(N))
