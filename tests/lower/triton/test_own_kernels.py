@@ -10,7 +10,7 @@ import pytest
 
 import hybridc as mx
 from hybridc.errors import MXNetError
-from tests.lower.triton.test_networks import by_triton  # noqa: F401  (a fixture)
+from tests.lower.triton.test_triton_networks import by_triton  # noqa: F401  (a fixture)
 
 sys.path.insert(0, str(Path(__file__).parents[3] / "examples"))
 

@@ -12,7 +12,7 @@ from hybridc.lower.kernel import analyse
 from hybridc.lower.structured import kernels
 from hybridc.lower.triton.nests import phases_of
 from tests.lower.kernels import parse
-from tests.lower.triton.test_kernel_classes import results_of
+from tests.lower.triton.test_triton_kernel_classes import results_of
 
 
 def program_of(function, *shapes):
