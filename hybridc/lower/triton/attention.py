@@ -26,6 +26,7 @@ from hybridc.lower.triton import body
 from hybridc.lower.triton.blocks import NARROW, Blocks, Dim, Parameters, Strides, title
 from hybridc.lower.triton.body import literal, triton_type
 from hybridc.lower.triton.functions import Config, TritonFunction, TritonPhase, TritonPhases
+from hybridc.lower.triton.product_configs import SHARED
 from hybridc.lower.triton.product_source import along
 from hybridc.lower.triton.source import Writer
 from hybridc.lower.triton.texts import module
@@ -58,8 +59,8 @@ TILES = {
         512: (Tile(64, 32, 8, 2), Tile(32, 32, 4, 2), Tile(16, 32, 4, 2)),
     },
     4: {
-        256: (Tile(64, 32, 8, 2), Tile(32, 32, 4, 2), Tile(16, 32, 4, 2)),
-        512: (Tile(32, 32, 8, 2), Tile(16, 32, 4, 2)),
+        256: (Tile(64, 64, 8, 2), Tile(64, 32, 4, 2), Tile(32, 64, 8, 2), Tile(32, 32, 4, 2), Tile(16, 32, 4, 2)),
+        512: (Tile(64, 32, 8, 2), Tile(32, 32, 4, 2), Tile(16, 32, 4, 2)),
     },
     8: {512: (Tile(32, 16, 8, 2), Tile(16, 16, 4, 2))},
 }
@@ -89,8 +90,19 @@ def _choice(attention: Attention) -> list[Tile]:
     m, n = attention.extent(attention.rows), attention.extent(attention.keys)
     batches = attention.extent(attention.batch)
     found = [Tile(min(t.rows, _power(m)), min(t.keys, _power(n)), t.warps, t.stages) for t in fitting[0]]
+    found = [t for t in found if _shared(attention, t) <= SHARED] or found[-1:]
     order = sorted(dict.fromkeys(found), key=lambda t: -min(PROGRAMS, math.ceil(m / t.rows) * batches))
     return [t for t in order if n % order[0].keys or not n % t.keys][:4]
+
+
+def _shared(attention: Attention, tile: Tile) -> int:
+    """Bytes of shared memory: queries, and, for each stage, keys, values, and what follows rows and keys."""
+    terms = _power(math.prod(attention.term_sizes)) * attention.scores.dtype.itemsize
+    columns = _power(attention.width) * attention.sums.dtype.itemsize
+    walked = {*attention.rows}, {*attention.keys}
+    reads = {r.value: r.axes for s in attention.before for r in s.reads if r.value in attention.kernel.arguments}
+    beside = sum(dtype_of(v).itemsize for v, axes in reads.items() if all(side & {*axes} for side in walked))
+    return tile.rows * terms + tile.stages * tile.keys * (terms + columns + tile.rows * beside)
 
 
 def _power(n: int) -> int:
