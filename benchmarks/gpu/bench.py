@@ -19,6 +19,7 @@ from benchmarks.gpu.clock import Clock
 from benchmarks.gpu.table import COMPILED, EAGER, OURS, Machine, Row
 from hybridc.errors import UnsupportedError
 from hybridc.gluon import nn
+from hybridc.options import OPTIONS
 
 Arrays = dict[str, np.ndarray]
 SECONDS = 1.0  # for the measurements of a workload
@@ -102,7 +103,8 @@ def measured(row: Row, systems: Mapping[str, Callable[[], System]], latency: boo
             remarks.append(f"{name}: {type(error).__name__}")
             continue
         made[name] = system
-        wrong = wrong or difference(got, want, TOLERANCE[row.dtype])
+        off = difference(got, want, TOLERANCE[row.dtype])
+        wrong = wrong or (f"{off}, against {name}" if off else "")
     seconds = clock().medians({name: s.call for name, s in made.items()}, SECONDS, latency)
     return replace(row, seconds=seconds, remarks=tuple(remarks), wrong=wrong)
 
@@ -127,6 +129,8 @@ def clock() -> Clock:
     """The one of this process."""
     import torch  # pyright: ignore[reportMissingImports]
 
+    if torch.cuda.is_available() and OPTIONS.gpu not in ("auto", "torch"):
+        raise UnsupportedError("the benchmarks measure PyTorch's stream; use --device torch")
     torch.backends.cudnn.allow_tf32 = False  # products of single precision are IEEE's, as hybridc's
     torch.backends.cuda.matmul.allow_tf32 = False
     return Clock(torch)

@@ -8,7 +8,7 @@
 
 It runs with Python, NumPy, Triton and PyTorch (or CuPy; the benchmarks need PyTorch), and fetches nothing. What hybridc
 needs besides, ``benchmarks/gpu/bundle.py`` puts into ``build/gpu_check/site`` on a machine where hybridc is installed.
-Parts run in their order, most important first, each check in a process beside; what is right, wrong, not possible yet
+Parts run in their order, most important first, each check in a process beside; what is right, wrong, not possible
 and not run is told as each part ends, and kept in a file. The exit code is 1 if something is wrong.
 """
 

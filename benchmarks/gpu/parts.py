@@ -12,14 +12,14 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-RIGHT, WRONG, IMPOSSIBLE, LEFT = "right", "wrong", "not possible yet", "not run"
+RIGHT, WRONG, IMPOSSIBLE, LEFT = "right", "wrong", "not possible", "not run"
 PARTS = ("kernels", "networks", "bench", "operators")
 
 # Before a result on the standard output, where others may write, too.
 _MARK = "\x1eresult "
 # Elements up to which the interpreter is quick enough.
 _SMALL = 6000
-_NAMES = 3  # so many results of a part are told by name, unless they are wrong
+_NAMES = 5  # so many checks that could not be made for the same reason are told by name
 
 
 @dataclass(frozen=True)
@@ -198,17 +198,16 @@ def _read(process: subprocess.Popen[str], names: Sequence[str]) -> Iterator[Resu
 
 
 def summary(part: str, results: Sequence[Result], seconds: float) -> str:
-    """How many results are of each kind, and which are not right, in Markdown."""
-    lines = [f"{part}: " + ", ".join(f"{_count(results, s)} {s}" for s in (RIGHT, WRONG, IMPOSSIBLE, LEFT))]
-    lines[0] += f", in {seconds:.0f} s."
+    """How many results are of each kind, and which are not right and why, in Markdown."""
+    counts = ", ".join(f"{sum(r.status == s for r in results)} {s}" for s in (RIGHT, WRONG, IMPOSSIBLE, LEFT))
+    lines = [f"{part}: {counts}, in {seconds:.0f} s."]
+    reasons: dict[tuple[str, str], list[str]] = {}
     for status in (WRONG, IMPOSSIBLE, LEFT):
-        these = [r for r in results if r.status == status]
-        if status == LEFT and len(these) > _NAMES:
-            lines.append(f"* {status}: {', '.join(r.name for r in these[:_NAMES])} and {len(these) - _NAMES} more")
-            continue
-        lines += [f"* {status}: {r.name}: {r.text}" for r in these]
+        for r in results:
+            if r.status == status:
+                reasons.setdefault((status, r.text), []).append(r.name)
+    for (status, text), names in reasons.items():
+        shown = names if status == WRONG else names[:_NAMES]
+        more = f" and {len(names) - len(shown)} more" if len(names) > len(shown) else ""
+        lines.append(f"* {status}: {'; '.join(shown)}{more}: {text}")
     return "\n".join(lines)
-
-
-def _count(results: Sequence[Result], status: str) -> int:
-    return sum(r.status == status for r in results)
