@@ -16,7 +16,7 @@ from hybridc.lower.triton.functions import Config, TritonFunction
 from hybridc.runtime.devices import driver as cuda
 from hybridc.runtime.devices.compiled import DIVISIBLE, binary
 from hybridc.runtime.devices.device import Buffer, Device, Event, Launch
-from hybridc.runtime.devices.driver import Driver
+from hybridc.runtime.devices.driver import Driver, LaunchConfig
 
 # What every card gives to a program without being asked for more.
 _SHARED = 48 << 10
@@ -42,9 +42,9 @@ class Cuda(Device):
         self._context = driver.pointer("cuDevicePrimaryCtxRetain", card)
         self._loaded: WeakValueDictionary[Any, _Loaded] = WeakValueDictionary()
         self._loading = threading.Lock()
-        self._keep_freed_memory(card)
+        self.prepare_memory(card)
 
-    def _keep_freed_memory(self, card: int) -> None:
+    def prepare_memory(self, card: int) -> None:
         """Freed memory stays with the pool for the next array, instead of going back at every synchronisation."""
         pool = self.driver.pointer("cuDeviceGetDefaultMemPool", card)
         self.driver.call("cuMemPoolSetAttribute", pool, cuda.POOL_KEEPS, ctypes.byref(ctypes.c_uint64(_KEEP_ALL)))
@@ -64,9 +64,7 @@ class Cuda(Device):
             pointer = self.driver.pointer("cuMemAllocAsync", max(1, nbytes), stream)
         except DeviceMemoryError as error:
             raise self.no_memory(nbytes) from error
-        made = Buffer(pointer, nbytes)
-        weakref.finalize(made, _free, self, pointer, stream).atexit = False
-        return made
+        return Buffer(pointer, nbytes, _Owned(self, pointer, stream))
 
     def no_memory(self, nbytes: int) -> DeviceMemoryError:
         """What to raise if there are not as many bytes."""
@@ -106,10 +104,19 @@ class Cuda(Device):
             return found
 
 
-def _free(card: Cuda, pointer: int, stream: int) -> None:
-    """Give memory back once the work that was asked for so far is done with it."""
-    card.enter()
-    card.driver.call("cuMemFreeAsync", pointer, stream)
+class _Owned:
+    """Memory that goes back once the work that was asked for before this object ended is done with it."""
+
+    __slots__ = ("_card", "_pointer", "_stream")
+
+    def __init__(self, card: Cuda, pointer: int, stream: int) -> None:
+        self._card = card
+        self._pointer = pointer
+        self._stream = stream
+
+    def __del__(self) -> None:
+        self._card.enter()
+        self._card.driver.functions["cuMemFreeAsync"](self._pointer, self._stream)
 
 
 class _Event(Event):
@@ -139,24 +146,65 @@ class _Prepared:
         self._card = card
         self._function = function
         self._config = config
-        self._loaded: dict[int, _Loaded] = {}
+        self._ready: dict[int, _Ready] = {}
+        # Numbers with which it was called last, and what then runs if all addresses are divisible.
+        self._last: tuple[Sequence[int], _Ready] | None = None
 
     def __call__(self, pointers: Sequence[int], numbers: Sequence[int]) -> None:
-        if 0 in self._config.grid:
-            return
-        arguments = (*pointers, *numbers)
+        together = 0
+        for pointer in pointers:
+            together |= pointer
+        last = self._last
+        if last is not None and last[0] is numbers and together % DIVISIBLE == 0:
+            last[1](pointers, numbers)
+        elif 0 not in self._config.grid:
+            ready = self._for(pointers, numbers)
+            if together % DIVISIBLE == 0:
+                self._last = numbers, ready
+            ready(pointers, numbers)
+
+    def _for(self, pointers: Sequence[int], numbers: Sequence[int]) -> _Ready:
         divisible = 0
-        for i, value in enumerate(arguments):
+        for i, value in enumerate((*pointers, *numbers)):
             if value % DIVISIBLE == 0:
                 divisible |= 1 << i
-        found = self._loaded.get(divisible)
+        found = self._ready.get(divisible)
         if found is None:
-            found = self._loaded[divisible] = self._card.load(self._function, self._config, divisible)
-        found.launch(self._config.grid, arguments)
+            loaded = self._card.load(self._function, self._config, divisible)
+            found = self._ready[divisible] = _Ready(self._card, loaded, self._config.grid)
+        return found
+
+
+class _Ready:
+    """A launch of a function that is on the card: the memory in which the driver finds what it must know."""
+
+    def __init__(self, card: Cuda, loaded: _Loaded, grid: tuple[int, int, int]) -> None:
+        self._card = card
+        self._loaded = loaded
+        self._launch: Any = card.driver.functions["cuLaunchKernelEx"]
+        self._config = LaunchConfig(grid, (loaded.warps * _WARP, 1, 1), loaded.shared)
+        self._where = ctypes.addressof(self._config)
+        # A number of four bytes is found in the first four of its eight.
+        self._values = (ctypes.c_uint64 * loaded.parameters)()
+        start = ctypes.addressof(self._values)
+        self._places = (ctypes.c_void_p * loaded.parameters)(*[start + 8 * i for i in range(loaded.parameters)])
+        self._using = threading.Lock()
+
+    def __call__(self, pointers: Sequence[int], numbers: Sequence[int]) -> None:
+        card = self._card
+        card.enter()
+        with self._using:  # the driver has copied the values when it returns
+            count = len(pointers)
+            self._values[:count] = pointers
+            self._values[count : count + len(numbers)] = numbers
+            self._config.stream = card.stream
+            error = self._launch(self._where, self._loaded.kernel, self._places, None)
+        if error:
+            card.driver.fail("cuLaunchKernelEx", error)
 
 
 class _Loaded:
-    """Machine code on the card, and the memory in which the driver finds a launch's arguments."""
+    """Machine code on the card."""
 
     def __init__(self, card: Cuda, function: TritonFunction, config: Config, divisible: int) -> None:
         code = binary(function, config, card.capability, divisible)
@@ -168,26 +216,10 @@ class _Loaded:
         card.enter()
         module = driver.pointer("cuModuleLoadData", code.code)
         weakref.finalize(self, _unload, card, module).atexit = False
-        self._kernel = driver.pointer("cuModuleGetFunction", module, code.entry.encode())
+        self.kernel = driver.pointer("cuModuleGetFunction", module, code.entry.encode())
+        self.warps, self.shared, self.parameters = code.warps, code.shared, code.parameters
         if code.shared > _SHARED:
-            driver.call("cuFuncSetAttribute", self._kernel, cuda.FUNCTION_SHARED_MEMORY, code.shared)
-        self._card = card
-        self._launch: Any = driver.functions["cuLaunchKernel"]
-        self._block = (code.warps * _WARP, 1, 1, code.shared)
-        # A number of four bytes is found in the first four of its eight.
-        self._values = (ctypes.c_uint64 * code.parameters)()
-        start = ctypes.addressof(self._values)
-        self._places = (ctypes.c_void_p * code.parameters)(*[start + 8 * i for i in range(code.parameters)])
-        self._using = threading.Lock()
-
-    def launch(self, grid: tuple[int, int, int], arguments: Sequence[int]) -> None:
-        """Run so many programs, with the function's pointers and numbers."""
-        self._card.enter()
-        with self._using:  # the driver has copied the values when it returns
-            self._values[: len(arguments)] = arguments
-            error = self._launch(self._kernel, *grid, *self._block, self._card.stream, self._places, None)
-        if error:
-            self._card.driver.fail("cuLaunchKernel", error)
+            driver.call("cuFuncSetAttribute", self.kernel, cuda.FUNCTION_SHARED_MEMORY, code.shared)
 
 
 def _unload(card: Cuda, module: int) -> None:

@@ -30,6 +30,9 @@ class CupyCard(Cuda):
     def stream(self) -> int:
         return self._cuda.get_current_stream(self.index).ptr
 
+    def prepare_memory(self, card: int) -> None:
+        """The library has a pool of its own."""
+
     def allocate(self, nbytes: int) -> Buffer:
         try:
             with self._cuda.Device(self.index):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -125,8 +126,7 @@ class Device(ABC):
         """An array whose values are whatever was in its memory."""
         from hybridc.runtime.devices.array import DeviceArray
 
-        size = int(np.prod(shape, dtype=object)) * np.dtype(dtype).itemsize
-        buffer = self.allocate(size)
+        buffer = self.allocate(math.prod(shape) * np.dtype(dtype).itemsize)
         return DeviceArray(self, buffer, buffer.pointer, shape, dtype)
 
     def put(self, array: npt.NDArray[Any]) -> DeviceArray:

@@ -38,8 +38,22 @@ FUNCTIONS: dict[str, tuple[Any, ...]] = {
     "cuModuleUnload": (c_void_p,),
     "cuModuleGetFunction": (_PP, c_void_p, c_char_p),
     "cuFuncSetAttribute": (c_void_p, c_int, c_int),
-    "cuLaunchKernel": (c_void_p, *[c_uint] * 7, c_void_p, c_void_p, c_void_p),
+    "cuLaunchKernelEx": (c_void_p, c_void_p, c_void_p, c_void_p),
 }
+
+
+class LaunchConfig(ctypes.Structure):
+    """How a kernel is launched, as ``cuLaunchKernelEx`` reads it."""
+
+    _fields_ = (
+        ("grid", c_uint * 3),
+        ("block", c_uint * 3),
+        ("shared", c_uint),
+        ("stream", c_void_p),
+        ("attributes", c_void_p),
+        ("attribute_count", c_uint),
+    )
+
 
 # Numbers of cuda.h.
 MULTIPROCESSORS, MAJOR, MINOR, SHARED_MEMORY = 16, 75, 76, 97

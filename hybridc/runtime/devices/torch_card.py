@@ -25,11 +25,18 @@ class TorchCard(Cuda):
     def __init__(self, driver: Driver, index: int = 0) -> None:
         self._torch: Any = importlib.import_module("torch")
         self._torch.cuda.init()
+        # Of each launch asked for; Triton asks this private function, too.
+        self._raw_stream: Any = getattr(self._torch._C, "_cuda_getCurrentRawStream", None)
         super().__init__(driver, index)
 
     @property
     def stream(self) -> int:
-        return self._torch.cuda.current_stream(self.index).cuda_stream
+        if self._raw_stream is None:
+            return self._torch.cuda.current_stream(self.index).cuda_stream
+        return self._raw_stream(self.index)
+
+    def prepare_memory(self, card: int) -> None:
+        """The library has a pool of its own."""
 
     def allocate(self, nbytes: int) -> Buffer:
         torch = self._torch

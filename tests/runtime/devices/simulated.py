@@ -5,12 +5,10 @@ Only functions that the card was given may run, and only on addresses of its own
 
 from __future__ import annotations
 
-import ctypes
 import dataclasses
 import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
-from ctypes import c_uint64
 from typing import Any
 
 import numpy as np
@@ -43,9 +41,9 @@ class SimulatedCuda(StubCuda):
         parameters = len(function.pointers) + len(function.numbers) + _OWN
         return Binary(entry, config.warps, 0, parameters, b"\x7fELF" + bytes(60))
 
-    def _cuLaunchKernel(self, kernel: int, *rest: Any) -> int:
+    def launched(self, kernel: int, numbers: list[int], stream: int, found: Any) -> int:
         function, config = self.known[self.kernels[kernel]]
-        found = ctypes.cast(rest[8], ctypes.POINTER(ctypes.POINTER(c_uint64)))
+        grid = (numbers[0], numbers[1], numbers[2])
         count = len(function.pointers)
         pointers = [found[i][0] for i in range(count)]
         numbers = [found[count + i][0] for i in range(len(function.numbers))]
@@ -55,7 +53,7 @@ class SimulatedCuda(StubCuda):
             return _ILLEGAL_ADDRESS
         numbers = [_signed(n, bits) for n, bits in zip(numbers, function.numbers, strict=True)]
         try:
-            interpret(function, pointers, numbers, dataclasses.replace(config, grid=tuple(rest[:3])))
+            interpret(function, pointers, numbers, dataclasses.replace(config, grid=grid))
         except Exception:
             traceback.print_exc()
             return _FAILED

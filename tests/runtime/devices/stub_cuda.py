@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import struct
 from ctypes import CFUNCTYPE, c_char_p, c_int, c_uint64
 from typing import Any, NamedTuple
 
@@ -123,10 +124,15 @@ class StubCuda:
     def _cuFuncSetAttribute(self, kernel: int, attribute: int, value: int) -> None:
         self.attributes.append((attribute, value))
 
-    def _cuLaunchKernel(self, kernel: int, *rest: Any) -> None:
-        numbers = rest[:7]
-        stream, places, _extra = rest[7:]
+    def _cuLaunchKernelEx(self, config: int, kernel: int, places: int, _extra: int) -> int:
         found = ctypes.cast(places, ctypes.POINTER(ctypes.POINTER(c_uint64)))
+        # As the driver lays it out: seven numbers, four bytes that mean nothing, the stream.
+        *numbers, _, stream = struct.unpack("7I4sQ", ctypes.string_at(config, 40))
+        return self.launched(kernel, numbers, stream, found)
+
+    def launched(self, kernel: int, numbers: list[int], stream: int, found: Any) -> int:
+        """Write a launch down: its grid and its block, the shared memory, and where its parameters are."""
         values = [found[i][0] for i in range(self.parameters)]
         grid, block = tuple(numbers[:3]), tuple(numbers[3:6])
-        self.launches.append(Launched(self.kernels[kernel], grid, block, numbers[6], stream or 0, values))
+        self.launches.append(Launched(self.kernels[kernel], grid, block, numbers[6], stream, values))
+        return 0
