@@ -98,10 +98,12 @@ def test_parts_end_in_time():
 # --- processes --------------------------------------------------------------------------------------------
 
 WORKER = """
-import json, sys, time
+import json, os, sys, time
 for name in json.load(sys.stdin):
     if name.startswith("dies"):
         sys.exit("memory is gone")
+    if name.startswith("is killed"):
+        os.kill(os.getpid(), 9)
     if name.startswith("hangs"):
         time.sleep(60)
     status = "wrong" if name.startswith("fails") else "right"
@@ -116,13 +118,14 @@ def run(names, seconds, workers=1):
 
 @pytest.mark.parametrize("workers", [1, 3])
 def test_a_check_that_ends_its_process_does_not_end_the_others(workers):
-    found = run(["a", "dies 1", "b", "fails", "dies 2", "c"], 60, workers)
+    found = run(["a", "dies 1", "b", "fails", "is killed", "c"], 60, workers)
     statuses = {name: r.status for name, r in found.items()}
     assert statuses == {
         **dict.fromkeys(["a", "b", "c"], parts.RIGHT),
-        **dict.fromkeys(["dies 1", "dies 2", "fails"], parts.WRONG),
+        **dict.fromkeys(["dies 1", "is killed", "fails"], parts.WRONG),
     }
     assert found["dies 1"].text == "the process ended with 1: memory is gone"
+    assert found["is killed"].text == "the process ended with -9: "
 
 
 def test_what_is_late_is_told():

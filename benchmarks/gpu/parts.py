@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
+import signal
 import subprocess
 import sys
 import threading
@@ -95,11 +98,11 @@ def work(part: str, small: bool) -> None:
 
 
 def _attempt(check: Callable[[], Any]) -> tuple[str, str, dict[str, Any] | None]:
-    from hybridc.errors import DeviceError, UnsupportedError
+    from hybridc.errors import DeviceError, DeviceMemoryError, UnsupportedError
 
     try:
         row = check()
-    except (UnsupportedError, ModuleNotFoundError) as error:
+    except (UnsupportedError, DeviceMemoryError, ModuleNotFoundError) as error:
         return IMPOSSIBLE, _told(error), None
     except DeviceError:  # on the card everything fails after it: another process goes on
         traceback.print_exc()
@@ -152,25 +155,35 @@ def _process(command: Sequence[str], names: Sequence[str], deadline: float) -> I
     left = list(names)
     late = time.time() >= deadline
     if not late:
-        process = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-        )
-        stop = threading.Timer(deadline - time.time(), process.kill)
+        process = _started(command)
+        stop = threading.Timer(deadline - time.time(), _end, [process])
         stop.start()
         try:
-            for result in _read(process, left):
+            for result in _read(process, left, deadline):
                 left.remove(result.name)
                 yield result
         finally:
             stop.cancel()
-            process.kill()
+            _end(process)
             process.wait()
         late = time.time() >= deadline
     if late:
         yield from [Result(name, LEFT, "out of time") for name in left]
 
 
-def _read(process: subprocess.Popen[str], names: Sequence[str]) -> Iterator[Result]:
+def _started(command: Sequence[str]) -> subprocess.Popen[str]:
+    """A process that is the first of a group of its own."""
+    pipe = subprocess.PIPE
+    return subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, text=True, start_new_session=True)
+
+
+def _end(process: subprocess.Popen[str]) -> None:
+    """End a process and what it started, as PyTorch's compilers, which keep its output open."""
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+
+
+def _read(process: subprocess.Popen[str], names: Sequence[str], deadline: float) -> Iterator[Result]:
     """What a process tells; where it ends before all names are told, the next one ended it."""
     assert process.stdin
     assert process.stdout
@@ -178,11 +191,9 @@ def _read(process: subprocess.Popen[str], names: Sequence[str]) -> Iterator[Resu
     last: list[str] = []
     reader = threading.Thread(target=lambda: last.extend(process.stderr or ()), daemon=True)
     reader.start()
-    try:
+    with contextlib.suppress(BrokenPipeError):  # it ended already, for a reason that it told
         json.dump(list(names), process.stdin)
         process.stdin.close()
-    except BrokenPipeError:  # it ended already, for a reason that it told
-        pass
     told: set[str] = set()
     for line in process.stdout:
         if line.startswith(_MARK):
@@ -192,7 +203,7 @@ def _read(process: subprocess.Popen[str], names: Sequence[str]) -> Iterator[Resu
     code = process.wait()
     reader.join(1)
     missing = [name for name in names if name not in told]
-    if missing and code != -9:
+    if missing and time.time() < deadline:
         said = [line.strip() for line in last if line.strip()][-1:]
         yield Result(missing[0], WRONG, f"the process ended with {code}: {''.join(said)[:400]}")
 
