@@ -300,3 +300,19 @@ def test_a_changed_compiler_is_another(tmp_path):
     with open(tmp_path / "hybridc" / "lower" / "kernel.py", "a") as file:
         file.write("\n")
     assert python(text, tmp_path) != first
+
+
+def test_sources_are_files_for_people(folder):
+    store = Store(folder, limit=10_000)
+    path = store.put_source("name", "x = 1\n")
+    assert path == folder / "name.py"
+    assert path.read_text() == "x = 1\n"
+    assert path.stat().st_mode & 0o077 == 0
+    assert store.put_source("name", "x = 1\n") == path
+    os.utime(path, (time.time() - 100,) * 2)
+    for i in range(12):
+        store.put(f"{i}", bytes(900))
+    assert not path.exists()  # it was not used for the longest time
+    store.put_source("other", "")
+    store.clear()
+    assert not files(folder)
