@@ -61,7 +61,7 @@ def test_printed_stages_parse():
 def test_unknown_target():
     with pytest.raises(UnsupportedError) as error:
         network().trace(mx.nd.ones((2, 3))).optimize().lower(target="cuda")
-    assert str(error.value) == "target 'cuda' does not exist; use one of ('numpy', 'llvm')"
+    assert str(error.value) == "target 'cuda' does not exist; use one of ('numpy', 'llvm', 'triton')"
 
 
 def test_every_stage_is_dumped(tmp_path, monkeypatch):
