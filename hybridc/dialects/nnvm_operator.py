@@ -122,7 +122,7 @@ class NNVMStateful(_Registered, Stateful):
 
 def _no_compute(cls: type[Operator], kind: str = "FCompute") -> str:
     if f"{kind}<gpu>" in Attached.of(cls):
-        return f"{kind}<gpu> only, and there is no GPU target yet; give it {kind}<cpu> as well"
+        return f"{kind}<gpu> only, which hybridc does not call; give it {kind}<cpu> as well"
     first = "attrs" if kind == "FCompute" else "state"
     return f"no {kind}<cpu>: nothing to run; set_attr('{kind}<cpu>', f) with f({first}, ctx, inputs, req, outputs)"
 

@@ -55,7 +55,7 @@ def registered(**attrs):
             "has no FCompute<cpu>: nothing to run; set_attr('FCompute<cpu>', f) with f(attrs, ctx, inputs, req, "
             "outputs)",
         ),
-        ({"FGpu": abs}, "has FCompute<gpu> only, and there is no GPU target yet; give it FCompute<cpu> as well"),
+        ({"FGpu": abs}, "has FCompute<gpu> only, which hybridc does not call; give it FCompute<cpu> as well"),
         ({"FCompute": abs_cpu}, "has no FInferShape; ElemwiseShape(1, 1) serves simple operators"),
         (
             {"FCompute": abs_cpu, "FInferShape": lambda attrs, ins, outs: False},
