@@ -113,18 +113,45 @@ def test_heads_share_keys_and_values():
     agrees(function, attend(q, k, v), q, k, v)
 
 
-@pytest.mark.parametrize("dtype", ["float16", "float32"])
-def test_causal_by_comparing_indices(dtype):
-    arrays = [normal(2, n, 8, dtype=dtype) for n in (33, 49, 49)]
+def causal(F, q, k, v):
+    scores = F.batch_dot(q, k, transpose_b=True) * 0.3
+    rows, keys = (F.arange(n) for n in scores.shape[1:])
+    later = F.broadcast_greater(F.reshape(keys, (1, 1, -1)), F.reshape(rows, (1, -1, 1)))
+    scores = F.where(F.broadcast_like(later, scores), F.full_like(scores, -math.inf), scores)
+    return F.batch_dot(F.softmax(scores), v)
+
+
+@pytest.mark.parametrize(("rows", "keys", "dtype"), [(33, 49, "float16"), (33, 49, "float32"), (70, 64, "float32")])
+def test_causal_by_comparing_indices(rows, keys, dtype):
+    """However large it is, the mask is never in memory."""
+    arrays = [normal(2, n, 8, dtype=dtype) for n in (rows, keys, keys)]
+    want = attend(*arrays, 0.3, hidden=np.arange(keys) > np.arange(rows)[:, None])
+    agrees(causal, want, *arrays)
+    assert len(kernels(lowered(causal, *arrays))) == 1
+
+
+def test_a_mask_that_is_needed_elsewhere_stays():
+    """Two attentions with one mask compute it each for itself; who else reads it finds it."""
 
     def function(F, q, k, v):
-        scores = F.batch_dot(q, k, transpose_b=True) * 0.3
-        later = F.broadcast_greater(F.reshape(F.arange(49), (1, 1, -1)), F.reshape(F.arange(33), (1, -1, 1)))
-        scores = F.where(F.broadcast_like(later, scores), F.full_like(scores, -math.inf), scores)
-        return F.batch_dot(F.softmax(scores), v)
+        rows, keys = (F.arange(70).reshape(s) for s in ((1, -1, 1), (1, 1, -1)))
+        mask = F.broadcast_lesser(rows, keys) * -1e4
 
-    want = attend(*arrays, 0.3, hidden=np.arange(49) > np.arange(33)[:, None])
-    agrees(function, want, *arrays)
+        def one(q):
+            return F.batch_dot(F.softmax(F.broadcast_add(F.batch_dot(q, k, transpose_b=True), mask)), v)
+
+        return [one(one(q)), mask + 1]
+
+    arrays = [normal(2, 70, 8) for _ in range(3)]
+    module = lowered(function, *arrays)
+    (kernel,) = fused(module)
+    assert len(kernel.arguments) == 4
+    ran = Interpreted(module, TritonCodes().of)
+    got, mask = ran.call("forward", *arrays)
+    later = np.arange(70) > np.arange(70)[:, None]
+    want = attend(attend(*arrays, mask=later * -1e4), *arrays[1:], mask=later * -1e4)
+    np.testing.assert_allclose(got, want, rtol=0, atol=4e-6)
+    np.testing.assert_array_equal(mask[0], 1 - later * 1e4)
 
 
 @pytest.mark.parametrize("dtype", ["float16", "float32"])
