@@ -202,7 +202,7 @@ class Recorder(LLVM):
         }
         return program
 
-    def load(self, program: Any) -> NativeExecutable:
+    def load(self, program: Any, context: Any) -> NativeExecutable:
         made = NativeExecutable(program)
         ran = made.run
 

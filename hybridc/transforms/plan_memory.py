@@ -302,7 +302,9 @@ class _Planner:
         for number, op in enumerate(self.ops[:-1]):
             made = self._rewrite(op, values, arena.memory)
             for result in self.copies.get(number, ()):
-                into = DonatedOp(block.args[self.donors[result]])
+                donor = old.args[self.donors[result]]
+                into = DonatedOp(values[donor])
+                self._like(into.array, donor, dtype_of(donor))
                 self.given[result] = into.array
                 made += [into, CopyOp(values[result], into.array)]
             for new in made:
