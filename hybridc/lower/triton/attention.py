@@ -25,7 +25,7 @@ from hybridc.lower.structured import Shape, dtype_of, shape_of
 from hybridc.lower.triton import body
 from hybridc.lower.triton.blocks import NARROW, Blocks, Dim, Parameters, Strides, title
 from hybridc.lower.triton.body import literal, triton_type
-from hybridc.lower.triton.functions import Config, TritonFunction, TritonPhase, TritonPhases
+from hybridc.lower.triton.functions import Config, TritonFunction, TritonPhase, TritonPhases, power_of_two
 from hybridc.lower.triton.product_configs import SHARED
 from hybridc.lower.triton.product_source import along
 from hybridc.lower.triton.source import Writer
@@ -107,7 +107,7 @@ def _shared(attention: Attention, tile: Tile) -> int:
 
 def _power(n: int) -> int:
     """The least power of two that is not less, of a block's size."""
-    return max(LEAST, 1 << max(0, n - 1).bit_length())
+    return max(LEAST, power_of_two(n))
 
 
 class _AttentionWriter:
@@ -135,8 +135,8 @@ class _AttentionWriter:
         )
         below = Dim("rows", tuple(attention.in_sums[a] for a in attention.rows), rows.extent, "bm", rows.masked)
         _, middle, last = kernel.nests
-        self.weights = Blocks(_plan(middle), [rows, keys], self.given, self.strides, self.wide, self.w)
-        self.results = Blocks(_plan(last), [below, columns], self.given, self.strides, self.wide, self.w)
+        self.weights = Blocks(_plan(middle), [rows, keys], self.given, self.strides, self.w)
+        self.results = Blocks(_plan(last), [below, columns], self.given, self.strides, self.w)
 
     def phases(self) -> TritonPhases:
         """The one phase."""

@@ -16,7 +16,8 @@ from xdsl.ir import SSAValue
 
 from hybridc.lower.kernel import Axes, Kernel, Read, Stage, number_of
 from hybridc.lower.nest_plan import NestPlan, loop_axes
-from hybridc.lower.structured import Shape, dtype_of, shape_of
+from hybridc.lower.strides import row_major
+from hybridc.lower.structured import dtype_of, shape_of
 from hybridc.lower.triton import body
 from hybridc.lower.triton.source import Writer
 
@@ -58,8 +59,7 @@ class Parameters:
 class Blocks:
     """Writes what a program does with its blocks.
 
-    ``strides``, in elements, are those of values that may be no plain arrays. ``parts`` are reductions whose parts lie
-    in memory of their own: in a block of the index ``piece``.
+    ``strides``, in elements, are those of values that may be no plain arrays.
     """
 
     def __init__(
@@ -68,14 +68,12 @@ class Blocks:
         dims: Sequence[Dim],
         given: Parameters,
         strides: Mapping[SSAValue, Strides],
-        wide: bool,
         w: Writer,
     ) -> None:
         self.plan = plan
         self.dims = tuple(replace(d, axes=tuple(a for a in d.axes if not self._is_one(plan, a))) for d in dims)
         self.given = given
         self.strides = strides
-        self.wide = wide
         self.w = w
         self.dim_of = {a: i for i, d in enumerate(self.dims) for a in d.axes}
         self.index: dict[int, str] = {}  # of merged axes
@@ -91,7 +89,7 @@ class Blocks:
 
     def size(self, axis: int) -> str:
         """How many elements a merged axis has."""
-        return f"n{axis}" if axis in self.plan.dynamic else str(self.plan.sizes[axis])
+        return product(self.plan, (axis,))
 
     def shape(self, dims: Iterable[int] | None = None) -> str:
         """The shape of a block that follows these dimensions; all if None."""
@@ -119,7 +117,7 @@ class Blocks:
         parts = [f"({d.name} < {d.extent})" for i, d in enumerate(self.dims) if i in set(dims) and d.masked]
         return " & ".join(parts) if parts else None
 
-    def offset(self, axes: Axes, shape: Shape, strides: Strides | None) -> str:
+    def offset(self, axes: Axes, strides: Strides | None) -> str:
         """The offset of a block of elements whose dimensions follow axes of the nest."""
         merged = [a for a in self.plan.axes(axes) if not self._is_one(self.plan, a)]
         last = {self.plan.merged[a]: i for i, a in enumerate(axes)}
@@ -128,16 +126,12 @@ class Blocks:
             whole = next((d for d in self.dims if list(d.axes) == merged[: len(d.axes)] and d.axes), None)
             if strides is not None or whole is None:
                 index, axis = self.index[merged[0]], merged.pop(0)
-                step = self._row_major(merged) if strides is None else str(strides[last[axis]])
+                step = product(self.plan, merged) if strides is None else str(strides[last[axis]])
             else:
                 index, merged = whole.name, merged[len(whole.axes) :]
-                step = self._row_major(merged)
+                step = product(self.plan, merged)
             terms.append(index if step == "1" else f"{index} * {step}")
         return " + ".join(terms)
-
-    def _row_major(self, inner: Iterable[int]) -> str:
-        """How far elements are from each other whose places differ in an axis before these."""
-        return product(self.plan, inner)
 
     def dims_of(self, axes: Axes) -> set[int]:
         """The dimensions that axes of the nest lie along."""
@@ -155,7 +149,7 @@ class Blocks:
         key = (read.value, read.axes)
         if key not in self.loaded:
             pointer = self.given.pointer(read.value)
-            offset = self.offset(read.axes, shape_of(read.value), self.strides.get(read.value))
+            offset = self.offset(read.axes, self.strides.get(read.value))
             self.loaded[key] = self._load(pointer, offset, self.mask(self.dims_of(read.axes)))
         return self.loaded[key]
 
@@ -168,13 +162,13 @@ class Blocks:
         """An element at a computed place."""
         value = op.tensor
         shape = shape_of(value)
-        steps = self.strides.get(value) or tuple(math.prod(shape[i + 1 :]) for i in range(len(shape)))
+        steps = self.strides.get(value) or row_major(shape)
         terms = [i if s == 1 else f"{i} * {s}" for i, s in zip(index, steps, strict=True) if s]
         return self._load(self.given.pointer(value), " + ".join(terms), self.mask(range(len(self.dims))))
 
     def store(self, stage: Stage, name: str) -> None:
         """Put a block of a stage's result into memory."""
-        offset = self.offset(stage.axes, shape_of(stage.result), self.strides.get(stage.result)) or self.origin()
+        offset = self.offset(stage.axes, self.strides.get(stage.result)) or self.origin()
         self.put(self.given.pointer(stage.result), offset, name, self.mask(self.dims_of(stage.axes)))
 
     def origin(self) -> str:
@@ -227,15 +221,20 @@ class Blocks:
         return self.w.let("part", name)
 
     def finished(self, stage: Stage, name: str) -> str:
-        """A reduction combined with the number that it begins with, if that is more than nothing."""
-        assert stage.combine is not None
-        dtype = dtype_of(stage.result)
-        start = number_of(stage.op.operands[-1])
-        assert start is not None, "a reduction begins with a number"
-        first = body.literal(start, dtype)
-        if first == body.neutral(stage.combine, dtype):
-            return name
-        return self.w.let("total", body.combine(stage.combine, name, first, dtype))
+        """A reduction combined with the number that it begins with."""
+        return with_start(stage, name, self.w)
+
+
+def with_start(stage: Stage, name: str, w: Writer) -> str:
+    """The name of a reduction combined with the number that it begins with, if that is more than nothing."""
+    assert stage.combine is not None
+    dtype = dtype_of(stage.result)
+    start = number_of(stage.op.operands[-1])
+    assert start is not None, "a reduction begins with a number"
+    first = body.literal(start, dtype)
+    if first == body.neutral(stage.combine, dtype):
+        return name
+    return w.let("total", body.combine(stage.combine, name, first, dtype))
 
 
 def product(plan: NestPlan, axes: Iterable[int]) -> str:

@@ -76,7 +76,7 @@ class FunctionText:
         values += [v for s in plan.stage_of.values() for v in (s.result, *s.anywhere)]
         self.wide = is_wide(values)
         self.given = Parameters(dict(memory.names))
-        self.blocks = Blocks(plan, dims, self.given, memory.strides, self.wide, self.w)
+        self.blocks = Blocks(plan, dims, self.given, memory.strides, self.w)
         self.pointers: list[str] = []
 
     def program(self, axis: int) -> str:
@@ -158,7 +158,7 @@ class FunctionText:
             return
         blocks.given.values[stage.result] = part.buffer
         size = math.prod(shape_of(stage.result))
-        offset = blocks.offset(stage.axes, shape_of(stage.result), None)
+        offset = blocks.offset(stage.axes, None)
         first = f"piece_number * {size} + {offset or blocks.origin()}"
         blocks.put(self.given.pointer(stage.result), first, name, blocks.mask(blocks.dims_of(stage.axes)))
 

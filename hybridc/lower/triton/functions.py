@@ -9,6 +9,11 @@ from functools import cached_property
 from hybridc.dialects.attribute import DType
 
 
+def power_of_two(n: int) -> int:
+    """The least power of two that is not less: what blocks are as large as."""
+    return 1 << max(0, n - 1).bit_length()
+
+
 @dataclass(frozen=True)
 class Config:
     """One way to launch a function: the values of its constant parameters, and how many programs run.

@@ -21,11 +21,12 @@ from xdsl.ir import SSAValue
 from hybridc.lower.kernel import Axes, Kernel, Nest, Read, Stage, grid_of, number_of
 from hybridc.lower.nest_parts import nests_of, read_elsewhere
 from hybridc.lower.nest_plan import NestPlan, plan_nest
+from hybridc.lower.strides import row_major
 from hybridc.lower.structured import dtype_of, shape_of
 from hybridc.lower.triton import body
-from hybridc.lower.triton.blocks import Dim, Strides, product
+from hybridc.lower.triton.blocks import Dim, Strides, product, with_start
 from hybridc.lower.triton.function_text import FunctionText, KernelMemory, Part
-from hybridc.lower.triton.functions import Config, TritonFunction, TritonPhase, TritonPhases
+from hybridc.lower.triton.functions import Config, TritonFunction, TritonPhase, TritonPhases, power_of_two
 from hybridc.lower.triton.source import Writer
 from hybridc.lower.triton.texts import copy_phase, fill_phase, module
 
@@ -40,11 +41,6 @@ FEW_ROWS, LONG_ROW = 32, 4096
 TILE = 32
 # A value is rather made again from so many arrays of its size than written and read.
 GIVEN_AGAIN = 2
-
-
-def power_of_two(n: int) -> int:
-    """The least power of two that is not less."""
-    return 1 << max(0, n - 1).bit_length()
 
 
 def warps_for(elements: int) -> int:
@@ -321,11 +317,7 @@ class _Phases:
         if rows != pieces:
             name = w.let("part", f"tl.where(i < {pieces}, {name}, {body.neutral(part.stage.combine, dtype)})")
         name = body.reduce(part.stage.combine, name, 0, dtype, w)
-        start = number_of(part.stage.op.operands[-1])
-        assert start is not None
-        first = body.literal(start, dtype)
-        if first != body.neutral(part.stage.combine, dtype):
-            name = w.let("total", body.combine(part.stage.combine, name, first, dtype))
+        name = with_start(part.stage, name, w)
         w.line(f"tl.store({target} + j, {name}{f', mask=j < {size}' if size % columns else ''})")
         doc = f"{pieces} parts of {size} elements are combined."
         source = module("combine", (part.buffer, target), (), ("COLUMNS",), doc, w)
@@ -349,6 +341,5 @@ class _Phases:
 
     def _copied(self, source: str, target: str, value: SSAValue) -> TritonPhase:
         shape = shape_of(value)
-        plain = tuple(math.prod(shape[i + 1 :]) for i in range(len(shape)))
         numbers = (self.memory.number[source], self.memory.number[target])
-        return copy_phase(self.memory.dtypes[target], shape, plain, *numbers)
+        return copy_phase(self.memory.dtypes[target], shape, row_major(shape), *numbers)

@@ -12,6 +12,7 @@ import math
 from dataclasses import dataclass, replace
 
 from hybridc.dialects.attribute import DType
+from hybridc.lower.triton.functions import power_of_two
 
 PROCESSORS = 132
 # Bytes that a multiprocessor reads in a nanosecond, nanoseconds until it has the first of them, and those of a kernel.
@@ -104,7 +105,7 @@ def choose(
     costs: list[tuple[float, int, int]] = []
     tensor = tensor and size == 4
     speed = TENSOR_SPEED if tensor else SPEED[size]
-    most = min(NARROW_TERMS if narrow else 128, max(16, _power(k)))
+    most = min(NARROW_TERMS if narrow else 128, max(16, power_of_two(k)))
     candidates = [replace(t, k=min(t.k, most)) for t in (TENSOR_SINGLE if tensor else CANDIDATES[size])]
     candidates = [t for t in candidates if t.stages * (t.m + t.n) * t.k * size <= SHARED]
     for (i, tile), parts in itertools.product(enumerate(candidates), PARTS):
@@ -122,7 +123,7 @@ def choose_vector(n: int, k: int, batches: int, along: bool) -> tuple[list[Tile]
     and enough to be busy with. How many parts there are does not depend on it.
     """
     sizes = [(16, 256), (4, 512), (8, 512), (1, 2048)] if along else [(32, 64), (64, 32), (128, 16), (16, 128)]
-    fitting = {(min(_power(n), b), min(max(16, _power(k)), t)): None for b, t in sizes}
+    fitting = {(min(power_of_two(n), b), min(max(16, power_of_two(k)), t)): None for b, t in sizes}
     programs = math.ceil(n / 32) * batches
     most = min(k // 1024, PROCESSORS // programs)
     return [Tile(1, b, t, 4, 3, 1) for b, t in fitting], max((p for p in PARTS if p <= most), default=1)
@@ -130,8 +131,8 @@ def choose_vector(n: int, k: int, batches: int, along: bool) -> tuple[list[Tile]
 
 def choose_sum(m: int, n: int) -> Tile:
     """The blocks of a program that adds up parts."""
-    columns = min(_power(n), 256)
-    return Tile(min(_power(m), 1024 // columns), columns, 1, 4, 1)
+    columns = min(power_of_two(n), 256)
+    return Tile(min(power_of_two(m), 1024 // columns), columns, 1, 4, 1)
 
 
 def _may_part(tile: Tile, parts: int, m: int, n: int, k: int, batches: int) -> bool:
@@ -169,8 +170,3 @@ def _alike(order: list[Tile], sizes: tuple[int, int, int]) -> list[Tile]:
         for tile in order
         if all(not w or n % b == 0 for w, n, b in zip(whole, sizes, (tile.m, tile.n, tile.k), strict=True))
     ]
-
-
-def _power(n: int) -> int:
-    """The least power of two that is not smaller."""
-    return 1 << max(0, n - 1).bit_length()

@@ -55,7 +55,7 @@ class ProductWriter:
         self.tiles = tiles
         self.own: dict[str, DType] = {}
         self.buffers: tuple[int, ...] = ()
-        self.blocks = Blocks(product.plan, self.dims, self.given, product.strides, self.wide, self.w)
+        self.blocks = Blocks(product.plan, self.dims, self.given, product.strides, self.w)
 
     # --- the functions -------------------------------------------------------------------------------------
 

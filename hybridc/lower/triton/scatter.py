@@ -13,7 +13,7 @@ from hybridc.dialects.movement import bounded_index
 from hybridc.dialects.scatter import RowSums
 from hybridc.lower.hybrid_to_linalg_body import Body, Element, signless
 from hybridc.lower.triton.body import triton_type
-from hybridc.lower.triton.functions import Config, TritonFunction, TritonPhase
+from hybridc.lower.triton.functions import Config, TritonFunction, TritonPhase, power_of_two
 from hybridc.lower.triton.ops import Term
 from hybridc.lower.triton.source import Writer
 from hybridc.lower.triton.statements import Statements
@@ -25,7 +25,7 @@ PLACES, ELEMENTS, CHUNK = 32, 128, 256
 
 def row_sums_phase(sums: RowSums, count: int, data: DType, index: DType) -> TritonPhase:
     """The phase that computes it for ``count`` indices; its buffers: data, indices, result."""
-    block = min(ELEMENTS, 1 << max(0, sums.inner - 1).bit_length())
+    block = min(ELEMENTS, power_of_two(sums.inner))
     w = Writer()
     w.line("first = tl.program_id(0) * PLACES")
     w.line("place = first + tl.arange(0, PLACES)[:, None]")
