@@ -11,16 +11,15 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import cast
 
 from xdsl.dialects import arith
-from xdsl.dialects import math as functions
 from xdsl.dialects.linalg import ops as linalg
-from xdsl.ir import Block, Operation, SSAValue
+from xdsl.ir import SSAValue
 
 from hybridc.dialects.attribute import DType
 from hybridc.lower.kernel import Axes, Kernel, Nest, Read, Stage, number_of
 from hybridc.lower.product_shape import multiplied
+from hybridc.lower.sources import Sources, combines, is_power, yielded
 from hybridc.lower.structured import Shape, dtype_of, shape_of
 
 _CASTS = (arith.ExtFOp, arith.TruncFOp)
@@ -212,16 +211,16 @@ def _softmax(nest: Nest) -> _Softmax | None:
     if len(sums) != 2 or nest.product is not None:
         return None
     peak, total = sums
-    if not _is_sum(peak, arith.MaximumfOp, -math.inf) or not _is_sum(total, arith.AddfOp, 0.0):
+    if not combines(peak, arith.MaximumfOp, -math.inf) or not combines(total, arith.AddfOp, 0.0):
         return None
     if peak.reduced != total.reduced:
         return None
-    steps = _Steps(nest)
-    score, power = steps.source(peak.reads[0].value), steps.source(total.reads[0].value)
-    if not _is_power(steps, power, score, peak.result):
+    sources = Sources(nest)
+    score, power = sources.source(peak.reads[0].value), sources.source(total.reads[0].value)
+    if not is_power(sources, power, score, peak.result):
         return None
     behind_peak, behind_total = _behind(nest, [peak.result]), _behind(nest, [total.result])
-    share = next((s for s in nest.stages if s in behind_total and _is_share(steps, s, power, total.result)), None)
+    share = next((s for s in nest.stages if s in behind_total and _is_share(sources, s, power, total.result)), None)
     if share is None:
         return None
     behind_share = _behind(nest, [share.result])
@@ -239,61 +238,19 @@ def _softmax(nest: Nest) -> _Softmax | None:
     return before, peak, powers, total, shares, after
 
 
-def _is_sum(stage: Stage, kind: type[Operation], start: float) -> bool:
-    """Whether a stage combines the elements that it reads, nothing else, from this number on."""
-    plain = isinstance(stage.combine, kind) and len(stage.steps) == 1 and len(stage.reads) == 1
-    return plain and number_of(stage.op.operands[-1]) == start
-
-
-def _is_power(steps: _Steps, value: SSAValue, score: SSAValue, peak: SSAValue) -> bool:
-    """Whether a value is the exponential of a score's difference from the maximum."""
-    op = value.owner
-    if not isinstance(op, functions.ExpOp):
-        return False
-    difference = steps.source(op.operands[0]).owner
-    return isinstance(difference, arith.SubfOp) and [steps.source(v) for v in difference.operands] == [score, peak]
-
-
-def _is_share(steps: _Steps, stage: Stage, power: SSAValue, total: SSAValue) -> bool:
+def _is_share(sources: Sources, stage: Stage, power: SSAValue, total: SSAValue) -> bool:
     """Whether a stage gives powers over their sum."""
-    op = steps.source(stage.result).owner
+    op = sources.source(stage.result).owner
     if not isinstance(op, arith.DivfOp | arith.MulfOp):
         return False
-    one, other = [steps.source(v) for v in op.operands]
+    one, other = [sources.source(v) for v in op.operands]
     if isinstance(op, arith.DivfOp):
         return one is power and other is total
     factor = other if one is power else one
     inverse = factor.owner
     if power not in (one, other) or not isinstance(inverse, arith.DivfOp):
         return False
-    return number_of(inverse.operands[0]) == 1 and steps.source(inverse.operands[1]) is total
-
-
-class _Steps:
-    """Where values of a nest come from, through stages and bodies."""
-
-    def __init__(self, nest: Nest) -> None:
-        self.maps = {s.result: s for s in nest.stages if s.kind == "map"}
-
-    def source(self, value: SSAValue) -> SSAValue:
-        """The result of the operation of some body that makes a value, or what it is read from."""
-        while True:
-            stage = self.maps.get(value)
-            if stage is not None:
-                value = _yielded(stage)
-                continue
-            block = value.owner
-            stage = None if not isinstance(block, Block) else self._stage(block)
-            if stage is None:
-                return value
-            value = stage.reads[stage.op.regions[0].block.args.index(value)].value  # pyright: ignore[reportArgumentType]
-
-    def _stage(self, block: Block) -> Stage | None:
-        return next((s for s in self.maps.values() if s.op.regions[0].block is block), None)
-
-
-def _yielded(stage: Stage) -> SSAValue:
-    return cast(linalg.YieldOp, stage.op.regions[0].block.last_op).operands[0]
+    return number_of(inverse.operands[0]) == 1 and sources.source(inverse.operands[1]) is total
 
 
 def _behind(nest: Nest, values: Sequence[SSAValue]) -> set[Stage]:
@@ -318,4 +275,4 @@ def _keeps_scale(stage: Stage, scaled: set[SSAValue]) -> bool:
         if not keeps:
             return False
         known.update(op.results)
-    return _yielded(stage) in known
+    return yielded(stage) in known
