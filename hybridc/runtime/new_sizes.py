@@ -37,8 +37,9 @@ if TYPE_CHECKING:
 
 # How many kinds of traces are remembered, and how many compilations and families of each.
 KINDS, SAMPLES, FAMILIES = 32, 4, 2
-# A family reaches from its smallest size divided by this to its largest times this.
-REACH = 2
+# A family reaches from its smallest size divided by this to its largest times this. What is fused, and what is made
+# again for the backward, hardly depends on sizes; how products are computed does.
+REACH_OF_FUSED, REACH_OF_FORMED = 8, 2
 # An axis of one element is walked by no loop, and nothing is one of its own: such sizes are compiled.
 SMALLEST = 2
 
@@ -74,8 +75,9 @@ class _Family:
     """Modules that follow from one size: fused kernels, or those that a target formed of them.
 
     ``numbers`` are the integers of the trace at one size; ``lines`` say which depend on the size, and how. The size is
-    number ``base`` of them. Sizes from ``low`` to ``high`` were compiled; ``where`` are the users' lines of its nodes.
-    The ``planning`` knows of the kernels what is the same at all sizes.
+    number ``base`` of them. Sizes from ``low`` to ``high`` were compiled, and others that are at most ``reach`` times
+    smaller or larger may be planned; ``where`` are the users' lines of its nodes. The ``planning`` knows of the kernels
+    what is the same at all sizes.
     """
 
     numbers: tuple[int, ...]
@@ -86,6 +88,7 @@ class _Family:
     where: list[str]
     low: int
     high: int
+    reach: int
     planning: Planning
     lock: ForkLock = field(default_factory=ForkLock)
 
@@ -98,7 +101,7 @@ class _Family:
 
     def reaches(self, n: int) -> bool:
         """Whether a size is near enough to those that were compiled."""
-        return self.low <= n * REACH and n <= self.high * REACH
+        return self.low <= n * self.reach and n <= self.high * self.reach
 
     def graph(self, traced: Traced, n: int) -> CompiledGraph | None:
         """The graph at a size; None if the kernels cannot have it."""
@@ -135,7 +138,9 @@ class _Family:
         return True
 
 
-def _family(before: _Sample, now: _Sample, places: list[Place], trace: Trace, stage: Fused | Formed) -> _Family | None:
+def _family(
+    before: _Sample, now: _Sample, places: list[Place], trace: Trace, stage: Fused | Formed, reach: int
+) -> _Family | None:
     """The family of two compilations, if they differ in what follows from one size."""
     from hybridc.lower.resizable import Resizable, lines_through
 
@@ -152,7 +157,8 @@ def _family(before: _Sample, now: _Sample, places: list[Place], trace: Trace, st
         return None
     kernels = Resizable(stage.module, second, now.outline, places, inner)
     low, high = min(first, second), max(first, second)
-    return _Family(now.numbers, lines, base, kernels, stage.target, _lines(trace), low, high, stage.target.plan())
+    where, planning = _lines(trace), stage.target.plan()
+    return _Family(now.numbers, lines, base, kernels, stage.target, where, low, high, reach, planning)
 
 
 def _lines(trace: Trace) -> list[str]:
@@ -182,8 +188,9 @@ class _Sample:
 
 @dataclass(eq=False)
 class _Known:
-    """What was compiled of a kind, at one stage, and the families of it."""
+    """What was compiled of a kind, at one stage, and the families of it, which reach so far."""
 
+    reach: int
     samples: deque[_Sample] = field(default_factory=lambda: deque[_Sample](maxlen=SAMPLES))
     families: deque[_Family] = field(default_factory=lambda: deque[_Family](maxlen=FAMILIES))
 
@@ -202,8 +209,9 @@ class _Known:
         sample = _Sample(numbers, made)
         with _LOCK.current:
             known = any(family.takes_in(numbers, made) for family in self.families)
+            rest = (places, trace, stage, self.reach)
             pairs = () if known else ((before, sample) for before in reversed(self.samples))
-            family = next((f for pair in pairs if (f := _family(*pair, places, trace, stage)) is not None), None)
+            family = next((f for pair in pairs if (f := _family(*pair, *rest)) is not None), None)
             self.samples.append(sample)
         return family
 
@@ -212,8 +220,8 @@ class _Known:
 class _Kind:
     """What is known of traces that differ in integers only."""
 
-    fused: _Known = field(default_factory=_Known)
-    formed: _Known = field(default_factory=_Known)
+    fused: _Known = field(default_factory=lambda: _Known(REACH_OF_FUSED))
+    formed: _Known = field(default_factory=lambda: _Known(REACH_OF_FORMED))
 
     def planned(self, traced: Traced, numbers: tuple[int, ...], form: Callable[[], Formed]) -> CompiledGraph | None:
         """The graph from the kernels of a family, if one has this size; what ``form()`` gives is for the check."""

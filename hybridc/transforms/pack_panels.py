@@ -73,7 +73,9 @@ class _Packer:
             if kernel is not None and panels is not None:
                 self.products[name] = _Product(kernel, panels)
         self.made: dict[str, func.FuncOp] = {}  # products of panels, by the products that they stand for
-        self.packers: dict[tuple[Attribute, bool], func.FuncOp] = {}
+        # Kernels that make panels, by the products that first want them. Two whose matrices happen to have equal shapes
+        # keep one each, so that as many kernels are there at every size of a batch.
+        self.packers: dict[func.FuncOp, func.FuncOp] = {}
 
     def pack(self, function: func.FuncOp) -> None:
         """Let the products of a function read panels, where that pays."""
@@ -134,16 +136,16 @@ class _Packer:
 
     def _packer(self, product: _Product, parted: Tensor) -> func.FuncOp:
         """The kernel that makes panels of a matrix whose columns are parted."""
-        key = (parted.value.type, product.panels.across)
-        if key not in self.packers:
+        own = product.kernel.function
+        if own not in self.packers:
             block = Block(arg_types=[parted.value.type])
             builder = Builder(block)
             builder.location, builder.operator = product.kernel.function.location, product.operator
             places = (0, 2, 1) if product.panels.across else (1, 0, 2)
             out = Tensor(product.panels.shape, parted.dtype, builder)
             made = builder.generic([(block.args[0], places, parted.dtype)], out, first)
-            self.packers[key] = self._kernel("k_panels", block, made.value, product.panels.shape, (0, 1, 2))
-        return self.packers[key]
+            self.packers[own] = self._kernel("k_panels", block, made.value, product.panels.shape, (0, 1, 2))
+        return self.packers[own]
 
     def _product(self, product: _Product, panels: SSAValue) -> func.FuncOp:
         """The kernel that multiplies with panels."""
