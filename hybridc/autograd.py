@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import functools
 import itertools
-import sys
 from collections.abc import Iterable, Sequence
 from typing import Any, Protocol
 
@@ -14,14 +12,12 @@ from hybridc.dialects.gradient import vjp
 from hybridc.dialects.operator import Operator
 from hybridc.errors import MXNetError, TraceError
 from hybridc.nd.ndarray import NDArray, wrap
-from hybridc.runtime.buffers import COUNTS_ARE_EXACT, POOL
+from hybridc.nd.takeover import WORTH_TAKING, taken_over
 from hybridc.runtime.state import STATE
 from hybridc.runtime.writes import READERS, written
 from hybridc.trace.location import user_location
 
 _ORDER = itertools.count()
-# Bytes of a gradient from which writing it in place, or taking its memory over, is faster than copying it.
-_WORTH_TAKING = 1 << 14
 
 
 class Differentiable(Protocol):
@@ -265,7 +261,7 @@ def _destinations(
             leaves[id(entry[0])] = entry[0]
             used[id(entry[0])] = used.get(id(entry[0]), 0) + 1
     buffers = {i: leaf.grad._data for i, leaf in leaves.items() if used[i] == 1 and leaf.req == "write"}
-    buffers = {i: buffer for i, buffer in buffers.items() if buffer.nbytes >= _WORTH_TAKING}
+    buffers = {i: buffer for i, buffer in buffers.items() if buffer.nbytes >= WORTH_TAKING}
     if not buffers:
         return {}
     read = {_memory(a) for n in nodes for a in (*(n.arrays or ()), *n.outputs)}
@@ -334,45 +330,10 @@ def backward(
                 leaf.grad._data[...] = 0
         elif leaf.req == "add":
             np.add(leaf.grad._data, grad._data, out=leaf.grad._data)
-        elif grad._data is not leaf.grad._data and not _taken_over(leaf, grad):
+        elif grad._data is not leaf.grad._data and not taken_over(leaf.grad, grad):
             np.copyto(leaf.grad._data, grad._data)
     if READERS:
         written(*[leaf.grad._data for leaf in leaves])
-
-
-def _taken_over(leaf: Leaf, grad: NDArray) -> bool:
-    """Whether the gradient's memory became that of the buffer, which nobody can tell from a copy.
-
-    For that nobody else may know one of the two arrays: views know the array that they show.
-    """
-    new, old = grad._data, leaf.grad._data
-    if type(new) is not np.ndarray or type(old) is not np.ndarray:
-        return False
-    if new.nbytes < _WORTH_TAKING or new.dtype != old.dtype or not COUNTS_ARE_EXACT:
-        return False
-    plain = new.flags.c_contiguous and new.flags.writeable and old.flags.c_contiguous
-    owned = new.base is None or POOL.owns(new.base)
-    del new, old
-    if plain and owned and _references(leaf, grad) == _alone():
-        leaf.grad._data = grad._data
-        return True
-    return False
-
-
-def _references(leaf: Leaf, grad: NDArray) -> tuple[int, int, int]:
-    """How often a variable's buffer, its gradient, and the NDArray of that are referred to."""
-    return sys.getrefcount(leaf.grad._data), sys.getrefcount(grad._data), sys.getrefcount(grad)
-
-
-@functools.cache
-def _alone() -> tuple[int, int, int]:
-    """What :func:`_references` says where nobody else refers to them."""
-
-    def called(leaf: Leaf, grad: NDArray) -> tuple[int, int, int]:
-        return _references(leaf, grad)
-
-    leaf, grad = Leaf(NDArray(np.zeros(1)), "write"), NDArray(np.zeros(1))
-    return called(leaf, grad)
 
 
 def grad(
