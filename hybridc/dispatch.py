@@ -122,7 +122,7 @@ def _run(op: Operator, inputs: Sequence[Any], arrays: list[Any], mixed: bool, ou
     try:
         if mixed and op.SAME_DTYPE:
             op.infer_type([a.dtype for a in arrays])
-        result: Any = op.eager(*arrays)
+        result: Any = op.evaluate(*arrays)
     except Exception as error:
         explain(op, arrays, error)
         raise
@@ -237,7 +237,7 @@ def execute(op: Operator, inputs: Sequence[NDArray], arrays: Sequence[Any]) -> l
         from hybridc.nd import on_device
 
         return on_device.executed(op, inputs)
-    result: Any = op.eager(*arrays)
+    result: Any = op.evaluate(*arrays)
     results: tuple[Any, ...] = result if result.__class__ is tuple else (result,)
     ys = [NDArray(np.asarray(r)) for r in results]
     if STATE.recording:

@@ -10,6 +10,7 @@ import numpy as np
 from hybridc import autograd
 from hybridc.context import Context, check_device, current_context
 from hybridc.debug import compiling
+from hybridc.dtypes import is_float
 from hybridc.errors import MXNetError, ShapeError
 from hybridc.nd.ndarray import NDArray
 from hybridc.runtime.compiled_graph import CompiledGraph
@@ -140,9 +141,7 @@ class Executor:
 
     def _variables(self) -> list[bool]:
         """For each argument, whether its gradient is wanted."""
-        return [
-            r != "null" and x.asnative().dtype.kind == "f" for r, x in zip(self._reqs, self.arg_arrays, strict=True)
-        ]
+        return [r != "null" and is_float(x.asnative().dtype) for r, x in zip(self._reqs, self.arg_arrays, strict=True)]
 
     def _compiled(self, training: bool, recorded: bool) -> CompiledGraph:
         key = training, recorded, self._monitor is not None
@@ -157,7 +156,7 @@ class Executor:
             grads = [
                 i
                 for i, leaf in enumerate(trace.leaves)
-                if recorded and reqs.get(leaf.name, "null") != "null" and self._dtypes[leaf.name].kind == "f"
+                if recorded and reqs.get(leaf.name, "null") != "null" and is_float(self._dtypes[leaf.name])
             ]
             self._graphs[key] = Traced(trace, tuple(grads)).graph()
         return self._graphs[key]

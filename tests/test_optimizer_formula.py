@@ -108,7 +108,7 @@ def sgd(F, w, g, state, h):
 
 def kind(shape=(3,), states=0, **numbers):
     float32 = np.dtype("float32")
-    return Kind(shape, float32, float32, ((shape, float32),) * states, False, tuple(numbers.items()))
+    return Kind(shape, float32, float32, ((shape, float32),) * states, None, tuple(numbers.items()))
 
 
 def operators(formula, which):

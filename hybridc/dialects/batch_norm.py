@@ -10,9 +10,8 @@ import numpy as np
 from hybridc.dialects.attribute import DType, Shape
 from hybridc.dialects.normalization import checked_axis
 from hybridc.dialects.operator import Bad, Composite, Sample, attribute, register
+from hybridc.dtypes import is_float, is_half, wide
 from hybridc.errors import DTypeError, ShapeError
-
-_FLOAT16, _FLOAT32 = np.dtype(np.float16), np.dtype(np.float32)
 
 
 @register("hybrid.batch_norm", "BatchNorm")
@@ -62,14 +61,14 @@ class BatchNorm(Composite):
         return [data, *[(-1,) if s is None else s for s in shapes[1:]]]
 
     def complete_types(self, dtypes: list[DType | None]) -> list[DType | None]:
-        """Everything has the dtype of the data, but float32 beside float16."""
+        """Everything has the dtype of the data, but float32 beside float16 and bfloat16."""
         data = dtypes[0]
         wanted = data if data is None else self._parameter_type(data)
         return [data, *[wanted if d is None else d for d in dtypes[1:]]]
 
     @staticmethod
     def _parameter_type(data: DType) -> DType:
-        return _FLOAT32 if data == _FLOAT16 else data
+        return wide(data)
 
     def _channel_axis(self, data: Shape) -> int:
         return checked_axis("BatchNorm", self.axis, data)
@@ -84,7 +83,7 @@ class BatchNorm(Composite):
 
     def infer_type(self, dtypes: list[DType]) -> tuple[list[DType], list[DType]]:
         data, *others = dtypes
-        if data.kind != "f":
+        if not is_float(data):
             raise DTypeError(f"BatchNorm: data must be floating-point, got {data}; use .astype('float32')")
         want = self._parameter_type(data)
         for name, dtype in zip(self.INPUTS[1:], others, strict=True):
@@ -111,7 +110,7 @@ class BatchNorm(Composite):
     def decompose(self, F: Any, *inputs: Any) -> Any:
         data, gamma, beta, moving_mean, moving_var = inputs
         _, aligned, _ = self._axes(data.shape)
-        x = F.cast(data, "float32") if data.dtype == np.float16 else data
+        x = F.cast(data, "float32") if is_half(data.dtype) else data
         channels = (aligned[self._channel_axis(data.shape)],)
         mean, variance = self._moments(F, x, moving_mean, moving_var)
         scale = 1 / F.sqrt(variance + self.eps)
@@ -125,7 +124,7 @@ class BatchNorm(Composite):
             for old, new in ((moving_mean, mean), (moving_var, variance))
             if self.mutated
         ]
-        result = F.cast(y, "float16") if data.dtype == np.float16 else y
+        result = F.cast(y, data.dtype) if is_half(data.dtype) else y
         return (result, mean, F.reshape_to(scale, shape=channels), *moved)
 
     def eager(self, *arrays: Any) -> Any:
@@ -133,7 +132,7 @@ class BatchNorm(Composite):
         self.infer_shape([a.shape for a in arrays])
         self.infer_type([a.dtype for a in arrays])
         axes, aligned, n = self._axes(data.shape)
-        x = data.astype(np.float32) if data.dtype == _FLOAT16 else data
+        x = data.astype(wide(data.dtype), copy=False)
         mean, variance = moving_mean, moving_var
         if self.mutated:
             mean = x.sum(axes) / max(n, 1)
@@ -151,7 +150,7 @@ class BatchNorm(Composite):
     def gradient(self, F: Any, *values: Any) -> Any:
         dy, data, gamma, _, moving_mean, moving_var = values[0], *values[self.num_visible_outputs() :][:5]
         axes, aligned, n = self._axes(data.shape)
-        if data.dtype == np.float16:
+        if is_half(data.dtype):
             dy, data = F.cast(dy, "float32"), F.cast(data, "float32")
         mean, variance = self._moments(F, data, moving_mean, moving_var)
         scale = 1 / F.sqrt(variance + self.eps)

@@ -12,6 +12,7 @@ from hybridc.dialects.attribute import DType, Shape
 from hybridc.dialects.elementwise import meaning
 from hybridc.dialects.operator import Composite, Elementwise, Sample, attribute, register
 from hybridc.dialects.unary import Unary
+from hybridc.dtypes import is_float, kind_of
 from hybridc.errors import AttributeValueError
 
 
@@ -57,7 +58,7 @@ class Cast(Elementwise):
     dtype: DType = attribute(doc="the dtype of the result")
 
     def check(self) -> None:
-        if self.dtype.kind not in "fiub":
+        if kind_of(self.dtype) not in "fiub":
             raise AttributeValueError(
                 f"Cast: attribute dtype takes a floating-point, integer or bool dtype, got '{self.dtype}'"
             )
@@ -102,7 +103,7 @@ class AmpCast(Composite):
         return arrays[0].astype(self.infer_type([arrays[0].dtype])[1][0])
 
     def infer_type(self, dtypes: list[DType]) -> tuple[list[DType], list[DType]]:
-        return dtypes, [self.dtype if dtypes[0].kind == "f" else dtypes[0]]
+        return dtypes, [self.dtype if is_float(dtypes[0]) else dtypes[0]]
 
     def gradient(self, F: Any, *values: Any) -> Any:
         return values[0]

@@ -10,9 +10,9 @@ import numpy as np
 
 from hybridc.dialects.attribute import DType, Shape
 from hybridc.dialects.operator import Bad, Composite, Contraction, Operator, Sample, attribute, register
+from hybridc.dtypes import HALVES, is_float
 from hybridc.errors import DTypeError, ShapeError
 
-_FLOAT16 = np.dtype("float16")
 _BLAS = (np.dtype("float32"), np.dtype("float64"))  # what BLAS multiplies
 
 
@@ -22,9 +22,9 @@ def matmul(a: Any, b: Any, transpose_a: bool, transpose_b: bool, out: Any = None
         a = a.swapaxes(-1, -2)
     if transpose_b:
         b = b.swapaxes(-1, -2)
-    if a.dtype is not _FLOAT16:
+    if a.dtype not in HALVES:
         return np.matmul(a, b, out=out)
-    product = np.matmul(a.astype(np.float32), b.astype(np.float32)).astype(_FLOAT16)
+    product = np.matmul(a.astype(np.float32), b.astype(np.float32)).astype(a.dtype)
     if out is None:
         return product
     np.copyto(out, product)
@@ -41,7 +41,7 @@ class Product(Operator):
 
     def require_float(self, dtype: DType) -> None:
         """Raise unless the inputs are floating-point numbers."""
-        if dtype.kind != "f":
+        if not is_float(dtype):
             raise DTypeError(
                 f"{self.title()}: inputs must be floating-point, got {dtype}; use .astype('float32') on them"
             )
@@ -106,7 +106,7 @@ class Matmul(Transposable, Contraction):
         a, b = arrays
         if (a.ndim != 2 or b.ndim != 2) and (a.ndim != b.ndim or a.shape[:-2] != b.shape[:-2]):
             self.infer_shape([a.shape, b.shape])
-        if a.dtype.kind != "f":
+        if not is_float(a.dtype):
             self.require_float(a.dtype)
         return matmul(a, b, self.transpose_a, self.transpose_b)
 
@@ -207,7 +207,7 @@ class Dot(Transposable, Composite):
 
     def eager(self, *arrays: Any) -> Any:
         a, b = arrays
-        if a.dtype.kind != "f":
+        if not is_float(a.dtype):
             self.require_float(a.dtype)
         if a.ndim == b.ndim == 2:
             return matmul(a, b, self.transpose_a, self.transpose_b)
@@ -346,7 +346,7 @@ class FullyConnected(Product, Composite):
             self.infer_shape([x.shape for x in arrays])
             self.require_float(data.dtype)
         x = data if data.ndim == 2 else data.reshape(self.rows(data.shape))
-        y = matmul(x, weight, False, True) if x.dtype is _FLOAT16 else np.matmul(x, weight.T)
+        y = matmul(x, weight, False, True) if x.dtype in HALVES else np.matmul(x, weight.T)
         if not self.no_bias:
             bias = arrays[2]
             if bias.shape != (self.num_hidden,):  # it must not broadcast

@@ -12,6 +12,7 @@ from hybridc.dialects.attribute import Shape
 from hybridc.dialects.operator import Bad, Elementwise, Sample, register
 from hybridc.dialects.sample import Reference
 from hybridc.dialects.scalar import NUMPY
+from hybridc.dtypes import is_float
 from hybridc.errors import ShapeError
 
 
@@ -73,7 +74,7 @@ class Add(Binary):
     def simplify(self, F: Any, inputs: Sequence[Any]) -> Any:
         # -0.0 + 0.0 is 0.0, so only -0.0 changes no float.
         signs = [math.copysign(1, x.constant) for x in inputs if x.constant is not None]
-        exact = np.dtype(inputs[0].dtype).kind != "f" or -1 in signs
+        exact = not is_float(np.dtype(inputs[0].dtype)) or -1 in signs
         return other_than(inputs, 0, commutes=True) if exact else None
 
 

@@ -15,6 +15,7 @@ from hybridc.dialects import registry
 from hybridc.dialects.attribute import Attribute, DType, Shape
 from hybridc.dialects.operator import Opaque, Operator, attribute, no_gradient, register
 from hybridc.dialects.stateful import Holder, Stateful
+from hybridc.dtypes import is_float
 from hybridc.errors import ArgumentTypeError, MXNetError, ShapeError
 from hybridc.nd.fluent import Fluent
 from hybridc.runtime.extension import LibraryOp
@@ -161,7 +162,7 @@ class LibraryOperator(_OfLibrary, Opaque):
 
         inputs, outputs = self.call.num_inputs, self.call.num_outputs
         wanted = [bool(n) and i not in self.mutated for i, n in enumerate(needed)]
-        integers = all(np.dtype(g.dtype).kind != "f" for g in values[:outputs])
+        integers = not any(is_float(np.dtype(g.dtype)) for g in values[:outputs])
         if not any(wanted) or (integers and not self.OP.backward):
             return [None] * len(wanted)
         op = self.BACKWARD.bind(**self.attrs)

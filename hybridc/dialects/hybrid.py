@@ -28,6 +28,7 @@ from xdsl.dialects.builtin import (
     StringAttr,
     TensorType,
     UnrankedTensorType,
+    bf16,
     f16,
     f32,
     f64,
@@ -62,6 +63,7 @@ from xdsl.utils.exceptions import VerifyException
 from hybridc.dialects import registry
 from hybridc.dialects.body import Body, Step
 from hybridc.dialects.operator import Operator
+from hybridc.dtypes import BFLOAT16
 from hybridc.errors import MXNetError
 from hybridc.trace.location import Location
 from hybridc.trace.structure import as_list
@@ -90,6 +92,8 @@ _ELEMENTS: dict[str, Attribute] = {
     "object": StateType(),
 }
 _DTYPES: dict[Attribute, np.dtype[Any]] = {element: np.dtype(name) for name, element in _ELEMENTS.items()}
+_ELEMENTS["bfloat16"] = bf16  # which NumPy does not know by itself
+_DTYPES[bf16] = BFLOAT16
 _TENSORS: dict[tuple[tuple[int, ...], str], TensorType[Any]] = {}
 
 

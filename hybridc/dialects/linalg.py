@@ -10,6 +10,7 @@ import numpy as np
 from hybridc.dialects.attribute import Shape
 from hybridc.dialects.contraction import Product, matmul, product_gradients
 from hybridc.dialects.operator import Bad, Composite, Sample, attribute, register
+from hybridc.dtypes import is_float
 from hybridc.errors import ShapeError
 
 
@@ -60,7 +61,7 @@ class Gemm(Product, Composite):
 
     def eager_product(self, a: Any, b: Any) -> Any:
         """alpha times the product, on NumPy arrays."""
-        if a.dtype.kind != "f":
+        if not is_float(a.dtype):
             self.require_float(a.dtype)
         self.product_shape(a.shape, b.shape)
         axis = self.row_axis(a.shape)

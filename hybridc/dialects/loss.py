@@ -11,6 +11,7 @@ from hybridc.dialects.attribute import DType, Shape
 from hybridc.dialects.contraction import reshaped
 from hybridc.dialects.operator import Bad, Composite, Sample, attribute, register
 from hybridc.dialects.softmax import log_softmax, softmax
+from hybridc.dtypes import is_float
 from hybridc.errors import DTypeError, ShapeError
 
 
@@ -48,7 +49,7 @@ class Output(Composite):
         return [data, label], [data]
 
     def infer_type(self, dtypes: list[DType]) -> tuple[list[DType], list[DType]]:
-        if dtypes[0].kind != "f":
+        if not is_float(dtypes[0]):
             raise DTypeError(f"{self.title()}: data must be floating-point, got {dtypes[0]}; use .astype('float32')")
         return dtypes, [dtypes[0]]
 

@@ -155,7 +155,7 @@ def compute_of(attrs: NodeAttrs, ctx: OpContext, inputs: Any, req: Sequence[str]
     op = attrs.bound
     if op.TRAIN_MODE:
         op = op.bind(**{**op.attrs, "train": ctx.is_train})
-    results = as_list(op.eager(*inputs))
+    results = as_list(op.evaluate(*inputs))
     for how, out, result in zip(req, outputs, results, strict=False):
         if how == kAddTo:
             out += result

@@ -11,10 +11,9 @@ from hybridc.dialects.attribute import DType, Shape
 from hybridc.dialects.contraction import reshaped
 from hybridc.dialects.operator import Bad, Composite, Sample, attribute, register
 from hybridc.dialects.reduction import add_reduce
+from hybridc.dtypes import HALVES, is_float, is_half
 from hybridc.errors import DTypeError, MXNetError, ShapeError
 from hybridc.runtime.state import STATE
-
-_FLOAT16 = np.dtype("float16")
 
 
 def standardize(x: Any, axes: tuple[int, ...], n: int, eps: float) -> tuple[Any, Any, Any]:
@@ -90,15 +89,15 @@ class Normalization(Composite):
 
     def infer_type(self, dtypes: list[DType]) -> tuple[list[DType], list[DType]]:
         self.require_same_dtype(dtypes)
-        if dtypes[0].kind != "f":
+        if not is_float(dtypes[0]):
             raise DTypeError(f"{self.title()}: inputs must be floating-point, got {dtypes[0]}; use .astype('float32')")
         return dtypes, [dtypes[0]] * 3
 
     def decompose(self, F: Any, *inputs: Any) -> Any:
         data, gamma, beta = inputs
-        if data.dtype == np.float16:
+        if is_half(data.dtype):
             made = self.decompose(F, *[F.cast(x, "float32") for x in inputs])
-            return tuple(F.cast(y, "float16") for y in made)
+            return tuple(F.cast(y, data.dtype) for y in made)
         x = reshaped(F, data, self.work(data.shape))
         axes = self.reduced(data.shape)
         n = max(math.prod(x.shape[a] for a in axes), 1)
@@ -126,11 +125,11 @@ class Normalization(Composite):
         data, gamma, beta = arrays
         shape = data.shape
         work, axes, n, want, aligned = self.known.get(shape) or self.know(shape)
-        if gamma.shape != want or beta.shape != want or data.dtype.kind != "f":
+        if gamma.shape != want or beta.shape != want or not is_float(data.dtype):
             self.infer_shape([x.shape for x in arrays])
             self.infer_type([x.dtype for x in arrays])
-        if data.dtype is _FLOAT16:
-            return tuple(y.astype(_FLOAT16) for y in self.eager(*[x.astype(np.float32) for x in arrays]))
+        if data.dtype in HALVES:
+            return tuple(y.astype(data.dtype) for y in self.eager(*[x.astype(np.float32) for x in arrays]))
         y, mean, std = standardize(data if work == shape else data.reshape(work), axes, n, self.eps)
         if work != shape:
             y = y.reshape(shape)

@@ -19,6 +19,7 @@ from hybridc.dialects.attribute import REQUIRED, Attribute, Axis, DType, Shape, 
 from hybridc.dialects.interchange import Interchange
 from hybridc.dialects.sample import Bad, Sample
 from hybridc.dialects.scalar import NUMPY, depends_on_all
+from hybridc.dtypes import STORED, computed
 from hybridc.errors import AttributeValueError, DTypeError, MXNetError, ShapeError, UnsupportedError
 from hybridc.trace.structure import as_list
 
@@ -233,9 +234,20 @@ class Operator(Interchange):
         """The NumPy meaning: one array, or a tuple of them for several outputs."""
         raise MXNetError(f"{self.title()} has no eager implementation")
 
+    def evaluate(self, *arrays: Any) -> Any:
+        """As :meth:`eager`; of floats in which nothing is computed, in float32, and rounded once at the end."""
+        dtypes = [x.dtype for x in arrays]
+        if STORED.isdisjoint(dtypes):
+            return self.eager(*arrays)
+        wanted = self.infer_type(dtypes)[1]
+        results: Any = self.eager(*[x.astype(computed(d)) for x, d in zip(arrays, dtypes, strict=True)])
+        if results.__class__ is not tuple:
+            return np.asarray(results).astype(wanted[0], copy=False)
+        return tuple(np.asarray(y).astype(d, copy=False) for y, d in zip(results, wanted, strict=True))
+
     def eager_out(self, outs: Sequence[Array], *arrays: Any) -> None:
-        """As :meth:`eager`, into the given arrays; override where NumPy can write there directly."""
-        results: Any = self.eager(*arrays)
+        """As :meth:`evaluate`, into the given arrays; override where NumPy can write there directly."""
+        results: Any = self.evaluate(*arrays)
         for out, result in zip(outs, as_list(results), strict=True):
             np.copyto(out, result, casting="unsafe")
 
@@ -463,6 +475,10 @@ class Movement(Operator):
 
     LAYOUT: ClassVar[str] = "strided"
 
+    def evaluate(self, *arrays: Any) -> Any:
+        """As :meth:`eager`: nothing is computed."""
+        return self.eager(*arrays)
+
     def is_view(self) -> bool:
         """Whether ``eager`` returns a view of its first input."""
         return False
@@ -494,6 +510,10 @@ class Composite(Operator):
 
 class Opaque(Operator):
     """A call of the host that the compiler does not look into: random numbers, sorting, Python custom operators."""
+
+    def evaluate(self, *arrays: Any) -> Any:
+        """As :meth:`eager`, which sees the arrays as they are."""
+        return self.eager(*arrays)
 
 
 Class = TypeVar("Class", bound=type[Operator])

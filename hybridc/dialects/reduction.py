@@ -10,10 +10,8 @@ import numpy as np
 from hybridc.dialects.attribute import Axis, Shape
 from hybridc.dialects.elementwise import meaning
 from hybridc.dialects.operator import AxisRules, Bad, Composite, Reduction, Sample, attribute, register
+from hybridc.dtypes import FLOAT32, HALVES, is_half
 from hybridc.errors import ShapeError
-
-_FLOAT16 = np.dtype("float16")
-_FLOAT32 = np.dtype("float32")
 
 # Called as (x, axis, dtype, out, keepdims): the quick form, which NumPy's type stubs do not know.
 add_reduce: Any = np.add.reduce
@@ -22,8 +20,8 @@ max_reduce: Any = np.maximum.reduce
 
 def reduce(ufunc: Any, x: Any, axis: Any, keepdims: bool) -> Any:
     """``ufunc`` over the axes, in the dtype of ``x``; half precision is accumulated in single."""
-    if x.dtype is _FLOAT16:
-        y = ufunc.reduce(x, axis, _FLOAT32, None, keepdims).astype(_FLOAT16)
+    if x.dtype in HALVES:
+        y = ufunc.reduce(x, axis, FLOAT32, None, keepdims).astype(x.dtype)
     else:
         y = ufunc.reduce(x, axis, x.dtype, None, keepdims)
     return y if type(y) is np.ndarray else y.reshape(1)
@@ -179,14 +177,14 @@ class Mean(OverAxes, Composite):
     def decompose(self, F: Any, *inputs: Any) -> Any:
         (x,) = inputs
         axes = self.axes(len(x.shape))
-        if x.dtype == np.float16:  # the sum may be too great for half precision although the mean is not
-            return F.cast(self.decompose(F, F.cast(x, "float32")), "float16")
+        if is_half(x.dtype):  # the sum may be too great for half precision although the mean is not
+            return F.cast(self.decompose(F, F.cast(x, "float32")), x.dtype)
         return self.drop(F, F.sum(x, axes, True) / count(x, axes), x)
 
     def eager(self, *arrays: Any) -> Any:
         (x,) = arrays
-        if x.dtype is _FLOAT16:
-            return self.eager(x.astype(_FLOAT32)).astype(_FLOAT16)
+        if x.dtype in HALVES:
+            return self.eager(x.astype(FLOAT32)).astype(x.dtype)
         y = self.over(np.add, x)
         n = x.size // max(y.size, 1)
         if y.dtype.kind != "f":

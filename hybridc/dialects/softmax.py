@@ -12,9 +12,9 @@ from hybridc.dialects.contraction import reshaped
 from hybridc.dialects.operator import Bad, Composite, Sample, attribute, invoke_bound, register
 from hybridc.dialects.reduction import add_reduce, max_reduce
 from hybridc.dialects.scalar import NUMPY
+from hybridc.dtypes import HALVES, is_float, is_half, wide
 from hybridc.errors import AttributeValueError, DTypeError, MXNetError, ShapeError
 
-_FLOAT16 = np.dtype("float16")
 _WIDE = (np.dtype("float32"), np.dtype("float64"))
 
 
@@ -57,7 +57,7 @@ class AlongAxis(Composite):
     def check(self) -> None:
         if self.temperature == 1:
             self.temperature = None
-        if self.dtype is not None and self.dtype.kind != "f":
+        if self.dtype is not None and not is_float(self.dtype):
             raise AttributeValueError(f"{self.title()}: attribute dtype must be floating-point, got {self.dtype}")
 
     def complete_shapes(self, shapes: list[Shape | None], outputs: list[Shape | None]) -> list[Shape | None]:
@@ -86,7 +86,7 @@ class AlongAxis(Composite):
         return shapes, [data]
 
     def infer_type(self, dtypes: list[DType]) -> tuple[list[DType], list[DType]]:
-        if dtypes[0].kind != "f":
+        if not is_float(dtypes[0]):
             raise DTypeError(
                 f"{self.title()}: data must be floating-point, got {dtypes[0]}; use .astype('float32') on it"
             )
@@ -101,10 +101,10 @@ class AlongAxis(Composite):
         if self.dtype is None and len(arrays) == 1 and x.dtype in _WIDE and x.size:
             return self.compute(x)
         wanted = self.dtype or x.dtype
-        if x.dtype.kind != "f":
+        if not is_float(x.dtype):
             self.infer_type([x.dtype])
-        if x.dtype is _FLOAT16:
-            x = x.astype(wanted if wanted.itemsize > 2 else np.float32)
+        if x.dtype in HALVES:
+            x = x.astype(wide(wanted))
         if not x.size:
             return x.astype(wanted)
         y = self.compute(x) if len(arrays) == 1 else self.compute_masked(x, arrays[1])
@@ -121,9 +121,9 @@ class AlongAxis(Composite):
 
     def wide(self, F: Any, x: Any) -> Any:
         """The input in the precision to compute in."""
-        if x.dtype != np.float16:
+        if not is_half(x.dtype):
             return x
-        return F.cast(x, "float32" if self.dtype is None or self.dtype.itemsize < 4 else self.dtype)
+        return F.cast(x, "float32" if self.dtype is None else wide(self.dtype))
 
     def narrow(self, F: Any, y: Any, x: Any) -> Any:
         """The result in the dtype it must have."""

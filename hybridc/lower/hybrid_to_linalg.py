@@ -40,10 +40,11 @@ from hybridc.dialects.hybrid import HandleAttr, HybridOp, dtype_of, location_of,
 from hybridc.dialects.operator import Contraction, Elementwise, Operator, Reduction
 from hybridc.dialects.scalar import Recorder, Scalar
 from hybridc.dialects.upstream import HOST
+from hybridc.dtypes import wide as wide_of
 from hybridc.errors import VerifyError
 from hybridc.lower.host import has_native_loops
 from hybridc.lower.hybrid_to_linalg_attributes import maps, segments, structured_type
-from hybridc.lower.hybrid_to_linalg_body import HALF, SINGLE, DType, Element
+from hybridc.lower.hybrid_to_linalg_body import DType, Element
 from hybridc.lower.hybrid_to_linalg_library import is_placed
 from hybridc.lower.hybrid_to_linalg_native import NativeBuilder
 from hybridc.lower.hybrid_to_linalg_tensor import Builder, Tensor
@@ -244,7 +245,7 @@ class _Structure:
         summed = sorted({loop for _, place, _ in reads for loop in place} - set(order))
         number = {loop: i for i, loop in enumerate([*order, *summed])}
         reads = [(value, tuple(number[loop] for loop in place), dtype) for value, place, dtype in reads]
-        wide = SINGLE if out.dtype == HALF else out.dtype
+        wide = wide_of(out.dtype)
         core = Tensor(tuple(n for n in out.shape if n != 1), wide if summed else out.dtype, self.builder)
 
         def body(b: Any, x: Element, y: Element, sofar: Element) -> Any:

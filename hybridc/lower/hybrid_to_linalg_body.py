@@ -7,6 +7,8 @@ adapt. Where NumPy's semantics leave room, these are the choices:
 * a float becomes an integer by cutting its fraction; what does not fit into the integer (after a detour over 32 bits
   for the 8-bit ones) is undefined, as in C, NumPy and MXNet;
 * functions of half precision are computed in single, as NumPy does;
+* of floats in which nothing is computed (:mod:`hybridc.dtypes`) everything is computed in single, and rounded where the
+  body ends or casts;
 * a remainder by the integer 0 is 0.
 """
 
@@ -19,24 +21,36 @@ from typing import Any, cast
 
 import numpy as np
 from xdsl.dialects import arith, math, tensor
-from xdsl.dialects.builtin import FloatAttr, IndexType, IntegerAttr, IntegerType, LocationAttr, f16, f32, f64, i1, i64
+from xdsl.dialects.builtin import (
+    FloatAttr,
+    IndexType,
+    IntegerAttr,
+    IntegerType,
+    LocationAttr,
+    bf16,
+    f16,
+    f32,
+    f64,
+    i1,
+    i64,
+)
 from xdsl.dialects.linalg import ops as linalg
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from hybridc.dialects.arith import Arith
 from hybridc.dialects.scalar import PREDICATES, NumPyScalar
 from hybridc.dialects.upstream import COMPOSED, LOGICAL, UPSTREAM, loop_dtypes
+from hybridc.dtypes import FLOAT16, FLOAT32, STORED, computed, is_float
 from hybridc.errors import UnsupportedError
 
 DType = np.dtype[Any]
 
 BOOL, INT32, INT64 = np.dtype(bool), np.dtype("int32"), np.dtype("int64")
-HALF, SINGLE = np.dtype("float16"), np.dtype("float32")
 INDEX = IndexType()
 
 _ELEMENTS: dict[str, Attribute] = {
-    "float16": f16, "float32": f32, "float64": f64, "bool": i1, "object": i64, "int64": i64, "uint64": i64,
-    "int8": IntegerType(8), "uint8": IntegerType(8), "int32": IntegerType(32),
+    "float16": f16, "bfloat16": bf16, "float32": f32, "float64": f64, "bool": i1, "object": i64, "int64": i64,
+    "uint64": i64, "int8": IntegerType(8), "uint8": IntegerType(8), "int32": IntegerType(32),
 }  # fmt: skip
 
 
@@ -73,7 +87,7 @@ def _number(text: str, dtype: DType) -> Attribute:
     with np.errstate(all="ignore"):
         value = value.astype(dtype).item()
     kind = cast(Any, signless(dtype))
-    return FloatAttr(value, kind) if dtype.kind == "f" else IntegerAttr(int(value), kind)
+    return FloatAttr(value, kind) if is_float(dtype) else IntegerAttr(int(value), kind)
 
 
 def number_attribute(value: Any, dtype: DType) -> Attribute:
@@ -147,12 +161,13 @@ class Body:
             return self.convert(operands[0], np.dtype(operands[1]))
         if step in LOGICAL:
             operands = tuple(self.convert(x, BOOL) for x in operands)
+        operands = tuple(map(self._computed, operands))
         *wanted, out = loop_dtypes(step, tuple(map(_kind, operands)))
         xs = [self.convert(x, d) for x, d in zip(operands, wanted, strict=True)]
         dtype = wanted[0]
         if step in COMPOSED:
-            if dtype == HALF and out == HALF:
-                xs = [self.convert(x, SINGLE) for x in xs]
+            if dtype == FLOAT16 and out == FLOAT16:
+                xs = [self.convert(x, FLOAT32) for x in xs]
             return self.convert(COMPOSED[step](self, *xs), out)
         name = UPSTREAM[step]["fiub".index(dtype.kind)] if step in UPSTREAM else None
         if name == "":
@@ -163,12 +178,17 @@ class Body:
             return _ON_INTEGERS[step](self, *xs)
         if name is None:
             raise UnsupportedError(f"the step {step!r} of scalar bodies does not exist for {dtype}")
-        if dtype == HALF and (name.startswith("math.") or step == "fmod"):
-            wide = self._step(step, *[self.convert(x, SINGLE) for x in xs])
+        if dtype == FLOAT16 and (name.startswith("math.") or step == "fmod"):
+            wide = self._step(step, *[self.convert(x, FLOAT32) for x in xs])
             return self.convert(wide, out)
         return Element(self._named(name, [x.value for x in xs], signless(out)), out)
 
+    def _computed(self, x: Any) -> Any:
+        """An operand in a dtype in which is computed."""
+        return self.convert(x, computed(x.dtype)) if isinstance(x, Element) else x
+
     def _select(self, condition: Any, x: Any, y: Any) -> Element:
+        x, y = self._computed(x), self._computed(y)
         dtype = np.result_type(*[v.dtype if isinstance(v, Element) else v for v in (x, y)])
         values = [self.convert(condition, BOOL), self.convert(x, dtype), self.convert(y, dtype)]
         return Element(self.add_op(arith.SelectOp, [v.value for v in values], signless(dtype)), dtype)
@@ -181,12 +201,25 @@ class Body:
             return self.constant(x, dtype)
         if x.dtype == dtype:
             return x
+        if dtype in STORED:
+            return self._rounded(self.convert(x, FLOAT32), dtype)
+        if x.dtype in STORED and dtype != FLOAT32:
+            return self.convert(self.convert(x, FLOAT32), dtype)
+        if x.dtype in STORED and isinstance(x.value.owner, arith.ConstantOp):
+            return self.constant(cast(Any, x.value.owner.value).value.data, dtype)
         if dtype.kind == "b":
             return self._compare("une" if x.dtype.kind == "f" else "ne", x, self.constant(0, x.dtype))
         if x.dtype.kind == "f" and dtype.kind in "iu" and dtype.itemsize < 4:
             return self.convert(self.convert(x, INT32), dtype)
         name = _conversion(x.dtype, dtype)
         return Element(self._named(name, [x.value], signless(dtype)) if name else x.value, dtype)
+
+    def _rounded(self, x: Element, dtype: DType) -> Element:
+        """A number of single precision in fewer bits; the very one it was made of, if that is all it is."""
+        made = x.value.owner
+        if isinstance(made, arith.ExtFOp) and made.input.type == signless(dtype):
+            return Element(made.input, dtype)
+        return Element(self._named("arith.truncf", [x.value], signless(dtype)), dtype)
 
     # --- places --------------------------------------------------------------------------------------------
 
@@ -216,8 +249,8 @@ def _kind(x: Any) -> Any:
 
 def _conversion(source: DType, target: DType) -> str:
     """The operation from one dtype to another; none between integers that differ in their sign."""
-    if source.kind == "f":
-        if target.kind == "f":
+    if is_float(source):
+        if is_float(target):
             return "arith.extf" if target.itemsize > source.itemsize else "arith.truncf"
         return "arith.fptoui" if target.kind == "u" else "arith.fptosi"
     signed = source.kind == "i"

@@ -20,6 +20,7 @@ from xdsl.dialects.linalg import ops as linalg
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
 from hybridc.dialects.tensor import ExpandShapeOp
+from hybridc.dtypes import computed, wide
 from hybridc.lower.hybrid_to_linalg_attributes import (
     Shape,
     groups,
@@ -34,8 +35,6 @@ from hybridc.lower.hybrid_to_linalg_attributes import (
     wide_axes,
 )
 from hybridc.lower.hybrid_to_linalg_body import (
-    HALF,
-    SINGLE,
     Body,
     DType,
     Element,
@@ -181,20 +180,20 @@ class Builder:
 
     def reduce(self, combine: str, x: Tensor, axes: Sequence[int], dtype: DType) -> Tensor:
         """The elements along axes combined; the result lacks these, and all others of size 1."""
-        value, wide = self.narrow(x)
-        kept = [a for a in wide if a not in axes]
+        value, axes_there = self.narrow(x)
+        kept = [a for a in axes_there if a not in axes]
         shape = tuple(x.shape[a] for a in kept)
-        if len(kept) == len(wide):  # one element each
+        if len(kept) == len(axes_there):  # one element each
             return self.cast(self.tensor(value, shape, x.dtype), dtype)
-        by = SINGLE if x.dtype == HALF and combine in ("add", "mul") else x.dtype
+        by = wide(x.dtype) if combine in ("add", "mul") else computed(x.dtype)
         start = self.start(shape, by, neutral(combine, by))
 
         def body(b: Any, element: Element, sofar: Element) -> Any:
             return getattr(b, combine)(sofar, b.convert(element, by))
 
-        order = [*kept, *(a for a in wide if a in axes)]  # the loops
-        given = [(value, tuple(order.index(a) for a in wide), x.dtype)]
-        core = self.generic(given, Tensor(shape, by, self), body, len(wide), tuple(range(len(kept))), start)
+        order = [*kept, *(a for a in axes_there if a in axes)]  # the loops
+        given = [(value, tuple(order.index(a) for a in axes_there), x.dtype)]
+        core = self.generic(given, Tensor(shape, by, self), body, len(axes_there), tuple(range(len(kept))), start)
         return self.cast(core, dtype)
 
     def body(self, block: Block) -> Body:

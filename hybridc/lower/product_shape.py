@@ -18,6 +18,7 @@ from xdsl.dialects.linalg import ops as linalg
 from xdsl.ir import Block, Operation, SSAValue
 
 from hybridc.dialects.attribute import DType
+from hybridc.dtypes import BFLOAT16, FLOAT16, FLOAT32, wide
 from hybridc.lower.kernel import Kernel, Stage
 from hybridc.lower.strides import row_major
 from hybridc.lower.structured import element_dtype, shape_of
@@ -58,7 +59,7 @@ class Loop:
 
 
 # Operands that are multiplied as they are, and what their products are added up in.
-_SUMMED_IN = {np.dtype(np.float16): np.dtype(np.float32)} | {np.dtype(t): np.dtype(t) for t in (np.float32, np.float64)}
+_SUMMED_IN = {d: wide(d) for d in (FLOAT16, BFLOAT16, FLOAT32, np.dtype(np.float64))}
 BATCH, ROW, COLUMN, SUM = (True, True, True), (True, False, True), (False, True, True), (True, True, False)
 
 

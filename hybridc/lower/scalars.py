@@ -12,6 +12,7 @@ import numpy as np
 from xdsl.dialects import arith
 from xdsl.ir import Operation
 
+from hybridc.dtypes import STORED, is_float
 from hybridc.lower.kernel import Number
 
 DType = np.dtype[Any]
@@ -45,6 +46,8 @@ def number_as(value: Number, dtype: DType) -> Number:
     """A number as the dtype holds it: integers wrap, floats are as short as they can be written."""
     if dtype.kind == "b":
         return bool(value)
+    if dtype in STORED:  # they write themselves with few digits, whatever they are
+        return float(dtype.type(value))
     if dtype.kind == "f":
         return float(str(dtype.type(value)))
     return np.asarray(int(value) & (2**64 - 1), np.uint64).astype(dtype).item()
@@ -55,7 +58,7 @@ def neutral(combine: str, dtype: DType) -> Number:
     if combine in _NEUTRAL:
         return number_as(_NEUTRAL[combine], dtype)
     greatest = combine == "min"
-    if dtype.kind == "f":
+    if is_float(dtype):
         return math.inf if greatest else -math.inf
     if dtype.kind == "b":
         return greatest

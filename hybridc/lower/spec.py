@@ -18,6 +18,7 @@ from xdsl.dialects.builtin import (
     IntegerType,
     ModuleOp,
     TensorType,
+    bf16,
     f16,
     f32,
     f64,
@@ -37,7 +38,7 @@ from hybridc.lower.joined import strides_in_whole
 from hybridc.lower.structured import VIEWS, reads_anywhere, root, shape_of
 from hybridc.transforms.values import functions, result_count
 
-ELEMENTS = (f16, f32, f64, i1, IntegerType(8), i32, i64)
+ELEMENTS = (f16, bf16, f32, f64, i1, IntegerType(8), i32, i64)
 
 TENSOR_OPERATIONS = (
     arith.ConstantOp,

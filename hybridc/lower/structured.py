@@ -14,6 +14,7 @@ import numpy as np
 from xdsl.dialects import func, tensor
 from xdsl.dialects.builtin import (
     ArrayAttr,
+    BFloat16Type,
     Float16Type,
     Float32Type,
     Float64Type,
@@ -26,6 +27,8 @@ from xdsl.dialects.linalg import ops as linalg
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.ir.affine import AffineDimExpr
 from xdsl.traits import SymbolTable
+
+from hybridc.dtypes import BFLOAT16, FLOAT16, FLOAT32
 
 DType = np.dtype[Any]
 Shape = tuple[int, ...]
@@ -70,9 +73,11 @@ def element_dtype(kind: Attribute) -> DType:
         kind = cast(TensorType[Any], kind).get_element_type()
     match kind:
         case Float16Type():
-            return np.dtype(np.float16)
+            return FLOAT16
+        case BFloat16Type():
+            return BFLOAT16
         case Float32Type():
-            return np.dtype(np.float32)
+            return FLOAT32
         case Float64Type():
             return np.dtype(np.float64)
         case IntegerType():

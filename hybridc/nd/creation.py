@@ -113,7 +113,10 @@ def from_dlpack(dlpack: Any) -> NDArray:
             capsule = dlpack.__dlpack__()
     # Before version 1 of the protocol nothing was said about writing, and MXNet wrote; NumPy forbids it then.
     silent = '"dltensor"' in repr(capsule)
-    data: Any = np.from_dlpack(_Capsule(capsule))
+    try:
+        data: Any = np.from_dlpack(_Capsule(capsule))
+    except (BufferError, RuntimeError) as error:
+        raise MXNetError(f"from_dlpack: NumPy cannot hold this tensor ({error}); give one of float32") from error
     if data.flags.writeable:
         return NDArray(data)
     return NDArray(np.asarray(_Writable(data)) if silent else data.copy())

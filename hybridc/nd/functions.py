@@ -15,6 +15,7 @@ from hybridc.dialects.attribute import REQUIRED
 from hybridc.dialects.operator import Elementwise, Movement, Operator
 from hybridc.dialects.scalar import NUMPY, record
 from hybridc.dispatch import as_scalar, explain, finish, invoke
+from hybridc.dtypes import STORED
 from hybridc.errors import MXNetError
 from hybridc.nd.ndarray import NDArray
 from hybridc.runtime.state import STATE
@@ -53,6 +54,7 @@ def _build(name: str, cls: type[Operator]) -> Callable[..., Any]:
         "_asarray": np.asarray,
         "_finish": finish,
         "_as_scalar": as_scalar,
+        "_stored": STORED,
         "_explain": explain,
         **{f"_default_{n}": a.default for n, a in cls.ATTRIBUTES.items()},
     }
@@ -119,9 +121,11 @@ def _direct(cls: type[Operator], names: list[str]) -> list[str]:
     first, second = names[0], names[-1]
     same = " and _a.dtype is _b.dtype" if cls.SAME_DTYPE else ""
     idle = "out is None and _state.trace is None"
+    native = _native(cls, names)
     run = _run(cls, eager, "(" + ", ".join(names) + ",)")
     if len(names) == 1:
         body = [f"if type({first}) is _NDArray and {idle}:", f"    _arrays = ({first}._data,)"]
+        run = run if native == "True" else [f"if {native}:", *("    " + r for r in run)]
         return ["    " + line for line in (*body, *("    " + r for r in run))]
     body = [f"if {idle}:", "    _arrays = None", f"    if type({first}) is _NDArray:"]
     body += [
@@ -141,7 +145,7 @@ def _direct(cls: type[Operator], names: list[str]) -> list[str]:
         body += ["        if _state.recording:"]
         body += [f"            {first} = _NDArray(_asarray(_a))", f"            _a = {first}._data"]
         body += ["        _arrays = (_a, _b)"]
-    body += ["    if _arrays is not None:", *("        " + r for r in run)]
+    body += [f"    if _arrays is not None and {native}:", *("        " + r for r in run)]
     return ["    " + line for line in body]
 
 
@@ -155,8 +159,18 @@ def _direct_by_arity(cls: type[Operator], names: list[str]) -> list[str]:
         body += [f"    {'if' if len(body) == 2 else 'elif'} _op.arity == {n}:", f"        if {' and '.join(arrays)}:"]
         body.append(f"            _arrays = ({''.join(f'{x}._data, ' for x in names[:n])})")
     inputs = f"({', '.join(names)},)[: _op.arity]"
-    body += ["    if _arrays is not None:", *("        " + r for r in _run(cls, "_op.eager", inputs))]
+    native = _native(cls, names)
+    body += [f"    if _arrays is not None and {native}:", *("        " + r for r in _run(cls, "_op.eager", inputs))]
     return ["    " + line for line in body]
+
+
+def _native(cls: type[Operator], names: list[str]) -> str:
+    """Whether NumPy computes in the dtypes of ``_arrays``, so that ``eager`` is all that is to be done."""
+    if cls.evaluate is not Operator.evaluate or (not cls.ATTRIBUTES and _ufunc(cls.bind()) is not None):
+        return "True"
+    if cls.SAME_DTYPE or len(names) == 1:
+        return "_arrays[0].dtype not in _stored"
+    return "_stored.isdisjoint([_x.dtype for _x in _arrays])"
 
 
 def _run(cls: type[Operator], eager: str, inputs: str) -> list[str]:

@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 from hybridc.context import Context, check_device, cpu
 from hybridc.dialects.shape import resolve_shape
+from hybridc.dtypes import STORED
 from hybridc.errors import CheckError, MXNetError
 from hybridc.nd.fluent import Fluent
 from hybridc.runtime.state import STATE
@@ -158,6 +159,11 @@ class NDArray(Fluent):
         return self._data.copy() if copy else self._data
 
     def __dlpack__(self, **kwargs: Any) -> Any:
+        if self._data.dtype in STORED:
+            raise MXNetError(
+                f"an array of {self._data.dtype} on the CPU cannot be shared by DLPack, which NumPy does without it; "
+                "share x.astype('float32')"
+            )
         return self._data.__dlpack__(**kwargs)
 
     def __dlpack_device__(self) -> tuple[int, int]:
@@ -165,7 +171,7 @@ class NDArray(Fluent):
 
     def to_dlpack_for_read(self) -> Any:
         """A DLPack capsule that shares memory."""
-        return self._data.__dlpack__()
+        return self.__dlpack__()
 
     to_dlpack_for_write = to_dlpack_for_read
 

@@ -236,7 +236,7 @@ def execute(op: Operator, arrays: Sequence[Any], device: Device) -> list[Any]:
         return list(graph.forward(*arrays))
     hosts = [a.host() for a in arrays]
     try:
-        result: Any = op.eager(*hosts)
+        result: Any = op.evaluate(*hosts)
     except Exception as error:
         explain(op, hosts, error)
         raise

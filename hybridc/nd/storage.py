@@ -28,6 +28,7 @@ from typing import Any, BinaryIO
 import numpy as np
 import numpy.typing as npt
 
+from hybridc.dtypes import BFLOAT16, DType
 from hybridc.errors import MXNetError
 from hybridc.nd.ndarray import NDArray, values_of
 
@@ -39,10 +40,14 @@ _STORAGE = ("default", "row_sparse", "csr")
 _MOST_DIMENSIONS = 32
 # A small file may claim a sparse array of any size: above this one nobody wants it dense.
 _DENSE_LIMIT = 1 << 32
-_BFLOAT16 = 12
 _NAMES = "float32 float64 float16 uint8 int32 int8 int64 bool int16 uint16 uint32 uint64"
-TYPE_FLAGS = {np.dtype(name): flag for flag, name in enumerate(_NAMES.split())}
-_TYPES = {flag: dtype.newbyteorder("<") for dtype, flag in TYPE_FLAGS.items()}
+TYPE_FLAGS = {**{np.dtype(name): flag for flag, name in enumerate(_NAMES.split())}, BFLOAT16: 12}
+_TYPES = {flag: dtype for dtype, flag in TYPE_FLAGS.items()}
+
+
+def _in_file(dtype: DType) -> DType:
+    """How the elements of a dtype lie in a file; a bool is a byte that is 0 or not."""
+    return np.dtype("<u2" if dtype == BFLOAT16 else "u1" if dtype.kind == "b" else dtype.newbyteorder("<"))
 
 
 def save(fname: str | os.PathLike[str], data: NDArray | Sequence[NDArray] | Mapping[str, NDArray]) -> None:
@@ -117,9 +122,10 @@ def _write(file: BinaryIO, arrays: Sequence[npt.NDArray[Any]], names: Sequence[s
     file.write(_U64.pack(_FILE) + _U64.pack(0) + _U64.pack(len(arrays)))
     for x in arrays:
         flag = TYPE_FLAGS[x.dtype.newbyteorder("=")]
+        x = x.view(np.uint16) if x.dtype == BFLOAT16 else x
         shape = _I32.pack(x.ndim) + Struct(f"<{x.ndim}q").pack(*x.shape)
         file.write(_U32.pack(magic) + _I32.pack(0) + shape + _CPU + _I32.pack(flag))
-        file.write(np.asarray(x, _TYPES[flag], order="C").reshape(-1).view(np.uint8).data)
+        file.write(np.asarray(x, _in_file(_TYPES[flag]), order="C").reshape(-1).view(np.uint8).data)
     file.write(_U64.pack(len(names)))
     for name in names:
         encoded = name.encode()
@@ -216,13 +222,13 @@ class _Reader:
 
     def flag(self) -> int:
         flag = self.number(_I32)
-        if flag not in _TYPES and flag != _BFLOAT16:
+        if flag not in _TYPES:
             raise self.damaged(f"unknown type flag {flag}")
         return flag
 
     def elements(self, shape: tuple[int, ...], flag: int) -> npt.NDArray[Any]:
-        wanted = _TYPES.get(flag)
-        dtype = np.dtype("<u2") if wanted is None else np.dtype("u1") if wanted.kind == "b" else wanted
+        wanted = _TYPES[flag]
+        dtype = _in_file(wanted)
         self.need(math.prod(shape) * dtype.itemsize)
         try:
             made: Any = np.empty(shape, dtype)
@@ -232,9 +238,9 @@ class _Reader:
         if read != made.nbytes:
             raise self.damaged(f"{made.nbytes} bytes expected, {read} read")
         self.at += made.nbytes
-        if wanted is None:  # bfloat16, the upper half of a float32
-            return (made.astype(np.uint32) << 16).view(np.float32)
-        return made.astype(wanted.newbyteorder("="), copy=False)
+        if wanted == BFLOAT16:
+            return made.astype(np.uint16, copy=False).view(BFLOAT16)
+        return made.astype(wanted, copy=False)
 
     def sparse(self, kind: str, shape: tuple[int, ...], flag: int) -> npt.NDArray[Any]:
         indices = [(self.flag(), self.shape(_V2) or (0,)) for _ in range(1 if kind == "row_sparse" else 2)]

@@ -9,11 +9,12 @@ import numpy as np
 import numpy.typing as npt
 from numpy.lib.array_utils import byte_bounds
 
+from hybridc.dtypes import is_float
 from hybridc.errors import MXNetError
 from hybridc.optimizer.formula import UNKNOWN, Kind, Values, is_trivial
 
 Array = npt.NDArray[Any]
-# Index, weight, gradient, states (None, one or a tuple), and the float16 weight that the weight is a copy of, or None.
+# Index, weight, gradient, states (None, one or a tuple), and the half-precision weight that it is a copy of, or None.
 Row = tuple[Any, Any, Any, Any, Any]
 
 
@@ -31,7 +32,8 @@ def kind_of(row: Row, values: Values, varying: Collection[str] = ("lr",)) -> Kin
     w = weight._data
     states = tuple([(s.shape, s._data.dtype) for s in states_of(state)])
     numbers = tuple([(n, v if n not in varying and is_trivial(v) else UNKNOWN) for n, v in values.items()])
-    return Kind(w.shape, w.dtype, grad._data.dtype, states, half is not None, numbers, weight.context)
+    dtype = None if half is None else half._data.dtype
+    return Kind(w.shape, w.dtype, grad._data.dtype, states, dtype, numbers, weight.context)
 
 
 def check_row(name: str, row: Row) -> None:
@@ -42,7 +44,7 @@ def check_row(name: str, row: Row) -> None:
             f"{name}: parameter {index!r} has shape {w.shape}, but its gradient has shape {g.shape}; "
             f"expected equal shapes"
         )
-    if w.dtype.kind != "f":
+    if not is_float(w.dtype):
         raise MXNetError(f"{name}: parameter {index!r} has dtype {w.dtype}; only floating point is trained")
 
 

@@ -44,11 +44,11 @@ class UpdateTracer:
         """Trace the update of one more weight.
 
         ``weight`` and ``gradient`` are values of the trace, or inputs to be made. The weight of a kind with ``half`` is
-        the float16 one, whose float32 copy is an input always.
+        the one of that dtype, whose float32 copy is an input always.
         """
         half = None
-        if kind.half:
-            half = self._leaf(f"half{place}", kind.shape, np.dtype(np.float16)) if weight is None else weight
+        if kind.half is not None:
+            half = self._leaf(f"half{place}", kind.shape, kind.half) if weight is None else weight
             weight = None
         weight = self._leaf(f"weight{place}", kind.shape, kind.dtype) if weight is None else weight
         gradient = self._leaf(f"grad{place}", kind.shape, kind.gradient) if gradient is None else gradient
@@ -66,7 +66,7 @@ class UpdateTracer:
         for target, result in zip((weight, *states), results, strict=True):
             self._result(target, self._array(result, target))
         if half is not None:
-            self._result(half, F.cast(self.results[-1 - len(states)], dtype="float16"))
+            self._result(half, F.cast(self.results[-1 - len(states)], dtype=half.dtype))
         self._take_numbers(place, start)
 
     def donated(self, first: int = 0) -> tuple[int, ...]:

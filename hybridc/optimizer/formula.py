@@ -48,15 +48,15 @@ _LONGEST_NAME = 24
 class Kind:
     """What tells the update of one weight from that of another: shapes, dtypes, and the numbers that simplify it.
 
-    ``numbers`` are pairs of a name and the value, or ``UNKNOWN``. ``half`` says that the weight is a float32 copy,
-    and that there is a float16 weight to be written, too.
+    ``numbers`` are pairs of a name and the value, or ``UNKNOWN``. With ``half`` the weight is a float32 copy, and
+    there is a weight of this dtype to be written, too.
     """
 
     shape: tuple[int, ...]
     dtype: np.dtype[Any]
     gradient: np.dtype[Any]
     states: tuple[tuple[tuple[int, ...], np.dtype[Any]], ...]
-    half: bool
+    half: np.dtype[Any] | None
     numbers: tuple[tuple[str, Any], ...]
     context: Context = _CPU
 

@@ -8,6 +8,7 @@ from typing import Any, ClassVar, TypeVar, cast
 
 import numpy as np
 
+from hybridc.dtypes import is_half
 from hybridc.errors import MXNetError
 from hybridc.lr_scheduler import LRScheduler
 from hybridc.nd.ndarray import NDArray, wrap
@@ -101,14 +102,15 @@ class Optimizer:
         return states if len(states) > 1 else states[0] if states else None
 
     def create_state_multi_precision(self, index: Any, weight: Any) -> Any:
-        """The states of a weight; with ``multi_precision`` and float16: ``(float32 copy, its states)``."""
-        if weight.dtype != np.float16:
+        """The states of a weight; with ``multi_precision`` and 16 bits: ``(float32 copy, its states)``."""
+        if not is_half(weight.dtype):
             return self.create_state(index, weight)
         if self.multi_precision:
             master = NDArray(weight.asnumpy().astype(np.float32)).as_in_context(weight.context)
             return (master, self.create_state(index, master))
         warnings.warn(
-            "accumulating in float16 can lead to poor accuracy or slow convergence; consider multi_precision=True",
+            f"accumulating in {np.dtype(weight.dtype)} can lead to poor accuracy or slow convergence; "
+            "consider multi_precision=True",
             UserWarning,
             stacklevel=2,
         )
@@ -130,14 +132,14 @@ class Optimizer:
 
     def row(self, index: Any, weight: Any, grad: Any, state: Any) -> Row:
         """What is updated: the weight, or its float32 copy and with it the weight."""
-        if not self.multi_precision or weight.dtype != np.float16:
+        if not self.multi_precision or not is_half(weight.dtype):
             return index, weight, grad, state, None
         master, inner = state
         return index, master, grad, inner, weight
 
     def _update_own(self, index: Any, weight: Any, grad: Any, state: Any) -> None:
         """One weight by a subclass' own ``update``, which sees float32 only if there is a copy in it."""
-        if not self.multi_precision or weight.dtype != np.float16:
+        if not self.multi_precision or not is_half(weight.dtype):
             self.update(index, weight, grad, state)
             return
         master, inner = state

@@ -36,4 +36,4 @@ def fits(array: Any, spec: Array) -> bool:
 
 def fresh(spec: Array) -> Any:
     """An array that a program may fill."""
-    return empty(tuple(spec.shape), np.dtype(spec.dtype).str)
+    return empty(tuple(spec.shape), np.dtype(spec.dtype).name)

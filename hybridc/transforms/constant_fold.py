@@ -53,4 +53,4 @@ def _foldable(op: HybridOp) -> bool:
 def _run(op: HybridOp) -> Any:
     arrays = [np.asarray(constant_value(v), dtype_of(v)) for v in op.operands]
     with np.errstate(all="ignore"):
-        return np.asarray(op.operator.eager(*arrays)).item()
+        return np.asarray(op.operator.evaluate(*arrays)).item()

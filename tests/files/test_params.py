@@ -73,11 +73,13 @@ def test_types_that_only_later_versions_name(tmp_path):
     assert_same(mx.nd.load(tmp_path / "a"), data)
 
 
-def test_bfloat16_becomes_float32():
+def test_bfloat16_is_read_and_written(tmp_path):
     data = array(shape=(3,), flag=12, elements=np.array([0x3F80, 0xC000, 0x7F80], "<u2").tobytes())
     (x,) = mx.nd.load_frombuffer(file(data))
-    assert x.dtype == np.float32
+    assert np.dtype(x.dtype).name == "bfloat16"
     assert x.asnumpy().tolist() == [1.0, -2.0, np.inf]
+    mx.nd.save(tmp_path / "a", [x])
+    assert (tmp_path / "a").read_bytes() == file(data)
 
 
 def test_truth_values_of_any_bit_are_true():

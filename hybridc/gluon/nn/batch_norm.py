@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from hybridc.dtypes import wide
 from hybridc.gluon.block import HybridBlock
 
 __all__ = ["BatchNorm"]
@@ -61,8 +62,8 @@ class BatchNorm(HybridBlock):
         setattr(self, name, parameter)
 
     def cast(self, dtype: Any) -> None:
-        """Change the dtype of the parameters; they stay float32 beside data of float16."""
-        super().cast("float32" if np.dtype(dtype) == np.float16 else dtype)
+        """Change the dtype of the parameters; they stay float32 beside data of float16 and bfloat16."""
+        super().cast(wide(np.dtype(dtype)))
 
     def hybrid_forward(
         self, F: Any, x: Any, gamma: Any = None, beta: Any = None, running_mean: Any = None, running_var: Any = None

@@ -14,11 +14,13 @@ from xdsl.dialects.builtin import (
     MemRefType,
     StringAttr,
     VectorType,
+    bf16,
     f16,
     f32,
     f64,
     i1,
     i8,
+    i16,
     i32,
     i64,
 )
@@ -123,9 +125,33 @@ def _bitcast(b: Rebuild, op: arith.BitcastOp | vector.BitcastOp) -> None:
 
 def _truncf(b: Rebuild, op: arith.TruncFOp) -> None:
     source, kind = b.values[op.input], op.result.type
-    if source.type == f64 and kind == f16:
+    if source.type == f64 and kind in (f16, bf16):
         source = _round_to_odd(b, source)
-    b.values[op.result] = b.value(llvm.FPTruncOp, (source,), kind)
+    b.values[op.result] = _brain(b, source) if kind == bf16 else b.value(llvm.FPTruncOp, (source,), kind)
+
+
+def _extf(b: Rebuild, op: arith.ExtFOp) -> None:
+    source, kind = b.values[op.input], op.result.type
+    if source.type == bf16:  # the upper half of single precision
+        bits = b.value(llvm.ZExtOp, (b.value(llvm.BitcastOp, (source,), i16),), i32)
+        bits = b.value(llvm.ShlOp, (bits, b.integer(16, i32)), i32)
+        source = b.value(llvm.BitcastOp, (bits,), f32)
+    b.values[op.result] = source if source.type == kind else b.value(llvm.FPExtOp, (source,), kind)
+
+
+def _brain(b: Rebuild, single: SSAValue) -> SSAValue:
+    """An f32 as a bf16: rounded to even by what is added to the lower half; what is no number stays none.
+
+    Few processors have an instruction for that, and LLVM calls a function there that nobody has.
+    """
+    bits = b.value(llvm.BitcastOp, (single,), i32)
+    high = b.value(llvm.LShrOp, (bits, b.integer(16, i32)), i32)
+    odd = b.value(llvm.AndOp, (high, b.integer(1, i32)), i32)
+    summed = b.value(llvm.AddOp, (b.value(llvm.AddOp, (bits, b.integer(0x7FFF, i32)), i32), odd), i32)
+    rounded = b.value(llvm.LShrOp, (summed, b.integer(16, i32)), i32)
+    quiet = b.value(llvm.OrOp, (high, b.integer(0x40, i32)), i32)
+    chosen = b.value(llvm.SelectOp, (_compare(b, "uno", single, single), quiet, rounded), i32)
+    return b.value(llvm.BitcastOp, (b.value(llvm.TruncOp, (chosen,), i16),), bf16)
 
 
 def _round_to_odd(b: Rebuild, wide: SSAValue) -> SSAValue:
@@ -385,7 +411,7 @@ RULES: dict[type[Operation], Rule] = {
     arith.SelectOp: _plain(llvm.SelectOp),
     arith.BitcastOp: _bitcast,
     arith.IndexCastOp: _index_cast,
-    arith.ExtFOp: _plain(llvm.FPExtOp),
+    arith.ExtFOp: _extf,
     arith.TruncFOp: _truncf,
     arith.ExtSIOp: _plain(llvm.SExtOp),
     arith.ExtUIOp: _plain(llvm.ZExtOp),

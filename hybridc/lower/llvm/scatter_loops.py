@@ -17,6 +17,7 @@ from xdsl.ir import Block, SSAValue
 import hybridc
 from hybridc.dialects.movement import bounded_index
 from hybridc.dialects.scatter import RowSums
+from hybridc.dtypes import FLOAT32, STORED
 from hybridc.lower.hybrid_to_linalg_body import Body, Element, number_attribute, signless
 from hybridc.lower.llvm.codegen import NativeFunction
 from hybridc.lower.llvm.kernel_phases import BYTE_NS, GRAIN_NS, SIMPLE_NS, KernelPhase
@@ -91,6 +92,9 @@ def _less(b: LoopBuilder, x: SSAValue, y: SSAValue, or_equal: bool = False) -> S
 
 
 def _add(b: LoopBuilder, x: SSAValue, y: SSAValue, dtype: DType) -> SSAValue:
+    if dtype in STORED:
+        single: list[SSAValue] = [b.pure(arith.ExtFOp, [v], signless(FLOAT32)) for v in (x, y)]
+        return b.pure(arith.TruncFOp, [_add(b, single[0], single[1], FLOAT32)], x.type)
     if dtype.kind == "f":
         return b.pure(arith.AddfOp, [x, y], x.type, {"fastmath": arith.FastMathFlagsAttr("none")})
     if dtype.kind == "b":

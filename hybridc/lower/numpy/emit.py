@@ -29,6 +29,7 @@ from hybridc.dialects.hybrid_rt import (
     ViewOp,
 )
 from hybridc.dialects.operator import Opaque, Operator
+from hybridc.dtypes import kind_of
 from hybridc.lower.host import numbers_of, operator_of
 from hybridc.lower.numbers import numbers_in
 from hybridc.lower.numpy.emit_kernel import KernelEmitter
@@ -295,7 +296,7 @@ def _poison(place: Bytes) -> str:
 
 
 def _poison_array(name: str, dtype: np.dtype[Any]) -> str:
-    return f"{name}.fill({ {'f': 'np.nan', 'b': True, 'i': -1}.get(dtype.kind, 255) })"
+    return f"{name}.fill({ {'f': 'np.nan', 'b': True, 'i': -1}.get(kind_of(dtype), 255) })"
 
 
 def _places(results: list[SSAValue]) -> dict[SSAValue, int]:

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from hybridc.dtypes import BFLOAT16, DType
 from hybridc.errors import MXNetError, UnsupportedError
 from hybridc.lower.strides import row_major
 from hybridc.runtime.devices.array import DeviceArray
@@ -20,6 +21,7 @@ from hybridc.runtime.devices.device import Buffer, Device
 CPU, CUDA = 1, 2
 _CODES = {"i": 0, "u": 1, "f": 2, "b": 6}
 _KINDS = {code: kind for kind, code in _CODES.items()}
+_BFLOAT = 4
 _NAME, _USED = b"dltensor", b"used_dltensor"
 _DEFAULT_STREAM = 1  # as the protocol calls it
 
@@ -75,6 +77,20 @@ def device_of(array: DeviceArray) -> tuple[int, int]:
     return (CPU, 0) if array.device.is_host else (CUDA, array.device.index)
 
 
+def _code(dtype: DType) -> int:
+    """What elements are, by DLPack's numbers."""
+    return _BFLOAT if dtype == BFLOAT16 else _CODES[dtype.kind]
+
+
+def _dtype_of(code: int, bits: int) -> DType:
+    """The dtype of elements of a tensor."""
+    if code == _BFLOAT and bits == BFLOAT16.itemsize * 8:
+        return BFLOAT16
+    if code not in _KINDS:
+        raise UnsupportedError("from_dlpack: only tensors of integers, floats and booleans can be shared")
+    return np.dtype(bool) if _KINDS[code] == "b" else np.dtype(f"{_KINDS[code]}{bits // 8}")
+
+
 def capsule_of(array: DeviceArray) -> Any:
     """A capsule that shares the array's memory."""
     rank = array.ndim
@@ -82,7 +98,7 @@ def capsule_of(array: DeviceArray) -> Any:
     strides = (ctypes.c_int64 * rank)(*row_major(array.shape))
     kind, number = device_of(array)
     tensor = _Tensor(
-        array.pointer, kind, number, rank, _CODES[array.dtype.kind], array.dtype.itemsize * 8, 1, shape, strides, 0
+        array.pointer, kind, number, rank, _code(array.dtype), array.dtype.itemsize * 8, 1, shape, strides, 0
     )
     key = next(_NUMBERS)
     managed = _Managed(tensor, key, ctypes.cast(_release, ctypes.c_void_p))
@@ -105,11 +121,10 @@ def array_of(tensor: Any, device: Device) -> DeviceArray:
     found: Any = managed.tensor
     if (found.device_type, found.device_id) != ((CPU, 0) if device.is_host else (CUDA, device.index)):
         raise MXNetError(f"from_dlpack: the tensor is not on {device!r}")
-    if found.code not in _KINDS or found.lanes != 1:
-        raise UnsupportedError("from_dlpack: only tensors of integers, floats and booleans can be shared")
+    if found.lanes != 1:
+        raise UnsupportedError("from_dlpack: only tensors of single numbers can be shared")
+    dtype = _dtype_of(found.code, found.bits)
     _rename(capsule, _USED)
-    kind = _KINDS[found.code]
-    dtype = np.dtype(bool) if kind == "b" else np.dtype(f"{kind}{found.bits // 8}")
     shape = tuple(found.shape[i] for i in range(found.ndim))
     strides = tuple(found.strides[i] for i in range(found.ndim)) if found.strides else row_major(shape)
     pointer = (found.data or 0) + found.byte_offset

@@ -13,6 +13,7 @@ import numpy.typing as npt
 from hybridc import autograd, random
 from hybridc.dialects.operator import Bad, Elementwise, Operator, Sample
 from hybridc.dispatch import invoke
+from hybridc.dtypes import computed, is_float
 from hybridc.errors import OperatorCheckError
 from hybridc.nd.ndarray import NDArray
 from hybridc.trace.structure import as_list
@@ -21,8 +22,8 @@ Array = npt.NDArray[Any]
 Found = tuple[str, Any]  # a case's label and the case
 Cases = Callable[[type[Operator]], Iterable[Found]]
 
-RTOL = {"float16": 4e-3, "float32": 1e-5, "float64": 1e-10}
-ATOL = {"float16": 2e-3, "float32": 2e-6, "float64": 1e-11}
+RTOL = {"bfloat16": 3.2e-2, "float16": 4e-3, "float32": 1e-5, "float64": 1e-10}
+ATOL = {"bfloat16": 1.6e-2, "float16": 2e-3, "float32": 2e-6, "float64": 1e-11}
 
 SPECIAL = np.array([np.nan, np.inf, -np.inf, 0.0, -0.0, 1.0, -1.0, 0.5])
 
@@ -57,7 +58,7 @@ class Case:
     def reference(self, arrays: Sequence[Array]) -> list[Array]:
         """What the sample's independent reference gives, in float64."""
         given = zip(arrays, self.sample.inputs, strict=True)
-        wide = [x.astype(np.float64) if x.dtype.kind == "f" or _is_shape(g) else x for x, g in given]
+        wide = [x.astype(np.float64) if is_float(x.dtype) or _is_shape(g) else x for x, g in given]
         with np.errstate(all="ignore"):
             result: Any = self.sample.reference(*wide)
         return [np.asarray(y) for y in as_list(result)]
@@ -151,7 +152,7 @@ def keyed(op: Operator, arrays: Sequence[Array]) -> list[Array]:
 def eager(op: Operator, arrays: Sequence[Array]) -> list[Array]:
     """All results of an operator run on NumPy arrays, hidden ones included."""
     with np.errstate(all="ignore"):
-        result: Any = op.eager(*keyed(op, arrays))
+        result: Any = op.evaluate(*keyed(op, arrays))
     require(not isinstance(result, list), "eager returned a list; several results are returned as a tuple")
     return [np.asarray(y) for y in as_list(result)]
 
@@ -221,10 +222,11 @@ def close(got: Array, want: Array, dtype: str, factor: float = 1.0, what: str = 
     equal(got.shape, want.shape, f"shape of {what}")
     if got.dtype.hasobject:  # the state of an operator: its own affair
         return
-    if got.dtype.kind != "f":
+    if not is_float(got.dtype):
         within(got, want.astype(got.dtype), 0.0, 0.0, what)
         return
-    dtype = min(dtype, got.dtype.name, key=lambda d: np.dtype(d).itemsize if np.dtype(d).kind == "f" else 9)
+    dtype = max(dtype, got.dtype.name, key=lambda d: RTOL.get(d, 0.0))
+    got, want = (x.astype(computed(x.dtype)) for x in (got, want))
     scale = np.abs(want[np.isfinite(want)]).max(initial=1.0) if want.dtype.kind == "f" else 1.0
     within(got, want, RTOL[dtype] * factor, ATOL[dtype] * factor * float(scale), what)
 
