@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import cast
 
 from xdsl.dialects import arith
@@ -47,9 +48,14 @@ def combines(stage: Stage, kind: type[Operation], start: float) -> bool:
 
 
 def is_power(sources: Sources, value: SSAValue, score: SSAValue, peak: SSAValue) -> bool:
-    """Whether a value is the exponential of a score's difference from the maximum."""
+    """Whether a value is the exponential of a score's difference from the maximum, perhaps over a positive number."""
     op = value.owner
     if not isinstance(op, functions.ExpOp):
         return False
     difference = sources.source(op.operands[0]).owner
+    if isinstance(difference, arith.DivfOp | arith.MulfOp):
+        factor = number_of(sources.source(difference.operands[1]))
+        if factor is None or not 0 < factor < math.inf:
+            return False
+        difference = sources.source(difference.operands[0]).owner
     return isinstance(difference, arith.SubfOp) and [sources.source(v) for v in difference.operands] == [score, peak]

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from xdsl.dialects import arith, tensor
+from xdsl.dialects import tensor
 from xdsl.ir import SSAValue
 
 from hybridc.lower.kernel import Axes, Kernel, Read, Stage, number_of
@@ -185,13 +185,6 @@ class Blocks:
         """Write the body of a stage: the name of what it makes, or of what it combines into its result."""
         block = stage.op.regions[0].block
         names: dict[SSAValue, str] = {a: self.read(r) for a, r in zip(block.args, stage.reads, strict=False)}
-        for op in block.ops:
-            for operand in op.operands:
-                owner = operand.owner
-                if isinstance(owner, arith.ConstantOp) and owner.parent is not block:
-                    number = number_of(operand)
-                    assert number is not None
-                    names[operand] = body.literal(number, dtype_of(operand))
         axes = loop_axes(stage)
         return body.write_body(stage, names, self.w, lambda d: self._place(axes[d]), self._anywhere)
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from xdsl.ir import Operation, SSAValue
+from xdsl.dialects import arith
+from xdsl.ir import Block, Operation, SSAValue
 
 from hybridc.lower.kernel import Stage, number_of
 from hybridc.lower.scalars import sign, signed_as
@@ -20,13 +21,14 @@ __all__ = ["Writer", "combine", "literal", "neutral", "reduce", "triton_type", "
 def write_body(stage: Stage, given: Mapping[SSAValue, str], w: Writer, index: Index, load: Load) -> str:
     """Write a statement for each operation of a stage's body; the name of what it yields.
 
-    For a reduction that is the element which is combined into the result. ``given`` names the block's arguments, and
-    values from outside; ``index`` names the indices along a loop, ``load`` what is read at computed indices. The name
+    For a reduction that is the element which is combined into the result. ``given`` names the block's arguments that
+    are no numbers; ``index`` names the indices along a loop, ``load`` what is read at computed indices. The name
     is of a value that has the dtype of the stage's result, unless it is one of those given.
     """
     block = stage.op.regions[0].block
     out, dtype = block.args[-1], dtype_of(stage.result)
-    values = {v: v for v in given} | {a: r.value for a, r in zip(block.args, stage.reads, strict=False)}
+    outside = [v for op in block.ops for v in op.operands if _is_outside(v, block)]
+    values = {v: v for v in (*given, *outside)} | {a: r.value for a, r in zip(block.args, stage.reads, strict=False)}
     known: dict[SSAValue, Term] = {}
     for value, source in values.items():
         number = number_of(source)
@@ -77,6 +79,11 @@ def reduce(op: Operation, value: str, axis: int, dtype: DType, w: Writer) -> str
     return w.let(
         f"{kind}imum" if kind in ("max", "min") else kind, reduced if read == dtype else f"{reduced}.to({own})"
     )
+
+
+def _is_outside(value: SSAValue, block: Block) -> bool:
+    """Whether a value is a number that is made before a body."""
+    return isinstance(value.owner, arith.ConstantOp) and value.owner.parent is not block
 
 
 def _combined(op: Operation, out: SSAValue) -> SSAValue:

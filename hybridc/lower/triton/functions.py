@@ -8,10 +8,18 @@ from functools import cached_property
 
 from hybridc.dialects.attribute import DType
 
+# Elements that one warp works on at a time.
+WARP_ELEMENTS = 256
+
 
 def power_of_two(n: int) -> int:
     """The least power of two that is not less: what blocks are as large as."""
     return 1 << max(0, n - 1).bit_length()
+
+
+def warps_for(elements: int) -> int:
+    """The warps that work on a block of loops."""
+    return min(16, max(1, power_of_two(elements // WARP_ELEMENTS)))
 
 
 @dataclass(frozen=True)
@@ -19,12 +27,14 @@ class Config:
     """One way to launch a function: the values of its constant parameters, and how many programs run.
 
     ``grid`` counts the programs along each of the three axes. ``warps`` run one program, ``stages`` of loops overlap.
+    ``shared`` are the bytes of a program's shared memory that this is expected to take at most, if that is much.
     """
 
     constants: tuple[tuple[str, int], ...]
     grid: tuple[int, int, int]
     warps: int = 4
     stages: int = 2
+    shared: int = field(default=0, compare=False)
 
     def __str__(self) -> str:
         given = ", ".join(f"{name}={value}" for name, value in self.constants)
@@ -52,16 +62,36 @@ class TritonFunction:
 
 
 @dataclass(frozen=True)
+class Elements:
+    """What a function does whose programs take ``BLOCK`` elements each, one block after the other.
+
+    There are ``count`` of them, in the function's words ``extent``. Its ``lines`` follow from the number of the program,
+    which they call ``program``, and from the parameters; ``helpers`` are functions that they call.
+    """
+
+    pointers: tuple[str, ...]
+    numbers: tuple[str, ...]
+    program: str
+    lines: tuple[str, ...]
+    helpers: tuple[tuple[str, str], ...]
+    extent: str
+    count: int
+    doc: str
+
+
+@dataclass(frozen=True)
 class TritonPhase:
     """A function with what it is given: ``buffers`` number the arguments of its kernel, then results, then locals.
 
-    Of ``configs``, at most four, the first is expected to be the fastest.
+    Of ``configs``, at most four, the first is expected to be the fastest. ``elements`` say what lets functions be
+    launched together.
     """
 
     function: TritonFunction
     buffers: tuple[int, ...]
     numbers: tuple[int, ...]
     configs: tuple[Config, ...]
+    elements: Elements | None = None
 
 
 @dataclass
