@@ -20,7 +20,7 @@ from hybridc.lower.triton.program import Launch, TritonProgram
 from hybridc.runtime import warm_start
 from hybridc.runtime.compiled_graph import CompiledGraph
 from hybridc.stages import Traced
-from hybridc.tools.triton_report import TARGETS, Compiled, Work, report
+from hybridc.tools.triton_report import TARGETS, Compiled, Work, fitting, report
 
 
 def traces_of(workload: str) -> list[Traced]:
@@ -41,15 +41,15 @@ def traces_of(workload: str) -> list[Traced]:
     return found
 
 
-def functions_of(traces: Iterable[Traced]) -> list[Work]:
-    """The Triton functions that traces become, each once, with the configuration expected to be the fastest."""
+def functions_of(traces: Iterable[Traced], target: str) -> list[Work]:
+    """The Triton functions that traces become, each once, in the configuration expected to be the fastest there."""
     found: dict[str, Work] = {}
     for traced in traces:
         for program in traced.optimize().lower("triton").programs.values():
             assert isinstance(program, TritonProgram)
             for step in program.steps:
                 if isinstance(step, Launch):
-                    found.setdefault(step.function.key, (step.function, step.configs[0], step.numbers))
+                    found.setdefault(step.function.key, (step.function, fitting(step.configs, target), step.numbers))
     return list(found.values())
 
 
@@ -71,8 +71,9 @@ def main() -> None:
     given = parser.parse_args()
     rows: list[tuple[str, Compiled]] = []
     for workload in given.workloads:
-        made = report(functions_of(traces_of(workload)), given.targets.split(","))
-        rows += [(workload, each) for each in made]
+        traces = traces_of(workload)
+        for target in given.targets.split(","):
+            rows += [(workload, made) for made in report(functions_of(traces, target), [target])]
     print(table(rows))
 
 

@@ -24,7 +24,9 @@ from hybridc.lower.triton.functions import Config, TritonFunction
 from hybridc.runtime.devices.compiled import DIVISIBLE, compiled
 
 NVIDIA_A100, NVIDIA_H100, AMD_MI300 = "sm_80", "sm_90", "gfx942"
-TARGETS = (NVIDIA_A100, NVIDIA_H100, AMD_MI300)
+# The cards, and the bytes of shared memory that a program may have there.
+SHARED = {NVIDIA_A100: 163 << 10, NVIDIA_H100: 227 << 10, AMD_MI300: 64 << 10}
+TARGETS = tuple(SHARED)
 
 _WIDE_PTX = r"\.v4\.[bfus]32|\.v2\.[bfus]64|\.v8\.[bfus]16"
 
@@ -58,6 +60,11 @@ class Compiled:
 
 
 Work = tuple[TritonFunction, Config, tuple[int, ...]]
+
+
+def fitting(configs: Sequence[Config], target: str) -> Config:
+    """The configuration that is expected to be the fastest of those for which a card has the shared memory."""
+    return next((c for c in configs if c.shared <= SHARED[target]), configs[-1])
 
 
 def report(work: Iterable[Work], targets: Sequence[str] = (NVIDIA_H100,)) -> list[Compiled]:

@@ -26,7 +26,8 @@ TENSOR_SPEED = 3000.0  # of single precision, where rounding to fewer bits is al
 FULL = {2: 128 * 128, 4: 128 * 128, 8: 64 * 64}
 MOST, PARTS = 4, (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64)
 NARROW_TERMS = 32
-SHARED = 160 * 1024  # bytes for operands that are on their way
+# Bytes for operands that are on their way: those of a large card; and those that one of the ways makes do with.
+SHARED, LEAST_SHARED = 160 * 1024, 64 * 1024
 
 
 @dataclass(frozen=True)
@@ -39,6 +40,10 @@ class Tile:
     warps: int
     stages: int
     group: int = 8
+
+    def shared(self, size: int) -> int:
+        """The bytes of operands, whose elements have so many, that are on their way."""
+        return self.stages * (self.m + self.n) * self.k * size
 
 
 # By the bytes of what is multiplied. Blocks of more elements for each warp would spill.
@@ -107,13 +112,13 @@ def choose(
     speed = TENSOR_SPEED if tensor else SPEED[size]
     most = min(NARROW_TERMS if narrow else 128, max(16, power_of_two(k)))
     candidates = [replace(t, k=min(t.k, most)) for t in (TENSOR_SINGLE if tensor else CANDIDATES[size])]
-    candidates = [t for t in candidates if t.stages * (t.m + t.n) * t.k * size <= SHARED]
+    candidates = [t for t in candidates if t.shared(size) <= SHARED]
     for (i, tile), parts in itertools.product(enumerate(candidates), PARTS):
         if parts == 1 or _may_part(tile, parts, m, n, k, batches):
             costs.append((_time(tile, parts, (m, n, k, batches), size, speed), parts, i))
     parts = min(costs)[1]
     order = [candidates[i] for _, p, i in sorted(costs) if p == parts]
-    return _alike(order, (m, n, k))[:MOST], parts
+    return _for_any_card(_alike(order, (m, n, k)), size), parts
 
 
 def choose_vector(n: int, k: int, batches: int, along: bool) -> tuple[list[Tile], int]:
@@ -159,6 +164,13 @@ def _time(tile: Tile, parts: int, sizes: tuple[int, int, int, int], size: int, s
     if parts > 1:
         time += LAUNCH + 8 * parts * m * n * batches / MEMORY
     return time
+
+
+def _for_any_card(order: list[Tile], size: int) -> list[Tile]:
+    """The first of some ways, one of which is for cards with little shared memory."""
+    small = [t for t in order if t.shared(size) <= LEAST_SHARED]
+    chosen = order[:MOST]
+    return chosen if not small or small[0] in chosen else [*order[: MOST - 1], small[0]]
 
 
 def _alike(order: list[Tile], sizes: tuple[int, int, int]) -> list[Tile]:

@@ -58,4 +58,5 @@ def _choice(product: FusedProduct) -> tuple[list[Tile], int]:
 def _config(product: FusedProduct, tile: Tile, constants: Sequence[str], parts: int) -> Config:
     programs = math.ceil(product.m / tile.m) * math.ceil(product.n / tile.n) * product.batches
     values = {"bm": tile.m, "bn": tile.n, "bk": tile.k, "group": tile.group}
-    return Config(tuple((c, values[c]) for c in constants), (programs, parts, 1), tile.warps, tile.stages)
+    shared = 0 if product.m == 1 else tile.shared(product.dtype.itemsize)
+    return Config(tuple((c, values[c]) for c in constants), (programs, parts, 1), tile.warps, tile.stages, shared)

@@ -8,9 +8,7 @@ import hybridc as mx
 from benchmarks.gpu.compile import functions_of
 from benchmarks.workloads import WORKLOADS
 from hybridc.gluon.nn import HybridLambda
-from hybridc.tools.triton_report import AMD_MI300, NVIDIA_A100, NVIDIA_H100, report
-
-SHARED = {NVIDIA_A100: 163 << 10, NVIDIA_H100: 227 << 10, AMD_MI300: 64 << 10}  # bytes that a program may have
+from hybridc.tools.triton_report import NVIDIA_H100, SHARED, TARGETS, report
 
 
 def traced(name):
@@ -18,10 +16,10 @@ def traced(name):
     return [block.trace(*feed) for block, feed in zip(program.blocks, program.feeds(), strict=True)]
 
 
-@pytest.mark.parametrize("target", [NVIDIA_A100, NVIDIA_H100, AMD_MI300])
+@pytest.mark.parametrize("target", TARGETS)
 def test_kernels_bound_by_memory(target):
     names = ("chain", "gelu_bias", "softmax", "layernorm", "norm_layer")
-    for made in report(functions_of(t for name in names for t in traced(name)), [target]):
+    for made in report(functions_of((t for name in names for t in traced(name)), target), [target]):
         assert made.spilled == 0, made
         assert made.shared <= SHARED[target], made
         if made.function != "combine":  # which reads a few numbers
@@ -31,7 +29,7 @@ def test_kernels_bound_by_memory(target):
 
 def test_a_network_with_products():
     """All kernels of an attention: no spills; what follows the products moves 16 bytes at a time."""
-    for made in report(functions_of(traced("attention")), [NVIDIA_H100]):
+    for made in report(functions_of(traced("attention"), NVIDIA_H100), [NVIDIA_H100]):
         assert made.spilled == 0, made
         assert made.wide > made.narrow, made
 
@@ -41,5 +39,5 @@ def test_draws_gathers_and_rows_that_are_added():
         return F.Embedding(index, table, input_dim=1000, output_dim=256) * F.random.uniform(shape=(32, 256))
 
     traces = [HybridLambda(function).trace(mx.nd.ones((32,), dtype="int32"), mx.nd.ones((1000, 256)))]
-    for made in report(functions_of(traces), [NVIDIA_H100]):
+    for made in report(functions_of(traces, NVIDIA_H100), [NVIDIA_H100]):
         assert made.spilled == 0, made

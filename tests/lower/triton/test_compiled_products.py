@@ -14,12 +14,9 @@ from hybridc.lower.kernel import analyse
 from hybridc.lower.structured import kernels
 from hybridc.lower.triton import product_source, products
 from hybridc.lower.triton.products import phases_of_product
-from hybridc.tools.triton_report import AMD_MI300, NVIDIA_A100, NVIDIA_H100, report
+from hybridc.tools.triton_report import AMD_MI300, NVIDIA_A100, NVIDIA_H100, SHARED, fitting, report
 from tests.lower.llvm.guarded import run_passes
 from tests.lower.llvm.test_products import product_kernel
-
-# Bytes of shared memory that one program may have.
-SHARED = {NVIDIA_A100: 163 << 10, NVIDIA_H100: 227 << 10}
 
 
 def dense(F, x, w, b):
@@ -51,11 +48,12 @@ KERNELS = {
 def compiled():
     """What became of all of them, by name and target."""
     made = {name: phases_of_product(make(), {}).phases for name, make in KERNELS.items()}
-    given = [(name, phase.function, phase.configs[0]) for name, phases in made.items() for phase in phases]
+    given = [(name, phase) for name, phases in made.items() for phase in phases]
     found = {}
     for target, names in ((NVIDIA_H100, [*KERNELS]), (NVIDIA_A100, ["f16", "f32"]), (AMD_MI300, ["f16"])):
-        chosen = [(name, f, c) for name, f, c in given if name in names]
-        for (name, _, _), each in zip(chosen, report([(f, c, ()) for _, f, c in chosen], [target]), strict=True):
+        chosen = [(name, phase) for name, phase in given if name in names]
+        work = [(phase.function, fitting(phase.configs, target), ()) for _, phase in chosen]
+        for (name, _), each in zip(chosen, report(work, [target]), strict=True):
             found.setdefault((name, target), []).append(each)
     return found
 
@@ -65,7 +63,7 @@ def test_nothing_spills_and_shared_memory_suffices(compiled):
         for made in phases:
             assert made.spilled == 0, made
             assert made.registers > 16, made
-            assert made.shared <= SHARED.get(target, 1 << 20), made
+            assert made.shared <= SHARED[target], made
 
 
 def test_memory_is_accessed_16_bytes_at_a_time(compiled):
