@@ -7,6 +7,7 @@ a call is forward and backward. What only one of both can do is told in the tabl
 from __future__ import annotations
 
 import functools
+import importlib
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -127,8 +128,7 @@ def difference(got: Sequence[np.ndarray], want: Sequence[np.ndarray], tolerance:
 @functools.cache
 def clock() -> Clock:
     """The one of this process."""
-    import torch  # pyright: ignore[reportMissingImports]
-
+    torch: Any = importlib.import_module("torch")
     if torch.cuda.is_available() and OPTIONS.gpu not in ("auto", "torch"):
         raise UnsupportedError("the benchmarks measure PyTorch's stream; use --device torch")
     torch.backends.cudnn.allow_tf32 = False  # products of single precision are IEEE's, as hybridc's
@@ -163,7 +163,11 @@ def on_gpu(array: np.ndarray, dtype: str) -> Any:
 
 def ours(workload: Workload, arrays: Arrays, heads: np.ndarray | None) -> System:
     """By a hybridized block."""
-    net = nn.HybridLambda(lambda F, *xs: workload.ours(F, **dict(zip(arrays, xs))))
+
+    def function(F: Any, *xs: Any) -> Any:
+        return workload.ours(F, **dict(zip(arrays, xs)))
+
+    net = nn.HybridLambda(function)
     net.hybridize()
     given = [on_gpu(a, workload.dtype) for a in arrays.values()]
     if heads is None:

@@ -1,5 +1,8 @@
 """The workloads of the GPU benchmarks that are functions of arrays, the most important first."""
 
+# The tables are of functions of any F and arrays.
+# pyright: reportUnknownLambdaType=none, reportUnknownMemberType=none, reportUnknownArgumentType=none
+
 from __future__ import annotations
 
 import math

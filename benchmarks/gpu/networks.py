@@ -77,8 +77,8 @@ def _backward(workload: Workload, arguments: Sequence[str]) -> None:
         for x in inputs:
             x.attach_grad()
         with mx.autograd.record():
-            result = block(*inputs)
-        outputs = list(result) if isinstance(result, list | tuple) else [result]
+            result: Any = block(*inputs)
+        outputs: list[mx.nd.NDArray] = [*result] if isinstance(result, list | tuple) else [result]
         weights = [np.cos(np.arange(y.size)).reshape(y.shape) for y in outputs]
         mx.autograd.backward(outputs, [mx.nd.array(w, dtype="float32") for w in weights])
     workload.error([y.asnumpy() for y in outputs])

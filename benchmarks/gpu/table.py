@@ -45,7 +45,7 @@ class Row:
     dtype: str
     moved: float = 0
     flops: float = 0
-    seconds: Mapping[str, float] = field(default_factory=dict)
+    seconds: Mapping[str, float] = field(default_factory=lambda: dict[str, float]())
     remarks: Sequence[str] = ()
     wrong: str = ""
 
