@@ -133,7 +133,7 @@ def constant_sizes() -> Generator[None]:
         return dataclasses.replace(plan_nest(*args), dynamic=frozenset[int]())
 
     kernel_phases.plan_nest = constant
-    new_sizes._enabled = warm_start._enabled = lambda: False  # pyright: ignore[reportPrivateUsage]
+    new_sizes._enabled = warm_start._enabled = lambda *_: False  # pyright: ignore[reportPrivateUsage]
     try:
         yield
     finally:
