@@ -6,6 +6,7 @@ It takes the place of parts of ``triton.runtime.interpreter``, in a process that
 * ``tl.reduce`` with any function combines blocks, where Triton goes from element to element.
 * A maximum or minimum that need not propagate NaN drops it, as compiled code does; 3.6 propagated it.
 * A fused multiply-add rounds once; before 3.9 it rounded twice.
+* Numbers of bfloat16, which are kept as integers, are multiplied as numbers, and rounded to even where Triton cuts.
 * Integers wrap, as in compiled code, and the numbers a kernel is given are as wide as it declares.
 """
 
@@ -19,6 +20,7 @@ from typing import Any
 
 import numpy as np
 
+from hybridc.dtypes import BFLOAT16
 from hybridc.runtime.fused import fused_multiply_add
 
 
@@ -36,6 +38,8 @@ def interpreter() -> Any:
     builder.create_minnumf = functools.partial(builder.binary_op, op=np.fmin)
     if not hasattr(module._interpreter, "fma_fp64"):
         builder.create_fma = functools.partial(builder.ternary_op, op=fused_multiply_add)
+    builder.cast_impl = functools.partial(_cast, module)
+    builder.create_dot = functools.partial(_dot, module, builder.create_dot)
     module.ReduceOps.apply_impl = _reduced
     return module
 
@@ -54,6 +58,29 @@ def _nothing_to_patch(module: Any, _function: Any) -> Any:
 def _index(tensor: Any) -> int:
     """The value of a scalar, which Triton keeps in an array of one element: of these NumPy 2.4 makes no number."""
     return int(tensor.handle.data.item())
+
+
+def _numbers(module: Any, handle: Any) -> Any:
+    """The numbers of a block; of bfloat16, which NumPy has not, in single precision."""
+    if handle.dtype.scalar != module.tl.bfloat16:
+        return handle.data
+    return (handle.data.astype(np.uint32) << 16).view(np.float32)
+
+
+def _cast(module: Any, source: Any, wanted: Any) -> Any:
+    """A block in another dtype."""
+    data, scalar = _numbers(module, source), wanted.scalar
+    if scalar == module.tl.bfloat16:
+        kept = data.astype(np.float32).astype(BFLOAT16).view(np.uint16)
+    else:
+        kept = data.astype(module._get_np_dtype(scalar))
+    return module.TensorHandle(kept, scalar)
+
+
+def _dot(module: Any, product: Any, a: Any, b: Any, *others: Any) -> Any:
+    """The product of two blocks, and what is added to it."""
+    given = [_cast(module, x, module.tl.float32) if x.dtype.scalar == module.tl.bfloat16 else x for x in (a, b)]
+    return product(*given, *others)
 
 
 def _reduced(self: Any, inputs: tuple[Any, ...]) -> list[Any]:

@@ -9,10 +9,11 @@ from typing import Any
 
 import numpy as np
 from xdsl.dialects import arith
-from xdsl.dialects.builtin import f16
+from xdsl.dialects.builtin import bf16, f16
 from xdsl.ir import Operation
 
 from hybridc.dialects.hybrid import location_of
+from hybridc.dtypes import is_float
 from hybridc.errors import UnsupportedError
 from hybridc.lower import scalars
 from hybridc.lower.kernel import Number
@@ -120,7 +121,7 @@ def literal(value: Number, dtype: DType) -> str:
 
 def number(value: Number, dtype: DType) -> Term:
     """A number as a term; to Triton before 3.9 the number -0 is 0."""
-    if dtype.kind == "f" and repr(value) == "-0.0":
+    if is_float(dtype) and repr(value) == "-0.0":
         return Term(f"(tl.full([], 0.0, {triton_type(dtype)}) * -1.0)", dtype)
     return Term(literal(value, dtype), dtype, number_as(value, dtype))
 
@@ -151,7 +152,7 @@ def function(op: Operation, dtype: DType) -> str | None:
 def _is_made_half(op: Operation) -> bool:
     """Whether a result is rounded to half precision wherever it is used."""
     users = [use.operation for use in op.results[0].uses]
-    return bool(users) and all(isinstance(u, arith.TruncFOp) and u.result.type == f16 for u in users)
+    return bool(users) and all(isinstance(u, arith.TruncFOp) and u.result.type in (f16, bf16) for u in users)
 
 
 def hint(op: Operation) -> str:

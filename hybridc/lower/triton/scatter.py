@@ -11,6 +11,7 @@ from xdsl.ir import Block
 from hybridc.dialects.attribute import DType
 from hybridc.dialects.movement import bounded_index
 from hybridc.dialects.scatter import RowSums
+from hybridc.dtypes import computed
 from hybridc.lower.hybrid_to_linalg_body import Body, Element, signless
 from hybridc.lower.triton.body import triton_type
 from hybridc.lower.triton.functions import Config, TritonFunction, TritonPhase, power_of_two
@@ -31,7 +32,7 @@ def row_sums_phase(sums: RowSums, count: int, data: DType, index: DType) -> Trit
     w.line("place = first + tl.arange(0, PLACES)[:, None]")
     w.line("i = tl.program_id(1) * ELEMENTS + tl.arange(0, ELEMENTS)[None, :]")
     w.line("part = tl.program_id(2).to(tl.int64)")
-    w.line(f"sum = tl.zeros([PLACES, ELEMENTS], {triton_type(data)})")
+    w.line(f"sum = tl.zeros([PLACES, ELEMENTS], {triton_type(computed(data))})")
     w.line(f"for start in range(0, count, {CHUNK}):")
     with w.indented():
         w.line(f"number = start + tl.arange(0, {CHUNK})")

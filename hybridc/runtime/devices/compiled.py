@@ -24,6 +24,7 @@ _OPTIONS = {"enable_fp_fusion": False}
 
 _TYPES = {
     "float16": "fp16",
+    "bfloat16": "bf16",
     "float32": "fp32",
     "float64": "fp64",
     "bool": "i1",

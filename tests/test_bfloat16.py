@@ -1,0 +1,320 @@
+"""bfloat16: values are kept in 16 bits; every operator computes in float32, or wider, and rounds once."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import hybridc as mx
+from hybridc import pipeline
+from hybridc.dialects import registry
+from hybridc.dtypes import BFLOAT16
+from hybridc.errors import DTypeError, MXNetError
+from hybridc.gluon import nn
+from hybridc.gluon.nn import HybridLambda
+from hybridc.lower.kernel import analyse
+from hybridc.lower.structured import kernels
+from hybridc.lower.triton.attention import phases_of_attention
+from hybridc.lower.triton.products import phases_of_product
+from hybridc.runtime.devices.dlpack import array_of, capsule_of
+from hybridc.runtime.devices.interpreter import Interpreter
+from hybridc.stages import Traced
+from hybridc.tools.check_op import case as check
+from hybridc.tools.triton_report import NVIDIA_A100, NVIDIA_H100, report
+from hybridc.trace.tracer import trace_call
+from tests.lower.llvm.guarded import run_passes
+from tests.lower.triton.test_attention import fused, lowered, plain
+
+TARGETS = ("numpy", "llvm", "triton")
+RNG = np.random.default_rng(16)
+EPS = 2.0**-8  # half of the distance between two numbers, relative
+INF, NAN = float("inf"), float("nan")
+
+
+def rounded(x):
+    """float64 to the nearest bfloat16, ties to even, in integers alone; as float64."""
+    bits = np.asarray(x, np.float32).view(np.uint32).astype(np.uint64)
+    bits = (bits + 0x7FFF + (bits >> 16 & 1)) >> 16 << 16
+    made = bits.astype(np.uint32).view(np.float32).astype(np.float64)
+    return np.where(np.isnan(x), np.nan, made)
+
+
+def array(values):
+    return mx.nd.array(np.asarray(values), dtype="bfloat16")
+
+
+def numbers(x):
+    """What an array holds, in float64, once it is clear that it is of bfloat16."""
+    assert x.dtype is BFLOAT16.type
+    return x.asnumpy().astype(np.float64)
+
+
+def on(target, function, *arrays, grads=()):
+    """A function of arrays compiled for a target."""
+    traced = Traced(trace_call(HybridLambda(function), list(arrays), training=False), tuple(grads))
+    return traced.optimize().lower(target).compile()
+
+
+def near(got, want, scale=1.0):
+    """Equal but for a few roundings of the largest numbers."""
+    assert got.shape == want.shape
+    assert np.abs(got - want).max() <= 4 * EPS * scale * max(1e-3, np.abs(want).max())
+
+
+# --- values -------------------------------------------------------------------------------------------------
+
+HARD = np.array(
+    [1.0, 1.00390625, 1.01171875, 1.0039063, -3.14159, 65504, 3.3895314e38, 3.4e38, 1e-40, 0.0, -0.0, INF, -INF, NAN],
+    np.float32,
+)
+
+
+def test_rounding_is_to_even_and_nan_stays():
+    want = rounded(HARD)
+    x = mx.nd.array(HARD)
+    np.testing.assert_array_equal(numbers(x.astype("bfloat16")), want)
+    for target in TARGETS:
+        got = on(target, lambda F, x: F.cast(x, dtype="bfloat16"), x)(x)
+        np.testing.assert_array_equal(numbers(got), want)
+        assert np.array_equal(np.signbit(numbers(got)), np.signbit(want)) or target == "triton"
+
+
+def test_every_number_returns_from_float32():
+    """All 65536 of them, on each target and eagerly."""
+    every = np.arange(1 << 16, dtype=np.uint32)
+    x = mx.nd.from_numpy(every.astype(np.uint16).view(BFLOAT16))
+    want = (every << 16).view(np.float32)
+    for run in [lambda x: x.astype("float32"), *(on(t, lambda F, x: F.cast(x, dtype="float32"), x) for t in TARGETS)]:
+        y = run(x)
+        np.testing.assert_array_equal(y.asnumpy(), want)
+        assert np.array_equal(numbers(y.astype("bfloat16")), want, equal_nan=True)
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float16", "int32", "int8", "uint8", "bool"])
+def test_casts(dtype):
+    values = np.array([-3, -1, 0, 1, 2, 100]) if dtype[0] != "u" and dtype != "bool" else np.array([0, 1, 1, 0, 1, 1])
+    there = mx.nd.array(values, dtype=dtype)
+    x = array(values)
+    for target in TARGETS:
+        got = on(target, lambda F, x: F.cast(x, dtype="bfloat16"), there)(there)
+        np.testing.assert_array_equal(numbers(got), rounded(values.astype(dtype).astype(np.float64)))
+        back = on(target, lambda F, x: F.cast(x, dtype=dtype), x)(x)
+        assert np.dtype(back.dtype) == dtype
+        np.testing.assert_array_equal(back.asnumpy(), values.astype(dtype))
+
+
+# --- operators ----------------------------------------------------------------------------------------------
+
+
+def samples():
+    for name, cls in sorted(registry.OPERATORS.items()):
+        if name.startswith("hybrid.") and not cls.DRAWS:
+            yield from (
+                (call, check.Case(cls, call, found.sample, "bfloat16")) for call, found in check.each_sample(cls)
+            )
+
+
+def test_every_operator_against_its_reference():
+    """float64 of the same rounded inputs, and the dtypes that were promised."""
+    seen = 0
+    for call, case in samples():
+        op, arrays = case.operator(), case.arrays()
+        if call.startswith("batch_norm"):  # everything but the data is float32
+            arrays = [arrays[0], *(x.astype(np.float32) for x in arrays[1:])]
+        if call == "amp_cast-1":  # of integers
+            continue
+        got = check.eager(op, arrays)
+        assert [y.dtype for y in got] == op.infer_type([x.dtype for x in arrays])[1], call
+        check.all_close(got[: op.num_visible_outputs()], case.reference(arrays), "bfloat16", 2, call)
+        seen += 1
+    assert seen > 500
+
+
+FUNCTIONS = {
+    "arithmetic": lambda F, x, y: (x * y + 1.3) / (F.abs(y) + 0.7) - 2 * x,
+    "functions": lambda F, x, y: F.tanh(x) * F.exp(y) + F.erf(x) + F.sigmoid(y),
+    "gelu": lambda F, x, y: F.LeakyReLU(x, act_type="gelu") + F.relu(y),
+    "softmax": lambda F, x, y: F.log_softmax(x) + F.softmax(y, axis=0),
+    "sums": lambda F, x, y: F.mean(x, axis=1) + F.sum(y, axis=1),
+    "extremes": lambda F, x, y: F.max(x, axis=1) + F.min(y, axis=1) * F.norm(x, axis=1),
+    "product": lambda F, x, y: F.dot(x, y, transpose_b=True),
+    "batches": lambda F, x, y: F.batch_dot(F.expand_dims(x, 0), F.expand_dims(y, 0), transpose_a=True),
+    "places": lambda F, x, y: F.where(x > y, F.concat(x, y, dim=0)[3:12], F.flip(y, axis=1)),
+    "rows": lambda F, x, y: F.take(x, F.argmax(y, axis=1)) * F.Embedding(F.argmax(x, axis=0), y, 9, 33)[:9],
+    "norm": lambda F, x, y: F.LayerNorm(x, F.ones((33,), dtype="bfloat16") * 2, F.zeros((33,), dtype="bfloat16")) + y,
+}
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_targets_agree_with_eager_and_with_float64(name):
+    """The targets of processors to the last bit; forward, and the gradient."""
+    function = FUNCTIONS[name]
+    x, y = (array(RNG.normal(size=(9, 33))) for _ in range(2))
+    wide = [mx.nd.array(numbers(a), dtype="float64") for a in (x, y)]
+
+    def differentiated(arrays, run):
+        for a in arrays:
+            a.attach_grad()
+        with mx.autograd.record(train_mode=False):
+            result = run(*arrays)
+        head = np.cos(np.arange(result.size)).reshape(result.shape)
+        result.backward(mx.nd.array(head, dtype="bfloat16").astype(result.dtype))
+        return [result, *(a.grad for a in arrays)]
+
+    def in_float64(*arrays):
+        return function(_Float64, *arrays)
+
+    want = [a.asnumpy() for a in differentiated(wide, in_float64)]
+    eager = differentiated([x.copy(), y.copy()], lambda *a: function(mx.nd, *a))
+    for got, exact in zip(eager, want, strict=True):
+        near(numbers(got), exact, 4)
+    for target in TARGETS:
+        compiled = on(target, function, x, y, grads=(0, 1))
+        found = differentiated([x.copy(), y.copy()], compiled)
+        for got, exact in zip(found, want, strict=True):
+            near(numbers(got), exact, 4)
+
+
+class _Float64:
+    """``mx.nd`` where bfloat16 is asked for and float64 is meant."""
+
+    def __getattr__(self, name):
+        found = getattr(mx.nd, name)
+        if name in ("ones", "zeros"):
+            return lambda shape, dtype: found(shape, dtype="float64")
+        return found
+
+
+_Float64 = _Float64()
+
+
+def test_an_operator_rounds_once():
+    """Not after each of its steps."""
+    x = array(RNG.normal(size=200))
+    want = rounded(1 / (1 + np.exp(-numbers(x))))
+    for run in [mx.nd.sigmoid, *(on(t, lambda F, x: F.sigmoid(x), x) for t in TARGETS)]:
+        np.testing.assert_array_equal(numbers(run(x)), want)
+    ones = array(np.ones((1, 4096)))  # in bfloat16, 256 + 1 is 256
+    for run in [mx.nd.sum, *(on(t, lambda F, x: F.sum(x), ones) for t in TARGETS)]:
+        assert numbers(run(ones)).tolist() == [4096.0]
+
+
+def test_dtypes_do_not_mix():
+    x = array([1.0, 2.0])
+    for other in ("float32", "float16"):
+        with pytest.raises(DTypeError, match=r"lhs is bfloat16, rhs is .*use \.astype\('bfloat16'\)"):
+            x + x.astype(other)
+    assert numbers(x + 1).tolist() == [2.0, 3.0]
+    assert numbers(2.5 * x).tolist() == [2.5, 5.0]
+
+
+def test_in_place_and_indexing():
+    x = array([[1.0, 2.0], [3.0, 4.0]])
+    x += 1
+    x *= x
+    x[0] = 7
+    assert numbers(x).tolist() == [[7.0, 7.0], [16.0, 25.0]]
+    assert numbers(x[1, ::-1]).tolist() == [25.0, 16.0]
+    assert (x > 10).asnumpy().astype(bool).tolist() == [[False, False], [True, True]]
+    assert "16 25" in repr(x)
+    assert float(x[0, 0]) == 7.0
+
+
+# --- networks -----------------------------------------------------------------------------------------------
+
+
+def network():
+    net = nn.HybridSequential()
+    net.add(nn.Dense(24, in_units=10, activation="relu"), nn.BatchNorm(in_channels=24))
+    net.add(nn.Dense(16, in_units=24, activation="tanh"), nn.LayerNorm(in_channels=16), nn.Dense(4, in_units=16))
+    net.initialize(mx.init.Xavier())
+    return net
+
+
+def test_a_network_is_cast():
+    """Batch normalization keeps its statistics in float32; results are those of float32, rounded."""
+    mx.random.seed(3)
+    net = network()
+    x = mx.nd.array(RNG.normal(size=(5, 10)))
+    net.cast("bfloat16")
+    dtypes = {np.dtype(p.dtype).name for p in net.collect_params().values()}
+    assert dtypes == {"bfloat16", "float32"}
+    assert np.dtype(net[1].gamma.dtype) == np.float32
+    y = net(x.astype("bfloat16"))
+    net.hybridize()
+    np.testing.assert_array_equal(numbers(net(x.astype("bfloat16"))), numbers(y))
+    net.cast("float32")
+    near(numbers(y), net(x.astype("bfloat16").astype("float32")).asnumpy(), 2)
+
+
+@pytest.mark.filterwarnings("ignore:accumulating in bfloat16 can lead to poor accuracy")
+@pytest.mark.parametrize("hybridize", [False, True])
+def test_multi_precision_keeps_small_updates(hybridize):
+    """Steps of 1/1000 of a weight are lost in bfloat16, and are not in its float32 copy."""
+    steps, lr = 20, 1e-3
+    final = {}
+    for precise in (False, True):
+        net = nn.Dense(1, in_units=4, use_bias=False, weight_initializer=mx.init.One())
+        net.initialize()
+        net.cast("bfloat16")
+        if hybridize:
+            net.hybridize()
+        trainer = mx.gluon.Trainer(
+            net.collect_params(), "sgd", {"learning_rate": lr, "multi_precision": precise, "wd": 0}, kvstore=None
+        )
+        x = array(np.ones((1, 4)))
+        for _ in range(steps):
+            with mx.autograd.record():
+                loss = net(x).sum()
+            loss.backward()
+            trainer.step(1)
+        final[precise] = numbers(net.weight.data())
+    np.testing.assert_array_equal(final[False], np.ones((1, 4)))
+    np.testing.assert_array_equal(final[True], rounded(np.full((1, 4), 1 - steps * lr)))
+
+
+def test_files(tmp_path):
+    values = array(HARD)
+    mx.nd.save(str(tmp_path / "a.params"), {"x": values})
+    back = mx.nd.load(str(tmp_path / "a.params"))["x"]
+    assert back.asnumpy().view(np.uint16).tolist() == values.asnumpy().view(np.uint16).tolist()
+    net = network()
+    net.cast("bfloat16")
+    net.save_parameters(str(tmp_path / "net.params"))
+    other = network()
+    other.cast("bfloat16")
+    other.load_parameters(str(tmp_path / "net.params"))
+    x = array(RNG.normal(size=(5, 10)))
+    np.testing.assert_array_equal(numbers(net(x)), numbers(other(x)))
+
+
+def test_memory_is_shared_on_devices_and_refused_on_processors():
+    with pytest.raises(MXNetError, match=r"share x\.astype\('float32'\)"):
+        array([1.0]).__dlpack__()
+    x = Interpreter().put(array([1.0, 2.5]).asnumpy())
+    other = array_of(capsule_of(x), Interpreter())
+    x.host()[0] = 3
+    assert other.dtype is BFLOAT16
+    assert other.host().tolist() == [3.0, 2.5]
+
+
+# --- cards --------------------------------------------------------------------------------------------------
+
+
+def dense(F, x, w, b):
+    return F.LeakyReLU(F.FullyConnected(x, w, b, num_hidden=w.shape[0]), act_type="gelu")
+
+
+def test_tensor_cores_multiply():
+    """Products and attention of bfloat16, compiled for cards: no operand is made single, nothing spills."""
+    module = HybridLambda(dense).trace(*map(array, (np.ones((512, 256)), np.ones((512, 256)), np.ones(512))))
+    module = module.optimize().module.clone()
+    run_passes(module, pipeline.triton_kernels())
+    (function,) = kernels(module).values()
+    (product,) = phases_of_product(analyse(function), {}).phases
+    (kernel,) = fused(lowered(plain, *[np.ones((64, 2048, 64), BFLOAT16)] * 3))
+    (attention,) = phases_of_attention(kernel, {}).phases
+    for phase in (product, attention):
+        for made in report([(phase.function, phase.configs[0], phase.numbers)], [NVIDIA_A100, NVIDIA_H100]):
+            assert made.tensor > 0, made
+            assert made.spilled == 0, made
