@@ -22,7 +22,7 @@ from hybridc.lower.product_shape import multiplied
 from hybridc.lower.sources import Sources, combines, is_power, yielded
 from hybridc.lower.structured import Shape, dtype_of, shape_of
 
-_CASTS = (arith.ExtFOp, arith.TruncFOp)
+CASTS = (arith.ExtFOp, arith.TruncFOp)
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,7 +46,8 @@ class Attention:
 
     The stages of the middle nest: ``before`` make, of the scores, what ``peak`` takes the maximum of; ``powers`` are
     the exponentials of its differences from that, ``total`` their sum; ``shares`` divide by it; ``after`` are maps that
-    may as well be applied before the division. Those of the last nest behind the product are ``epilogue``.
+    may as well be applied before the division. Those of the last nest behind the product are ``epilogue``. The kernel's
+    results are made there, but for peaks and totals, which a backward is given.
     """
 
     kernel: Kernel
@@ -106,29 +107,32 @@ def attention_of(kernel: Kernel) -> Attention | None:
     if len(kernel.nests) != 3 or kernel.fills:
         return None
     first, middle, last = kernel.nests
-    if any(not _in_place(nest) for nest in kernel.nests) or len(first.stages) > 1:
+    if any(not in_place(nest) for nest in kernel.nests) or len(first.stages) > 1:
         return None
-    scores, sums = _multiplied(first), _multiplied(last)
+    scores, sums = multiplied_in(first), multiplied_in(last)
     softmax = _softmax(middle)
-    if scores is None or sums is None or softmax is None or not _ends(kernel, last):
+    if scores is None or sums is None or softmax is None or not only_maps_follow(kernel, last):
         return None
     before, peak, powers, total, shares, after = softmax
+    given = {s.result for s in (peak, total, *last.stages)}
+    if any(v not in given for v in kernel.results):
+        return None
     weights = after[-1] if after else shares[-1]
     if dtype_of(peak.result) != sums.wide or dtype_of(total.result) != sums.wide:
         return None
     kept = dict.fromkeys(peak.axes)
-    given = [r.axes for s in middle.stages for r in s.reads if r.value is scores.stage.result]
+    followed = [r.axes for s in middle.stages for r in s.reads if r.value is scores.stage.result]
     if any(r.value in (scores.stage.result, weights.result) for s in last.stages[1:] for r in s.reads):
         return None
-    sums = _ordered(sums, weights.result)
-    if len(set(given)) != 1 or sums is None or sums.right.value not in kernel.arguments:
+    sums = ordered(sums, weights.result)
+    if len(set(followed)) != 1 or sums is None or sums.right.value not in kernel.arguments:
         return None
-    in_scores = dict(zip(given[0], scores.stage.axes, strict=True))
+    in_scores = dict(zip(followed[0], scores.stage.axes, strict=True))
     in_sums = dict(zip(weights.axes, sums.left.axes, strict=True))
     keys = tuple(a for a in peak.reduced if middle.domain[a] != 1)
     if {in_sums[a] for a in peak.reduced} != {*sums.stage.reduced} or {*weights.axes} != {*kept, *peak.reduced}:
         return None
-    scores = _ordered_by(scores, {in_scores[a] for a in keys if a in in_scores})
+    scores = ordered_by(scores, {in_scores[a] for a in keys if a in in_scores})
     if scores is None or any(r.value not in kernel.arguments for r in (scores.left, scores.right)):
         return None
     follows_keys, follows_values = {*scores.right.axes}, {*sums.right.axes}
@@ -150,27 +154,27 @@ def attention_of(kernel: Kernel) -> Attention | None:
     )  # fmt: skip
 
 
-def _in_place(nest: Nest) -> bool:
+def in_place(nest: Nest) -> bool:
     """Whether what the nest makes is read at the elements that were just made."""
     made = {s.result: s for s in nest.stages}
     return all(r.axes == made[r.value].axes for s in nest.stages for r in s.reads if r.value in made)
 
 
-def _ends(kernel: Kernel, nest: Nest) -> bool:
-    """Whether the nest is a product and maps of it that need no other element, and gives all the kernel's results."""
+def only_maps_follow(kernel: Kernel, nest: Nest) -> bool:
+    """Whether the nest is a product and maps of it that need no other element, and what it gives follows all axes."""
     whole = {a for a, n in enumerate(nest.domain) if n != 1}
     made = {s.result: s for s in nest.stages}
     if any(s.kind != "map" or s.anywhere for s in nest.stages if s is not nest.product):
         return False
     if len(set(kernel.results)) < len(kernel.results):
         return False
-    return all(v in made and whole <= {*made[v].axes} for v in kernel.results)
+    return all(whole <= {*made[v].axes} for v in kernel.results if v in made)
 
 
 # --- products ----------------------------------------------------------------------------------------------
 
 
-def _multiplied(nest: Nest) -> Multiplied | None:
+def multiplied_in(nest: Nest) -> Multiplied | None:
     """The product of a nest, if its body adds the product of two floating-point numbers to nothing."""
     stage = nest.product
     if stage is None or number_of(stage.op.operands[2]) != 0:
@@ -181,14 +185,14 @@ def _multiplied(nest: Nest) -> Multiplied | None:
     return None if dtypes is None else Multiplied(stage, stage.reads[0], stage.reads[1], *dtypes)
 
 
-def _ordered(product: Multiplied, left: SSAValue) -> Multiplied | None:
+def ordered(product: Multiplied, left: SSAValue) -> Multiplied | None:
     """The product with this value, which only one operand may be, on the left."""
     if product.left.value is product.right.value or left not in (product.left.value, product.right.value):
         return None
     return product if product.left.value is left else _swapped(product)
 
 
-def _ordered_by(product: Multiplied, right: set[int]) -> Multiplied | None:
+def ordered_by(product: Multiplied, right: set[int]) -> Multiplied | None:
     """The product with the operand that follows all these axes on the right, while the other one follows none."""
     for each in (product, _swapped(product)):
         if right <= {*each.right.axes} and not right & {*each.left.axes}:
@@ -271,7 +275,7 @@ def _keeps_scale(stage: Stage, scaled: set[SSAValue]) -> bool:
         given = [v in known for v in op.operands]
         if not any(given) or isinstance(op, linalg.YieldOp):
             continue
-        keeps = isinstance(op, _CASTS) or (isinstance(op, arith.MulfOp) and not all(given))
+        keeps = isinstance(op, CASTS) or (isinstance(op, arith.MulfOp) and not all(given))
         if not keeps:
             return False
         known.update(op.results)

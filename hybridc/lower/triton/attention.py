@@ -12,45 +12,29 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 from xdsl.ir import SSAValue
 
-from hybridc.lower.attention import Attention, Multiplied, attention_of
-from hybridc.lower.kernel import Axes, Kernel, Nest, Read, Stage
-from hybridc.lower.nest_plan import NestPlan
+from hybridc.dialects.attribute import DType
+from hybridc.lower.attention import Attention, attention_of
+from hybridc.lower.kernel import Kernel, Read, Stage
 from hybridc.lower.strides import row_major
-from hybridc.lower.structured import Shape, dtype_of, shape_of
+from hybridc.lower.structured import dtype_of, shape_of
 from hybridc.lower.triton import body
+from hybridc.lower.triton.attention_loads import PROGRAMS, Place, Tile, load, padded, plan_of, precision
 from hybridc.lower.triton.blocks import NARROW, Blocks, Dim, Parameters, Strides, title
 from hybridc.lower.triton.body import literal, triton_type
-from hybridc.lower.triton.functions import Config, TritonFunction, TritonPhase, TritonPhases, power_of_two
+from hybridc.lower.triton.functions import Config, TritonFunction, TritonPhase, TritonPhases
 from hybridc.lower.triton.product_configs import SHARED
-from hybridc.lower.triton.product_source import along
 from hybridc.lower.triton.source import Writer
 from hybridc.lower.triton.texts import module
-from hybridc.options import OPTIONS
 
-_SINGLE, _HALF = np.dtype(np.float32), np.dtype(np.float16)
+_HALF = np.dtype(np.float16)
 _NAMES = (
     *("program", "down", "rows", "keys", "keys_down", "terms", "columns", "bm", "bk", "start"),
     *("q", "k", "v", "scores", "peak", "weight", "total", "base"),
 )
-# The least size of a block that is multiplied, and the programs that keep a large card busy.
-LEAST, PROGRAMS = 16, 132
-
-
-@dataclass(frozen=True)
-class Tile:
-    """One way: the rows of a program, and the keys that it reads at a time."""
-
-    rows: int
-    keys: int
-    warps: int
-    stages: int
-
-
 # By the bytes of what is multiplied, and of a query or a row of values.
 TILES = {
     2: {
@@ -89,7 +73,7 @@ def _choice(attention: Attention) -> list[Tile]:
         return []
     m, n = attention.extent(attention.rows), attention.extent(attention.keys)
     batches = attention.extent(attention.batch)
-    found = [Tile(min(t.rows, _power(m)), min(t.keys, _power(n)), t.warps, t.stages) for t in fitting[0]]
+    found = [Tile(min(t.rows, padded(m)), min(t.keys, padded(n)), t.warps, t.stages) for t in fitting[0]]
     found = [t for t in found if _shared(attention, t) <= SHARED] or found[-1:]
     order = sorted(dict.fromkeys(found), key=lambda t: -min(PROGRAMS, math.ceil(m / t.rows) * batches))
     return [t for t in order if n % order[0].keys or not n % t.keys][:4]
@@ -97,17 +81,12 @@ def _choice(attention: Attention) -> list[Tile]:
 
 def _shared(attention: Attention, tile: Tile) -> int:
     """Bytes of shared memory: queries, and, for each stage, keys, values, and what follows rows and keys."""
-    terms = _power(math.prod(attention.term_sizes)) * attention.scores.dtype.itemsize
-    columns = _power(attention.width) * attention.sums.dtype.itemsize
+    terms = padded(math.prod(attention.term_sizes)) * attention.scores.dtype.itemsize
+    columns = padded(attention.width) * attention.sums.dtype.itemsize
     walked = {*attention.rows}, {*attention.keys}
     reads = {r.value: r.axes for s in attention.before for r in s.reads if r.value in attention.kernel.arguments}
     beside = sum(dtype_of(v).itemsize for v, axes in reads.items() if all(side & {*axes} for side in walked))
     return tile.rows * terms + tile.stages * tile.keys * (terms + columns + tile.rows * beside)
-
-
-def _power(n: int) -> int:
-    """The least power of two that is not less, of a block's size."""
-    return max(LEAST, power_of_two(n))
 
 
 class _AttentionWriter:
@@ -131,12 +110,12 @@ class _AttentionWriter:
         rows = Dim("rows", attention.rows, str(self.m), "bm", any(self.m % t.rows for t in tiles))
         keys = Dim("keys", attention.keys, str(self.n), "bk", any(self.n % t.keys for t in tiles))
         columns = Dim(
-            "columns", attention.columns, str(self.width), str(_power(self.width)), _power(self.width) != self.width
+            "columns", attention.columns, str(self.width), str(padded(self.width)), padded(self.width) != self.width
         )
         below = Dim("rows", tuple(attention.in_sums[a] for a in attention.rows), rows.extent, "bm", rows.masked)
         _, middle, last = kernel.nests
-        self.weights = Blocks(_plan(middle), [rows, keys], self.given, self.strides, self.w)
-        self.results = Blocks(_plan(last), [below, columns], self.given, self.strides, self.w)
+        self.weights = Blocks(plan_of(middle), [rows, keys], self.given, self.strides, self.w)
+        self.results = Blocks(plan_of(last), [below, columns], self.given, self.strides, self.w)
 
     def phases(self) -> TritonPhases:
         """The one phase."""
@@ -183,18 +162,18 @@ class _AttentionWriter:
         for axis, size in enumerate(self.results.plan.sizes):
             if size == 1:
                 self.results.index[axis] = "0"
-        w.line(f"terms = tl.arange(0, {_power(self.k)})")
+        w.line(f"terms = tl.arange(0, {padded(self.k)})")
 
     def _begin(self) -> None:
         """Write the load of the queries, and what is known before the first key."""
         w, wide = self.w, triton_type(self.attention.wide)
         left = self.attention.scores.left
-        places = {"rows": self._loops(left, self.attention.in_scores, self.attention.rows)}
-        places["terms[None, :]"] = self._terms(left)
-        self._load("q", left, self.attention.scores, self.attention.in_scores, places)
+        where = self.attention.in_scores
+        rows, terms = self._loops(left, where, 0, "rows"), self._terms(left, "terms[None, :]")
+        self._load("q", left, self.attention.scores.dtype, where, rows, terms)
         w.line(f"peak = tl.full([bm, 1], {literal(-math.inf, self.attention.wide)}, {wide})")
         w.line(f"weight = tl.zeros([bm, 1], {wide})")
-        w.line(f"total = tl.zeros([bm, {_power(self.width)}], {wide})")
+        w.line(f"total = tl.zeros([bm, {padded(self.width)}], {wide})")
 
     # --- the keys ------------------------------------------------------------------------------------------
 
@@ -205,10 +184,9 @@ class _AttentionWriter:
         first = "tl.cast(start, tl.int64)" if self.wide else "start"
         blocks.places(1, f"{first} + ")
         w.line(f"keys_down = {first} + tl.arange(0, bk)[:, None]")
-        places = {"keys": self._loops(scores.right, attention.in_scores, attention.keys)}
-        places["terms[:, None]"] = self._terms(scores.right)
-        self._load("k", scores.right, scores, attention.in_scores, places)
-        w.line(f"scores = tl.dot(q, k{_precision(scores)}, out_dtype={triton_type(wide)})")
+        places = self._loops(scores.right, attention.in_scores, 1, "keys"), self._terms(scores.right, "terms[:, None]")
+        self._load("k", scores.right, scores.dtype, attention.in_scores, *places)
+        w.line(f"scores = tl.dot(q, k{precision(scores.dtype)}, out_dtype={triton_type(wide)})")
         known = {scores.stage.result: "scores"}
         self._stages(blocks, attention.before, known)
         score = attention.peak.reads[0].value
@@ -229,18 +207,19 @@ class _AttentionWriter:
         known[attention.shares[-1].result] = power
         self._stages(blocks, attention.after, known)
         given = blocks.known[attention.after[-1].result] if attention.after else power
-        places = {"keys_down": self._loops(sums.right, attention.in_sums, attention.keys)}
-        places["columns"] = self._columns()
-        self._load("v", sums.right, sums, attention.in_sums, places)
+        places = self._loops(sums.right, attention.in_sums, 1, "keys_down"), self._columns()
+        self._load("v", sums.right, sums.dtype, attention.in_sums, *places)
         if dtype_of(sums.left.value) != sums.dtype:
             given = w.let("weights", f"{given}.to({triton_type(sums.dtype)})")
-        w.line(f"total = tl.dot({given}, v, total * {faded}{_precision(sums)}, out_dtype={triton_type(wide)})")
+        w.line(f"total = tl.dot({given}, v, total * {faded}{precision(sums.dtype)}, out_dtype={triton_type(wide)})")
         w.line(f"peak = {higher}")
 
     def _power(self, score: str, peak: str) -> str:
         """Write the power of a score less the peak."""
         attention = self.attention
-        if attention.sums.dtype == _HALF:  # what is rounded to half precision needs no more than the card's own
+        steps = [s for stage in attention.powers for s in stage.steps]
+        if attention.sums.dtype == _HALF and len(steps) == 2:
+            # What is rounded to half precision needs no more than the card's own.
             return self.w.let("power", f"tl.exp({score} - {peak})")
         known = {attention.peak.reads[0].value: score, attention.peak.result: peak}
         self._stages(self.weights, attention.powers, known)
@@ -262,10 +241,15 @@ class _AttentionWriter:
         if not blocks.dims[0].axes:  # one row, or column, is left of the block
             self.w.line("total = tl.sum(tl.where(rows < 1, total, 0.0), axis=0, keep_dims=True)")
             self.w.line("weight = tl.sum(tl.where(rows < 1, weight, 0.0), axis=0, keep_dims=True)")
+            if attention.peak.result in attention.kernel.results:
+                self.w.line("peak = tl.sum(tl.where(rows < 1, peak, 0.0), axis=0, keep_dims=True)")
         if not blocks.dims[1].axes:
             self.w.line("total = tl.sum(tl.where(columns < 1, total, 0.0), axis=1, keep_dims=True)")
         self._stages(self.weights, attention.shares, {power: "total", weight: "weight"})
         blocks.known[attention.sums.stage.result] = self.weights.known[attention.shares[-1].result]
+        for stage, name in ((attention.peak, "peak"), (attention.total, "weight")):
+            if stage.result in attention.kernel.results:
+                self.weights.store(stage, name)
         for stage in (attention.sums.stage, *attention.epilogue):
             if stage is not attention.sums.stage:
                 blocks.known[stage.result] = blocks.stage(stage)
@@ -274,60 +258,31 @@ class _AttentionWriter:
 
     # --- memory --------------------------------------------------------------------------------------------
 
-    def _loops(self, read: Read, where: Mapping[int, int], axes: Axes) -> tuple[Shape, Shape]:
-        """The sizes of some axes of the middle nest, and how far an operand moves along them."""
+    def _loops(self, read: Read, where: Mapping[int, int], number: int, counter: str) -> Place:
+        """Rows or keys of an operand, as the dimension with this number of the blocks of weights counts them."""
+        dim = self.weights.dims[number]
+        axes = (self.attention.rows, self.attention.keys)[number]
         steps = dict(zip(read.axes, self.strides[read.value], strict=True))
-        found = tuple(steps.get(where[a], 0) if a in where else 0 for a in axes)
-        return tuple(self.attention.shape[a] for a in axes), found
+        strides = tuple(steps.get(where[a], 0) if a in where else 0 for a in axes)
+        sizes = tuple(self.attention.shape[a] for a in axes)
+        return Place(counter, sizes, strides, int(dim.extent) if dim.masked else None)
 
-    def _terms(self, read: Read) -> tuple[Shape, Shape]:
-        """The sizes of the axes that scores sum, and how far an operand moves along them."""
+    def _terms(self, read: Read, counter: str) -> Place:
+        """The axes that scores sum."""
         steps = dict(zip(read.axes, self.strides[read.value], strict=True))
-        return self.attention.term_sizes, tuple(steps[a] for a in self.attention.terms)
+        strides = tuple(steps[a] for a in self.attention.terms)
+        return Place(counter, self.attention.term_sizes, strides, self.k if padded(self.k) != self.k else None)
 
-    def _columns(self) -> tuple[Shape, Shape]:
-        """The sizes of the values' own axes, and how far they move along them."""
+    def _columns(self) -> Place:
+        """The values' own axes."""
         attention = self.attention
         steps = dict(zip(attention.sums.right.axes, self.strides[attention.sums.right.value], strict=True))
         sizes = tuple(attention.kernel.nests[2].domain[a] for a in attention.columns)
-        return sizes, tuple(steps[a] for a in attention.columns)
+        strides = tuple(steps[a] for a in attention.columns)
+        return Place("columns", sizes, strides, self.width if padded(self.width) != self.width else None)
 
-    def _load(
-        self,
-        name: str,
-        read: Read,
-        product: Multiplied,
-        where: Mapping[int, int],
-        places: Mapping[str, tuple[Shape, Shape]],
-    ) -> None:
+    def _load(self, name: str, read: Read, dtype: DType, where: Mapping[int, int], *places: Place) -> None:
         """Write the load of an operand's block, whose places are counted along two dimensions."""
         steps = dict(zip(read.axes, self.strides[read.value], strict=True))
-        terms = [self.given.pointer(read.value)]
-        for axis in self.attention.batch:
-            step = steps.get(where[axis], 0) if axis in where else 0
-            if step:
-                terms.append(f"{self.weights.index[axis]} * {step}".removesuffix(" * 1"))
-        masks: list[str] = []
-        rows, keys = self.weights.dims
-        bounds = {"rows": (rows.extent, rows.masked), "keys": (keys.extent, keys.masked)}
-        bounds["keys_down"] = bounds["keys"]
-        bounds["columns"] = (str(self.width), _power(self.width) != self.width)
-        for counter, (sizes, strides) in places.items():
-            terms.append(along(counter, sizes, strides) if sizes else f"{counter} * 0")
-            extent, masked = bounds.get(counter, (str(self.k), _power(self.k) != self.k))
-            if masked:
-                masks.append(f"({counter} < {extent})")
-        limited = f", mask={' & '.join(masks)}, other=0.0" if masks else ""
-        cast = f".to({triton_type(product.dtype)})" if dtype_of(read.value) != product.dtype else ""
-        self.w.line(f"{name} = tl.load({' + '.join(terms)}{limited}){cast}")
-
-
-def _plan(nest: Nest) -> NestPlan:
-    """Each axis by itself."""
-    axes = tuple(range(len(nest.domain)))
-    return NestPlan(nest, nest.domain, dict(zip(axes, axes, strict=True)), axes, (), False, frozenset())
-
-
-def _precision(product: Multiplied) -> str:
-    """How single precision is multiplied."""
-    return f', input_precision="{"tf32" if OPTIONS.tf32 else "ieee"}"' if product.dtype == _SINGLE else ""
+        batch = [(self.weights.index[a], steps.get(where[a], 0) if a in where else 0) for a in self.attention.batch]
+        self.w.line(f"{name} = {load(self.given, read.value, dtype, batch, places)}")

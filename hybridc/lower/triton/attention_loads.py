@@ -1,0 +1,83 @@
+"""What the functions of attention, forward and backward, share: how operands are read, padded and multiplied."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from xdsl.ir import SSAValue
+
+from hybridc.dialects.attribute import DType
+from hybridc.lower.kernel import Nest
+from hybridc.lower.nest_plan import NestPlan
+from hybridc.lower.structured import Shape, dtype_of
+from hybridc.lower.triton.blocks import Parameters
+from hybridc.lower.triton.body import triton_type
+from hybridc.lower.triton.functions import power_of_two
+from hybridc.lower.triton.product_source import along
+from hybridc.options import OPTIONS
+
+_SINGLE = np.dtype(np.float32)
+# The least size of a block that is multiplied, and the programs that keep a large card busy.
+LEAST, PROGRAMS = 16, 132
+
+
+@dataclass(frozen=True)
+class Tile:
+    """One way: the rows and the keys of a block. A program has one of the two, and reads the other in steps."""
+
+    rows: int
+    keys: int
+    warps: int
+    stages: int
+
+
+@dataclass(frozen=True)
+class Place:
+    """A dimension of an operand's block: what counts it, the loops that are counted, and where it ends, if masked."""
+
+    counter: str
+    sizes: Shape
+    strides: Shape
+    end: int | None
+
+
+def load(
+    given: Parameters, value: SSAValue, dtype: DType, steps: Iterable[tuple[str, int]], places: Iterable[Place]
+) -> str:
+    """The load of an operand's block as ``dtype``; ``steps`` are indices of the batch, with their strides."""
+    terms = [given.pointer(value)]
+    terms += [f"{index} * {step}".removesuffix(" * 1") for index, step in steps if step]
+    masks: list[str] = []
+    for place in places:
+        terms.append(along(place.counter, place.sizes, place.strides) if place.sizes else f"{place.counter} * 0")
+        if place.end is not None:
+            masks.append(f"({place.counter} < {place.end})")
+    limited = f", mask={' & '.join(masks)}, other=0.0" if masks else ""
+    cast = f".to({triton_type(dtype)})" if dtype_of(value) != dtype else ""
+    return f"tl.load({' + '.join(terms)}{limited}){cast}"
+
+
+def padded(n: int) -> int:
+    """The least power of two that is not less, of a block's size."""
+    return max(LEAST, power_of_two(n))
+
+
+def plan_of(nest: Nest) -> NestPlan:
+    """Each axis by itself."""
+    axes = tuple(range(len(nest.domain)))
+    return NestPlan(nest, nest.domain, dict(zip(axes, axes, strict=True)), axes, (), False, frozenset())
+
+
+def precision(dtype: DType) -> str:
+    """How single precision is multiplied."""
+    return f', input_precision="{"tf32" if OPTIONS.tf32 else "ieee"}"' if dtype == _SINGLE else ""
+
+
+def alike(found: Sequence[Tile], rows: int, keys: int) -> list[Tile]:
+    """At most four of these ways, those that need no masks where the first needs none."""
+    first = found[0]
+    return [t for t in found if (keys % first.keys or not keys % t.keys) and (rows % first.rows or not rows % t.rows)][
+        :4
+    ]

@@ -1,0 +1,189 @@
+"""Calls of kernels that become the call of one: what they are given, and the kernel that does what they do."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable, Mapping, Sequence
+from typing import Any, cast
+
+from xdsl.dialects import func
+from xdsl.dialects.builtin import ArrayAttr, DenseArrayBase, FunctionType, IntegerAttr, ModuleOp, StringAttr, i64
+from xdsl.ir import Attribute, Block, Region, SSAValue
+from xdsl.rewriter import InsertPoint, Rewriter
+
+from hybridc.dialects.hybrid import fused_location
+from hybridc.lower.hybrid_to_linalg_tensor import Builder, Tensor
+from hybridc.lower.kernel import Axes, Stage, analyse
+from hybridc.lower.structured import Shape, dtype_of, function_called, is_host, note_dtypes, shape_of
+from hybridc.transforms.values import functions
+
+# What each axis of a kernel is in another.
+AxisMap = dict[int, int]
+# A mask is computed again if it has so many times the elements of what it is made of.
+MANY = 16
+
+
+def has_one_nest(call: func.CallOp) -> bool:
+    """Whether a call is that of a kernel with one nest."""
+    callee = function_called(call)
+    return not is_host(callee) and len(cast("ArrayAttr[Any]", callee.attributes["hybrid.domains"])) == 1
+
+
+def masks_of(softmax: func.CallOp) -> dict[func.CallOp, AxisMap]:
+    """The calls that make arguments from little, with what each of their axes is in the kernel that reads them."""
+    reads = analyse(function_called(softmax))
+    found: dict[func.CallOp, AxisMap] = {}
+    for value, argument in zip(softmax.arguments, reads.arguments, strict=True):
+        call = value.owner
+        if not isinstance(call, func.CallOp) or len(call.results) != 1 or not has_one_nest(call):
+            continue
+        kernel = analyse(function_called(call))
+        followed = {r.axes for s in reads.stages for r in s.reads if r.value is argument}
+        given = sum(math.prod(shape_of(v)) for v in call.arguments)
+        if kernel.fills or len(followed) != 1 or any(argument in s.anywhere for s in reads.stages):
+            continue
+        if any(s.kind != "map" or s.anywhere for s in kernel.stages) or given * MANY > math.prod(shape_of(value)):
+            continue
+        axes = dict(zip(kernel.stages[-1].axes, followed.pop(), strict=True))
+        if kernel.stages[-1].result is kernel.results[0] and all(a in axes for s in kernel.stages for a in s.axes):
+            found[call] = axes
+    return found
+
+
+def given_to(calls: Sequence[func.CallOp]) -> list[SSAValue]:
+    """What calls are given that they do not make themselves, each once."""
+    made = {r for c in calls for r in c.results}
+    return list(dict.fromkeys(v for c in calls for v in c.arguments if v not in made))
+
+
+def call_instead(
+    calls: Sequence[func.CallOp], masks: Mapping[func.CallOp, AxisMap], kernel: func.FuncOp
+) -> func.CallOp:
+    """Call a kernel before the last of several calls, and use its first results instead of that call's."""
+    last = calls[-1]
+    types = kernel.function_type.outputs.data
+    call = func.CallOp(kernel.sym_name.data, given_to([*masks, *calls]), types)
+    call.location = fused_location(calls)
+    Rewriter.insert_op(call, InsertPoint.before(last))
+    for old, new in zip(last.results, call.results, strict=False):
+        new.name_hint = old.name_hint
+        old.replace_all_uses_with(new)
+    return call
+
+
+def erase_unused(calls: Sequence[func.CallOp]) -> None:
+    """Erase calls, of which later ones use what earlier ones make, if nobody uses that."""
+    for each in reversed(calls):
+        if not any(r.uses for r in each.results):
+            Rewriter.erase_op(each)
+
+
+def joined(calls: Sequence[func.CallOp], masks: Mapping[func.CallOp, AxisMap]) -> func.FuncOp:
+    """The kernel that does what these calls do: a nest for each, with masks in that of the second."""
+    given = given_to([*masks, *calls])
+    body = Body()
+    values: dict[SSAValue, SSAValue] = {v: body.given(v, v.type) for v in given}
+    parts = [*((m, 1) for m in masks), *((c, number) for number, c in enumerate(calls))]
+    for call, number in parts:
+        results = body.copy(function_called(call), [values[v] for v in call.arguments], number, masks.get(call))
+        values.update(zip(call.results, results, strict=True))
+    bodies = [function_called(c) for c in calls]
+    domains = [
+        cast("DenseArrayBase[Any]", d) for f in bodies for d in cast("ArrayAttr[Any]", f.attributes["hybrid.domains"])
+    ]
+    made = body.function("fused_attention", [values[r] for r in calls[-1].results], [d.get_values() for d in domains])
+    made.location = fused_location(bodies)
+    return made
+
+
+class Body:
+    """The body of a kernel that is made of others'. ``keys`` say what it is given, in order."""
+
+    def __init__(self) -> None:
+        self.block = Block()
+        self.keys: list[Hashable] = []
+
+    def given(self, key: Hashable, kind: Attribute) -> SSAValue:
+        """The argument that is known by this key."""
+        if key not in self.keys:
+            self.keys.append(key)
+            self.block.insert_arg(kind, len(self.keys) - 1)
+        return self.block.args[self.keys.index(key)]
+
+    def copy(
+        self,
+        function: func.FuncOp,
+        arguments: Sequence[SSAValue],
+        nest: int,
+        axes: Mapping[int, int] | None = None,
+        known: Mapping[SSAValue, SSAValue] | None = None,
+    ) -> list[SSAValue]:
+        """Write what a kernel of one nest does into a nest; what it returns. What is ``known`` is not made again.
+
+        ``axes`` says which axis of the nest each of the kernel's is, if it is another.
+        """
+        known = known or {}
+        values: dict[SSAValue, SSAValue] = {**dict(zip(function.body.block.args, arguments, strict=True)), **known}
+        for op in function.body.block.ops:
+            if isinstance(op, func.ReturnOp):
+                return [values[v] for v in op.arguments]
+            if op.results and all(r in known for r in op.results):
+                continue
+            copy = op.clone(values)
+            copy.location = op.location
+            if "hybrid.axes" in op.attributes:
+                loops = cast("DenseArrayBase[Any]", op.attributes["hybrid.axes"]).get_values()
+                if axes is not None:
+                    copy.attributes["hybrid.axes"] = DenseArrayBase.from_list(i64, [axes[a] for a in loops])
+                if nest:
+                    copy.attributes["hybrid.nest"] = IntegerAttr(nest, i64)
+            self.block.add_op(copy)
+        raise AssertionError("a kernel ends by returning")
+
+    def row_sum(self, factors: Sequence[SSAValue], places: Sequence[Axes], like: Stage) -> SSAValue:
+        """Write, as the first nest, the sum of the products of two arrays' elements, of the dtype of another sum.
+
+        ``places`` are the axes that the arrays follow, and those of the result, which are the nest's.
+        """
+        used = list(dict.fromkeys(a for place in (places[-1], *places) for a in place))
+        dtype = dtype_of(like.result)
+        sizes: dict[int, int] = {}
+        for value, place in zip(factors, places, strict=False):
+            sizes |= dict(zip(place, shape_of(value), strict=True))
+        builder = Builder(self.block)
+        builder.location = like.op.location
+        builder.operator = cast(StringAttr, like.op.attributes["hybrid.operator"]).data
+        *read, kept = [tuple(used.index(a) for a in place) for place in places]
+        given = [(v, p, dtype_of(v)) for v, p in zip(factors, read, strict=True)]
+        shape = tuple(sizes[a] for a in places[-1])
+        axes = [*range(len(shape)), *[-1] * (len(used) - len(shape))]
+
+        def body(b: Any, x: Any, y: Any, sofar: Any) -> Any:
+            return b.add(sofar, b.mul(b.convert(x, dtype), b.convert(y, dtype)))
+
+        out = Tensor(shape, dtype, builder)
+        made = builder.generic(given, out, body, len(used), kept, builder.start(shape, dtype, 0.0)).value
+        cast(Any, made.owner).attributes["hybrid.axes"] = DenseArrayBase.from_list(i64, axes)
+        return made
+
+    def function(self, name: str, results: Sequence[SSAValue], domains: Sequence[Shape]) -> func.FuncOp:
+        """The kernel; operations that nobody needs are left out."""
+        self.block.add_op(func.ReturnOp(*results))
+        for op in reversed(list(self.block.ops)):
+            if op.results and not any(r.uses for r in op.results):
+                Rewriter.erase_op(op)
+        types = FunctionType.from_lists([a.type for a in self.block.args], [v.type for v in results])
+        arguments = list(self.block.args)
+        made = func.FuncOp(name, types, Region(self.block), visibility="private")
+        made.attributes["hybrid.domains"] = ArrayAttr([DenseArrayBase.from_list(i64, list(d)) for d in domains])
+        note_dtypes(made, [dtype_of(v) for v in (*arguments, *results)])
+        return made
+
+
+def put(module: ModuleOp, kernel: func.FuncOp) -> None:
+    """Put a kernel into a module, under a name that no other function has."""
+    taken = {f.sym_name.data for f in functions(module)}
+    first = kernel.sym_name.data
+    names = (first, *(f"{first}_{i}" for i in range(1, len(taken) + 1)))
+    kernel.sym_name = StringAttr(next(n for n in names if n not in taken))
+    module.body.block.add_op(kernel)
