@@ -162,7 +162,7 @@ def each_other_dtype(cls: type[Operator]) -> Iterable[Found]:
     """The first sample of operators that work on any numbers, in half precision and in integers."""
     if issubclass(cls, Elementwise | Reduction):
         for call, case in each_sample(cls):
-            for dtype in ("float16", "int32", "int64", "int8", "uint8") if call.endswith("-0") else ():
+            for dtype in ("float16", "bfloat16", "int32", "int64", "int8", "uint8") if call.endswith("-0") else ():
                 yield f"{call}-{dtype}", Case(cls, call, case.sample, dtype)
 
 
