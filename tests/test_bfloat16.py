@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from xdsl.dialects.linalg.ops import MatmulOp
 
 import hybridc as mx
 from hybridc import pipeline
@@ -197,6 +198,18 @@ def test_an_operator_rounds_once():
     ones = array(np.ones((1, 4096)))  # in bfloat16, 256 + 1 is 256
     for run in [mx.nd.sum, *(on(t, lambda F, x: F.sum(x), ones) for t in TARGETS)]:
         assert numbers(run(ones)).tolist() == [4096.0]
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_processors_multiply_matrices_of_float32(dtype):
+    """Half precision that is read often is widened once; what is read once, where it is read."""
+    for rows, widened in ((64, True), (1, False)):
+        arrays = [mx.nd.array(RNG.normal(size=s), dtype=dtype) for s in ((rows, 48), (48, 32))]
+        traced = Traced(trace_call(HybridLambda(lambda F, x, y: F.dot(x, y)), arrays, training=False))
+        lowered = traced.optimize().lower("llvm")
+        assert any(isinstance(op, MatmulOp) for op in lowered.module.walk()) == widened
+        want = arrays[0].asnumpy().astype(float) @ arrays[1].asnumpy().astype(float)
+        near(lowered.compile()(*arrays).asnumpy().astype(float), want)
 
 
 def test_dtypes_do_not_mix():

@@ -15,6 +15,7 @@ Upstream integers have no sign, so unsigned arrays are passed as signless ones a
 from __future__ import annotations
 
 import functools
+import math
 from dataclasses import dataclass, field
 from typing import Any, cast
 
@@ -54,6 +55,9 @@ from hybridc.transforms.values import constant_value, functions, volume
 
 # Elements of an array that a program holds as numbers.
 LONGEST = 65536
+# From so many products for each element on it pays to widen operands of half precision first, where no instruction
+# multiplies them: as a matrix of float32 they are multiplied many times faster.
+WIDENED = 8
 NATIVE = ("llvm", "triton")  # libraries for which loops may read any element
 MATMUL = ((0, 2), (2, 1), (0, 1))  # the loops of linalg.matmul
 
@@ -236,6 +240,9 @@ class _Structure:
         if any(0 in x.shape for x in inputs):  # nothing to sum
             return self.builder.fill(out.shape, out.dtype, 0)
         *places, result = operator.loops(len(inputs[0].shape))
+        wide = wide_of(out.dtype)
+        if self.library == "llvm" and wide != out.dtype and _products(places, result, inputs, out) >= WIDENED:
+            inputs = [self.builder.cast(x, wide) for x in inputs]
         reads: list[tuple[SSAValue, tuple[int, ...], DType]] = []
         for x, place in zip(inputs, places, strict=True):
             value, axes = self.builder.narrow(x)
@@ -245,7 +252,6 @@ class _Structure:
         summed = sorted({loop for _, place, _ in reads for loop in place} - set(order))
         number = {loop: i for i, loop in enumerate([*order, *summed])}
         reads = [(value, tuple(number[loop] for loop in place), dtype) for value, place, dtype in reads]
-        wide = wide_of(out.dtype)
         core = Tensor(tuple(n for n in out.shape if n != 1), wide if summed else out.dtype, self.builder)
 
         def body(b: Any, x: Element, y: Element, sofar: Element) -> Any:
@@ -256,8 +262,8 @@ class _Structure:
             return self.builder.reshape(self.builder.generic(reads, core, body), out.shape)
         start = self.builder.start(core.shape, wide, 0)
         kept = tuple(range(len(order)))
-        if (reads[0][1], reads[1][1], kept) == MATMUL and wide == out.dtype:
-            operands, dtypes = [value for value, _, _ in reads], [out.dtype] * 3
+        if (reads[0][1], reads[1][1], kept) == MATMUL and {wide} == {dtype for _, _, dtype in reads}:
+            operands, dtypes = [value for value, _, _ in reads], [wide] * 3
             core = self.builder.named(linalg.MatmulOp, operands, dtypes, start, core, body, **_matmul())
         else:
             core = self.builder.generic(reads, core, body, loops=len(number), out_places=kept, init=start)
@@ -276,6 +282,14 @@ class _Structure:
 def _matmul() -> dict[str, Attribute]:
     """The properties of every linalg.matmul."""
     return {"indexing_maps": maps(3, MATMUL), "operandSegmentSizes": segments(2, 1)}
+
+
+def _products(places: Any, result: Any, inputs: list[Tensor], out: Tensor) -> int:
+    """In how many products each element of the operands is, at least."""
+    sizes = dict(zip(result, out.shape, strict=True))
+    for place, x in zip(places, inputs, strict=True):
+        sizes.update(zip(place, x.shape, strict=True))
+    return math.prod(sizes.values()) // max(math.prod(x.shape) for x in inputs)
 
 
 def _title(op: Operation | Block) -> str:

@@ -11,15 +11,25 @@ import itertools
 import numpy as np
 from scipy import special
 from xdsl.dialects import arith, func, tensor
-from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, Float16Type, Float32Type, Float64Type, IndexType
+from xdsl.dialects.builtin import (
+    BFloat16Type,
+    DenseIntOrFPElementsAttr,
+    Float16Type,
+    Float32Type,
+    Float64Type,
+    IndexType,
+)
 from xdsl.dialects.linalg import ops as linalg
 
 from hybridc.dialects import registry
 from hybridc.dialects.hybrid import from_attribute
+from hybridc.dtypes import BFLOAT16
 
 
 def dtype_of(kind):
     match kind:
+        case BFloat16Type():
+            return BFLOAT16
         case Float16Type():
             return np.dtype("float16")
         case Float32Type():
