@@ -244,6 +244,32 @@ def network():
     return net
 
 
+def test_attention():
+    """One kernel on cards, forward and backward; softmax is computed in float32 everywhere."""
+
+    def attention(F, q, k, v):
+        return F.batch_dot(F.softmax(F.batch_dot(q, k, transpose_b=True) * 0.25), v)
+
+    given = [array(RNG.normal(size=(2, 40, 16))) for _ in range(3)]
+    q, k, v = map(numbers, given)
+    scores = q @ k.swapaxes(1, 2) * 0.25
+    weights = np.exp(scores - scores.max(-1, keepdims=True))
+    weights /= weights.sum(-1, keepdims=True)
+    dy = numbers(array(np.cos(np.arange(v.size)).reshape(v.shape)))
+    dweights = dy @ v.swapaxes(1, 2)
+    dscores = weights * (dweights - (dweights * weights).sum(-1, keepdims=True)) * 0.25
+    want = [weights @ v, dscores @ k, dscores.swapaxes(1, 2) @ q, weights.swapaxes(1, 2) @ dy]
+    for target in TARGETS:
+        compiled = on(target, attention, *given, grads=(0, 1, 2))
+        for x in given:
+            x.attach_grad()
+        with mx.autograd.record(train_mode=False):
+            y = compiled(*given)
+        y.backward(array(dy))
+        for got, exact in zip([y, *(x.grad for x in given)], want, strict=True):
+            near(numbers(got), exact, 2)
+
+
 def test_a_network_is_cast():
     """Batch normalization keeps its statistics in float32; results are those of float32, rounded."""
     mx.random.seed(3)

@@ -13,10 +13,10 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 
-import numpy as np
 from xdsl.ir import SSAValue
 
 from hybridc.dialects.attribute import DType
+from hybridc.dtypes import HALVES
 from hybridc.lower.attention import Attention, attention_of
 from hybridc.lower.kernel import Kernel, Read, Stage
 from hybridc.lower.strides import row_major
@@ -30,7 +30,6 @@ from hybridc.lower.triton.product_configs import SHARED
 from hybridc.lower.triton.source import Writer
 from hybridc.lower.triton.texts import module
 
-_HALF = np.dtype(np.float16)
 _NAMES = (
     *("program", "down", "rows", "keys", "keys_down", "terms", "columns", "bm", "bk", "start"),
     *("q", "k", "v", "scores", "peak", "weight", "total", "base"),
@@ -218,7 +217,7 @@ class _AttentionWriter:
         """Write the power of a score less the peak."""
         attention = self.attention
         steps = [s for stage in attention.powers for s in stage.steps]
-        if attention.sums.dtype == _HALF and len(steps) == 2:
+        if attention.sums.dtype in HALVES and len(steps) == 2:
             # What is rounded to half precision needs no more than the card's own.
             return self.w.let("power", f"tl.exp({score} - {peak})")
         known = {attention.peak.reads[0].value: score, attention.peak.result: peak}
