@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -43,6 +42,7 @@ from hybridc.transforms.verify_plan import VerifyPlan
 if TYPE_CHECKING:
     from hybridc.lower.llvm.kernel_code import Codes
     from hybridc.lower.triton.codes import TritonCodes
+    from hybridc.lower.verified import Verifier
 
 CLEANUP: tuple[ModulePass, ...] = (
     Canonicalize(),
@@ -163,18 +163,14 @@ def run(passes: Sequence[ModulePass], module: ModuleOp, name: str = "graph", aft
     """
     _require_passes(OPTIONS.print_after)
     ctx = Context()
-    level = _level(after) if OPTIONS.verify else ""
+    verifier = _verifier(module, after) if OPTIONS.verify else None
     seconds: list[tuple[str, float]] = []
     for number, each in enumerate(passes, len(after)):
         start = time.perf_counter()
         each.apply(ctx, module)
         seconds.append((each.name, time.perf_counter() - start))
-        if OPTIONS.verify:
-            from hybridc.lower import spec
-
-            module.verify()
-            level = spec.level_after(each.name, level)
-            spec.check(module, level, each.name)
+        if verifier is not None:
+            verifier.verify(each.name)
         if OPTIONS.dump:
             dump(f"{name}.{number:02}-{each.name}.mlir", str(module))
         if each.name in OPTIONS.print_after or "all" in OPTIONS.print_after:
@@ -183,11 +179,11 @@ def run(passes: Sequence[ModulePass], module: ModuleOp, name: str = "graph", aft
         debug.show_times(f"{name}, time of each {'further ' * bool(after)}pass", seconds)
 
 
-def _level(passes: Sequence[ModulePass]) -> str:
-    """The level to which passes bring a module, of those of one stage."""
-    from hybridc.lower import spec
+def _verifier(module: ModuleOp, passes: Sequence[ModulePass]) -> Verifier:
+    """Of a module to which some passes of a stage were applied; making one imports what only verification needs."""
+    from hybridc.lower.verified import Verifier
 
-    return functools.reduce(lambda level, each: spec.level_after(each.name, level), passes, "graph")
+    return Verifier(module, passes)
 
 
 def _require_passes(names: Sequence[str]) -> None:
