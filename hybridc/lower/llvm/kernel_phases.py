@@ -19,10 +19,10 @@ from xdsl.dialects.linalg import ops as linalg
 from xdsl.ir import Attribute, Operation, SSAValue
 
 import hybridc
+from hybridc.lower.inplace import inplace_pairs
 from hybridc.lower.kernel import Kernel, Nest, Stage, number_of
 from hybridc.lower.llvm.codegen import NativeFunction
 from hybridc.lower.llvm.copy_loops import Strides, copy_module, plan_copy
-from hybridc.lower.llvm.inplace import inplace_pairs
 from hybridc.lower.llvm.loop_functions import combine_parts, fill_number
 from hybridc.lower.llvm.nest_to_loops import BLOCK, Buffers, NestLoops
 from hybridc.lower.nest_parts import nests_of, read_elsewhere

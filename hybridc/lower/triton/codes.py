@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from xdsl.dialects.func import FuncOp
 
-from hybridc.lower.kernel import Kernel, Nest, analyse
+from hybridc.lower.inplace import inplace_pairs, pairs_in
+from hybridc.lower.kernel import Kernel, Nest, Stage, analyse
+from hybridc.lower.nest_parts import nests_of
+from hybridc.lower.nest_plan import NestPlan
 from hybridc.lower.strides import row_major
 from hybridc.lower.structured import shape_of
 from hybridc.lower.triton.attention import phases_of_attention
+from hybridc.lower.triton.attention_backward import phases_of_attention_backward
 from hybridc.lower.triton.functions import TritonPhases
 from hybridc.lower.triton.nests import phases_of
+from hybridc.lower.triton.product_loops import fused_product
 from hybridc.lower.triton.products import phases_of_product
 
 Strides = tuple[int, ...]
@@ -43,19 +49,44 @@ class TritonCodes:
         """The phases of a kernel; ``strides``, in elements, are of arguments and results that are no plain arrays."""
         key = (kernel, tuple(sorted(strides.items())))
         if key not in self._made:
-            products = any(nest.product is not None for nest in kernel.nests)
-            made = phases_of_product(kernel, strides) or phases_of_attention(kernel, strides) if products else None
+            made = None
+            if any(nest.product is not None for nest in kernel.nests):
+                made = (
+                    phases_of_product(kernel, strides)
+                    or phases_of_attention(kernel, strides)
+                    or phases_of_attention_backward(kernel, strides)
+                )
             self._made[key] = made if made is not None else phases_of(_without_products(kernel), strides)
         return self._made[key]
 
     def inplace(self, kernel: Kernel, strided: Sequence[int]) -> list[tuple[int, int]]:
-        """Nothing is written over: programs run in any order."""
-        return []
+        """Pairs in nests without reductions, and in what follows a product.
+
+        Programs run in any order, those of several nests perhaps in one launch. So no element of the argument is read
+        but by the program that writes over it; and there it is read once, before anything is written.
+        """
+        values = [*kernel.arguments, *kernel.results]
+        views = frozenset(values[i] for i in strided)
+        if any(nest.product is not None for nest in kernel.nests):
+            product = fused_product(kernel, {i: row_major(shape_of(values[i])) for i in strided})
+            if product is None:
+                return []
+            order = {stage: i for i, stage in enumerate(product.plan.nest.stages)}
+            return pairs_in(kernel, product.plan.nest, order, order.__getitem__, views)
+        pairs = inplace_pairs(kernel, views, _order)
+        readers = Counter(v for nest in nests_of(kernel) for v in {r.value for s in nest.stages for r in s.reads})
+        return [(i, j) for i, j in pairs if readers[kernel.arguments[i]] == 1]
 
     def memory(self, kernel: Kernel, strided: Sequence[int]) -> tuple[int, list[int]]:
         """No bytes for each thread, and those of the buffers that functions share."""
         values = [*kernel.arguments, *kernel.results]
         return 0, self.of(kernel, {i: row_major(shape_of(values[i])) for i in strided}).locals
+
+
+def _order(plan: NestPlan) -> list[Stage]:
+    """The stages of a nest in the order of its function; none if values are reduced."""
+    stages = list(plan.stage_of.values())
+    return stages if len(plan.sweeps) == 1 and all(stage.combine is None for stage in stages) else []
 
 
 def _without_products(kernel: Kernel) -> Kernel:

@@ -9,9 +9,9 @@ import math
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
+from hybridc.lower.inplace import inplace_pairs
 from hybridc.lower.kernel import analyse
 from hybridc.lower.llvm.codegen import load
-from hybridc.lower.llvm.inplace import inplace_pairs
 from hybridc.lower.llvm.kernel_code import code_of
 from hybridc.lower.llvm.kernel_phases import row_major
 from hybridc.lower.llvm.nest_to_loops import SHORT

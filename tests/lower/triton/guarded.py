@@ -13,10 +13,11 @@ from tests.lower.llvm.guarded import GAP, Array, strided
 from tests.lower.llvm.native import Guarded
 
 
-def run_phases(kernel, made, arrays, strides=None, at_end=True, config=0):
+def run_phases(kernel, made, arrays, strides=None, at_end=True, config=0, inplace=()):
     """The results of a kernel by its phases, in their configuration with this number, or the last.
 
-    ``strides`` are those of arguments, then results, that are no plain arrays.
+    ``strides`` are those of arguments, then results, that are no plain arrays. For each pair of ``inplace`` a result
+    is written over an argument.
     """
     values = [*kernel.arguments, *kernel.results]
     places = []
@@ -25,6 +26,8 @@ def run_phases(kernel, made, arrays, strides=None, at_end=True, config=0):
         steps = (strides or {}).get(i, row_major(shape_of(v)))
         places.append(Array(dtype_of(v), shape_of(v), steps, at_end, content))
     locals_ = [Guarded(n, at_end) for n in made.locals]
+    for i, j in inplace:
+        places[len(arrays) + j] = places[i]
     addresses = [p.address for p in (*places, *locals_)]
     for phase in made.phases:
         given = [addresses[i] for i in phase.buffers]
@@ -39,12 +42,13 @@ def run_phases(kernel, made, arrays, strides=None, at_end=True, config=0):
 class Interpreted(Evaluator):
     """Runs the calls of kernels by the Triton functions that ``phases_of(kernel, strides)`` makes.
 
-    Kernels for which it makes none are evaluated. ``ran`` are the kernels that were run.
+    Kernels for which it makes none are evaluated. ``ran`` are the kernels that were run. What ``inplace(kernel,
+    strided)`` allows to be written over arguments must give the same there.
     """
 
-    def __init__(self, module, phases_of):
+    def __init__(self, module, phases_of, inplace=None):
         super().__init__(module, views=True)
-        self.phases_of, self.ran = phases_of, []
+        self.phases_of, self.inplace, self.ran = phases_of, inplace, []
 
     def call(self, name, *arrays):
         function = self.functions[name]
@@ -62,5 +66,9 @@ class Interpreted(Evaluator):
         if made is None:
             return super().call(name, *arrays)
         self.ran.append(kernel)
-        found = run_phases(kernel, made, [self.stored(x) for x in arrays], strides, at_end=len(self.ran) % 2 == 0)
+        given = [self.stored(x) for x in arrays]
+        found = run_phases(kernel, made, given, strides, at_end=len(self.ran) % 2 == 0)
+        for pair in [] if self.inplace is None else self.inplace(kernel, sorted(strides)):
+            again = run_phases(kernel, made, given, strides, inplace=[pair])
+            assert [y.tobytes() for y in again] == [y.tobytes() for y in found], f"{kernel.name}, in place {pair}"
         return [self.stored(y) for y in found]

@@ -51,7 +51,7 @@ def results_of(function, arrays, threads=2, seed=0):
     module = HybridLambda(function).trace(*inputs).optimize().module.clone()
     run_passes(module, itertools.takewhile(lambda p: p.name != "plan-memory", target_named("triton").passes()))
     codes = TritonCodes()
-    interpreted = Interpreted(module, codes.of)
+    interpreted = Interpreted(module, codes.of, codes.inplace)
     return interpreted.call("forward", *arrays), interpreted.ran
 
 
@@ -77,6 +77,6 @@ def test_random_kernels(text, seed):
     arrays = [rng.uniform(-2, 2, shape_of(a)).astype(dtype_of(a)) for a in function.body.block.args]
     want = Evaluator(parse(text)).call("kernel", *arrays)
     codes = TritonCodes()
-    got = Interpreted(module, codes.of).call("main", *arrays)
+    got = Interpreted(module, codes.of, codes.inplace).call("main", *arrays)
     for y, w in zip(got, want, strict=True):
         np.testing.assert_allclose(y, w, rtol=1e-12, atol=1e-12, err_msg=text)

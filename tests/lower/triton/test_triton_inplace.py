@@ -1,0 +1,101 @@
+"""What Triton's functions may write over their arguments, and what memory that saves."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import hybridc as mx
+from hybridc import gluon
+from hybridc.gluon import nn
+from hybridc.gluon.nn import HybridLambda
+from hybridc.lower.host import pairs_of
+from hybridc.lower.structured import is_host, kernels
+from hybridc.lower.triton.codes import TritonCodes
+from tests.lower.triton.test_triton_kernel_classes import results_of
+
+
+def pairs(function, *shapes):
+    """The pairs of each kernel that functions of operators become."""
+    lowered = HybridLambda(function).trace(*[mx.nd.zeros(s) for s in shapes]).optimize().lower("triton")
+    return [pairs_of(f, "hybrid.inplace") for f in kernels(lowered.module).values() if not is_host(f)]
+
+
+@pytest.mark.parametrize(
+    ("function", "shapes", "expected"),
+    [
+        (lambda F, x: F.tanh(x) + 1, [(33, 65)], [(0, 0)]),
+        (lambda F, x, b: F.tanh(F.broadcast_add(x, b)), [(8, 4), (4,)], [(0, 0)]),
+        # Another element is read than written.
+        (lambda F, x: F.transpose(x) + x, [(6, 6)], []),
+        (lambda F, x: F.reverse(x, axis=0) * 2, [(6,)], []),
+        (lambda F, x, i: F.take(x, i) + x, [(6,), (6,)], [(0, 0)]),  # the indices are the first argument
+        # Other types.
+        (lambda F, x: F.cast(x, "float64") + 1, [(6,)], []),
+        # Programs share rows, or what they sum.
+        (lambda F, x: F.softmax(x), [(33, 65)], []),
+        (lambda F, x: F.sum(x, axis=0), [(5, 65)], []),
+        # What is read after the first result is written is no place for that.
+        (lambda F, x, y: (F.exp(x), F.exp(x) * x * y), [(8,), (8,)], [(0, 1), (1, 1)]),
+    ],
+)
+def test_pairs(function, shapes, expected):
+    (found,) = pairs(function, *shapes)
+    assert sorted(found) == expected
+
+
+def test_a_product_writes_over_what_follows_it_only():
+    """Operands are read by many programs."""
+    (found,) = pairs(lambda F, x, y, z: F.relu(F.dot(x, y) + z), (32, 32), (32, 32), (32, 32))
+    assert found == [(2, 0)]
+    (found,) = pairs(lambda F, x, y: F.relu(F.dot(x, y) + x), (32, 32), (32, 32))
+    assert found == []
+
+
+def test_what_follows_a_product_is_computed_in_its_order():
+    """The second result reads what the first must not be written over, though it could have been read before."""
+
+    def both(F, x, y, z):
+        product = F.dot(x, y)
+        return product + z, product * F.exp(z)
+
+    (found,) = pairs(both, (32, 16), (16, 24), (32, 24))
+    assert found == [(2, 1)]
+
+
+@pytest.mark.parametrize("size", [1, 31, 1024, 5000])
+def test_in_place_is_the_same(size):
+    """Each pair is tried, by blocks of every length."""
+    rng = np.random.default_rng(0)
+    x, y = (rng.uniform(0.5, 2, size).astype(np.float32) for _ in range(2))
+    got, ran = results_of(lambda F, a, b: (F.log(a) * b, F.sqrt(a) + b), [x, y])
+    assert ran
+    wide = x.astype(np.float64), y.astype(np.float64)
+    for one, other in zip(got, (np.log(wide[0]) * wide[1], np.sqrt(wide[0]) + wide[1]), strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-6)
+
+
+def test_a_chain_needs_one_buffer(monkeypatch):
+    """What the host has sorted is written over."""
+
+    def arena():
+        net = HybridLambda(lambda F, x: F.sort(F.exp(F.sort(x))))
+        return net.trace(mx.nd.ones((64, 64))).optimize().lower("triton").programs["forward"].arena
+
+    size = 64 * 64 * 4
+    assert arena() == size
+    monkeypatch.setattr(TritonCodes, "inplace", lambda *_: [])
+    assert arena() == 2 * size
+
+
+def test_an_optimizer_updates_where_weights_are():
+    """Nothing is copied: weights and states are written by the kernels that read them."""
+    net = nn.Dense(7, in_units=5, use_bias=False)
+    net.initialize()
+    trainer = gluon.Trainer(net.collect_params(), "adam")
+    step = gluon.TrainStep(net, gluon.loss.L2Loss(), trainer)
+    step(mx.nd.ones((3, 5)), mx.nd.ones((3, 7)))
+    (traced,) = [t for _, found in step._block.compiled.compilations() for t in found]
+    program = traced.optimize().lower("triton").programs["forward"]
+    assert len(program.donated) >= 3
+    assert "copy" not in [step.name for step in program.steps]
