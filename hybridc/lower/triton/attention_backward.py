@@ -12,10 +12,10 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 
-import numpy as np
 from xdsl.dialects import math as functions
 from xdsl.ir import SSAValue
 
+from hybridc.dtypes import HALVES
 from hybridc.lower.attention_backward import AttentionBackward, Given, Made, attention_backward_of
 from hybridc.lower.kernel import Axes, Kernel, Read, Stage
 from hybridc.lower.strides import row_major
@@ -24,26 +24,27 @@ from hybridc.lower.triton.attention_loads import PROGRAMS, Place, Tile, alike, l
 from hybridc.lower.triton.blocks import NARROW, Blocks, Dim, Parameters, Strides, title
 from hybridc.lower.triton.body import triton_type
 from hybridc.lower.triton.functions import Config, TritonFunction, TritonPhase, TritonPhases
+from hybridc.lower.triton.product_configs import SHARED
 from hybridc.lower.triton.source import Writer
 from hybridc.lower.triton.texts import module
 
-_HALF = np.dtype(np.float16)
 _NAMES = ("program", "down", "batch", "rows", "keys", "bm", "bk", "start", "scores", "grads", "delta")
 
-# By the bytes of what is multiplied, and of the longest row; those of programs with rows, then with keys.
+# By the bytes of what is multiplied, and of the longest row; those of programs with rows, then with keys. The first way
+# of each spills on no card.
 TILES = {
     2: {
         128: (
-            (Tile(128, 64, 8, 3), Tile(64, 64, 4, 3), Tile(128, 32, 4, 3), Tile(32, 64, 4, 3), Tile(16, 64, 4, 3)),
-            (Tile(64, 128, 8, 3), Tile(64, 64, 4, 3), Tile(32, 128, 4, 3), Tile(64, 32, 4, 3), Tile(64, 16, 4, 3)),
+            (Tile(128, 64, 8, 3), Tile(64, 64, 4, 2), Tile(128, 32, 4, 3), Tile(32, 64, 4, 3), Tile(16, 64, 4, 3)),
+            (Tile(32, 128, 8, 2), Tile(64, 128, 8, 3), Tile(64, 64, 4, 3), Tile(32, 64, 4, 3), Tile(32, 16, 4, 3)),
         ),
         256: (
-            (Tile(128, 64, 8, 2), Tile(64, 64, 4, 2), Tile(64, 32, 4, 2), Tile(32, 32, 4, 2), Tile(16, 32, 4, 2)),
-            (Tile(64, 128, 8, 2), Tile(32, 64, 4, 2), Tile(64, 64, 8, 2), Tile(32, 32, 4, 2), Tile(32, 16, 4, 2)),
+            (Tile(128, 32, 8, 2), Tile(128, 64, 8, 2), Tile(64, 64, 4, 2), Tile(32, 32, 4, 2), Tile(16, 32, 4, 2)),
+            (Tile(32, 64, 8, 2), Tile(64, 128, 8, 2), Tile(64, 64, 8, 2), Tile(32, 32, 4, 2), Tile(32, 16, 4, 2)),
         ),
         512: (
-            (Tile(64, 32, 8, 1), Tile(32, 32, 8, 1), Tile(16, 32, 4, 1)),
-            (Tile(32, 64, 8, 1), Tile(32, 32, 8, 1), Tile(32, 16, 4, 1)),
+            (Tile(64, 32, 8, 2), Tile(32, 32, 8, 2), Tile(16, 32, 4, 2)),
+            (Tile(32, 32, 8, 2), Tile(16, 64, 8, 2), Tile(32, 16, 4, 2)),
         ),
     },
     4: {
@@ -52,8 +53,8 @@ TILES = {
             (Tile(32, 64, 8, 2), Tile(32, 32, 8, 2), Tile(32, 16, 4, 2)),
         ),
         512: (
-            (Tile(32, 32, 8, 1), Tile(16, 32, 4, 1)),
-            (Tile(32, 32, 8, 1), Tile(32, 16, 8, 1)),
+            (Tile(32, 32, 8, 2), Tile(16, 32, 4, 2), Tile(16, 16, 4, 2)),
+            (Tile(32, 32, 8, 2), Tile(16, 32, 8, 2), Tile(32, 16, 8, 2)),
         ),
     },
     8: {512: ((Tile(16, 16, 4, 1),), (Tile(16, 16, 4, 1),))},
@@ -89,9 +90,21 @@ def _choice(attention: AttentionBackward) -> tuple[list[Tile], list[Tile]] | Non
     found: list[list[Tile]] = []
     for tiles, by_rows in zip(fitting[0], (True, False), strict=True):
         smaller = [Tile(min(t.rows, padded(m)), min(t.keys, padded(n)), t.warps, t.stages) for t in tiles]
+        smaller = [t for t in smaller if _shared(attention, t, by_rows) <= SHARED] or smaller[-1:]
         programs = {t: batches * math.ceil(m / t.rows if by_rows else n / t.keys) for t in smaller}
         found.append(alike(sorted(programs, key=lambda t, p=programs: -min(PROGRAMS, p[t])), m, n))
     return found[0], found[1]
+
+
+def _shared(attention: AttentionBackward, tile: Tile, by_rows: bool) -> int:
+    """Bytes of shared memory: what a program has, and, for each stage, what it walks, and arrays that follow both."""
+    row = sum(padded(g.width) for g in (attention.scores, attention.grads)) * attention.dtype.itemsize
+    own, other = (tile.rows, tile.keys) if by_rows else (tile.keys, tile.rows)
+    walked = {*attention.row_axes}, {*attention.key_axes}
+    given = attention.kernel.arguments
+    reads = {r.value: r.axes for s in attention.maps.stages for r in s.reads if r.value in given}
+    beside = sum(dtype_of(v).itemsize for v, axes in reads.items() if all(side & {*axes} for side in walked))
+    return own * row + tile.stages * other * (row + own * beside)
 
 
 class _Writer:
@@ -151,6 +164,7 @@ class _Writer:
                 (math.ceil(extent / (t.rows if self.by_rows else t.keys)) * batches, 1, 1),
                 t.warps,
                 t.stages,
+                _shared(attention, t, self.by_rows),
             )
             for t in self.tiles
         )
@@ -254,7 +268,7 @@ class _Writer:
 
     def _stage(self, stage: Stage) -> str:
         """Write a map: powers of what is rounded to half precision need no more than the card's own."""
-        if self.attention.dtype == _HALF and [type(op) for op in stage.steps] == [functions.ExpOp]:
+        if self.attention.dtype in HALVES and [type(op) for op in stage.steps] == [functions.ExpOp]:
             return self.w.let("power", f"tl.exp({self.maps.read(stage.reads[0])})")
         return self.maps.stage(stage)
 
