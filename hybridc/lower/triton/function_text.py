@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from xdsl.ir import SSAValue
 
 from hybridc.lower.kernel import Axes, Kernel, Stage
 from hybridc.lower.nest_plan import NestPlan
+from hybridc.lower.running import Running
 from hybridc.lower.structured import dtype_of, shape_of
 from hybridc.lower.triton import body
 from hybridc.lower.triton.blocks import Blocks, Dim, Parameters, Strides, is_wide, title
-from hybridc.lower.triton.functions import Config, TritonFunction, TritonPhase
+from hybridc.lower.triton.functions import Config, Elements, TritonFunction, TritonPhase
+from hybridc.lower.triton.running import Walk, add_block, finished
 from hybridc.lower.triton.source import Writer
 from hybridc.lower.triton.texts import module
 
@@ -56,6 +58,20 @@ class KernelMemory:
         return name
 
 
+@dataclass
+class Numbered(Parameters):
+    """Parameters numbered as a function comes to them: functions that do the same have the same text."""
+
+    called: dict[str, str] = field(default_factory=lambda: dict[str, str]())  # by the buffers of the kernel
+
+    def pointer(self, value: SSAValue) -> str:
+        buffer = super().pointer(value)
+        if buffer not in self.called:
+            kind = buffer[0]
+            self.called[buffer] = f"{kind}{sum(name[0] == kind for name in self.called.values())}"
+        return self.called[buffer]
+
+
 class FunctionText:
     """A function that is being written: its parameters, and what its programs do."""
 
@@ -75,13 +91,20 @@ class FunctionText:
         values = [r.value for s in plan.stage_of.values() for r in s.reads]
         values += [v for s in plan.stage_of.values() for v in (s.result, *s.anywhere)]
         self.wide = is_wide(values)
-        self.given = Parameters(dict(memory.names))
+        self.given = Numbered(dict(memory.names))
         self.blocks = Blocks(plan, dims, self.given, memory.strides, self.w)
-        self.pointers: list[str] = []
+        self.counted: tuple[str, int] | None = None  # the elements, of which each program has a block
 
     def program(self, axis: int) -> str:
         """The number of this program along an axis of the grid."""
         return f"tl.program_id({axis}){'.to(tl.int64)' if self.wide else ''}"
+
+    def block_by_block(self) -> None:
+        """Let programs take the elements of the one dimension, a block each."""
+        (dim,) = self.blocks.dims
+        self.counted = dim.extent, self.plan.extent(dim.axes)
+        self.w.line(f"{self.w.name('program')} = {self.program(0)}")
+        self.blocks.places(0, f"program * {dim.block} + ")
 
     def point(self, axes: Axes, grid: int) -> None:
         """Write the index along each of some axes, of which each program has one."""
@@ -119,10 +142,11 @@ class FunctionText:
         kept: Mapping[SSAValue, Axes],
         block: str,
         along: int = 0,
+        pairs: Sequence[Running] = (),
     ) -> None:
         """Write the loop over a piece, all stages in it, and the parts of reductions behind it.
 
-        ``along`` is the axis of the grid on which the pieces are.
+        ``along`` is the axis of the grid on which the pieces are; ``pairs`` are reductions that are made together.
         """
         w, blocks = self.w, self.blocks
         w.line(f"piece_number = {self.program(along)}")
@@ -133,10 +157,14 @@ class FunctionText:
             neutral = body.neutral(part.stage.combine, dtype)
             shape = blocks.shape(kept[value])
             sums[value] = w.let("sum", f"tl.full({shape}, {neutral}, {body.triton_type(dtype)})")
+        started = {pair.first: pair for pair in pairs}
+        inside = {s for pair in pairs for s in (*pair.between, pair.second)}
         w.line(f"for step in range(0, piece // {block}):")
         with w.indented():
             blocks.places(0, f"piece_number * piece + step * {block} + ")
             for stage in self.plan.stage_of.values():
+                if stage in inside:
+                    continue
                 value = blocks.stage(stage)
                 if stage.result not in parts:
                     self.known(stage, value)
@@ -144,11 +172,25 @@ class FunctionText:
                 assert stage.combine is not None
                 reduced = sorted({*over, *blocks.dims_of(stage.reduced)})
                 dims = sorted({*reduced, *kept[stage.result]})
+                if stage in started:
+                    walk = Walk(dims, reduced, f"step * {block}", self._here(block))
+                    add_block(started[stage], value, sums, walk, blocks)
+                    continue
                 one = blocks.reduced(stage, value, dims, reduced)
                 name = sums[stage.result]
                 w.line(f"{name} = {body.combine(stage.combine, name, one, dtype_of(stage.result))}")
+        for pair in pairs:
+            if parts[pair.second.result].pieces == 1:
+                sums[pair.second.result] = finished(pair, sums[pair.first.result], sums[pair.second.result], w)
         for value, part in parts.items():
             self._part(part, sums[value])
+
+    def _here(self, block: str) -> str:
+        """How many elements there are along the first dimension in this step of a loop over a piece."""
+        dim = self.blocks.dims[0]
+        if not dim.masked:
+            return block
+        return f"tl.minimum(tl.maximum({dim.extent} - piece_number * piece - step * {block}, 0), {block})"
 
     def _part(self, part: Part, name: str) -> None:
         """Store a part of a reduction, or all of it."""
@@ -164,14 +206,20 @@ class FunctionText:
 
     def phase(self, what: str, configs: tuple[Config, ...], numbers: tuple[int, ...]) -> TritonPhase:
         """The function and what it is given."""
-        names = list(dict.fromkeys(self.given.values[v] for v in self.given.used))
+        buffers, pointers = list(self.given.called), tuple(self.given.called.values())
         dynamic = sorted(self.plan.dynamic)
         parameters = (*(f"n{a}" for a in dynamic), *self.more)
-        name = self.memory.kernel.name
-        source = module(name, names, parameters, self.constants, title(self.memory.kernel, what), self.w)
+        name, doc = self.memory.kernel.name, title(self.memory.kernel, what)
+        source = module(name, pointers, parameters, self.constants, doc, self.w)
         kind = "i64" if self.wide else "i32"
         function = TritonFunction(
-            name, source, tuple(self.memory.dtypes[n] for n in names), (kind,) * len(parameters), self.constants
+            name, source, tuple(self.memory.dtypes[b] for b in buffers), (kind,) * len(parameters), self.constants
         )
         given = (*(self.plan.sizes[a] for a in dynamic), *numbers)
-        return TritonPhase(function, tuple(self.memory.number[n] for n in names), given, configs)
+        elements = None
+        if self.counted is not None:
+            _, *lines = self.w.lines
+            extent, count = self.counted
+            helpers = tuple(self.w.helpers.items())
+            elements = Elements(pointers, parameters, self.program(0), tuple(lines), helpers, extent, count, doc)
+        return TritonPhase(function, tuple(self.memory.number[b] for b in buffers), given, configs, elements)

@@ -4,16 +4,15 @@
   axes, in two dimensions.
 * *rows*: a program holds whole rows in registers; all sweeps over them happen there. Sums across rows are added up over
   the rows of a program, as parts.
-* *sums*: one sweep whose reductions all go along the same axes: programs share these axes, too, and give parts.
+* *sums*: one sweep whose reductions all go along the same axes: programs share these axes, too, and give parts. Of two
+  reductions one may be of the other's result, if they can be made together (:mod:`hybridc.lower.running`).
 * A nest that is none of these is cut: values between its sweeps go through memory.
-
-Parts are combined by another function, in their order: results do not depend on chance.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from xdsl.ir import SSAValue
@@ -21,19 +20,19 @@ from xdsl.ir import SSAValue
 from hybridc.lower.kernel import Axes, Kernel, Nest, Read, Stage, grid_of, number_of
 from hybridc.lower.nest_parts import nests_of, read_elsewhere
 from hybridc.lower.nest_plan import NestPlan, plan_nest
+from hybridc.lower.running import Running, running_pairs
 from hybridc.lower.strides import row_major
 from hybridc.lower.structured import dtype_of, shape_of
 from hybridc.lower.triton import body
-from hybridc.lower.triton.blocks import Dim, Strides, product, with_start
+from hybridc.lower.triton.blocks import Dim, Strides, product
 from hybridc.lower.triton.function_text import FunctionText, KernelMemory, Part
-from hybridc.lower.triton.functions import Config, TritonFunction, TritonPhase, TritonPhases, power_of_two
-from hybridc.lower.triton.source import Writer
-from hybridc.lower.triton.texts import copy_phase, fill_phase, module
+from hybridc.lower.triton.functions import Config, TritonPhase, TritonPhases, power_of_two, warps_for
+from hybridc.lower.triton.parts import combine_phase, join_phase
+from hybridc.lower.triton.texts import copy_phase, fill_phase
+from hybridc.lower.triton.together import together
 
 # Elements that a program holds of each value: of maps, of rows, at most of a row.
 ELEMENTS, ROW_ELEMENTS, LONGEST_ROW = 1024, 2048, 1 << 15
-# Elements that one warp works on at a time.
-WARP_ELEMENTS = 256
 # Programs that keep a large card busy; parts of a reduction, at most, and how many blocks each has, at least.
 PROGRAMS, PIECES, PIECE_BLOCKS = 528, 256, 4
 # Rows that are shared among so few programs are cut, if they are longer than this.
@@ -41,11 +40,6 @@ FEW_ROWS, LONG_ROW = 32, 4096
 TILE = 32
 # A value is rather made again from so many arrays of its size than written and read.
 GIVEN_AGAIN = 2
-
-
-def warps_for(elements: int) -> int:
-    """The warps that work on a block."""
-    return min(16, max(1, power_of_two(elements // WARP_ELEMENTS)))
 
 
 def phases_of(kernel: Kernel, strides: Mapping[int, Strides]) -> TritonPhases:
@@ -72,7 +66,12 @@ class _Phases:
                 self.made.append(self._filled(f"y{i}", v, body.literal(number, dtype_of(v))))
             elif self.memory.names[v] != f"y{i}":
                 self.made.append(self._copied(self.memory.names[v], f"y{i}", v))
-        return TritonPhases(self.made, self.memory.locals)
+        return TritonPhases(together(self.made, self._read_only()), self.memory.locals)
+
+    def _read_only(self) -> set[int]:
+        """The arguments that are no memory for any result, as none is like them."""
+        results = {(shape_of(v), dtype_of(v)) for v in self.kernel.results}
+        return {i for i, v in enumerate(self.kernel.arguments) if (shape_of(v), dtype_of(v)) not in results}
 
     # --- the choice ----------------------------------------------------------------------------------------
 
@@ -100,6 +99,8 @@ class _Phases:
         read = {r.value for s in stages for r in s.reads}
         if rows and (points >= FEW_ROWS or inner <= LONG_ROW):
             self._rows(plan)
+        elif pairs := self._together(plan, stages):
+            self._sums(plan, next(iter(ways)), pairs)
         elif any(s.result in read for s in sums) or not self._in_place(stages):
             self._cut(plan)
         elif len(ways) == 1:
@@ -121,9 +122,40 @@ class _Phases:
         made = {s.result: s for s in stages}
         return all(r.axes == made[r.value].axes for s in stages for r in s.reads if r.value in made)
 
+    def _together(self, plan: NestPlan, stages: Sequence[Stage]) -> list[Running]:
+        """The pairs by which one sweep makes all reductions of some stages; none if that cannot be, or need not."""
+        sums = [s for s in stages if s.combine is not None]
+        ways = {plan.axes(s.reduced) for s in sums}
+        if len(ways) != 1 or plan.extent(next(iter(ways))) == 0 or not self._in_place(stages):
+            return []
+        pairs = running_pairs(plan.nest, stages)
+        inside = [s for pair in pairs for s in (*pair.between, pair.second)]
+        late = {s.result for s in (*inside, *sums)}
+        others = [s for s in stages if s not in inside]
+        return [] if any(r.value in late for s in others for r in s.reads) else pairs
+
     def _cut(self, plan: NestPlan) -> None:
-        """A nest for each sweep, with what they give each other in memory."""
-        self._each(plan, [sweep.stages for sweep in plan.sweeps])
+        """A nest for each sweep, with what they give each other in memory; pairs of reductions are one sweep."""
+        stages = list(plan.stage_of.values())
+        groups = [list(sweep.stages) for sweep in plan.sweeps]
+        for pair in running_pairs(plan.nest, stages):
+            at = next(i for i, group in enumerate(groups) if pair.first in group)
+            both = {*groups[at], *pair.between, pair.second}
+            group = [s for s in stages if s in both]
+            if not self._together(plan, group):
+                continue
+            done = self._done(pair, stages)
+            groups = [group if i == at else [s for s in g if s not in done] for i, g in enumerate(groups)]
+        self._each(plan, groups)
+
+    def _done(self, pair: Running, stages: Sequence[Stage]) -> set[Stage]:
+        """The stages of a pair that nobody needs beside it."""
+        done = {pair.second}
+        for stage in reversed(pair.between):
+            readers = {s for s in stages for r in s.reads if r.value is stage.result}
+            if readers <= done and stage.result not in self.memory.names:
+                done.add(stage)
+        return done
 
     def _apart(self, plan: NestPlan) -> None:
         """A nest for the reductions along the same axes, with what they reduce in memory."""
@@ -192,7 +224,7 @@ class _Phases:
         if total == 0:
             return
         text = FunctionText(self.memory, plan, [dim], ("BLOCK",))
-        text.blocks.places(0, f"{text.program(0)} * BLOCK + ")
+        text.block_by_block()
         text.stages()
         self._add(text, "elements", configs)
 
@@ -258,12 +290,11 @@ class _Phases:
         else:
             text.accumulated(parts, (0,), text.kept(across), "ROWS")
         self._add(text, "rows", configs, (piece,) if across else ())
-        for part in parts.values():
-            self._combine(part)
+        self._combine(parts.values())
 
     # --- sums ----------------------------------------------------------------------------------------------
 
-    def _sums(self, plan: NestPlan, over: Axes) -> None:
+    def _sums(self, plan: NestPlan, over: Axes, pairs: Sequence[Running] = ()) -> None:
         kept = tuple(a for a in range(len(plan.sizes)) if a not in over)
         terms, outputs = plan.extent(over), plan.extent(kept)
         if outputs == 0:
@@ -281,11 +312,15 @@ class _Phases:
         text = FunctionText(self.memory, plan, dims, ("ROWS", "COLUMNS"), ("piece",))
         text.blocks.places(1, f"{text.program(0)} * COLUMNS + ")
         stages = [s for s in plan.stage_of.values() if s.combine is not None]
+        for stage in stages:
+            self.memory.keep(stage.result)
         parts = {s.result: self._parts(s, pieces) for s in stages}
-        text.accumulated(parts, (0,), text.kept(stages), "ROWS", along=1)
+        text.accumulated(parts, (0,), text.kept(stages), "ROWS", along=1, pairs=pairs)
         self._add(text, "sums", configs, (piece,))
-        for part in parts.values():
-            self._combine(part)
+        for pair in pairs if pieces > 1 else ():
+            both = (parts.pop(pair.first.result), parts.pop(pair.second.result))
+            self.made.append(join_phase(self.memory, pair, both, terms, piece))
+        self._combine(parts.values())
 
     def _pieces(self, terms: int, block: int, programs: int) -> tuple[int, int]:
         """How many pieces a reduction is cut into, and how long they are: a multiple of a block."""
@@ -300,32 +335,9 @@ class _Phases:
             return Part(stage, self.memory.names[stage.result], 1)
         return Part(stage, self.memory.local(pieces * math.prod(shape_of(stage.result)), stage.result), pieces)
 
-    def _combine(self, part: Part) -> None:
-        """The phase that combines parts."""
-        if part.pieces == 1:
-            return
-        size, pieces, dtype = math.prod(shape_of(part.stage.result)), part.pieces, dtype_of(part.stage.result)
-        assert part.stage.combine is not None
-        rows, target = power_of_two(pieces), self.memory.names[part.stage.result]
-        columns = min(power_of_two(size), max(1, 2 * ROW_ELEMENTS // rows))
-        w = Writer()
-        w.line(f"i = tl.arange(0, {rows})[:, None]")
-        w.line("j = tl.program_id(0) * COLUMNS + tl.arange(0, COLUMNS)[None, :]")
-        masks = [f"(i < {pieces})"] * (rows != pieces) + [f"(j < {size})"] * (size % columns != 0)
-        mask = f", mask={' & '.join(masks)}" if masks else ""
-        name = w.let("part", f"tl.load({part.buffer} + i * {size} + j{mask})")
-        if rows != pieces:
-            name = w.let("part", f"tl.where(i < {pieces}, {name}, {body.neutral(part.stage.combine, dtype)})")
-        name = body.reduce(part.stage.combine, name, 0, dtype, w)
-        name = with_start(part.stage, name, w)
-        w.line(f"tl.store({target} + j, {name}{f', mask=j < {size}' if size % columns else ''})")
-        doc = f"{pieces} parts of {size} elements are combined."
-        source = module("combine", (part.buffer, target), (), ("COLUMNS",), doc, w)
-        function = TritonFunction("combine", source, (dtype, dtype), (), ("COLUMNS",))
-        config = Config((("COLUMNS", columns),), (-(-size // columns), 1, 1), warps_for(rows * columns))
-        self.made.append(
-            TritonPhase(function, (self.memory.number[part.buffer], self.memory.number[target]), (), (config,))
-        )
+    def _combine(self, parts: Iterable[Part]) -> None:
+        """The phases that combine parts."""
+        self.made += [combine_phase(self.memory, part) for part in parts if part.pieces > 1]
 
     # --- pieces of text ------------------------------------------------------------------------------------
 

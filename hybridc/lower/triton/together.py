@@ -1,0 +1,105 @@
+"""Equal functions of a kernel, each on small arrays of its own, as one launch: the update of many weights, say.
+
+To begin a launch takes as long as to walk through a small array. Each program finds out by its number whose elements it
+has, and takes that one's pointers and sizes.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence, Set
+from dataclasses import replace
+
+from hybridc.lower.triton.functions import Config, Elements, TritonFunction, TritonPhase
+from hybridc.lower.triton.source import Writer
+from hybridc.lower.triton.texts import module
+
+# An array of more elements has a launch of its own: finding out whose elements it has would cost each program more.
+LARGEST = 1 << 18
+# Pointers and numbers that one launch is given at most; a card takes 4096 bytes of them.
+PARAMETERS = 256
+
+
+def together(phases: Sequence[TritonPhase], read_only: Set[int]) -> list[TritonPhase]:
+    """The phases of a kernel, equal ones as one launch where none needs what another makes.
+
+    Nothing is ever written into the buffers with the numbers ``read_only``.
+    """
+    made: list[TritonPhase] = []
+    members: list[TritonPhase] = []
+    for phase in phases:
+        if members and not _joins(phase, members, read_only):
+            made.append(_launch(members))
+            members = []
+        members.append(phase)
+    return [*made, *([_launch(members)] if members else [])]
+
+
+def _joins(phase: TritonPhase, members: Sequence[TritonPhase], read_only: Set[int]) -> bool:
+    """Whether a phase is launched together with others."""
+    first = members[0]
+    if phase.elements is None or first.elements is None or phase.function != first.function:
+        return False
+    if phase.elements.extent != first.elements.extent or max(phase.elements.count, first.elements.count) > LARGEST:
+        return False
+    if (len(members) + 1) * (len(phase.buffers) + len(phase.numbers)) > PARAMETERS:
+        return False
+    theirs = {b for member in members for b in member.buffers}
+    return not (theirs & {*phase.buffers}) - read_only
+
+
+def _launch(members: Sequence[TritonPhase]) -> TritonPhase:
+    """The one phase of equal ones."""
+    first = members[0]
+    if len(members) == 1:
+        return first
+    function, elements = first.function, first.elements
+    assert elements is not None
+    own = Writer()
+    own.helpers |= dict(elements.helpers)
+    body = f"{function.name}_elements"
+    given = [*elements.pointers, *elements.numbers]
+    own.helper(body, _body(body, given, elements))
+    own.line(f"program = {elements.program}")
+    for name in given:
+        own.line(f"{name} = {name}_0")
+    own.line(f"begin = tl.cdiv({_of(elements.extent, elements.numbers, 0)}, BLOCK)")
+    own.line("first = 0")
+    for i in range(1, len(members)):
+        own.line(f"here = program >= begin  # number {i}")
+        for name in given:
+            own.line(f"{name} = tl.where(here, {name}_{i}, {name})")
+        own.line("first = tl.where(here, begin, first)")
+        if i + 1 < len(members):
+            own.line(f"begin += tl.cdiv({_of(elements.extent, elements.numbers, i)}, BLOCK)")
+    own.line(f"{body}({', '.join(given)}, program - first, BLOCK)")
+    pointers = [f"{name}_{i}" for i in range(len(members)) for name in elements.pointers]
+    numbers = [f"{name}_{i}" for i in range(len(members)) for name in elements.numbers]
+    source = module(function.name, pointers, numbers, function.constants, f"{len(members)} times {elements.doc}", own)
+    whole = TritonFunction(
+        function.name, source, function.pointers * len(members), function.numbers * len(members), function.constants
+    )
+    buffers = tuple(b for member in members for b in member.buffers)
+    return TritonPhase(whole, buffers, tuple(n for member in members for n in member.numbers), _configs(members))
+
+
+def _body(name: str, given: Sequence[str], elements: Elements) -> str:
+    """The function that does what one program does."""
+    head = ["@triton.jit", f"def {name}({', '.join(given)}, program, BLOCK: tl.constexpr):"]
+    return "\n".join([*head, *(f"    {line}" for line in elements.lines)])
+
+
+def _of(extent: str, numbers: Sequence[str], member: int) -> str:
+    """How many elements a member has, by its numbers."""
+    return re.sub(r"\b(" + "|".join(numbers) + r")\b", rf"\1_{member}", extent) if numbers else extent
+
+
+def _configs(members: Sequence[TritonPhase]) -> tuple[Config, ...]:
+    """The ways of the largest member, with programs for all."""
+    counts = [member.elements.count for member in members if member.elements is not None]
+    largest = members[counts.index(max(counts))]
+    found: list[Config] = []
+    for config in largest.configs:
+        block = dict(config.constants)["BLOCK"]
+        found.append(replace(config, grid=(sum(-(-n // block) for n in counts), 1, 1)))
+    return tuple(found)
