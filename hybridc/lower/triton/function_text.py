@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from xdsl.ir import SSAValue
 
@@ -14,10 +14,11 @@ from hybridc.lower.running import Running
 from hybridc.lower.structured import dtype_of, shape_of
 from hybridc.lower.triton import body
 from hybridc.lower.triton.blocks import Blocks, Dim, Parameters, Strides, is_wide, title
-from hybridc.lower.triton.functions import Config, TritonFunction, TritonPhase
+from hybridc.lower.triton.functions import Config, Elements, TritonFunction, TritonPhase
 from hybridc.lower.triton.running import Walk, add_block, finished
 from hybridc.lower.triton.source import Writer
 from hybridc.lower.triton.texts import module
+from hybridc.lower.triton.together import call_block
 
 
 @dataclass
@@ -58,6 +59,20 @@ class KernelMemory:
         return name
 
 
+@dataclass
+class Numbered(Parameters):
+    """Parameters numbered as a function comes to them: functions that do the same have the same text."""
+
+    called: dict[str, str] = field(default_factory=lambda: dict[str, str]())  # by the buffers of the kernel
+
+    def pointer(self, value: SSAValue) -> str:
+        buffer = super().pointer(value)
+        if buffer not in self.called:
+            kind = buffer[0]
+            self.called[buffer] = f"{kind}{sum(name[0] == kind for name in self.called.values())}"
+        return self.called[buffer]
+
+
 class FunctionText:
     """A function that is being written: its parameters, and what its programs do."""
 
@@ -77,13 +92,23 @@ class FunctionText:
         values = [r.value for s in plan.stage_of.values() for r in s.reads]
         values += [v for s in plan.stage_of.values() for v in (s.result, *s.anywhere)]
         self.wide = is_wide(values)
-        self.given = Parameters(dict(memory.names))
+        self.given = Numbered(dict(memory.names))
         self.blocks = Blocks(plan, dims, self.given, memory.strides, self.w)
-        self.pointers: list[str] = []
+        self.counted: tuple[str, int] | None = None  # the elements, of which each program has a block
+        self.has_tail = False
 
     def program(self, axis: int) -> str:
         """The number of this program along an axis of the grid."""
         return f"tl.program_id({axis}){'.to(tl.int64)' if self.wide else ''}"
+
+    def block_by_block(self) -> None:
+        """Let programs take the elements of the one dimension, a block each."""
+        (dim,) = self.blocks.dims
+        self.counted = dim.extent, self.plan.extent(dim.axes)
+        self.w.line(f"{self.w.name('program')} = {self.program(0)}")
+        self.blocks.places(0, f"program * {dim.block} + ")
+        if self.has_tail:
+            self.blocks.there = self.w.let("there", f"i < {dim.extent} if TAIL else None")
 
     def point(self, axes: Axes, grid: int) -> None:
         """Write the index along each of some axes, of which each program has one."""
@@ -185,14 +210,29 @@ class FunctionText:
 
     def phase(self, what: str, configs: tuple[Config, ...], numbers: tuple[int, ...]) -> TritonPhase:
         """The function and what it is given."""
-        names = list(dict.fromkeys(self.given.values[v] for v in self.given.used))
+        buffers, pointers = list(self.given.called), tuple(self.given.called.values())
         dynamic = sorted(self.plan.dynamic)
         parameters = (*(f"n{a}" for a in dynamic), *self.more)
-        name = self.memory.kernel.name
-        source = module(name, names, parameters, self.constants, title(self.memory.kernel, what), self.w)
+        name, doc = self.memory.kernel.name, title(self.memory.kernel, what)
+        elements = self._elements(pointers, parameters, doc)
+        text = self.w
+        if elements is not None and elements.tail:
+            text = Writer()
+            text.line(f"program = {elements.program}")
+            call_block(name, elements, text)
+        source = module(name, pointers, parameters, self.constants, doc, text)
         kind = "i64" if self.wide else "i32"
         function = TritonFunction(
-            name, source, tuple(self.memory.dtypes[n] for n in names), (kind,) * len(parameters), self.constants
+            name, source, tuple(self.memory.dtypes[b] for b in buffers), (kind,) * len(parameters), self.constants
         )
         given = (*(self.plan.sizes[a] for a in dynamic), *numbers)
-        return TritonPhase(function, tuple(self.memory.number[n] for n in names), given, configs)
+        return TritonPhase(function, tuple(self.memory.number[b] for b in buffers), given, configs, elements)
+
+    def _elements(self, pointers: tuple[str, ...], numbers: tuple[str, ...], doc: str) -> Elements | None:
+        """What a program does with its block of elements, if programs take them block by block."""
+        if self.counted is None:
+            return None
+        _, *lines = self.w.lines
+        extent, count = self.counted
+        helpers = tuple(self.w.helpers.items())
+        return Elements(pointers, numbers, self.program(0), tuple(lines), helpers, extent, count, self.has_tail, doc)

@@ -29,6 +29,7 @@ from hybridc.lower.triton.function_text import FunctionText, KernelMemory, Part
 from hybridc.lower.triton.functions import Config, TritonPhase, TritonPhases, power_of_two, warps_for
 from hybridc.lower.triton.parts import combine_phase, join_phase
 from hybridc.lower.triton.texts import copy_phase, fill_phase
+from hybridc.lower.triton.together import together
 
 # Elements that a program holds of each value: of maps, of rows, at most of a row.
 ELEMENTS, ROW_ELEMENTS, LONGEST_ROW = 1024, 2048, 1 << 15
@@ -65,7 +66,12 @@ class _Phases:
                 self.made.append(self._filled(f"y{i}", v, body.literal(number, dtype_of(v))))
             elif self.memory.names[v] != f"y{i}":
                 self.made.append(self._copied(self.memory.names[v], f"y{i}", v))
-        return TritonPhases(self.made, self.memory.locals)
+        return TritonPhases(together(self.made, self._read_only()), self.memory.locals)
+
+    def _read_only(self) -> set[int]:
+        """The arguments that are no memory for any result, as none is like them."""
+        results = {(shape_of(v), dtype_of(v)) for v in self.kernel.results}
+        return {i for i, v in enumerate(self.kernel.arguments) if (shape_of(v), dtype_of(v)) not in results}
 
     # --- the choice ----------------------------------------------------------------------------------------
 
@@ -218,7 +224,7 @@ class _Phases:
         if total == 0:
             return
         text = FunctionText(self.memory, plan, [dim], ("BLOCK",))
-        text.blocks.places(0, f"{text.program(0)} * BLOCK + ")
+        text.block_by_block()
         text.stages()
         self._add(text, "elements", configs)
 
