@@ -79,6 +79,7 @@ class Blocks:
         self.index: dict[int, str] = {}  # of merged axes
         self.known: dict[SSAValue, str] = {}
         self.loaded: dict[tuple[SSAValue, Axes], str] = {}
+        self.shown: str | None = None  # the name of what says which elements there are, if it has one
 
     @staticmethod
     def _is_one(plan: NestPlan, axis: int) -> bool:
@@ -115,7 +116,7 @@ class Blocks:
     def mask(self, dims: Iterable[int]) -> str | None:
         """Which elements of a block that follows these dimensions there are; None if all are there."""
         parts = [f"({d.name} < {d.extent})" for i, d in enumerate(self.dims) if i in set(dims) and d.masked]
-        return " & ".join(parts) if parts else None
+        return (self.shown or " & ".join(parts)) if parts else None
 
     def offset(self, axes: Axes, strides: Strides | None) -> str:
         """The offset of a block of elements whose dimensions follow axes of the nest."""

@@ -18,6 +18,10 @@ from hybridc.lower.triton.functions import Config, Elements, TritonFunction, Tri
 from hybridc.lower.triton.running import Walk, add_block, finished
 from hybridc.lower.triton.source import Writer
 from hybridc.lower.triton.texts import module
+from hybridc.lower.triton.together import call_block
+
+# Sizes that are multiples of this are known to be so in a function: Triton looks at each number that it is given.
+VECTORS = 16
 
 
 @dataclass
@@ -94,17 +98,24 @@ class FunctionText:
         self.given = Numbered(dict(memory.names))
         self.blocks = Blocks(plan, dims, self.given, memory.strides, self.w)
         self.counted: tuple[str, int] | None = None  # the elements, of which each program has a block
+        self.has_tail = False
 
     def program(self, axis: int) -> str:
         """The number of this program along an axis of the grid."""
         return f"tl.program_id({axis}){'.to(tl.int64)' if self.wide else ''}"
 
-    def block_by_block(self) -> None:
-        """Let programs take the elements of the one dimension, a block each."""
+    def block_by_block(self, least: int) -> None:
+        """Let programs take the elements of the one dimension, a block each, of at least so many.
+
+        Whether an element is there could be asked for several at once only if they are known to be whole vectors.
+        """
         (dim,) = self.blocks.dims
         self.counted = dim.extent, self.plan.extent(dim.axes)
+        self.has_tail = dim.masked and self.counted[1] >= least and self.counted[1] % VECTORS != 0
         self.w.line(f"{self.w.name('program')} = {self.program(0)}")
         self.blocks.places(0, f"program * {dim.block} + ")
+        if self.has_tail:
+            self.blocks.shown = self.w.let("there", f"i < {dim.extent} if TAIL else None")
 
     def point(self, axes: Axes, grid: int) -> None:
         """Write the index along each of some axes, of which each program has one."""
@@ -210,16 +221,25 @@ class FunctionText:
         dynamic = sorted(self.plan.dynamic)
         parameters = (*(f"n{a}" for a in dynamic), *self.more)
         name, doc = self.memory.kernel.name, title(self.memory.kernel, what)
-        source = module(name, pointers, parameters, self.constants, doc, self.w)
+        elements = self._elements(pointers, parameters, doc)
+        text = self.w
+        if elements is not None and elements.tail:
+            text = Writer()
+            text.line(f"program = {elements.program}")
+            call_block(name, elements, text)
+        source = module(name, pointers, parameters, self.constants, doc, text)
         kind = "i64" if self.wide else "i32"
         function = TritonFunction(
             name, source, tuple(self.memory.dtypes[b] for b in buffers), (kind,) * len(parameters), self.constants
         )
         given = (*(self.plan.sizes[a] for a in dynamic), *numbers)
-        elements = None
-        if self.counted is not None:
-            _, *lines = self.w.lines
-            extent, count = self.counted
-            helpers = tuple(self.w.helpers.items())
-            elements = Elements(pointers, parameters, self.program(0), tuple(lines), helpers, extent, count, doc)
         return TritonPhase(function, tuple(self.memory.number[b] for b in buffers), given, configs, elements)
+
+    def _elements(self, pointers: tuple[str, ...], numbers: tuple[str, ...], doc: str) -> Elements | None:
+        """What a program does with its block of elements, if programs take them block by block."""
+        if self.counted is None:
+            return None
+        _, *lines = self.w.lines
+        extent, count = self.counted
+        helpers = tuple(self.w.helpers.items())
+        return Elements(pointers, numbers, self.program(0), tuple(lines), helpers, extent, count, self.has_tail, doc)

@@ -5,11 +5,18 @@ from __future__ import annotations
 import hashlib
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 from hybridc.dialects.attribute import DType
 
+if TYPE_CHECKING:
+    from hybridc.lower.triton.program import LibraryProduct
+
 # Elements that one warp works on at a time.
 WARP_ELEMENTS = 256
+
+# Around the description of a module.
+_QUOTES = '"""'
 
 
 def power_of_two(n: int) -> int:
@@ -60,13 +67,22 @@ class TritonFunction:
         """Names its source."""
         return hashlib.sha256(self.source.encode()).hexdigest()
 
+    @cached_property
+    def code_key(self) -> str:
+        """Names its source but for the description, which says where in a network it is from."""
+        described = self.source.startswith(_QUOTES)
+        code = self.source.partition(f"{_QUOTES}\n")[2] if described else self.source
+        return hashlib.sha256(code.encode()).hexdigest()
+
 
 @dataclass(frozen=True)
 class Elements:
     """What a function does whose programs take ``BLOCK`` elements each, one block after the other.
 
     There are ``count`` of them, in the function's words ``extent``. Its ``lines`` follow from the number of the program,
-    which they call ``program``, and from the parameters; ``helpers`` are functions that they call.
+    which they call ``program``, and from the parameters; ``helpers`` are functions that they call. If there may be a
+    ``tail``, a block that is not full, they ask the constant ``TAIL`` whether they make it: full blocks are moved by as
+    many bytes at a time as can be.
     """
 
     pointers: tuple[str, ...]
@@ -76,6 +92,7 @@ class Elements:
     helpers: tuple[tuple[str, str], ...]
     extent: str
     count: int
+    tail: bool
     doc: str
 
 
@@ -96,7 +113,11 @@ class TritonPhase:
 
 @dataclass
 class TritonPhases:
-    """All phases of a kernel, one after the other, and the bytes of each of its local buffers."""
+    """All phases of a kernel, one after the other, and the bytes of each of its local buffers.
+
+    ``library`` is what a library could do in place of all of them.
+    """
 
     phases: list[TritonPhase] = field(default_factory=lambda: list[TritonPhase]())
     locals: list[int] = field(default_factory=lambda: list[int]())
+    library: LibraryProduct | None = None

@@ -224,7 +224,7 @@ class _Phases:
         if total == 0:
             return
         text = FunctionText(self.memory, plan, [dim], ("BLOCK",))
-        text.block_by_block()
+        text.block_by_block(min(blocks))
         text.stages()
         self._add(text, "elements", configs)
 

@@ -25,27 +25,30 @@ def together(phases: Sequence[TritonPhase], read_only: Set[int]) -> list[TritonP
 
     Nothing is ever written into the buffers with the numbers ``read_only``.
     """
-    made: list[TritonPhase] = []
-    members: list[TritonPhase] = []
+    groups: list[list[TritonPhase]] = []
     for phase in phases:
-        if members and not _joins(phase, members, read_only):
-            made.append(_launch(members))
-            members = []
-        members.append(phase)
-    return [*made, *([_launch(members)] if members else [])]
+        found = None
+        for group in reversed(groups):
+            if any({*other.buffers} & {*phase.buffers} - read_only for other in group):
+                break
+            if _joins(phase, group):
+                found = group
+                break
+        if found is None:
+            groups.append([phase])
+        else:
+            found.append(phase)
+    return [_launch(group) for group in groups]
 
 
-def _joins(phase: TritonPhase, members: Sequence[TritonPhase], read_only: Set[int]) -> bool:
-    """Whether a phase is launched together with others."""
-    first = members[0]
+def _joins(phase: TritonPhase, group: Sequence[TritonPhase]) -> bool:
+    """Whether a phase that does not wait for a group may be launched together with it."""
+    first = group[0]
     if phase.elements is None or first.elements is None or phase.function != first.function:
         return False
     if phase.elements.extent != first.elements.extent or max(phase.elements.count, first.elements.count) > LARGEST:
         return False
-    if (len(members) + 1) * (len(phase.buffers) + len(phase.numbers)) > PARAMETERS:
-        return False
-    theirs = {b for member in members for b in member.buffers}
-    return not (theirs & {*phase.buffers}) - read_only
+    return (len(group) + 1) * (len(phase.buffers) + len(phase.numbers)) <= PARAMETERS
 
 
 def _launch(members: Sequence[TritonPhase]) -> TritonPhase:
@@ -56,10 +59,7 @@ def _launch(members: Sequence[TritonPhase]) -> TritonPhase:
     function, elements = first.function, first.elements
     assert elements is not None
     own = Writer()
-    own.helpers |= dict(elements.helpers)
-    body = f"{function.name}_elements"
     given = [*elements.pointers, *elements.numbers]
-    own.helper(body, _body(body, given, elements))
     own.line(f"program = {elements.program}")
     for name in given:
         own.line(f"{name} = {name}_0")
@@ -72,7 +72,8 @@ def _launch(members: Sequence[TritonPhase]) -> TritonPhase:
         own.line("first = tl.where(here, begin, first)")
         if i + 1 < len(members):
             own.line(f"begin += tl.cdiv({_of(elements.extent, elements.numbers, i)}, BLOCK)")
-    own.line(f"{body}({', '.join(given)}, program - first, BLOCK)")
+    own.line("program -= first")
+    call_block(function.name, elements, own)
     pointers = [f"{name}_{i}" for i in range(len(members)) for name in elements.pointers]
     numbers = [f"{name}_{i}" for i in range(len(members)) for name in elements.numbers]
     source = module(function.name, pointers, numbers, function.constants, f"{len(members)} times {elements.doc}", own)
@@ -83,10 +84,23 @@ def _launch(members: Sequence[TritonPhase]) -> TritonPhase:
     return TritonPhase(whole, buffers, tuple(n for member in members for n in member.numbers), _configs(members))
 
 
-def _body(name: str, given: Sequence[str], elements: Elements) -> str:
-    """The function that does what one program does."""
-    head = ["@triton.jit", f"def {name}({', '.join(given)}, program, BLOCK: tl.constexpr):"]
-    return "\n".join([*head, *(f"    {line}" for line in elements.lines)])
+def call_block(name: str, elements: Elements, w: Writer) -> None:
+    """Write what makes the block of ``program``: calls of a function, which is one of the module from now on."""
+    given = [*elements.pointers, *elements.numbers, "program"]
+    block, tail = f"{name}_block", ["TAIL: tl.constexpr"] if elements.tail else []
+    head = ["@triton.jit", f"def {block}({', '.join([*given, 'BLOCK: tl.constexpr', *tail])}):"]
+    w.helpers |= dict(elements.helpers)
+    w.helper(block, "\n".join([*head, *(f"    {line}" for line in elements.lines)]))
+    arguments = ", ".join([*given, "BLOCK"])
+    if not elements.tail:
+        w.line(f"{block}({arguments})")
+        return
+    w.line(f"if (program + 1) * BLOCK <= {elements.extent}:")
+    with w.indented():
+        w.line(f"{block}({arguments}, False)")
+    w.line("else:")
+    with w.indented():
+        w.line(f"{block}({arguments}, True)")
 
 
 def _of(extent: str, numbers: Sequence[str], member: int) -> str:

@@ -8,7 +8,12 @@ import hybridc as mx
 from benchmarks.gpu.compile import functions_of
 from benchmarks.workloads import WORKLOADS
 from hybridc.gluon.nn import HybridLambda
+from hybridc.lower.kernel import analyse
+from hybridc.lower.structured import kernels
+from hybridc.lower.triton.nests import phases_of
 from hybridc.tools.triton_report import NVIDIA_H100, SHARED, TARGETS, report
+from tests.lower.kernels import parse
+from tests.lower.write_kernel import BODIES, Writer
 
 
 def traced(name):
@@ -41,3 +46,20 @@ def test_draws_gathers_and_rows_that_are_added():
     traces = [HybridLambda(function).trace(mx.nd.ones((32,), dtype="int32"), mx.nd.ones((1000, 256)))]
     for made in report(functions_of(traces, NVIDIA_H100), [NVIDIA_H100]):
         assert made.spilled == 0, made
+
+
+@pytest.mark.parametrize("sizes", [(4096, 992, 16), (4097, 1033, 2047)])
+def test_maps_of_any_size_move_vectors(sizes):
+    """Alone and launched together, when each program chooses its arrays; single numbers only in the last block."""
+    for domains in (sizes[:1], sizes):
+        writer = Writer("f32", domains=[(n,) for n in domains])
+        made = [
+            writer.map([writer.arg((0,), n), writer.arg((0,), n)], (0,), BODIES[2][0], n) for n in range(len(domains))
+        ]
+        (function,) = kernels(parse(writer.text(made))).values()
+        (phase,) = phases_of(analyse(function), {}).phases
+        block, warps = dict(phase.configs[0].constants)["BLOCK"], phase.configs[0].warps
+        for compiled in report([(phase.function, phase.configs[0], phase.numbers)], [NVIDIA_H100]):
+            assert compiled.spilled == 0, compiled
+            assert compiled.wide == 3 * block // (4 * 32 * warps), compiled
+            assert compiled.narrow == (3 * block // (32 * warps) if sizes[0] % 16 else 0), compiled

@@ -45,11 +45,12 @@ def launches(text, config=0):
 
 
 @pytest.mark.parametrize("config", [0, 1])
-def test_nests_with_equal_functions_are_one_launch(config):
-    """Some members do not fill a block, others fill several."""
-    (phase,) = launches(kernel_of([(5,), (3000,), (1,), (1024,)]), config)
+@pytest.mark.parametrize("sizes", [(5, 3, 1, 1008), (3000, 1025, 2047, 1031), (16, 3200, 32, 1024)])
+def test_nests_with_equal_functions_are_one_launch(sizes, config):
+    """Some members do not fill a block, others fill several; of some the last block is not full."""
+    (phase,) = launches(kernel_of([(n,) for n in sizes]), config)
     assert len(phase.buffers) == 4 * 3
-    assert phase.numbers == (5, 3000, 1, 1024)
+    assert phase.numbers == sizes
     block = dict(phase.configs[0].constants)["BLOCK"]
     assert phase.configs[0].grid == (sum(-(-n // block) for n in phase.numbers), 1, 1)
 
@@ -60,6 +61,14 @@ def test_other_functions_are_other_launches():
     writer = Writer(domains=[(5,), (6,)])
     made = [writer.map([writer.arg((0,), n)], (0,), BODIES[1][n], n) for n in range(2)]
     assert len(launches(writer.text(made))) == 2
+
+
+def test_other_functions_may_lie_between():
+    """Where vectors may be cut off at the end, the function is another."""
+    first, second = launches(kernel_of([(1600,), (1601,), (160,), (1603,)]))
+    assert (first.numbers, second.numbers) == ((1600, 160), (1601, 1603))
+    assert "TAIL" in second.function.source
+    assert "TAIL" not in first.function.source
 
 
 def test_what_another_makes_is_waited_for():
@@ -85,7 +94,7 @@ def test_an_argument_unlike_all_results_is_shared():
 
 def test_large_arrays_have_launches_of_their_own(monkeypatch):
     monkeypatch.setattr(together, "LARGEST", 100)
-    assert [p.numbers for p in launches(kernel_of([(5,), (6,), (101,), (7,), (8,)]))] == [(5, 6), (101,), (7, 8)]
+    assert [p.numbers for p in launches(kernel_of([(5,), (6,), (101,), (7,), (8,)]))] == [(5, 6, 7, 8), (101,)]
 
 
 def test_a_launch_has_so_many_parameters(monkeypatch):
