@@ -314,6 +314,7 @@ class HybridBlock(Block):
         super().__init__(prefix=prefix, params=params)
         self._active = False
         self._backends: tuple[Any, ...] = ()
+        self._is_static = False
 
     @property
     def is_active(self) -> bool:
@@ -332,11 +333,11 @@ class HybridBlock(Block):
     def hybridize(self, active: bool = True, **kwargs: Any) -> None:
         """Compile this block at its next call, and likewise its children where they are called alone.
 
-        Keywords: ``static_alloc``, ``static_shape``, ``inline_limit``, ``forward_bulk_size``,
-        ``backward_bulk_size`` (memory is always planned, shapes always specialised: these change nothing),
-        ``clear``, which with False keeps what was compiled before and the backends of before, ``backend``, which
-        takes its parts of the graph (see :mod:`hybridc.subgraph`), and ``backend_opts``, its options, to which
-        further keywords belong too.
+        Keywords: ``static_alloc`` (on a GPU, launches are recorded once and replayed together, see ``docs/gpu.md``),
+        ``static_shape``, ``inline_limit``, ``forward_bulk_size``, ``backward_bulk_size`` (memory is always planned,
+        shapes always specialised: these change nothing), ``clear``, which with False keeps what was compiled before
+        and the backends of before, ``backend``, which takes its parts of the graph (see :mod:`hybridc.subgraph`), and
+        ``backend_opts``, its options, to which further keywords belong too.
         """
         check_flags(kwargs)
         if active and (self._forward_hooks or self._forward_pre_hooks):
@@ -347,6 +348,8 @@ class HybridBlock(Block):
             )
         self._active = bool(active)
         self.__dict__["_backends"] = backends_of(self._backends, kwargs)
+        if "static_alloc" in kwargs or kwargs.get("clear", True):
+            self.__dict__["_is_static"] = bool(kwargs.get("static_alloc", False))
         if kwargs.get("clear", True) or kwargs.get("backend") is not None:
             self._drop_graphs()
         super().hybridize(active, **kwargs)
@@ -395,7 +398,7 @@ class HybridBlock(Block):
         params = self.collect_params()
         if any(p.is_deferred for p in params.values()):
             self._finish_deferred(params, args)
-        return self.__dict__.setdefault("_cached_graph", CachedGraph(self, self._backends))
+        return self.__dict__.setdefault("_cached_graph", CachedGraph(self, self._backends, self._is_static))
 
     def forward(self, *args: Any) -> Any:
         """Call ``hybrid_forward`` with ``F`` and the parameters; override this where ``F`` is not wanted."""

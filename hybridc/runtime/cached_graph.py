@@ -10,6 +10,7 @@ from typing import Any
 
 from hybridc.context import Context, cpu
 from hybridc.debug import compiling, timed
+from hybridc.dtypes import is_float
 from hybridc.errors import MXNetError, TraceError
 from hybridc.gluon.epoch import ATTRIBUTE_EPOCH
 from hybridc.nd.ndarray import NDArray
@@ -40,8 +41,16 @@ class _Nesting:
 class Entry:
     """One signature: the trace, what it depends on, and the graphs made of it (with and without a backward)."""
 
-    def __init__(self, trace: Trace, reads: dict[tuple[int, str], Read], reason: str, backends: Backends) -> None:
+    def __init__(
+        self,
+        trace: Trace,
+        reads: dict[tuple[int, str], Read],
+        reason: str,
+        backends: Backends,
+        is_static: bool = False,
+    ) -> None:
         self.trace = trace
+        self.is_static = is_static
         self.backends = backends
         self.reads = list(reads.values())
         # Lists and dicts change without notice, so they are compared at every call.
@@ -78,7 +87,7 @@ class Entry:
         """The graph to run now: with a backward for the inputs that want gradients, if autograd records."""
         grads: tuple[int, ...] = ()
         if STATE.recording:
-            grads = tuple([i for i, x in enumerate(inputs) if x._entry is not None and x._data.dtype.kind == "f"])
+            grads = tuple([i for i, x in enumerate(inputs) if x._entry is not None and is_float(x._data.dtype)])
         if not grads:
             if self.plain is None:
                 self.plain = self._compile((), "it is called without recording, compiled before for gradients")
@@ -91,7 +100,10 @@ class Entry:
     def _compile(self, grads: tuple[int, ...], reason: str) -> CompiledGraph:
         first = self.plain is None and not self.recorded  # the trace has told the reason of that
         compiling(self.trace.name.rpartition("-")[0], self.reason if first else reason, first)
-        return self._traced(grads).graph()
+        made = self._traced(grads).graph()
+        if self.is_static:
+            made.repeat()
+        return made
 
     def _traced(self, grads: tuple[int, ...]) -> Traced:
         return Traced(self.trace, grads, self.backends)
@@ -105,11 +117,13 @@ class CachedGraph:
     """What a hybridized block calls: finds or makes the graph for the arguments' signature and runs it.
 
     The signature is the arguments' structure, shapes and dtypes, train mode, and the plain attributes that the forward
-    read. At most ``HYBRIDC_CACHE_ENTRIES`` signatures are kept; the least recently used goes first.
+    read. At most ``HYBRIDC_CACHE_ENTRIES`` signatures are kept; the least recently used goes first. ``is_static`` is
+    MXNet's ``static_alloc``.
     """
 
-    def __init__(self, block: Any, backends: Backends = ()) -> None:
+    def __init__(self, block: Any, backends: Backends = (), is_static: bool = False) -> None:
         self._block = weakref.ref(block)
+        self._is_static = is_static
         self._backends = backends
         self._entries: OrderedDict[Signature, Entry] = OrderedDict()
         self._latest: Entry | None = None
@@ -207,7 +221,7 @@ class CachedGraph:
                     f"attribute {read.path} carries a value from one call to the next; a hybridized forward runs once "
                     "for all calls, so give the value back as a result and pass it in as an argument"
                 )
-        return Entry(trace, reads, reason, self._backends)
+        return Entry(trace, reads, reason, self._backends, self._is_static)
 
     def _difference(self, key: Signature) -> str:
         """What tells a new signature from the one used last."""

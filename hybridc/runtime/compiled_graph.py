@@ -73,7 +73,14 @@ class CompiledGraph:
             )
             lines += [f"  kernel {name}" for name in program.launches]
             lines += [f"  host call {call}" for call in program.host_calls]
+            lines += [f"  {note}" for note in executable.notes()]
         return lines if self.foresight is None else lines + self.foresight.summary()
+
+    def repeat(self) -> None:
+        """Expect many calls that are alike (``static_alloc``)."""
+        for executable in (self.forward, self.backward):
+            if executable is not None:
+                executable.repeat()
 
     def _keeps(self, executable: Executable) -> bool:
         return executable is self.forward and self.backward is not None

@@ -2,22 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
+from hybridc.context import Context
 from hybridc.errors import DeviceMemoryError
 from hybridc.lower.triton.functions import Config
 from hybridc.lower.triton.program import Launch, TritonProgram
 from hybridc.runtime.devices.array import DeviceArray
 from hybridc.runtime.devices.choose import device
-from hybridc.runtime.devices.device import Device
+from hybridc.runtime.devices.device import Buffer, Device
+from hybridc.runtime.devices.replay import Recordings, Replay
+from hybridc.runtime.devices.step import Either, Step
 from hybridc.runtime.devices.tuning import fastest, known
 from hybridc.runtime.planned_executable import PlannedExecutable
 
-# A step of a call: it is given the addresses of all slots, and the workspace.
-Step = Callable[[Sequence[int], Any], None]
+# Workspaces kept for the next calls.
+_KEPT = 4
+
+
+class Copies(list[int]):
+    """Addresses of which some are those of copies, which it keeps."""
+
+    def __init__(self, bases: Sequence[int], copies: Mapping[int, Buffer]) -> None:
+        super().__init__(copies[slot].pointer if slot in copies else base for slot, base in enumerate(bases))
+        self._copies = copies
 
 
 class DeviceExecutable(PlannedExecutable):
@@ -33,17 +44,70 @@ class DeviceExecutable(PlannedExecutable):
         self.device = device() if on is None else on
         self._constants = [self.device.put(constant) for constant in program.constants]
         super().__init__(program, self._call, self._constants)
-        self._steps = [self._step(step) for step in program.steps]
+        self._steps = self._all_steps(program)
+        self._recordings: Recordings | None = None
         if self.serves_host:
             self.run = self._serve
 
+    @staticmethod
+    def of(program: TritonProgram, context: Context) -> DeviceExecutable:
+        """A program for arrays of a context."""
+        return DeviceExecutable(program, device(context.device_id) if context.device_type == "gpu" else None)
+
     def make_workspace(self) -> Any:
-        """The arena."""
-        return self.device.workspace(self.planned.arena)
+        """The arena, and how calls in it are replayed."""
+        made = self.device.workspace(self.planned.arena)
+        if self._recordings is not None and self.device.records:
+            made.replay = Replay(self.device, self.planned, self._steps, self._constants, self._recordings)
+        return made
+
+    def repeat(self) -> bool:
+        """Replay calls; not where programs serve the host, as every call brings new memory."""
+        if self._recordings is None and not self.serves_host:
+            self._recordings = Recordings()
+            self._free.clear()
+        return self._recordings is not None and self.device.records
+
+    def notes(self) -> list[str]:
+        """What a library computes, what is recorded, and what is not."""
+        told = [f"by a library: {s.name}" for s in self._steps if isinstance(s, Either) and s.by_library]
+        if self._recordings is None:
+            return told
+        if not self.device.records:
+            return [*told, f"not recorded: {self.device.name} runs each launch when it is asked for"]
+        return [*told, *self._recordings.told]
+
+    def acquire(self) -> Any:
+        """A workspace of the current stream: in another one, work that uses it may not be done yet."""
+        stream, others = self.device.stream, list[Any]()
+        try:
+            while (found := self._free.pop()).stream != stream:
+                others.append(found)
+            return found
+        except IndexError:
+            return self.make_workspace()
+        finally:
+            self._free += others
+
+    def release(self, workspace: Any) -> None:
+        """Give a workspace back; the one that was not used for the longest time goes if there are too many."""
+        self._free.append(workspace)
+        if len(self._free) > _KEPT:
+            del self._free[0]
+
+    def _all_steps(self, program: TritonProgram) -> list[Step]:
+        """The steps; a library of the device's is tried where there is one."""
+        steps = [self._step(step) for step in program.steps]
+        for alternative in reversed(program.alternatives):
+            multiply = self.device.multiply(alternative.product)
+            if multiply is not None:
+                part = slice(alternative.start, alternative.start + alternative.steps)
+                steps[part] = [Either(self.device, steps[part], alternative, multiply, self._apart)]
+        return steps
 
     def _step(self, step: Any) -> Step:
         if not isinstance(step, Launch):
-            return self.device.host_step(step.call)
+            return Step(self.device.host_step(step.call), step.name, launches=0)
         prepare, places, numbers = self.device.prepare, step.buffers, step.numbers
         run: Any = None
 
@@ -53,7 +117,7 @@ class DeviceExecutable(PlannedExecutable):
                 run = prepare(step.function, self._config(step, bases))
             run([bases[slot] + offset for slot, offset in places], numbers)
 
-        return launch
+        return Step(launch, step.name, frozenset(place.slot for place in places))
 
     def _config(self, step: Launch, bases: Sequence[int]) -> Config:
         """The way to run a function that is the fastest on this card, tried on copies of what it is given.
@@ -61,39 +125,50 @@ class DeviceExecutable(PlannedExecutable):
         So what a function reads and writes may be the same memory. Without memory for copies, and on the interpreter,
         it is the one that is expected to be the fastest.
         """
-        device, program = self.device, self.planned
+        device = self.device
         found = step.configs[0] if device.is_host else known(device, step.function, step.configs, step.numbers)
         if found is not None:
             return found
+        copies = self._apart({slot for slot, _ in step.buffers}, bases)
+        if copies is None:
+            return step.configs[0]
+        pointers = [copies[slot] + offset for slot, offset in step.buffers]
+        return fastest(device, step.function, step.configs, pointers, step.numbers)
+
+    def _apart(self, slots: Iterable[int], bases: Sequence[int]) -> Copies | None:
+        """The addresses of all slots, of some of them those of copies; None if there is no memory for these."""
+        program = self.planned
         sizes = [program.arena, *(a.nbytes for a in (*program.inputs, *program.fresh, *self._constants))]
         try:
-            copies = {slot: device.allocate(sizes[slot]) for slot, _ in step.buffers}
+            copies = {slot: self.device.allocate(sizes[slot]) for slot in slots}
         except DeviceMemoryError:
-            return step.configs[0]
+            return None
         for slot, copy in copies.items():
-            device.copy(copy.pointer, bases[slot], sizes[slot])
-        pointers = [copies[slot].pointer + offset for slot, offset in step.buffers]
-        return fastest(device, step.function, step.configs, pointers, step.numbers)
+            self.device.copy(copy.pointer, bases[slot], sizes[slot])
+        return Copies(bases, copies)
 
     def _call(self, workspace: Any, into: Any, *arrays: Any) -> Any:
         device, program = self.device, self.planned
-        here = self._here(arrays)
+        replay: Replay | None = workspace.replay
+        here = self._here(arrays, replay)
         if not all(device.fits(array, spec) for array, spec in zip(here, program.inputs, strict=True)):
             return NotImplemented
         given = [None] * len(program.fresh) if into is None else into
+        if replay is not None:
+            return replay.run(workspace, here, given)
         wanted = zip(given, program.fresh, strict=True)
         results = tuple([device.empty(spec.shape, spec.dtype) if x is None else x for x, spec in wanted])
         bases = [x.pointer for x in (workspace, *here, *results, *self._constants)]
         for step in self._steps:
-            step(bases, workspace)
+            step.run(bases, workspace)
         return results
 
-    def _here(self, arrays: Sequence[Any]) -> Sequence[DeviceArray]:
-        """The arguments on the device."""
+    def _here(self, arrays: Sequence[Any], replay: Replay | None) -> Sequence[DeviceArray]:
+        """The arguments on the device; those of the host at the same place in each replay."""
         strangers = [np.asarray(x, order="C") for x in arrays if not isinstance(x, DeviceArray)]
         if not strangers:
             return arrays
-        put = iter(self.device.put_together(strangers))
+        put = iter(self.device.put_together(strangers, None if replay is None else replay.place_for(strangers)))
         return [x if isinstance(x, DeviceArray) else next(put) for x in arrays]
 
     def _serve(self, workspace: Any, *arrays: Any) -> Any:

@@ -48,6 +48,14 @@ class Executable(ABC):
     def line_of(self, error: BaseException) -> str:
         """The user's line from which the call of the host was made that raised."""
 
+    def repeat(self) -> bool:
+        """Expect many calls that are alike (``static_alloc``); whether they will be recorded and replayed."""
+        return False
+
+    def notes(self) -> list[str]:
+        """What else there is to tell of its calls, in words."""
+        return []
+
     def acquire(self) -> Any:
         """A workspace that nobody else uses now."""
         try:

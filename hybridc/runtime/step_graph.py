@@ -16,6 +16,7 @@ import numpy as np
 from numpy.lib.array_utils import byte_bounds
 
 from hybridc.debug import compiling, timed
+from hybridc.dtypes import is_float
 from hybridc.errors import MXNetError, TraceError
 from hybridc.gluon.epoch import ATTRIBUTE_EPOCH
 from hybridc.gluon.trainer import raise_stale
@@ -96,7 +97,9 @@ class StepProgram:
 class StepEntry(Entry):
     """One signature of a step: the trace of its forward, and the programs made of it."""
 
-    def __init__(self, block: Any, trace: Trace, reads: dict[tuple[int, str], Read], reason: str) -> None:
+    def __init__(
+        self, block: Any, trace: Trace, reads: dict[tuple[int, str], Read], reason: str, is_static: bool
+    ) -> None:
         self._block = block
         self._fresh: Trace | None = trace  # until it is extended by the first program
         self._programs: dict[tuple[Kind, ...], StepProgram] = {}
@@ -105,7 +108,7 @@ class StepEntry(Entry):
         self.bound: Bound | None = None
         self.weights = _trained(block, trace)
         self.indices = [weight.index for weight in self.weights]
-        super().__init__(trace, reads, reason, ())
+        super().__init__(trace, reads, reason, (), is_static)
 
     def refresh(self) -> None:
         """Fetch the parameters' arrays again: they may have been replaced since."""
@@ -149,6 +152,8 @@ class StepEntry(Entry):
         if program is None:
             trace = self._take_trace(args)
             program = StepProgram(trace, optimizer, self.weights, kinds, self._block.keep_grads)
+            if self.is_static:
+                program.graph.repeat()
             self._programs[tuple(kinds)] = program
             if len(self._programs) > _KEPT:
                 del self._programs[next(iter(self._programs))]
@@ -183,7 +188,7 @@ class StepGraphs(CachedGraph):
         compiling(block.name, reason, first=self._traced == 0)
         self._traced += 1
         self._history.append(reason)
-        return StepEntry(block, *_forward(block, args), reason)
+        return StepEntry(block, *_forward(block, args), reason, self._is_static)
 
 
 class Bound:
@@ -330,7 +335,7 @@ def _check_loss(block: Any, trace: Trace) -> None:
             f"{block.name}: the loss must give an array, or a tuple of which the first is the array to minimise"
         )
     loss = trace.outputs[0]
-    if np.dtype(loss.dtype).kind != "f":
+    if not is_float(np.dtype(loss.dtype)):
         raise MXNetError(f"{block.name}: the loss has dtype {np.dtype(loss.dtype)}; only floating point is minimised")
 
 

@@ -22,7 +22,7 @@ from hybridc.lower.poison import Bytes
 from hybridc.lower.triton.codes import TritonCodes
 from hybridc.lower.triton.draws import uniform_phase
 from hybridc.lower.triton.functions import TritonPhase
-from hybridc.lower.triton.program import Launch, TritonProgram
+from hybridc.lower.triton.program import Alternative, Launch, TritonProgram
 from hybridc.lower.triton.scatter import row_sums_phase
 from hybridc.lower.triton.texts import copy_phase, fill_phase
 from hybridc.options import OPTIONS
@@ -66,8 +66,13 @@ class _Emitter(PlanEmitter):
             places.append(Place(ARENA, offset))
             offset += aligned(size)
         self.lines.append(f"{kernel.name}{comment(*kernel.locations)}")
+        start = len(self.program.steps)
         for phase in made.phases:
             self._phase(phase, places, kernel.name)
+        if made.library is not None:
+            first, second, result = [places[i] for i in made.library.buffers]
+            count = len(self.program.steps) - start
+            self.program.alternatives.append(Alternative(start, count, made.library, (first, second, result)))
 
     def computed(self, operator: Operator, ins: Sequence[SSAValue], outs: Sequence[SSAValue]) -> TritonPhase | None:
         if isinstance(operator, HasGPUKernel):

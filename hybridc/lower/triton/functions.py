@@ -15,9 +15,6 @@ if TYPE_CHECKING:
 # Elements that one warp works on at a time.
 WARP_ELEMENTS = 256
 
-# Around the description of a module.
-_QUOTES = '"""'
-
 
 def power_of_two(n: int) -> int:
     """The least power of two that is not less: what blocks are as large as."""
@@ -66,13 +63,6 @@ class TritonFunction:
     def key(self) -> str:
         """Names its source."""
         return hashlib.sha256(self.source.encode()).hexdigest()
-
-    @cached_property
-    def code_key(self) -> str:
-        """Names its source but for the description, which says where in a network it is from."""
-        described = self.source.startswith(_QUOTES)
-        code = self.source.partition(f"{_QUOTES}\n")[2] if described else self.source
-        return hashlib.sha256(code.encode()).hexdigest()
 
 
 @dataclass(frozen=True)

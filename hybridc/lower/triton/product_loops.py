@@ -131,7 +131,7 @@ def fused_product(kernel: Kernel, strides: Mapping[int, Strides]) -> FusedProduc
     loops = _terms(stage, (left, right), steps)
     terms = tuple(loop.size for loop in loops)
     operands = [
-        Operand(r, _steps(plan, r, steps), tuple(x.steps[i] for x in loops), plan.extent(axes), math.prod(terms))
+        Operand(r, strides_along(plan, r, steps), tuple(x.steps[i] for x in loops), plan.extent(axes), math.prod(terms))
         for i, (r, axes) in enumerate(((left, rows), (right, columns)))
     ]
     kinds = (batch, rows, columns)
@@ -145,8 +145,8 @@ def _terms(stage: Stage, reads: tuple[Read, Read], strides: Mapping[SSAValue, St
     return loops_of(sizes, [*places, dict.fromkeys(stage.axes, 0)])[1]
 
 
-def _steps(plan: NestPlan, read: Read, strides: Mapping[SSAValue, Strides]) -> dict[int, int]:
-    """The strides of an operand along merged axes: those of the last axis of each."""
+def strides_along(plan: NestPlan, read: Read, strides: Mapping[SSAValue, Strides]) -> dict[int, int]:
+    """The strides of an array along merged axes: those of the last axis of each."""
     found = zip(read.axes, strides[read.value], strict=True)
     return {plan.merged[a]: s for a, s in sorted(found) if a in plan.merged and plan.sizes[plan.merged[a]] != 1}
 

@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from hybridc.lower.kernel import Kernel
 from hybridc.lower.product_shape import Strides
 from hybridc.lower.triton.functions import Config, TritonPhase, TritonPhases
+from hybridc.lower.triton.library import library_product
 from hybridc.lower.triton.product_configs import Tile, choose, choose_sum, choose_vector
 from hybridc.lower.triton.product_loops import FusedProduct, fused_product
 from hybridc.lower.triton.product_padding import is_narrow, padded
@@ -30,6 +31,7 @@ def phases_of_product(
     product = fused_product(kernel, strides)
     if product is None or product.outputs == 0:
         return None
+    library = library_product(product, OPTIONS.tf32)
     product, phases, locals_ = padded(product)
     chosen, cut = _choice(product)
     tiles, parts = tiles or chosen, parts or cut
@@ -43,7 +45,7 @@ def phases_of_product(
         function = writer.sum_of_parts()
         phases.append(TritonPhase(function, writer.buffers, (), (_config(product, tile, function.constants, 1),)))
         locals_.append(parts * product.outputs * product.wide.itemsize)
-    return TritonPhases(phases, locals_)
+    return TritonPhases(phases, locals_, library)
 
 
 def _choice(product: FusedProduct) -> tuple[list[Tile], int]:

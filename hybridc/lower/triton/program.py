@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from hybridc.dialects.attribute import DType
 from hybridc.lower.planned import PlannedProgram
 from hybridc.lower.triton.functions import Config, TritonFunction
 from hybridc.runtime.native.plan import Host, Place
@@ -23,13 +24,51 @@ class Launch(NamedTuple):
     name: str
 
 
+class Matrix(NamedTuple):
+    """A matrix column by column: whether it is to be transposed, and how far its columns, and batches, are apart."""
+
+    transposed: bool
+    apart: int
+    batch: int
+
+
+class LibraryProduct(NamedTuple):
+    """``c = a b`` for each of ``batches``, as a BLAS takes it: c has ``m`` rows and ``n`` columns, a has ``k`` columns.
+
+    ``matrices`` and ``buffers`` are of a, b and c, which elements have the first and the second of ``dtypes``: of a and
+    b, and of c. With ``tf32`` single precision may be rounded as tensor cores want it.
+    """
+
+    m: int
+    n: int
+    k: int
+    batches: int
+    matrices: tuple[Matrix, Matrix, Matrix]
+    buffers: tuple[int, int, int]
+    dtypes: tuple[DType, DType]
+    tf32: bool
+
+
+class Alternative(NamedTuple):
+    """A product by a library in place of so many ``steps`` from the one with the number ``start`` on.
+
+    ``places`` are those of its three matrices.
+    """
+
+    start: int
+    steps: int
+    product: LibraryProduct
+    places: tuple[Place, Place, Place]
+
+
 @dataclass
 class TritonProgram(PlannedProgram):
-    """A planned program of launches; ``calls`` are what the kernels became."""
+    """A planned program of launches; ``calls`` are what the kernels became, ``alternatives`` are in their order."""
 
     suffix = "triton"
 
     steps: list[Launch | Host] = field(default_factory=lambda: list[Any]())
+    alternatives: list[Alternative] = field(default_factory=lambda: list[Alternative]())
     calls: list[tuple[str, list[TritonFunction]]] = field(default_factory=lambda: list[Any](), compare=False)
 
     def launched(self) -> list[tuple[str, str]]:

@@ -15,6 +15,7 @@ from hybridc.runtime.devices.device import Buffer
 if TYPE_CHECKING:
     from hybridc.lower.planned import View
     from hybridc.runtime.devices.device import Device
+    from hybridc.runtime.devices.replay import Replay
 
 DType = np.dtype[Any]
 
@@ -69,7 +70,7 @@ class DeviceArray:
     def host(self) -> npt.NDArray[Any]:
         """The values for NumPy: this very memory if it is the host's, else a copy made when they are there."""
         if self.device.is_host:
-            return np.asarray(_HostMemory(self))
+            return np.asarray(_HostMemory(self)).view(self.dtype)  # the interface has no name for bfloat16
         made = np.empty(self.shape, self.dtype)
         if made.nbytes:
             self.device.download(made, self.pointer)
@@ -160,14 +161,19 @@ class DeviceArray:
 
 
 class DeviceWorkspace(DeviceArray):
-    """The arena of a program, and what its host steps keep."""
+    """The arena of a program, what its host steps keep, and how its calls are replayed, if they are.
 
-    __slots__ = ("cells",)
+    It is of one ``stream``: in another, work that still uses it may not be done yet.
+    """
+
+    __slots__ = ("cells", "replay", "stream")
 
     def __init__(self, device: Device, arena: int) -> None:
         buffer = device.allocate(arena)
         super().__init__(device, buffer, buffer.pointer, (arena,), np.uint8)
         self.cells: dict[Any, Any] = {}
+        self.replay: Replay | None = None
+        self.stream = device.stream
 
 
 class _HostMemory:

@@ -22,6 +22,9 @@ DIVISIBLE = 16
 # A product and a sum stay two operations: formulas write fma where they mean it, and equal values differ by zero.
 _OPTIONS = {"enable_fp_fusion": False}
 
+# Around the description of a module.
+_QUOTES = '"""'
+
 _TYPES = {
     "float16": "fp16",
     "bfloat16": "bf16",
@@ -52,7 +55,7 @@ def binary(function: TritonFunction, config: Config, capability: tuple[int, int]
     Bit i of ``divisible`` says of its i-th argument, pointers first, that it is divisible by 16.
     """
     way = [*config.constants, config.warps, config.stages]
-    what = [function.key, function.name, way, capability, divisible, _triton_version(), _OPTIONS]
+    what = [code_key(function), function.name, way, capability, divisible, _triton_version(), _OPTIONS]
     key = "triton " + hashlib.sha256(json.dumps(what).encode()).hexdigest()
     found = store().get(key)
     if found is not None:
@@ -60,6 +63,13 @@ def binary(function: TritonFunction, config: Config, capability: tuple[int, int]
     made = compile_for(function, config, capability, divisible)
     store().put(key, _packed(made))
     return made
+
+
+def code_key(function: TritonFunction) -> str:
+    """Names a function's source but for its description, which says where in a network it is from."""
+    described = function.source.startswith(_QUOTES)
+    code = function.source.partition(f"{_QUOTES}\n")[2] if described else function.source
+    return hashlib.sha256(code.encode()).hexdigest()
 
 
 @functools.cache

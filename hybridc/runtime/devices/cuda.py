@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 import threading
 import weakref
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 from weakref import WeakValueDictionary
 
@@ -13,10 +13,13 @@ import numpy.typing as npt
 
 from hybridc.errors import DeviceMemoryError
 from hybridc.lower.triton.functions import Config, TritonFunction
+from hybridc.lower.triton.program import LibraryProduct
 from hybridc.runtime.devices import driver as cuda
 from hybridc.runtime.devices.compiled import DIVISIBLE, binary
+from hybridc.runtime.devices.cublas import Cublas, library
 from hybridc.runtime.devices.device import Buffer, Device, Event, Launch
 from hybridc.runtime.devices.driver import Driver, LaunchConfig
+from hybridc.runtime.devices.recorder import Recorder
 
 # What every card gives to a program without being asked for more.
 _SHARED = 48 << 10
@@ -26,6 +29,8 @@ _WARP = 32
 
 class Cuda(Device):
     """A card, in its primary context, which other libraries use, too."""
+
+    records = True
 
     def __init__(self, driver: Driver, index: int = 0) -> None:
         self.driver = driver
@@ -42,6 +47,8 @@ class Cuda(Device):
         self._context = driver.pointer("cuDevicePrimaryCtxRetain", card)
         self._loaded: WeakValueDictionary[Any, _Loaded] = WeakValueDictionary()
         self._loading = threading.Lock()
+        self._recorder = Recorder(self)
+        self._cublas: Cublas | None = None
         self.prepare_memory(card)
 
     def prepare_memory(self, card: int) -> None:
@@ -93,6 +100,20 @@ class Cuda(Device):
 
     def prepare(self, function: TritonFunction, config: Config) -> Launch:
         return _Prepared(self, function, config)
+
+    def multiply(self, product: LibraryProduct) -> Callable[[Sequence[int]], None] | None:
+        if self._cublas is None:
+            found = library()
+            self._cublas = None if found is None else Cublas(self, found)
+        return None if self._cublas is None else self._cublas.prepare(product)
+
+    def record(self, work: Callable[[], None]) -> Callable[[], None]:
+        return self._recorder.record(work)
+
+    @property
+    def order(self) -> int:
+        """The stream that launches go to now: the recorder's while this thread records."""
+        return self._recorder.stream or self.stream
 
     def load(self, function: TritonFunction, config: Config, divisible: int) -> _Loaded:
         """A function on the card, for any number of programs; there once as long as anybody uses it."""
@@ -197,7 +218,7 @@ class _Ready:
             count = len(pointers)
             self._values[:count] = pointers
             self._values[count : count + len(numbers)] = numbers
-            self._config.stream = card.stream
+            self._config.stream = card.order
             error = self._launch(self._where, self._loaded.kernel, self._places, None)
         if error:
             card.driver.fail("cuLaunchKernelEx", error)

@@ -12,10 +12,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from hybridc.errors import DeviceError
 from hybridc.lower.triton.functions import Config, TritonFunction
 
 if TYPE_CHECKING:
     from hybridc.lower.planned import View
+    from hybridc.lower.triton.program import LibraryProduct
     from hybridc.runtime.devices.array import DeviceArray
     from hybridc.runtime.native.plan import Array
 
@@ -48,6 +50,15 @@ class Event(ABC):
         """Milliseconds from an earlier event to this one, for which it waits."""
 
 
+def packed_size(arrays: Sequence[npt.NDArray[Any]]) -> int:
+    """The bytes that small arrays take, where they are put together."""
+    return sum(_padded(x.nbytes) for x in arrays if x.nbytes <= _SMALL)
+
+
+def _padded(nbytes: int) -> int:
+    return -(-nbytes // _APART) * _APART
+
+
 class Device(ABC):
     """A device: its work is done in the order in which it was asked for, and perhaps later than the call returns.
 
@@ -56,6 +67,8 @@ class Device(ABC):
 
     #: Whether its memory is the host's, and its work done when a call returns, so that NumPy can work on its arrays.
     is_host: bool = False
+    #: Whether it can ``record``.
+    records: bool = False
 
     name: str
     index: int
@@ -120,6 +133,18 @@ class Device(ABC):
         """Run a function once."""
         self.prepare(function, config)(pointers, numbers)
 
+    def multiply(self, product: LibraryProduct) -> Callable[[Sequence[int]], None] | None:
+        """A product by a library, as a function of the addresses of its three matrices; None if there is none."""
+        return None
+
+    def record(self, work: Callable[[], None]) -> Callable[[], None]:
+        """Make one of what ``work`` launches, in its order and at its addresses, without running it now.
+
+        Raises:
+            DeviceError: the device does not do that.
+        """
+        raise DeviceError(f"{self.name} runs each launch when it is asked for")
+
     # --- arrays --------------------------------------------------------------------------------------------
 
     def empty(self, shape: Sequence[int], dtype: Any) -> DeviceArray:
@@ -135,16 +160,19 @@ class Device(ABC):
         made.write(array)
         return made
 
-    def put_together(self, arrays: Sequence[npt.NDArray[Any]]) -> list[DeviceArray]:
-        """Contiguous arrays of NumPy's as arrays of the device: small ones, as an optimizer's numbers, by one copy."""
+    def put_together(self, arrays: Sequence[npt.NDArray[Any]], into: Buffer | None = None) -> list[DeviceArray]:
+        """Contiguous arrays of NumPy's as arrays of the device: small ones, as an optimizer's numbers, by one copy.
+
+        It goes into memory that is given, if that is large enough.
+        """
         from hybridc.runtime.devices.array import DeviceArray
 
         small = [x for x in arrays if x.nbytes <= _SMALL]
-        starts = list(itertools.accumulate((-(-x.nbytes // _APART) * _APART for x in small), initial=0))
+        starts = list(itertools.accumulate((_padded(x.nbytes) for x in small), initial=0))
         bytes_ = np.zeros(starts[-1], np.uint8)
         for x, start in zip(small, starts, strict=False):
             bytes_[start : start + x.nbytes] = x.reshape(-1).view(np.uint8)
-        buffer = self.allocate(starts[-1])
+        buffer = self.allocate(starts[-1]) if into is None or into.nbytes < starts[-1] else into
         self.upload(buffer.pointer, bytes_)
         places = iter(starts)
         return [

@@ -29,6 +29,13 @@ FUNCTIONS: dict[str, tuple[Any, ...]] = {
     "cuMemcpyDtoHAsync_v2": (c_void_p, c_uint64, c_size_t, c_void_p),
     "cuMemcpyDtoDAsync_v2": (c_uint64, c_uint64, c_size_t, c_void_p),
     "cuStreamSynchronize": (c_void_p,),
+    "cuStreamCreate": (_PP, c_uint),
+    "cuStreamBeginCapture_v2": (c_void_p, c_int),
+    "cuStreamEndCapture": (c_void_p, _PP),
+    "cuGraphInstantiateWithFlags": (_PP, c_void_p, c_uint64),
+    "cuGraphLaunch": (c_void_p, c_void_p),
+    "cuGraphDestroy": (c_void_p,),
+    "cuGraphExecDestroy": (c_void_p,),
     "cuEventCreate": (_PP, c_uint),
     "cuEventRecord": (c_void_p, c_void_p),
     "cuEventSynchronize": (c_void_p,),
@@ -59,6 +66,8 @@ class LaunchConfig(ctypes.Structure):
 MULTIPROCESSORS, MAJOR, MINOR, SHARED_MEMORY = 16, 75, 76, 97
 FUNCTION_SHARED_MEMORY = 8
 POOL_KEEPS = 4
+# A stream that waits for no other; a capture that forbids no call, of this thread or of others.
+NON_BLOCKING, RELAXED = 1, 2
 _OUT_OF_MEMORY = 2
 
 

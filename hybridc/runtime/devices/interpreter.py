@@ -69,7 +69,7 @@ class Interpreter(Device):
         buffer = Buffer(array.ctypes.data, array.nbytes, array)
         return DeviceArray(self, buffer, buffer.pointer, array.shape, array.dtype)
 
-    def put_together(self, arrays: Sequence[npt.NDArray[Any]]) -> list[DeviceArray]:
+    def put_together(self, arrays: Sequence[npt.NDArray[Any]], into: Buffer | None = None) -> list[DeviceArray]:
         return [self.put(x) for x in arrays]
 
     def prepare(self, function: TritonFunction, config: Config) -> Launch:

@@ -1,15 +1,20 @@
-"""Which configuration of a function is the fastest on a card: each is timed once, the choice is kept on the disk."""
+"""Which configuration of a function is the fastest on a card: each is timed once, the choice is kept on the disk.
+
+So is whether a library computes a product in less time.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import json
 import statistics
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from hybridc.errors import MXNetError
 from hybridc.lower.triton.functions import Config, TritonFunction
-from hybridc.runtime.devices.device import Device, Launch
+from hybridc.lower.triton.program import LibraryProduct
+from hybridc.runtime.devices.compiled import code_key
+from hybridc.runtime.devices.device import Device
 from hybridc.runtime.store import store
 
 # How often each configuration is run: some for its caches and clocks, then timed.
@@ -46,9 +51,21 @@ def known(device: Device, function: TritonFunction, configs: Sequence[Config], n
     return configs[number] if number < len(configs) else None
 
 
+def library_wins(device: Device, product: LibraryProduct, own: Callable[[], None], library: Callable[[], None]) -> bool:
+    """Whether a library computes a product in less time than its own launches, by what is known or by running both."""
+    what = [device.name, device.capability, *product[:5], [dtype.name for dtype in product.dtypes], product.tf32]
+    key = "library " + hashlib.sha256(json.dumps(what).encode()).hexdigest()
+    kept = store().get(key)
+    if kept is None:
+        wins = _median(device, library) < _median(device, own)
+        kept = bytes([wins])
+        store().put(key, kept)
+    return kept == bytes([True])
+
+
 def _key(device: Device, function: TritonFunction, configs: Sequence[Config], numbers: Sequence[int]) -> str:
     sizes = [n.bit_length() for n in numbers]
-    what = [device.name, device.capability, function.key, [str(c) for c in configs], sizes]
+    what = [device.name, device.capability, code_key(function), [str(c) for c in configs], sizes]
     return "tuned " + hashlib.sha256(json.dumps(what).encode()).hexdigest()
 
 
@@ -56,23 +73,27 @@ def _time(
     device: Device, function: TritonFunction, config: Config, pointers: Sequence[int], numbers: Sequence[int]
 ) -> float:
     """Milliseconds of a run; infinite if there is none."""
+
     try:
         run = device.prepare(function, config)
-        run(pointers, numbers)
+    except MXNetError:
+        return float("inf")
+    return _median(device, lambda: run(pointers, numbers))
+
+
+def _median(device: Device, run: Callable[[], None]) -> float:
+    try:
+        run()
         device.synchronise()
     except MXNetError:
         return float("inf")
-    return _median(device, run, pointers, numbers)
-
-
-def _median(device: Device, run: Launch, pointers: Sequence[int], numbers: Sequence[int]) -> float:
     for _ in range(WARM):
-        run(pointers, numbers)
+        run()
     times: list[float] = []
     for _ in range(TIMED):
         begin, end = device.event(), device.event()
         begin.record()
-        run(pointers, numbers)
+        run()
         end.record()
         times.append(end.since(begin))
     return statistics.median(times)

@@ -21,7 +21,7 @@ from hybridc.runtime.devices.compiled import Binary
 from hybridc.runtime.devices.cuda import Cuda
 from hybridc.runtime.devices.driver import Driver
 from hybridc.runtime.triton_kernel import interpret
-from tests.runtime.devices.stub_cuda import StubCuda
+from tests.runtime.devices.stub_cuda import Launched, StubCuda
 
 _ILLEGAL_ADDRESS, _FAILED = 700, 719
 _OWN = 2  # parameters that Triton adds
@@ -41,19 +41,22 @@ class SimulatedCuda(StubCuda):
         parameters = len(function.pointers) + len(function.numbers) + _OWN
         return Binary(entry, config.warps, 0, parameters, b"\x7fELF" + bytes(60))
 
-    def launched(self, kernel: int, numbers: list[int], stream: int, found: Any) -> int:
-        function, config = self.known[self.kernels[kernel]]
-        grid = (numbers[0], numbers[1], numbers[2])
+    def count(self, kernel: str) -> int:
+        function, _ = self.known[kernel]
+        return len(function.pointers) + len(function.numbers) + _OWN
+
+    def launched(self, launch: Launched) -> int:
+        super().launched(launch)
+        function, config = self.known[launch.kernel]
         count = len(function.pointers)
-        pointers = [found[i][0] for i in range(count)]
-        numbers = [found[count + i][0] for i in range(len(function.numbers))]
-        if any(found[count + len(numbers) + i][0] for i in range(_OWN)):
+        pointers, numbers, own = launch.values[:count], launch.values[count:-_OWN], launch.values[-_OWN:]
+        if any(own):
             return _FAILED
         if not all(any(b <= p <= b + m.nbytes for b, m in self.buffers.items()) for p in pointers):
             return _ILLEGAL_ADDRESS
         numbers = [_signed(n, bits) for n, bits in zip(numbers, function.numbers, strict=True)]
         try:
-            interpret(function, pointers, numbers, dataclasses.replace(config, grid=grid))
+            interpret(function, pointers, numbers, dataclasses.replace(config, grid=launch.grid))
         except Exception:
             traceback.print_exc()
             return _FAILED
@@ -67,14 +70,17 @@ def _signed(number: int, bits: str) -> int:
 
 
 @contextmanager
-def simulated_card() -> Iterator[Cuda]:
+def simulated_card(stub: SimulatedCuda | None = None, kind: type[Cuda] = Cuda) -> Iterator[Cuda]:
     """Inside, ``mx.gpu(0)`` is a simulated card."""
-    stub = SimulatedCuda()
+    stub = SimulatedCuda() if stub is None else stub
     made = Driver(stub)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(choose, "OPTIONS", dataclasses.replace(OPTIONS, gpu="cuda"))
         patch.setattr(choose, "driver", lambda: made)
         patch.setattr("hybridc.runtime.devices.cuda.binary", stub.binary)
+        patch.setitem(choose._KINDS, "cuda", dataclasses.replace(choose._KINDS["cuda"], make=kind))
         choose.device.cache_clear()
-        yield choose.device()
+        made_card = choose.device()
+        assert isinstance(made_card, Cuda)
+        yield made_card
     choose.device.cache_clear()

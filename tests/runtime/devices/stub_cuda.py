@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import itertools
 import struct
 from ctypes import CFUNCTYPE, c_char_p, c_int, c_uint64
 from typing import Any, NamedTuple
@@ -12,7 +13,8 @@ import numpy as np
 from hybridc.runtime.devices import driver
 from hybridc.runtime.devices.driver import FUNCTIONS
 
-_OUT_OF_MEMORY, _INVALID_CONTEXT, _INVALID_IMAGE = 2, 201, 200
+_OUT_OF_MEMORY, _INVALID_IMAGE, _INVALID_CONTEXT, _INVALID_HANDLE = 2, 200, 201, 400
+_CAPTURE_UNSUPPORTED, _NOT_CAPTURING = 900, 901
 _CONTEXT = 0xC0
 
 
@@ -42,6 +44,15 @@ class StubCuda:
         self.attributes: list[tuple[int, int]] = []
         self.entered = 0
         self.fails: dict[str, int] = {}
+        self.asked = 0  # launches that were asked for one by one
+        self.streams: list[int] = []
+        self.capturing: dict[int, list[Launched]] = {}  # what streams that capture were given
+        self.graphs: dict[int, list[Launched]] = {}
+        self.replays: list[tuple[list[Launched], int]] = []  # graphs that ran, and where
+        self.copies: list[tuple[int, int, int]] = []  # target, source and bytes of those within the device
+        self.clock = 0.0  # milliseconds; whoever runs something puts it forward
+        self.moments: dict[int, float] = {}
+        self._handles = itertools.count(0x6A000)
         for name, types in FUNCTIONS.items():
             # What a pointer points to is set by its address: ctypes makes copies of pointers.
             given = [c_uint64 if t is c_char_p and name == "cuModuleLoadData" else t for t in types]
@@ -95,17 +106,64 @@ class StubCuda:
     def _cuMemFreeAsync(self, pointer: int, _stream: int) -> None:
         del self.buffers[pointer]
 
-    def _cuMemcpyHtoDAsync_v2(self, target: int, source: int, size: int, _stream: int) -> None:
+    def _cuMemcpyHtoDAsync_v2(self, target: int, source: int, size: int, stream: int | None) -> int:
+        if stream in self.capturing:
+            return _CAPTURE_UNSUPPORTED  # a real one would capture the copy, which is never meant
         ctypes.memmove(target, source, size)
+        return 0
 
     _cuMemcpyDtoHAsync_v2 = _cuMemcpyHtoDAsync_v2
-    _cuMemcpyDtoDAsync_v2 = _cuMemcpyHtoDAsync_v2
+
+    def _cuMemcpyDtoDAsync_v2(self, target: int, source: int, size: int, stream: int | None) -> int:
+        self.copies.append((target, source, size))
+        return self._cuMemcpyHtoDAsync_v2(target, source, size, stream)
+
+    def _cuStreamCreate(self, out: Any, _flags: int) -> None:
+        out[0] = next(self._handles)
+        self.streams.append(out[0])
+
+    def _cuStreamBeginCapture_v2(self, stream: int | None, _mode: int) -> int:
+        if stream not in self.streams or stream in self.capturing:  # the default stream cannot
+            return _CAPTURE_UNSUPPORTED
+        self.capturing[stream] = []
+        return 0
+
+    def _cuStreamEndCapture(self, stream: int | None, out: Any) -> int:
+        if stream not in self.capturing:
+            return _NOT_CAPTURING
+        out[0] = next(self._handles)
+        self.graphs[out[0]] = self.capturing.pop(stream)
+        return 0
+
+    def _cuGraphInstantiateWithFlags(self, out: Any, graph: int, _flags: int) -> int:
+        if graph not in self.graphs:
+            return _INVALID_HANDLE
+        out[0] = next(self._handles)
+        self.graphs[out[0]] = list(self.graphs[graph])
+        return 0
+
+    def _cuGraphLaunch(self, graph: int, stream: int | None) -> int:
+        if graph not in self.graphs:
+            return _INVALID_HANDLE
+        self.replays.append((self.graphs[graph], stream or 0))
+        return next((error for each in self.graphs[graph] if (error := self.launched(each))), 0)
+
+    def _cuGraphDestroy(self, graph: int) -> int:
+        return 0 if self.graphs.pop(graph, None) is not None else _INVALID_HANDLE
+
+    _cuGraphExecDestroy = _cuGraphDestroy
 
     def _cuEventCreate(self, out: Any, _flags: int) -> None:
-        out[0] = 0xE0
+        out[0] = next(self._handles)
 
-    def _cuEventElapsedTime(self, out: Any, _earlier: int, _later: int) -> None:
-        out[0] = 1.5
+    def _cuEventRecord(self, event: int, _stream: int | None) -> None:
+        self.moments[event] = self.clock
+
+    def _cuEventElapsedTime(self, out: Any, earlier: int, later: int) -> None:
+        out[0] = self.moments[later] - self.moments[earlier]
+
+    def _cuEventDestroy_v2(self, event: int) -> None:
+        self.moments.pop(event, None)
 
     def _cuModuleLoadData(self, out: Any, image: int) -> int:
         if ctypes.string_at(image, 4) != b"\x7fELF":
@@ -128,11 +186,21 @@ class StubCuda:
         found = ctypes.cast(places, ctypes.POINTER(ctypes.POINTER(c_uint64)))
         # As the driver lays it out: seven numbers, four bytes that mean nothing, the stream.
         *numbers, _, stream = struct.unpack("7I4sQ", ctypes.string_at(config, 40))
-        return self.launched(kernel, numbers, stream, found)
-
-    def launched(self, kernel: int, numbers: list[int], stream: int, found: Any) -> int:
-        """Write a launch down: its grid and its block, the shared memory, and where its parameters are."""
-        values = [found[i][0] for i in range(self.parameters)]
+        values = [found[i][0] for i in range(self.count(self.kernels[kernel]))]
         grid, block = tuple(numbers[:3]), tuple(numbers[3:6])
-        self.launches.append(Launched(self.kernels[kernel], grid, block, numbers[6], stream, values))
+        made = Launched(self.kernels[kernel], grid, block, numbers[6], stream, values)
+        if stream in self.capturing:
+            self.capturing[stream].append(made)
+            return 0
+        self.asked += 1
+        return self.launched(made)
+
+    def count(self, _kernel: str) -> int:
+        """How many parameters a kernel has."""
+        return self.parameters
+
+    def launched(self, launch: Launched) -> int:
+        """Write down what runs, for a millisecond."""
+        self.launches.append(launch)
+        self.clock += 1
         return 0

@@ -104,9 +104,11 @@ def test_an_error_names_the_call_and_the_drivers_words() -> None:
 
 
 def test_events_take_their_difference_from_the_driver() -> None:
-    made = card(StubCuda())
+    stub = StubCuda()
+    made = card(stub)
     earlier, later = made.event(), made.event()
     earlier.record()
+    stub.clock += 1.5
     later.record()
     assert later.since(earlier) == 1.5
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import numpy as np
 import pytest
 
@@ -13,6 +15,7 @@ from hybridc.runtime.devices.tuning import fastest
 from hybridc.runtime.store import store
 
 SIZE = 2048
+QUOTES = '"""\n'
 MANY, FEW = Config((("BLOCK", 16),), (SIZE // 16, 1, 1)), Config((("BLOCK", SIZE),), (1, 1, 1))
 
 
@@ -55,3 +58,15 @@ def test_the_fastest_is_chosen_once(given, configs):
 def test_what_a_card_cannot_run_is_left_out(given):
     function, array = given
     assert fastest(Impossible(), function, (MANY, FEW), [array.ctypes.data], [SIZE]) == FEW
+
+
+def test_functions_that_differ_in_their_description_are_one(given):
+    """Where in a network a function is from changes as the user's file does, its code does not."""
+    function, array = given
+    fastest(Interpreter(), function, (MANY, FEW), [array.ctypes.data], [SIZE])
+    moved = dataclasses.replace(function, source=f'"""elsewhere.py:7"""\n{function.source.partition(QUOTES)[2]}')
+    assert moved.key != function.key
+    assert fastest(Forbidden(), moved, (MANY, FEW), [array.ctypes.data], [SIZE]) == FEW
+    other = dataclasses.replace(function, source=function.source.replace("tl.store", " tl.store", 1))
+    with pytest.raises(AssertionError, match="known"):
+        fastest(Forbidden(), other, (MANY, FEW), [array.ctypes.data], [SIZE])

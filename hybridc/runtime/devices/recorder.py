@@ -1,0 +1,96 @@
+"""Launches recorded as CUDA graphs: a stream of the card's own captures them, any stream then runs them all at once."""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from collections.abc import Callable
+from ctypes import byref, c_void_p
+from typing import TYPE_CHECKING
+
+from hybridc.runtime.devices.driver import NON_BLOCKING, RELAXED
+
+if TYPE_CHECKING:
+    from hybridc.runtime.devices.cuda import Cuda
+
+
+class _Where(threading.local):
+    """The stream that captures what this thread launches; 0 if none does."""
+
+    stream = 0
+
+
+class Recorder:
+    """Records on one card, one thread at a time.
+
+    The streams of libraries are no part of it: the default one cannot capture, and in others nothing of anybody else's
+    may be captured.
+    """
+
+    def __init__(self, card: Cuda) -> None:
+        self._card = card
+        self._where = _Where()
+        self._using = threading.Lock()
+        self._stream = 0
+
+    @property
+    def stream(self) -> int:
+        """The stream that captures what this thread launches; 0 if none does."""
+        return self._where.stream
+
+    def record(self, work: Callable[[], None]) -> Recorded:
+        """The launches of ``work``, which run when what is given back is called.
+
+        Raises:
+            DeviceError: the driver refused.
+        """
+        card = self._card
+        card.enter()
+        with self._using:
+            if not self._stream:
+                self._stream = card.driver.pointer("cuStreamCreate", NON_BLOCKING)
+            card.driver.call("cuStreamBeginCapture_v2", self._stream, RELAXED)
+            self._where.stream = self._stream
+            try:
+                work()
+            except BaseException:  # whatever happened, the stream must not go on capturing
+                card.driver.call("cuGraphDestroy", self._end())
+                raise
+            graph = self._end()
+        return Recorded(card, graph, work)
+
+    def _end(self) -> int:
+        """The graph of what was captured."""
+        self._where.stream = 0
+        graph = c_void_p()
+        self._card.driver.call("cuStreamEndCapture", self._stream, byref(graph))
+        return graph.value or 0
+
+
+class Recorded:
+    """Launches that the card knows as one graph, which goes to whatever stream is current when it is called.
+
+    It keeps what it launches: the functions stay on the card as long as it does.
+    """
+
+    def __init__(self, card: Cuda, graph: int, work: Callable[[], None]) -> None:
+        self._card = card
+        self._work = work
+        try:
+            self._graph = card.driver.pointer("cuGraphInstantiateWithFlags", graph, 0)
+        finally:
+            card.driver.call("cuGraphDestroy", graph)
+        weakref.finalize(self, _destroy, card, self._graph).atexit = False
+        self._launch = card.driver.functions["cuGraphLaunch"]
+
+    def __call__(self) -> None:
+        self._card.enter()
+        error = self._launch(self._graph, self._card.stream)
+        if error:
+            self._card.driver.fail("cuGraphLaunch", error)
+
+
+def _destroy(card: Cuda, graph: int) -> None:
+    """Let a graph go; one that is running goes when it is done."""
+    card.enter()
+    card.driver.call("cuGraphExecDestroy", graph)

@@ -1,0 +1,229 @@
+"""Calls of a program that are alike: what they launch is recorded once and then asked for all together.
+
+A recording holds addresses. So each thing that a call is given keeps its place: what is at the same address at every
+call, as parameters are, stays there; a small argument that is not is copied to memory of the recording's own; small
+results are made in such memory and copied to where the caller keeps them, which no later call writes. Launches that
+touch something large at changing addresses, and calls of the host, are between recordings.
+"""
+
+from __future__ import annotations
+
+import itertools
+import warnings
+from collections import Counter
+from collections.abc import Callable, Sequence
+from operator import itemgetter
+from typing import Any
+
+import numpy.typing as npt
+
+from hybridc.errors import DeviceError, DeviceMemoryError, MXNetError
+from hybridc.lower.planned import PlannedProgram
+from hybridc.runtime.devices.array import DeviceArray
+from hybridc.runtime.devices.device import Buffer, Device, packed_size
+from hybridc.runtime.devices.step import Run, Step
+
+# Bytes up to which something is rather copied than left out of a recording: less than the time of a launch.
+_SMALL = 1 << 20
+# How often an argument may come to another address, before it is taken for one that does so at each call.
+_PATIENCE = 1
+# So many replays later, what moved before is forgiven: parameters are replaced now and then.
+_LONG = 16
+_APART = 256
+
+
+class Recordings:
+    """What the replays of one program have in common: whether the device refused, and what to tell of the latest."""
+
+    def __init__(self) -> None:
+        self.refused = ""
+        self.told: list[str] = ["recorded when it is called again with the same addresses"]
+
+    def refuse(self, name: str, error: MXNetError) -> None:
+        """Record no more."""
+        self.refused = str(error)
+        self.told = [f"not recorded: {error}"]
+        warnings.warn(
+            f"static_alloc: the device did not record {name}, whose launches are made one by one: {error}", stacklevel=2
+        )
+
+
+class Replay:
+    """The calls of a program in one workspace, which keeps it; for one call at a time."""
+
+    def __init__(
+        self,
+        device: Device,
+        program: PlannedProgram,
+        steps: Sequence[Step],
+        constants: Sequence[DeviceArray],
+        shared: Recordings,
+    ) -> None:
+        self._device = device
+        self._program = program
+        self._steps = steps
+        self._constants = [x.pointer for x in constants]
+        self._shared = shared
+        self._first = 1 + len(program.inputs)  # the slot of the first fresh array
+        self._packed: Buffer | None = None
+        self._absent: tuple[bool, ...] = ()
+        self._forget()
+
+    def _forget(self) -> None:
+        self._loose: dict[int, str] = {}  # slots at changing addresses, and why they are not copied
+        self._copied: dict[int, DeviceArray] = {}  # slots of arguments that are copied, and where to
+        self._moves: Counter[int] = Counter()
+        self._seen: Any = None
+        self._bases: list[int] = []
+        self._parts: list[Run] = []
+        self._is_recorded = False
+        self._replays = 0
+        self._last: list[int] = []  # the addresses of the call before
+
+    def place_for(self, arrays: Sequence[npt.NDArray[Any]]) -> Buffer:
+        """Memory for small arguments that come from the host: the same for all calls."""
+        if self._packed is None:
+            self._packed = self._device.allocate(packed_size(arrays))
+        return self._packed
+
+    def run(self, workspace: DeviceArray, here: Sequence[DeviceArray], given: Sequence[Any]) -> tuple[Any, ...]:
+        """The fresh arrays of a call with arguments on the device, and with the caller's arrays, or None for each."""
+        absent = tuple([x is None for x in given])
+        if not self._bases or absent != self._absent:
+            self._absent = absent
+            self._forget()
+            self._settle_results()
+        pointers = [workspace.pointer, *[x.pointer for x in here], *[0 if x is None else x.pointer for x in given]]
+        moved = self._watched(pointers) != self._seen
+        if moved:
+            self._move(pointers)
+        results = list(given)
+        bases = self._bases.copy()
+        for slot in self._loose:
+            if pointers[slot] == 0:
+                spec = self._program.fresh[slot - self._first]
+                made = results[slot - self._first] = self._device.empty(spec.shape, spec.dtype)
+                pointers[slot] = made.pointer
+            bases[slot] = pointers[slot]
+        for slot, copy in self._copied.items():
+            self._device.copy(copy.pointer, pointers[slot], copy.nbytes)
+        for part in self._parts:
+            part(bases, workspace)
+        self._give(results)
+        self._replays += 1
+        if not moved and not self._is_recorded:
+            self._record(bases)
+        return tuple(results)
+
+    # --- places --------------------------------------------------------------------------------------------
+
+    def _settle_results(self) -> None:
+        """Decide where each fresh array is made that the caller gives no memory for."""
+        size = 0
+        self._own: dict[int, int] = {}  # the slots of small ones, and where in the block each is
+        for i, spec in enumerate(self._program.fresh):
+            if not self._absent[i]:
+                continue
+            if spec.nbytes > _SMALL:
+                self._loose[self._first + i] = f"result {i} has {spec.nbytes} bytes, too many to be copied"
+                continue
+            self._own[self._first + i] = size
+            size += -(-spec.nbytes // _APART) * _APART
+        self._block = self._device.allocate(size)
+        self._watch()
+
+    def _watch(self) -> None:
+        """From now on look at all addresses that must not change."""
+        count = self._first + len(self._program.fresh)
+        self._fixed = [s for s in range(count) if s not in self._loose and s not in self._copied and s not in self._own]
+        self._watched: Callable[[Sequence[int]], Any] = itemgetter(*self._fixed)  # the arena's is one at least
+
+    def _move(self, pointers: list[int]) -> None:
+        """Note other addresses; what has moved too often keeps none."""
+        if self._replays >= _LONG:
+            self._moves.clear()
+        for slot in self._fixed if self._last else ():
+            if pointers[slot] != self._last[slot]:
+                self._moves[slot] += 1
+        for slot, count in self._moves.items():
+            if count > _PATIENCE and slot in self._fixed:
+                self._let_go(slot)
+        self._watch()
+        self._last, self._seen = pointers, self._watched(pointers)
+        self._bases = [*pointers, *self._constants]
+        for slot, copy in self._copied.items():
+            self._bases[slot] = copy.pointer
+        for slot, start in self._own.items():
+            self._bases[slot] = self._block.pointer + start
+        self._parts, self._is_recorded, self._replays = [step.run for step in self._steps], False, 0
+
+    def _let_go(self, slot: int) -> None:
+        """Copy something at each call from now on, or leave its launches out."""
+        number = slot - self._first
+        if number >= 0:
+            self._loose[slot] = f"result {number} is put at another address at each call"
+            return
+        spec = self._program.inputs[slot - 1]
+        if slot - 1 in self._program.donated or spec.nbytes > _SMALL:
+            self._loose[slot] = f"argument {slot - 1} ({spec.nbytes} bytes) is at another address at each call"
+            return
+        self._copied[slot] = self._device.empty(spec.shape, spec.dtype)
+
+    def _give(self, results: list[Any]) -> None:
+        """Copy the small results out of the recording's memory: all at once, into memory that they share."""
+        if not self._own:
+            return
+        out = self._device.allocate(self._block.nbytes)
+        if self._block.nbytes:
+            self._device.copy(out.pointer, self._block.pointer, self._block.nbytes)
+        for slot, start in self._own.items():
+            spec = self._program.fresh[slot - self._first]
+            results[slot - self._first] = DeviceArray(self._device, out, out.pointer + start, spec.shape, spec.dtype)
+
+    # --- recordings ----------------------------------------------------------------------------------------
+
+    def _record(self, bases: Sequence[int]) -> None:
+        """Record what has just run at these addresses, so that all that it needs is on the device."""
+        self._is_recorded = True
+        if self._shared.refused:
+            return
+        alone = {step: self._why_alone(step) for step in self._steps}
+        parts: list[Run] = []
+        lengths: list[int] = []
+        try:
+            for together, group in itertools.groupby(self._steps, lambda step: not alone[step]):
+                found = list(group)
+                launches = sum(step.launches for step in found)
+                if together and launches > 1:
+                    parts.append(self._recorded(found, bases))
+                    lengths.append(launches)
+                else:
+                    parts += [step.run for step in found]
+        except (DeviceError, DeviceMemoryError) as error:
+            self._shared.refuse(self._program.name, error)
+            return
+        self._parts = parts
+        self._shared.told = [*self._summary(lengths), *dict.fromkeys(text for text in alone.values() if text)]
+
+    def _recorded(self, steps: Sequence[Step], bases: Sequence[int]) -> Run:
+        def work() -> None:
+            for step in steps:
+                step.run(bases, None)  # launches need no workspace but for its address
+
+        replay = self._device.record(work)
+        return lambda _bases, _workspace: replay()
+
+    def _why_alone(self, step: Step) -> str:
+        """Why a step is no part of a recording; empty if it is one."""
+        reasons = ", ".join(self._loose[slot] for slot in sorted(step.slots) if slot in self._loose)
+        reason = step.alone() or (f"{step.name}: {reasons}" if reasons else "")
+        return f"  between recordings: {reason}" if reason else ""
+
+    def _summary(self, lengths: Sequence[int]) -> list[str]:
+        """What was recorded, in words."""
+        counts = ", ".join(f"{n} launches" for n in lengths)
+        head = f"replayed: {len(lengths)} recording{'s' * (len(lengths) != 1)}{f' of {counts}' if counts else ''}"
+        arguments = [f"argument {slot - 1}" for slot in self._copied]
+        results = [f"result {slot - self._first}" for slot in self._own]
+        copied = ", ".join([*arguments, *results])
+        return [head, *([f"  copied at each call: {copied}"] if copied else [])]

@@ -1,0 +1,79 @@
+"""The steps of a program on a device: launches, calls of the host, and products that a library may compute instead."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from hybridc.lower.triton.program import Alternative
+from hybridc.runtime.devices.device import Device
+from hybridc.runtime.devices.tuning import library_wins
+
+# Runs a step of a call: it is given the addresses of all slots, and the workspace.
+Run = Callable[[Sequence[int], Any], None]
+
+
+class Step:
+    """A step of a program made callable: the slots that it touches, and how many launches it is."""
+
+    def __init__(self, run: Run, name: str, slots: Iterable[int] = (), launches: int = 1) -> None:
+        self.run = run
+        self.name = name
+        self.slots = frozenset(slots)
+        self.launches = launches
+
+    def alone(self) -> str:
+        """Why it is no part of a recording, once it has run; empty if it can be one."""
+        return "" if self.launches else f"host call {self.name}"
+
+
+class Either(Step):
+    """A product by its own launches, or by a library of the device's: by whichever is faster on this card.
+
+    ``multiply`` is given the addresses of the three matrices, ``apart`` gives those of copies of slots, or None.
+    """
+
+    def __init__(
+        self,
+        device: Device,
+        own: Sequence[Step],
+        alternative: Alternative,
+        multiply: Callable[[Sequence[int]], None],
+        apart: Callable[[Iterable[int], Sequence[int]], Sequence[int] | None],
+    ) -> None:
+        slots = {slot for step in own for slot in step.slots}
+        super().__init__(self._run, own[-1].name, slots, sum(step.launches for step in own))
+        self._device = device
+        self._own = own
+        self._alternative = alternative
+        self._multiply = multiply
+        self._apart = apart
+        #: Whether the library does it; None before the first call.
+        self.by_library: bool | None = None
+
+    def alone(self) -> str:
+        """A library may ask for memory meanwhile, which no recording may."""
+        return f"{self.name}: by a library" if self.by_library else ""
+
+    def _run(self, bases: Sequence[int], workspace: Any) -> None:
+        if self.by_library is None:
+            self.by_library = self._choose(bases)
+        if self.by_library:
+            self._by_library(bases)
+        else:
+            self._by_launches(bases)
+
+    def _by_launches(self, bases: Sequence[int]) -> None:
+        for step in self._own:
+            step.run(bases, None)
+
+    def _by_library(self, bases: Sequence[int]) -> None:
+        self._multiply([bases[slot] + offset for slot, offset in self._alternative.places])
+
+    def _choose(self, bases: Sequence[int]) -> bool:
+        """Try both on copies, if it is not known; without memory for these, the launches are what is expected."""
+        copies = self._apart(self.slots, bases)
+        if copies is None:
+            return False
+        product = self._alternative.product
+        return library_wins(self._device, product, lambda: self._by_launches(copies), lambda: self._by_library(copies))

@@ -1,0 +1,72 @@
+"""A BLAS of our own with the functions of NVIDIA's, on memory of the host: products by NumPy in double precision."""
+
+from __future__ import annotations
+
+import ctypes
+from ctypes import CFUNCTYPE, c_double, c_float, c_int
+from typing import Any
+
+import numpy as np
+
+from hybridc.runtime.devices import cublas
+from hybridc.runtime.devices.cublas import FUNCTIONS
+from tests.runtime.devices.stub_cuda import StubCuda
+
+_DTYPES = {number: np.dtype(name) for name, number in cublas.KINDS.items() if name != "bfloat16"}
+_INVALID, _FAILED = 7, 13
+
+
+class StubCublas:
+    """Has every function of the library as an attribute; a product takes ``takes`` milliseconds of a card."""
+
+    def __init__(self, card: StubCuda, takes: float = 0.0) -> None:
+        self.card = card
+        self.takes = takes
+        self.streams: dict[int, int] = {}
+        self.modes: dict[int, int] = {}
+        self.products: list[tuple[int, int]] = []  # the stream of each, and its arithmetic
+        self.fails = False
+        for name, types in FUNCTIONS.items():
+            setattr(self, name, CFUNCTYPE(c_int, *types)(getattr(self, f"_{name}")))
+
+    def _cublasCreate_v2(self, out: Any) -> int:
+        out[0] = 0xB1A5 + len(self.streams)
+        self.streams[out[0]] = 0
+        return 0
+
+    def _cublasSetStream_v2(self, handle: int, stream: int | None) -> int:
+        self.streams[handle] = stream or 0
+        return 0
+
+    def _cublasSetMathMode(self, handle: int, mode: int) -> int:
+        self.modes[handle] = mode
+        return 0
+
+    def _cublasGemmStridedBatchedEx(self, handle: int, *given: Any) -> int:
+        if self.fails or handle not in self.streams:
+            return _FAILED
+        ta, tb, m, n, k, alpha, *rest = given
+        a, b, beta, c, (batches, arithmetic, _) = rest[:4], rest[4:8], rest[8], rest[9:13], rest[13:]
+        number = c_double if arithmetic == cublas.DOUBLE else c_float
+        factors = [number.from_address(x).value for x in (alpha, beta)]
+        if factors != [1, 0] or c[2] < m or a[2] < (k if ta else m) or b[2] < (n if tb else k):
+            return _INVALID
+        for batch in range(batches):
+            first = _matrix(a, batch, (k, m) if ta else (m, k))
+            second = _matrix(b, batch, (n, k) if tb else (k, n))
+            wide = [x.astype(np.float64) for x in (first.T if ta else first, second.T if tb else second)]
+            _matrix(c, batch, (m, n))[...] = wide[0] @ wide[1]
+        self.products.append((self.streams[handle], arithmetic))
+        self.card.clock += self.takes
+        return 0
+
+
+def _matrix(given: Any, batch: int, shape: tuple[int, int]) -> Any:
+    """A matrix column by column."""
+    address, kind, apart, batches_apart = given
+    dtype = _DTYPES[kind]
+    rows, columns = shape
+    start = address + batch * batches_apart * dtype.itemsize
+    count = (columns - 1) * apart + rows
+    flat = np.frombuffer((ctypes.c_char * (count * dtype.itemsize)).from_address(start), dtype)
+    return np.lib.stride_tricks.as_strided(flat, shape, (dtype.itemsize, apart * dtype.itemsize))

@@ -1,0 +1,216 @@
+"""Products by a library: how it is told where matrices lie, and that only what is faster is chosen."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+import hybridc as mx
+from hybridc.errors import DeviceError
+from hybridc.gluon.nn import HybridLambda
+from hybridc.lower.triton import library
+from hybridc.lower.triton.product_loops import fused_product
+from hybridc.lower.triton.program import Alternative, LibraryProduct
+from hybridc.runtime.device_executable import DeviceExecutable
+from hybridc.runtime.devices import cublas
+from hybridc.runtime.devices.cublas import Cublas
+from hybridc.runtime.devices.cuda import Cuda
+from hybridc.runtime.plan_bytes import KeptGraph, from_bytes, to_bytes
+from hybridc.runtime.store import Store
+from tests.lower.llvm.test_products import TOLERANCE, expected, numbers_of, product_kernel
+from tests.runtime.devices.simulated import SimulatedCuda, simulated_card
+from tests.runtime.devices.stub_cublas import StubCublas
+
+GPU = mx.gpu(0)
+SIZES = {"i": 6, "j": 5, "k": 7, "b": 3}
+
+
+@pytest.fixture
+def stub() -> SimulatedCuda:
+    return SimulatedCuda()
+
+
+@pytest.fixture
+def card(stub: SimulatedCuda) -> Iterator[Cuda]:
+    with simulated_card(stub) as made:
+        yield made
+
+
+def described(spec: str, dtype: str = "f32", least: int = 0) -> LibraryProduct | None:
+    product = fused_product(product_kernel(spec, SIZES, dtype), {})
+    assert product is not None
+    return library.library_product(product, False, least)
+
+
+# --- how matrices lie ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dtype", ["f16", "f32", "f64"])
+@pytest.mark.parametrize(
+    "spec",
+    [
+        *("ik,kj->ij", "ki,kj->ij", "ik,jk->ij", "ki,jk->ij", "ik,kj->ji", "ki,kj->ji", "ik,jk->ji", "ki,jk->ji"),
+        *("bik,bkj->bij", "bki,bjk->bij", "ibk,bkj->bij", "ibk,jbk->bij", "bik,bkj->ibj", "bik,bkj->bji"),
+    ],
+)
+def test_every_way_to_lie(card: Cuda, stub: SimulatedCuda, spec: str, dtype: str) -> None:
+    product = described(spec, dtype)
+    assert product is not None
+    left, right, out = spec.replace("->", ",").split(",")
+    rng = np.random.default_rng(1)
+    arrays = [numbers_of(rng, tuple(SIZES[x] for x in axes), dtype) for axes in (left, right)]
+    there = [card.put(np.ascontiguousarray(x)) for x in arrays]
+    there.append(card.empty(tuple(SIZES[x] for x in out), product.dtypes[1]))
+    run = Cublas(card, StubCublas(stub)).prepare(product)
+    assert run is not None
+    run([there[i].pointer for i in product.buffers])
+    want, scale = expected(spec, *arrays)
+    assert np.all(abs(there[2].host() - want) <= 4 * TOLERANCE[dtype] * scale + 1e-30)
+
+
+@pytest.mark.parametrize("spec", ["k,kj->j", "ik,k->i", "k,k->", "bk,bk->b"])
+def test_vectors_are_no_matrices(spec: str) -> None:
+    assert described(spec) is None
+
+
+@pytest.mark.parametrize("spec", ["bik,bkj->ijb", "ikb,bkj->ij", "ibk,bkj->ijb"])
+def test_what_does_not_lie_as_matrices_do(spec: str) -> None:
+    assert described(spec) is None
+
+
+def test_small_products_are_not_worth_it() -> None:
+    assert described("ik,kj->ij", least=2 * 6 * 5 * 7) is not None
+    assert described("ik,kj->ij", least=2 * 6 * 5 * 7 + 1) is None
+
+
+def program(function: Any, *shapes: tuple[int, ...], dtype: str = "float32") -> Any:
+    inputs = [mx.nd.zeros(shape, dtype=dtype) for shape in shapes]
+    return HybridLambda(function).trace(*inputs).optimize().lower("triton").programs["forward"]
+
+
+def test_only_products_that_nothing_follows(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(library.library_product, "__defaults__", (0,))
+    shapes = (32, 48), (48, 40)
+    (found,) = program(lambda F, x, y: F.dot(x, y), *shapes).alternatives
+    assert (found.start, found.steps, found.product.m, found.product.n) == (0, 1, 40, 32)
+    assert program(lambda F, x, y: F.dot(x, y), *shapes, dtype="float16").alternatives  # rounded by the library
+    assert not program(lambda F, x, y: F.relu(F.dot(x, y)), *shapes).alternatives
+    assert not program(lambda F, x, y: F.dot(x, y) + 1, *shapes).alternatives
+    assert not program(lambda F, x, y: F.dot(F.exp(x), y), *shapes).alternatives[1:]
+
+
+def test_by_default_a_product_is_large(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert not program(lambda F, x, y: F.dot(x, y), (1024, 1023), (1023, 1024)).alternatives
+    (found,) = program(lambda F, x, y: F.dot(x, y), (1024, 1024), (1024, 1024)).alternatives
+    data = to_bytes(KeptGraph({"forward": program(lambda F, x, y: F.dot(x, y), (1024, 1024), (1024, 1024))}, (), (), 0))
+    (read,) = from_bytes(data).programs["forward"].alternatives  # type: ignore[attr-defined]
+    assert type(read) is Alternative
+    assert read == found
+
+
+# --- what is chosen -----------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def kept(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> Store:
+    """Nothing was chosen before, and any product may be a library's."""
+    own = Store(tmp_path)
+    tmp_path.chmod(0o700)
+    monkeypatch.setattr("hybridc.runtime.devices.tuning.store", lambda: own)
+    monkeypatch.setattr(library.library_product, "__defaults__", (0,))
+    return own
+
+
+def given(stub: SimulatedCuda, takes: float, monkeypatch: pytest.MonkeyPatch) -> StubCublas:
+    """The library is there."""
+    made = StubCublas(stub, takes)
+    monkeypatch.setattr("hybridc.runtime.devices.cuda.library", lambda: made)
+    return made
+
+
+@pytest.mark.usefixtures("kept")
+@pytest.mark.parametrize(("takes", "by_library"), [(0.5, True), (5, False)])
+def test_the_faster_one_is_chosen_and_remembered(
+    stub: SimulatedCuda, card: Cuda, monkeypatch: pytest.MonkeyPatch, takes: float, by_library: bool
+) -> None:
+    blas = given(stub, takes, monkeypatch)
+    rng = np.random.default_rng(0)
+    x, y = (rng.normal(size=shape).astype(np.float32) for shape in ((32, 48), (48, 40)))
+    want = x.astype(np.float64) @ y.astype(np.float64)
+    run = DeviceExecutable(program(lambda F, a, b: F.dot(a, b), x.shape, y.shape), card)
+    there = [card.put(v) for v in (x, y)]
+    np.testing.assert_allclose(run(*there)[0].host(), want, rtol=1e-4, atol=1e-4)
+    counts = len(blas.products), len(stub.launches)
+    again = DeviceExecutable(program(lambda F, a, b: F.dot(a, b), x.shape, y.shape), card)  # it is known
+    np.testing.assert_allclose(again(*there)[0].host(), want, rtol=1e-4, atol=1e-4)
+    assert (len(blas.products) - counts[0], len(stub.launches) - counts[1]) == (by_library, not by_library)
+    assert bool(again.notes()) is by_library
+    assert set(blas.modes.values()) == {cublas.WHOLE_SUMS}
+    assert {arithmetic for _, arithmetic in blas.products} == {cublas.SINGLE}
+
+
+@pytest.mark.usefixtures("kept")
+def test_a_library_that_fails_is_not_chosen(stub: SimulatedCuda, card: Cuda, monkeypatch: pytest.MonkeyPatch) -> None:
+    given(stub, 0, monkeypatch).fails = True
+    x = np.ones((8, 8), np.float32)
+    run = DeviceExecutable(program(lambda F, a, b: F.dot(a, b), x.shape, x.shape), card)
+    np.testing.assert_array_equal(run(card.put(x), card.put(x))[0].host(), np.full((8, 8), 8))
+    assert run.notes() == []
+
+
+@pytest.mark.usefixtures("kept")
+def test_without_a_library_nothing_is_tried(stub: SimulatedCuda, card: Cuda, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("hybridc.runtime.devices.cuda.library", lambda: None)
+    x = np.ones((8, 8), np.float32)
+    run = DeviceExecutable(program(lambda F, a, b: F.dot(a, b), x.shape, x.shape), card)
+    run(card.put(x), card.put(x))
+    assert len(run._steps) == 1
+    assert type(run._steps[0]).__name__ == "Step"
+
+
+@pytest.mark.usefixtures("kept")
+def test_what_a_library_computes_is_between_recordings(
+    stub: SimulatedCuda, card: Cuda, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    blas = given(stub, 0.1, monkeypatch)
+
+    def chain(F: Any, x: Any, y: Any) -> Any:
+        before = F.relu(F.dot(F.relu(F.dot(x, y)), y))
+        return F.relu(F.dot(F.relu(F.dot(F.dot(before, y), y)), y))
+
+    rng = np.random.default_rng(0)
+    x, y = (rng.normal(size=(8, 8)).astype(np.float32) for _ in range(2))
+    made = program(chain, x.shape, y.shape)
+    plain = DeviceExecutable(made, card)
+    run = DeviceExecutable(made, card)
+    assert run.repeat()
+    there = [card.put(v) for v in (x, y)]
+    want = plain(*there)[0].host()
+    for _ in range(4):
+        np.testing.assert_array_equal(run(*there)[0].host(), want)
+    assert blas.products
+    assert stub.replays
+    assert any(line.endswith(": by a library") for line in run.notes())
+    assert {stream for stream, _ in blas.products} == {0}
+
+
+def test_an_error_names_the_function(stub: SimulatedCuda, card: Cuda) -> None:
+    blas = StubCublas(stub)
+    blas.fails = True
+    product = described("ik,kj->ij")
+    assert product is not None
+    run = Cublas(card, blas).prepare(product)
+    assert run is not None
+    with pytest.raises(DeviceError, match="cublasGemmStridedBatchedEx: error 13"):
+        run([0, 0, 0])
+
+
+def test_integers_are_not_the_librarys(stub: SimulatedCuda, card: Cuda) -> None:
+    product = described("ik,kj->ij")
+    assert product is not None
+    made = Cublas(card, StubCublas(stub))
+    assert made.prepare(product._replace(dtypes=(np.dtype("int32"), np.dtype("int32")))) is None
+    assert made.prepare(product._replace(dtypes=(np.dtype("float32"), np.dtype("float16")))) is None
