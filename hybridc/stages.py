@@ -89,14 +89,14 @@ class Traced:
         from hybridc.runtime import warm_start
 
         with collector_at_rest():
-            if self.trace.context.device_type == "gpu":
-                return self.optimize().lower().compile()
             return warm_start.graph(self, self._compiled)
 
     def _compiled(self) -> CompiledGraph:
         """By all stages; those before :class:`Formed` are left out if they are known to give what they gave before."""
         from hybridc.runtime import new_sizes
 
+        if self.trace.context.device_type == "gpu":
+            return self.optimize().lower().compile()
         return new_sizes.graph(self, lambda: self.optimize().form())
 
     def optimize(self) -> Optimized:

@@ -116,9 +116,8 @@ class Triton(Target):
 
     def load(self, program: Any, context: Context) -> Executable:
         from hybridc.runtime.device_executable import DeviceExecutable
-        from hybridc.runtime.devices.choose import device
 
-        return DeviceExecutable(program, device(context.device_id) if context.device_type == "gpu" else None)
+        return DeviceExecutable.of(program, context)
 
 
 TARGETS: dict[str, Target] = {t.name: t for t in (NumPy(), LLVM(), Triton())}

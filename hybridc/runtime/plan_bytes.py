@@ -1,24 +1,28 @@
 """Compiled graphs as bytes: a length, a header in JSON, the constants' bytes. Nothing in them is executed when read.
 
 What is written has few kinds of values (:func:`written`); what has others, such as an operator that holds a function,
-is :class:`NotWritable`. Machine code is not among the bytes: functions are named by their keys.
+is :class:`NotWritable`. Machine code is not among the bytes: native functions are named by their keys, Triton's are
+there as text.
 """
 
 from __future__ import annotations
 
 import functools
 import json
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import astuple, dataclass, field
 from typing import Any, cast
 
 import numpy as np
 
 from hybridc.dialects import registry
 from hybridc.dialects.operator import Operator
+from hybridc.dtypes import kind_of
 from hybridc.lower.llvm.codegen import NativeFunction
 from hybridc.lower.llvm.native_source import NativeSource, built_before
-from hybridc.lower.planned import Cell, HostCall, View
+from hybridc.lower.planned import Cell, HostCall, PlannedProgram, View
+from hybridc.lower.triton.functions import Config, TritonFunction
+from hybridc.lower.triton.program import Alternative, Launch, LibraryProduct, Matrix, TritonProgram
 from hybridc.runtime.native.plan import Array, Host, Phase, Place
 from hybridc.trace.structure import as_list
 
@@ -36,7 +40,7 @@ class KeptGraph:
     ``lines`` are the users' lines that its host calls name, each with the numbers of the trace's nodes that are there.
     """
 
-    programs: dict[str, NativeSource]
+    programs: Mapping[str, PlannedProgram]
     saved: tuple[int, ...]
     grads: tuple[int, ...]
     kept: int
@@ -85,7 +89,7 @@ def read(value: Any) -> Any:
 @functools.lru_cache(64)  # NumPy takes its time to make a name
 def dtype_name(dtype: np.dtype[Any]) -> str:
     """The name of a dtype, if that says all of it."""
-    if dtype.kind not in "biufc" or np.dtype(dtype.name) != dtype:
+    if kind_of(dtype) not in "biufc" or np.dtype(dtype.name) != dtype:
         raise NotWritable(f"the dtype {dtype}")
     return dtype.name
 
@@ -136,8 +140,21 @@ class _Blobs:
         return np.frombuffer(self.data[start : self.position], given.dtype).reshape(given.shape).copy()
 
 
-def _program(program: NativeSource, blobs: list[bytes]) -> dict[str, Any]:
+def _program(program: PlannedProgram, blobs: list[bytes]) -> dict[str, Any]:
     blobs += [np.ascontiguousarray(c).tobytes() for c in program.constants]
+    if isinstance(program, TritonProgram):
+        called = program.functions_called()
+        number = {function: i for i, function in enumerate(called)}
+        steps = [_host(s) if isinstance(s, Host) else _launch(s, number[s.function]) for s in program.steps]
+        more = {
+            "sources": [_function(function) for function in called],
+            "alternatives": [_alternative(a) for a in program.alternatives],
+        }
+    elif isinstance(program, NativeSource):
+        steps = [_host(s) if isinstance(s, Host) else _phase(*s) for s in program.steps]
+        more = {"threads": program.threads, "work": program.work}
+    else:
+        raise NotWritable(f"a {type(program).__name__}")
     return {
         "name": program.name,
         "source": program.source,
@@ -150,29 +167,33 @@ def _program(program: NativeSource, blobs: list[bytes]) -> dict[str, Any]:
         "inputs": [_array(a) for a in program.inputs],
         "fresh": [_array(a) for a in program.fresh],
         "constants": [_array(c) for c in program.constants],
-        "steps": [_host(s) if isinstance(s, Host) else _phase(*s) for s in program.steps],
+        "steps": steps,
         "outputs": [_value(v) for v in program.outputs],
         "into": program.into,
         "takes_into": program.takes_into,
         "donated": sorted(program.donated),
-        "threads": program.threads,
-        "work": program.work,
+        **more,
     }
 
 
-def _program_of(given: dict[str, Any], blobs: _Blobs) -> NativeSource:
+def _program_of(given: dict[str, Any], blobs: _Blobs) -> PlannedProgram:
     constants = [blobs.array(_array_of(c)) for c in given["constants"]]
     inputs = [_array_of(a) for a in given["inputs"]]
     described = ("name", "source", "arena", "live", "functions", "launches", "host_calls", "host_launches")
-    return NativeSource(
-        **{key: given[key] for key in (*described, "into", "takes_into", "threads", "work")},
-        inputs=inputs,
-        fresh=[_array_of(a) for a in given["fresh"]],
-        constants=constants,
-        steps=[_step_of(s, len(inputs), constants) for s in given["steps"]],
-        outputs=[_value_of(v) for v in given["outputs"]],
-        donated=set(given["donated"]),
-    )
+    known = {key: given[key] for key in (*described, "into", "takes_into")}
+    known |= {
+        "inputs": inputs,
+        "fresh": [_array_of(a) for a in given["fresh"]],
+        "constants": constants,
+        "outputs": [_value_of(v) for v in given["outputs"]],
+        "donated": set(given["donated"]),
+    }
+    if "sources" in given:
+        functions = [_function_of(f) for f in given["sources"]]
+        steps = [_host_of(s, len(inputs), constants) or _launch_of(s, functions) for s in given["steps"]]
+        return TritonProgram(**known, steps=steps, alternatives=[_alternative_of(a) for a in given["alternatives"]])
+    steps = [_host_of(s, len(inputs), constants) or _phase_of(s) for s in given["steps"]]
+    return NativeSource(**known, steps=steps, threads=given["threads"], work=given["work"])
 
 
 # --- steps ----------------------------------------------------------------------------------------------------
@@ -203,12 +224,17 @@ def _host(host: Host) -> dict[str, Any]:
     }
 
 
-def _step_of(given: dict[str, Any], inputs: int, constants: Sequence[Any]) -> tuple[NativeFunction, Phase] | Host:
-    if "operator" in given:
-        name, attributes = given["operator"]
-        op = registry.operator(name).bind(**{key: read(value) for key, value in attributes.items()})
-        ins, outs = (tuple(_value_of(v) for v in given[key]) for key in ("ins", "outs"))
-        return Host(HostCall(op, ins, outs, inputs, tuple(constants), given["where"]), given["name"])
+def _host_of(given: dict[str, Any], inputs: int, constants: Sequence[Any]) -> Host | None:
+    """The call of the host that a step is, if it is one."""
+    if "operator" not in given:
+        return None
+    name, attributes = given["operator"]
+    op = registry.operator(name).bind(**{key: read(value) for key, value in attributes.items()})
+    ins, outs = (tuple(_value_of(v) for v in given[key]) for key in ("ins", "outs"))
+    return Host(HostCall(op, ins, outs, inputs, tuple(constants), given["where"]), given["name"])
+
+
+def _phase_of(given: dict[str, Any]) -> tuple[NativeFunction, Phase]:
     extent, grain, least = given["range"]
     scratch = None if given["scratch"] is None else Place(*given["scratch"])
     phase: Any = Phase(
@@ -223,6 +249,46 @@ def _step_of(given: dict[str, Any], inputs: int, constants: Sequence[Any]) -> tu
         least,
     )
     return NativeFunction(given["function"], built_before), phase
+
+
+def _launch(launch: Launch, function: int) -> dict[str, Any]:
+    return {
+        "function": function,
+        "buffers": [[p.slot, p.offset] for p in launch.buffers],
+        "numbers": launch.numbers,
+        "configs": [astuple(c) for c in launch.configs],
+        "name": launch.name,
+    }
+
+
+def _launch_of(given: dict[str, Any], functions: Sequence[TritonFunction]) -> Launch:
+    configs = [Config(tuple((n, v) for n, v in c), (x, y, z), *more) for c, (x, y, z), *more in given["configs"]]
+    buffers = tuple(Place(*p) for p in given["buffers"])
+    return Launch(functions[given["function"]], buffers, tuple(given["numbers"]), tuple(configs), given["name"])
+
+
+def _function(function: TritonFunction) -> list[Any]:
+    pointers = [dtype_name(dtype) for dtype in function.pointers]
+    return [function.name, function.source, pointers, function.numbers, function.constants]
+
+
+def _function_of(given: list[Any]) -> TritonFunction:
+    name, source, pointers, numbers, constants = given
+    return TritonFunction(name, source, tuple(np.dtype(p) for p in pointers), tuple(numbers), tuple(constants))
+
+
+def _alternative(alternative: Alternative) -> list[Any]:
+    start, count, product, places = alternative
+    return [start, count, product._replace(dtypes=tuple(map(dtype_name, product.dtypes))), places]
+
+
+def _alternative_of(given: list[Any]) -> Alternative:
+    start, count, (m, n, k, batches, matrices, buffers, dtypes, tf32), places = given
+    a, b, c = [Matrix(*x) for x in matrices]
+    first, second, result = [Place(*x) for x in places]
+    kinds = (np.dtype(dtypes[0]), np.dtype(dtypes[1]))
+    product = LibraryProduct(m, n, k, batches, (a, b, c), (buffers[0], buffers[1], buffers[2]), kinds, tf32)
+    return Alternative(start, count, product, (first, second, result))
 
 
 def _array(array: Any) -> list[Any]:

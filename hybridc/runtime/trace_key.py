@@ -20,6 +20,7 @@ from hybridc.lower.llvm import codegen
 from hybridc.options import OPTIONS
 from hybridc.runtime.op_sources import changes, operators_of_users
 from hybridc.runtime.plan_bytes import NotWritable, dtype_name, operator_written
+from hybridc.runtime.store import compiler_version
 from hybridc.trace.tracer import Trace
 
 if TYPE_CHECKING:
@@ -33,17 +34,23 @@ _INTEGER = re.compile(r"(?<![\w.'\"])-?\d+(?![\w.'\"])")
 
 def key_of(traced: Traced) -> str:
     """The key of the graph that is made of a trace; NotWritable if none tells it from all others."""
+    target = target_of(traced.trace)
+    made_for = (OPTIONS.tf32, compiler_version()) if target == "triton" else (OPTIONS.num_threads, codegen.target_key())
     parts = (
         traced.written,
         operators_of_users(),
         traced.grads,
         traced.donated,
-        OPTIONS.target,
-        OPTIONS.num_threads,
-        codegen.target_key(),
+        target,
+        *made_for,
         _versions(),
     )
     return "graph " + hashlib.sha256(repr(parts).encode()).hexdigest()
+
+
+def target_of(trace: Trace) -> str:
+    """What a trace is compiled for."""
+    return "triton" if trace.context.device_type == "gpu" else OPTIONS.target
 
 
 def without_sizes(traced: Traced) -> tuple[tuple[Any, ...], tuple[int, ...]]:

@@ -184,9 +184,9 @@ WATCHING = [{"verify": True}, {"poison": True}, {"dump": "x"}, {"print_after": (
 def test_who_watches_the_compiler_sees_it(monkeypatch, change):
     plain = Options(target="llvm")
     monkeypatch.setattr(warm_start, "OPTIONS", plain)
-    assert warm_start._enabled()
+    assert warm_start._enabled("llvm")
     monkeypatch.setattr(warm_start, "OPTIONS", dataclasses.replace(plain, **change))
-    assert not warm_start._enabled()
+    assert not warm_start._enabled(change.get("target", "llvm"))
 
 
 def test_a_dump_has_every_stage(session):

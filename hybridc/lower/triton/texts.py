@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from hybridc.dialects.attribute import DType
-from hybridc.lower.structured import Shape
 from hybridc.lower.triton.functions import Config, TritonFunction, TritonPhase
 from hybridc.lower.triton.source import Writer
+
+# A card fills and copies arrays also where the compiler is not needed.
+if TYPE_CHECKING:
+    from hybridc.lower.structured import Shape
 
 # Elements that a program fills or copies.
 BLOCK = 1024
