@@ -212,6 +212,24 @@ def test_processors_multiply_matrices_of_float32(dtype):
         near(lowered.compile()(*arrays).asnumpy().astype(float), want)
 
 
+@pytest.mark.parametrize("target", [None, *TARGETS])
+def test_many_summands(target):
+    """Gradients of rows that are read often, and running sums: in bfloat16, 256 + 1 is 256."""
+    ones = array(np.ones((1024, 2)))
+    assert numbers(mx.nd.cumsum(ones, axis=0))[-1].tolist() == [1024, 1024]
+    indices, weight = mx.nd.zeros((1024,), dtype="int32"), array(np.ones((3, 2)))
+
+    def rows(F, i, w):
+        return F.take(w, i) + F.gather_nd(w, F.expand_dims(i, 0)) + F.Embedding(i, w, 3, 2)
+
+    run = (lambda i, w: rows(mx.nd, i, w)) if target is None else on(target, rows, indices, weight, grads=(1,))
+    weight.attach_grad()
+    with mx.autograd.record(train_mode=False):
+        y = run(indices, weight)
+    y.backward()
+    assert numbers(weight.grad).tolist() == [[3072.0, 3072.0], [0.0, 0.0], [0.0, 0.0]]
+
+
 def test_dtypes_do_not_mix():
     x = array([1.0, 2.0])
     for other in ("float32", "float16"):
@@ -310,6 +328,18 @@ def test_multi_precision_keeps_small_updates(hybridize):
         final[precise] = numbers(net.weight.data())
     np.testing.assert_array_equal(final[False], np.ones((1, 4)))
     np.testing.assert_array_equal(final[True], rounded(np.full((1, 4), 1 - steps * lr)))
+
+
+def test_metrics_and_tolerances():
+    loss = mx.metric.Loss()
+    loss.update(None, [array(np.ones(2000))])
+    assert loss.get() == ("loss", 1.0)
+    mx.test_utils.assert_almost_equal(array([1.0, 2.0]), array([1.0078125, 2.0]))
+
+
+def test_data_is_batched():
+    batches = mx.gluon.data.DataLoader(mx.gluon.data.ArrayDataset(array(np.arange(6.0))), batch_size=4)
+    assert [numbers(b).tolist() for b in batches] == [[0, 1, 2, 3], [4, 5]]
 
 
 def test_files(tmp_path):

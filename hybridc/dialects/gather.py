@@ -11,7 +11,7 @@ import numpy as np
 from hybridc.dialects.attribute import DType, Shape
 from hybridc.dialects.movement import bounded_index
 from hybridc.dialects.operator import Bad, Composite, Elementwise, Movement, Sample, attribute, register
-from hybridc.dialects.scatter import AddsRows, RowSums
+from hybridc.dialects.scatter import AddsRows, RowSums, in_single
 from hybridc.dialects.shape import normalize_axis
 from hybridc.errors import IndexRangeError, ShapeError
 
@@ -93,7 +93,7 @@ class Take(_Indexed):
     def gradient(self, F: Any, *values: Any) -> Any:
         dy, a, indices, _ = values
         axis = self.axis % len(a.shape)
-        return F.take_scatter(dy, indices, shape=a.shape, axis=axis, mode=self.mode), None
+        return in_single(F, dy, lambda dy: F.take_scatter(dy, indices, shape=a.shape, axis=axis, mode=self.mode)), None
 
     @classmethod
     def samples(cls) -> Sequence[Sample]:
@@ -207,7 +207,7 @@ class Embedding(Composite):
 
     def gradient(self, F: Any, *values: Any) -> Any:
         dy, data, weight, _ = values
-        return None, F.take_scatter(dy, data, shape=weight.shape)
+        return None, in_single(F, dy, lambda dy: F.take_scatter(dy, data, shape=weight.shape))
 
     @classmethod
     def samples(cls) -> Sequence[Sample]:

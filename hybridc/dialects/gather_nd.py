@@ -21,6 +21,7 @@ from hybridc.dialects.operator import (
     register,
 )
 from hybridc.dialects.scalar import NUMPY
+from hybridc.dialects.scatter import in_single
 from hybridc.errors import DTypeError, MXNetError, ShapeError
 
 
@@ -71,7 +72,7 @@ class GatherND(_IndexedND):
 
     def gradient(self, F: Any, *values: Any) -> Any:
         dy, data, indices, _ = values
-        return F.scatter_add_nd(dy, indices, shape=data.shape), None
+        return in_single(F, dy, lambda dy: F.scatter_add_nd(dy, indices, shape=data.shape)), None
 
     @classmethod
     def samples(cls) -> Sequence[Sample]:

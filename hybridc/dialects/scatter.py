@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
+
+from hybridc.dtypes import is_half
 
 
 @dataclass(frozen=True)
@@ -24,3 +28,8 @@ class AddsRows:
     def row_sums(self) -> RowSums | None:
         """The sum that it is; None if it does more."""
         return None
+
+
+def in_single(F: Any, x: Any, adding: Callable[[Any], Any]) -> Any:
+    """What ``adding`` makes of ``x``, in single precision if that is of half: many elements may go to one place."""
+    return F.cast(adding(F.cast(x, "float32")), x.dtype) if is_half(x.dtype) else adding(x)

@@ -11,6 +11,7 @@ import numpy as np
 from hybridc.dialects.attribute import DType, Shape
 from hybridc.dialects.operator import Bad, Composite, Movement, Opaque, Sample, attribute, register
 from hybridc.dialects.shape import normalize_axis
+from hybridc.dtypes import wide
 from hybridc.errors import AttributeValueError, ShapeError
 
 
@@ -298,7 +299,8 @@ class CumSum(Opaque):
 
     def eager(self, *arrays: Any) -> Any:
         (x,) = arrays
-        return np.cumsum(x, self.axis, x.dtype if self.dtype is None else self.dtype)
+        dtype = x.dtype if self.dtype is None else self.dtype
+        return np.cumsum(x, self.axis, wide(dtype)).astype(dtype, copy=False)
 
     def gradient(self, F: Any, *values: Any) -> Any:
         dy, x, _ = values

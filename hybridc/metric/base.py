@@ -9,6 +9,7 @@ from typing import Any, cast
 import numpy
 import numpy.typing as npt
 
+from hybridc.dtypes import computed
 from hybridc.nd.ndarray import NDArray, values_of
 from hybridc.registry import get_alias_func, get_create_func, get_register_func
 
@@ -31,8 +32,9 @@ def check_label_shapes(labels: Any, preds: Any, wrap: bool = False, shape: bool 
 
 
 def values(x: Any) -> Array:
-    """The numbers of an NDArray, or of anything NumPy understands; not to be written to."""
-    return values_of(x) if isinstance(x, NDArray) else numpy.asarray(x)
+    """The numbers of an NDArray, or of anything NumPy understands; bfloat16 as float32. Not to be written to."""
+    found = values_of(x) if isinstance(x, NDArray) else numpy.asarray(x)
+    return found.astype(computed(found.dtype), copy=False)
 
 
 class EvalMetric:

@@ -16,6 +16,7 @@ import numpy as np
 from hybridc.dialects.registry import FUNCTIONS
 from hybridc.dialects.slicing import BasicIndex
 from hybridc.dispatch import as_scalar, invoke, is_symbol, record
+from hybridc.dtypes import is_float
 from hybridc.errors import MXNetError
 from hybridc.nd.functions import function
 from hybridc.nd.ndarray import NDArray
@@ -68,7 +69,7 @@ def _plain(part: Any) -> Any:
     # Comparisons give floats there and here, so x[x > 0] selects rows 0 and 1; use x[(x > 0).astype("bool")].
     if part.dtype.kind in "iub":
         return part
-    if part.dtype.kind == "f":
+    if is_float(part.dtype):
         return part.astype(np.int64)
     raise ValueError(f"NDArray does not support slicing with an array of dtype {part.dtype}")
 

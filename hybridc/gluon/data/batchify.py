@@ -11,6 +11,7 @@ from typing import Any, cast
 import numpy as np
 import numpy.typing as npt
 
+from hybridc.dtypes import kind_of
 from hybridc.errors import MXNetError
 from hybridc.nd.ndarray import NDArray
 
@@ -100,7 +101,7 @@ def _array(sample: Any) -> Array:
 
 
 def _batchable(batch: Array) -> Array:
-    if batch.dtype.kind not in "fiub":
+    if kind_of(batch.dtype) not in "fiub":
         raise MXNetError(
             f"cannot batch samples of dtype {batch.dtype}; numbers are expected. Keep other things in a list "
             f"with batchify_fn=gluon.data.batchify.Group(Stack(), AsList())"

@@ -7,6 +7,7 @@ from typing import Any, cast
 
 import numpy as np
 
+from hybridc.dtypes import kind_of
 from hybridc.errors import CheckError
 from hybridc.gluon.data.sampler import Sampler, SequentialSampler
 from hybridc.nd.ndarray import NDArray
@@ -100,7 +101,7 @@ class ArrayDataset(Dataset):
         Rows are gathered at once instead of one by one.
         """
         arrays: list[Any] = [a.asnative() if isinstance(a, NDArray) else a for a in self._data]
-        if not all(type(a) is np.ndarray and a.dtype.kind in "fiub" for a in arrays):
+        if not all(type(a) is np.ndarray and kind_of(a.dtype) in "fiub" for a in arrays):
             return None
         rows = np.asarray(indices)
         if rows.dtype.kind not in "iu":

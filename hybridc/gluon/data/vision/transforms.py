@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hybridc import random
+from hybridc.dtypes import is_float
 from hybridc.errors import MXNetError
 from hybridc.gluon.block import Block
 from hybridc.nd.ndarray import NDArray, values_of
@@ -82,7 +83,7 @@ class Normalize(_Transform):
         self._std = _per_channel(std)
 
     def apply_to(self, x: Array) -> Array:
-        if x.ndim not in (3, 4) or x.dtype.kind != "f":
+        if x.ndim not in (3, 4) or not is_float(x.dtype):
             raise MXNetError(
                 f"Normalize: expected floating point CHW or NCHW, got {x.dtype} of shape {x.shape}; put "
                 f"ToTensor() before it"
@@ -196,7 +197,7 @@ def resize(x: Array, width: int, height: int, interpolation: int = 1) -> Array:
         nearest = x[..., np.arange(height) * rows // height, :, :]
         return np.ascontiguousarray(nearest[..., np.arange(width) * columns // width, :])
     values = _blend(_blend(x.astype(np.float64), height, -3), width, -2)
-    if x.dtype.kind != "f":
+    if not is_float(x.dtype):
         values = np.rint(values)
     return values.astype(x.dtype)
 
