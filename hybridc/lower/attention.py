@@ -11,12 +11,14 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from xdsl.dialects import arith
 from xdsl.dialects.linalg import ops as linalg
 from xdsl.ir import SSAValue
 
 from hybridc.dialects.attribute import DType
+from hybridc.lower.hidden import hidden_beyond
 from hybridc.lower.kernel import Axes, Kernel, Nest, Read, Stage, number_of
 from hybridc.lower.product_shape import multiplied
 from hybridc.lower.sources import Sources, combines, is_power, yielded
@@ -87,6 +89,14 @@ class Attention:
     def extent(self, axes: Axes) -> int:
         """How many elements some axes of the middle nest have."""
         return math.prod(self.shape[a] for a in axes)
+
+    @cached_property
+    def hidden(self) -> int | None:
+        """By how much a key is beyond a row where a mask surely hides it; None if nothing is known of masks."""
+        if len(self.rows) != 1 or len(self.keys) != 1:
+            return None
+        scores = [self.peak.reads[0].value]
+        return hidden_beyond(self.kernel.nests[1], self.rows[0], self.keys[0], scores, -math.inf)
 
     @property
     def row(self) -> int:

@@ -12,11 +12,13 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 
 from xdsl.ir import SSAValue
 
 from hybridc.dialects.attribute import DType
 from hybridc.lower.attention import Multiplied, in_place, multiplied_in, only_maps_follow, ordered, ordered_by
+from hybridc.lower.hidden import hidden_beyond
 from hybridc.lower.kernel import Axes, Kernel, Nest, Read, Stage
 from hybridc.lower.product_shape import multiplied
 from hybridc.lower.structured import Shape, dtype_of, shape_of
@@ -113,6 +115,14 @@ class AttentionBackward:
     def output(self) -> Read:
         """The array that is multiplied with the gradient for ``delta``."""
         return next(r for r in self.delta.reads if r.value is not self.grads.product.left.value)
+
+    @cached_property
+    def hidden(self) -> int | None:
+        """By how much a key is beyond a row where weights, and gradients of scores, are surely zero; or None."""
+        if len(self.row_axes) != 1 or len(self.key_axes) != 1:
+            return None
+        made = [p.product.left.value for p in (self.values, self.queries)]
+        return hidden_beyond(self.maps, self.row_axes[0], self.key_axes[0], made, 0.0)
 
     def extent(self, axes: Axes) -> int:
         """How many elements some axes have."""

@@ -2,19 +2,39 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Hashable, Mapping, Sequence
 from typing import Any, cast
 
-from xdsl.dialects import func
-from xdsl.dialects.builtin import ArrayAttr, DenseArrayBase, FunctionType, IntegerAttr, ModuleOp, StringAttr, i64
+from xdsl.dialects import arith, func
+from xdsl.dialects.builtin import (
+    ArrayAttr,
+    DenseArrayBase,
+    DenseIntOrFPElementsAttr,
+    FunctionType,
+    IntegerAttr,
+    ModuleOp,
+    StringAttr,
+    TensorType,
+    i64,
+)
 from xdsl.ir import Attribute, Block, Region, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from hybridc.dialects.hybrid import fused_location
 from hybridc.lower.hybrid_to_linalg_tensor import Builder, Tensor
 from hybridc.lower.kernel import Axes, Stage, analyse
-from hybridc.lower.structured import Shape, dtype_of, function_called, is_host, note_dtypes, shape_of
+from hybridc.lower.structured import (
+    Shape,
+    dtype_of,
+    element_dtype,
+    function_called,
+    is_host,
+    note_dtypes,
+    places_of,
+    shape_of,
+)
 from hybridc.transforms.values import functions
 
 # What each axis of a kernel is in another.
@@ -51,9 +71,35 @@ def masks_of(softmax: func.CallOp) -> dict[func.CallOp, AxisMap]:
 
 
 def given_to(calls: Sequence[func.CallOp]) -> list[SSAValue]:
-    """What calls are given that they do not make themselves, each once."""
+    """What calls are given that they do not make themselves, each once; counters are made where they are read."""
     made = {r for c in calls for r in c.results}
-    return list(dict.fromkeys(v for c in calls for v in c.arguments if v not in made))
+    counters = {c: counters_of(c, c.arguments) for c in calls}
+    given = (v for c in calls for i, v in enumerate(c.arguments) if i not in counters[c])
+    return list(dict.fromkeys(v for v in given if v not in made))
+
+
+def counters_of(call: func.CallOp, arguments: Sequence[SSAValue | None]) -> dict[int, int]:
+    """Which arguments of a call of maps can be counted instead of read, and from where."""
+    starts = {i: start_of(v) for i, v in enumerate(arguments) if v is not None}
+    counting = {i: start for i, start in starts.items() if start is not None}
+    kernel = analyse(function_called(call)) if counting else None
+    if kernel is None or any(s.kind == "product" for s in kernel.stages):
+        return {}
+    kept = {*kernel.results, *(v for s in kernel.stages for v in s.anywhere)}
+    return {i: start for i, start in counting.items() if kernel.arguments[i] not in kept}
+
+
+def start_of(value: SSAValue) -> int | None:
+    """The whole number from which a known array of one dimension counts; None if it is no such array."""
+    op, shape = value.owner, shape_of(value)
+    if not isinstance(op, arith.ConstantOp) or len(shape) != 1 or shape[0] < 2:
+        return None
+    found = op.value
+    if not isinstance(found, DenseIntOrFPElementsAttr) or found.is_splat():
+        return None
+    numbers: list[Any] = list(found.get_values())
+    start = int(numbers[0]) if math.isfinite(numbers[0]) else 0
+    return start if numbers == list(range(start, start + shape[0])) else None
 
 
 def call_instead(
@@ -85,7 +131,9 @@ def joined(calls: Sequence[func.CallOp], masks: Mapping[func.CallOp, AxisMap]) -
     values: dict[SSAValue, SSAValue] = {v: body.given(v, v.type) for v in given}
     parts = [*((m, 1) for m in masks), *((c, number) for number, c in enumerate(calls))]
     for call, number in parts:
-        results = body.copy(function_called(call), [values[v] for v in call.arguments], number, masks.get(call))
+        counters = counters_of(call, call.arguments)
+        arguments = [counters.get(i, values.get(v)) for i, v in enumerate(call.arguments)]
+        results = body.copy(function_called(call), arguments, number, masks.get(call))
         values.update(zip(call.results, results, strict=True))
     bodies = [function_called(c) for c in calls]
     domains = [
@@ -102,6 +150,7 @@ class Body:
     def __init__(self) -> None:
         self.block = Block()
         self.keys: list[Hashable] = []
+        self.counters: dict[tuple[int, int, int, Attribute], SSAValue] = {}
 
     def given(self, key: Hashable, kind: Attribute) -> SSAValue:
         """The argument that is known by this key."""
@@ -113,17 +162,20 @@ class Body:
     def copy(
         self,
         function: func.FuncOp,
-        arguments: Sequence[SSAValue],
+        arguments: Sequence[SSAValue | int | None],
         nest: int,
         axes: Mapping[int, int] | None = None,
         known: Mapping[SSAValue, SSAValue] | None = None,
     ) -> list[SSAValue]:
         """Write what a kernel of one nest does into a nest; what it returns. What is ``known`` is not made again.
 
-        ``axes`` says which axis of the nest each of the kernel's is, if it is another.
+        ``axes`` says which axis of the nest each of the kernel's is, if it is another. Arguments that are whole
+        numbers are arrays that count from there.
         """
         known = known or {}
-        values: dict[SSAValue, SSAValue] = {**dict(zip(function.body.block.args, arguments, strict=True)), **known}
+        given = dict(zip(function.body.block.args, arguments, strict=True))
+        counters: dict[SSAValue, int] = {a: v for a, v in given.items() if isinstance(v, int)}
+        values: dict[SSAValue, SSAValue] = {**{a: v for a, v in given.items() if isinstance(v, SSAValue)}, **known}
         for op in function.body.block.ops:
             if isinstance(op, func.ReturnOp):
                 return [values[v] for v in op.arguments]
@@ -132,13 +184,34 @@ class Body:
             copy = op.clone(values)
             copy.location = op.location
             if "hybrid.axes" in op.attributes:
-                loops = cast("DenseArrayBase[Any]", op.attributes["hybrid.axes"]).get_values()
+                loops = [int(a) for a in cast("DenseArrayBase[Any]", op.attributes["hybrid.axes"]).get_values()]
                 if axes is not None:
                     copy.attributes["hybrid.axes"] = DenseArrayBase.from_list(i64, [axes[a] for a in loops])
+                    loops = [axes[a] for a in loops]
+                for number, operand in enumerate(op.operands):
+                    if operand in counters:
+                        (place,) = cast("list[tuple[int]]", places_of(cast(Any, op)))[number]
+                        copy.operands[number] = self._counter(nest, loops[place], operand.type, counters[operand])
                 if nest:
                     copy.attributes["hybrid.nest"] = IntegerAttr(nest, i64)
             self.block.add_op(copy)
         raise AssertionError("a kernel ends by returning")
+
+    def _counter(self, nest: int, axis: int, kind: Attribute, start: int) -> SSAValue:
+        """The numbers from ``start`` on along an axis of a nest."""
+        key = (nest, axis, start, kind)
+        if key not in self.counters:
+            (size,) = cast("TensorType[Any]", kind).get_shape()
+            dtype = element_dtype(kind)
+            builder = Builder(self.block)
+            builder.operator = "arange"
+            made = builder.generic([], Tensor((size,), dtype, builder), functools.partial(_count, start)).value
+            made_by = cast(Any, made.owner)
+            made_by.attributes["hybrid.axes"] = DenseArrayBase.from_list(i64, [axis])
+            if nest:
+                made_by.attributes["hybrid.nest"] = IntegerAttr(nest, i64)
+            self.counters[key] = made
+        return self.counters[key]
 
     def row_sum(self, factors: Sequence[SSAValue], places: Sequence[Axes], like: Stage) -> SSAValue:
         """Write, as the first nest, the sum of the products of two arrays' elements, of the dtype of another sum.
@@ -178,6 +251,12 @@ class Body:
         made.attributes["hybrid.domains"] = ArrayAttr([DenseArrayBase.from_list(i64, list(d)) for d in domains])
         note_dtypes(made, [dtype_of(v) for v in (*arguments, *results)])
         return made
+
+
+def _count(start: int, b: Any, sofar: Any) -> Any:
+    """The body of a counter."""
+    index = b.index_of(0)
+    return b.convert(index if start == 0 else b.add(index, b.constant(start, index.dtype)), sofar.dtype)
 
 
 def put(module: ModuleOp, kernel: func.FuncOp) -> None:

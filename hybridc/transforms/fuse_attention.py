@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from xdsl.context import Context
-from xdsl.dialects import func
+from xdsl.dialects import arith, func
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 from xdsl.rewriter import Rewriter
@@ -48,7 +48,8 @@ class FuseAttention(ModulePass):
     row: int = 512  # bytes of a query, and of a row of values, up to which a program can hold many of them
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        left = fuse_backward(op, self.row)
+        before = _called(op)
+        fuse_backward(op, self.row)
         made: dict[_Key, func.FuncOp | None] = {}
         for function in [f for f in functions(op) if f.sym_visibility is None]:
             for last in [c for c in function.body.block.ops if isinstance(c, func.CallOp)]:
@@ -59,10 +60,12 @@ class FuseAttention(ModulePass):
                         call_instead(calls, masks, kernel)
                         erase_unused([*masks, *calls])
                         break
-        called = {c.callee.string_value() for f in functions(op) for c in f.walk() if isinstance(c, func.CallOp)}
-        left |= {name for key, kernel in made.items() if kernel is not None for name in key[0]}
+        for constant in [c for f in functions(op) for c in f.walk() if isinstance(c, arith.ConstantOp)]:
+            if not constant.result.uses:
+                Rewriter.erase_op(constant)
+        left = before - _called(op)
         for name, function in kernels(op).items():
-            if name in left - called:
+            if name in left:
                 Rewriter.erase_op(function)
 
     def _kernel(
@@ -77,7 +80,7 @@ class FuseAttention(ModulePass):
         given = given_to(together)
         number = {v: i for i, v in enumerate([*given, *(r for c in together[:-1] for r in c.results)])}
         names = tuple(c.callee.string_value() for c in together)
-        key = (names, tuple(number[v] for c in together for v in c.arguments))
+        key = (names, tuple(number.get(v, -1) for c in together for v in c.arguments))
         if key not in made:
             kernel = joined(calls, masks)
             attention = attention_of(analyse(kernel))
@@ -85,6 +88,11 @@ class FuseAttention(ModulePass):
             if made[key] is kernel:
                 put(module, kernel)
         return made[key]
+
+
+def _called(module: ModuleOp) -> set[str]:
+    """The names of all functions that are called."""
+    return {c.callee.string_value() for f in functions(module) for c in f.walk() if isinstance(c, func.CallOp)}
 
 
 def _chains(last: func.CallOp) -> list[list[func.CallOp]]:

@@ -12,7 +12,9 @@ from xdsl.rewriter import InsertPoint, Rewriter
 
 from hybridc.dialects.tensor import ExpandShapeOp
 from hybridc.lower.joined import RESHAPES
-from hybridc.lower.structured import VIEWS, shape_of
+from hybridc.lower.kernel import Kernel, analyse
+from hybridc.lower.sources import yielded
+from hybridc.lower.structured import VIEWS, function_called, is_host, shape_of
 from hybridc.transforms.values import result_count
 
 
@@ -55,6 +57,16 @@ class KeptValues:
         if other.results[number] is not own or len(one.operands) != len(other.operands):
             return False
         return all(self.same(a, b) for a, b in zip(one.operands, other.operands, strict=True))
+
+    def copied(self, own: SSAValue) -> SSAValue | None:
+        """What the forward has of which a value of the backward is a copy; None if that is unclear."""
+        theirs = self.source.get(own, own)
+        while isinstance(theirs.owner, func.CallOp) and len(theirs.owner.arguments) == 1 == len(theirs.owner.results):
+            function = function_called(theirs.owner)
+            if is_host(function) or not _copies(analyse(function)):
+                return None
+            theirs = theirs.owner.arguments[0]
+        return theirs
 
     def find(self, theirs: SSAValue, before: Operation) -> SSAValue | None:
         """A value that the backward has before an operation and that is this one of the forward."""
@@ -144,9 +156,19 @@ class KeptValues:
             )
 
 
+def _copies(kernel: Kernel) -> bool:
+    """Whether a kernel gives its one argument as it is."""
+    stage = kernel.stages[0] if len(kernel.stages) == 1 else None
+    if stage is None or stage.kind != "map" or stage.anywhere or len(stage.reads) != 1:
+        return False
+    return stage.reads[0].axes == stage.axes and yielded(stage) is stage.op.regions[0].block.args[0]
+
+
 def _erase_unused(op: Any) -> None:
-    """Erase views that nobody uses, and those of which only they were made."""
-    while isinstance(op, VIEWS) and not op.results[0].uses:
+    """Erase views, and copies, that nobody uses, and those of which only they were made."""
+    while isinstance(op, (func.CallOp, *VIEWS)) and not any(r.uses for r in op.results):
+        if isinstance(op, func.CallOp) and (is_host(function_called(op)) or len(op.arguments) != 1):
+            return
         source = op.operands[0].owner
         Rewriter.erase_op(op)
         op = source

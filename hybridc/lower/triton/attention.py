@@ -31,7 +31,7 @@ from hybridc.lower.triton.source import Writer
 from hybridc.lower.triton.texts import module
 
 _NAMES = (
-    *("program", "down", "rows", "keys", "keys_down", "terms", "columns", "bm", "bk", "start"),
+    *("program", "down", "rows", "keys", "keys_down", "terms", "columns", "bm", "bk", "start", "first", "end"),
     *("q", "k", "v", "scores", "peak", "weight", "total", "base"),
 )
 # By the bytes of what is multiplied, and of a query or a row of values.
@@ -121,7 +121,7 @@ class _AttentionWriter:
         attention, kernel = self.attention, self.attention.kernel
         self._places()
         self._begin()
-        self.w.line(f"for start in range(0, {self.n}, bk):")
+        self.w.line(f"for start in range(0, {self._last()}, bk):")
         with self.w.indented():
             self._keys()
         self._end()
@@ -155,13 +155,26 @@ class _AttentionWriter:
             last = axis == attention.batch[0]
             index[axis] = w.let("batch", rest if last else f"{rest} % {size}")
             rest = f"{rest} // {size}"
-        self.weights.places(0, "program % down * bm + ")
+        # Programs with the most to do, those of the last rows if keys beyond them are hidden, come first.
+        self.weights.places(0, "program % down * bm + " if attention.hidden is None else f"{self._first()} + ")
         self.results.places(1, "")
         self.results.index |= {attention.in_sums[a]: name for a, name in index.items() if a in attention.in_sums}
         for axis, size in enumerate(self.results.plan.sizes):
             if size == 1:
                 self.results.index[axis] = "0"
         w.line(f"terms = tl.arange(0, {padded(self.k)})")
+
+    def _first(self) -> str:
+        self.w.line("first = (down - 1 - program % down) * bm")
+        return "first"
+
+    def _last(self) -> str:
+        """Write behind which key all are hidden from all rows."""
+        by = self.attention.hidden
+        if by is None:
+            return str(self.n)
+        self.w.line(f"end = tl.minimum(first + bm{f' + {by}' * bool(by)}, {min(self.n, self.m + by)})")
+        return "end"
 
     def _begin(self) -> None:
         """Write the load of the queries, and what is known before the first key."""

@@ -28,7 +28,22 @@ from hybridc.lower.triton.product_configs import SHARED
 from hybridc.lower.triton.source import Writer
 from hybridc.lower.triton.texts import module
 
-_NAMES = ("program", "down", "batch", "rows", "keys", "bm", "bk", "start", "scores", "grads", "delta")
+_NAMES = (
+    "program",
+    "down",
+    "batch",
+    "rows",
+    "keys",
+    "bm",
+    "bk",
+    "start",
+    "first",
+    "begin",
+    "end",
+    "scores",
+    "grads",
+    "delta",
+)
 
 # By the bytes of what is multiplied, and of the longest row; those of programs with rows, then with keys. The first way
 # of each spills on no card.
@@ -144,7 +159,8 @@ class _Writer:
         self._places()
         self._begin()
         totals = [self.w.let("total", self._zeros(p)) for p in self.products]
-        self.w.line(f"for start in range(0, {self.other.extent}, {self.other.block}):")
+        begin, end = self._walk()
+        self.w.line(f"for start in range({begin}, {end}, {self.other.block}):")
         with self.w.indented():
             self._step(totals)
         for product, total in zip(self.products, totals, strict=True):
@@ -188,10 +204,27 @@ class _Writer:
             size = attention.maps.domain[axis]
             index[axis] = w.let("at", rest if axis == attention.batch[0] else f"{rest} % {size}")
             rest = f"{rest} // {size}"
-        self.maps.places(0, f"program % down * {self.own.block} + ")
+        hides = attention.hidden is not None
+        # Where keys beyond rows are hidden, programs with the most to do, of the last rows, come first.
+        number = "(down - 1 - program % down)" if hides and self.by_rows else "program % down"
+        if hides:
+            w.line(f"first = {number} * {self.own.block}")
+        self.maps.places(0, "first + " if hides else f"{number} * {self.own.block} + ")
         for width in (attention.scores.width, attention.grads.width, *(p.width for p in self.products)):
             if width not in self.counters:
                 self.counters[width] = w.let("columns", f"tl.arange(0, {padded(width)})[None, :]")
+
+    def _walk(self) -> tuple[str, str]:
+        """Write between which keys, or rows, not all is hidden."""
+        by = self.attention.hidden
+        if by is None:
+            return "0", self.other.extent
+        if self.by_rows:
+            last = min(int(self.other.extent), int(self.own.extent) + by)
+            self.w.line(f"end = tl.minimum(first + bm{f' + {by}' * bool(by)}, {last})")
+            return "0", "end"
+        self.w.line(f"begin = tl.maximum(first{f' - {by}' * bool(by)}, 0) // bm * bm")
+        return "begin", self.other.extent
 
     def _begin(self) -> None:
         """Write what does not change along the walk: operands of the program's own, and maps of these."""
@@ -279,7 +312,7 @@ class _Writer:
         mask = self.maps.mask([0, 1])
         if mask:  # what is not there counts for nothing, whatever became of it
             left = w.let("shown", f"tl.where({mask}, {left}, 0.0)")
-        if dtype_of(product.left.value) != product.dtype or mask:
+        if dtype_of(product.left.value) != product.dtype or (mask and product.dtype != product.wide):
             left = w.let("narrow", f"{left}.to({triton_type(product.dtype)})")
         steps = dict(zip(product.right.axes, self.strides[product.right.value], strict=True))
         strides = tuple(steps[a] for a in made.columns)

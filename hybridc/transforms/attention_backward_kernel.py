@@ -1,0 +1,206 @@
+"""The kernel of an attention's backward, made of the kernels of both functions that it replaces."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from xdsl.dialects import func
+from xdsl.ir import SSAValue
+
+from hybridc.dialects.hybrid import fused_location
+from hybridc.lower.attention import Attention
+from hybridc.lower.attention_backward import GRADS, KEYS, MAPS, QUERIES, SCORES, VALUES
+from hybridc.lower.kernel import Kernel, Read, Stage, analyse
+from hybridc.lower.structured import function_called, shape_of
+from hybridc.transforms.attention_calls import AxisMap, Body, counters_of, given_to
+from hybridc.transforms.kept_values import KeptValues
+
+
+class _Place:
+    """What the forward will give that it does not yet."""
+
+
+OUTPUT, PEAK, TOTAL = _Place(), _Place(), _Place()
+
+
+@dataclass(frozen=True, eq=False)
+class Forward:
+    """An attention of the forward: its three calls, masks made for it, and the kernel that they will be.
+
+    The kernel's results are those of the last call, then ``output``, if that is none of them, peaks and totals.
+    """
+
+    calls: tuple[func.CallOp, func.CallOp, func.CallOp]
+    masks: dict[func.CallOp, AxisMap]
+    kernel: func.FuncOp
+    attention: Attention
+    output: int  # the number of the result that is the sum by weights
+
+    @property
+    def weights(self) -> SSAValue:
+        """What it returns for the backward until now."""
+        return self.calls[1].results[0]
+
+
+@dataclass(frozen=True, eq=False)
+class Backward:
+    """The calls of a backward that will be one, by what they make."""
+
+    grads: func.CallOp
+    scores: func.CallOp
+    values: func.CallOp
+    queries: func.CallOp
+    keys: func.CallOp
+    weights: SSAValue
+    total: Stage  # the sum of a row of weights by their gradients
+    masks: dict[func.CallOp, AxisMap]
+
+    @property
+    def calls(self) -> list[func.CallOp]:
+        """All of them, and masks."""
+        return [self.grads, self.scores, self.values, self.queries, self.keys]
+
+
+class Join:
+    """Makes the kernel of a backward.
+
+    What it is given is known by values: those of the backward where there are some, else those of the forward.
+    """
+
+    def __init__(self, found: Forward, calls: Backward, kept: KeptValues) -> None:
+        self.found, self.calls, self.kept = found, calls, kept
+        self.first, self.middle, self.last = (kernel_of(c) for c in found.calls)
+        self.grads, self.scores = kernel_of(calls.grads), kernel_of(calls.scores)
+        self.body = Body()
+
+    def run(self) -> tuple[func.FuncOp, list[Any], list[SSAValue]] | None:
+        """The kernel, what it is given, and the values that it makes instead of others."""
+        found, calls = self.found, self.calls
+        remap = self._axes_of_maps()
+        delta = None if remap is None else self._delta(remap)
+        if remap is None or delta is None:
+            return None
+        first, middle = found.calls[0], found.calls[1]
+        results = self._copy(first, SCORES)
+        known = {first.results[0]: results[0]} | self._masks(found.masks, {}, theirs=True)
+        attention = _attention_parts(self.middle)
+        rows = {p: self.body.given(n, p.type) for p, n in zip(attention, (PEAK, TOTAL), strict=True)}
+        weights = self.body.copy(self.middle.function, self._given(middle, known, True), MAPS, None, rows)
+        gradients = self._copy(calls.grads, GRADS)
+        known = {calls.grads.results[0]: gradients[0], calls.weights: weights[0]}
+        known |= self._masks(calls.masks, remap, theirs=False)
+        given = self._given(calls.scores, known, False)
+        scores = self.body.copy(self.scores.function, given, MAPS, remap, {calls.total.result: delta})
+        known = {calls.weights: weights[0], calls.scores.results[0]: scores[0]}
+        outputs: list[SSAValue] = []
+        for call, nest in ((calls.values, VALUES), (calls.queries, QUERIES), (calls.keys, KEYS)):
+            outputs += self.body.copy(function_called(call), self._given(call, known, False), nest, None, {})
+        nests = [self.first, self.grads, self.middle, *(kernel_of(c) for c in calls.calls[2:])]
+        domains = [shape_of(delta), *(k.nests[0].domain for k in nests)]
+        kernel = self.body.function("fused_attention_backward", outputs, domains)
+        kernel.location = fused_location([function_called(c) for c in (*found.calls, *calls.calls)])
+        made: list[SSAValue] = [r for c in (calls.values, calls.queries, calls.keys) for r in c.results]
+        return kernel, self.body.keys, made
+
+    def _copy(self, call: func.CallOp, nest: int) -> Sequence[SSAValue]:
+        theirs = call is self.found.calls[0]
+        return self.body.copy(function_called(call), self._given(call, {}, theirs), nest, None, {})
+
+    def _masks(
+        self, masks: Mapping[func.CallOp, dict[int, int]], remap: Mapping[int, int], theirs: bool
+    ) -> dict[SSAValue, SSAValue]:
+        """Copy what makes masks into the nest of maps."""
+        made: dict[SSAValue, SSAValue] = {}
+        for call, axes in masks.items():
+            given = self._given(call, {}, theirs)
+            into = {a: remap.get(m, m) for a, m in axes.items()}
+            made[call.results[0]] = self.body.copy(function_called(call), given, MAPS, into, {})[0]
+        return made
+
+    def _given(self, call: func.CallOp, known: Mapping[SSAValue, SSAValue], theirs: bool) -> list[SSAValue | int]:
+        """What a copy of a call is given: what was made already, else arguments of the kernel, or counters."""
+        found: list[SSAValue | int] = []
+        sources = [value if theirs else self.kept.copied(value) for value in call.arguments]
+        counters = counters_of(call, sources)
+        for number, value in enumerate(call.arguments):
+            if number in counters:
+                found.append(counters[number])
+                continue
+            if value in known:
+                found.append(known[value])
+                continue
+            own = self.kept.find(value, self.calls.grads) if theirs else value
+            found.append(self.body.given(value if own is None else own, value.type))
+        return found
+
+    def _axes_of_maps(self) -> dict[int, int] | None:
+        """What each axis of the backward's maps is in the forward's: both follow the weights."""
+        made = next(s for s in self.middle.stages if s.result is self.middle.results[0])
+        arguments = dict(zip(self.calls.scores.arguments, self.scores.arguments, strict=True))
+        weights = arguments[self.calls.weights]
+        reads = {r.axes for s in self.scores.stages for r in s.reads if r.value is weights}
+        if len(reads) != 1 or any(s.anywhere for s in self.scores.stages):
+            return None
+        remap = dict(zip(reads.pop(), made.axes, strict=True))
+        used = {a for s in self.scores.stages for axes in (s.axes, s.reduced, *(r.axes for r in s.reads)) for a in axes}
+        keys = {remap.get(a) for a in self.calls.total.reduced}
+        return remap if used <= {*remap} and keys == {*self.found.attention.peak.reduced} else None
+
+    def _gradient(self) -> tuple[Read, dict[int, int]] | None:
+        """How gradients are read where they are multiplied with values, and these axes in the forward.
+
+        None if it is not the values that they are multiplied with.
+        """
+        values = self.found.attention.sums.right
+        arguments: dict[SSAValue, SSAValue] = dict(
+            zip(self.found.kernel.body.block.args, given_to([*self.found.masks, *self.found.calls]), strict=True)
+        )
+        theirs = arguments[values.value]
+        stage = self.grads.nests[0].product
+        given = dict(zip(self.grads.arguments, self.calls.grads.arguments, strict=True))
+        if stage is None or len(self.grads.stages) != 1:
+            return None
+        for read, other in (stage.reads, stage.reads[::-1]):
+            if self.kept.same(theirs, given[read.value]):
+                return other, dict(zip(read.axes, values.axes, strict=True))
+        return None
+
+    def _delta(self, remap: Mapping[int, int]) -> SSAValue | None:
+        """Write the sum of each row of the result times its gradient; None if they are not of the same axes."""
+        attention, stage, found = self.found.attention, self.grads.nests[0].product, self._gradient()
+        arguments = dict(zip(self.calls.scores.arguments, self.scores.arguments, strict=True))
+        product = arguments[self.calls.grads.results[0]]
+        reads = {r.axes for s in self.scores.stages for r in s.reads if r.value is product}
+        if stage is None or found is None or len(reads) != 1:
+            return None
+        gradient, columns = found
+        # Axes of the product of gradients and values, in the one of weights and values.
+        axes = {g: attention.in_sums[remap[m]] for g, m in zip(stage.axes, reads.pop(), strict=True)}
+        if any(axes.get(g, to) != to for g, to in columns.items()) or any(g not in columns for g in stage.reduced):
+            return None
+        axes |= columns
+        output = self._output()
+        made = next(s for s in attention.kernel.stages if s.result is output)
+        rows = tuple(attention.in_sums[remap[a]] for a in self.calls.total.axes)
+        value = dict(zip(self.grads.arguments, self.calls.grads.arguments, strict=True))[gradient.value]
+        factors = self.body.given(value, value.type), self.body.given(OUTPUT, output.type)
+        places = (tuple(axes[a] for a in gradient.axes), made.axes, rows)
+        return self.body.row_sum(factors, places, self.calls.total)
+
+    def _output(self) -> SSAValue:
+        end = self.found.kernel.body.block.last_op
+        assert isinstance(end, func.ReturnOp)
+        return end.arguments[self.found.output]
+
+
+def _attention_parts(kernel: Kernel) -> tuple[SSAValue, SSAValue]:
+    """The maximum and the sum of a softmax."""
+    peak, total = (s.result for s in kernel.stages if s.combine is not None)
+    return peak, total
+
+
+def kernel_of(call: func.CallOp) -> Kernel:
+    """The facts about the kernel that is called."""
+    return analyse(function_called(call))
