@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 from xdsl.dialects.linalg.ops import MatmulOp
@@ -330,6 +333,38 @@ def test_multi_precision_keeps_small_updates(hybridize):
     np.testing.assert_array_equal(final[True], rounded(np.full((1, 4), 1 - steps * lr)))
 
 
+@pytest.mark.parametrize("optimizer", ["sgd", "nag"])  # others enlarge small gradients, and their roundings
+def test_a_training_step_is_the_loop_and_near_float32(optimizer):
+    """Weights of bfloat16 with float32 copies: one program, the loop, and a network of float32 from the same start."""
+    batches = [(RNG.normal(size=(8, 10)), RNG.normal(size=(8, 4))) for _ in range(4)]
+    loss = mx.gluon.loss.L2Loss()
+    found = []
+    for dtype, whole in (("float32", False), ("bfloat16", False), ("bfloat16", True)):
+        mx.random.seed(5)
+        net = nn.HybridSequential()
+        net.add(nn.Dense(16, in_units=10, activation="tanh"), nn.Dense(4, in_units=16))
+        net.initialize(mx.init.Xavier())
+        for p in net.collect_params().values():  # the same numbers for all
+            p.set_data(p.data().astype("bfloat16").astype("float32"))
+        net.cast(dtype)
+        options = {"learning_rate": 0.05, "momentum": 0.9, "multi_precision": True}
+        trainer = mx.gluon.Trainer(net.collect_params(), optimizer, options, kvstore=None)
+        step = mx.gluon.TrainStep(net, loss, trainer) if whole else None
+        for x, y in batches:
+            x, y = mx.nd.array(x, dtype="bfloat16").astype(dtype), mx.nd.array(y, dtype="bfloat16").astype(dtype)
+            if step is not None:
+                step(x, y)
+                continue
+            with mx.autograd.record():
+                out = loss(net(x), y)
+            out.backward()
+            trainer.step(len(x))
+        found.append([p.data().asnumpy().astype(np.float64) for p in net.collect_params().values()])
+    for single, loop, one in zip(*found, strict=True):
+        near(loop, single, 2)
+        near(one, loop)
+
+
 def test_metrics_and_tolerances():
     loss = mx.metric.Loss()
     loss.update(None, [array(np.ones(2000))])
@@ -365,6 +400,27 @@ def test_memory_is_shared_on_devices_and_refused_on_processors():
     x.host()[0] = 3
     assert other.dtype is BFLOAT16
     assert other.host().tolist() == [3.0, 2.5]
+
+
+WITHOUT = """
+import sys
+sys.modules["ml_dtypes"] = None
+import hybridc as mx
+net = mx.gluon.nn.Dense(2, in_units=3)
+net.initialize()
+net.hybridize()
+print(net(mx.nd.ones((1, 3))).shape, mx.nd.ones((2,), dtype="float16").sum().dtype.__name__)
+try:
+    mx.nd.ones((2,)).astype("bfloat16")
+except mx.MXNetError as error:
+    print(error)
+"""
+
+
+def test_without_ml_dtypes_only_bfloat16_is_missing():
+    """As on a machine with a card where nothing was installed."""
+    done = subprocess.run([sys.executable, "-c", WITHOUT], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines() == ["(1, 2) float16", "Cast: attribute dtype takes a dtype, got 'bfloat16'"]
 
 
 # --- cards --------------------------------------------------------------------------------------------------
