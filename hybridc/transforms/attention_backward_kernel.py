@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from xdsl.dialects import func
-from xdsl.ir import SSAValue
+from xdsl.ir import Operation, SSAValue
 
 from hybridc.dialects.hybrid import fused_location
 from hybridc.lower.attention import Attention
@@ -66,11 +66,12 @@ class Backward:
 class Join:
     """Makes the kernel of a backward.
 
-    What it is given is known by values: those of the backward where there are some, else those of the forward.
+    What it is given is known by values: those that the backward has before ``at`` where there are some, else those of
+    the forward.
     """
 
-    def __init__(self, found: Forward, calls: Backward, kept: KeptValues) -> None:
-        self.found, self.calls, self.kept = found, calls, kept
+    def __init__(self, found: Forward, calls: Backward, kept: KeptValues, at: Operation) -> None:
+        self.found, self.calls, self.kept, self.at = found, calls, kept, at
         self.first, self.middle, self.last = (kernel_of(c) for c in found.calls)
         self.grads, self.scores = kernel_of(calls.grads), kernel_of(calls.scores)
         self.body = Body()
@@ -131,7 +132,7 @@ class Join:
             if value in known:
                 found.append(known[value])
                 continue
-            own = self.kept.find(value, self.calls.grads) if theirs else value
+            own = self.kept.find(value, self.at) if theirs else value
             found.append(self.body.given(value if own is None else own, value.type))
         return found
 

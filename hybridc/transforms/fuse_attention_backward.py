@@ -134,7 +134,7 @@ class _Fusion:
         order = list(self.backward.body.block.ops)
         at = max(calls.calls, key=order.index)
         later = self._later(calls, order[: order.index(at)])
-        new = Join(self.found, calls, self.kept).run()
+        new = Join(self.found, calls, self.kept, at).run()
         attention = None if new is None else attention_backward_of(analyse(new[0]))
         if new is None or later is None or attention is None or attention.row > self.row:
             return
