@@ -168,7 +168,7 @@ def ours(workload: Workload, arrays: Arrays, heads: np.ndarray | None) -> System
         return workload.ours(F, **dict(zip(arrays, xs)))
 
     net = nn.HybridLambda(function)
-    net.hybridize()
+    net.hybridize(static_alloc=workload.latency)
     given = [on_gpu(a, workload.dtype) for a in arrays.values()]
     if heads is None:
         return System(lambda: net(*given), lambda y: [y.asnumpy()])

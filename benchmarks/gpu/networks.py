@@ -57,6 +57,7 @@ def checks() -> dict[str, Callable[[], None]]:
     for name, arguments in ARGUMENTS.items():
         found[f"{name}, backward"] = functools.partial(_backward, WORKLOADS[name], arguments.split())
     found["adam, several weights"] = adam
+    found["replayed calls"] = replayed
     return found
 
 
@@ -65,6 +66,26 @@ def _forward(workload: Workload) -> None:
     with mx.gpu(0):
         program = workload.build(hybridized=True)
         workload.check(program)
+
+
+def replayed() -> None:
+    """Calls that are recorded, of arguments at the same and at other addresses; each result is its call's."""
+    workload = WORKLOADS["tiny_mlp"]
+    with mx.gpu(0):
+        program = workload.build(hybridized=True)
+        (block,) = program.blocks
+        (inputs,) = program.feeds()
+        block.hybridize(static_alloc=True)
+        kept: list[Any] = [block(*inputs) for _ in range(4)]
+        for factor in (1.0, 0.5, 2.0, 0.5, 1.0):
+            moved = [x * factor for x in inputs]
+            result = block(*moved).asnumpy()
+            kept.append(block(*[x / factor for x in moved]))
+            assert factor == 1 or not np.array_equal(result, kept[0].asnumpy())
+    for result in kept:
+        workload.error([result.asnumpy()])
+    told = str(block.explain())
+    assert "replayed: 1 recording of" in told or "Triton's interpreter" in told, told
 
 
 def _backward(workload: Workload, arguments: Sequence[str]) -> None:
