@@ -63,7 +63,8 @@ class TritonCodes:
         """Pairs in nests without reductions, and in what follows a product.
 
         Programs run in any order, those of several nests perhaps in one launch. So no element of the argument is read
-        but by the program that writes over it; and there it is read once, before anything is written.
+        but by the program that writes over it; and there it is read once, before anything is written. Of threads that
+        hold the same element, Triton lets one store it.
         """
         values = [*kernel.arguments, *kernel.results]
         views = frozenset(values[i] for i in strided)

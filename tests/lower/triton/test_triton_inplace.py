@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -73,6 +79,46 @@ def test_in_place_is_the_same(size):
     wide = x.astype(np.float64), y.astype(np.float64)
     for one, other in zip(got, (np.log(wide[0]) * wide[1], np.sqrt(wide[0]) + wide[1]), strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-6)
+
+
+STORES = """
+import json
+import numpy as np
+from hybridc.lower.triton.functions import Config, TritonFunction
+from hybridc.runtime.devices.compiled import compiled
+
+SOURCE = '''
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def over(x, n: tl.constexpr):
+    i = tl.arange(0, n)
+    tl.store(x + i, tl.load(x + i) * 2.0)
+'''
+function = TritonFunction("over", SOURCE, (np.dtype("float32"),), (), ("n",))
+found = {}
+for n in (16, 2048):
+    ptx = compiled(function, Config((("n", n),), (1, 1, 1), 4), (9, 0), 0).asm["ptx"]
+    found[n] = [line.strip() for line in ptx.splitlines() if "st.global" in line]
+print(json.dumps(found))
+"""
+
+
+def test_threads_that_hold_an_element_twice_store_it_once():
+    """Else one could read what another had written already, and write over that."""
+    env = {k: v for k, v in os.environ.items() if k != "TRITON_INTERPRET"}
+    root = Path(__file__).parents[3]
+    done = subprocess.run(
+        [sys.executable, "-c", STORES], cwd=root, env=env, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    few, many = json.loads(done.stdout).values()
+    assert few
+    assert all(line.startswith("@") for line in few)
+    assert many
+    assert not any(line.startswith("@") for line in many)
 
 
 def test_a_chain_needs_one_buffer(monkeypatch):
