@@ -69,7 +69,7 @@ class TritonFunction:
 class Elements:
     """What a function does whose programs take ``BLOCK`` elements each, one block after the other.
 
-    There are ``count`` of them, in the function's words ``extent``. Its ``lines`` follow from the number of the program,
+    There are ``count`` of them, in the function's words ``extent``. Its ``lines`` follow from the program's number,
     which they call ``program``, and from the parameters; ``helpers`` are functions that they call. If there may be a
     ``tail``, a block that is not full, they ask the constant ``TAIL`` whether they make it: full blocks are moved by as
     many bytes at a time as can be.
