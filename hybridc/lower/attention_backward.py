@@ -209,7 +209,7 @@ def _made(kernel: Kernel, number: int) -> Made | None:
     made = {s.result: s for s in maps.stages}
     left = next((v for v in (product.left.value, product.right.value) if v in made), None)
     product = None if left is None else ordered(product, left)
-    if left is None or product is None or any(left is r.value for s in nest.stages[1:] for r in s.reads):
+    if left is None or product is None or _is_read_behind(nest, left):
         return None
     axes = made[left].axes
     if len(axes) != len(maps.domain) or sorted(product.left.axes) != sorted({*product.left.axes}):
@@ -220,6 +220,11 @@ def _made(kernel: Kernel, number: int) -> Made | None:
         return None
     epilogue = tuple(s for s in nest.stages if s is not product.stage)
     return Made(product, where, nest, columns, epilogue)
+
+
+def _is_read_behind(nest: Nest, value: SSAValue) -> bool:
+    """Whether maps of a nest read a value that its product multiplies."""
+    return any(r.value is value for s in nest.stages if s is not nest.product for r in s.reads)
 
 
 def _delta(kernel: Kernel, grads: Given | None) -> tuple[Stage, Axes] | None:

@@ -164,7 +164,7 @@ class Join:
         if stage is None or len(self.grads.stages) != 1:
             return None
         for read, other in (stage.reads, stage.reads[::-1]):
-            if self.kept.same(theirs, given[read.value]):
+            if read.value in given and other.value in given and self.kept.same(theirs, given[read.value]):
                 return other, dict(zip(read.axes, values.axes, strict=True))
         return None
 

@@ -48,7 +48,7 @@ class FuseAttention(ModulePass):
     row: int = 512  # bytes of a query, and of a row of values, up to which a program can hold many of them
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        before = _called(op)
+        idle = kernels(op).keys() - _called(op)
         fuse_backward(op, self.row)
         made: dict[_Key, func.FuncOp | None] = {}
         for function in [f for f in functions(op) if f.sym_visibility is None]:
@@ -63,7 +63,7 @@ class FuseAttention(ModulePass):
         for constant in [c for f in functions(op) for c in f.walk() if isinstance(c, arith.ConstantOp)]:
             if not constant.result.uses:
                 Rewriter.erase_op(constant)
-        left = before - _called(op)
+        left = kernels(op).keys() - _called(op) - idle
         for name, function in kernels(op).items():
             if name in left:
                 Rewriter.erase_op(function)

@@ -29,6 +29,7 @@ from hybridc.lower.sources import Sources
 from hybridc.transforms.attention_backward_kernel import OUTPUT, PEAK, TOTAL, Backward, Forward, Join, kernel_of
 from hybridc.transforms.attention_calls import call_instead, erase_unused, has_one_nest, joined, masks_of, put
 from hybridc.transforms.kept_values import KeptValues
+from hybridc.transforms.split_calls import untangle
 from hybridc.transforms.values import functions
 
 
@@ -129,6 +130,9 @@ class _Fusion:
     def apply(self) -> None:
         """Fuse both, if the backward is that of this attention."""
         calls = self._calls()
+        block = self.backward.body.block
+        if calls is not None and untangle(block.ops, calls.grads.results[0], calls.calls, self._stored):
+            calls = self._calls()
         if calls is None:
             return
         order = list(self.backward.body.block.ops)

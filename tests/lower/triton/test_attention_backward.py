@@ -72,6 +72,8 @@ def agrees(function, want, arrays, gradient, tiles=(SMALL,), largest=1.0):
     """Forward and backward are one kernel each, and right in blocks of these sizes."""
     module = lowered(function, arrays)
     assert len(fused(module)) == 1
+    text = str(module)
+    assert all(text.count(f"@{k.name}(") > 1 for k in native_kernels(module))  # nothing is left of what they replace
     assert sum(attention_of(k) is not None for k in native_kernels(module)) == 1
     dtype = arrays[0].dtype.name
     for run in (by_triton(module, t) for t in tiles):
@@ -203,6 +205,29 @@ def test_what_follows_is_in_the_kernels():
     _, dq, dk, dv = attend(gate * 3, k, v, gradient * (1 - np.tanh(inner) ** 2), 0.25)
     want = [np.tanh(inner) + q, dq * 3 * gate * (1 - gate) + gradient, dk, dv]
     agrees(function, want, arrays, gradient)
+
+
+@pytest.mark.parametrize("gate", [lambda F, x: F.relu(x), lambda F, x: F.LayerNorm(x, F.ones(8), F.ones(8) * 0.1)])
+def test_what_is_computed_again_beside_gradients(gate):
+    """A kernel that makes keys again for gradients of queries, and reads their own gradient, is split."""
+    arrays, gradient = [normal(2, n, 8) for n in (20, 33, 33)], normal(2, 20, 8)
+
+    def function(F, q, k, v):
+        return plain(F, gate(F, q), gate(F, k), v)
+
+    def gated(x):
+        if gate(mx.nd, mx.nd.array([[[-1.0] * 8]])).asnumpy().any():
+            wide = x - x.mean(-1, keepdims=True)
+            norm = np.sqrt((wide**2).mean(-1, keepdims=True) + 1e-5)
+            return (
+                wide / norm + 0.1,
+                lambda d: (d - d.mean(-1, keepdims=True) - wide * (d * wide).mean(-1, keepdims=True) / norm**2) / norm,
+            )
+        return np.maximum(x, 0), lambda d: d * (x > 0)
+
+    (q, of_q), (k, of_k) = gated(wide(arrays[0])[0]), gated(wide(arrays[1])[0])
+    result, dq, dk, dv = attend(q, k, arrays[2], gradient, 0.25)
+    agrees(function, [result, of_q(dq), of_k(dk), dv], arrays, gradient)
 
 
 def test_one_kernel_serves_equal_layers():
