@@ -7,21 +7,10 @@ of bodies and loops, which :mod:`tests.lower.triton.test_body` and the classes o
 
 from __future__ import annotations
 
-import pytest
-
 from hybridc.tools.check_op import compiled
-from tests.ops.samples import OURS
+from tests.ops.samples import each
 
 
-def chosen():
-    """Some of the cases, by name."""
-    check = compiled.every_stage_on_every_target
-    cases = [found for cls in OURS.values() for found in check.cases(cls)]
-    others = [label for label, _ in cases if not label.endswith("-0")]
-    wanted = {label for label, _ in cases if label.endswith("-0")} | {*others[::3]}
-    return [pytest.param(case, id=label) for label, case in cases if label in wanted]
-
-
-@pytest.mark.parametrize("case", chosen())
+@each(compiled.every_stage_on_every_target, every=3)
 def test_samples(case):
     compiled.compare_on(case, "triton")
