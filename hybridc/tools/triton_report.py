@@ -63,8 +63,12 @@ Work = tuple[TritonFunction, Config, tuple[int, ...]]
 
 
 def fitting(configs: Sequence[Config], target: str) -> Config:
-    """The configuration that is expected to be the fastest of those for which a card has the shared memory."""
-    return next((c for c in configs if c.shared <= SHARED[target]), configs[-1])
+    """The configuration that is expected to be the fastest of those for which a card has what a program needs.
+
+    AMD's cards have 64 threads in a warp, and 1024 in a program.
+    """
+    warps = 16 if target == AMD_MI300 else 32
+    return next((c for c in configs if c.shared <= SHARED[target] and c.warps <= warps), configs[-1])
 
 
 def report(work: Iterable[Work], targets: Sequence[str] = (NVIDIA_H100,)) -> list[Compiled]:

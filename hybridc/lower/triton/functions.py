@@ -26,6 +26,15 @@ def warps_for(elements: int) -> int:
     return min(16, max(1, power_of_two(elements // WARP_ELEMENTS)))
 
 
+def ways_for(elements: int) -> tuple[int, ...]:
+    """The numbers of warps for a block of rows, the best first.
+
+    Of more than 32 elements for each thread registers spill. Not every card runs 32 warps for a program.
+    """
+    warps = warps_for(elements)
+    return (warps,) if elements <= 32 * 32 * warps else (2 * warps, warps)
+
+
 @dataclass(frozen=True)
 class Config:
     """One way to launch a function: the values of its constant parameters, and how many programs run.

@@ -26,7 +26,7 @@ from hybridc.lower.structured import dtype_of, shape_of
 from hybridc.lower.triton import body
 from hybridc.lower.triton.blocks import Dim, Strides, product
 from hybridc.lower.triton.function_text import FunctionText, KernelMemory, Part
-from hybridc.lower.triton.functions import Config, TritonPhase, TritonPhases, power_of_two, warps_for
+from hybridc.lower.triton.functions import Config, TritonPhase, TritonPhases, power_of_two, warps_for, ways_for
 from hybridc.lower.triton.parts import combine_phase, join_phase
 from hybridc.lower.triton.texts import copy_phase, fill_phase
 from hybridc.lower.triton.together import together
@@ -276,9 +276,10 @@ class _Phases:
             Config(
                 (("ROWS", r),),
                 (pieces if across else -(-points // r), 1, 1),
-                warps_for(r * inner),
+                warps,
             )
             for r in choices
+            for warps in ways_for(r * inner)
         ]
         text = FunctionText(self.memory, plan, dims, ("ROWS",), ("piece",) if across else ())
         for n in range(1, len(dims)):

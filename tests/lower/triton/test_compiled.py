@@ -63,3 +63,17 @@ def test_maps_of_any_size_move_vectors(sizes):
             assert compiled.spilled == 0, compiled
             assert compiled.wide == 3 * block // (4 * 32 * warps), compiled
             assert compiled.narrow == (3 * block // (32 * warps) if sizes[0] % 16 else 0), compiled
+
+
+def test_long_rows():
+    """As many elements as a program holds, with 32 for each thread; and more, by what is carried along."""
+    functions = [
+        (lambda F, x: F.log_softmax(x), [(4096, 32000)], "float16"),
+        (lambda F, x: F.softmax(x), [(4, 100000)], "float32"),
+        (lambda F, *xs: F.LayerNorm(*xs), [(4, 100000), (100000,), (100000,)], "float32"),
+    ]
+    traces = [HybridLambda(f).trace(*[mx.nd.zeros(s, dtype=d) for s in shapes]) for f, shapes, d in functions]
+    for made in report(functions_of(traces, NVIDIA_H100), [NVIDIA_H100]):
+        assert made.spilled == 0, made
+        if made.shared and made.function != "combine":  # it reduces rows
+            assert made.wide, made
