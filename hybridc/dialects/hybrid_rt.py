@@ -163,7 +163,7 @@ class AliasOp(IRDLOperation):
 
     def numbers(self, name: str) -> tuple[int, ...]:
         """An argument of the movement: one number for each axis."""
-        return tuple([int(n) for n in cast("DenseArrayBase[Any]", self.attributes[name]).get_values()])
+        return numbers_listed(cast("DenseArrayBase[Any]", self.attributes[name]))
 
 
 @irdl_op_definition
@@ -200,6 +200,20 @@ class LaunchOp(IRDLOperation):
         rest = [] if scratch is None else [scratch]
         properties = {"kernel": SymbolRefAttr(kernel), "operandSegmentSizes": _segments(len(ins), len(outs), len(rest))}
         Operation.__init__(self, operands=[*ins, *outs, *rest], properties=properties)
+
+    @property
+    def groups(self) -> tuple[Sequence[SSAValue], Sequence[SSAValue], SSAValue | None]:
+        """``ins``, ``outs`` and ``scratch``, which one by one take their time."""
+        sizes = numbers_listed(cast("DenseArrayBase[Any]", self.properties["operandSegmentSizes"]))
+        first, end = sizes[0], sizes[0] + sizes[1]
+        operands = self.operands
+        return operands[:first], operands[first:end], operands[end] if sizes[2] else None
+
+
+@functools.lru_cache(4096)
+def numbers_listed(array: DenseArrayBase[Any]) -> tuple[int, ...]:
+    """The integers of an array, which takes its time to unpack them."""
+    return tuple([int(n) for n in array.get_values()])
 
 
 @functools.lru_cache(1024)

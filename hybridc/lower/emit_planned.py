@@ -134,7 +134,8 @@ class PlanEmitter(ABC):
     # --- views ---------------------------------------------------------------------------------------------
 
     def _alias(self, op: AliasOp) -> None:
-        view, shape = self.views[op.array], shape_of(op.result)
+        (array,), (result,) = op.operands, op.results
+        view, shape = self.views[array], shape_of(result)
         match op.view.data:
             case "reshape" if view.is_plain:
                 moved = view._replace(shape=shape, strides=row_major(shape))
@@ -151,7 +152,7 @@ class PlanEmitter(ABC):
                 moved = view.moved(lambda x: x[parts])
             case other:
                 raise TypeError(f"{other} is no movement that gives a view")
-        self.views[op.result] = moved
+        self.views[result] = moved
 
     def _plain_copy(self, view: View) -> View:
         """A plain array with the elements of a view, in memory behind the planned arena."""

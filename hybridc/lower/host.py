@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import cast
+from typing import Any, cast
 
 from xdsl.dialects import func
 from xdsl.dialects.builtin import DenseArrayBase, DictionaryAttr, StringAttr
@@ -10,6 +10,7 @@ from xdsl.dialects.builtin import DenseArrayBase, DictionaryAttr, StringAttr
 from hybridc.dialects import registry
 from hybridc.dialects.draws import DrawsUniform
 from hybridc.dialects.hybrid import from_attribute
+from hybridc.dialects.hybrid_rt import numbers_listed
 from hybridc.dialects.operator import Operator
 from hybridc.dialects.scatter import AddsRows
 from hybridc.lower.structured import declared_dtypes
@@ -41,7 +42,7 @@ def inplace_pairs(declaration: func.FuncOp) -> list[tuple[int, int]]:
 def numbers_of(function: func.FuncOp, name: str) -> list[int]:
     """The numbers that an attribute of a function lists."""
     found = function.attributes.get(name)
-    return [int(n) for n in found.get_values()] if isinstance(found, DenseArrayBase) else []
+    return list(numbers_listed(cast("DenseArrayBase[Any]", found))) if isinstance(found, DenseArrayBase) else []
 
 
 def pairs_of(function: func.FuncOp, name: str) -> list[tuple[int, int]]:

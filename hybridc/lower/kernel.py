@@ -134,7 +134,7 @@ class Kernel:
         """Its symbol."""
         return self.function.sym_name.data
 
-    @property
+    @cached_property
     def arguments(self) -> list[SSAValue]:
         """What it is given."""
         return list(self.function.body.block.args)
@@ -211,7 +211,9 @@ def analyse(function: func.FuncOp) -> Kernel:
 def resized(kernel: Kernel) -> Kernel:
     """The kernel as it is now, where nothing but its sizes may have changed; its stages are the same."""
     nests = zip(kernel.nests, _domains(kernel.function), strict=True)
-    return Kernel(kernel.function, tuple([nest.at(domain) for nest, domain in nests]), kernel.fills)
+    made = Kernel(kernel.function, tuple([nest.at(domain) for nest, domain in nests]), kernel.fills)
+    made.__dict__.update(arguments=kernel.arguments, results=kernel.results)
+    return made
 
 
 def _domains(function: func.FuncOp) -> list[Shape]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import cast
+from typing import NamedTuple, cast
 
 import numpy as np
 from xdsl.dialects import arith
@@ -26,8 +26,7 @@ from hybridc.lower.structured import element_dtype, shape_of
 Strides = tuple[int, ...]
 
 
-@dataclass(frozen=True)
-class Loop:
+class Loop(NamedTuple):
     """A loop: how often it runs, and by how many elements it moves in the left and right operand and the result.
 
     A stride is None where the array does not follow the loop.
@@ -51,7 +50,7 @@ class Loop:
     @property
     def swapped(self) -> Loop:
         """The loop with the operands in the other order."""
-        return replace(self, a=self.b, b=self.a)
+        return self._replace(a=self.b, b=self.a)
 
     def before(self, inner: Loop) -> bool:
         """Whether the two are one loop: this one goes on where the inner one ends, in each array."""
@@ -120,7 +119,7 @@ def _merged(loops: Sequence[Loop]) -> list[Loop]:
         if outer is None:
             found.insert(0, loop)
         else:
-            found[outer] = replace(found[outer], size=found[outer].size * loop.size)
+            found[outer] = found[outer]._replace(size=found[outer].size * loop.size)
     return found
 
 

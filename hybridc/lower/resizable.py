@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import contextlib
 import math
-from collections.abc import Generator, Iterable, Sequence
+from collections.abc import Generator, Iterable, Sequence, Set
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -81,7 +81,8 @@ class Resizable:
         self._lines = lines
         self._varying = _grouped(made.numbers, places, lines)
         self._axes = _varying_axes(module, places, lines)
-        self._checked = [op for op in module.walk() if isinstance(op, (*_RESHAPES, *_PARTS))]
+        varying = {id(place.holder) for held in self._varying for place in held.places}
+        self._checked = [op for op in module.walk() if isinstance(op, (*_RESHAPES, *_PARTS)) and _varies(op, varying)]
 
     @contextlib.contextmanager
     def lent(self) -> Generator[ModuleOp]:
@@ -164,6 +165,12 @@ def _varying_axes(module: ModuleOp, places: Iterable[Place], lines: dict[int, Li
 
 
 # --- what is not linear -----------------------------------------------------------------------------------
+
+
+def _varies(op: Operation, varying: Set[int]) -> bool:
+    """Whether any size that an operation asks about varies, if ``varying`` are the holders of those that do."""
+    values = [*op.operands, *op.results]
+    return any(id(v) in varying for v in values) or any(id(a) in varying for a in (op.attributes, op.properties))
 
 
 def _holds(op: Operation) -> bool:

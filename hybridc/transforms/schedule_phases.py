@@ -81,7 +81,7 @@ class SchedulePhases(ModulePass):
             pairs = [n for pair in codes.inplace(kernel, views) for n in pair]
             each, shared = codes.memory(kernel, views)
             size = self.threads * aligned(each) * bool(each) + sum(aligned(n) for n in shared)
-            function.attributes["hybrid.scratch"] = IntegerAttr.new([IntAttr(size), i64])
+            function.attributes["hybrid.scratch"] = _size(size)
             function.attributes["hybrid.inplace"] = _numbers(*pairs)
             if views:
                 function.attributes["hybrid.strided"] = _numbers(*views)
@@ -103,6 +103,11 @@ class SchedulePhases(ModulePass):
                 if strides_in_whole(value) != row_major(shape_of(value)):
                     parts.setdefault(name, set()).add(number)
         return strided, parts
+
+
+@functools.lru_cache(1024)
+def _size(size: int) -> IntegerAttr:
+    return IntegerAttr.new([IntAttr(size), i64])
 
 
 @functools.lru_cache(1024)

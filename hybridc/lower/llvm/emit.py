@@ -57,7 +57,8 @@ class _Emitter(PlanEmitter):
     def kernel(self, op: LaunchOp, function: func.FuncOp) -> None:
         kernel = self.codes.kernel(function)
         name = kernel.name
-        ins, outs = [self.views[v] for v in op.ins], [self.views[v] for v in op.outs]
+        reads, writes, memory = op.groups
+        ins, outs = [self.views[v] for v in reads], [self.views[v] for v in writes]
         strides = {i: [*ins, *outs][i].strides for i in numbers_of(function, "hybrid.strided")}
         over = [
             (i, j)
@@ -68,7 +69,7 @@ class _Emitter(PlanEmitter):
         views = [i for i, v in enumerate([*ins, *outs]) if not v.is_plain and i not in strides]
         assert not views, f"{name} is given views as plain arrays: {views}"
         made = self.codes.of(kernel, strides, over)
-        scratch = self.views[op.scratch] if op.scratch is not None else None
+        scratch = self.views[memory] if memory is not None else None
         each = aligned(made.scratch) * bool(made.scratch)
         places = [place_of(v) for v in (*ins, *outs)]
         offset = 0 if scratch is None else scratch.offset + self.program.threads * each
