@@ -5,13 +5,13 @@
 
 from __future__ import annotations
 
-import functools
 import io
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from hybridc import debug
+from hybridc.cached import cached_property
 from hybridc.runtime.collector import collector_at_rest
 from hybridc.runtime.compiled_graph import CompiledGraph
 from hybridc.trace.tracer import Trace
@@ -77,7 +77,7 @@ class Traced:
     def __str__(self) -> str:
         return text(self.module, locations=True)
 
-    @functools.cached_property
+    @cached_property
     def written(self) -> str:
         """What the trace is, as text: equal for equal ones of the same operators; NotWritable if there is none."""
         from hybridc.runtime.trace_key import written_of

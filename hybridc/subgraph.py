@@ -8,13 +8,13 @@ module, or an xDSL ``ModulePass``.
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Collection, Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, cast
 
 import numpy as np
 
+from hybridc.cached import cached_property
 from hybridc.dialects import registry
 from hybridc.errors import MXNetError
 from hybridc.nd.ndarray import NDArray
@@ -60,7 +60,7 @@ class Partitioner:
         """Whether the backend can run this operation."""
         return op.name in self._operations
 
-    @functools.cached_property
+    @cached_property
     def _operations(self) -> set[str]:
         return operation_names(self.ops)
 

@@ -5,12 +5,12 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
 import numpy as np
 
+from hybridc.cached import cached_property
 from hybridc.dialects.attribute import DType, Shape, attribute
 from hybridc.dialects.body import Body
 from hybridc.dialects.operator import Operator, register
@@ -137,7 +137,7 @@ class Subgraph(Stateful):
 
     # --- running -------------------------------------------------------------------------------------------
 
-    @functools.cached_property
+    @cached_property
     def runner(self) -> Any:
         """The backend's partitioner, which runs this part."""
         from hybridc.subgraph import partitioner

@@ -11,12 +11,12 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 
 from xdsl.dialects import arith
 from xdsl.dialects.linalg import ops as linalg
 from xdsl.ir import SSAValue
 
+from hybridc.cached import cached_property
 from hybridc.dialects.attribute import DType
 from hybridc.lower.hidden import hidden_beyond
 from hybridc.lower.kernel import Axes, Kernel, Nest, Read, Stage, number_of

@@ -12,10 +12,10 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property
 
 from xdsl.ir import SSAValue
 
+from hybridc.cached import cached_property
 from hybridc.dialects.attribute import DType
 from hybridc.lower.attention import Multiplied, in_place, multiplied_in, only_maps_follow, ordered, ordered_by
 from hybridc.lower.hidden import hidden_beyond

@@ -13,7 +13,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, cast
 
 from xdsl.dialects import arith, func
@@ -22,6 +21,7 @@ from xdsl.dialects.linalg import ops as linalg
 from xdsl.dialects.linalg.attrs import IteratorType
 from xdsl.ir import Operation, SSAValue
 
+from hybridc.cached import cached_property
 from hybridc.dialects.hybrid import locations_of
 from hybridc.lower.structured import Shape, dtype_of, is_scaffold, loop_sizes, places_of, reads_anywhere, shape_of
 from hybridc.trace.location import Location

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from hybridc.cached import cached_property
 from hybridc.errors import MXNetError
 from hybridc.runtime.extension_compile import shim
 from hybridc.runtime.locks import ForkLock
@@ -150,7 +151,7 @@ class Library:
 
     # --- calls ---------------------------------------------------------------------------------------------
 
-    @functools.cached_property
+    @cached_property
     def _addresses(self) -> dict[str, Any]:
         return {n: ctypes.cast(getattr(self.handle, n), c_void_p) for n in _SHIM if self.has(n)}
 

@@ -19,6 +19,7 @@ from xdsl.dialects.linalg import ops as linalg
 from xdsl.ir import Attribute, Operation, SSAValue
 
 import hybridc
+from hybridc.cached import cached_property
 from hybridc.lower.inplace import inplace_pairs
 from hybridc.lower.kernel import Kernel, Nest, Stage, number_of
 from hybridc.lower.llvm.codegen import NativeFunction
@@ -116,7 +117,7 @@ class KernelLoops:
         self._nests = nests_of(kernel)
         self._functions = [made for nest in self._nests if (made := self._nest(kernel, nest)) is not None]
 
-    @functools.cached_property
+    @cached_property
     def inplace_pairs(self) -> list[tuple[int, int]]:
         """Pairs of an argument and the result that may be written over it."""
         return inplace_pairs(self._kernel, self._strided)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import TYPE_CHECKING
 
+from hybridc.cached import cached_property
 from hybridc.dialects.attribute import DType
 
 if TYPE_CHECKING:
