@@ -81,8 +81,8 @@ class _Phases:
             return
         stages = list(plan.stage_of.values())
         walks = self._walks(nest, stages)
-        if any(len(walk) < nest.domain.count(0) for walk in walks):
-            self._each(plan, list(walks.values()))
+        if any(len(walk) < nest.domain.count(0) for walk, _ in walks):
+            self._each(plan, [group for _, group in walks])
             return
         sums = [s for s in stages if s.combine is not None]
         if not sums:
@@ -108,13 +108,17 @@ class _Phases:
         else:
             self._apart(plan)
 
-    def _walks(self, nest: Nest, stages: Sequence[Stage]) -> dict[frozenset[int], list[Stage]]:
-        """The stages whose results are in memory, by the empty axes that they walk."""
+    def _walks(self, nest: Nest, stages: Sequence[Stage]) -> list[tuple[frozenset[int], list[Stage]]]:
+        """The stages whose results are, or will be, in memory: those together that walk the same empty axes."""
         empty = {a for a, n in enumerate(nest.domain) if n == 0}
-        found: dict[frozenset[int], list[Stage]] = {}
+        found: list[tuple[frozenset[int], list[Stage]]] = []
         for stage in stages:
-            if stage.result in self.memory.names:
-                found.setdefault(frozenset(empty & {*stage.axes, *stage.reduced}), []).append(stage)
+            if stage.result not in self.memory.names and stage.combine is None:
+                continue
+            walk = frozenset(empty & {*stage.axes, *stage.reduced})
+            if not found or found[-1][0] != walk:  # later ones may read what those before made
+                found.append((walk, []))
+            found[-1][1].append(stage)
         return found
 
     def _in_place(self, stages: Sequence[Stage]) -> bool:
@@ -165,14 +169,14 @@ class _Phases:
         self._each(plan, [groups[axes] for axes in sorted(groups, key=len)])
 
     def _each(self, plan: NestPlan, groups: Sequence[Sequence[Stage]]) -> None:
+        """A nest for each group of stages, with what they give each other in memory."""
         stages = list(plan.stage_of.values())
-        wanted: list[set[SSAValue]] = []
-        for group in groups:
-            values = {s.result for s in group}
-            for stage in reversed(stages):
-                if stage.result in values:
-                    values |= {v for r in stage.reads for v in self._again(plan, r, values)}
-            wanted.append(values)
+        groups = [list(group) for group in groups]
+        wanted = [self._wanted(plan, stages, group) for group in groups]
+        while (unmade := self._unmade(plan, groups, wanted)) is not None:
+            place, stage = unmade
+            groups.insert(place, [stage])
+            wanted.insert(place, self._wanted(plan, stages, [stage]))
         for values in wanted:
             made = [s for s in stages if s.result in values]
             for value in {r.value for s in made for r in s.reads if r.value in plan.stage_of} - values:
@@ -184,6 +188,25 @@ class _Phases:
                 walked = {a for s in group for a in (*s.axes, *s.reduced)}
                 domain = tuple(n if a in walked else 1 for a, n in enumerate(nest.domain))
                 self._nest(replace(nest, domain=domain, stages=tuple(group), grid=grid_of(domain, group)))
+
+    def _wanted(self, plan: NestPlan, stages: Sequence[Stage], group: Sequence[Stage]) -> set[SSAValue]:
+        """The values that a group makes: its own, and those that it rather makes again."""
+        values = {s.result for s in group}
+        for stage in reversed(stages):
+            if stage.result in values:
+                values |= {v for r in stage.reads for v in self._again(plan, r, values)}
+        return values
+
+    def _unmade(
+        self, plan: NestPlan, groups: Sequence[Sequence[Stage]], wanted: Sequence[set[SSAValue]]
+    ) -> tuple[int, Stage] | None:
+        """A stage that a group needs and none makes, with the number of that group."""
+        own = {s.result for group in groups for s in group}
+        for number, values in enumerate(wanted):
+            for value in [r.value for s in plan.stage_of.values() if s.result in values for r in s.reads]:
+                if value in plan.stage_of and value not in values and value not in own:
+                    return number, plan.stage_of[value]
+        return None
 
     def _again(self, plan: NestPlan, read: Read, here: set[SSAValue]) -> set[SSAValue]:
         """The values to make again for a value that another nest makes; none if it goes through memory.

@@ -85,7 +85,7 @@ def _run(
 
 
 class Guarded:
-    """Memory between two pages that cannot be read or written; it touches one of them."""
+    """Memory full of NaN between two pages that cannot be read or written; it touches one of them."""
 
     def __init__(self, size: int, at_end: bool) -> None:
         self.size = size
@@ -96,6 +96,7 @@ class Guarded:
             if _LIBC.mprotect(ctypes.c_void_p(page), ctypes.c_size_t(_PAGE), 0):
                 raise OSError(ctypes.get_errno(), "mprotect")
         self.address = start + _PAGE + (room - size if at_end else 0)
+        ctypes.memset(self.address, 0xFF, size)
 
     def bytes(self) -> bytes:
         """What is in it."""

@@ -69,3 +69,21 @@ func.func private @kernel(%x: tensor<{rows}x1024xf32>) -> tensor<{rows}x1024xf32
     (phase,) = phases_of(analyse(function), {}).phases
     assert ("int64" in phase.function.source) == wide
     assert phase.function.numbers == ("i64" if wide else "i32",)
+
+
+def test_sums_of_nothing_that_maps_read():
+    """They are made before the maps, which walk less than they do: numbers that are added to something."""
+
+    def function(F, x, nothing):
+        return F.flip(x, axis=0) + F.reshape(F.sum(nothing * F.reshape(x, (1, 3, 1)), axis=(0, 2)), (3,))
+
+    module = HybridLambda(function).trace(mx.nd.zeros((3,)), mx.nd.zeros((2, 3, 0))).optimize().lower("triton").module
+    (name,) = [n for n in kernels(module) if "sum" in n]
+    kernel = analyse(kernels(module)[name])
+    made = phases_of(kernel, {})
+    stored = [b for phase in made.phases for b in phase.buffers if b >= len(kernel.arguments)]
+    assert set(stored) == {
+        *range(len(kernel.arguments), len(kernel.arguments) + len(kernel.results) + len(made.locals))
+    }
+    (got,), _ = results_of(function, [np.arange(3, dtype=np.float32), np.zeros((2, 3, 0), np.float32)])
+    np.testing.assert_array_equal(got, [2, 1, 0])
