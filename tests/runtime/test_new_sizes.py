@@ -15,11 +15,12 @@ from hypothesis import assume, given, settings
 import hybridc as mx
 from benchmarks import workloads
 from hybridc.errors import MXNetError, RecompileError, VerifyError
+from hybridc.lower import targets
 from hybridc.lower.fused import fuse
 from hybridc.lower.outline import Line
 from hybridc.lower.resizable import line_through
 from hybridc.options import OPTIONS
-from hybridc.runtime import new_sizes
+from hybridc.runtime import new_sizes, trace_key, warm_start
 from hybridc.runtime.native.plan import Place
 from hybridc.runtime.plan_bytes import NotWritable
 from hybridc.stages import Traced
@@ -33,8 +34,11 @@ ORIGIN = "planned with the kernels that were formed for other sizes"
 
 
 @pytest.fixture(autouse=True)
-def nothing_known():
+def nothing_known(monkeypatch):
+    """No graph is known, and the target is the one that plans for new sizes."""
     new_sizes._KINDS.clear()
+    for module in (targets, trace_key, warm_start):
+        monkeypatch.setattr(module, "OPTIONS", dataclasses.replace(OPTIONS, target="llvm"))
 
 
 def array(*shape):
