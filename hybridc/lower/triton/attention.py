@@ -19,11 +19,20 @@ from hybridc.dialects.attribute import DType
 from hybridc.dtypes import HALVES
 from hybridc.lower.attention import Attention, attention_of
 from hybridc.lower.kernel import Kernel, Read, Stage
-from hybridc.lower.strides import row_major
-from hybridc.lower.structured import dtype_of, shape_of
+from hybridc.lower.structured import dtype_of
 from hybridc.lower.triton import body
-from hybridc.lower.triton.attention_loads import PROGRAMS, Place, Tile, load, padded, plan_of, precision
-from hybridc.lower.triton.blocks import NARROW, Blocks, Dim, Parameters, Strides, title
+from hybridc.lower.triton.attention_loads import (
+    PROGRAMS,
+    Buffers,
+    Place,
+    Tile,
+    bytes_beside,
+    load,
+    padded,
+    plan_of,
+    precision,
+)
+from hybridc.lower.triton.blocks import Blocks, Dim, Strides, title
 from hybridc.lower.triton.body import literal, triton_type
 from hybridc.lower.triton.functions import Config, TritonFunction, TritonPhase, TritonPhases
 from hybridc.lower.triton.product_configs import SHARED
@@ -82,9 +91,7 @@ def _shared(attention: Attention, tile: Tile) -> int:
     """Bytes of shared memory: queries, and, for each stage, keys, values, and what follows rows and keys."""
     terms = padded(math.prod(attention.term_sizes)) * attention.scores.dtype.itemsize
     columns = padded(attention.width) * attention.sums.dtype.itemsize
-    walked = {*attention.rows}, {*attention.keys}
-    reads = {r.value: r.axes for s in attention.before for r in s.reads if r.value in attention.kernel.arguments}
-    beside = sum(dtype_of(v).itemsize for v, axes in reads.items() if all(side & {*axes} for side in walked))
+    beside = bytes_beside(attention.kernel, attention.before, attention.rows, attention.keys)
     return tile.rows * terms + tile.stages * tile.keys * (terms + columns + tile.rows * beside)
 
 
@@ -94,13 +101,9 @@ class _AttentionWriter:
     def __init__(self, attention: Attention, strides: Mapping[int, Strides], tiles: Sequence[Tile]) -> None:
         kernel = attention.kernel
         self.attention, self.tiles = attention, tiles
-        values = [*kernel.arguments, *kernel.results]
-        self.strides = {v: strides.get(i, row_major(shape_of(v))) for i, v in enumerate(values)}
-        names = [*(f"x{i}" for i in range(len(kernel.arguments))), *(f"y{i}" for i in range(len(kernel.results)))]
-        self.numbers = {name: i for i, name in enumerate(names)}
-        self.given = Parameters(dict(zip(values, names, strict=True)))
-        far = [sum(abs(s) * (n - 1) for n, s in zip(shape_of(v), s, strict=True)) for v, s in self.strides.items()]
-        self.wide = max(far) >= NARROW
+        buffers = Buffers(kernel, strides)
+        self.strides, self.numbers, self.given = buffers.strides, buffers.numbers, buffers.given
+        self.wide = buffers.wide
         self.w = Writer()
         for name in _NAMES:
             self.w.name(name)

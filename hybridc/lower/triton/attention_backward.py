@@ -20,8 +20,19 @@ from hybridc.lower.attention_backward import AttentionBackward, Given, Made, att
 from hybridc.lower.kernel import Axes, Kernel, Read, Stage
 from hybridc.lower.strides import row_major
 from hybridc.lower.structured import Shape, dtype_of, shape_of
-from hybridc.lower.triton.attention_loads import PROGRAMS, Place, Tile, alike, load, padded, plan_of, precision
-from hybridc.lower.triton.blocks import NARROW, Blocks, Dim, Parameters, Strides, title
+from hybridc.lower.triton.attention_loads import (
+    PROGRAMS,
+    Buffers,
+    Place,
+    Tile,
+    alike,
+    bytes_beside,
+    load,
+    padded,
+    plan_of,
+    precision,
+)
+from hybridc.lower.triton.blocks import Blocks, Dim, Strides, title
 from hybridc.lower.triton.body import triton_type
 from hybridc.lower.triton.functions import Config, TritonFunction, TritonPhase, TritonPhases
 from hybridc.lower.triton.product_configs import SHARED
@@ -115,10 +126,7 @@ def _shared(attention: AttentionBackward, tile: Tile, by_rows: bool) -> int:
     """Bytes of shared memory: what a program has, and, for each stage, what it walks, and arrays that follow both."""
     row = sum(padded(g.width) for g in (attention.scores, attention.grads)) * attention.dtype.itemsize
     own, other = (tile.rows, tile.keys) if by_rows else (tile.keys, tile.rows)
-    walked = {*attention.row_axes}, {*attention.key_axes}
-    given = attention.kernel.arguments
-    reads = {r.value: r.axes for s in attention.maps.stages for r in s.reads if r.value in given}
-    beside = sum(dtype_of(v).itemsize for v, axes in reads.items() if all(side & {*axes} for side in walked))
+    beside = bytes_beside(attention.kernel, attention.maps.stages, attention.row_axes, attention.key_axes)
     return own * row + tile.stages * other * (row + own * beside)
 
 
@@ -128,16 +136,10 @@ class _Writer:
     def __init__(
         self, attention: AttentionBackward, strides: Mapping[int, Strides], tiles: Sequence[Tile], by_rows: bool
     ) -> None:
-        kernel = attention.kernel
         self.attention, self.tiles, self.by_rows = attention, tiles, by_rows
-        values = [*kernel.arguments, *kernel.results]
-        self.strides = {v: strides.get(i, row_major(shape_of(v))) for i, v in enumerate(values)}
-        names = [*(f"x{i}" for i in range(len(kernel.arguments))), *(f"y{i}" for i in range(len(kernel.results)))]
-        values, names = [*values, attention.delta.result], [*names, "w0"]
-        self.numbers = {name: i for i, name in enumerate(names)}
-        self.given = Parameters(dict(zip(values, names, strict=True)))
-        far = [sum(abs(s) * (n - 1) for n, s in zip(shape_of(v), s, strict=True)) for v, s in self.strides.items()]
-        self.wide = max(far) >= NARROW
+        buffers = Buffers(attention.kernel, strides, [attention.delta.result])
+        self.strides, self.numbers, self.given = buffers.strides, buffers.numbers, buffers.given
+        self.wide = buffers.wide
         self.w = Writer()
         for name in _NAMES:
             self.w.name(name)

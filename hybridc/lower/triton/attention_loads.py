@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from xdsl.ir import SSAValue
 
 from hybridc.dialects.attribute import DType
-from hybridc.lower.kernel import Nest
+from hybridc.lower.kernel import Axes, Kernel, Nest, Stage
 from hybridc.lower.nest_plan import NestPlan
-from hybridc.lower.structured import Shape, dtype_of
-from hybridc.lower.triton.blocks import Parameters
+from hybridc.lower.strides import row_major
+from hybridc.lower.structured import Shape, dtype_of, shape_of
+from hybridc.lower.triton.blocks import NARROW, Parameters
 from hybridc.lower.triton.body import triton_type
 from hybridc.lower.triton.functions import power_of_two
 from hybridc.lower.triton.product_source import along
@@ -41,6 +42,31 @@ class Place:
     sizes: Shape
     strides: Shape
     end: int | None
+
+
+class Buffers:
+    """The buffers of a kernel: ``given`` names its arguments x0, …, its results y0, …, and locals w0, ….
+
+    ``strides`` are those of arguments, then results, that may be no plain arrays. Offsets are ``wide`` where 32 bits
+    are too few.
+    """
+
+    def __init__(self, kernel: Kernel, strides: Mapping[int, Shape], local: Sequence[SSAValue] = ()) -> None:
+        values = [*kernel.arguments, *kernel.results]
+        self.strides = {v: strides.get(i, row_major(shape_of(v))) for i, v in enumerate(values)}
+        kinds = (("x", kernel.arguments), ("y", kernel.results), ("w", local))
+        names = [f"{kind}{i}" for kind, found in kinds for i in range(len(found))]
+        self.numbers = {name: i for i, name in enumerate(names)}
+        self.given = Parameters(dict(zip([*values, *local], names, strict=True)))
+        far = [sum(abs(s) * (n - 1) for n, s in zip(shape_of(v), s, strict=True)) for v, s in self.strides.items()]
+        self.wide = max(far) >= NARROW
+
+
+def bytes_beside(kernel: Kernel, stages: Sequence[Stage], rows: Axes, keys: Axes) -> int:
+    """Bytes for each pair of a row and a key of what the kernel is given and these stages read: masks."""
+    reads = {r.value: r.axes for s in stages for r in s.reads if r.value in kernel.arguments}
+    walked = {*rows}, {*keys}
+    return sum(dtype_of(v).itemsize for v, axes in reads.items() if all(side & {*axes} for side in walked))
 
 
 def load(

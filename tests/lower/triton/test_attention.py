@@ -14,7 +14,7 @@ from hybridc.gluon.nn import HybridLambda
 from hybridc.lower.attention import attention_of
 from hybridc.lower.kernel import analyse
 from hybridc.lower.structured import kernels
-from hybridc.lower.triton import attention, codes
+from hybridc.lower.triton import attention_loads, codes
 from hybridc.lower.triton.attention import Tile, phases_of_attention
 from hybridc.lower.triton.codes import TritonCodes
 from tests.lower.llvm.guarded import run_passes
@@ -224,7 +224,7 @@ def test_written_by_hand_with_a_division():
 
 
 def test_wide_offsets(monkeypatch):
-    monkeypatch.setattr(attention, "NARROW", 1)
+    monkeypatch.setattr(attention_loads, "NARROW", 1)
     arrays = [normal(2, n, 8) for n in (20, 33, 33)]
     module = lowered(plain, *arrays)
     (phase,) = phases_of_attention(*fused(module), {}).phases

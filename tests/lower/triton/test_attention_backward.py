@@ -13,7 +13,7 @@ from hybridc import pipeline
 from hybridc.gluon.nn import HybridLambda
 from hybridc.lower.attention import attention_of
 from hybridc.lower.attention_backward import attention_backward_of
-from hybridc.lower.triton import attention_backward, codes
+from hybridc.lower.triton import attention_loads, codes
 from hybridc.lower.triton.attention_backward import phases_of_attention_backward
 from hybridc.lower.triton.attention_loads import Tile
 from hybridc.lower.triton.codes import TritonCodes
@@ -244,7 +244,7 @@ def test_one_kernel_serves_equal_layers():
 
 
 def test_wide_offsets(monkeypatch):
-    monkeypatch.setattr(attention_backward, "NARROW", 1)
+    monkeypatch.setattr(attention_loads, "NARROW", 1)
     arrays, gradient = [normal(2, n, 8) for n in (20, 33, 33)], normal(2, 20, 8)
     (kernel,) = fused(lowered(plain, arrays))
     assert [p.function.source.count("int64") for p in phases_of_attention_backward(kernel, {}).phases] == [3, 3]
