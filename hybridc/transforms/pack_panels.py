@@ -141,10 +141,14 @@ class _Packer:
             block = Block(arg_types=[parted.value.type])
             builder = Builder(block)
             builder.location, builder.operator = product.kernel.function.location, product.operator
+            count, rows, width = product.panels.shape
             places = (0, 2, 1) if product.panels.across else (1, 0, 2)
             out = Tensor(product.panels.shape, parted.dtype, builder)
             made = builder.generic([(block.args[0], places, parted.dtype)], out, first)
-            self.packers[own] = self._kernel("k_panels", block, made.value, product.panels.shape, (0, 1, 2))
+            # Unless they are turned, all panels are made row by row: in the matrix, rows of one are far from each other.
+            turned = product.panels.across
+            domain, axes = (product.panels.shape, (0, 1, 2)) if turned else ((rows, count, width), (1, 0, 2))
+            self.packers[own] = self._kernel("k_panels", block, made.value, domain, axes)
         return self.packers[own]
 
     def _product(self, product: _Product, panels: SSAValue) -> func.FuncOp:
