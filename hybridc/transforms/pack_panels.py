@@ -145,7 +145,7 @@ class _Packer:
             places = (0, 2, 1) if product.panels.across else (1, 0, 2)
             out = Tensor(product.panels.shape, parted.dtype, builder)
             made = builder.generic([(block.args[0], places, parted.dtype)], out, first)
-            # Unless they are turned, all panels are made row by row: in the matrix, rows of one are far from each other.
+            # Unless they are turned, they are made row by row of the matrix, where rows of one panel are far apart.
             turned = product.panels.across
             domain, axes = (product.panels.shape, (0, 1, 2)) if turned else ((rows, count, width), (1, 0, 2))
             self.packers[own] = self._kernel("k_panels", block, made.value, domain, axes)
