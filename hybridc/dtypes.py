@@ -1,7 +1,7 @@
 """Which element types there are beside NumPy's own, and in what numbers of each are computed.
 
-NumPy knows ``bfloat16`` once ml_dtypes is imported, but calls its kind "V", as of bytes: whether a dtype is
-floating-point is asked here.
+NumPy knows ``bfloat16`` and the two of ``float8`` once ml_dtypes is imported, but calls the kind of some "V", as of
+bytes: whether a dtype is floating-point is asked here.
 """
 
 from __future__ import annotations
@@ -13,23 +13,27 @@ import numpy as np
 
 DType = np.dtype[Any]
 
+_BYTES = np.dtype(np.uint8)
 FLOAT16, FLOAT32 = np.dtype(np.float16), np.dtype(np.float32)
 
 
-def _bfloat16() -> DType:
-    """The dtype, or where ml_dtypes is not installed one that no array has."""
+def _added(name: str, size: int) -> DType:
+    """A dtype of ml_dtypes, or where that is not installed one that no array has."""
     try:
-        made: DType = np.dtype(importlib.import_module("ml_dtypes").bfloat16)
+        made: DType = np.dtype(getattr(importlib.import_module("ml_dtypes"), name))
     except ImportError:
-        return np.dtype("V2")
+        return np.dtype(f"V{size}")
     return made
 
 
-BFLOAT16 = _bfloat16()
+BFLOAT16 = _added("bfloat16", 2)
+# Three bits of fraction, up to 448, no infinity; and two bits, up to 57344.
+FLOAT8_E4M3FN, FLOAT8_E5M2 = _added("float8_e4m3fn", 1), _added("float8_e5m2", 1)
+FLOAT8 = frozenset({FLOAT8_E4M3FN, FLOAT8_E5M2})
 # Floats whose sums, products and functions are computed in float32, and rounded at the end.
-HALVES = frozenset({FLOAT16, BFLOAT16})
+HALVES = frozenset({FLOAT16, BFLOAT16, *FLOAT8})
 # Of these, the floats in which nothing is computed: every operator computes in float32, and rounds its results once.
-STORED = frozenset({BFLOAT16})
+STORED = frozenset({BFLOAT16, *FLOAT8})
 
 
 def is_float(dtype: DType) -> bool:
@@ -50,6 +54,11 @@ def kind_of(dtype: DType) -> str:
 def wide(dtype: DType) -> DType:
     """The dtype in which sums, products and functions of numbers are computed."""
     return FLOAT32 if dtype in HALVES else dtype
+
+
+def held(dtype: DType) -> DType:
+    """The dtype that a kernel of a GPU sees in memory: float8, which few cards know, as bytes."""
+    return _BYTES if dtype in FLOAT8 else dtype
 
 
 def computed(dtype: DType) -> DType:

@@ -18,7 +18,7 @@ from xdsl.dialects.linalg import ops as linalg
 from xdsl.ir import Block, Operation, SSAValue
 
 from hybridc.dialects.attribute import DType
-from hybridc.dtypes import BFLOAT16, FLOAT16, FLOAT32, wide
+from hybridc.dtypes import BFLOAT16, FLOAT8, FLOAT16, FLOAT32, wide
 from hybridc.lower.kernel import Kernel, Stage
 from hybridc.lower.strides import row_major
 from hybridc.lower.structured import element_dtype, shape_of
@@ -220,7 +220,34 @@ def body_key(block: Block) -> str:
 
 
 def multiplied(stage: Stage) -> tuple[DType, DType] | None:
-    """In what a stage multiplies and adds up, if its body adds the product of two floating-point numbers."""
+    """In what a stage multiplies and adds up, if its body adds the product of two floating-point numbers.
+
+    Eight bits are no numbers that a sum is made of: :func:`multiplied_eight` says in what these are multiplied.
+    """
+    found = _factors(stage)
+    if found is None or not FLOAT8.isdisjoint(found):
+        return None
+    left, right, wide = found
+    return (wide if left != right or _SUMMED_IN[left] != wide else left), wide
+
+
+def multiplied_eight(stage: Stage) -> tuple[DType, DType] | None:
+    """As :func:`multiplied`, of products that may read eight bits: in that dtype, if both do, else in the other one.
+
+    Two that differ are multiplied in half precision, which has all their numbers.
+    """
+    found = _factors(stage)
+    if found is None or FLOAT8.isdisjoint(found):
+        return multiplied(stage)
+    left, right, wide = found
+    others = {left, right} - FLOAT8
+    if wide != FLOAT32 or not all(d in _SUMMED_IN and _SUMMED_IN[d] == wide for d in others):
+        return None
+    return (others.pop() if others else left if left == right else FLOAT16), wide
+
+
+def _factors(stage: Stage) -> tuple[DType, DType, DType] | None:
+    """The dtypes of two factors, and of the sum of their products, if that is what a body is."""
     block = stage.op.regions[0].block
     left, right, sofar = block.args
     total = cast(linalg.YieldOp, block.last_op).operands[0].owner
@@ -230,11 +257,7 @@ def multiplied(stage: Stage) -> tuple[DType, DType] | None:
     if not isinstance(term, arith.MulfOp) or {_narrow(v) for v in term.operands} != {left, right}:
         return None
     wide = element_dtype(sofar.type)
-    given = {element_dtype(left.type), element_dtype(right.type)}
-    if wide.itemsize < 4:
-        return None
-    dtype = given.pop()
-    return (wide if given or _SUMMED_IN[dtype] != wide else dtype), wide
+    return None if wide.itemsize < 4 else (element_dtype(left.type), element_dtype(right.type), wide)
 
 
 def _narrow(value: SSAValue) -> SSAValue:

@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from hybridc.dtypes import held
 from hybridc.errors import UnsupportedError
 from hybridc.lower.triton.functions import Config, TritonFunction
 from hybridc.runtime.store import Store, store
@@ -114,7 +115,7 @@ class _Memory:
 
     def __init__(self, pointer: int, dtype: np.dtype[Any]) -> None:
         self._pointer = pointer
-        self.dtype = dtype.name  # the part of the name of a tensor's dtype that Triton reads
+        self.dtype = held(dtype).name  # the part of the name of a tensor's dtype that Triton reads
 
     def data_ptr(self) -> int:
         """The address that the kernel is given."""

@@ -31,6 +31,7 @@ from xdsl.utils.exceptions import PassFailedException
 from hybridc.dialects.arith import RemFOp
 from hybridc.lower.llvm.llvm_ops import CARRIED, INNERMOST, LOOP, OUTER, ROUNDS, SUMS, FPToSIOp, FPToUIOp, UIToFPOp
 from hybridc.lower.llvm.rebuild import NO_FLAGS, Rebuild, integer_attribute, integers, native_type
+from hybridc.lower.mathlib.float8 import EIGHTS
 
 Rule = Callable[[Rebuild, Any], None]
 
@@ -102,6 +103,9 @@ def _absi(b: Rebuild, op: math.AbsIOp) -> None:
 def _constant(b: Rebuild, op: arith.ConstantOp) -> None:
     kind = native_type(op.result.type)
     value: Attribute = op.value
+    if op.result.type in EIGHTS:
+        (bits,) = cast(Any, op.result.type).pack([cast(FloatAttr[Any], value).value.data])
+        value = integer_attribute(bits, i8)
     if isinstance(op.result.type, IndexType):
         value = integer_attribute(cast(IntegerAttr[Any], value).value.data, i64)
     b.values[op.result] = b.value(llvm.ConstantOp, (), kind, {"value": value})

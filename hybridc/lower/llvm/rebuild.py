@@ -9,6 +9,8 @@ from typing import Any, cast
 from xdsl.dialects import llvm, scf
 from xdsl.dialects.builtin import (
     DenseArrayBase,
+    Float8E4M3FNType,
+    Float8E5M2Type,
     IndexType,
     IntegerAttr,
     IntegerType,
@@ -17,6 +19,7 @@ from xdsl.dialects.builtin import (
     SymbolRefAttr,
     UnitAttr,
     VectorType,
+    i8,
     i32,
     i64,
 )
@@ -38,15 +41,15 @@ _NONE = DenseArrayBase.from_list(i32, [])
 
 
 def native_type(t: Attribute) -> Attribute:
-    """The type of a value in LLVM: ``index`` is i64, memory is a pointer."""
+    """The type of a value in LLVM: ``index`` is i64, memory is a pointer, a number of eight bits is a byte."""
     if isinstance(t, IndexType):
         return i64
     if isinstance(t, MemRefType):
         return POINTER
     if isinstance(t, VectorType):
         vector = cast(VectorType[Any], t)
-        return VectorType(i64, vector.shape) if isinstance(vector.element_type, IndexType) else vector
-    return t
+        return VectorType(native_type(vector.element_type), vector.shape)
+    return i8 if isinstance(t, Float8E4M3FNType | Float8E5M2Type) else t
 
 
 Rules = Mapping[type[Operation], Callable[["Rebuild", Any], None]]

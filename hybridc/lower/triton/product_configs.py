@@ -20,10 +20,10 @@ READ, LATENCY, LAUNCH = 64.0, 700.0, 3000.0
 # Bytes a nanosecond of the whole card, for partial sums that are written and read again.
 MEMORY = 3000.0
 # Operations in a nanosecond of one multiprocessor, by the bytes of what it multiplies.
-SPEED = {2: 7000.0, 4: 450.0, 8: 450.0}
+SPEED = {1: 14000.0, 2: 7000.0, 4: 450.0, 8: 450.0}
 TENSOR_SPEED = 3000.0  # of single precision, where rounding to fewer bits is allowed
 # Elements of a block that keep a multiprocessor's units busy; smaller tile read more for each product.
-FULL = {2: 128 * 128, 4: 128 * 128, 8: 64 * 64}
+FULL = {1: 128 * 128, 2: 128 * 128, 4: 128 * 128, 8: 64 * 64}
 MOST, PARTS = 4, (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64)
 NARROW_TERMS = 32
 # Bytes for operands that are on their way: those of a large card; and those that one of the ways makes do with.
@@ -47,7 +47,7 @@ class Tile:
 
 
 # By the bytes of what is multiplied. Blocks of more elements for each warp would spill.
-CANDIDATES = {
+CANDIDATES: dict[int, tuple[Tile, ...]] = {
     2: (
         Tile(128, 256, 64, 8, 3),
         Tile(256, 128, 64, 8, 3),
@@ -94,6 +94,9 @@ CANDIDATES = {
         Tile(16, 16, 32, 4, 3),
     ),
 }
+# Eight bits: as many bytes at a time; tensor cores multiply no fewer terms than these.
+CANDIDATES[1] = tuple(replace(tile, k=min(2 * tile.k, 128)) for tile in CANDIDATES[2])
+LEAST_TERMS = {1: 32, 2: 16, 4: 16, 8: 16}
 # Tensor cores for single precision: as many bytes at a time.
 TENSOR_SINGLE = tuple(replace(tile, k=tile.k // 2) for tile in CANDIDATES[2])
 
@@ -110,7 +113,7 @@ def choose(
     costs: list[tuple[float, int, int]] = []
     tensor = tensor and size == 4
     speed = TENSOR_SPEED if tensor else SPEED[size]
-    most = min(NARROW_TERMS if narrow else 128, max(16, power_of_two(k)))
+    most = min(NARROW_TERMS if narrow else 128, max(LEAST_TERMS[size], power_of_two(k)))
     candidates = [replace(t, k=min(t.k, most)) for t in (TENSOR_SINGLE if tensor else CANDIDATES[size])]
     candidates = [t for t in candidates if t.shared(size) <= SHARED]
     for (i, tile), parts in itertools.product(enumerate(candidates), PARTS):

@@ -45,10 +45,10 @@ def padded(product: FusedProduct) -> tuple[FusedProduct, list[TritonPhase], list
 
 
 def is_narrow(product: FusedProduct, operand: Operand) -> bool:
-    """Whether numbers of half precision do not come 16 bytes at a time."""
+    """Whether numbers of half precision, or of eight bits, do not come 16 bytes at a time."""
     shape = [n for n in shape_of(operand.value) if n != 1]
     size = dtype_of(operand.value).itemsize
-    if product.m == 1 or size != HALF or product.dtype.itemsize != HALF or operand.own is not None:
+    if product.m == 1 or size > HALF or product.dtype.itemsize > HALF or operand.own is not None:
         return False
     return shape[-1] * size % WIDE != 0
 
@@ -58,7 +58,7 @@ def _pays(product: FusedProduct, operand: Operand) -> bool:
     if not is_narrow(product, operand) or product.plan.merged.get(_last(operand)) in product.batch:
         return False
     lost = COST * 2 * product.outputs * product.k / (PROCESSORS * SPEED[HALF])
-    return lost > LAUNCH + 2 * HALF * math.prod(shape_of(operand.value)) / MEMORY
+    return lost > LAUNCH + 2 * dtype_of(operand.value).itemsize * math.prod(shape_of(operand.value)) / MEMORY
 
 
 def _last(operand: Operand) -> int:
@@ -110,7 +110,7 @@ def _copy(product: FusedProduct, operand: Operand, made: Operand) -> TritonPhase
         "terms": (product.terms, operand.loops),
     }
     places = " + ".join(along(name, *walk) for name, walk in walks.items() if walk[0])
-    w.line(f"x = tl.load(x0 + {places}, mask=(line < {lines}) & (element < {size}), other=0.0)")
+    w.line(f"x = tl.load(x0 + {places}, mask=(line < {lines}) & (element < {size}), other=0)")
     w.line(f"tl.store(w0 + line * {filled} + element, x, mask=(line < {lines}) & (element < {filled}))")
     doc = f"{lines} lines of {size} elements, filled up to {filled}."
     name = f"{product.kernel.name}_filled"

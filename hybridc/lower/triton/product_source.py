@@ -13,10 +13,13 @@ from collections.abc import Sequence
 import numpy as np
 
 from hybridc.dialects.attribute import DType
+from hybridc.dtypes import FLOAT8
 from hybridc.lower.structured import Shape, dtype_of
 from hybridc.lower.triton.blocks import NARROW, Blocks, Dim, Parameters, title
 from hybridc.lower.triton.body import literal, triton_type
+from hybridc.lower.triton.eight_bits import MULTIPLIES_FLOAT8, TRITON_EIGHT, as_wide
 from hybridc.lower.triton.functions import TritonFunction
+from hybridc.lower.triton.ops import HALF
 from hybridc.lower.triton.product_configs import Tile
 from hybridc.lower.triton.product_loops import FusedProduct, Operand
 from hybridc.lower.triton.source import Writer
@@ -166,8 +169,23 @@ class ProductWriter:
         product = self.product
         self._load("a", left, product.left, "terms[None, :]", "rows")
         self._load("b", right, product.right, "terms[:, None]", "columns")
+        if product.dtype in FLOAT8:
+            self._multiply_eight()
+            return
         given = f', input_precision="{"tf32" if OPTIONS.tf32 else "ieee"}"' if product.dtype == _SINGLE else ""
         self.w.line(f"total = tl.dot(a, b, total{given}, out_dtype={triton_type(product.wide)})")
+
+    def _multiply_eight(self) -> None:
+        """As they are where tensor cores multiply eight bits; these add the terms of one step, and no more."""
+        w, kind, end = self.w, TRITON_EIGHT[self.product.dtype], f"out_dtype={triton_type(self.product.wide)})"
+        w.line(f"if {w.helper('multiplies_float8', MULTIPLIES_FLOAT8)}():")
+        with w.indented():
+            a, b = [f"{name}.to({kind}, bitcast=True)" for name in ("a", "b")]
+            w.line(f"total = tl.dot({a}, {b}, total, max_num_imprecise_acc=bk, {end}")
+        w.line("else:")
+        with w.indented():
+            a, b = [as_wide(w, name, self.product.dtype, HALF) for name in ("a", "b")]
+            w.line(f"total = tl.dot({a}, {b}, total, {end}")
 
     def _multiply_vector(self, left: str, right: str) -> None:
         """One row times a block of columns; the terms of each stay apart until all are there."""
@@ -177,9 +195,9 @@ class ProductWriter:
             self._load("b", f"{right}[:, None]", product.right, "terms[None, :]", "columns[:, None]")
         else:
             self._load("b", right, product.right, "terms", "")
-        kind = triton_type(product.wide)
         row = "a[None, :]" if self.dims else "a"
-        self.w.line(f"total += {row}.to({kind}) * b.to({kind})")
+        factors = [as_wide(self.w, name, product.dtype, product.wide) for name in (row, "b")]
+        self.w.line(f"total += {' * '.join(factors)}")
 
     def _operand(self, name: str, operand: Operand) -> str:
         """Write where an operand's rows or columns begin."""
@@ -209,10 +227,10 @@ class ProductWriter:
             masks.append(f"({kept} < {operand.kept})")
         if any(operand.terms % t.k for t in tiles):
             masks.append(f"({terms} < {operand.terms})")
-        limited = f", mask={' & '.join(masks)}, other=0.0" if masks else ""
-        converted = dtype_of(operand.value) != product.dtype
-        cast = f".to({triton_type(product.dtype)})" if converted else ""
-        self.w.line(f"{name} = tl.load({where} + {along(terms, product.terms, operand.loops)}{limited}){cast}")
+        dtype = dtype_of(operand.value)
+        limited = f", mask={' & '.join(masks)}, other={literal(0.0, dtype)}" if masks else ""
+        loaded = f"tl.load({where} + {along(terms, product.terms, operand.loops)}{limited})"
+        self.w.line(f"{name} = {loaded if dtype == product.dtype else as_wide(self.w, loaded, dtype, product.dtype)}")
 
     # --- what follows --------------------------------------------------------------------------------------
 

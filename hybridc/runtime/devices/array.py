@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from hybridc.dtypes import held
 from hybridc.errors import UnsupportedError
 from hybridc.runtime.devices.device import Buffer
 
@@ -70,7 +71,7 @@ class DeviceArray:
     def host(self) -> npt.NDArray[Any]:
         """The values for NumPy: this very memory if it is the host's, else a copy made when they are there."""
         if self.device.is_host:
-            return np.asarray(_HostMemory(self)).view(self.dtype)  # the interface has no name for bfloat16
+            return np.asarray(_HostMemory(self)).view(self.dtype)  # the interface lacks some names
         made = np.empty(self.shape, self.dtype)
         if made.nbytes:
             self.device.download(made, self.pointer)
@@ -184,7 +185,7 @@ class _HostMemory:
         self.__array_interface__ = {
             "version": 3,
             "shape": array.shape,
-            "typestr": array.dtype.str,
+            "typestr": held(array.dtype).str,
             "data": (array.pointer, False),
         }
 

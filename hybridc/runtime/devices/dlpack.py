@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from hybridc.dtypes import BFLOAT16, DType
+from hybridc.dtypes import BFLOAT16, FLOAT8_E4M3FN, FLOAT8_E5M2, DType
 from hybridc.errors import MXNetError, UnsupportedError
 from hybridc.lower.strides import row_major
 from hybridc.runtime.devices.array import DeviceArray
@@ -21,7 +21,7 @@ from hybridc.runtime.devices.device import Buffer, Device
 CPU, CUDA = 1, 2
 _CODES = {"i": 0, "u": 1, "f": 2, "b": 6}
 _KINDS = {code: kind for kind, code in _CODES.items()}
-_BFLOAT = 4
+_OTHERS = {BFLOAT16: 4, FLOAT8_E4M3FN: 10, FLOAT8_E5M2: 12}
 _NAME, _USED = b"dltensor", b"used_dltensor"
 _DEFAULT_STREAM = 1  # as the protocol calls it
 
@@ -79,13 +79,14 @@ def device_of(array: DeviceArray) -> tuple[int, int]:
 
 def _code(dtype: DType) -> int:
     """What elements are, by DLPack's numbers."""
-    return _BFLOAT if dtype == BFLOAT16 else _CODES[dtype.kind]
+    return _OTHERS[dtype] if dtype in _OTHERS else _CODES[dtype.kind]
 
 
 def _dtype_of(code: int, bits: int) -> DType:
     """The dtype of elements of a tensor."""
-    if code == _BFLOAT and bits == BFLOAT16.itemsize * 8:
-        return BFLOAT16
+    for dtype, number in _OTHERS.items():
+        if code == number and bits == dtype.itemsize * 8:
+            return dtype
     if code not in _KINDS:
         raise UnsupportedError("from_dlpack: only tensors of integers, floats and booleans can be shared")
     return np.dtype(bool) if _KINDS[code] == "b" else np.dtype(f"{_KINDS[code]}{bits // 8}")
