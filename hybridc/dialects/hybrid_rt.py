@@ -4,7 +4,7 @@
 ``cell`` the state of an operator, which stays from call to call, ``donated`` the memory of an argument that a result
 may be written into, ``alias`` another view of a buffer, ``copy`` one array's elements put into another, ``launch`` a
 kernel run on buffers. A kernel stays a function of tensors: a launch loads its inputs and stores its results, and may
-use ``scratch``, bytes of the arena, in between.
+use ``scratch``, bytes of the arena, in between. ``uniform``, in a kernel's loops, is a random number.
 
 Operations are made without xDSL's general constructor, which takes longer than all else in planning.
 """
@@ -16,12 +16,15 @@ from collections.abc import Sequence
 from typing import Any, cast
 
 from xdsl.dialects.builtin import (
+    AnyFloatConstr,
     DenseArrayBase,
     FlatSymbolRefAttrConstr,
+    IndexType,
     IntegerAttr,
     MemRefType,
     StringAttr,
     SymbolRefAttr,
+    TensorType,
     i8,
     i32,
     i64,
@@ -210,6 +213,26 @@ class LaunchOp(IRDLOperation):
         return operands[:first], operands[first:end], operands[end] if sizes[2] else None
 
 
+@irdl_op_definition
+class UniformOp(IRDLOperation):
+    """The number at a place of an array of uniform ones in [0, 1): the first draw of a key.
+
+    They are those of :func:`hybridc.random.generator`, one row after the other.
+    """
+
+    name = "hybrid_rt.uniform"
+    key = operand_def(TensorType)
+    places = var_operand_def(IndexType)
+    shape = prop_def(DenseArrayBase)
+    number = result_def(AnyFloatConstr)
+    assembly_format = "$key `[` $places `]` `of` $shape attr-dict `:` type($key) `->` type($number)"
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """The shape of the array."""
+        return numbers_listed(self.shape)
+
+
 @functools.lru_cache(4096)
 def numbers_listed(array: DenseArrayBase[Any]) -> tuple[int, ...]:
     """The integers of an array, which takes its time to unpack them."""
@@ -230,5 +253,5 @@ def aliased(value: SSAValue) -> SSAValue:
 
 
 HybridRt: Any = Dialect(
-    "hybrid_rt", [ArenaOp, ViewOp, AllocOp, CellOp, DonatedOp, ConstantOp, AliasOp, CopyOp, LaunchOp]
+    "hybrid_rt", [ArenaOp, ViewOp, AllocOp, CellOp, DonatedOp, ConstantOp, AliasOp, CopyOp, LaunchOp, UniformOp]
 )

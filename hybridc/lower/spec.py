@@ -19,6 +19,8 @@ from xdsl.dialects.builtin import (
     ModuleOp,
     TensorType,
     bf16,
+    f8E4M3FN,
+    f8E5M2,
     f16,
     f32,
     f64,
@@ -38,7 +40,7 @@ from hybridc.lower.joined import strides_in_whole
 from hybridc.lower.structured import VIEWS, reads_anywhere, root, shape_of
 from hybridc.transforms.values import functions, result_count
 
-ELEMENTS = (f16, bf16, f32, f64, i1, IntegerType(8), i32, i64)
+ELEMENTS = (f8E4M3FN, f8E5M2, f16, bf16, f32, f64, i1, IntegerType(8), i32, i64)
 
 TENSOR_OPERATIONS = (
     arith.ConstantOp,
@@ -55,7 +57,7 @@ TENSOR_OPERATIONS = (
     func.CallOp,
     func.ReturnOp,
 )
-IN_BODIES = (linalg.IndexOp, linalg.YieldOp, tensor.ExtractOp)  # beside all of arith and math
+IN_BODIES = (linalg.IndexOp, linalg.YieldOp, tensor.ExtractOp, hybrid_rt.UniformOp)  # beside all of arith and math
 AROUND_KERNELS = (
     arith.ConstantOp,
     tensor.EmptyOp,

@@ -15,6 +15,8 @@ from xdsl.dialects import func, tensor
 from xdsl.dialects.builtin import (
     ArrayAttr,
     BFloat16Type,
+    Float8E4M3FNType,
+    Float8E5M2Type,
     Float16Type,
     Float32Type,
     Float64Type,
@@ -28,7 +30,8 @@ from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.ir.affine import AffineDimExpr
 from xdsl.traits import SymbolTable
 
-from hybridc.dtypes import BFLOAT16, FLOAT16, FLOAT32
+from hybridc.dialects.hybrid_rt import UniformOp
+from hybridc.dtypes import BFLOAT16, FLOAT8_E4M3FN, FLOAT8_E5M2, FLOAT16, FLOAT32
 
 DType = np.dtype[Any]
 Shape = tuple[int, ...]
@@ -76,6 +79,10 @@ def element_dtype(kind: Attribute) -> DType:
             return FLOAT16
         case BFloat16Type():
             return BFLOAT16
+        case Float8E4M3FNType():
+            return FLOAT8_E4M3FN
+        case Float8E5M2Type():
+            return FLOAT8_E5M2
         case Float32Type():
             return FLOAT32
         case Float64Type():
@@ -136,10 +143,10 @@ def loop_sizes(op: Operation, places: Sequence[tuple[int, ...]]) -> Shape:
 
 
 def reads_anywhere(op: Operation) -> list[SSAValue]:
-    """The tensors that the body of an operation reads at computed indices, each once."""
+    """The tensors that the body of an operation reads at computed indices, or as keys of numbers, each once."""
     if not isinstance(op, linalg.GenericOp):
         return []
-    found = (inner.tensor for inner in op.body.block.ops if isinstance(inner, tensor.ExtractOp))
+    found = (inner.operands[0] for inner in op.body.block.ops if isinstance(inner, tensor.ExtractOp | UniformOp))
     return list(dict.fromkeys(found))
 
 

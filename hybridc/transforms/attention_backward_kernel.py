@@ -15,6 +15,7 @@ from hybridc.lower.attention_backward import GRADS, KEYS, MAPS, QUERIES, SCORES,
 from hybridc.lower.kernel import Kernel, Read, Stage, analyse
 from hybridc.lower.structured import function_called, shape_of
 from hybridc.transforms.attention_calls import AxisMap, Body, counters_of, given_to
+from hybridc.transforms.attention_draws import Drawn, draws_of
 from hybridc.transforms.kept_values import KeptValues
 
 
@@ -39,28 +40,38 @@ class Forward:
     output: int  # the number of the result that is the sum by weights
 
     @property
-    def weights(self) -> SSAValue:
-        """What it returns for the backward until now."""
-        return self.calls[1].results[0]
+    def made(self) -> Sequence[SSAValue]:
+        """What the softmax makes: weights, and what it returns for the backward until now."""
+        return self.calls[1].results
+
+    @property
+    def weights(self) -> int:
+        """Which of that is multiplied with values."""
+        return next(i for i, v in enumerate(self.made) if v in self.calls[2].arguments)
 
 
 @dataclass(frozen=True, eq=False)
 class Backward:
-    """The calls of a backward that will be one, by what they make."""
+    """The calls of a backward that will be one, by what they make.
 
+    ``shown`` are its values that the softmax of the forward made, with the numbers of that one's results; ``before``
+    are maps of these, such as weights that a dropout thins out again.
+    """
+
+    shown: Mapping[SSAValue, int]
+    before: tuple[func.CallOp, ...]
     grads: func.CallOp
     scores: func.CallOp
     values: func.CallOp
     queries: func.CallOp
     keys: func.CallOp
-    weights: SSAValue
     total: Stage  # the sum of a row of weights by their gradients
     masks: dict[func.CallOp, AxisMap]
 
     @property
     def calls(self) -> list[func.CallOp]:
-        """All of them, and masks."""
-        return [self.grads, self.scores, self.values, self.queries, self.keys]
+        """All of them, each before those that need it."""
+        return [*self.before, self.grads, self.scores, self.values, self.queries, self.keys]
 
 
 class Join:
@@ -88,22 +99,29 @@ class Join:
         known = {first.results[0]: results[0]} | self._masks(found.masks, {}, theirs=True)
         attention = _attention_parts(self.middle)
         rows = {p: self.body.given(n, p.type) for p, n in zip(attention, (PEAK, TOTAL), strict=True)}
-        weights = self.body.copy(self.middle.function, self._given(middle, known, True), MAPS, None, rows)
-        gradients = self._copy(calls.grads, GRADS)
-        known = {calls.grads.results[0]: gradients[0], calls.weights: weights[0]}
+        made = self.body.copy(self.middle.function, self._given(middle, known, True), MAPS, None, rows)
+        known = {v: made[i] for v, i in calls.shown.items()}
+        for call in calls.before:
+            axes = axes_of(self.middle, call, calls.shown)
+            if axes is None:
+                return None
+            function = function_called(call)
+            known[call.results[0]] = self.body.copy(function, self._given(call, known, False), MAPS, axes, {})[0]
+        known[calls.grads.results[0]] = self._copy(calls.grads, GRADS)[0]
         known |= self._masks(calls.masks, remap, theirs=False)
         given = self._given(calls.scores, known, False)
         scores = self.body.copy(self.scores.function, given, MAPS, remap, {calls.total.result: delta})
-        known = {calls.weights: weights[0], calls.scores.results[0]: scores[0]}
+        known[calls.scores.results[0]] = scores[0]
+        products = (calls.values, calls.queries, calls.keys)
         outputs: list[SSAValue] = []
-        for call, nest in ((calls.values, VALUES), (calls.queries, QUERIES), (calls.keys, KEYS)):
+        for call, nest in zip(products, (VALUES, QUERIES, KEYS), strict=True):
             outputs += self.body.copy(function_called(call), self._given(call, known, False), nest, None, {})
-        nests = [self.first, self.grads, self.middle, *(kernel_of(c) for c in calls.calls[2:])]
+        nests = [self.first, self.grads, self.middle, *map(kernel_of, products)]
         domains = [shape_of(delta), *(k.nests[0].domain for k in nests)]
         kernel = self.body.function("fused_attention_backward", outputs, domains)
         kernel.location = fused_location([function_called(c) for c in (*found.calls, *calls.calls)])
-        made: list[SSAValue] = [r for c in (calls.values, calls.queries, calls.keys) for r in c.results]
-        return kernel, self.body.keys, made
+        replaced: list[SSAValue] = [r for c in products for r in c.results]
+        return kernel, self.body.keys, replaced
 
     def _copy(self, call: func.CallOp, nest: int) -> Sequence[SSAValue]:
         theirs = call is self.found.calls[0]
@@ -120,34 +138,34 @@ class Join:
             made[call.results[0]] = self.body.copy(function_called(call), given, MAPS, into, {})[0]
         return made
 
-    def _given(self, call: func.CallOp, known: Mapping[SSAValue, SSAValue], theirs: bool) -> list[SSAValue | int]:
-        """What a copy of a call is given: what was made already, else arguments of the kernel, or counters."""
-        found: list[SSAValue | int] = []
+    def _given(
+        self, call: func.CallOp, known: Mapping[SSAValue, SSAValue], theirs: bool
+    ) -> list[SSAValue | int | Drawn]:
+        """What a copy of a call is given: what was made already, else arguments of the kernel, counters, or draws."""
+        found: list[SSAValue | int | Drawn] = []
         sources = [value if theirs else self.kept.copied(value) for value in call.arguments]
-        counters = counters_of(call, sources)
+        counters, draws = counters_of(call, sources), draws_of(call, sources)
         for number, value in enumerate(call.arguments):
             if number in counters:
                 found.append(counters[number])
-                continue
-            if value in known:
+            elif number in draws:
+                found.append(Drawn(self._argument(draws[number], True)))
+            elif value in known:
                 found.append(known[value])
-                continue
-            own = self.kept.find(value, self.at) if theirs else value
-            found.append(self.body.given(value if own is None else own, value.type))
+            else:
+                found.append(self._argument(value, theirs))
         return found
+
+    def _argument(self, value: SSAValue, theirs: bool) -> SSAValue:
+        """The kernel's argument for a value of the backward, or of the forward."""
+        own = self.kept.find(value, self.at) if theirs else value
+        return self.body.given(value if own is None else own, value.type)
 
     def _axes_of_maps(self) -> dict[int, int] | None:
         """What each axis of the backward's maps is in the forward's: both follow the weights."""
-        made = next(s for s in self.middle.stages if s.result is self.middle.results[0])
-        arguments = dict(zip(self.calls.scores.arguments, self.scores.arguments, strict=True))
-        weights = arguments[self.calls.weights]
-        reads = {r.axes for s in self.scores.stages for r in s.reads if r.value is weights}
-        if len(reads) != 1 or any(s.anywhere for s in self.scores.stages):
-            return None
-        remap = dict(zip(reads.pop(), made.axes, strict=True))
-        used = {a for s in self.scores.stages for axes in (s.axes, s.reduced, *(r.axes for r in s.reads)) for a in axes}
-        keys = {remap.get(a) for a in self.calls.total.reduced}
-        return remap if used <= {*remap} and keys == {*self.found.attention.peak.reduced} else None
+        remap = axes_of(self.middle, self.calls.scores, self.calls.shown)
+        keys = None if remap is None else {remap.get(a) for a in self.calls.total.reduced}
+        return remap if keys == {*self.found.attention.peak.reduced} else None
 
     def _gradient(self) -> tuple[Read, dict[int, int]] | None:
         """How gradients are read where they are multiplied with values, and these axes in the forward.
@@ -194,6 +212,24 @@ class Join:
         end = self.found.kernel.body.block.last_op
         assert isinstance(end, func.ReturnOp)
         return end.arguments[self.found.output]
+
+
+def axes_of(middle: Kernel, call: func.CallOp, shown: Mapping[SSAValue, int]) -> dict[int, int] | None:
+    """What each axis of a kernel is in the softmax of which it reads results; None if that is unclear."""
+    kernel = kernel_of(call)
+    made = {s.result: s.axes for s in middle.stages}
+    found: dict[int, int] = {}
+    for value, argument in zip(call.arguments, kernel.arguments, strict=True):
+        if value not in shown:
+            continue
+        theirs = made[middle.results[shown[value]]]
+        for own in {r.axes for s in kernel.stages for r in s.reads if r.value is argument}:
+            pairs = [*zip(own, theirs, strict=True)]
+            if any(found.setdefault(a, b) != b for a, b in pairs):
+                return None
+    used = {a for s in kernel.stages for axes in (s.axes, s.reduced, *(r.axes for r in s.reads)) for a in axes}
+    whole = len({*found.values()}) == len(found) and not any(s.anywhere for s in kernel.stages)
+    return found if whole and used <= {*found} else None
 
 
 def _attention_parts(kernel: Kernel) -> tuple[SSAValue, SSAValue]:

@@ -35,6 +35,7 @@ from hybridc.lower.structured import (
     places_of,
     shape_of,
 )
+from hybridc.transforms.attention_draws import Drawn, draw_in, draws_of
 from hybridc.transforms.values import functions
 
 # What each axis of a kernel is in another.
@@ -71,11 +72,16 @@ def masks_of(softmax: func.CallOp) -> dict[func.CallOp, AxisMap]:
 
 
 def given_to(calls: Sequence[func.CallOp]) -> list[SSAValue]:
-    """What calls are given that they do not make themselves, each once; counters are made where they are read."""
+    """What calls are given that they do not make themselves, each once.
+
+    Counters are made where they are read, and so are random numbers, of which the keys are given.
+    """
     made = {r for c in calls for r in c.results}
-    counters = {c: counters_of(c, c.arguments) for c in calls}
-    given = (v for c in calls for i, v in enumerate(c.arguments) if i not in counters[c])
-    return list(dict.fromkeys(v for v in given if v not in made))
+    given: dict[SSAValue, None] = {}
+    for call in calls:
+        counters, draws = counters_of(call, call.arguments), draws_of(call, call.arguments)
+        given |= {draws.get(i, v): None for i, v in enumerate(call.arguments) if i not in counters}
+    return [v for v in given if v not in made]
 
 
 def counters_of(call: func.CallOp, arguments: Sequence[SSAValue | None]) -> dict[int, int]:
@@ -132,7 +138,8 @@ def joined(calls: Sequence[func.CallOp], masks: Mapping[func.CallOp, AxisMap]) -
     parts = [*((m, 1) for m in masks), *((c, number) for number, c in enumerate(calls))]
     for call, number in parts:
         counters = counters_of(call, call.arguments)
-        arguments = [counters.get(i, values.get(v)) for i, v in enumerate(call.arguments)]
+        drawn = {i: Drawn(values[key]) for i, key in draws_of(call, call.arguments).items()}
+        arguments = [counters.get(i, drawn.get(i, values.get(v))) for i, v in enumerate(call.arguments)]
         results = body.copy(function_called(call), arguments, number, masks.get(call))
         values.update(zip(call.results, results, strict=True))
     bodies = [function_called(c) for c in calls]
@@ -151,6 +158,7 @@ class Body:
         self.block = Block()
         self.keys: list[Hashable] = []
         self.counters: dict[tuple[int, int, int, Attribute], SSAValue] = {}
+        self.draws: dict[tuple[int, Axes, Attribute, SSAValue], SSAValue] = {}
 
     def given(self, key: Hashable, kind: Attribute) -> SSAValue:
         """The argument that is known by this key."""
@@ -162,7 +170,7 @@ class Body:
     def copy(
         self,
         function: func.FuncOp,
-        arguments: Sequence[SSAValue | int | None],
+        arguments: Sequence[SSAValue | int | Drawn | None],
         nest: int,
         axes: Mapping[int, int] | None = None,
         known: Mapping[SSAValue, SSAValue] | None = None,
@@ -170,11 +178,11 @@ class Body:
         """Write what a kernel of one nest does into a nest; what it returns. What is ``known`` is not made again.
 
         ``axes`` says which axis of the nest each of the kernel's is, if it is another. Arguments that are whole
-        numbers are arrays that count from there.
+        numbers are arrays that count from there; others may be drawn.
         """
         known = known or {}
         given = dict(zip(function.body.block.args, arguments, strict=True))
-        counters: dict[SSAValue, int] = {a: v for a, v in given.items() if isinstance(v, int)}
+        made: dict[SSAValue, int | Drawn] = {a: v for a, v in given.items() if isinstance(v, int | Drawn)}
         values: dict[SSAValue, SSAValue] = {**{a: v for a, v in given.items() if isinstance(v, SSAValue)}, **known}
         for op in function.body.block.ops:
             if isinstance(op, func.ReturnOp):
@@ -189,13 +197,23 @@ class Body:
                     copy.attributes["hybrid.axes"] = DenseArrayBase.from_list(i64, [axes[a] for a in loops])
                     loops = [axes[a] for a in loops]
                 for number, operand in enumerate(op.operands):
-                    if operand in counters:
-                        (place,) = cast("list[tuple[int]]", places_of(cast(Any, op)))[number]
-                        copy.operands[number] = self._counter(nest, loops[place], operand.type, counters[operand])
+                    if operand in made:
+                        places = cast("list[Axes]", places_of(cast(Any, op)))[number]
+                        followed = tuple(loops[p] for p in places)
+                        copy.operands[number] = self._made(nest, followed, operand, made[operand])
                 if nest:
                     copy.attributes["hybrid.nest"] = IntegerAttr(nest, i64)
             self.block.add_op(copy)
         raise AssertionError("a kernel ends by returning")
+
+    def _made(self, nest: int, axes: Axes, operand: SSAValue, by: int | Drawn) -> SSAValue:
+        """What a nest makes instead of an operand that follows these axes."""
+        if isinstance(by, int):
+            return self._counter(nest, axes[0], operand.type, by)
+        key = (nest, axes, operand.type, by.key)
+        if key not in self.draws:
+            self.draws[key] = draw_in(self.block, nest, axes, operand, dtype_of(operand), by.key)
+        return self.draws[key]
 
     def _counter(self, nest: int, axis: int, kind: Attribute, start: int) -> SSAValue:
         """The numbers from ``start`` on along an axis of a nest."""

@@ -5,7 +5,7 @@ of three nests, which :mod:`hybridc.lower.attention` recognises, and a target ma
 memory. Where a view or another use is between them, as where a backward reads the weights, they stay three.
 
 A mask that the softmax reads is computed again in its nest, if a kernel of maps makes it from arrays that are much
-smaller, such as indices: rather than to read it for each batch.
+smaller, such as indices: rather than to read it for each batch. Random numbers, of a dropout, are drawn there.
 """
 
 from __future__ import annotations
@@ -31,12 +31,14 @@ from hybridc.transforms.attention_calls import (
     joined,
     masks_of,
     put,
+    start_of,
 )
+from hybridc.transforms.attention_draws import erase_draws, give_keys, key_of
 from hybridc.transforms.fuse_attention_backward import fuse_backward
 from hybridc.transforms.values import functions
 
 # What two attentions must share to be one kernel: the functions that they call, and which arguments are the same.
-_Key = tuple[tuple[str, ...], tuple[int, ...]]
+_Key = tuple[tuple[str, ...], tuple[object, ...]]
 
 
 @dataclass(frozen=True)
@@ -49,6 +51,7 @@ class FuseAttention(ModulePass):
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         idle = kernels(op).keys() - _called(op)
+        give_keys(op)
         fuse_backward(op, self.row)
         made: dict[_Key, func.FuncOp | None] = {}
         for function in [f for f in functions(op) if f.sym_visibility is None]:
@@ -60,6 +63,7 @@ class FuseAttention(ModulePass):
                         call_instead(calls, masks, kernel)
                         erase_unused([*masks, *calls])
                         break
+        erase_draws(op)
         for constant in [c for f in functions(op) for c in f.walk() if isinstance(c, arith.ConstantOp)]:
             if not constant.result.uses:
                 Rewriter.erase_op(constant)
@@ -80,7 +84,8 @@ class FuseAttention(ModulePass):
         given = given_to(together)
         number = {v: i for i, v in enumerate([*given, *(r for c in together[:-1] for r in c.results)])}
         names = tuple(c.callee.string_value() for c in together)
-        key = (names, tuple(number.get(v, -1) for c in together for v in c.arguments))
+        made_there = {v: (start_of(v), number.get(key_of(v) or v)) for c in together for v in c.arguments}
+        key = (names, tuple(number.get(v, made_there[v]) for c in together for v in c.arguments))
         if key not in made:
             kernel = joined(calls, masks)
             attention = attention_of(analyse(kernel))

@@ -12,7 +12,8 @@ becomes one kernel, :mod:`hybridc.lower.attention_backward`, which computes weig
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, cast
 
 from xdsl.dialects import arith, func
@@ -24,11 +25,20 @@ from hybridc.dialects.hybrid import fused_location
 from hybridc.lower.attention import CASTS, Attention, attention_of
 from hybridc.lower.attention_backward import attention_backward_of
 from hybridc.lower.joined import RESHAPES
-from hybridc.lower.kernel import Kernel, Stage, analyse
-from hybridc.lower.sources import Sources
-from hybridc.transforms.attention_backward_kernel import OUTPUT, PEAK, TOTAL, Backward, Forward, Join, kernel_of
+from hybridc.lower.kernel import Axes, Kernel, Stage, analyse
+from hybridc.transforms.attention_backward_kernel import (
+    OUTPUT,
+    PEAK,
+    TOTAL,
+    Backward,
+    Forward,
+    Join,
+    axes_of,
+    kernel_of,
+)
 from hybridc.transforms.attention_calls import call_instead, erase_unused, has_one_nest, joined, masks_of, put
-from hybridc.transforms.kept_values import KeptValues
+from hybridc.transforms.factors import Factors, Products
+from hybridc.transforms.kept_values import KeptValues, unshaped
 from hybridc.transforms.split_calls import untangle
 from hybridc.transforms.values import functions
 
@@ -38,8 +48,6 @@ def fuse_backward(module: ModuleOp, row: int) -> None:
     named = {f.sym_name.data: f for f in functions(module)}
     forward, backward = named.get("forward"), named.get("backward")
     if forward is None or backward is None or "hybrid.saved" not in backward.attributes:
-        return
-    if any("hybrid.dtypes" in f.attributes for f in (forward, backward)):
         return
     made: dict[str, func.FuncOp] = {}
     for last in [c for c in forward.body.block.ops if isinstance(c, func.CallOp)]:
@@ -55,11 +63,11 @@ def _forward(last: func.CallOp, kept: KeptValues, row: int) -> Forward | None:
     """The attention that ends with this call, if its weights are needed by the backward and nowhere else."""
     if last.parent is None or not has_one_nest(last):
         return None
-    for middle in _single(last.arguments):
-        if not _is_returned(middle.results[0], last, kept):
+    for middle in _makers(last.arguments):
+        if not _is_for_backward(middle, last, kept):
             continue
-        for first in _single(middle.arguments):
-            if not first.results[0].has_one_use():
+        for first in _makers(middle.arguments):
+            if len(first.results) > 1 or not first.results[0].has_one_use():
                 continue
             masks = masks_of(middle)
             kernel = joined([first, middle, last], masks)
@@ -72,24 +80,33 @@ def _forward(last: func.CallOp, kept: KeptValues, row: int) -> Forward | None:
     return None
 
 
-def _single(values: Sequence[SSAValue]) -> list[func.CallOp]:
-    """The calls of kernels with one nest that make one of these values, and nothing else."""
+def _makers(values: Sequence[SSAValue]) -> list[func.CallOp]:
+    """The calls of kernels with one nest that make one of these values."""
     owners = dict.fromkeys(v.owner for v in values)
-    return [op for op in owners if isinstance(op, func.CallOp) and len(op.results) == 1 and has_one_nest(op)]
+    return [op for op in owners if isinstance(op, func.CallOp) and has_one_nest(op)]
 
 
-def _is_returned(weights: SSAValue, last: func.CallOp, kept: KeptValues) -> bool:
-    """Whether only a call uses these weights, and the forward returns them, for the backward alone, in any shape."""
-    found = False
-    for use in weights.uses:
+def _is_for_backward(middle: func.CallOp, last: func.CallOp, kept: KeptValues) -> bool:
+    """Whether only a call uses what another makes, and the forward returns it, for the backward alone."""
+    uses = [_uses(v, last, kept) for v in middle.results]
+    return None not in uses and any(uses)
+
+
+def _uses(value: SSAValue, last: func.CallOp, kept: KeptValues) -> int | None:
+    """How often the forward returns a value for the backward, in any shape; None if anyone but a call uses it, too."""
+    found = 0
+    for use in value.uses:
         if use.operation is last:
             continue
         if isinstance(use.operation, RESHAPES):
-            if not _is_returned(use.operation.results[0], last, kept):
-                return False
+            shaped = _uses(use.operation.results[0], last, kept)
+            if not shaped:
+                return None
+            found += shaped
         elif use.operation is not kept.end or use.index < kept.visible:
-            return False
-        found = True
+            return None
+        else:
+            found += 1
     return found
 
 
@@ -208,64 +225,78 @@ class _Fusion:
         return None if any(v in known for v in last.operands) else later
 
     def _calls(self) -> Backward | None:
-        """The calls of the backward that use the weights, and what they make, if they are those of an attention."""
-        weights = self._weights()
-        if weights is None:
+        """The calls of the backward that use weights, and what they make, if they are those of an attention."""
+        shown = self._shown()
+        users = _users(shown or ())
+        if not shown or users is None:
             return None
-        users = list(dict.fromkeys(use.operation for use in weights.uses))
-        if len(users) != 2 or any(not isinstance(u, func.CallOp) or not has_one_nest(u) for u in users):
+        by_sum = [c for c in users if _row_sum(kernel_of(c)) is not None]
+        before = [c for c in users if all(s.kind == "map" for s in kernel_of(c).stages)]
+        known = [*shown, *(r for c in before for r in c.results)]
+        users = _users(known)
+        products = [c for c in users or () if kernel_of(c).nests[0].product is not None]
+        if len(by_sum) != 1 or len(products) != 1 or {*(users or ())} != {*by_sum, *products, *before}:
             return None
-        by_product = [cast(func.CallOp, u) for u in users]
-        by_product.sort(key=lambda c: kernel_of(c).nests[0].product is None)
-        values, scores = by_product
+        (scores,), (values,) = by_sum, products
         total = _row_sum(kernel_of(scores))
-        if kernel_of(values).nests[0].product is None or total is None or len(scores.results) != 1:
+        if total is None or any(len(c.results) != 1 for c in (scores, *before)):
             return None
-        grads = self._grads(scores, weights, total)
-        products = list(dict.fromkeys(use.operation for use in scores.results[0].uses))
-        if grads is None or len(products) != 2:
+        grads = self._grads(scores, total, shown)
+        both = _users(scores.results)
+        if grads is None or both is None or len(both) != 2:
             return None
-        if any(not isinstance(p, func.CallOp) or not has_one_nest(p) for p in products):
-            return None
-        queries, keys = (cast(func.CallOp, p) for p in products)
+        queries, keys = both
         if not self._sums_keys(scores, queries):
             queries, keys = keys, queries
-        return Backward(grads, scores, values, queries, keys, weights, total, masks_of(scores))
+        return Backward(shown, tuple(before), grads, scores, values, queries, keys, total, masks_of(scores))
 
-    def _weights(self) -> SSAValue | None:
-        """The weights in the backward, in the shape that the forward made, if nothing needs them in another."""
-        found: set[SSAValue] = set()
-        work: list[SSAValue] = [a for a, v in self.kept.source.items() if self._shows_weights(v)]
-        while work:
-            value = work.pop()
-            users = [use.operation for use in value.uses]
-            if any(not isinstance(u, RESHAPES) for u in users):
-                found.add(value)
-            work += [u.results[0] for u in users if isinstance(u, RESHAPES)]
-        value = found.pop() if len(found) == 1 else None
-        return value if value is not None and self.kept.same(self.found.weights, value) else None
+    def _shown(self) -> dict[SSAValue, int] | None:
+        """What the backward is given of what the softmax made, in the shapes in which that made it; None if it is not.
 
-    def _shows_weights(self, value: SSAValue) -> bool:
-        while isinstance(value.owner, RESHAPES):
-            value = value.owner.operands[0]
-        return value is self.found.weights
+        The numbers are those of the softmax's results.
+        """
+        found: dict[SSAValue, int] = {}
+        for number, made in enumerate(self.found.made):
+            work: list[SSAValue] = [a for a, v in self.kept.source.items() if unshaped(v) is made]
+            while work:
+                value = work.pop()
+                users = [use.operation for use in value.uses]
+                if any(not isinstance(u, RESHAPES) for u in users):
+                    found[value] = number
+                work += [u.results[0] for u in users if isinstance(u, RESHAPES)]
+        return found if all(self.kept.same(self.found.made[n], v) for v, n in found.items()) else None
 
-    def _grads(self, scores: func.CallOp, weights: SSAValue, total: Stage) -> func.CallOp | None:
-        """The call that makes the gradients of weights, which are multiplied with weights and summed."""
-        kernel = kernel_of(scores)
-        steps = Sources(kernel.nests[0])
-        product = _uncast(steps, total.reads[0].value).owner
-        if not isinstance(product, arith.MulfOp):
+    def _grads(self, scores: func.CallOp, total: Stage, shown: Mapping[SSAValue, int]) -> func.CallOp | None:
+        """The call that makes the gradients of what is multiplied with values, if ``total`` sums the products of both.
+
+        Then that is the sum of the result times its own gradient, whatever weights were multiplied with before.
+        """
+        middle, kernel = kernel_of(self.found.calls[1]), kernel_of(scores)
+        axes = axes_of(middle, scores, shown)
+        if axes is None:
             return None
-        given = dict(zip(kernel.arguments, scores.arguments, strict=True))
-        factors = [given.get(_uncast(steps, v)) for v in product.operands]
-        if weights not in factors:
+        theirs = dict(zip(middle.arguments, self.found.calls[1].arguments, strict=True))
+        products = Products(middle.nests[0], lambda v: Counter([(theirs.get(v, v), _read(middle, v))]))
+        ours = dict(zip(kernel.arguments, scores.arguments, strict=True))
+
+        def given(argument: SSAValue) -> Factors:
+            value = ours.get(argument, argument)
+            if value in shown:
+                return products.of(middle.results[shown[value]])
+            source = self.kept.copied(value)
+            return Counter([(value if source is None else source, _read(kernel, argument, axes))])
+
+        have = Products(kernel.nests[0], given).of(total.reads[0].value)
+        want = products.of(middle.results[self.found.weights])
+        rest = have - want
+        alone = [v for a, v in ours.items() if rest == Counter([(v, _read(kernel, a, axes))])]
+        made = _makers(alone)
+        if want - have or len(made) != 1:
             return None
-        other = factors[1 - factors.index(weights)]
-        call = None if other is None else other.owner
-        if not isinstance(call, func.CallOp) or not has_one_nest(call) or not call.results[0].has_one_use():
+        (call,) = made
+        if len(call.results) != 1 or not call.results[0].has_one_use():
             return None
-        return call if len(call.results) == 1 and kernel_of(call).nests[0].product is not None else None
+        return call if kernel_of(call).nests[0].product is not None else None
 
     def _sums_keys(self, scores: func.CallOp, product: func.CallOp) -> bool:
         """Whether a product sums the same axes of the gradients of scores as the maps before it."""
@@ -299,9 +330,14 @@ def _row_sum(kernel: Kernel) -> Stage | None:
     return sums[0] if plain and sums[0].kind == "row" else None
 
 
-def _uncast(steps: Sources, value: SSAValue) -> SSAValue:
-    """Where a value comes from, through casts."""
-    value = steps.source(value)
-    while isinstance(value.owner, CASTS):
-        value = steps.source(value.owner.operands[0])
-    return value
+def _users(values: Iterable[SSAValue]) -> list[func.CallOp] | None:
+    """The calls that use some values, if nothing but calls of kernels with one nest does."""
+    users = list(dict.fromkeys(use.operation for v in values for use in v.uses))
+    calls = [u for u in users if isinstance(u, func.CallOp) and has_one_nest(u)]
+    return calls if len(calls) == len(users) else None
+
+
+def _read(kernel: Kernel, value: SSAValue, axes: Mapping[int, int] | None = None) -> frozenset[Axes]:
+    """How a kernel reads a value, its axes called as ``axes`` says."""
+    found = (r.axes for s in kernel.stages for r in s.reads if r.value is value)
+    return frozenset(tuple(a if axes is None else axes[a] for a in each) for each in found)

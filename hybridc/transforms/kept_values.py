@@ -14,7 +14,7 @@ from hybridc.dialects.tensor import ExpandShapeOp
 from hybridc.lower.joined import RESHAPES
 from hybridc.lower.kernel import Kernel, analyse
 from hybridc.lower.sources import yielded
-from hybridc.lower.structured import VIEWS, function_called, is_host, shape_of
+from hybridc.lower.structured import VIEWS, DType, dtype_of, function_called, is_host, note_dtypes, shape_of
 from hybridc.transforms.values import result_count
 
 
@@ -40,6 +40,7 @@ class KeptValues:
         self.source: dict[SSAValue, SSAValue] = {
             arg: given[n] for arg, n in zip(backward.body.block.args, saved, strict=False)
         }
+        self.dtypes: dict[SSAValue, DType] = {arg: dtype_of(arg) for arg in backward.body.block.args}
 
     def same(self, theirs: SSAValue, own: SSAValue) -> bool:
         """Whether a value of the backward is surely what this one of the forward is."""
@@ -97,6 +98,7 @@ class KeptValues:
         arg = self.backward.body.block.insert_arg(theirs.type, len(self.source))
         arg.name_hint = theirs.name_hint
         self.source[arg] = theirs
+        self.dtypes[arg] = dtype_of(theirs)
         return arg
 
     def _reshaped(self, theirs: SSAValue, value: SSAValue) -> bool:
@@ -153,9 +155,12 @@ class KeptValues:
         for function in (self.forward, self.backward):
             last = function.body.block.last_op
             assert last is not None
+            dtypes = [self.dtypes[v] if v in self.dtypes else dtype_of(v) for v in (*function.args, *last.operands)]
             function.function_type = FunctionType.from_lists(
                 function.body.block.arg_types, [v.type for v in last.operands]
             )
+            function.attributes.pop("hybrid.dtypes", None)
+            note_dtypes(function, dtypes)
 
 
 def _copies(kernel: Kernel) -> bool:

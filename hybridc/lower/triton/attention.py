@@ -21,6 +21,7 @@ from hybridc.lower.attention import Attention, attention_of
 from hybridc.lower.kernel import Kernel, Read, Stage
 from hybridc.lower.structured import dtype_of
 from hybridc.lower.triton import body
+from hybridc.lower.triton.attention_draws import read_keys, write_stage
 from hybridc.lower.triton.attention_loads import (
     PROGRAMS,
     Buffers,
@@ -189,6 +190,7 @@ class _AttentionWriter:
         w.line(f"peak = tl.full([bm, 1], {literal(-math.inf, self.attention.wide)}, {wide})")
         w.line(f"weight = tl.zeros([bm, 1], {wide})")
         w.line(f"total = tl.zeros([bm, {padded(self.width)}], {wide})")
+        read_keys(self.weights, self.attention.kernel.nests[1].stages)
 
     # --- the keys ------------------------------------------------------------------------------------------
 
@@ -245,7 +247,7 @@ class _AttentionWriter:
         blocks.known |= known
         blocks.loaded.clear()
         for stage in stages:
-            blocks.known[stage.result] = blocks.stage(stage)
+            blocks.known[stage.result] = write_stage(blocks, stage)
 
     # --- after the keys ------------------------------------------------------------------------------------
 

@@ -20,6 +20,7 @@ from hybridc.lower.attention_backward import AttentionBackward, Given, Made, att
 from hybridc.lower.kernel import Axes, Kernel, Read, Stage
 from hybridc.lower.strides import row_major
 from hybridc.lower.structured import Shape, dtype_of, shape_of
+from hybridc.lower.triton.attention_draws import read_keys, write_stage
 from hybridc.lower.triton.attention_loads import (
     PROGRAMS,
     Buffers,
@@ -236,6 +237,7 @@ class _Writer:
         )
         if self.by_rows:
             self._delta()
+        read_keys(blocks, attention.maps.stages)
         for stage in attention.maps.stages:
             if self._needs_other(stage):
                 for read in stage.reads:
@@ -305,7 +307,7 @@ class _Writer:
         """Write a map: powers of what is rounded to half precision need no more than the card's own."""
         if self.attention.dtype in HALVES and [type(op) for op in stage.steps] == [functions.ExpOp]:
             return self.w.let("power", f"tl.exp({self.maps.read(stage.reads[0])})")
-        return self.maps.stage(stage)
+        return write_stage(self.maps, stage)
 
     def _add(self, made: Made, total: str, down: str) -> None:
         """Write the product of a block that maps made, and add it to what there is."""

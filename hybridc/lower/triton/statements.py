@@ -16,9 +16,11 @@ from xdsl.dialects.builtin import IndexType
 from xdsl.dialects.linalg import ops as linalg
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
+from hybridc.dialects.hybrid_rt import UniformOp
 from hybridc.lower.hybrid_to_linalg_body import signless
 from hybridc.lower.kernel import number_of
 from hybridc.lower.mathlib import Formula
+from hybridc.lower.mathlib.float8 import conversion
 from hybridc.lower.mathlib.power import short_power
 from hybridc.lower.mathlib.value import FORMATS, Value
 from hybridc.lower.mathlib.value import Writer as FormulaWriter
@@ -30,7 +32,7 @@ from hybridc.lower.triton.ops import BOOL, HALF, SINGLE, DType, Term, triton_typ
 from hybridc.lower.triton.source import Writer
 
 Index = Callable[[int], str]
-Load = Callable[[tensor.ExtractOp, Sequence[str]], str]
+Load = Callable[[tensor.ExtractOp | UniformOp, Sequence[str]], str]
 
 PLACE = np.dtype("int64")  # of an index, which may be narrower where it comes from
 
@@ -126,6 +128,9 @@ class Statements:
         elif isinstance(op, tensor.ExtractOp):
             places = [self.term(v).text for v in op.indices]
             self.known[result] = Term(self.load(op, places), dtype_of(op.tensor))
+        elif isinstance(op, UniformOp):
+            places = [self.term(v).text for v in op.places]
+            self.known[result] = Term(self.load(op, places), element_dtype(result.type))
         elif isinstance(op, scf.WhileOp):
             self._while(op)
         else:
@@ -188,6 +193,10 @@ class Statements:
         target = _dtype(op.results[0].type)
         if isinstance(op, arith.BitcastOp):
             return self._let(op, f"{given.block}.to({triton_type(target)}, bitcast=True)", target)
+        formula = conversion(op)
+        if formula is not None:
+            name = helper(self.w, formula.__name__, formula, [op.operands[0].type])
+            return self._let(op, f"{name}({given.block})", target)
         if isinstance(op, arith.IndexCastOp) and target == given.dtype and isinstance(op.results[0].type, IndexType):
             return given
         read = signed_as(given.dtype, sign(op))

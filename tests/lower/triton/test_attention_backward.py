@@ -307,7 +307,6 @@ def scaled(F, q, k, v):
         (plain, (2,)),
         (scaled, (0, 1, 2)),
         (lambda F, q, k, v: F.batch_dot(F.log_softmax(F.batch_dot(q, k, transpose_b=True)), v), (0, 1, 2)),
-        (lambda F, q, k, v: F.batch_dot(F.Dropout(F.softmax(F.batch_dot(q, k, transpose_b=True))), v), (0, 1, 2)),
         (lambda F, q, k, v: [w := F.softmax(F.batch_dot(q, k, transpose_b=True)), F.batch_dot(w, v)], (0, 1, 2)),
     ],
 )
