@@ -48,8 +48,9 @@ class Attention:
 
     The stages of the middle nest: ``before`` make, of the scores, what ``peak`` takes the maximum of; ``powers`` are
     the exponentials of its differences from that, ``total`` their sum; ``shares`` divide by it; ``after`` are maps that
-    may as well be applied before the division. Those of the last nest behind the product are ``epilogue``. The kernel's
-    results are made there, but for peaks and totals, which a backward is given.
+    may as well be applied before the division, and ``beside`` what else these need, such as random numbers. Those of
+    the last nest behind the product are ``epilogue``. The kernel's results are made there, but for peaks and totals,
+    which a backward is given.
     """
 
     kernel: Kernel
@@ -60,6 +61,7 @@ class Attention:
     powers: tuple[Stage, ...]
     total: Stage
     shares: tuple[Stage, ...]
+    beside: tuple[Stage, ...]
     after: tuple[Stage, ...]
     epilogue: tuple[Stage, ...]
     batch: Axes
@@ -123,7 +125,7 @@ def attention_of(kernel: Kernel) -> Attention | None:
     softmax = _softmax(middle)
     if scores is None or sums is None or softmax is None or not only_maps_follow(kernel, last):
         return None
-    before, peak, powers, total, shares, after = softmax
+    before, peak, powers, total, shares, beside, after = softmax
     given = {s.result for s in (peak, total, *last.stages)}
     if any(v not in given for v in kernel.results):
         return None
@@ -159,7 +161,7 @@ def attention_of(kernel: Kernel) -> Attention | None:
     terms = scores.stage.reduced
     epilogue = tuple(s for s in last.stages if s is not sums.stage)
     return Attention(
-        kernel, scores, sums, before, peak, powers, total, shares, after, epilogue,
+        kernel, scores, sums, before, peak, powers, total, shares, beside, after, epilogue,
         batch, rows, keys, in_scores, in_sums, terms, columns,
     )  # fmt: skip
 
@@ -216,11 +218,12 @@ def _swapped(product: Multiplied) -> Multiplied:
 
 # --- softmax -----------------------------------------------------------------------------------------------
 
-_Softmax = tuple[tuple[Stage, ...], Stage, tuple[Stage, ...], Stage, tuple[Stage, ...], tuple[Stage, ...]]
+_Stages = tuple[Stage, ...]
+_Softmax = tuple[_Stages, Stage, _Stages, Stage, _Stages, _Stages, _Stages]
 
 
 def _softmax(nest: Nest) -> _Softmax | None:
-    """The stages of a nest by what they do: before, peak, powers, total, shares, after; None if it is no softmax."""
+    """The stages of a nest by what they do, as :class:`Attention` calls them; None if it is no softmax."""
     sums = [s for s in nest.stages if s.combine is not None]
     if len(sums) != 2 or nest.product is not None:
         return None
@@ -238,18 +241,35 @@ def _softmax(nest: Nest) -> _Softmax | None:
     if share is None:
         return None
     behind_share = _behind(nest, [share.result])
-    before = tuple(s for s in nest.stages if s not in behind_peak and s is not peak)
+    needed = _needed(nest, peak)
+    before = tuple(s for s in nest.stages if s in needed)
+    beside = tuple(s for s in nest.stages if s not in needed and s not in behind_peak and s is not peak)
+    free = {s.result for s in beside}
     powers = tuple(s for s in nest.stages if s in behind_peak and s not in behind_total and s is not total)
     shares = tuple(s for s in nest.stages if s in behind_total and s not in behind_share)
     after = tuple(s for s in nest.stages if s in behind_share)
     if powers[-1].result is not total.reads[0].value or shares[-1] is not share or any(s.anywhere for s in after):
+        return None
+    if any(r.value in free for s in (*powers, *shares) for r in s.reads):
         return None
     scaled = {share.result}
     for stage in after:
         if not _keeps_scale(stage, scaled):
             return None
         scaled.add(stage.result)
-    return before, peak, powers, total, shares, after
+    return before, peak, powers, total, shares, beside, after
+
+
+def _needed(nest: Nest, last: Stage) -> set[Stage]:
+    """The stages that are needed for one."""
+    made = {s.result: s for s in nest.stages}
+    found: set[Stage] = set()
+    work = [last]
+    while work:
+        read = [made[r.value] for r in work.pop().reads if r.value in made]
+        work += [s for s in read if s not in found]
+        found |= {*read}
+    return found
 
 
 def _is_share(sources: Sources, stage: Stage, power: SSAValue, total: SSAValue) -> bool:

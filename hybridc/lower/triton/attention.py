@@ -12,10 +12,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from xdsl.ir import SSAValue
 
 from hybridc.dialects.attribute import DType
+from hybridc.dialects.hybrid_rt import UniformOp
 from hybridc.dtypes import HALVES
 from hybridc.lower.attention import Attention, attention_of
 from hybridc.lower.kernel import Kernel, Read, Stage
@@ -57,6 +59,8 @@ TILES = {
     },
     8: {512: (Tile(32, 16, 8, 2), Tile(16, 16, 4, 2))},
 }
+# Rows whose words of random numbers are too many for the registers of four warps.
+_MANY = 128
 
 
 def phases_of_attention(
@@ -80,19 +84,26 @@ def _choice(attention: Attention) -> list[Tile]:
     fitting = [tiles for most, tiles in TILES[size].items() if attention.row <= most]
     if not fitting:
         return []
+    tiles = [replace(t, warps=max(t.warps, 8)) if t.rows >= _MANY and _draws(attention) else t for t in fitting[0]]
     m, n = attention.extent(attention.rows), attention.extent(attention.keys)
     batches = attention.extent(attention.batch)
-    found = [Tile(min(t.rows, padded(m)), min(t.keys, padded(n)), t.warps, t.stages) for t in fitting[0]]
+    found = [Tile(min(t.rows, padded(m)), min(t.keys, padded(n)), t.warps, t.stages) for t in tiles]
     found = [t for t in found if _shared(attention, t) <= SHARED] or found[-1:]
     order = sorted(dict.fromkeys(found), key=lambda t: -min(PROGRAMS, math.ceil(m / t.rows) * batches))
     return [t for t in order if n % order[0].keys or not n % t.keys][:4]
+
+
+def _draws(attention: Attention) -> bool:
+    """Whether random numbers are drawn for weights."""
+    return any(isinstance(op, UniformOp) for s in (*attention.before, *attention.beside) for op in s.steps)
 
 
 def _shared(attention: Attention, tile: Tile) -> int:
     """Bytes of shared memory: queries, and, for each stage, keys, values, and what follows rows and keys."""
     terms = padded(math.prod(attention.term_sizes)) * attention.scores.dtype.itemsize
     columns = padded(attention.width) * attention.sums.dtype.itemsize
-    beside = bytes_beside(attention.kernel, attention.before, attention.rows, attention.keys)
+    read = (*attention.before, *attention.beside)
+    beside = bytes_beside(attention.kernel, read, attention.rows, attention.keys)
     return tile.rows * terms + tile.stages * tile.keys * (terms + columns + tile.rows * beside)
 
 
@@ -222,7 +233,7 @@ class _AttentionWriter:
         part = body.reduce(attention.total.combine, power, 1, wide, w)
         w.line(f"weight = weight * {faded} + {part}")
         known[attention.shares[-1].result] = power
-        self._stages(blocks, attention.after, known)
+        self._stages(blocks, (*attention.beside, *attention.after), known)
         given = blocks.known[attention.after[-1].result] if attention.after else power
         places = self._loops(sums.right, attention.in_sums, 1, "keys_down"), self._columns()
         self._load("v", sums.right, sums.dtype, attention.in_sums, *places)

@@ -35,12 +35,12 @@ def factor(shape, dtype, p=0.25, draw=0):
     return (drawn >= np.dtype(dtype).type(p)) / (1 - p)
 
 
-def thinned(p=0.25, mode="training", scale=0.25):
+def thinned(mode="training"):
     """An attention with a dropout."""
 
     def function(F, q, k, v):
-        weights = F.softmax(F.batch_dot(q, k, transpose_b=True) * scale)
-        return F.batch_dot(F.Dropout(weights, p=p, mode=mode), v)
+        weights = F.softmax(F.batch_dot(q, k, transpose_b=True) * 0.25)
+        return F.batch_dot(F.Dropout(weights, p=0.25, mode=mode), v)
 
     return function
 
@@ -147,7 +147,7 @@ def test_prediction_and_training_alike():
     """Where something is always dropped, without a backward."""
     arrays = [normal(2, n, 8) for n in (20, 40, 40)]
     want, *_ = attend(*arrays, normal(2, 20, 8), factor((2, 20, 40), "float32"))
-    module = predicted(thinned(mode="always"), *arrays)
+    module = predicted(thinned("always"), *arrays)
     assert [len(k.arguments) for k in native_kernels(module)] == [4]
     (got,) = Interpreted(module, TritonCodes().of).call("forward", *arrays, KEY)
     np.testing.assert_allclose(got, want, rtol=0, atol=4e-6 * np.abs(want).max())
