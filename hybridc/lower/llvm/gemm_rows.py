@@ -1,17 +1,15 @@
 """A product of matrices whose right one lies in panels already: threads share its rows.
 
 The range of the phase is the rows of the result. A block of rows is multiplied with one panel after the other, tile by
-tile, so that the block and a panel stay in the second-level cache. Rows or terms that are so far from each other in
-memory that they drive each other out of the first cache are copied to scratch before, at a better distance.
+tile, so that the block and a panel stay in the second-level cache. Where that pays, a block is *packed* before: the
+rows of a tile lie beside each other in scratch, term after term, where one address reaches all of them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 
-from xdsl.dialects import arith
-from xdsl.dialects.builtin import ModuleOp, i1
+from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import SSAValue
 
 from hybridc.dialects.attribute import DType
@@ -24,10 +22,14 @@ from hybridc.lower.product_shape import COLUMN, Loop, Matrices
 
 # Tiles of a block of rows, one below the other.
 _TILES = 8
+# Columns for which packing pays: it takes about as long as multiplying with ten of them.
+_COLUMNS = 128
 # Bytes from one row to the next, or from one term to the next, that lie in the same place of the first cache.
 _SAME_PLACE = 2048
+# Rows and terms of the squares that are turned when they are packed.
+_SQUARE = 4
 # Numbers of the phase.
-_NUMBERS = 14
+_NUMBERS = 10
 
 
 def row_phase(given: Matrices, dtype: DType, buffers: tuple[int, ...], threads: int) -> KernelPhase | None:
@@ -37,57 +39,28 @@ def row_phase(given: Matrices, dtype: DType, buffers: tuple[int, ...], threads: 
         return None
     form = Form(dtype, vectors)
     (panels,) = given.around or (Loop(1, None, 0, 0),)
-    rows = _TILES * form.heights[0]
-    left = _left(given, rows, form)
-    right = (given.b[0], panels.steps[1])
+    packed, (high, low) = _packs(given, panels.size, form), form.heights
+    rows = _TILES * high
+    elements = min(rows, -(-given.m // low) * low) * given.k * packed
+    beside, square = [given.k * (stride == 1) for stride in given.a]
+    numbers = (given.k, rows, *given.a, beside, square, panels.steps[1], given.c, panels.steps[2], panels.size)
     return KernelPhase(
-        NativeFunction(f"product-rows {dtype.name} {vectors}", lambda: _build(form)),
+        NativeFunction(f"product-rows {form.key}{' packed' * packed}", lambda: _build(form, packed)),
         buffers,
-        tuple(map(int, (given.k, rows, *left.numbers, *right, given.c, panels.steps[2], panels.size))),
+        tuple(map(int, numbers)),
         extent=given.m,
         grain=_grain(given.m, rows, threads, effort_of(given, dtype)),
-        scratch=left.elements * dtype.itemsize,
+        scratch=elements * dtype.itemsize,
         work=FLOP_NS * given.flops,
         way="rows",
     )
 
 
-@dataclass(frozen=True)
-class _Left:
-    """How the left matrix is read: by how much a block begins after the last, a row, a term; and whether as a copy.
-
-    A copy consists of ``lines`` that are contiguous in the matrix, too, ``step`` elements from each other there and
-    ``pitch`` in the copy: rows of terms, or, ``across``, terms of rows.
-    """
-
-    block: int
-    row: int
-    term: int
-    copied: bool = False
-    across: bool = False
-    step: int = 0
-    pitch: int = 0
-    elements: int = 0
-
-    @property
-    def numbers(self) -> tuple[int, ...]:
-        """Those that the phase is given."""
-        return (self.block, self.row, self.term, self.copied, self.across, self.step, self.pitch)
-
-
-def _left(given: Matrices, rows: int, form: Form) -> _Left:
-    """Read the left matrix in its place, or copied if lines that are read at a time drive each other out of a cache."""
+def _packs(given: Matrices, panels: int, form: Form) -> bool:
+    """Whether blocks of the left matrix are packed: for many columns, and if rows drive each other out of a cache."""
     row, term = given.a
-    across = row == 1 != term
-    step = term if across else row
-    near = step * form.dtype.itemsize % _SAME_PLACE or given.m < form.heights[0] or 1 not in given.a
-    if near:
-        return _Left(row, row, term)
-    rows = min(rows, given.m)
-    pitch = (rows if across else given.k) + form.lanes
-    elements = pitch * (given.k if across else rows)
-    strides = (1, pitch) if across else (pitch, 1)
-    return _Left(row, *strides, True, across, step, pitch, elements)
+    apart = (term if row == 1 else row) * form.dtype.itemsize
+    return 1 in given.a and given.k >= _SQUARE and (panels * form.width >= _COLUMNS or apart % _SAME_PLACE == 0)
 
 
 def lies_in_panels(given: Matrices, width: int) -> bool:
@@ -105,21 +78,19 @@ def _grain(extent: int, rows: int, threads: int, effort: int) -> int:
     return -(-extent // (4 * parts)) * 4
 
 
-def _build(form: Form) -> ModuleOp:
-    return phase([form.element] * 3, _NUMBERS, lambda given: _Writer(form, given).write())
+def _build(form: Form, packed: bool) -> ModuleOp:
+    return phase([form.element] * 3, _NUMBERS, lambda given: _Writer(form, packed, given).write())
 
 
 class _Writer:
     """Writes the body of the phase."""
 
-    def __init__(self, form: Form, given: Arguments) -> None:
-        self.form, self.given, b = form, given, given.b
+    def __init__(self, form: Form, packed: bool, given: Arguments) -> None:
+        self.form, self.packed, self.given, b = form, packed, given, given.b
         self.v = Vectors(b, form.element, form.lanes)
-        self.k, self.rows, *left, self.b_term, self.b_panel, self.c_row, self.c_panel, self.panels = given.numbers
-        self.left_block, self.left_row, self.left_term, self.copied, self.across, self.step, self.pitch = left
-        self.copy = b.view(given.scratch, b.index(0), b.index(0), form.element)
-        array = given.arrays[0]
-        self.left = b.pure(arith.SelectOp, [self.copied.integer(i1), self.copy, array], array.type)
+        self.k, self.rows, self.a_row, self.a_term, self.beside, self.square, *numbers = given.numbers
+        self.b_panel, self.c_row, self.c_panel, self.panels = numbers
+        self.block = b.view(given.scratch, b.index(0), b.index(0), form.element)
 
     def write(self) -> None:
         """Each block of rows, with all panels."""
@@ -128,42 +99,81 @@ class _Writer:
         def block(number: Index, _: Sequence[SSAValue]) -> None:
             first = self.given.lo + number * self.rows
             count = (self.given.hi - first).least(self.rows)
-            self.copy_block(first, count)
-            self.given.loop(0, self.panels, lambda panel, _: self.tiles(panel, first, count))
+            if self.packed:
+                self.by_tiles(count, lambda row, height: self.pack(first, row, height, count))
+            self.given.loop(0, self.panels, lambda panel, _: self.multiply(panel, first, count))
 
         self.given.loop(0, rest.ceildiv(self.rows), block)
 
-    def copy_block(self, first: Index, count: Index) -> None:
-        """Copy so many rows of the left matrix to scratch, line by line, if they are to be copied."""
-        b, start = self.given.b, first * self.left_block
-        lines, length = count + (self.k - count) * self.across, self.k + (count - self.k) * self.across
-
-        def line(number: Index, _: Sequence[SSAValue]) -> None:
-            source, target = start + number * self.step, number * self.pitch
-
-            def element(i: Index, _: Sequence[SSAValue]) -> None:
-                b.store(b.load(self.given.arrays[0], (source + i).value), self.copy, (target + i).value)
-
-            self.given.loop(0, length, element)
-
-        self.given.loop(0, lines * self.copied, line)
-
-    def tiles(self, number: Index, first: Index, count: Index) -> None:
-        """The tiles of a panel, for so many rows from ``first`` on."""
-        tiles = Tiles(self.given, self.v, self.k)
-        panel = Panel(self.given.arrays[1], number * self.b_panel, self.b_term)
-        start = first * self.left_block - first * self.left_block * self.copied
-        result = first * self.c_row + number * self.c_panel
+    def by_tiles(self, count: Index, write: Callable[[Index, int], None]) -> None:
+        """The tiles of so many rows: high ones, then low ones for the last rows."""
         high, low = self.form.heights
-        done, last = count // high * high, count - 1
+        done = count // high * high
+        self.given.loop(0, done, lambda row, _: write(row, high), step=high)
+        self.given.loop(done, count, lambda row, _: write(row, low), step=low)
 
-        def tile(rows: Sequence[Index]) -> None:
-            sums = tiles.sums(self.left, [start + row * self.left_row for row in rows], self.left_term, panel)
-            for i, value in enumerate(sums):
+    # --- the left matrix -----------------------------------------------------------------------------------
+
+    def pack(self, first: Index, row: Index, height: int, count: Index) -> None:
+        """Copy a tile's rows to scratch, where it has as many elements as if it had no rows but these."""
+        starts, to = [(first + at) * self.a_row for at in self.below(row, height, count)], row * self.k
+        if height == self.form.heights[0]:
+            # One of the two loops runs, as either rows or terms are beside each other.
+            self.given.loop(0, self.beside, lambda term, _: self.pack_column(starts, to, term))
+            last = self.k - _SQUARE  # the last square may share terms with the one before
+            self.given.loop(0, self.square, lambda i, _: self.pack_squares(starts, to, i.least(last)), step=_SQUARE)
+        else:
+            self.given.loop(0, self.k, lambda term, _: self.pack_term(starts, to, term))
+
+    def pack_column(self, starts: Sequence[Index], to: Index, term: Index) -> None:
+        """Copy a term of all rows, which are beside each other."""
+        v = Vectors(self.given.b, self.form.element, len(starts))
+        loaded = v.load(self.given.arrays[0], starts[0] + term * self.a_term)
+        v.store(loaded, self.block, to + term * len(starts))
+
+    def pack_squares(self, starts: Sequence[Index], to: Index, term: Index) -> None:
+        """Copy some terms, which are beside each other, of all rows; the last square may have its last row again."""
+        v = Vectors(self.given.b, self.form.element, _SQUARE)
+        for group in range(0, len(starts), _SQUARE):
+            rows = [v.load(self.given.arrays[0], start + term) for start in starts[group : group + _SQUARE]]
+            turned = v.transposed(rows + rows[-1:] * (_SQUARE - len(rows)))
+            for i, numbers in enumerate(turned):
+                kept = v.shuffle(numbers, numbers, range(len(rows))) if len(rows) < _SQUARE else numbers
+                v.store(kept, self.block, to + (term + i) * len(starts) + group)
+
+    def pack_term(self, starts: Sequence[Index], to: Index, term: Index) -> None:
+        """Copy a term of all rows, wherever they are."""
+        for i, start in enumerate(starts):
+            value = self.given.b.load(self.given.arrays[0], (start + term * self.a_term).value)
+            self.given.b.store(value, self.block, (to + term * len(starts) + i).value)
+
+    def below(self, row: Index, height: int, count: Index) -> list[Index]:
+        """The rows of a tile. What would be behind the last row of a low one is that row again."""
+        rows = [row + i for i in range(height)]
+        return rows if height == self.form.heights[0] else [r.least(count - 1) for r in rows]
+
+    # --- products ------------------------------------------------------------------------------------------
+
+    def multiply(self, number: Index, first: Index, count: Index) -> None:
+        """The tiles of a panel, for so many rows from ``first`` on."""
+        panel = Panel(self.given.arrays[1], number * self.b_panel, self.form.width)
+        result = first * self.c_row + number * self.c_panel
+
+        def tile(row: Index, height: int) -> None:
+            rows = self.below(row, height, count)
+            starts = [(first + r) * self.a_row for r in rows]
+
+            def scattered(term: Index) -> list[Index]:
+                return [start + term * self.a_term for start in starts]
+
+            def packed(term: Index) -> list[Index]:
+                at = row * self.k + term * height
+                return [at + i for i in range(height)]
+
+            left, numbers = (self.block, packed) if self.packed else (self.given.arrays[0], scattered)
+            for i, value in enumerate(Tiles(self.given, self.v, height, self.k).sums(left, numbers, panel)):
                 down, right = divmod(i, ABREAST)
                 at = result + rows[down] * self.c_row + right * self.form.lanes
                 self.v.store(value, self.given.arrays[2], at)
 
-        self.given.loop(0, done, lambda row, _: tile([row + i for i in range(high)]), step=high)
-        # What would be behind the last row is that row again.
-        self.given.loop(done, count, lambda row, _: tile([(row + i).least(last) for i in range(low)]), step=low)
+        self.by_tiles(count, tile)

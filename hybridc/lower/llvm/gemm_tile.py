@@ -6,7 +6,7 @@ added to the tile, term after term.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from xdsl.dialects.builtin import AnyFloat, f32, f64
@@ -65,25 +65,24 @@ class Panel:
 
 @dataclass(frozen=True)
 class Tiles:
-    """Writes the sums of tiles of ``terms`` terms."""
+    """Writes the sums of tiles of so many ``rows`` and ``terms``."""
 
     given: Arguments
     v: Vectors
+    rows: int
     terms: Index
 
-    def sums(self, left: SSAValue, rows: Sequence[Index], step: Index | int, panel: Panel) -> list[SSAValue]:
-        """The registers of a tile, row by row: ``rows`` say where each row of the left matrix begins.
-
-        Its terms are ``step`` elements from each other.
-        """
+    def sums(self, left: SSAValue, numbers: Callable[[Index], Sequence[Index]], panel: Panel) -> list[SSAValue]:
+        """The registers of a tile, row by row: ``numbers`` says where each row of the left matrix has a term."""
 
         def term(i: Index, sums: Sequence[SSAValue]) -> list[SSAValue]:
             at = panel.start + i * panel.step
             right = [self.v.load(panel.array, at + j * self.v.lanes) for j in range(ABREAST)]
+            places = numbers(i)
             found: list[SSAValue] = []
-            for number, row in enumerate(rows):
-                x = self.v.everywhere(self.given.b.load(left, (row + i * step).value))
+            for number, place in enumerate(places):
+                x = self.v.everywhere(self.given.b.load(left, place.value))
                 found += [self.v.fma(x, right[j], sums[ABREAST * number + j]) for j in range(ABREAST)]
             return found
 
-        return self.given.loop(0, self.terms, term, starts=[self.v.zero] * (ABREAST * len(rows)))
+        return self.given.loop(0, self.terms, term, starts=[self.v.zero] * (ABREAST * self.rows))

@@ -147,12 +147,12 @@ class _Writer:
 
     def tile(self, height: int, a: Index, c: Index, columns: Index) -> Callable[[Index, Sequence[SSAValue]], None]:
         """What computes so many rows of the panel from one row on."""
-        tiles = Tiles(self.given, self.v, self.k)
+        tiles = Tiles(self.given, self.v, height, self.k)
         panel = Panel(self.panel, self.m.of(0), self.form.width)
 
         def write(row: Index, _: Sequence[SSAValue]) -> None:
             starts = [a + (row + i) * self.a_row for i in range(height)]
-            sums = tiles.sums(self.given.arrays[0], starts, self.a_term, panel)
+            sums = tiles.sums(self.given.arrays[0], lambda term: [x + term * self.a_term for x in starts], panel)
             self.store_tile(sums, c + row * self.c_row, columns)
 
         return write

@@ -193,6 +193,11 @@ def test_dots(spec, shape, dtype):
         (241, 1, 70),
         (97, 2, 512),
         (512, 1, 23),
+        # with so many columns the left matrix is packed: whole tiles, some rows more, fewer rows than a tile
+        (24, 8, 16),
+        (40, 8, 64),
+        (97, 9, 45),
+        (5, 8, 33),
         (0, 2, 5),
         (4, 2, 0),
     ],
