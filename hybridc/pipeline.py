@@ -29,6 +29,7 @@ from hybridc.transforms.cse import CommonSubexpressionElimination
 from hybridc.transforms.dce import DeadCodeElimination
 from hybridc.transforms.decompose import Decompose
 from hybridc.transforms.differentiate import Differentiate
+from hybridc.transforms.fold_casts import FoldCasts
 from hybridc.transforms.fold_views import FoldViews
 from hybridc.transforms.fuse_attention import FuseAttention
 from hybridc.transforms.fuse_kernels import FuseKernels
@@ -117,7 +118,7 @@ def llvm() -> tuple[ModulePass, ...]:
 
 def triton_kernels() -> tuple[ModulePass, ...]:
     """From the graph to kernels for the GPU: products keep what follows them, attention is one kernel."""
-    return (*structured("triton"), *KERNELS, FuseAttention())
+    return (*structured("triton"), *KERNELS, FuseAttention(), FoldCasts())
 
 
 def triton_plan(codes: TritonCodes | None = None) -> tuple[ModulePass, ...]:
@@ -135,6 +136,7 @@ PASSES: tuple[type[ModulePass], ...] = (
     ConstantFold,
     Decompose,
     Differentiate,
+    FoldCasts,
     FoldViews,
     FuseAttention,
     FuseKernels,

@@ -37,7 +37,7 @@ class Compiled:
 
     ``registers`` are those of a thread, ``spilled`` the bytes of them that went to memory, ``shared`` the bytes of a
     program's shared memory. ``wide`` counts the accesses of 16 bytes to the card's memory, ``narrow`` the others,
-    ``tensor`` the instructions of tensor cores.
+    ``tensor`` the instructions of tensor cores, and ``factors`` names the element types that these multiply.
     """
 
     function: str
@@ -49,6 +49,7 @@ class Compiled:
     wide: int
     narrow: int
     tensor: int
+    factors: str
     seconds: float
 
     def __str__(self) -> str:
@@ -63,12 +64,8 @@ Work = tuple[TritonFunction, Config, tuple[int, ...]]
 
 
 def fitting(configs: Sequence[Config], target: str) -> Config:
-    """The configuration that is expected to be the fastest of those for which a card has what a program needs.
-
-    AMD's cards have 64 threads in a warp, and 1024 in a program.
-    """
-    warps = 16 if target == AMD_MI300 else 32
-    return next((c for c in configs if c.shared <= SHARED[target] and c.warps <= warps), configs[-1])
+    """The configuration that is expected to be the fastest of those for which a card has what a program needs."""
+    return next((c for c in configs if c.shared <= SHARED[target]), configs[-1])
 
 
 def report(work: Iterable[Work], targets: Sequence[str] = (NVIDIA_H100,)) -> list[Compiled]:
@@ -119,7 +116,7 @@ def _compile(function: TritonFunction, config: Config, numbers: Sequence[int], t
     return Compiled(function.name, str(config), target, shared=shared, seconds=seconds, **measure(made.asm))
 
 
-def _nvidia(asm: dict[str, Any]) -> dict[str, int]:
+def _nvidia(asm: dict[str, Any]) -> dict[str, Any]:
     """Figures of a binary for NVIDIA's cards, and of the text that it was assembled from."""
     ptx: str = asm["ptx"]
     used = dict(re.findall(r"(REG|STACK):(\d+)", _resources(asm["cubin"])))
@@ -127,12 +124,14 @@ def _nvidia(asm: dict[str, Any]) -> dict[str, int]:
     copies = re.findall(r"cp\.async\.c[ag]\.shared\.global.*?,\s*(0x[0-9a-f]+|\d+)[,;]", ptx)
     wide = sum(re.search(_WIDE_PTX, move) is not None for move in moves)
     wide_copies = sum(int(size, 0) == DIVISIBLE for size in copies)
+    multiplying = re.findall(r"\b(?:wgmma\.mma_async|mma\.sync)[\w.]*?\.[fs](?:16|32|64)\.(\w+)", ptx)
     return {
         "registers": int(used["REG"]),
         "spilled": int(used["STACK"]),
         "wide": wide + wide_copies,
         "narrow": len(moves) + len(copies) - wide - wide_copies,
         "tensor": len(re.findall(r"\b(?:wgmma\.mma_async|mma\.sync)", ptx)),
+        "factors": " ".join(sorted(set(multiplying))),
     }
 
 
@@ -148,7 +147,7 @@ def _resources(binary: bytes) -> str:
         return subprocess.run(command, capture_output=True, text=True, check=True).stdout
 
 
-def _amd(asm: dict[str, Any]) -> dict[str, int]:
+def _amd(asm: dict[str, Any]) -> dict[str, Any]:
     """Figures of a binary for AMD's cards, as its own text says them."""
     text: str = asm["amdgcn"]
     moves = re.findall(r"\b(?:global|buffer)_(?:load|store)_(\w+)", text)
@@ -161,6 +160,7 @@ def _amd(asm: dict[str, Any]) -> dict[str, int]:
         "wide": wide,
         "narrow": len(moves) - wide,
         "tensor": len(re.findall(r"\bv_mfma", text)),
+        "factors": " ".join(sorted(set(re.findall(r"\bv_mfma_\w+x\d+(?:_\d+b)?_([a-z0-9]+)", text)))),
     }
 
 

@@ -94,8 +94,13 @@ CANDIDATES: dict[int, tuple[Tile, ...]] = {
         Tile(16, 16, 32, 4, 3),
     ),
 }
-# Eight bits: as many bytes at a time; tensor cores multiply no fewer terms than these.
-CANDIDATES[1] = tuple(replace(tile, k=min(2 * tile.k, 128)) for tile in CANDIDATES[2])
+# Eight bits: as many bytes at a time. The sums of each step stand beside those so far, so blocks are smaller.
+CANDIDATES[1] = (
+    Tile(128, 128, 128, 8, 4),
+    Tile(128, 128, 64, 8, 4),
+    *[replace(tile, k=128) for tile in CANDIDATES[2] if tile.m * tile.n < 128 * 128],
+)
+# Fewer terms tensor cores do not multiply.
 LEAST_TERMS = {1: 32, 2: 16, 4: 16, 8: 16}
 # Tensor cores for single precision: as many bytes at a time.
 TENSOR_SINGLE = tuple(replace(tile, k=tile.k // 2) for tile in CANDIDATES[2])

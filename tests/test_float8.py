@@ -1,0 +1,268 @@
+"""float8: values are kept in 8 bits; every operator computes in float32, or wider, and rounds once.
+
+What the values are, and how numbers are rounded to them, is said here anew, in float64.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import hybridc as mx
+from hybridc.dialects import registry
+from hybridc.dtypes import FLOAT8_E4M3FN, FLOAT8_E5M2
+from hybridc.errors import DTypeError, MXNetError
+from hybridc.gluon.nn import HybridLambda
+from hybridc.runtime.devices.dlpack import array_of, capsule_of
+from hybridc.runtime.devices.interpreter import Interpreter
+from hybridc.stages import Traced
+from hybridc.tools.check_op import case as check
+from hybridc.trace.tracer import trace_call
+
+TARGETS = ("numpy", "llvm", "triton")
+RNG = np.random.default_rng(8)
+INF, NAN = float("inf"), float("nan")
+# Bits of fraction, bias of the exponent, the largest number, and what is beyond it.
+FORMATS = {"float8_e4m3fn": (3, 7, 448.0, NAN), "float8_e5m2": (2, 15, 57344.0, INF)}
+DTYPES = {"float8_e4m3fn": FLOAT8_E4M3FN, "float8_e5m2": FLOAT8_E5M2}
+pytestmark = pytest.mark.filterwarnings("ignore:(invalid value|overflow) encountered")
+
+
+def values(dtype):
+    """The numbers of all 256 bytes, in float64."""
+    fraction, bias, largest, beyond = FORMATS[dtype]
+    bits = np.arange(256)
+    exponent, rest = (bits & 0x7F) >> fraction, (bits & ((1 << fraction) - 1)) / 2**fraction
+    size = np.where(exponent > 0, (1 + rest) * 2.0 ** (exponent - bias), rest * 2.0 ** (1 - bias))
+    size = np.where(size > largest, np.where((rest == 0) & (beyond == INF), INF, NAN), size)
+    return np.where(bits & 0x80, -size, size)
+
+
+def rounded(x, dtype):
+    """float64 to the nearest number of a dtype, of two the one whose last bit is 0."""
+    fraction, bias, largest, beyond = FORMATS[dtype]
+    x = np.asarray(x, np.float64)
+    exponent = np.maximum(np.frexp(x)[1] - 1, 1 - bias)
+    step = 2.0 ** (exponent - fraction)
+    with np.errstate(invalid="ignore"):
+        made = np.round(x / step) * step
+    made = np.where(np.abs(made) > largest, np.copysign(beyond, made), made)
+    return np.where(np.isinf(x), np.copysign(beyond, x), made)
+
+
+def array(x, dtype):
+    return mx.nd.array(np.asarray(x), dtype=dtype)
+
+
+def numbers(x, dtype=None):
+    """What an array holds, in float64, once it is clear that it is of float8."""
+    assert np.dtype(x.dtype) in ((DTYPES[dtype],) if dtype else DTYPES.values())
+    return x.asnumpy().astype(np.float64)
+
+
+def on(target, function, *arrays, grads=()):
+    """A function of arrays compiled for a target."""
+    traced = Traced(trace_call(HybridLambda(function), list(arrays), training=False), tuple(grads))
+    return traced.optimize().lower(target).compile()
+
+
+def near(got, want, dtype, scale=1.0):
+    """Equal but for a few roundings of the largest numbers."""
+    assert got.shape == want.shape
+    error = 2.0 ** (-1 - FORMATS[dtype][0])
+    assert np.abs(got - want).max() <= 2 * error * scale * max(1e-3, np.abs(want).max())
+
+
+# --- values -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dtype", FORMATS)
+def test_every_value_is_widened(dtype):
+    """All 256 of them, on each target and eagerly."""
+    every = mx.nd.from_numpy(np.arange(256, dtype=np.uint8).view(DTYPES[dtype]))
+    want = values(dtype)
+    for wide in ("float16", "bfloat16", "float32", "float64"):
+        compiled = [on(t, lambda F, x, wide=wide: F.cast(x, dtype=wide), every) for t in TARGETS]
+        for run in [lambda x, wide=wide: x.astype(wide), *compiled]:
+            y = run(every)
+            assert np.dtype(y.dtype).name == wide
+            np.testing.assert_array_equal(y.asnumpy().astype(np.float64), want)
+    np.testing.assert_array_equal(np.signbit(numbers(every)), np.arange(256) >= 128)
+
+
+def edges():
+    """Every half, what is in the middle of two numbers of eight bits and beside it, and what is no number."""
+    halves = np.arange(1 << 16, dtype=np.uint16).view(np.float16)
+    middles = [np.convolve(np.sort(values(d)[:127]), [0.5, 0.5], "valid") for d in FORMATS]
+    middle = np.concatenate([[464, 61440], *middles]).astype(np.float32)
+    beside = [np.nextafter(middle, np.float32(limit)) for limit in (-INF, INF)]
+    single = np.concatenate([middle, *beside, [1e-45, 1e-20, 1e20, 3.4e38, 0.0, INF, NAN]]).astype(np.float32)
+    return {"float16": halves, "float32": np.concatenate([single, -single])}
+
+
+@pytest.mark.parametrize("dtype", FORMATS)
+def test_every_half_and_every_edge_is_rounded_to_even(dtype):
+    for given in edges().values():
+        x = mx.nd.from_numpy(given)
+        want = rounded(given.astype(np.float64), dtype)
+        for run in [lambda x: x.astype(dtype), *(on(t, lambda F, x: F.cast(x, dtype=dtype), x) for t in TARGETS)]:
+            got = numbers(run(x), dtype)
+            np.testing.assert_array_equal(got, want)
+            numeric = ~np.isnan(want)
+            np.testing.assert_array_equal(np.signbit(got)[numeric], np.signbit(want)[numeric])
+
+
+@pytest.mark.parametrize("dtype", FORMATS)
+@pytest.mark.parametrize("other", ["float64", "bfloat16", "int32", "uint8", "bool", *FORMATS])
+def test_casts(dtype, other):
+    given = np.array([0, 1, 1, 0, 3, 17]) if other in ("uint8", "bool") else np.array([-3, -1, 0, 1, 17, 100])
+    there, x = mx.nd.array(given, dtype=other), array(given, dtype)
+    for target in TARGETS:
+        got = on(target, lambda F, x: F.cast(x, dtype=dtype), there)(there)
+        np.testing.assert_array_equal(numbers(got, dtype), rounded(there.asnumpy().astype(np.float64), dtype))
+        back = on(target, lambda F, x: F.cast(x, dtype=other), x)(x)
+        assert np.dtype(back.dtype).name == other
+        np.testing.assert_array_equal(back.asnumpy().astype(np.float64), x.asnumpy().astype(other).astype(np.float64))
+
+
+# --- operators ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dtype", FORMATS)
+def test_every_operator_against_its_reference(dtype):
+    """float64 of the same rounded inputs, and the dtypes that were promised."""
+    seen = 0
+    for name, cls in sorted(registry.OPERATORS.items()):
+        if not name.startswith("hybrid.") or cls.DRAWS:
+            continue
+        for call, found in check.each_sample(cls):
+            case = check.Case(cls, call, found.sample, dtype)
+            op, arrays = case.operator(), case.arrays()
+            if call.startswith("batch_norm"):  # everything but the data is float32
+                arrays = [arrays[0], *(x.astype(np.float32) for x in arrays[1:])]
+            if call == "amp_cast-1":  # of integers
+                continue
+            got = check.eager(op, arrays)
+            assert [y.dtype for y in got] == op.infer_type([x.dtype for x in arrays])[1], call
+            want = [y if y.dtype.kind != "f" else _held(y, dtype) for y in case.reference(arrays)]
+            check.all_close(got[: op.num_visible_outputs()], want, dtype, 2, call)
+            seen += 1
+    assert seen > 500
+
+
+def _held(x, dtype):
+    """What is too large for a dtype as it comes back from there."""
+    return np.where(np.abs(x) > FORMATS[dtype][2], rounded(x, dtype), x)
+
+
+FUNCTIONS = {
+    "arithmetic": lambda F, x, y: (x * y + 1.3) / (F.abs(y) + 0.7) - 2 * x,
+    "functions": lambda F, x, y: F.tanh(x) * F.exp(y) + F.sigmoid(y),
+    "softmax": lambda F, x, y: F.softmax(x) + F.softmax(y, axis=0),
+    "sums": lambda F, x, y: F.mean(x, axis=1) + F.max(y, axis=1),
+    "product": lambda F, x, y: F.dot(x, y, transpose_b=True),
+    "places": lambda F, x, y: F.where(x > y, F.concat(x, y, dim=0)[3:12], F.flip(y, axis=1)),
+    "order": lambda F, x, y: F.transpose(F.expand_dims(x, 0), axes=(2, 0, 1))[1::2],
+    "rows": lambda F, x, y: F.take(x, F.argmax(y, axis=1)),
+}
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+@pytest.mark.parametrize("dtype", FORMATS)
+def test_targets_agree_with_eager(name, dtype):
+    """Each operator rounds once, on every target as eagerly; results and gradients."""
+    function = FUNCTIONS[name]
+    x, y = (array(RNG.normal(size=(9, 33)), dtype) for _ in range(2))
+
+    def differentiated(run):
+        given = [x.copy(), y.copy()]
+        for a in given:
+            a.attach_grad()
+        with mx.autograd.record(train_mode=False):
+            result = run(*given)
+        head = np.cos(np.arange(result.size)).reshape(result.shape)
+        result.backward(mx.nd.array(head, dtype=dtype).astype(result.dtype))
+        return [result, *(a.grad for a in given)]
+
+    want = [numbers(a, dtype) for a in differentiated(lambda *a: function(mx.nd, *a))]
+    for target in TARGETS:
+        found = differentiated(on(target, function, x, y, grads=(0, 1)))
+        for got, exact in zip(found, want, strict=True):
+            near(numbers(got, dtype), exact, dtype)
+
+
+def test_an_operator_rounds_once():
+    """Not after each of its steps: 16 + 1 is 16 in e4m3fn."""
+    x = array(RNG.normal(size=200), "float8_e4m3fn")
+    want = rounded(1 / (1 + np.exp(-numbers(x))), "float8_e4m3fn")
+    ones = array(np.ones((1, 200)), "float8_e4m3fn")
+    for run in [mx.nd.sigmoid, *(on(t, lambda F, x: F.sigmoid(x), x) for t in TARGETS)]:
+        np.testing.assert_array_equal(numbers(run(x)), want)
+    for run in [mx.nd.sum, *(on(t, lambda F, x: F.sum(x), ones) for t in TARGETS)]:
+        assert numbers(run(ones)).tolist() == [192.0]  # 200 is halfway between 192 and 208
+
+
+@pytest.mark.parametrize("dtype", FORMATS)
+@pytest.mark.parametrize("target", [None, *TARGETS])
+def test_gradients_of_casts_are_casts_back(dtype, target):
+    """What comes from a wider result is rounded to float8 where an array of float8 was cast."""
+    x, dy = array(RNG.normal(size=(3, 5)), dtype), RNG.normal(size=(3, 5)).astype(np.float32)
+    single = mx.nd.array(RNG.normal(size=(3, 5)))
+
+    def function(F, x, w):
+        return F.cast(x, dtype="float32") * w, F.cast(w, dtype=dtype)
+
+    run = (lambda *a: function(mx.nd, *a)) if target is None else on(target, function, x, single, grads=(0, 1))
+    for a in (x, single):
+        a.attach_grad()
+    with mx.autograd.record(train_mode=False):
+        product, narrow = run(x, single)
+    mx.autograd.backward([product, narrow], [mx.nd.array(dy), x])
+    exact = single.asnumpy().astype(np.float64)
+    np.testing.assert_array_equal(numbers(x.grad, dtype), rounded((dy * exact.astype(np.float32)), dtype))
+    np.testing.assert_allclose(single.grad.asnumpy(), dy * numbers(x) + numbers(x), 1e-6, 1e-6)
+
+
+# --- arrays -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dtype", FORMATS)
+def test_arrays(dtype):
+    x = array([[1.0, 2.0], [3.0, 4.0]], dtype)
+    x += 1
+    x *= x
+    x[0] = 7
+    assert numbers(x).tolist() == [
+        [7.0, 7.0],
+        [16.0, 24.0],
+    ]  # 25 is rounded
+    assert numbers(x[1, ::-1]).tolist() == [24.0, 16.0]
+    assert (x > 10).asnumpy().astype(bool).tolist() == [[False, False], [True, True]]
+    assert "16 24" in repr(x)
+    assert float(x[0, 0]) == 7.0
+    assert numbers(mx.nd.zeros((2,), dtype=dtype)).tolist() == [0.0, 0.0]
+    assert numbers(mx.nd.concat(x, mx.nd.ones((1, 2), dtype=dtype), dim=0).T).tolist() == [[7, 16, 1], [7, 24, 1]]
+    with pytest.raises(DTypeError, match=rf"lhs is {dtype}, rhs is .*use \.astype\('{dtype}'\)"):
+        x + x.astype("float32")
+
+
+@pytest.mark.parametrize("dtype", FORMATS)
+def test_files_have_no_code_for_it(tmp_path, dtype):
+    """MXNet's format; a number of float8 is one of float16, so nothing is lost by that."""
+    x = mx.nd.from_numpy(np.arange(256, dtype=np.uint8).view(DTYPES[dtype]))
+    with pytest.raises(MXNetError, match=rf"'w' has dtype {dtype}, which the format cannot hold; use \.astype"):
+        mx.nd.save(str(tmp_path / "a.params"), {"w": x})
+    mx.nd.save(str(tmp_path / "a.params"), {"w": x.astype("float16")})
+    back = mx.nd.load(str(tmp_path / "a.params"))["w"].astype(dtype)
+    np.testing.assert_array_equal(numbers(back), values(dtype))
+
+
+@pytest.mark.parametrize("dtype", FORMATS)
+def test_memory_is_shared_on_devices_and_refused_on_processors(dtype):
+    with pytest.raises(MXNetError, match=r"share x\.astype\('float32'\)"):
+        array([1.0], dtype).__dlpack__()
+    x = Interpreter().put(array([1.0, 2.5], dtype).asnumpy())
+    other = array_of(capsule_of(x), Interpreter())
+    x.host()[0] = 3
+    assert other.dtype is DTYPES[dtype]
+    assert other.host().tolist() == [3.0, 2.5]
