@@ -16,7 +16,7 @@ from hybridc.lower.kernel import Kernel, Read, Stage, analyse
 from hybridc.lower.structured import function_called, shape_of
 from hybridc.transforms.attention_calls import AxisMap, Body, counters_of, given_to
 from hybridc.transforms.attention_draws import Drawn, draws_of
-from hybridc.transforms.kept_values import KeptValues
+from hybridc.transforms.kept_values import KeptValues, unshaped
 
 
 class _Place:
@@ -144,7 +144,8 @@ class Join:
         """What a copy of a call is given: what was made already, else arguments of the kernel, counters, or draws."""
         found: list[SSAValue | int | Drawn] = []
         sources = [value if theirs else self.kept.copied(value) for value in call.arguments]
-        counters, draws = counters_of(call, sources), draws_of(call, sources)
+        drawn = [value if theirs else self.kept.source.get(unshaped(value), value) for value in call.arguments]
+        counters, draws = counters_of(call, sources), draws_of(call, drawn)
         for number, value in enumerate(call.arguments):
             if number in counters:
                 found.append(counters[number])

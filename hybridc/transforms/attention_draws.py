@@ -31,9 +31,11 @@ from hybridc.dialects.hybrid_rt import UniformOp
 from hybridc.lower.host import operator_of
 from hybridc.lower.hybrid_to_linalg_body import Element, signless
 from hybridc.lower.hybrid_to_linalg_tensor import Builder, Tensor
+from hybridc.lower.joined import RESHAPES
 from hybridc.lower.kernel import Axes, analyse
 from hybridc.lower.philox import signed
 from hybridc.lower.structured import DType, function_called, is_host, shape_of
+from hybridc.transforms.kept_values import unshaped
 from hybridc.transforms.values import functions
 
 INT64 = DType("int64")
@@ -49,8 +51,8 @@ class Drawn:
 
 
 def key_of(value: SSAValue) -> SSAValue | None:
-    """The key whose first draw an array is; None if it is no such array."""
-    call = _draw(value)
+    """The key whose first draw an array is, in any shape; None if it is no such array."""
+    call = _draw(unshaped(value))
     return None if call is None or _number(call) else call.arguments[0]
 
 
@@ -95,6 +97,7 @@ def give_keys(module: ModuleOp) -> None:
 def _is_for_softmax(draw: func.CallOp) -> bool:
     """Whether a kernel that makes two reductions of each row reads the numbers."""
     users = [use.operation for use in draw.results[0].uses]
+    users += [use.operation for u in users if isinstance(u, RESHAPES) for use in u.results[0].uses]
     called = [function_called(u) for u in users if isinstance(u, func.CallOp)]
     kernels = [analyse(f) for f in called if not is_host(f)]
     return any(sum(s.kind == "row" for s in k.stages) > 1 for k in kernels)
@@ -176,7 +179,11 @@ def draw_in(block: Block, nest: int, axes: Axes, like: SSAValue, dtype: DType, k
 def erase_draws(module: ModuleOp) -> None:
     """Erase draws, and what was called for their keys, that nobody needs any more."""
     for function in [f for f in functions(module) if f.sym_visibility is None]:
-        for call in reversed([c for c in function.body.block.ops if isinstance(c, func.CallOp)]):
+        for call in reversed([c for c in function.body.block.ops if isinstance(c, (func.CallOp, *RESHAPES))]):
+            if not isinstance(call, func.CallOp):
+                if not call.results[0].uses:
+                    Rewriter.erase_op(call)
+                continue
             callee = function_called(call)
             keys = not is_host(callee) and [r.type for r in call.results] == [KEY]
             if not any(r.uses for r in call.results) and (keys or _draw(call.results[0]) is not None):

@@ -105,7 +105,7 @@ class _Choice:
             self.kept |= dict.fromkeys(needed)
 
     def _share(self) -> None:
-        """Keep one value in the place of several that can be made of it."""
+        """Keep one value in the place of several that can be made of it, if it is smaller, or these would be copied."""
         made_of: dict[SSAValue, list[SSAValue]] = {}
         for value in self.kept:
             for source in self._needed(value, again=True):
@@ -116,7 +116,8 @@ class _Choice:
                 continue
             self.kept = {value: None for value in (*before, source) if value not in values}
             self._choose(values)
-            if _bytes(self.kept) >= _bytes(before):
+            more = _bytes(self.kept) - _bytes(before)
+            if more > 0 or (more == 0 and not any(isinstance(v.owner, HybridOp) and shows(v.owner) for v in values)):
                 self.kept = before
 
     def _is_there(self, value: SSAValue) -> bool:
