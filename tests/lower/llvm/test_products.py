@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 
 from hybridc.lower.kernel import analyse
+from hybridc.lower.llvm import gemm_rows, products
 from hybridc.lower.llvm.codegen import load
-from hybridc.lower.llvm.gemm_vectors import registers
+from hybridc.lower.llvm.gemm_vectors import Registers, registers
 from hybridc.lower.llvm.products import is_product, phases_of_product
 from hybridc.runtime.native import Array, NativePlan, NativeProgram, Phase, Place, num_threads, set_num_threads
 from tests.lower.kernels import kernel
@@ -205,6 +206,19 @@ def test_dots(spec, shape, dtype):
 def test_rows_of_panels(spec, shape, dtype):
     sizes = {**dict(zip("ipk", shape, strict=True)), "j": 2 * registers().lanes(np.dtype(f"float{dtype[1:]}"))}
     check(spec, sizes, dtype, ways=["rows"] if all(shape) else [])
+
+
+@pytest.mark.skipif(registers() is None, reason="this processor has no registers that are worth code of our own")
+@pytest.mark.parametrize("dtype", ["f32", "f64"])
+@pytest.mark.parametrize("spec", ["ik,pkj->ipj", "ki,pkj->ipj"])
+@pytest.mark.parametrize("others", [Registers(32, 16), Registers(16, 32)])
+def test_rows_of_panels_in_other_registers(others, spec, dtype, monkeypatch):
+    for module in (gemm_rows, products):
+        monkeypatch.setattr(module, "registers", lambda: others)
+    width = 2 * others.lanes(np.dtype(f"float{dtype[1:]}"))
+    for rows, terms in ((12, 16), (29, 45), (100, 65), (1, 4), (5, 3)):
+        (phase,) = check(spec, {"i": rows, "p": 128 // width, "k": terms, "j": width}, dtype, ways=["rows"])
+        assert phase.function.key.endswith("packed") == (terms >= 4)
 
 
 @pytest.mark.skipif(registers() is None, reason="this processor has no registers that are worth code of our own")
