@@ -110,9 +110,11 @@ class Nest:
 
     @property
     def vector(self) -> int | None:
-        """The axis that follows memory most often: the last of most values."""
-        last = [axes[-1] for s in self.stages for axes in (*(r.axes for r in s.reads), s.axes) if axes]
-        last = [a for a in last if a < len(self.domain)]
+        """The axis that follows memory most often: the last of most values of those with the most axes."""
+        found = [axes for s in self.stages for axes in (*(r.axes for r in s.reads), s.axes) if axes]
+        found = [axes for axes in found if axes[-1] < len(self.domain)]
+        most = max(map(len, found), default=0)
+        last = [axes[-1] for axes in found if len(axes) == most]
         return max(last, key=lambda a: (last.count(a), a)) if last else None
 
     def __str__(self) -> str:

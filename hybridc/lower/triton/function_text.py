@@ -15,6 +15,7 @@ from hybridc.lower.structured import dtype_of, shape_of
 from hybridc.lower.triton import body
 from hybridc.lower.triton.blocks import Blocks, Dim, Parameters, Strides, is_wide, title
 from hybridc.lower.triton.functions import Config, Elements, TritonFunction, TritonPhase
+from hybridc.lower.triton.row_values import in_order_of_need
 from hybridc.lower.triton.running import Walk, add_block, finished
 from hybridc.lower.triton.source import Writer
 from hybridc.lower.triton.texts import module
@@ -117,9 +118,8 @@ class FunctionText:
         if self.has_tail:
             self.blocks.shown = self.w.let("there", f"i < {dim.extent} if TAIL else None")
 
-    def point(self, axes: Axes, grid: int) -> None:
-        """Write the index along each of some axes, of which each program has one."""
-        rest = self.program(grid)
+    def point(self, axes: Axes, rest: str) -> None:
+        """Write the index along each of some axes, of which each program has one: ``rest`` counts them."""
         for axis in reversed(axes[1:]):
             rest = self.w.let("rest", rest)
             self.blocks.index[axis] = self.w.let(f"at_{axis}", f"{rest} % {self.blocks.size(axis)}")
@@ -129,7 +129,7 @@ class FunctionText:
 
     def stages(self) -> None:
         """Write all stages over whole rows, or without reductions."""
-        for stage in self.plan.stage_of.values():
+        for stage in in_order_of_need(list(self.plan.stage_of.values())):
             self.known(stage, self.blocks.stage(stage))
 
     def known(self, stage: Stage, value: str) -> None:
@@ -173,7 +173,7 @@ class FunctionText:
         w.line(f"for step in range(0, piece // {block}):")
         with w.indented():
             blocks.places(0, f"piece_number * piece + step * {block} + ")
-            for stage in self.plan.stage_of.values():
+            for stage in in_order_of_need(list(self.plan.stage_of.values())):
                 if stage in inside:
                     continue
                 value = blocks.stage(stage)

@@ -25,14 +25,17 @@ from hybridc.lower.strides import row_major
 from hybridc.lower.structured import dtype_of, shape_of
 from hybridc.lower.triton import body
 from hybridc.lower.triton.blocks import Dim, Strides, product
-from hybridc.lower.triton.function_text import FunctionText, KernelMemory, Part
+from hybridc.lower.triton.function_text import VECTORS, FunctionText, KernelMemory, Part
 from hybridc.lower.triton.functions import Config, TritonPhase, TritonPhases, power_of_two, warps_for, ways_for
 from hybridc.lower.triton.parts import combine_phase, join_phase
+from hybridc.lower.triton.row_values import held_bytes
 from hybridc.lower.triton.texts import copy_phase, fill_phase
 from hybridc.lower.triton.together import together
 
 # Elements that a program holds of each value: of maps, of rows, at most of a row.
 ELEMENTS, ROW_ELEMENTS, LONGEST_ROW = 1024, 2048, 1 << 15
+# Bytes of the rows that a program holds, at most: three quarters of a card's registers.
+HELD = 3 << 16
 # Programs that keep a large card busy; parts of a reduction, at most, and how many blocks each has, at least.
 PROGRAMS, PIECES, PIECE_BLOCKS = 528, 256, 4
 # Rows that are shared among so few programs are cut, if they are longer than this.
@@ -95,6 +98,7 @@ class _Phases:
         inner = math.prod(power_of_two(plan.sizes[a]) for a in plan.inner)
         points = plan.extent(plan.points)
         rows = any(not plan.across(s) for s in sums) and inner <= LONGEST_ROW and self._in_place(stages)
+        rows = rows and inner * held_bytes(plan) <= HELD
         rows = rows and all({*plan.points} <= {*plan.axes(s.reduced)} for s in sums if plan.across(s))
         read = {r.value for s in stages for r in s.reads}
         if rows and (points >= FEW_ROWS or inner <= LONG_ROW):
@@ -238,6 +242,9 @@ class _Phases:
         if plan.tiled is not None:
             self._tiles(plan)
             return
+        if self._has_numbers_of_rows(plan):
+            self._pieces_of_rows(plan)
+            return
         axes = (*plan.points, *plan.inner)
         total = plan.extent(axes)
         block = min(ELEMENTS, max(32, power_of_two(total)))
@@ -248,6 +255,34 @@ class _Phases:
             return
         text = FunctionText(self.memory, plan, [dim], ("BLOCK",))
         text.block_by_block(min(blocks))
+        text.stages()
+        self._add(text, "elements", configs)
+
+    def _has_numbers_of_rows(self, plan: NestPlan) -> bool:
+        """Whether some values are one for each row, of rows that are long, and begin where vectors do.
+
+        A program with elements of several rows loads such a value once for each element.
+        """
+        length = plan.extent(plan.inner)
+        if length % VECTORS or plan.extent(plan.points) == 0 or not ELEMENTS <= length < ELEMENTS << 15:
+            return False
+        followed = [plan.axes(r.axes) for s in plan.stage_of.values() for r in s.reads if number_of(r.value) is None]
+        stored = [plan.axes(s.axes) for s in plan.stage_of.values() if s.result in self.memory.names]
+        inner = {*plan.inner}
+        return any(axes and not inner & {*axes} for axes in followed) and all(inner <= {*axes} for axes in stored)
+
+    def _pieces_of_rows(self, plan: NestPlan) -> None:
+        """Elements of which each program has some of one row."""
+        length = plan.extent(plan.inner)
+        blocks = [b for b in (ELEMENTS, 2 * ELEMENTS, ELEMENTS // 2, 4 * ELEMENTS) if b <= length]
+        count = product(plan, plan.inner)
+        dim = Dim("i", plan.inner, count, "BLOCK", self._masked(plan, plan.inner, max(blocks)))
+        programs = plan.extent(plan.points)
+        configs = [Config((("BLOCK", b),), (programs * -(-length // b), 1, 1), warps_for(b)) for b in blocks]
+        text = FunctionText(self.memory, plan, [dim], ("BLOCK",))
+        program, pieces = text.w.let("program", text.program(0)), text.w.let("pieces", f"tl.cdiv({count}, BLOCK)")
+        text.blocks.places(0, f"{program} % {pieces} * BLOCK + ")
+        text.point(plan.points, f"{program} // {pieces}")
         text.stages()
         self._add(text, "elements", configs)
 
@@ -271,7 +306,7 @@ class _Phases:
             for r, c in ((TILE, TILE), (2 * TILE, TILE), (TILE, 2 * TILE), (2 * TILE, 2 * TILE))
         ]
         text = FunctionText(self.memory, plan, dims, ("ROWS", "COLUMNS"))
-        text.point(tuple(others), 2)
+        text.point(tuple(others), text.program(2))
         text.blocks.places(0, f"{text.program(1)} * ROWS + ")
         text.blocks.places(1, f"{text.program(0)} * COLUMNS + ")
         text.stages()

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 
+from hybridc.dtypes import STORED
 from hybridc.lower.kernel import Kernel
 from hybridc.lower.product_shape import Strides
 from hybridc.lower.triton.functions import Config, TritonPhase, TritonPhases
@@ -18,6 +19,9 @@ from hybridc.lower.triton.product_loops import FusedProduct, fused_product
 from hybridc.lower.triton.product_padding import is_narrow, padded
 from hybridc.lower.triton.product_source import ProductWriter
 from hybridc.options import OPTIONS
+
+# Elements for each thread that functions take in single precision without spilling.
+WIDE = 64
 
 
 def phases_of_product(
@@ -54,7 +58,16 @@ def _choice(product: FusedProduct) -> tuple[list[Tile], int]:
         along = not product.terms or abs(product.right.loops[-1]) == 1
         return choose_vector(product.n, product.k, product.batches, along)
     few = any(is_narrow(product, operand) for operand in (product.left, product.right))
-    return choose(product.m, product.n, product.k, product.batches, product.dtype, OPTIONS.tf32, few)
+    tiles, parts = choose(product.m, product.n, product.k, product.batches, product.dtype, OPTIONS.tf32, few)
+    if _has_wide_functions(product):
+        tiles.sort(key=lambda tile: tile.m * tile.n > WIDE * 32 * tile.warps)
+    return tiles, parts
+
+
+def _has_wide_functions(product: FusedProduct) -> bool:
+    """Whether functions follow a product of floats in which nothing is computed: each of its numbers has a register."""
+    stages = [s for nest in product.kernel.nests for s in nest.stages if s is not product.stage]
+    return product.dtype in STORED and any(op.name.startswith("math.") for s in stages for op in s.steps)
 
 
 def _config(product: FusedProduct, tile: Tile, constants: Sequence[str], parts: int) -> Config:

@@ -105,7 +105,8 @@ def compiled(function: TritonFunction, config: Config, capability: tuple[int, in
     attributes = {(i,): [["tt.divisibility", DIVISIBLE]] for i in range(len(types)) if divisible >> i & 1}
     made = source(fn=kernel, signature=signature, constexprs=dict(config.constants), attrs=attributes)
     options = {"num_warps": config.warps, "num_stages": config.stages, **_OPTIONS}
-    if isinstance(capability, str):
+    if isinstance(capability, str):  # with twice as many threads in a warp, half as many warps are as many threads
+        options["num_warps"] = max(1, config.warps // 2)
         return package.compile(made, target=target("hip", capability, 64), options=options)
     major, minor = capability
     return package.compile(made, target=target("cuda", major * 10 + minor, 32), options=options)

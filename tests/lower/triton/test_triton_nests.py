@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 from xdsl.dialects.builtin import ModuleOp
@@ -9,10 +11,14 @@ from xdsl.dialects.builtin import ModuleOp
 import hybridc as mx
 from hybridc.gluon.nn import HybridLambda
 from hybridc.lower.kernel import analyse
-from hybridc.lower.structured import kernels
+from hybridc.lower.structured import kernels, shape_of
+from hybridc.lower.triton import nests
 from hybridc.lower.triton.nests import phases_of
 from tests.lower.kernels import parse
+from tests.lower.triton.guarded import run_phases
 from tests.lower.triton.test_triton_kernel_classes import results_of
+
+RNG = np.random.default_rng(5)
 
 
 def program_of(function, *shapes):
@@ -46,6 +52,77 @@ def test_a_row_that_registers_cannot_hold_is_read_again():
     (got,), _ = results_of(lambda F, x: F.softmax(x), [x])
     e = np.exp(x.astype(np.float64) - x.max(-1, keepdims=True))
     np.testing.assert_allclose(got, e / e.sum(-1, keepdims=True), rtol=1e-5)
+
+
+def test_rows_of_which_registers_hold_one_but_not_two_are_read_again():
+    """What is needed before and after a reduction is held meanwhile; what only follows it is made afterwards."""
+
+    def double(F, dy, y):
+        return y * (dy - F.sum(y * dy, axis=1, keepdims=True))
+
+    def single(F, dy, y):
+        return dy - F.exp(y - F.max(dy, axis=1, keepdims=True))
+
+    shapes = [(4096, 32000), (4096, 16000)]
+    assert [kinds_of(program_of(double, s, s)) for s in shapes] == [["sums", "elements"], ["rows"]]
+    assert [kinds_of(program_of(single, s, s)) for s in shapes] == [["rows", "elements"], ["rows"]]
+    (rows,) = program_of(single, shapes[1], shapes[1]).steps
+    lines = rows.function.source.splitlines()
+    loaded, reduced = [next(i for i, line in enumerate(lines) if what in line) for what in ("tl.load(x1", "tl.reduce")]
+    assert loaded > reduced
+
+
+def test_sums_across_rows_are_held_beside_the_rows(monkeypatch):
+    """The gradients of a layer norm: with less room, each sweep is a function of its own, and they are the same."""
+    x, g, b, dy = [RNG.normal(size=s).astype(np.float32) for s in ((33, 48), (48,), (48,), (33, 48))]
+
+    def function(F, x, g, b, dy):
+        mean = F.mean(x, axis=1, keepdims=True)
+        scale = 1 / F.sqrt(F.mean(F.square(x - mean), axis=1, keepdims=True) + 1e-5)
+        unit = (x - mean) * scale
+        off = dy * g
+        away = unit * F.mean(off * unit, axis=1, keepdims=True)
+        dx = scale * (off - F.mean(off, axis=1, keepdims=True) - away) + b
+        return dx, F.sum(dy * unit, axis=0), F.sum(dy, axis=0)
+
+    wide = [a.astype(np.float64) for a in (x, g, b, dy)]
+    unit = (wide[0] - wide[0].mean(1, keepdims=True)) / np.sqrt(wide[0].var(1, keepdims=True) + 1e-5)
+    off = wide[3] * wide[1]
+    dx = off - off.mean(1, keepdims=True) - unit * (off * unit).mean(1, keepdims=True)
+    want = dx / np.sqrt(wide[0].var(1, keepdims=True) + 1e-5) + wide[2], (wide[3] * unit).sum(0), wide[3].sum(0)
+    for held in (nests.HELD, 64 * 4, 0):
+        monkeypatch.setattr(nests, "HELD", held)
+        got, _ = results_of(function, [x, g, b, dy])
+        for y, w in zip(got, want, strict=True):
+            np.testing.assert_allclose(y, w, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("length", [1024, 2064, 5008])
+def test_numbers_of_long_rows_are_loaded_once_for_each_program(length):
+    """Not once for each element; in every way to cut rows into pieces, the last of which may not be full."""
+
+    def function(F, x, scale, bias):
+        return F.broadcast_add(F.tanh(scale * 2) * x, bias)
+
+    arrays = [RNG.normal(size=s).astype(np.float32) for s in ((2, 3, length), (2, 3, 1), (length,))]
+    x, scale, bias = (a.astype(np.float64) for a in arrays)
+    module = HybridLambda(function).trace(*map(mx.nd.array, arrays)).optimize().form("triton").module
+    (kernel,) = map(analyse, kernels(module).values())
+    made = phases_of(kernel, {})
+    ways = made.phases[0].configs
+    given = [next(a for a in arrays if a.size == math.prod(shape_of(v))) for v in kernel.arguments]
+    given = [a.reshape(shape_of(v)) for a, v in zip(given, kernel.arguments, strict=True)]
+    assert len({way.constants for way in ways}) == len(ways) > 1
+    for config in range(len(ways)):
+        for at_end in (False, True):
+            (got,) = run_phases(kernel, made, given, at_end=at_end, config=config)
+            np.testing.assert_allclose(got, np.tanh(2 * scale) * x + bias, rtol=1e-5, atol=1e-6)
+
+
+def test_rows_that_begin_anywhere_are_walked_as_one():
+    """Vectors of a flat array are whole, whatever the length of its rows."""
+    steps = program_of(lambda F, x, scale: x * scale, (64, 4001), (64, 1)).steps
+    assert [step.configs[0].grid for step in steps] == [(-(-64 * 4001 // 1024), 1, 1)]
 
 
 @pytest.mark.parametrize(("rows", "wide"), [(2**16, False), (2**22, True)])

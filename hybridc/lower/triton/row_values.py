@@ -1,0 +1,69 @@
+"""Rows in registers: in which order a program makes their values, and how many of them it has to hold at a time.
+
+A reduction of rows waits for all threads of a program. What is made before it and needed after it is held meanwhile: as
+many numbers for each thread as it has elements.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xdsl.ir import SSAValue
+
+from hybridc.lower.kernel import Stage, number_of
+from hybridc.lower.nest_plan import NestPlan
+from hybridc.lower.structured import dtype_of
+
+# Bytes of a register, which holds one number of half precision, too, once it is computed with.
+_REGISTER = 4
+
+
+def in_order_of_need(stages: Sequence[Stage]) -> list[Stage]:
+    """The stages, each before the reductions that need it, and else after them: little is held while they wait."""
+    turn = _turns(stages)
+    return sorted(stages, key=turn.__getitem__)
+
+
+def held_bytes(plan: NestPlan) -> int:
+    """Bytes for each element of a row that a program holds at a time, at most.
+
+    All that is read between two reductions is there at once, as its loads do not wait for each other. Sums across rows
+    are carried from row to row.
+    """
+    turn = _turns(list(plan.stage_of.values()))
+    carried, size, used = 0, dict[SSAValue, int](), dict[SSAValue, list[int]]()
+    for stage, now in turn.items():
+        for value, axes in [*((r.value, r.axes) for r in stage.reads), (stage.result, stage.axes)]:
+            if number_of(value) is not None or not {*plan.axes(axes)} >= {*plan.inner}:
+                continue
+            made = value in plan.stage_of
+            size[value] = max(_REGISTER * made, dtype_of(value).itemsize)
+            if value is stage.result and plan.across(stage):
+                carried += size[value]
+            else:
+                used.setdefault(value, []).append(now)
+    most = 0
+    for now in {*turn.values()}:
+        before = {v for v in used if min(used[v]) < now <= max(used[v])}
+        loaded = {v for v in used if min(used[v]) == now and v not in plan.stage_of}
+        after = {v for v in used if min(used[v]) <= now < max(used[v])}
+        most = max(most, *(sum(size[v] for v in there) for there in (before | loaded, after)))
+    return carried + most
+
+
+def _turns(stages: Sequence[Stage]) -> dict[Stage, int]:
+    """For each stage how many reductions, one of the other's result, come before it when it waits for its reader.
+
+    ``stages`` come after what they read.
+    """
+    made = {s.result: s for s in stages}
+    needs = {s: [made[r.value] for r in s.reads if r.value in made] for s in stages}
+    depth: dict[Stage, int] = {}
+    for stage in stages:
+        depth[stage] = max((depth[s] + (s.combine is not None) for s in needs[stage]), default=0)
+    end = max(depth.values(), default=0)
+    turn = {s: depth[s] if s.combine is not None else end for s in stages}
+    for stage in reversed(stages):
+        for needed in needs[stage]:
+            turn[needed] = min(turn[needed], turn[stage])
+    return turn
