@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import io
 import sys
 import zipfile
@@ -22,11 +23,16 @@ with zipfile.ZipFile(HERE / "networks.zip") as archive:
 NAMES = [
     name.removesuffix(".params") for name in FILES if name.endswith(".params") and not name.endswith("-0000.params")
 ]
-CASES = {name: (net, inputs) for name, net, inputs in networks(mx)}
+
+
+@functools.cache
+def cases():
+    """Name, and network with its inputs; the networks have run compiled once."""
+    return {name: (net, inputs) for name, net, inputs in networks(mx)}
 
 
 def test_every_case_has_files():
-    assert sorted(CASES) == NAMES, "run tests/golden/make_networks.py with MXNet's interpreter"
+    assert sorted(cases()) == NAMES, "run tests/golden/make_networks.py with MXNet's interpreter"
 
 
 def files_of(name, folder):
@@ -57,7 +63,7 @@ def imported(path, name, inputs):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_networks_of_mxnet(name, tmp_path):
-    inputs = CASES[name][1]
+    inputs = cases()[name][1]
     net = imported(files_of(name, tmp_path), name, inputs)
     assert_outputs(name, outputs(mx, net, flat(inputs)))
     net.hybridize()
@@ -66,7 +72,7 @@ def test_networks_of_mxnet(name, tmp_path):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_parameters_of_mxnet(name, tmp_path):
-    net, inputs = CASES[name]
+    net, inputs = cases()[name]
     net.load_parameters(f"{files_of(name, tmp_path)}.params")
     assert_outputs(name, outputs(mx, net, inputs))
     net.save_parameters(str(tmp_path / "again"))
@@ -75,7 +81,7 @@ def test_parameters_of_mxnet(name, tmp_path):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_exported_networks(name, tmp_path):
-    net, inputs = CASES[name]
+    net, inputs = cases()[name]
     assert_outputs(name, outputs(mx, net, inputs))
     net.export(str(tmp_path / "net"))
     files_of(name, tmp_path)
@@ -177,7 +183,7 @@ def test_an_imported_network_is_exported_again(tmp_path):
 def test_a_network_without_its_parameters_is_initialized(name, tmp_path):
     file = f"{files_of(name, tmp_path)}-symbol.json"
     net = mx.gluon.SymbolBlock.imports(file, "data")
-    x = mx.nd.array(CASES[name][1][0])
+    x = mx.nd.array(cases()[name][1][0])
     with pytest.raises(RuntimeError, match="has not been initialized"):
         net(x)
     net.initialize()
