@@ -217,6 +217,7 @@ def test_every_workload_is_there():
     for text in (
         *("tanh(x*a + b)", "gelu(x + b)", "softmax", "layer norm, forward and backward", "cross entropy"),
         *(f"gelu(x w + b), {n}, {dtype}" for n in (2048, 4096, 8192) for dtype in ("float16", "bfloat16")),
+        "gelu(x w sx sw + b), 4096, float8_e4m3fn",
         *(f"attention 64x{n}x{d}{b}" for n in (1024, 8192) for d in (64, 128) for b in ("", ", forward and backward")),
         *("encoder layer, training step", "LSTM", "Adam on 100 M parameters", "small network, latency"),
     ):

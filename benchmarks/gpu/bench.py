@@ -18,15 +18,17 @@ import numpy as np
 import hybridc as mx
 from benchmarks.gpu.clock import Clock
 from benchmarks.gpu.table import COMPILED, EAGER, OURS, Machine, Row
+from hybridc.dtypes import FLOAT8_E4M3FN
 from hybridc.errors import UnsupportedError
 from hybridc.gluon import nn
 from hybridc.options import OPTIONS
 
 Arrays = dict[str, np.ndarray]
 SECONDS = 1.0  # for the measurements of a workload
+EIGHT = "float8_e4m3fn"  # of a workload whose arrays say their dtypes themselves
 BYTES = {"float16": 2, "bfloat16": 2, "float32": 4}
 # The largest difference to PyTorch's results, as a part of their largest number.
-TOLERANCE = {"float16": 2e-2, "bfloat16": 8e-2, "float32": 1e-3}
+TOLERANCE = {EIGHT: 2e-2, "float16": 2e-2, "bfloat16": 8e-2, "float32": 1e-3}
 _COMPARED = 1 << 20  # about so many elements of a result are compared
 _POOL = 1 << 20  # random numbers that large arrays repeat
 
@@ -150,8 +152,8 @@ def _heads(workload: Workload, arrays: Arrays) -> np.ndarray | None:
 
 
 def on_gpu(array: np.ndarray, dtype: str) -> Any:
-    """An array of hybridc's; integers stay what they are."""
-    if array.dtype.kind != "f":
+    """An array of hybridc's; single precision becomes the workload's dtype, all others stay what they are."""
+    if array.dtype != np.float32 or dtype == EIGHT:
         return mx.nd.array(array, ctx=mx.gpu(0), dtype=array.dtype)
     if dtype != "bfloat16":
         return mx.nd.array(array.astype(dtype), ctx=mx.gpu(0), dtype=dtype)
@@ -214,9 +216,18 @@ def theirs(
 
 
 def tensor(clock: Clock, array: np.ndarray, dtype: str) -> Any:
-    """A tensor on the device; integers stay what they are."""
+    """A tensor on the device; single precision becomes the workload's dtype, all others stay what they are."""
+    if array.dtype == FLOAT8_E4M3FN:
+        return clock.torch.from_numpy(array.view(np.uint8)).to(clock.device).view(getattr(clock.torch, EIGHT))
     made = clock.torch.from_numpy(array).to(clock.device)
-    return made if array.dtype.kind != "f" else made.to(getattr(clock.torch, dtype))
+    return made if array.dtype != np.float32 or dtype == EIGHT else made.to(getattr(clock.torch, dtype))
+
+
+def eight(array: np.ndarray) -> np.ndarray:
+    """Numbers in eight bits."""
+    if FLOAT8_E4M3FN.name != EIGHT:
+        raise UnsupportedError("arrays of float8 need ml_dtypes")
+    return array.astype(FLOAT8_E4M3FN)
 
 
 def numpy_of(y: Any) -> np.ndarray:
