@@ -151,10 +151,14 @@ def _heads(workload: Workload, arrays: Arrays) -> np.ndarray | None:
 # --- hybridc --------------------------------------------------------------------------------------------------
 
 
+def measured_in(array: np.ndarray, dtype: str) -> str:
+    """The name of an array's dtype in a workload: single precision becomes the workload's, others stay as they are."""
+    return array.dtype.name if array.dtype != np.float32 or dtype == EIGHT else dtype
+
+
 def on_gpu(array: np.ndarray, dtype: str) -> Any:
-    """An array of hybridc's; single precision becomes the workload's dtype, all others stay what they are."""
-    if array.dtype != np.float32 or dtype == EIGHT:
-        return mx.nd.array(array, ctx=mx.gpu(0), dtype=array.dtype)
+    """An array of hybridc's."""
+    dtype = measured_in(array, dtype)
     if dtype != "bfloat16":
         return mx.nd.array(array.astype(dtype), ctx=mx.gpu(0), dtype=dtype)
     try:
@@ -216,11 +220,10 @@ def theirs(
 
 
 def tensor(clock: Clock, array: np.ndarray, dtype: str) -> Any:
-    """A tensor on the device; single precision becomes the workload's dtype, all others stay what they are."""
+    """A tensor on the device."""
     if array.dtype == FLOAT8_E4M3FN:
         return clock.torch.from_numpy(array.view(np.uint8)).to(clock.device).view(getattr(clock.torch, EIGHT))
-    made = clock.torch.from_numpy(array).to(clock.device)
-    return made if array.dtype != np.float32 or dtype == EIGHT else made.to(getattr(clock.torch, dtype))
+    return clock.torch.from_numpy(array).to(clock.device).to(getattr(clock.torch, measured_in(array, dtype)))
 
 
 def eight(array: np.ndarray) -> np.ndarray:

@@ -22,7 +22,7 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 
 import hybridc as mx
 from benchmarks.gpu import bench_networks, bench_workloads
-from benchmarks.gpu.bench import Workload
+from benchmarks.gpu.bench import Workload, measured_in
 from benchmarks.workloads import WORKLOADS, WithParameters
 from hybridc.gluon import nn
 from hybridc.lower.triton.functions import TritonFunction
@@ -72,7 +72,7 @@ def launches_of(traces: Iterable[Traced]) -> Iterable[tuple[TritonFunction, Sequ
 def _traced(workload: Workload) -> list[Traced]:
     """A function of arrays, with its backward if that is measured, too."""
     arrays = workload.arrays()
-    kinds = [workload.dtype if a.dtype.kind == "f" else a.dtype.name for a in arrays.values()]
+    kinds = [measured_in(a, workload.dtype) for a in arrays.values()]
     given = [mx.nd.zeros(a.shape, dtype=kind) for a, kind in zip(arrays.values(), kinds, strict=True)]
 
     def function(F: Any, *xs: Any) -> Any:
