@@ -29,9 +29,7 @@ from hybridc.transforms.cse import CommonSubexpressionElimination
 from hybridc.transforms.dce import DeadCodeElimination
 from hybridc.transforms.decompose import Decompose
 from hybridc.transforms.differentiate import Differentiate
-from hybridc.transforms.fold_casts import FoldCasts
 from hybridc.transforms.fold_views import FoldViews
-from hybridc.transforms.fuse_attention import FuseAttention
 from hybridc.transforms.fuse_kernels import FuseKernels
 from hybridc.transforms.merge_products import MergeProducts
 from hybridc.transforms.partition_graph import PartitionGraph
@@ -118,6 +116,9 @@ def llvm() -> tuple[ModulePass, ...]:
 
 def triton_kernels() -> tuple[ModulePass, ...]:
     """From the graph to kernels for the GPU: products keep what follows them, attention is one kernel."""
+    from hybridc.transforms.fold_casts import FoldCasts
+    from hybridc.transforms.fuse_attention import FuseAttention
+
     return (*structured("triton"), *KERNELS, FuseAttention(), FoldCasts())
 
 
@@ -129,25 +130,29 @@ def triton_plan(codes: TritonCodes | None = None) -> tuple[ModulePass, ...]:
     return (SchedulePhases(1, TritonCodes() if codes is None else codes), *_PLAN)
 
 
-# All that can be run alone.
-PASSES: tuple[type[ModulePass], ...] = (
-    Canonicalize,
-    ChooseResiduals,
-    ConstantFold,
-    Decompose,
-    Differentiate,
-    FoldCasts,
-    FoldViews,
-    FuseAttention,
-    FuseKernels,
-    HybridToLinalg,
-    MergeProducts,
-    PartitionGraph,
-    PlanMemory,
-    SplitProducts,
-    TileKernels,
-    VerifyPlan,
-)
+def alone() -> tuple[type[ModulePass], ...]:
+    """All passes of graphs and kernels that can be run alone, for any target."""
+    from hybridc.transforms.fold_casts import FoldCasts
+    from hybridc.transforms.fuse_attention import FuseAttention
+
+    return (
+        Canonicalize,
+        ChooseResiduals,
+        ConstantFold,
+        Decompose,
+        Differentiate,
+        FoldCasts,
+        FoldViews,
+        FuseAttention,
+        FuseKernels,
+        HybridToLinalg,
+        MergeProducts,
+        PartitionGraph,
+        PlanMemory,
+        SplitProducts,
+        TileKernels,
+        VerifyPlan,
+    )
 
 
 def context() -> Context:
@@ -192,7 +197,7 @@ def _require_passes(names: Sequence[str]) -> None:
     """Raise if ``HYBRIDC_PRINT`` names a pass that does not exist."""
     if not names:
         return
-    known = sorted({each.name for each in (*PASSES, *CLEANUP, *llvm())})
+    known = sorted({each.name for each in (*alone(), *CLEANUP, *llvm())})
     unknown = [name for name in names if name not in known and name != "all"]
     if unknown:
         raise AttributeValueError(f"HYBRIDC_PRINT: there is no pass {unknown[0]!r}; it takes all, {', '.join(known)}")

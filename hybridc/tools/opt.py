@@ -70,7 +70,7 @@ class HybridcOpt(xDSLOptMain):
         """Every pass of the pipeline, under its name."""
         cleanup = (type(each) for each in pipeline.CLEANUP)
         passes: tuple[type[ModulePass], ...] = (
-            *pipeline.PASSES,
+            *pipeline.alone(),
             *cleanup,
             ExpandMath,
             LoopsToLLVM,

@@ -66,7 +66,7 @@ def test_a_file_that_is_wrong_is_found_wrong(tmp_path):
     assert "hybrid.cos" in run(commands(file.read_text())[0], file, tmp_path)
 
 
-@pytest.mark.parametrize("each", pipeline.PASSES, ids=lambda each: each.name)
+@pytest.mark.parametrize("each", pipeline.alone(), ids=lambda each: each.name)
 def test_every_pass_has_a_file(each):
     """It lies where the pass lies, has its name, and runs it."""
     folder, name = each.__module__.split(".")[1:]
