@@ -102,7 +102,8 @@ class DeviceExecutable(PlannedExecutable):
             multiply = self.device.multiply(alternative.product)
             if multiply is not None:
                 part = slice(alternative.start, alternative.start + alternative.steps)
-                steps[part] = [Either(self.device, steps[part], alternative, multiply, self._apart)]
+                after = [self._step(launch) for launch in alternative.after]
+                steps[part] = [Either(self.device, steps[part], alternative, multiply, after, self._apart)]
         return steps
 
     def _step(self, step: Any) -> Step:

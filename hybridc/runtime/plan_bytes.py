@@ -148,7 +148,7 @@ def _program(program: PlannedProgram, blobs: list[bytes]) -> dict[str, Any]:
         steps = [_host(s) if isinstance(s, Host) else _launch(s, number[s.function]) for s in program.steps]
         more = {
             "sources": [_function(function) for function in called],
-            "alternatives": [_alternative(a) for a in program.alternatives],
+            "alternatives": [_alternative(a, number) for a in program.alternatives],
         }
     elif isinstance(program, NativeSource):
         steps = [_host(s) if isinstance(s, Host) else _phase(*s) for s in program.steps]
@@ -191,7 +191,8 @@ def _program_of(given: dict[str, Any], blobs: _Blobs) -> PlannedProgram:
     if "sources" in given:
         functions = [_function_of(f) for f in given["sources"]]
         steps = [_host_of(s, len(inputs), constants) or _launch_of(s, functions) for s in given["steps"]]
-        return TritonProgram(**known, steps=steps, alternatives=[_alternative_of(a) for a in given["alternatives"]])
+        alternatives = [_alternative_of(a, functions) for a in given["alternatives"]]
+        return TritonProgram(**known, steps=steps, alternatives=alternatives)
     steps = [_host_of(s, len(inputs), constants) or _phase_of(s) for s in given["steps"]]
     return NativeSource(**known, steps=steps, threads=given["threads"], work=given["work"])
 
@@ -277,18 +278,20 @@ def _function_of(given: list[Any]) -> TritonFunction:
     return TritonFunction(name, source, tuple(np.dtype(p) for p in pointers), tuple(numbers), tuple(constants))
 
 
-def _alternative(alternative: Alternative) -> list[Any]:
-    start, count, product, places = alternative
-    return [start, count, product._replace(dtypes=tuple(map(dtype_name, product.dtypes))), places]
+def _alternative(alternative: Alternative, number: Mapping[TritonFunction, int]) -> list[Any]:
+    start, count, product, places, after = alternative
+    written = product._replace(dtypes=tuple(map(dtype_name, product.dtypes)))
+    return [start, count, written, places, [_launch(each, number[each.function]) for each in after]]
 
 
-def _alternative_of(given: list[Any]) -> Alternative:
-    start, count, (m, n, k, batches, matrices, buffers, dtypes, tf32), places = given
+def _alternative_of(given: list[Any], functions: Sequence[TritonFunction]) -> Alternative:
+    start, count, (m, n, k, batches, matrices, buffers, dtypes, tf32), places, after = given
     a, b, c = [Matrix(*x) for x in matrices]
     first, second, result = [Place(*x) for x in places]
     kinds = (np.dtype(dtypes[0]), np.dtype(dtypes[1]))
     product = LibraryProduct(m, n, k, batches, (a, b, c), (buffers[0], buffers[1], buffers[2]), kinds, tf32)
-    return Alternative(start, count, product, (first, second, result))
+    launches = tuple(_launch_of(each, functions) for each in after)
+    return Alternative(start, count, product, (first, second, result), launches)
 
 
 def _array(array: Any) -> list[Any]:

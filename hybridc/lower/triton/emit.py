@@ -21,7 +21,7 @@ from hybridc.lower.planned import ARENA, View
 from hybridc.lower.poison import Bytes
 from hybridc.lower.triton.codes import TritonCodes
 from hybridc.lower.triton.draws import uniform_phase
-from hybridc.lower.triton.functions import TritonPhase
+from hybridc.lower.triton.functions import LibraryWay, TritonPhase
 from hybridc.lower.triton.program import Alternative, Launch, TritonProgram
 from hybridc.lower.triton.scatter import row_sums_phase
 from hybridc.lower.triton.texts import copy_phase, fill_phase
@@ -70,9 +70,16 @@ class _Emitter(PlanEmitter):
         for phase in made.phases:
             self._phase(phase, places, kernel.name)
         if made.library is not None:
-            first, second, result = [places[i] for i in made.library.buffers]
-            count = len(self.program.steps) - start
-            self.program.alternatives.append(Alternative(start, count, made.library, (first, second, result)))
+            self._alternative(start, made.library, places, kernel.name)
+
+    def _alternative(self, start: int, way: LibraryWay, places: Sequence[Place], name: str) -> None:
+        """Note a library's way; none if what follows reads an argument that the product would be written over."""
+        first, second, result = [places[i] for i in way.product.buffers]
+        after = tuple(_launch(phase, places, name) for phase in way.after)
+        if after and result in places[: way.product.buffers[2]]:
+            return
+        count = len(self.program.steps) - start
+        self.program.alternatives.append(Alternative(start, count, way.product, (first, second, result), after))
 
     def computed(self, operator: Operator, ins: Sequence[SSAValue], outs: Sequence[SSAValue]) -> TritonPhase | None:
         if isinstance(operator, HasGPUKernel):
@@ -99,8 +106,12 @@ class _Emitter(PlanEmitter):
     def _phase(self, phase: TritonPhase, places: Sequence[Place], name: str) -> None:
         if 0 in phase.configs[0].grid:
             return
-        buffers = tuple(places[i] for i in phase.buffers)
-        self.program.steps.append(Launch(phase.function, buffers, phase.numbers, phase.configs, name))
-        where = ", ".join(f"{b.slot}+{b.offset}" for b in buffers)
+        launch = _launch(phase, places, name)
+        self.program.steps.append(launch)
+        where = ", ".join(f"{b.slot}+{b.offset}" for b in launch.buffers)
         given = ", ".join(map(str, phase.numbers))
         self.lines.append(f"    {phase.function.name}: buffers ({where}), numbers ({given}), {phase.configs[0]}")
+
+
+def _launch(phase: TritonPhase, places: Sequence[Place], name: str) -> Launch:
+    return Launch(phase.function, tuple(places[i] for i in phase.buffers), phase.numbers, phase.configs, name)

@@ -110,13 +110,21 @@ class TritonPhase:
     elements: Elements | None = None
 
 
+@dataclass(frozen=True)
+class LibraryWay:
+    """A product by a library, and the phases ``after`` it."""
+
+    product: LibraryProduct
+    after: tuple[TritonPhase, ...] = ()
+
+
 @dataclass
 class TritonPhases:
     """All phases of a kernel, one after the other, and the bytes of each of its local buffers.
 
-    ``library`` is what a library could do in place of all of them.
+    ``library`` is what could be done in place of all of them.
     """
 
     phases: list[TritonPhase] = field(default_factory=lambda: list[TritonPhase]())
     locals: list[int] = field(default_factory=lambda: list[int]())
-    library: LibraryProduct | None = None
+    library: LibraryWay | None = None

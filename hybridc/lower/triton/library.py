@@ -1,4 +1,7 @@
-"""Products without an epilogue, which a library could compute, too, in the words of a BLAS.
+"""Products that a library could compute, too, in the words of a BLAS; what follows them is a function behind it.
+
+The library leaves the product where the kernel's result will be, and the function writes over it there, element by
+element: no memory is needed for it. So the product must be as large as the result, and of its element type.
 
 A BLAS numbers elements column by column: the rows of its result are what follows memory. So its first operand is our
 right one, unless our result lies column by column itself.
@@ -6,12 +9,17 @@ right one, unless our result lies column by column itself.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from xdsl.dialects import arith
 
 from hybridc.lower.kernel import Read, Stage
+from hybridc.lower.product_shape import Strides
 from hybridc.lower.structured import dtype_of
+from hybridc.lower.triton.functions import LibraryWay
+from hybridc.lower.triton.nests import phases_of
 from hybridc.lower.triton.product_loops import FusedProduct, Operand, strides_along
 from hybridc.lower.triton.program import LibraryProduct, Matrix
 
@@ -21,11 +29,41 @@ LEAST_FLOPS = 1 << 31
 _LARGEST = 2**31 - 1
 
 
-def library_product(product: FusedProduct, tf32: bool, least: int = LEAST_FLOPS) -> LibraryProduct | None:
-    """The product as a library takes it; None if it has an epilogue, lies otherwise, or has fewer operations."""
-    result = _result(product)
+def library_way(
+    product: FusedProduct, strides: Mapping[int, Strides], tf32: bool, least: int = LEAST_FLOPS
+) -> LibraryWay | None:
+    """The product by a library, and the function for what follows; None if a library cannot, or need not.
+
+    ``strides`` are those of arguments, then results, that may be no plain arrays.
+    """
+    kernel = product.kernel
+    if len(kernel.results) != 1 or len(kernel.arguments) in strides:
+        return None
+    stages = [s for nest in kernel.nests for s in nest.stages]
+    last = next(s for s in stages if s.result is kernel.results[0])
+    written = _rounded(product.stage, stages)
+    if written.axes != last.axes or dtype_of(written.result) != dtype_of(last.result):
+        return None
+    made = _library_product(product, last, tf32, least)
+    if made is None or written is last:
+        return None if made is None else LibraryWay(made)
+    rest = tuple(s for s in stages if s is not product.stage and s is not written)
+    after = replace(kernel, nests=tuple(replace(nest, stages=rest) for nest in kernel.nests))
+    phases = phases_of(after, strides, {written.result: 0})
+    return LibraryWay(made, tuple(phases.phases)) if len(phases.phases) == 1 and not phases.locals else None
+
+
+def _rounded(made: Stage, stages: Sequence[Stage]) -> Stage:
+    """The stage that makes what a library writes: the product, or its rounding, if nothing else is done with it."""
+    readers = [s for s in stages if any(r.value is made.result for r in s.reads)]
+    rounds = len(readers) == 1 and [type(op) for op in readers[0].steps] == [arith.TruncFOp]
+    return readers[0] if rounds else made
+
+
+def _library_product(product: FusedProduct, result: Stage, tf32: bool, least: int) -> LibraryProduct | None:
+    """The product as a library takes it, written where a result is; None if it lies otherwise or is small."""
     families = (product.batch, product.rows, product.columns, product.terms)
-    if result is None or any(len(x) > 1 for x in families) or product.start != 0:
+    if any(len(x) > 1 for x in families) or product.start != 0:
         return None
     if min(product.m, product.n, product.k) < 2 or 2 * product.outputs * product.k < least:
         return None
@@ -61,16 +99,3 @@ def _matrix(product: FusedProduct, operand: Operand, down: tuple[int, int], acro
     if down[0] == 1 and across[0] >= down[1]:
         return Matrix(False, across[0], batch)
     return Matrix(True, down[0], batch) if across[0] == 1 and down[0] >= across[1] else None
-
-
-def _result(product: FusedProduct) -> Stage | None:
-    """The stage that makes the only result, if nothing but rounding follows the product."""
-    kernel = product.kernel
-    if len(kernel.results) != 1:
-        return None
-    stages = [s for nest in kernel.nests for s in nest.stages]
-    last = next(s for s in stages if s.result is kernel.results[0])
-    if last is product.stage:
-        return last if len(stages) == 1 else None
-    rounds = [type(op) for op in last.steps] == [arith.TruncFOp]
-    return last if len(stages) == 2 and rounds and last.reads[0].value is product.stage.result else None

@@ -14,6 +14,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from types import MappingProxyType
 
 from xdsl.ir import SSAValue
 
@@ -45,15 +46,21 @@ TILE = 32
 GIVEN_AGAIN = 2
 
 
-def phases_of(kernel: Kernel, strides: Mapping[int, Strides]) -> TritonPhases:
-    """The phases of a kernel; ``strides``, in elements, are of arguments, then results, that may be no plain arrays."""
-    return _Phases(kernel, strides).run()
+def phases_of(
+    kernel: Kernel, strides: Mapping[int, Strides], there: Mapping[SSAValue, int] = MappingProxyType({})
+) -> TritonPhases:
+    """The phases of a kernel; ``strides``, in elements, are of arguments, then results, that may be no plain arrays.
+
+    Values that are ``there`` lie in the memory of the results with these numbers, when the kernel begins.
+    """
+    return _Phases(kernel, strides, there).run()
 
 
 class _Phases:
-    def __init__(self, kernel: Kernel, strides: Mapping[int, Strides]) -> None:
+    def __init__(self, kernel: Kernel, strides: Mapping[int, Strides], there: Mapping[SSAValue, int]) -> None:
         self.kernel = kernel
         self.memory = KernelMemory(kernel, strides)
+        self.memory.names |= {value: f"y{i}" for value, i in there.items()}
         self.made: list[TritonPhase] = []
         self.nests = nests_of(kernel)
 

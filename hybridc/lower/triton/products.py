@@ -13,7 +13,7 @@ from hybridc.dtypes import STORED
 from hybridc.lower.kernel import Kernel
 from hybridc.lower.product_shape import Strides
 from hybridc.lower.triton.functions import Config, TritonPhase, TritonPhases
-from hybridc.lower.triton.library import library_product
+from hybridc.lower.triton.library import library_way
 from hybridc.lower.triton.product_configs import Tile, choose, choose_sum, choose_vector
 from hybridc.lower.triton.product_loops import FusedProduct, fused_product
 from hybridc.lower.triton.product_padding import is_narrow, padded
@@ -35,7 +35,7 @@ def phases_of_product(
     product = fused_product(kernel, strides)
     if product is None or product.outputs == 0:
         return None
-    library = library_product(product, OPTIONS.tf32)
+    library = library_way(product, strides, OPTIONS.tf32)
     product, phases, locals_ = padded(product)
     chosen, cut = _choice(product)
     tiles, parts = tiles or chosen, parts or cut

@@ -52,13 +52,14 @@ class LibraryProduct(NamedTuple):
 class Alternative(NamedTuple):
     """A product by a library in place of so many ``steps`` from the one with the number ``start`` on.
 
-    ``places`` are those of its three matrices.
+    ``places`` are those of its three matrices; ``after`` it these are launched.
     """
 
     start: int
     steps: int
     product: LibraryProduct
     places: tuple[Place, Place, Place]
+    after: tuple[Launch, ...] = ()
 
 
 @dataclass
@@ -77,7 +78,8 @@ class TritonProgram(PlannedProgram):
 
     def functions_called(self) -> list[TritonFunction]:
         """The functions, each once."""
-        return list(dict.fromkeys(step.function for step in self.steps if isinstance(step, Launch)))
+        launches = [*self.steps, *(launch for alternative in self.alternatives for launch in alternative.after)]
+        return list(dict.fromkeys(step.function for step in launches if isinstance(step, Launch)))
 
     def code(self) -> str:
         """The source of all functions."""

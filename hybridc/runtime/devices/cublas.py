@@ -6,8 +6,9 @@ import ctypes
 import functools
 import importlib.util
 import threading
-from collections.abc import Callable, Iterator, Sequence
-from ctypes import byref, c_double, c_float, c_int, c_int64, c_void_p
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import contextmanager
+from ctypes import byref, c_double, c_float, c_int, c_int64, c_size_t, c_void_p
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +23,7 @@ _MATRIX = (c_void_p, c_int, c_int, c_int64)  # address, kind of elements, distan
 FUNCTIONS: dict[str, tuple[Any, ...]] = {
     "cublasCreate_v2": (ctypes.POINTER(c_void_p),),
     "cublasSetStream_v2": (c_void_p, c_void_p),
+    "cublasSetWorkspace_v2": (c_void_p, c_void_p, c_size_t),
     "cublasSetMathMode": (c_void_p, c_int),
     "cublasGemmStridedBatchedEx": (
         *(c_void_p, c_int, c_int, c_int, c_int, c_int),  # handle, how operands lie, sizes
@@ -35,10 +37,16 @@ SINGLE, DOUBLE, TF32 = 68, 70, 77
 # Sums of half precision are not rounded to it in between.
 WHOLE_SUMS = 16
 DEFAULT = -1
+# Bytes of memory that products in a recording share, as the library itself takes: of cards since 2022, of older ones.
+WORKSPACE, OLD_WORKSPACE = 32 << 20, 4 << 20
 
 
 class Cublas:
-    """The library on one card: a handle for each stream, as a handle's memory serves one product at a time."""
+    """The library on one card: a handle for each stream, as a handle's memory serves one product at a time.
+
+    A recording may not ask for memory: what is recorded goes through the current stream's handle, which is lent to the
+    recorder's stream with memory that the recording keeps.
+    """
 
     def __init__(self, card: Cuda, library: Any) -> None:
         self._card = card
@@ -71,10 +79,26 @@ class Cublas:
             first, second, result = pointers
             given = (byref(one), first, *a, second, *b, byref(zero), result, *c)
             self._card.enter()
-            with self._using:
-                self._call("cublasGemmStridedBatchedEx", self._handle(), *transposed, *sizes, *given, *last)
+            with self._using, self._lent() as handle:
+                self._call("cublasGemmStridedBatchedEx", handle, *transposed, *sizes, *given, *last)
 
         return run
+
+    @contextmanager
+    def _lent(self) -> Generator[c_void_p]:
+        """The handle of the current stream, for the order in which work is done now."""
+        card, handle = self._card, self._handle()
+        stream, order = card.stream, card.order
+        if order == stream:
+            yield handle
+            return
+        memory = card.recorded_memory(WORKSPACE if card.capability >= (9, 0) else OLD_WORKSPACE)
+        self._call("cublasSetStream_v2", handle, order)
+        try:
+            self._call("cublasSetWorkspace_v2", handle, memory.pointer, memory.nbytes)
+            yield handle
+        finally:
+            self._call("cublasSetStream_v2", handle, stream)  # its memory is the library's own again
 
     def _handle(self) -> c_void_p:
         """That of the current stream."""

@@ -110,6 +110,10 @@ class Cuda(Device):
     def record(self, work: Callable[[], None]) -> Callable[[], None]:
         return self._recorder.record(work)
 
+    def recorded_memory(self, nbytes: int) -> Buffer:
+        """Memory that launches of the recording at hand share one after the other; it keeps it."""
+        return self._recorder.memory(nbytes)
+
     @property
     def order(self) -> int:
         """The stream that launches go to now: the recorder's while this thread records."""

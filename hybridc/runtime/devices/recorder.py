@@ -12,12 +12,14 @@ from hybridc.runtime.devices.driver import NON_BLOCKING, RELAXED
 
 if TYPE_CHECKING:
     from hybridc.runtime.devices.cuda import Cuda
+    from hybridc.runtime.devices.device import Buffer
 
 
 class _Where(threading.local):
-    """The stream that captures what this thread launches; 0 if none does."""
+    """The stream that captures what this thread launches, 0 if none does; and what memory the recording has."""
 
     stream = 0
+    memory: tuple[Buffer, ...] = ()
 
 
 class Recorder:
@@ -38,6 +40,17 @@ class Recorder:
         """The stream that captures what this thread launches; 0 if none does."""
         return self._where.stream
 
+    def memory(self, nbytes: int) -> Buffer:
+        """Memory of the recording at hand: what it launches runs one after the other, and shares it.
+
+        It is asked for in the current stream, which does not capture.
+        """
+        found = next((buffer for buffer in self._where.memory if buffer.nbytes >= nbytes), None)
+        if found is None:
+            found = self._card.allocate(nbytes)
+            self._where.memory += (found,)
+        return found
+
     def record(self, work: Callable[[], None]) -> Recorded:
         """The launches of ``work``, which run when what is given back is called.
 
@@ -56,12 +69,14 @@ class Recorder:
             except BaseException:  # whatever happened, the stream must not go on capturing
                 card.driver.call("cuGraphDestroy", self._end())
                 raise
+            memory = self._where.memory
             graph = self._end()
-        return Recorded(card, graph, work)
+        return Recorded(card, graph, (work, memory))
 
     def _end(self) -> int:
         """The graph of what was captured."""
         self._where.stream = 0
+        self._where.memory = ()
         graph = c_void_p()
         self._card.driver.call("cuStreamEndCapture", self._stream, byref(graph))
         return graph.value or 0
@@ -70,12 +85,12 @@ class Recorder:
 class Recorded:
     """Launches that the card knows as one graph, which goes to whatever stream is current when it is called.
 
-    It keeps what it launches: the functions stay on the card as long as it does.
+    It keeps what its launches need: functions and memory stay on the card as long as it does.
     """
 
-    def __init__(self, card: Cuda, graph: int, work: Callable[[], None]) -> None:
+    def __init__(self, card: Cuda, graph: int, kept: object) -> None:
         self._card = card
-        self._work = work
+        self._kept = kept
         try:
             self._graph = card.driver.pointer("cuGraphInstantiateWithFlags", graph, 0)
         finally:

@@ -30,7 +30,8 @@ class Step:
 class Either(Step):
     """A product by its own launches, or by a library of the device's: by whichever is faster on this card.
 
-    ``multiply`` is given the addresses of the three matrices, ``apart`` gives those of copies of slots, or None.
+    ``multiply`` is given the addresses of the three matrices, and the steps ``after`` do what follows the product;
+    ``apart`` gives addresses of copies of slots, or None.
     """
 
     def __init__(
@@ -39,6 +40,7 @@ class Either(Step):
         own: Sequence[Step],
         alternative: Alternative,
         multiply: Callable[[Sequence[int]], None],
+        after: Sequence[Step],
         apart: Callable[[Iterable[int], Sequence[int]], Sequence[int] | None],
     ) -> None:
         slots = {slot for step in own for slot in step.slots}
@@ -47,17 +49,15 @@ class Either(Step):
         self._own = own
         self._alternative = alternative
         self._multiply = multiply
+        self._after = after
         self._apart = apart
         #: Whether the library does it; None before the first call.
         self.by_library: bool | None = None
 
-    def alone(self) -> str:
-        """A library may ask for memory meanwhile, which no recording may."""
-        return f"{self.name}: by a library" if self.by_library else ""
-
     def _run(self, bases: Sequence[int], workspace: Any) -> None:
         if self.by_library is None:
             self.by_library = self._choose(bases)
+            self.launches = 1 + len(self._after) if self.by_library else self.launches
         if self.by_library:
             self._by_library(bases)
         else:
@@ -69,11 +69,14 @@ class Either(Step):
 
     def _by_library(self, bases: Sequence[int]) -> None:
         self._multiply([bases[slot] + offset for slot, offset in self._alternative.places])
+        for step in self._after:
+            step.run(bases, None)
 
     def _choose(self, bases: Sequence[int]) -> bool:
         """Try both on copies, if it is not known; without memory for these, the launches are what is expected."""
         copies = self._apart(self.slots, bases)
         if copies is None:
             return False
-        product = self._alternative.product
-        return library_wins(self._device, product, lambda: self._by_launches(copies), lambda: self._by_library(copies))
+        product, after = self._alternative.product, [launch.function for launch in self._alternative.after]
+        own, library = (lambda: self._by_launches(copies)), (lambda: self._by_library(copies))
+        return library_wins(self._device, product, after, own, library)

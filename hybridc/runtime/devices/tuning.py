@@ -51,9 +51,19 @@ def known(device: Device, function: TritonFunction, configs: Sequence[Config], n
     return configs[number] if number < len(configs) else None
 
 
-def library_wins(device: Device, product: LibraryProduct, own: Callable[[], None], library: Callable[[], None]) -> bool:
-    """Whether a library computes a product in less time than its own launches, by what is known or by running both."""
+def library_wins(
+    device: Device,
+    product: LibraryProduct,
+    after: Sequence[TritonFunction],
+    own: Callable[[], None],
+    library: Callable[[], None],
+) -> bool:
+    """Whether a library computes a product in less time than its own launches, by what is known or by running both.
+
+    ``after`` it are functions for what follows, which its own launches do at once.
+    """
     what = [device.name, device.capability, *product[:5], [dtype.name for dtype in product.dtypes], product.tf32]
+    what.append([code_key(function) for function in after])
     key = "library " + hashlib.sha256(json.dumps(what).encode()).hexdigest()
     kept = store().get(key)
     if kept is None:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Callable
 from ctypes import CFUNCTYPE, c_double, c_float, c_int
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -13,7 +14,15 @@ from hybridc.runtime.devices.cublas import FUNCTIONS
 from tests.runtime.devices.stub_cuda import StubCuda
 
 _DTYPES = {number: np.dtype(name) for name, number in cublas.KINDS.items() if name != "bfloat16"}
-_INVALID, _FAILED = 7, 13
+_INVALID, _FAILED, _UNSUPPORTED = 7, 13, 15
+
+
+class Multiplied(NamedTuple):
+    """A product that a stream captured: it runs with the graph."""
+
+    run: Callable[[], int]
+    memory: int  # where its workspace begins
+    kernel: str = "product"
 
 
 class StubCublas:
@@ -24,19 +33,28 @@ class StubCublas:
         self.takes = takes
         self.streams: dict[int, int] = {}
         self.modes: dict[int, int] = {}
+        self.memory: dict[int, tuple[int, int]] = {}  # what handles were given to work in
         self.products: list[tuple[int, int]] = []  # the stream of each, and its arithmetic
         self.fails = False
+        self.refuses_workspaces = False
         for name, types in FUNCTIONS.items():
             setattr(self, name, CFUNCTYPE(c_int, *types)(getattr(self, f"_{name}")))
 
     def _cublasCreate_v2(self, out: Any) -> int:
+        if self.card.capturing:  # it allocates
+            return _UNSUPPORTED
         out[0] = 0xB1A5 + len(self.streams)
         self.streams[out[0]] = 0
         return 0
 
     def _cublasSetStream_v2(self, handle: int, stream: int | None) -> int:
         self.streams[handle] = stream or 0
+        self.memory.pop(handle, None)
         return 0
+
+    def _cublasSetWorkspace_v2(self, handle: int, pointer: int, size: int) -> int:
+        self.memory[handle] = pointer, size
+        return _UNSUPPORTED if self.refuses_workspaces else 0
 
     def _cublasSetMathMode(self, handle: int, mode: int) -> int:
         self.modes[handle] = mode
@@ -51,13 +69,27 @@ class StubCublas:
         factors = [number.from_address(x).value for x in (alpha, beta)]
         if factors != [1, 0] or c[2] < m or a[2] < (k if ta else m) or b[2] < (n if tb else k):
             return _INVALID
-        for batch in range(batches):
-            first = _matrix(a, batch, (k, m) if ta else (m, k))
-            second = _matrix(b, batch, (n, k) if tb else (k, n))
-            wide = [x.astype(np.float64) for x in (first.T if ta else first, second.T if tb else second)]
-            _matrix(c, batch, (m, n))[...] = wide[0] @ wide[1]
-        self.products.append((self.streams[handle], arithmetic))
-        self.card.clock += self.takes
+        stream = self.streams[handle]
+        captured = self.card.capturing.get(stream)
+        pointer, size = self.memory.get(handle, (0, 0))
+
+        def run() -> int:
+            if captured is not None and not self.card.has(pointer, size):
+                return _FAILED
+            for batch in range(batches):
+                first = _matrix(a, batch, (k, m) if ta else (m, k))
+                second = _matrix(b, batch, (n, k) if tb else (k, n))
+                wide = [x.astype(np.float64) for x in (first.T if ta else first, second.T if tb else second)]
+                _matrix(c, batch, (m, n))[...] = wide[0] @ wide[1]
+            self.products.append((stream, arithmetic))
+            self.card.clock += self.takes
+            return 0
+
+        if captured is None:
+            return run()
+        if not size:  # it would have to allocate
+            return _UNSUPPORTED
+        captured.append(Multiplied(run, pointer))
         return 0
 
 

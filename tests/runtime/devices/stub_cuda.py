@@ -46,9 +46,9 @@ class StubCuda:
         self.fails: dict[str, int] = {}
         self.asked = 0  # launches that were asked for one by one
         self.streams: list[int] = []
-        self.capturing: dict[int, list[Launched]] = {}  # what streams that capture were given
-        self.graphs: dict[int, list[Launched]] = {}
-        self.replays: list[tuple[list[Launched], int]] = []  # graphs that ran, and where
+        self.capturing: dict[int, list[Any]] = {}  # what streams that capture were given: launches, and what can run
+        self.graphs: dict[int, list[Any]] = {}
+        self.replays: list[tuple[list[Any], int]] = []  # graphs that ran, and where
         self.copies: list[tuple[int, int, int]] = []  # target, source and bytes of those within the device
         self.clock = 0.0  # milliseconds; whoever runs something puts it forward
         self.moments: dict[int, float] = {}
@@ -146,7 +146,12 @@ class StubCuda:
         if graph not in self.graphs:
             return _INVALID_HANDLE
         self.replays.append((self.graphs[graph], stream or 0))
-        return next((error for each in self.graphs[graph] if (error := self.launched(each))), 0)
+        run = [self.launched if isinstance(each, Launched) else _run for each in self.graphs[graph]]
+        return next((error for do, each in zip(run, self.graphs[graph], strict=True) if (error := do(each))), 0)
+
+    def has(self, pointer: int, size: int) -> bool:
+        """Whether this is memory that was allocated and is not freed."""
+        return any(b <= pointer and pointer + size <= b + m.nbytes for b, m in self.buffers.items())
 
     def _cuGraphDestroy(self, graph: int) -> int:
         return 0 if self.graphs.pop(graph, None) is not None else _INVALID_HANDLE
@@ -204,3 +209,7 @@ class StubCuda:
         self.launches.append(launch)
         self.clock += 1
         return 0
+
+
+def _run(captured: Any) -> int:
+    return captured.run()

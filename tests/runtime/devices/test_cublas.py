@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import gc
 from typing import Any
 
 import numpy as np
@@ -21,28 +21,19 @@ from hybridc.runtime.devices.cuda import Cuda
 from hybridc.runtime.plan_bytes import KeptGraph, from_bytes, to_bytes
 from hybridc.runtime.store import Store
 from tests.lower.llvm.test_products import TOLERANCE, expected, numbers_of, product_kernel
-from tests.runtime.devices.simulated import SimulatedCuda, simulated_card
-from tests.runtime.devices.stub_cublas import StubCublas
+from tests.runtime.devices.simulated import SimulatedCuda
+from tests.runtime.devices.stub_cublas import Multiplied, StubCublas
 
 GPU = mx.gpu(0)
+F16 = np.dtype("float16")
 SIZES = {"i": 6, "j": 5, "k": 7, "b": 3}
-
-
-@pytest.fixture
-def stub() -> SimulatedCuda:
-    return SimulatedCuda()
-
-
-@pytest.fixture
-def card(stub: SimulatedCuda) -> Iterator[Cuda]:
-    with simulated_card(stub) as made:
-        yield made
 
 
 def described(spec: str, dtype: str = "f32", least: int = 0) -> LibraryProduct | None:
     product = fused_product(product_kernel(spec, SIZES, dtype), {})
     assert product is not None
-    return library.library_product(product, False, least)
+    way = library.library_way(product, {}, False, least)
+    return None if way is None else way.product
 
 
 # --- how matrices lie ---------------------------------------------------------------------------------------
@@ -91,24 +82,51 @@ def program(function: Any, *shapes: tuple[int, ...], dtype: str = "float32") -> 
     return HybridLambda(function).trace(*inputs).optimize().lower("triton").programs["forward"]
 
 
-def test_only_products_that_nothing_follows(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(library.library_product, "__defaults__", (0,))
+def test_what_follows_a_product_is_a_function_in_its_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(library.library_way, "__defaults__", (0,))
     shapes = (32, 48), (48, 40)
     (found,) = program(lambda F, x, y: F.dot(x, y), *shapes).alternatives
-    assert (found.start, found.steps, found.product.m, found.product.n) == (0, 1, 40, 32)
-    assert program(lambda F, x, y: F.dot(x, y), *shapes, dtype="float16").alternatives  # rounded by the library
-    assert not program(lambda F, x, y: F.relu(F.dot(x, y)), *shapes).alternatives
-    assert not program(lambda F, x, y: F.dot(x, y) + 1, *shapes).alternatives
-    assert not program(lambda F, x, y: F.dot(F.exp(x), y), *shapes).alternatives[1:]
+    assert (found.start, found.steps, found.product.m, found.product.n, found.after) == (0, 1, 40, 32, ())
+    (found,) = program(lambda F, x, y: F.dot(x, y), *shapes, dtype="float16").alternatives
+    assert (found.product.dtypes, found.after) == ((F16, F16), ())  # rounded by the library
+    for dtype in ("float16", "float32"):
+        (found,) = program(lambda F, x, y: F.relu(F.dot(x, y)), *shapes, dtype=dtype).alternatives
+        (after,) = found.after
+        assert found.product.dtypes == (np.dtype(dtype),) * 2
+        assert after.buffers == (found.places[2],)
+    (found,) = program(lambda F, x, y: F.dot(F.exp(x), y) + 1, *shapes).alternatives
+    assert (found.start, found.steps, len(found.after)) == (1, 1, 1)
+
+
+def test_what_follows_may_have_no_memory_for_the_product(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The result is of another type, or there are two."""
+    monkeypatch.setattr(library.library_way, "__defaults__", (0,))
+    shapes = (32, 48), (48, 40)
+    assert not program(lambda F, x, y: F.cast(F.dot(x, y) * 2, dtype="float16"), *shapes).alternatives
+    both = program(lambda F, x, y: (F.relu(F.dot(x, y)), F.dot(x, y) * 2), *shapes)
+    assert not both.alternatives
+
+
+def test_an_argument_that_is_written_over_is_not_there_after_the_product(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(library.library_way, "__defaults__", (0,))
+
+    def function(F: Any, x: Any, y: Any) -> Any:
+        return F.dot(F.exp(F.dot(x, y) + F.dot(y, x)), x)  # the second product's memory has the sum, too
+
+    shapes = (32, 32), (32, 32)
+    found = program(function, *shapes)
+    inplace = [s for s in found.steps if len(set(s.buffers)) < len(s.buffers)]
+    assert len(inplace) == 1
+    assert [a.start for a in found.alternatives] == [i for i, s in enumerate(found.steps) if s not in inplace]
 
 
 def test_by_default_a_product_is_large(monkeypatch: pytest.MonkeyPatch) -> None:
     assert not program(lambda F, x, y: F.dot(x, y), (1024, 1023), (1023, 1024)).alternatives
-    (found,) = program(lambda F, x, y: F.dot(x, y), (1024, 1024), (1024, 1024)).alternatives
-    data = to_bytes(KeptGraph({"forward": program(lambda F, x, y: F.dot(x, y), (1024, 1024), (1024, 1024))}, (), (), 0))
-    (read,) = from_bytes(data).programs["forward"].alternatives  # type: ignore[attr-defined]
+    made = program(lambda F, x, y: F.relu(F.dot(x, y)), (1024, 1024), (1024, 1024))
+    (read,) = from_bytes(to_bytes(KeptGraph({"forward": made}, (), (), 0))).programs["forward"].alternatives  # type: ignore[attr-defined]
     assert type(read) is Alternative
-    assert read == found
+    assert [read] == made.alternatives
+    assert len(read.after) == 1
 
 
 # --- what is chosen -----------------------------------------------------------------------------------------
@@ -120,7 +138,7 @@ def kept(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> Store:
     own = Store(tmp_path)
     tmp_path.chmod(0o700)
     monkeypatch.setattr("hybridc.runtime.devices.tuning.store", lambda: own)
-    monkeypatch.setattr(library.library_product, "__defaults__", (0,))
+    monkeypatch.setattr(library.library_way, "__defaults__", (0,))
     return own
 
 
@@ -172,29 +190,87 @@ def test_without_a_library_nothing_is_tried(stub: SimulatedCuda, card: Cuda, mon
 
 
 @pytest.mark.usefixtures("kept")
-def test_what_a_library_computes_is_between_recordings(
-    stub: SimulatedCuda, card: Cuda, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(("takes", "by_library"), [(-0.5, True), (0.5, False)])
+def test_a_library_with_a_function_behind_it_against_one_function(
+    stub: SimulatedCuda, card: Cuda, monkeypatch: pytest.MonkeyPatch, takes: float, by_library: bool
 ) -> None:
-    blas = given(stub, 0.1, monkeypatch)
+    """A launch takes a millisecond there: both ways have one, and the library's its product beside."""
+    blas = given(stub, takes, monkeypatch)
+    rng = np.random.default_rng(0)
+    x, w, b, z = (rng.normal(size=s).astype(np.float32) for s in ((32, 48), (40, 48), (40,), (32, 40)))
 
-    def chain(F: Any, x: Any, y: Any) -> Any:
-        before = F.relu(F.dot(F.relu(F.dot(x, y)), y))
-        return F.relu(F.dot(F.relu(F.dot(F.dot(before, y), y)), y))
+    def function(F: Any, x: Any, w: Any, b: Any, z: Any) -> Any:
+        return F.tanh(F.FullyConnected(x, w, b, num_hidden=40)) * z
 
+    want = np.tanh(x.astype(np.float64) @ w.T.astype(np.float64) + b) * z
+    made = program(function, x.shape, w.shape, b.shape, z.shape)
+    run = DeviceExecutable(made, card)
+    there = [card.put(v) for v in (x, w, b, z)]
+    for _ in range(2):
+        np.testing.assert_allclose(run(*there)[0].host(), want, rtol=1e-4, atol=1e-4)
+        for array, value in zip(there, (x, w, b, z), strict=True):
+            np.testing.assert_array_equal(array.host(), value)
+    assert bool(run.notes()) is by_library
+    count = len(blas.products)
+    run(*there)
+    assert len(blas.products) - count == by_library
+
+
+def recorded_chain(F: Any, x: Any, y: Any) -> Any:
+    before = F.relu(F.dot(F.relu(F.dot(x, y)), y))
+    return F.relu(F.dot(F.relu(F.dot(F.dot(before, y), y)), y))
+
+
+@pytest.mark.usefixtures("kept")
+def test_what_a_library_computes_is_recorded(stub: SimulatedCuda, card: Cuda, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In memory that each recording keeps for itself, by a handle that is the current stream's again afterwards."""
+    blas = given(stub, -0.9, monkeypatch)
+    monkeypatch.setattr(cublas, "WORKSPACE", 1 << 20)
     rng = np.random.default_rng(0)
     x, y = (rng.normal(size=(8, 8)).astype(np.float32) for _ in range(2))
-    made = program(chain, x.shape, y.shape)
+    made = program(recorded_chain, x.shape, y.shape)
     plain = DeviceExecutable(made, card)
-    run = DeviceExecutable(made, card)
-    assert run.repeat()
     there = [card.put(v) for v in (x, y)]
     want = plain(*there)[0].host()
-    for _ in range(4):
-        np.testing.assert_array_equal(run(*there)[0].host(), want)
-    assert blas.products
-    assert stub.replays
-    assert any(line.endswith(": by a library") for line in run.notes())
-    assert {stream for stream, _ in blas.products} == {0}
+    runs = [DeviceExecutable(made, card) for _ in range(2)]
+    memory = []
+    for run in runs:
+        assert run.repeat()
+        for _ in range(4):
+            np.testing.assert_array_equal(run(*there)[0].host(), want)
+        (graph, _), *_ = stub.replays[-1:]
+        products = [each for each in graph if isinstance(each, Multiplied)]
+        assert len(products) == 5
+        assert len(graph) == 9  # four of the five have a function behind them
+        memory.append({each.memory for each in products})
+        assert any(line == "replayed: 1 recording of 9 launches" for line in run.notes())
+        assert any(line.startswith("by a library") for line in run.notes())
+    assert [len(each) for each in memory] == [1, 1]
+    assert memory[0] != memory[1]
+    assert set(blas.streams.values()) == {0}
+    assert blas.memory == {}
+    kept = len(stub.buffers)
+    del run, runs
+    gc.collect()
+    assert len(stub.buffers) < kept - 1  # their memory went with the recordings
+
+
+@pytest.mark.usefixtures("kept")
+def test_a_library_that_cannot_be_recorded(stub: SimulatedCuda, card: Cuda, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All launches are made one by one then."""
+    blas = given(stub, -0.9, monkeypatch)
+    x = np.eye(8, dtype=np.float32)
+    run = DeviceExecutable(program(recorded_chain, x.shape, x.shape), card)
+    assert run.repeat()
+    there = card.put(x)
+    run(there, there)
+    blas.refuses_workspaces = True
+    with pytest.warns(UserWarning, match="cublasSetWorkspace_v2: error 15"):
+        run(there, there)
+    for _ in range(3):
+        np.testing.assert_array_equal(run(there, there)[0].host(), x)
+    assert stub.replays == []
+    assert set(blas.streams.values()) == {0}
 
 
 def test_an_error_names_the_function(stub: SimulatedCuda, card: Cuda) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import gc
 import threading
 import warnings
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -27,17 +26,6 @@ from tests.runtime.devices.sources import ADD, F32, add_config
 N = 40
 GPU = mx.gpu(0)
 CONSTANT = np.arange(N, dtype=F32)
-
-
-@pytest.fixture
-def stub() -> SimulatedCuda:
-    return SimulatedCuda()
-
-
-@pytest.fixture
-def card(stub: SimulatedCuda) -> Iterator[Cuda]:
-    with simulated_card(stub) as made:
-        yield made
 
 
 def add(x: int, y: int, out: int, factor: int) -> Launch:
