@@ -5,17 +5,20 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from xdsl.dialects import arith
+from xdsl.dialects.builtin import f32
 from xdsl.ir import Block, Operation, SSAValue
 
+from hybridc.dtypes import FLOAT8
+from hybridc.lower.hybrid_to_linalg_body import signless
 from hybridc.lower.kernel import Stage, number_of
 from hybridc.lower.scalars import sign, signed_as
 from hybridc.lower.structured import dtype_of
 from hybridc.lower.triton import ops
 from hybridc.lower.triton.ops import HALF, SINGLE, DType, Term, literal, neutral, triton_type
 from hybridc.lower.triton.source import Writer
-from hybridc.lower.triton.statements import Index, Load, Statements, applied
+from hybridc.lower.triton.statements import Index, Load, Statements, applied, eight
 
-__all__ = ["Writer", "combine", "literal", "neutral", "reduce", "triton_type", "write_body"]
+__all__ = ["Writer", "as_wide", "combine", "literal", "neutral", "reduce", "triton_type", "write_body"]
 
 
 def write_body(stage: Stage, given: Mapping[SSAValue, str], w: Writer, index: Index, load: Load) -> str:
@@ -79,6 +82,14 @@ def reduce(op: Operation, value: str, axis: int, dtype: DType, w: Writer) -> str
     return w.let(
         f"{kind}imum" if kind in ("max", "min") else kind, reduced if read == dtype else f"{reduced}.to({own})"
     )
+
+
+def as_wide(w: Writer, text: str, dtype: DType, wanted: DType) -> str:
+    """A block of a floating-point dtype, as an expression, in one that is as wide or wider."""
+    if dtype not in FLOAT8:
+        return f"{text}.to({triton_type(wanted)})"
+    op = arith.ExtFOp(Block(arg_types=[signless(dtype)]).args[0], f32)
+    return f"{eight(w, op)}({text})" + (f".to({triton_type(wanted)})" if wanted != SINGLE else "")
 
 
 def _is_outside(value: SSAValue, block: Block) -> bool:

@@ -16,8 +16,8 @@ from hybridc.dialects.attribute import DType
 from hybridc.dtypes import FLOAT8
 from hybridc.lower.structured import Shape, dtype_of
 from hybridc.lower.triton.blocks import NARROW, Blocks, Dim, Parameters, title
-from hybridc.lower.triton.body import literal, triton_type
-from hybridc.lower.triton.eight_bits import MULTIPLIES_FLOAT8, TRITON_EIGHT, as_wide
+from hybridc.lower.triton.body import as_wide, literal, triton_type
+from hybridc.lower.triton.eight_bits import TRITON_EIGHT, knows_float8
 from hybridc.lower.triton.functions import TritonFunction
 from hybridc.lower.triton.ops import HALF
 from hybridc.lower.triton.product_configs import Tile
@@ -178,7 +178,7 @@ class ProductWriter:
     def _multiply_eight(self) -> None:
         """As they are where tensor cores multiply eight bits; these add the terms of one step, and no more."""
         w, kind, end = self.w, TRITON_EIGHT[self.product.dtype], f"out_dtype={triton_type(self.product.wide)})"
-        w.line(f"if {w.helper('multiplies_float8', MULTIPLIES_FLOAT8)}():")
+        w.line(f"if {knows_float8(w)}:")
         with w.indented():
             a, b = [f"{name}.to({kind}, bitcast=True)" for name in ("a", "b")]
             w.line(f"total = tl.dot({a}, {b}, total, max_num_imprecise_acc=bk, {end}")

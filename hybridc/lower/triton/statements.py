@@ -20,13 +20,14 @@ from hybridc.dialects.hybrid_rt import UniformOp
 from hybridc.lower.hybrid_to_linalg_body import signless
 from hybridc.lower.kernel import number_of
 from hybridc.lower.mathlib import Formula
-from hybridc.lower.mathlib.float8 import conversion
+from hybridc.lower.mathlib.float8 import EIGHTS, conversion
 from hybridc.lower.mathlib.power import short_power
 from hybridc.lower.mathlib.value import FORMATS, Value
 from hybridc.lower.mathlib.value import Writer as FormulaWriter
 from hybridc.lower.scalars import CASTS, sign, signed_as
 from hybridc.lower.structured import dtype_of, element_dtype
 from hybridc.lower.triton import ops
+from hybridc.lower.triton.eight_bits import narrowing, widening
 from hybridc.lower.triton.formulas import FORMULAS
 from hybridc.lower.triton.ops import BOOL, HALF, SINGLE, DType, Term, triton_type
 from hybridc.lower.triton.source import Writer
@@ -58,6 +59,16 @@ def helper(w: Writer, name: str, formula: Formula, kinds: Sequence[Attribute]) -
         for each, source in _functions(full, formula, tuple(kinds)).items():
             w.helper(each, source)
     return full
+
+
+def eight(w: Writer, op: Operation) -> str:
+    """The name of a function of the module that makes single precision of eight bits, or eight bits of it."""
+    formula, kind = conversion(op), op.operands[0].type
+    assert formula is not None, "one of both has eight bits"
+    name = helper(w, formula.__name__, formula, [kind])
+    if kind in EIGHTS:
+        return widening(w, element_dtype(kind), name)
+    return narrowing(w, element_dtype(op.results[0].type), name)
 
 
 @functools.lru_cache(256)
@@ -193,10 +204,8 @@ class Statements:
         target = _dtype(op.results[0].type)
         if isinstance(op, arith.BitcastOp):
             return self._let(op, f"{given.block}.to({triton_type(target)}, bitcast=True)", target)
-        formula = conversion(op)
-        if formula is not None:
-            name = helper(self.w, formula.__name__, formula, [op.operands[0].type])
-            return self._let(op, f"{name}({given.block})", target)
+        if conversion(op) is not None:
+            return self._let(op, f"{eight(self.w, op)}({given.block})", target)
         if isinstance(op, arith.IndexCastOp) and target == given.dtype and isinstance(op.results[0].type, IndexType):
             return given
         read = signed_as(given.dtype, sign(op))

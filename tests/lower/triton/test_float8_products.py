@@ -12,6 +12,7 @@ from hybridc.dtypes import FLOAT8
 from hybridc.gluon.nn import HybridLambda
 from hybridc.lower.kernel import analyse
 from hybridc.lower.structured import dtype_of, kernels
+from hybridc.lower.triton.nests import phases_of
 from hybridc.lower.triton.products import phases_of_product
 from hybridc.stages import Traced
 from hybridc.tools.triton_report import AMD_MI300, NVIDIA_A100, NVIDIA_H100, fitting, report
@@ -225,6 +226,16 @@ def test_tensor_cores():
         assert made.tensor > 0, made
         assert made.spilled == 0, made
         assert made.wide > 0, made
+
+
+def test_maps_move_vectors():
+    """Casts there and back, on cards with instructions for it and without: one load and one store of eight numbers."""
+    x = mx.nd.zeros((64, 1024), dtype=E4M3FN)
+    (kernel,) = found_kernels(traced(lambda F, x: F.cast(F.cast(x, dtype="float32") * 2, dtype=E5M2), x))
+    (phase,) = phases_of(analyse(kernel), {}).phases
+    for made in report([(phase.function, phase.configs[0], phase.numbers)], [NVIDIA_A100, NVIDIA_H100, AMD_MI300]):
+        assert made.spilled == 0, made
+        assert (made.wide, made.narrow) == (0, 2), made
 
 
 def test_two_formats_and_half_precision():
