@@ -13,7 +13,7 @@ from hybridc.dialects.hybrid import fused_location
 from hybridc.lower.attention import Attention
 from hybridc.lower.attention_backward import GRADS, KEYS, MAPS, QUERIES, SCORES, VALUES
 from hybridc.lower.kernel import Kernel, Read, Stage, analyse
-from hybridc.lower.structured import function_called, shape_of
+from hybridc.lower.structured import dtype_of, function_called, shape_of
 from hybridc.transforms.attention_calls import AxisMap, Body, counters_of, given_to
 from hybridc.transforms.attention_draws import Drawn, draws_of
 from hybridc.transforms.kept_values import KeptValues, unshaped
@@ -98,7 +98,7 @@ class Join:
         results = self._copy(first, SCORES)
         known = {first.results[0]: results[0]} | self._masks(found.masks, {}, theirs=True)
         attention = _attention_parts(self.middle)
-        rows = {p: self.body.given(n, p.type) for p, n in zip(attention, (PEAK, TOTAL), strict=True)}
+        rows = {p: self.body.given(n, p.type, dtype_of(p)) for p, n in zip(attention, (PEAK, TOTAL), strict=True)}
         made = self.body.copy(self.middle.function, self._given(middle, known, True), MAPS, None, rows)
         known = {v: made[i] for v, i in calls.shown.items()}
         for call in calls.before:
@@ -160,7 +160,7 @@ class Join:
     def _argument(self, value: SSAValue, theirs: bool) -> SSAValue:
         """The kernel's argument for a value of the backward, or of the forward."""
         own = self.kept.find(value, self.at) if theirs else value
-        return self.body.given(value if own is None else own, value.type)
+        return self.body.given(value if own is None else own, value.type, dtype_of(value))
 
     def _axes_of_maps(self) -> dict[int, int] | None:
         """What each axis of the backward's maps is in the forward's: both follow the weights."""
@@ -205,7 +205,10 @@ class Join:
         made = next(s for s in attention.kernel.stages if s.result is output)
         rows = tuple(attention.in_sums[remap[a]] for a in self.calls.total.axes)
         value = dict(zip(self.grads.arguments, self.calls.grads.arguments, strict=True))[gradient.value]
-        factors = self.body.given(value, value.type), self.body.given(OUTPUT, output.type)
+        factors = (
+            self.body.given(value, value.type, dtype_of(value)),
+            self.body.given(OUTPUT, output.type, dtype_of(output)),
+        )
         places = (tuple(axes[a] for a in gradient.axes), made.axes, rows)
         return self.body.row_sum(factors, places, self.calls.total)
 

@@ -26,6 +26,7 @@ from hybridc.dialects.hybrid import fused_location
 from hybridc.lower.hybrid_to_linalg_tensor import Builder, Tensor
 from hybridc.lower.kernel import Axes, Stage, analyse
 from hybridc.lower.structured import (
+    DType,
     Shape,
     dtype_of,
     element_dtype,
@@ -134,7 +135,7 @@ def joined(calls: Sequence[func.CallOp], masks: Mapping[func.CallOp, AxisMap]) -
     """The kernel that does what these calls do: a nest for each, with masks in that of the second."""
     given = given_to([*masks, *calls])
     body = Body()
-    values: dict[SSAValue, SSAValue] = {v: body.given(v, v.type) for v in given}
+    values: dict[SSAValue, SSAValue] = {v: body.given(v, v.type, dtype_of(v)) for v in given}
     parts = [*((m, 1) for m in masks), *((c, number) for number, c in enumerate(calls))]
     for call, number in parts:
         counters = counters_of(call, call.arguments)
@@ -157,13 +158,15 @@ class Body:
     def __init__(self) -> None:
         self.block = Block()
         self.keys: list[Hashable] = []
+        self.dtypes: list[DType] = []  # of what it is given
         self.counters: dict[tuple[int, int, int, Attribute], SSAValue] = {}
         self.draws: dict[tuple[int, Axes, Attribute, SSAValue], SSAValue] = {}
 
-    def given(self, key: Hashable, kind: Attribute) -> SSAValue:
+    def given(self, key: Hashable, kind: Attribute, dtype: DType) -> SSAValue:
         """The argument that is known by this key."""
         if key not in self.keys:
             self.keys.append(key)
+            self.dtypes.append(dtype)
             self.block.insert_arg(kind, len(self.keys) - 1)
         return self.block.args[self.keys.index(key)]
 
@@ -264,10 +267,9 @@ class Body:
             if op.results and not any(r.uses for r in op.results):
                 Rewriter.erase_op(op)
         types = FunctionType.from_lists([a.type for a in self.block.args], [v.type for v in results])
-        arguments = list(self.block.args)
         made = func.FuncOp(name, types, Region(self.block), visibility="private")
         made.attributes["hybrid.domains"] = ArrayAttr([DenseArrayBase.from_list(i64, list(d)) for d in domains])
-        note_dtypes(made, [dtype_of(v) for v in (*arguments, *results)])
+        note_dtypes(made, [*self.dtypes, *map(dtype_of, results)])
         return made
 
 

@@ -23,7 +23,7 @@ from xdsl.dialects.builtin import (
     TensorType,
     i64,
 )
-from xdsl.ir import Block, Region, SSAValue
+from xdsl.ir import Block, Operation, Region, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from hybridc.dialects.draws import DrawsUniform
@@ -34,11 +34,11 @@ from hybridc.lower.hybrid_to_linalg_tensor import Builder, Tensor
 from hybridc.lower.joined import RESHAPES
 from hybridc.lower.kernel import Axes, analyse
 from hybridc.lower.philox import signed
-from hybridc.lower.structured import DType, function_called, is_host, shape_of
+from hybridc.lower.structured import DType, function_called, is_host, note_dtype, note_dtypes, shape_of
 from hybridc.transforms.kept_values import unshaped
 from hybridc.transforms.values import functions
 
-INT64 = DType("int64")
+UINT64 = DType("uint64")
 # A key has two words: that of the generator, and the number of the first of its draws.
 KEY: TensorType[Any] = TensorType(i64, [2])
 
@@ -95,18 +95,20 @@ def give_keys(module: ModuleOp) -> None:
 
 
 def _is_for_softmax(draw: func.CallOp) -> bool:
-    """Whether a kernel that makes two reductions of each row reads the numbers."""
+    """Whether a kernel that has the maximum of rows, and another reduction, reads the numbers."""
     users = [use.operation for use in draw.results[0].uses]
     users += [use.operation for u in users if isinstance(u, RESHAPES) for use in u.results[0].uses]
     called = [function_called(u) for u in users if isinstance(u, func.CallOp)]
     kernels = [analyse(f) for f in called if not is_host(f)]
-    return any(sum(s.kind == "row" for s in k.stages) > 1 for k in kernels)
+    sums = [[s.combine for s in k.stages if s.kind == "row"] for k in kernels]
+    return any(len(each) > 1 and any(isinstance(op, arith.MaximumfOp) for op in each) for each in sums)
 
 
 def _give_key(module: ModuleOp, draw: func.CallOp, number: int, made: dict[str, str]) -> None:
     """Let a draw be the first one of the key that comes so many later."""
     attribute = DenseIntOrFPElementsAttr.from_list(KEY, [0, signed(number)])
     plus = arith.ConstantOp(attribute, KEY)
+    note_dtype(plus, UINT64)
     if "" not in made:
         made[""] = _named(module, _sum_of_keys(), "k_key")
     key = func.CallOp(made[""], [draw.arguments[0], plus.result], [KEY])
@@ -132,12 +134,13 @@ def _sum_of_keys() -> func.FuncOp:
     block = Block(arg_types=[KEY, KEY])
     builder = Builder(block)
     builder.operator = "key"
-    given = [(v, (0,), INT64) for v in block.args]
-    made = builder.generic(given, Tensor((2,), INT64, builder), _add).value
+    given = [(v, (0,), UINT64) for v in block.args]
+    made = builder.generic(given, Tensor((2,), UINT64, builder), _add).value
     cast(Any, made.owner).attributes["hybrid.axes"] = DenseArrayBase.from_list(i64, [0])
     block.add_op(func.ReturnOp(made))
     kernel = func.FuncOp("k_key", FunctionType.from_lists([KEY, KEY], [KEY]), Region(block), visibility="private")
     kernel.attributes["hybrid.domains"] = ArrayAttr([DenseArrayBase.from_list(i64, [2])])
+    note_dtypes(kernel, [UINT64] * 3)
     return kernel
 
 
@@ -177,18 +180,22 @@ def draw_in(block: Block, nest: int, axes: Axes, like: SSAValue, dtype: DType, k
 
 
 def erase_draws(module: ModuleOp) -> None:
-    """Erase draws, and what was called for their keys, that nobody needs any more."""
+    """Erase draws, their shapes, and what was called for their keys, that nobody needs any more."""
     for function in [f for f in functions(module) if f.sym_visibility is None]:
-        for call in reversed([c for c in function.body.block.ops if isinstance(c, (func.CallOp, *RESHAPES))]):
-            if not isinstance(call, func.CallOp):
-                if not call.results[0].uses:
-                    Rewriter.erase_op(call)
-                continue
-            callee = function_called(call)
-            keys = not is_host(callee) and [r.type for r in call.results] == [KEY]
-            if not any(r.uses for r in call.results) and (keys or _draw(call.results[0]) is not None):
-                Rewriter.erase_op(call)
+        for op in reversed(list(function.body.block.ops)):
+            if not any(r.uses for r in op.results) and _is_for_draw(op):
+                Rewriter.erase_op(op)
     called = {c.callee.string_value() for f in functions(module) for c in f.walk() if isinstance(c, func.CallOp)}
     for declared in [f for f in functions(module) if is_host(f) and f.sym_name.data not in called]:
         if isinstance(operator_of(declared), DrawsUniform):
             Rewriter.erase_op(declared)
+
+
+def _is_for_draw(op: Operation) -> bool:
+    """Whether an operation draws numbers, shows an array in another shape, or makes a key."""
+    if isinstance(op, RESHAPES):
+        return True
+    if not isinstance(op, func.CallOp) or not op.results:
+        return False
+    is_key = not is_host(function_called(op)) and [r.type for r in op.results] == [KEY]
+    return is_key or _draw(op.results[0]) is not None

@@ -6,8 +6,9 @@ of the sum of each row of their product), and three products, of weights and of 
 of weights times their gradients is that of the result times its own, as the one is a product with the other's weights:
 so it needs no row of weights. Everything else needs a row and a key at a time.
 
-So the forward becomes one kernel, which also returns each row's greatest score and sum of powers, and the backward
-becomes one kernel, :mod:`hybridc.lower.attention_backward`, which computes weights again from those.
+Forward and backward are two functions, or parts of one: a training step. So the forward becomes one kernel, which also
+gives each row's greatest score and sum of powers, and the backward becomes one kernel,
+:mod:`hybridc.lower.attention_backward`, which computes weights again from those.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from hybridc.lower.attention import CASTS, Attention, attention_of
 from hybridc.lower.attention_backward import attention_backward_of
 from hybridc.lower.joined import RESHAPES
 from hybridc.lower.kernel import Axes, Kernel, Stage, analyse
+from hybridc.lower.structured import dtype_of, note_dtypes
 from hybridc.transforms.attention_backward_kernel import (
     OUTPUT,
     PEAK,
@@ -46,8 +48,9 @@ from hybridc.transforms.values import functions
 def fuse_backward(module: ModuleOp, row: int) -> None:
     """Fuse the attentions of ``@forward`` and ``@backward`` whose rows have at most so many bytes."""
     named = {f.sym_name.data: f for f in functions(module)}
-    forward, backward = named.get("forward"), named.get("backward")
-    if forward is None or backward is None or "hybrid.saved" not in backward.attributes:
+    forward = named.get("forward")
+    backward = named.get("backward", forward)
+    if forward is None or backward is None or (backward is not forward and "hybrid.saved" not in backward.attributes):
         return
     made: dict[str, func.FuncOp] = {}
     for last in [c for c in forward.body.block.ops if isinstance(c, func.CallOp)]:
@@ -87,7 +90,12 @@ def _makers(values: Sequence[SSAValue]) -> list[func.CallOp]:
 
 
 def _is_for_backward(middle: func.CallOp, last: func.CallOp, kept: KeptValues) -> bool:
-    """Whether only a call uses what another makes, and the forward returns it, for the backward alone."""
+    """Whether only a call uses what another makes, and the forward returns it, for the backward alone.
+
+    Where both are one function, whether anybody else uses it.
+    """
+    if kept.together:
+        return any(use.operation is not last for v in middle.results for use in v.uses)
     uses = [_uses(v, last, kept) for v in middle.results]
     return None not in uses and any(uses)
 
@@ -121,7 +129,9 @@ def _return_more(kernel: func.FuncOp, attention: Attention) -> int:
     results = list(dict.fromkeys([*end.arguments, output, attention.peak.result, attention.total.result]))
     Rewriter.replace_op(end, func.ReturnOp(*results))
     block = kernel.body.block
+    dtypes = [dtype_of(v) for v in (*block.args, *results)]
     kernel.function_type = FunctionType.from_lists([a.type for a in block.args], [r.type for r in results])
+    note_dtypes(kernel, dtypes)
     return results.index(output)
 
 
@@ -190,10 +200,8 @@ class _Fusion:
             TOTAL: ours.results[-1],
         }
         kept = KeptValues(self.forward, self.backward)
-        values = [
-            v if _belongs(v, self.backward) else kept.again(cast(SSAValue, news.get(v, v)), at)
-            for v in cast("Sequence[Any]", given)
-        ]
+        wanted = [cast(SSAValue, news.get(v, v)) for v in cast("Sequence[Any]", given)]
+        values = [v if _belongs(v, self.backward) else kept.again(v, at) for v in wanted]
         call = func.CallOp(kernels[1].sym_name.data, values, [r.type for r in results])
         call.location = fused_location(calls.calls)
         Rewriter.insert_op(call, InsertPoint.before(at))
@@ -227,13 +235,13 @@ class _Fusion:
     def _calls(self) -> Backward | None:
         """The calls of the backward that use weights, and what they make, if they are those of an attention."""
         shown = self._shown()
-        users = _users(shown or ())
+        users = self._users(shown or ())
         if not shown or users is None:
             return None
         by_sum = [c for c in users if _row_sum(kernel_of(c)) is not None]
         before = [c for c in users if all(s.kind == "map" for s in kernel_of(c).stages)]
         known = [*shown, *(r for c in before for r in c.results)]
-        users = _users(known)
+        users = self._users(known)
         products = [c for c in users or () if kernel_of(c).nests[0].product is not None]
         if len(by_sum) != 1 or len(products) != 1 or {*(users or ())} != {*by_sum, *products, *before}:
             return None
@@ -242,13 +250,20 @@ class _Fusion:
         if total is None or any(len(c.results) != 1 for c in (scores, *before)):
             return None
         grads = self._grads(scores, total, shown)
-        both = _users(scores.results)
+        both = self._users(scores.results)
         if grads is None or both is None or len(both) != 2:
             return None
         queries, keys = both
         if not self._sums_keys(scores, queries):
             queries, keys = keys, queries
         return Backward(shown, tuple(before), grads, scores, values, queries, keys, total, masks_of(scores))
+
+    def _users(self, values: Iterable[SSAValue]) -> list[func.CallOp] | None:
+        """The calls of the backward that use some values, if nothing but calls of kernels with one nest does."""
+        users = list(dict.fromkeys(use.operation for v in values for use in v.uses))
+        users = [u for u in users if u is not self.found.calls[2]]
+        calls = [u for u in users if isinstance(u, func.CallOp) and has_one_nest(u)]
+        return calls if len(calls) == len(users) else None
 
     def _shown(self) -> dict[SSAValue, int] | None:
         """What the backward is given of what the softmax made, in the shapes in which that made it; None if it is not.
@@ -258,9 +273,10 @@ class _Fusion:
         found: dict[SSAValue, int] = {}
         for number, made in enumerate(self.found.made):
             work: list[SSAValue] = [a for a, v in self.kept.source.items() if unshaped(v) is made]
+            work += [made] if self.kept.together else []
             while work:
                 value = work.pop()
-                users = [use.operation for use in value.uses]
+                users = [use.operation for use in value.uses if use.operation is not self.found.calls[2]]
                 if any(not isinstance(u, RESHAPES) for u in users):
                     found[value] = number
                 work += [u.results[0] for u in users if isinstance(u, RESHAPES)]
@@ -312,10 +328,8 @@ class _Fusion:
         return {m for m, a in zip(made.axes, read.axes, strict=True) if a in stage.reduced} == {*total.reduced}
 
 
-def _belongs(value: Any, function: func.FuncOp) -> bool:
+def _belongs(value: SSAValue, function: func.FuncOp) -> bool:
     """Whether a value is one of a function."""
-    if not isinstance(value, SSAValue):
-        return False
     owner = value.owner
     block = owner if isinstance(owner, Block) else owner.parent
     return block is function.body.block
@@ -328,13 +342,6 @@ def _row_sum(kernel: Kernel) -> Stage | None:
         return None
     plain = all(isinstance(s, (arith.AddfOp, *CASTS)) for s in sums[0].steps)
     return sums[0] if plain and sums[0].kind == "row" else None
-
-
-def _users(values: Iterable[SSAValue]) -> list[func.CallOp] | None:
-    """The calls that use some values, if nothing but calls of kernels with one nest does."""
-    users = list(dict.fromkeys(use.operation for v in values for use in v.uses))
-    calls = [u for u in users if isinstance(u, func.CallOp) and has_one_nest(u)]
-    return calls if len(calls) == len(users) else None
 
 
 def _read(kernel: Kernel, value: SSAValue, axes: Mapping[int, int] | None = None) -> frozenset[Axes]:

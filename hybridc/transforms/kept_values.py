@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, cast
+from typing import Any
 
 from xdsl.dialects import arith, func
 from xdsl.dialects.builtin import DenseArrayBase, FunctionType, i64
@@ -26,17 +26,21 @@ def unshaped(value: SSAValue) -> SSAValue:
 
 
 class KeptValues:
-    """A forward's values that its backward has: its arguments, and what it returns for that."""
+    """A forward's values that its backward has: its arguments, and what it returns for that.
+
+    Both may be one function, as where a training step is one program: then it has all values of its own.
+    """
 
     def __init__(self, forward: func.FuncOp, backward: func.FuncOp) -> None:
-        self.forward, self.backward = forward, backward
+        self.forward, self.backward, self.together = forward, backward, forward is backward
         end = forward.body.block.last_op
         assert isinstance(end, func.ReturnOp)
         self.end = end
         updates = forward.attributes.get("hybrid.updates")
         self.visible = result_count(forward) + (len(updates.get_values()) if isinstance(updates, DenseArrayBase) else 0)
         given = [*forward.body.block.args, *end.arguments]
-        saved = cast("DenseArrayBase[Any]", backward.attributes["hybrid.saved"]).get_values()
+        noted = backward.attributes.get("hybrid.saved")
+        saved = noted.get_values() if isinstance(noted, DenseArrayBase) else ()
         self.source: dict[SSAValue, SSAValue] = {
             arg: given[n] for arg, n in zip(backward.body.block.args, saved, strict=False)
         }
@@ -47,6 +51,8 @@ class KeptValues:
         if theirs.type != own.type:
             return False
         theirs, own = unshaped(theirs), unshaped(own)
+        if theirs is own:
+            return True
         if own in self.source:
             return unshaped(self.source[own]) is theirs
         one, other = theirs.owner, own.owner
@@ -136,6 +142,8 @@ class KeptValues:
 
     def note(self) -> None:
         """Let the forward return what the backward still uses, and say what the backward's arguments are."""
+        if self.together:
+            return
         block = self.backward.body.block
         for arg in [a for a in self.source if not a.uses]:
             del self.source[arg]
