@@ -18,6 +18,9 @@ help: ## this list
 demo: $(STAMPS)-demo ## train a classifier on handwritten digits, eagerly and compiled
 	$(BIN)/python examples/digits.py
 
+# Tests start hundreds of processes, each of which would compile the library's source if bytecode was not kept.
+test test-numpy: export PYTHONDONTWRITEBYTECODE :=
+
 test: $(STAMPS)-test ## run every test (two processes), and a part of them again for the numpy target
 	$(BIN)/python -m pytest -n 2 $(PYTEST_ARGS)
 	$(if $(PYTEST_ARGS),,HYBRIDC_TARGET=numpy $(BIN)/python -m pytest -n 2 $(NUMPY_TESTS))
