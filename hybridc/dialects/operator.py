@@ -19,8 +19,9 @@ from hybridc.dialects.attribute import REQUIRED, Attribute, Axis, DType, Shape, 
 from hybridc.dialects.interchange import Interchange
 from hybridc.dialects.sample import Bad, Sample
 from hybridc.dialects.scalar import NUMPY, depends_on_all
+from hybridc.dialects.shape_rules import broadcast_shapes, filled_shapes, reduced_axes, reduced_shape
 from hybridc.dtypes import STORED, computed
-from hybridc.errors import AttributeValueError, DTypeError, MXNetError, ShapeError, UnsupportedError
+from hybridc.errors import AttributeValueError, DTypeError, MXNetError, UnsupportedError
 from hybridc.trace.structure import as_list
 
 __all__ = [
@@ -307,25 +308,6 @@ def invoke_bound(op: Operator, *inputs: Any) -> Any:
     return invoke(op, inputs)
 
 
-def broadcast_shapes(title: str, names: Sequence[str], shapes: Sequence[Shape]) -> Shape:
-    """The shape to which all shapes broadcast by NumPy's rule, or a :class:`ShapeError` that says why not."""
-    first = shapes[0]
-    if all(s == first for s in shapes):
-        return first
-    rank = max(map(len, shapes))
-    out: list[int] = []
-    for axis in range(-rank, 0):
-        sizes = {s[axis] for s in shapes if len(s) >= -axis} - {1}
-        if len(sizes) > 1:
-            got = ", ".join(f"{name} {shape}" for name, shape in zip(names, shapes, strict=False))
-            raise ShapeError(
-                f"{title}: shapes do not broadcast: {got}; axis {axis + rank} has sizes {sorted(sizes)}, "
-                "which must be equal or 1"
-            )
-        out.append(sizes.pop() if sizes else 1)
-    return tuple(out)
-
-
 class Elementwise(Operator):
     """Every element of the result is one scalar function of the inputs' elements, which broadcast.
 
@@ -342,24 +324,13 @@ class Elementwise(Operator):
     def infer_shape(self, shapes: list[Shape]) -> tuple[list[Shape], list[Shape]]:
         """All inputs broadcast; an unknown input takes the shape of the known ones."""
         if any(-1 in s for s in shapes):
-            shapes = self._fill(shapes)
+            shapes = filled_shapes(shapes)
         return shapes, [broadcast_shapes(self.title(), self.input_names(), shapes)]
 
     def complete_shapes(self, shapes: list[Shape | None], outputs: list[Shape | None]) -> list[Shape | None]:
         """An unknown input has the shape of the result, or else of a known input."""
         known = next((s for s in (*outputs, *shapes) if s is not None and -1 not in s), None)
         return [known if s is None else s for s in shapes]
-
-    def _fill(self, shapes: list[Shape]) -> list[Shape]:
-        known = next((s for s in shapes if -1 not in s), None)
-        if known is None and len({len(s) for s in shapes}) == 1:  # each may know other sizes
-            known = tuple(max(sizes) for sizes in zip(*shapes, strict=True))
-        if known is None:
-            return shapes
-        return [
-            tuple(k if n == -1 else n for n, k in zip(s, known, strict=True)) if -1 in s and len(s) == len(known) else s
-            for s in shapes
-        ]
 
     def eager(self, *arrays: Any) -> Any:
         """The scalar body, run on NumPy arrays; truth values and widened integers return to the input's dtype."""
@@ -385,28 +356,12 @@ class AxisRules(Operator):
 
     def axes(self, rank: int) -> tuple[int, ...]:
         """The reduced axes, counted from 0 and sorted."""
-        axis = self.axis
-        given = () if axis is None else (axis,) if isinstance(axis, int) else axis
-        for a in given:
-            if not -rank <= a < rank:
-                raise ShapeError(
-                    f"{self.title()}: axis {a} is out of range for an input of {rank} dimensions; "
-                    f"it must be from {-rank} to {rank - 1}"
-                )
-        chosen = {a % rank for a in given}
-        if len(chosen) < len(given):
-            raise ShapeError(f"{self.title()}: axis {axis} names an axis twice; name each once")
-        if not given or self.exclude:
-            chosen = set(range(rank)) - chosen
-        return tuple(sorted(chosen))
+        return reduced_axes(self.title(), self.axis, bool(self.exclude), rank)
 
     def infer_shape(self, shapes: list[Shape]) -> tuple[list[Shape], list[Shape]]:
         """The input's shape without the reduced axes (or with 1 there); a full reduction gives ``(1,)``."""
         (shape,) = shapes
-        axes = self.axes(len(shape))
-        if self.keepdims:
-            return shapes, [tuple(1 if i in axes else n for i, n in enumerate(shape))]
-        return shapes, [tuple(n for i, n in enumerate(shape) if i not in axes) or (1,)]
+        return shapes, [reduced_shape(shape, self.axes(len(shape)), bool(self.keepdims))]
 
     def drop(self, F: Any, y: Any, x: Any) -> Any:
         """The result ``y``, computed with the reduced axes kept, in the shape it must have.

@@ -1,0 +1,70 @@
+"""Rules for shapes, NumPy's mostly: how they broadcast, which axes a reduction means, what is left of a shape then."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from hybridc.dialects.attribute import Shape
+from hybridc.errors import ShapeError
+
+
+def broadcast_shapes(title: str, names: Sequence[str], shapes: Sequence[Shape]) -> Shape:
+    """The shape to which all shapes broadcast by NumPy's rule, or a :class:`ShapeError` that says why not."""
+    first = shapes[0]
+    if all(s == first for s in shapes):
+        return first
+    rank = max(map(len, shapes))
+    out: list[int] = []
+    for axis in range(-rank, 0):
+        sizes = {s[axis] for s in shapes if len(s) >= -axis} - {1}
+        if len(sizes) > 1:
+            got = ", ".join(f"{name} {shape}" for name, shape in zip(names, shapes, strict=False))
+            raise ShapeError(
+                f"{title}: shapes do not broadcast: {got}; axis {axis + rank} has sizes {sorted(sizes)}, "
+                "which must be equal or 1"
+            )
+        out.append(sizes.pop() if sizes else 1)
+    return tuple(out)
+
+
+def filled_shapes(shapes: list[Shape]) -> list[Shape]:
+    """The shapes with what is unknown of them, -1, as in those that are known: all are to be alike."""
+    known = next((s for s in shapes if -1 not in s), None)
+    if known is None and len({len(s) for s in shapes}) == 1:  # each may know other sizes
+        known = tuple(max(sizes) for sizes in zip(*shapes, strict=True))
+    if known is None:
+        return shapes
+    return [
+        tuple(k if n == -1 else n for n, k in zip(s, known, strict=True)) if -1 in s and len(s) == len(known) else s
+        for s in shapes
+    ]
+
+
+def reduced_axes(title: str, axis: int | Sequence[int] | None, exclude: bool, rank: int) -> tuple[int, ...]:
+    """The axes that are reduced of so many, counted from 0 and sorted: all but the given ones, to ``exclude`` these.
+
+    No axis, or none of several, means all.
+
+    Raises:
+        ShapeError: there is no such axis, or one is named twice.
+    """
+    given = () if axis is None else (axis,) if isinstance(axis, int) else tuple(axis)
+    for a in given:
+        if not -rank <= a < rank:
+            raise ShapeError(
+                f"{title}: axis {a} is out of range for an input of {rank} dimensions; "
+                f"it must be from {-rank} to {rank - 1}"
+            )
+    chosen = {a % rank for a in given}
+    if len(chosen) < len(given):
+        raise ShapeError(f"{title}: axis {axis} names an axis twice; name each once")
+    if not given or exclude:
+        chosen = set(range(rank)) - chosen
+    return tuple(sorted(chosen))
+
+
+def reduced_shape(shape: Shape, axes: Sequence[int], keepdims: bool) -> Shape:
+    """The shape without the reduced axes, or with 1 there; a full reduction gives ``(1,)``."""
+    if keepdims:
+        return tuple(1 if i in axes else n for i, n in enumerate(shape))
+    return tuple(n for i, n in enumerate(shape) if i not in axes) or (1,)
