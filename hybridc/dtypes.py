@@ -34,6 +34,7 @@ FLOAT8 = frozenset({FLOAT8_E4M3FN, FLOAT8_E5M2})
 HALVES = frozenset({FLOAT16, BFLOAT16, *FLOAT8})
 # Of these, the floats in which nothing is computed: every operator computes in float32, and rounds its results once.
 STORED = frozenset({BFLOAT16, *FLOAT8})
+_DIGITS = {BFLOAT16: 8, FLOAT8_E4M3FN: 4, FLOAT8_E5M2: 3}  # binary ones, with the first
 
 
 def is_float(dtype: DType) -> bool:
@@ -54,6 +55,13 @@ def kind_of(dtype: DType) -> str:
 def wide(dtype: DType) -> DType:
     """The dtype in which sums, products and functions of numbers are computed."""
     return FLOAT32 if dtype in HALVES else dtype
+
+
+def exact_integers(dtype: DType) -> int:
+    """Up to which number a dtype has all integers."""
+    if dtype in STORED:
+        return int(2 ** _DIGITS[dtype])
+    return int(2 ** (np.finfo(dtype).nmant + 1) if dtype.kind == "f" else 2 ** (8 * dtype.itemsize - 1))
 
 
 def held(dtype: DType) -> DType:

@@ -10,7 +10,7 @@ import pytest
 
 import hybridc as mx
 from hybridc.dialects import registry
-from hybridc.dtypes import FLOAT8_E4M3FN, FLOAT8_E5M2
+from hybridc.dtypes import FLOAT8_E4M3FN, FLOAT8_E5M2, exact_integers
 from hybridc.errors import DTypeError, MXNetError
 from hybridc.gluon.nn import HybridLambda
 from hybridc.runtime.devices.dlpack import array_of, capsule_of
@@ -123,6 +123,14 @@ def test_casts(dtype, other):
         back = on(target, lambda F, x: F.cast(x, dtype=other), x)(x)
         assert np.dtype(back.dtype).name == other
         np.testing.assert_array_equal(back.asnumpy().astype(np.float64), x.asnumpy().astype(other).astype(np.float64))
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16", "float32", *FORMATS])
+def test_up_to_where_integers_are_exact(dtype):
+    """The first that is not its own neighbour: attention asks whether places are told apart."""
+    last = exact_integers(np.dtype(dtype))
+    x = mx.nd.array([last - 1, last, last + 1], dtype="float64").astype(dtype).asnumpy().astype(np.float64)
+    assert (x == [last - 1, last, last + 1]).tolist() == [True, True, False]
 
 
 # --- operators ----------------------------------------------------------------------------------------------

@@ -12,12 +12,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, cast
 
-import numpy as np
 from xdsl.dialects import arith
 from xdsl.dialects import math as functions
 from xdsl.dialects.linalg import ops as linalg
 from xdsl.ir import Operation, SSAValue
 
+from hybridc.dtypes import exact_integers
 from hybridc.lower.kernel import Nest, Stage, number_of
 from hybridc.lower.nest_plan import loop_axes
 from hybridc.lower.structured import element_dtype
@@ -128,10 +128,8 @@ class _Facts:
         """The same, unless an index is rounded."""
         kind = op.results[0].type
         if isinstance(given, _Place) and not isinstance(op, arith.IndexCastOp):
-            dtype = element_dtype(kind)
             size = self.nest.domain[given.axis] + abs(given.plus)
-            exact = 2 ** (np.finfo(dtype).nmant + 1) if dtype.kind == "f" else 2 ** (8 * dtype.itemsize - 1)
-            return given if size <= exact else None
+            return given if size <= exact_integers(element_dtype(kind)) else None
         return given
 
     def _compared(self, op: arith.CmpfOp | arith.CmpiOp, left: _Fact, right: _Fact) -> _Fact:
