@@ -86,6 +86,13 @@ def num_gpus() -> int:
     return count()
 
 
+def gpu_memory_info(device_id: int = 0) -> tuple[int, int]:
+    """The free bytes and all bytes of a GPU's memory; what is kept for the next arrays is not free."""
+    from hybridc.runtime.devices.choose import device
+
+    return device(device_id).memory()
+
+
 def current_context() -> Context:
     """The device on which new arrays are made."""
     return _LOCAL.context

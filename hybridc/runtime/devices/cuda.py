@@ -90,6 +90,12 @@ class Cuda(Device):
         self.enter()
         self.driver.call("cuMemcpyDtoDAsync_v2", target, source, nbytes, self.stream)
 
+    def memory(self) -> tuple[int, int]:
+        self.enter()
+        free, whole = ctypes.c_size_t(), ctypes.c_size_t()
+        self.driver.call("cuMemGetInfo_v2", ctypes.byref(free), ctypes.byref(whole))
+        return free.value, whole.value
+
     def synchronise(self) -> None:
         self.enter()
         self.driver.call("cuStreamSynchronize", self.stream)

@@ -97,6 +97,10 @@ class Device(ABC):
     def copy(self, target: int, source: int, nbytes: int) -> None:
         """Copy within the device."""
 
+    @abstractmethod
+    def memory(self) -> tuple[int, int]:
+        """The bytes of its memory that nobody has, and all; what a pool keeps for the next arrays, somebody has."""
+
     def fill(self, target: int, dtype: Any, size: int, number: int) -> None:
         """Put 0 or 1 into so many elements."""
         from hybridc.lower.triton.texts import fill_phase

@@ -23,6 +23,7 @@ FUNCTIONS: dict[str, tuple[Any, ...]] = {
     "cuMemPoolSetAttribute": (c_void_p, c_int, POINTER(c_uint64)),
     "cuDevicePrimaryCtxRetain": (_PP, c_int),
     "cuCtxSetCurrent": (c_void_p,),
+    "cuMemGetInfo_v2": (POINTER(c_size_t), POINTER(c_size_t)),
     "cuMemAllocAsync": (POINTER(c_uint64), c_size_t, c_void_p),
     "cuMemFreeAsync": (c_uint64, c_void_p),
     "cuMemcpyHtoDAsync_v2": (c_uint64, c_void_p, c_size_t, c_void_p),

@@ -6,6 +6,8 @@ For tests, and to step through a kernel: it is slow.
 from __future__ import annotations
 
 import ctypes
+import mmap
+import os
 import time
 from collections.abc import Sequence
 from typing import Any
@@ -51,6 +53,10 @@ class Interpreter(Device):
 
     def copy(self, target: int, source: int, nbytes: int) -> None:
         ctypes.memmove(target, source, nbytes)
+
+    def memory(self) -> tuple[int, int]:
+        free, whole = (os.sysconf(name) for name in ("SC_AVPHYS_PAGES", "SC_PHYS_PAGES"))
+        return free * mmap.PAGESIZE, whole * mmap.PAGESIZE
 
     def fill(self, target: int, dtype: Any, size: int, number: int) -> None:
         self.upload(target, np.full(size, number, dtype))

@@ -95,6 +95,10 @@ class StubCuda:
         self.entered += 1
         return 0 if context in range(_CONTEXT, _CONTEXT + self.cards) else _INVALID_CONTEXT
 
+    def _cuMemGetInfo_v2(self, free: Any, whole: Any) -> None:
+        free[0] = self.memory - sum(b.nbytes for b in self.buffers.values())
+        whole[0] = self.memory
+
     def _cuMemAllocAsync(self, out: Any, size: int, _stream: int) -> int:
         if sum(b.nbytes for b in self.buffers.values()) + size > self.memory:
             return _OUT_OF_MEMORY

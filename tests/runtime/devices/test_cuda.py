@@ -54,6 +54,15 @@ def card(stub: StubCuda) -> Cuda:
     return Cuda(Driver(stub))
 
 
+def test_how_much_memory_is_free() -> None:
+    made = card(StubCuda(memory=4096))
+    assert made.memory() == (4096, 4096)
+    kept = made.allocate(1000)
+    assert made.memory() == (3096, 4096)
+    del kept
+    assert made.memory() == (4096, 4096)
+
+
 def test_what_a_card_is() -> None:
     made = card(StubCuda())
     assert (made.name, made.capability, made.multiprocessors, made.shared) == ("Stub", (9, 0), 132, 232448)

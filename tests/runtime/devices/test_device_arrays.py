@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -44,6 +45,17 @@ def test_an_array_is_where_it_was_put() -> None:
     np.testing.assert_array_equal(x.asnumpy(), numbers(2, 3))
     assert "@gpu(0)" in repr(x)
     assert mx.num_gpus() == 1
+
+
+def test_the_memory_of_a_gpu() -> None:
+    """The interpreter's is the host's, as Linux tells it; the card's is the stub's."""
+    kept = nd.zeros((64,), ctx=GPU)
+    free, whole = mx.context.gpu_memory_info(kept.context.device_id)
+    told = dict(line.split(":") for line in Path("/proc/meminfo").read_text().splitlines())
+    assert whole == (int(told["MemTotal"].split()[0]) << 10 if choose.device().is_host else 1 << 26)
+    assert 0 < free < whole
+    with pytest.raises(mx.MXNetError, match=r"gpu\(1\)"):
+        mx.context.gpu_memory_info(1)
 
 
 def test_copies_there_and_back() -> None:
