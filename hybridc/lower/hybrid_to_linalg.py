@@ -51,7 +51,7 @@ from hybridc.lower.hybrid_to_linalg_native import NativeBuilder
 from hybridc.lower.hybrid_to_linalg_tensor import Builder, Tensor
 from hybridc.lower.structured import note_dtype
 from hybridc.trace.structure import as_list
-from hybridc.transforms.values import constant_value, functions, volume
+from hybridc.transforms.values import constant_value, functions, new_name, volume
 
 # Elements of an array that a program holds as numbers.
 LONGEST = 65536
@@ -105,12 +105,7 @@ class _Hosts:
         own = has_native_loops(op.operator) or (self.library == "triton" and isinstance(op.operator, HasGPUKernel))
         where = "native" if self.library in NATIVE and own else "host"
         base = f"{where}_{op.name.replace('.', '_').removeprefix('hybrid_')}"
-        name, number = base, 0
-        while name in self.taken:
-            number += 1
-            name = f"{base}_{number}"
-        self.taken.add(name)
-        declared = func.FuncOp(name, kind, Region(), "private")
+        declared = func.FuncOp(new_name(base, self.taken), kind, Region(), "private")
         declared.attributes["hybrid.operator"] = StringAttr(op.name)
         bodies = {k: HandleAttr(v) for k, v in op.operator.attrs.items() if isinstance(v, Body)}
         declared.attributes["hybrid.attributes"] = DictionaryAttr({**attributes.data, **bodies})

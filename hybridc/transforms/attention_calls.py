@@ -14,7 +14,6 @@ from xdsl.dialects.builtin import (
     DenseIntOrFPElementsAttr,
     FunctionType,
     IntegerAttr,
-    ModuleOp,
     StringAttr,
     TensorType,
     i64,
@@ -37,7 +36,6 @@ from hybridc.lower.structured import (
     shape_of,
 )
 from hybridc.transforms.attention_draws import Drawn, draw_in, draws_of
-from hybridc.transforms.values import functions
 
 # What each axis of a kernel is in another.
 AxisMap = dict[int, int]
@@ -277,12 +275,3 @@ def _count(start: int, b: Any, sofar: Any) -> Any:
     """The body of a counter."""
     index = b.index_of(0)
     return b.convert(index if start == 0 else b.add(index, b.constant(start, index.dtype)), sofar.dtype)
-
-
-def put(module: ModuleOp, kernel: func.FuncOp) -> None:
-    """Put a kernel into a module, under a name that no other function has."""
-    taken = {f.sym_name.data for f in functions(module)}
-    first = kernel.sym_name.data
-    names = (first, *(f"{first}_{i}" for i in range(1, len(taken) + 1)))
-    kernel.sym_name = StringAttr(next(n for n in names if n not in taken))
-    module.body.block.add_op(kernel)

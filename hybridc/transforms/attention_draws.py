@@ -19,7 +19,6 @@ from xdsl.dialects.builtin import (
     FunctionType,
     IntegerAttr,
     ModuleOp,
-    StringAttr,
     TensorType,
     i64,
 )
@@ -36,7 +35,7 @@ from hybridc.lower.kernel import Axes, analyse
 from hybridc.lower.philox import signed
 from hybridc.lower.structured import DType, function_called, is_host, note_dtype, note_dtypes, shape_of
 from hybridc.transforms.kept_values import unshaped
-from hybridc.transforms.values import functions
+from hybridc.transforms.values import functions, put
 
 UINT64 = DType("uint64")
 # A key has two words: that of the generator, and the number of the first of its draws.
@@ -110,7 +109,9 @@ def _give_key(module: ModuleOp, draw: func.CallOp, number: int, made: dict[str, 
     plus = arith.ConstantOp(attribute, KEY)
     note_dtype(plus, UINT64)
     if "" not in made:
-        made[""] = _named(module, _sum_of_keys(), "k_key")
+        own = _sum_of_keys()
+        put(module, own)
+        made[""] = own.sym_name.data
     key = func.CallOp(made[""], [draw.arguments[0], plus.result], [KEY])
     for op in (plus, key):
         op.location = draw.location
@@ -122,7 +123,8 @@ def _give_key(module: ModuleOp, draw: func.CallOp, number: int, made: dict[str, 
         attributes = dict(cast(Any, first.attributes["hybrid.attributes"]).data)
         attributes["draw"] = IntegerAttr(0, i64)
         first.attributes["hybrid.attributes"] = type(cast(Any, old.attributes["hybrid.attributes"]))(attributes)
-        made[name] = _named(module, first, name)
+        put(module, first)
+        made[name] = first.sym_name.data
     drawn = func.CallOp(made[name], [key.results[0]], [draw.results[0].type])
     drawn.location = draw.location
     drawn.results[0].name_hint = draw.results[0].name_hint
@@ -146,15 +148,6 @@ def _sum_of_keys() -> func.FuncOp:
 
 def _add(b: Any, x: Any, y: Any, _: Any) -> Any:
     return b.add(x, y)
-
-
-def _named(module: ModuleOp, function: func.FuncOp, name: str) -> str:
-    """Put a function into a module, under a name that no other has, which is returned."""
-    taken = {f.sym_name.data for f in functions(module)}
-    names = (name, *(f"{name}_{i}" for i in range(1, len(taken) + 1)))
-    function.sym_name = StringAttr(next(n for n in names if n not in taken))
-    module.body.block.add_op(function)
-    return function.sym_name.data
 
 
 # --- in a kernel -------------------------------------------------------------------------------------------

@@ -33,7 +33,7 @@ from hybridc.lower.structured import (
     note_dtypes,
     shape_of,
 )
-from hybridc.transforms.values import functions
+from hybridc.transforms.values import functions, new_name
 
 
 @dataclass(frozen=True)
@@ -123,7 +123,7 @@ class _Folder:
     def _product(self, function: func.FuncOp, kinds: Mapping[int, Attribute]) -> func.FuncOp:
         """The kernel of a product with arguments of other types."""
         made = function.clone()
-        made.sym_name = StringAttr(self._name(function.sym_name.data))
+        made.sym_name = StringAttr(new_name(f"{function.sym_name.data}_float8", self.taken))
         block = made.body.block
         for op in [op for op in block.ops if isinstance(op, linalg.MatmulOp)]:
             _as_generic(op)
@@ -138,13 +138,6 @@ class _Folder:
         note_dtypes(made, dtypes)
         self.module.body.block.add_op(made)
         return made
-
-    def _name(self, wanted: str) -> str:
-        """A name that no function has."""
-        names = (f"{wanted}_float8{f'_{i}' if i else ''}" for i in range(len(self.taken) + 1))
-        name = next(n for n in names if n not in self.taken)
-        self.taken.add(name)
-        return name
 
     def clean(self) -> None:
         """Remove the kernels that nothing calls any more."""

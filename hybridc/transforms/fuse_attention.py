@@ -30,12 +30,11 @@ from hybridc.transforms.attention_calls import (
     has_one_nest,
     joined,
     masks_of,
-    put,
     start_of,
 )
 from hybridc.transforms.attention_draws import erase_draws, give_keys, key_of
 from hybridc.transforms.fuse_attention_backward import fuse_backward
-from hybridc.transforms.values import functions
+from hybridc.transforms.values import functions, put
 
 # What two attentions must share to be one kernel: the functions that they call, and which arguments are the same.
 _Key = tuple[tuple[str, ...], tuple[object, ...]]

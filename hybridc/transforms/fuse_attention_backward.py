@@ -38,11 +38,11 @@ from hybridc.transforms.attention_backward_kernel import (
     axes_of,
     kernel_of,
 )
-from hybridc.transforms.attention_calls import call_instead, erase_unused, has_one_nest, joined, masks_of, put
+from hybridc.transforms.attention_calls import call_instead, erase_unused, has_one_nest, joined, masks_of
 from hybridc.transforms.factors import Factors, Products
 from hybridc.transforms.kept_values import KeptValues, unshaped
 from hybridc.transforms.split_calls import untangle
-from hybridc.transforms.values import functions
+from hybridc.transforms.values import functions, put
 
 
 def fuse_backward(module: ModuleOp, row: int) -> None:

@@ -54,7 +54,7 @@ from hybridc.lower.structured import (
     shape_of,
 )
 from hybridc.transforms.loop_groups import Group, Partition, loops_of
-from hybridc.transforms.values import functions, volume
+from hybridc.transforms.values import functions, new_name, volume
 
 # Elements that are rather computed again than by a kernel of their own, if the reader walks over many times as many.
 CHEAP, MANY = 4096, 16
@@ -247,11 +247,7 @@ class _Outliner:
         """The kernel, or an equal one that exists already."""
         key = _structure(kernel)
         if key not in self.kernels:
-            name, number = kernel.sym_name.data, 1
-            while kernel.sym_name.data in self.taken:
-                kernel.sym_name = StringAttr(f"{name}_{number}")
-                number += 1
-            self.taken.add(kernel.sym_name.data)
+            kernel.sym_name = StringAttr(new_name(kernel.sym_name.data, self.taken))
             self.kernels[key] = kernel
             self.module.body.block.add_op(kernel)
         return self.kernels[key]

@@ -25,7 +25,7 @@ from hybridc.lower.joined import part_of
 from hybridc.lower.kernel import Kernel, analyse, number_of
 from hybridc.lower.llvm.products import Panels, panels_of
 from hybridc.lower.structured import dtype_of, is_host, kernels, note_dtypes, shape_of
-from hybridc.transforms.values import functions
+from hybridc.transforms.values import functions, new_name
 
 # From so many rows on, of all products with a matrix, it pays to lay its panels out for them.
 ROWS = 256
@@ -187,11 +187,8 @@ class _Packer:
         assert isinstance(result.owner, Operation)
         result.owner.attributes["hybrid.axes"] = DenseArrayBase.from_list(i64, axes)
         block.add_op(func.ReturnOp(result))
-        names = (wanted if i == 0 else f"{wanted}_{i}" for i in range(len(self.taken) + 1))
-        name = next(n for n in names if n not in self.taken)
-        self.taken.add(name)
         kind = FunctionType.from_lists([a.type for a in block.args], [result.type])
-        made = func.FuncOp(name, kind, Region(block), visibility="private")
+        made = func.FuncOp(new_name(wanted, self.taken), kind, Region(block), visibility="private")
         made.attributes["hybrid.domains"] = ArrayAttr([DenseArrayBase.from_list(i64, domain)])
         note_dtypes(made, [dtype_of(v) for v in (*block.args, result)])
         made.location = result.owner.location

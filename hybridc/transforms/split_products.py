@@ -19,7 +19,7 @@ from xdsl.rewriter import InsertPoint, Rewriter
 from hybridc.lower.kernel import Kernel, Stage, analyse, number_of
 from hybridc.lower.product_shape import body_key
 from hybridc.lower.structured import dtype_of, is_host, is_scaffold, kernels, note_dtypes
-from hybridc.transforms.values import functions
+from hybridc.transforms.values import functions, new_name
 
 
 @dataclass(frozen=True)
@@ -111,7 +111,9 @@ class _Splitter:
         copy = _copy(stage.op, values, block)
         block.add_op(func.ReturnOp(*copy.results))
         kind = FunctionType.from_lists([v.type for v in reads], [stage.result.type])
-        made = func.FuncOp(self._name(f"k_{operator.rpartition('.')[2]}"), kind, Region(block), visibility="private")
+        made = func.FuncOp(
+            new_name(f"k_{operator.rpartition('.')[2]}", self.taken), kind, Region(block), visibility="private"
+        )
         made.attributes["hybrid.domains"] = ArrayAttr([DenseArrayBase.from_list(i64, domain)])
         note_dtypes(made, [dtype_of(v) for v in (*reads, stage.result)])
         made.location = stage.op.location
@@ -138,16 +140,7 @@ class _Splitter:
         function.attributes.pop("hybrid.dtypes", None)
         note_dtypes(function, dtypes)
         short = operator.rpartition(".")[2]
-        function.sym_name = StringAttr(self._name(kernel.name.replace(f"_{short}", "", 1)))
-
-    def _name(self, wanted: str) -> str:
-        """A name that no function has."""
-        name, number = wanted, 1
-        while name in self.taken:
-            name = f"{wanted}_{number}"
-            number += 1
-        self.taken.add(name)
-        return name
+        function.sym_name = StringAttr(new_name(kernel.name.replace(f"_{short}", "", 1), self.taken))
 
 
 def _copy(op: Operation, values: dict[SSAValue, SSAValue], block: Block) -> Operation:

@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 from xdsl.dialects import func
-from xdsl.dialects.builtin import DenseArrayBase, ModuleOp
+from xdsl.dialects.builtin import DenseArrayBase, ModuleOp, StringAttr
 from xdsl.ir import SSAValue
 
 from hybridc.dialects.hybrid import HybridOp, dtype_of, element_dtype, shape_of
@@ -29,6 +29,22 @@ def is_constant(op: HybridOp) -> bool:
 def functions(module: ModuleOp) -> list[func.FuncOp]:
     """The functions of a module, in order."""
     return [op for op in module.ops if isinstance(op, func.FuncOp)]
+
+
+def new_name(wanted: str, taken: set[str]) -> str:
+    """The wanted name, or if that is taken the first with a number behind it that is not; it is taken then."""
+    name, number = wanted, 1
+    while name in taken:
+        name, number = f"{wanted}_{number}", number + 1
+    taken.add(name)
+    return name
+
+
+def put(module: ModuleOp, function: func.FuncOp) -> None:
+    """Put a function into a module, under a name that no other has."""
+    name = new_name(function.sym_name.data, {f.sym_name.data for f in functions(module)})
+    function.sym_name = StringAttr(name)
+    module.body.block.add_op(function)
 
 
 def hybrid_ops(function: func.FuncOp) -> list[HybridOp]:

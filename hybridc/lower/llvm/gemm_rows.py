@@ -42,6 +42,7 @@ def row_phase(given: Matrices, dtype: DType, buffers: tuple[int, ...], threads: 
     packed, (high, low) = _packs(given, panels.size, form), form.heights
     rows = _TILES * high
     elements = min(rows, -(-given.m // low) * low) * given.k * packed
+    # The terms that are copied for a whole tile at a time, and those that are copied in squares.
     beside, square = [given.k * (stride == 1) for stride in given.a]
     numbers = (given.k, rows, *given.a, beside, square, panels.steps[1], given.c, panels.steps[2], panels.size)
     return KernelPhase(
@@ -161,10 +162,9 @@ class _Writer:
 
         def tile(row: Index, height: int) -> None:
             rows = self.below(row, height, count)
-            starts = [(first + r) * self.a_row for r in rows]
 
             def scattered(term: Index) -> list[Index]:
-                return [start + term * self.a_term for start in starts]
+                return [(first + r) * self.a_row + term * self.a_term for r in rows]
 
             def packed(term: Index) -> list[Index]:
                 at = row * self.k + term * height
