@@ -1,17 +1,18 @@
 """Train a classifier of handwritten digits twice, eagerly and compiled; show what the compiler made of it.
 
 ``make demo``, or ``python examples/digits.py`` with scikit-learn, matplotlib and tqdm installed. All that is
-claimed is checked: the test accuracy, and that both give the same gradients for the same weights. Curves go to
-``digits.png``.
+claimed is checked: the test accuracy, that both loss curves are the same, and that both give the same gradients for
+the same weights. Curves go to ``digits.png``. ``--epochs 3 --accuracy 0.9`` is a short run.
 """
 
 from __future__ import annotations
 
+import argparse
 import ast
 import statistics
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -27,8 +28,12 @@ from hybridc import autograd, gluon
 from hybridc.gluon import nn
 
 SEED, EPOCHS, BATCH = 7, 20, 32
+RATE = 3e-3
 ACCURACY = 0.97
-TOLERANCE = 1e-3  # of the largest gradient of a parameter: a sure network has differences of almost equal numbers
+LOSS_TOLERANCE = 1e-2  # of an epoch's mean: rounding errors decide single steps once a ReLU's input is near 0
+GRADIENT_TOLERANCE = 1e-3  # of a parameter's largest gradient: a trained network subtracts almost equal numbers
+# The gradient of ReLU jumps at 0, where a rounding error decides the side: batches with such an input are not compared.
+KINK = 1e-5
 
 
 class Residual(gluon.HybridBlock):
@@ -72,7 +77,7 @@ def digits() -> tuple[gluon.data.ArrayDataset, gluon.data.ArrayDataset]:
     )
 
 
-def train(hybridized: bool, train_set: Any, test_set: Any) -> Training:
+def train(hybridized: bool, train_set: Any, test_set: Any, epochs: int = EPOCHS) -> Training:
     """Train a fresh network from the same seeds as ever."""
     mx.random.seed(SEED)
     np.random.seed(SEED)  # the DataLoader shuffles, as in MXNet, by NumPy's global state
@@ -86,9 +91,9 @@ def train(hybridized: bool, train_set: Any, test_set: Any) -> Training:
         net.hybridize()
         loss_of.hybridize()
     net(mx.nd.array(train_set[:1][0]))  # infers the shapes of the parameters
-    steps = EPOCHS * (len(train_set) // BATCH)
-    schedule = mx.lr_scheduler.CosineScheduler(steps, base_lr=3e-3)
-    trainer = gluon.Trainer(net.collect_params(), "adam", {"lr_scheduler": schedule, "wd": 1e-4})
+    steps = epochs * (len(train_set) // BATCH)
+    schedule = mx.lr_scheduler.CosineScheduler(steps, base_lr=RATE)
+    trainer = gluon.Trainer(net.collect_params(), "adam", {"learning_rate": RATE, "lr_scheduler": schedule, "wd": 1e-4})
 
     def backward(x: Any, y: Any) -> Any:
         with autograd.record():
@@ -104,7 +109,7 @@ def train(hybridized: bool, train_set: Any, test_set: Any) -> Training:
     done = Training(net, backward, step)
     batches = gluon.data.DataLoader(train_set, BATCH, shuffle=True, last_batch="discard")
     tests = gluon.data.DataLoader(test_set, len(test_set))
-    with tqdm(range(EPOCHS), desc="hybridized" if hybridized else "eager     ", unit="epoch") as bar:
+    with tqdm(range(epochs), desc="hybridized" if hybridized else "eager     ", unit="epoch") as bar:
         for _ in bar:
             done.losses += [float(step(x, y).mean().asscalar()) for x, y in batches]
             done.accuracies.append(accuracy(net, tests))
@@ -120,20 +125,55 @@ def accuracy(net: gluon.HybridBlock, batches: Any) -> float:
     return metric.get()[1]
 
 
-def gradients_apart(eager: Training, hybrid: Training, batches: list[Any]) -> float:
-    """How far gradients of both are apart for the eager weights, as a part of the largest of their parameter."""
+def loss_differences(one: Training, other: Training) -> np.ndarray:
+    """By how much the mean losses of each epoch differ."""
+    means = [np.reshape(t.losses, (len(t.accuracies), -1)).mean(axis=1) for t in (one, other)]
+    return np.abs(means[0] - means[1])
+
+
+@dataclass
+class Comparison:
+    """How the gradients of two networks with the same weights differ."""
+
+    worst: float = 0.0  # relative to the parameter's largest gradient
+    compared: int = 0
+    at_kinks: int = 0
+
+
+def distance_to_kink(net: gluon.HybridBlock, run: Callable[[], Any]) -> float:
+    """The smallest absolute value that a ReLU of ``net`` gets as its input in ``run()``."""
+    inputs: list[Any] = []
+    handles: list[Any] = []
+
+    def watch(block: Any) -> None:
+        if isinstance(block, nn.Activation):
+            handles.append(block.register_forward_pre_hook(lambda _, arrays: inputs.append(arrays[0])))
+
+    net.apply(watch)
+    run()
+    for handle in handles:
+        handle.detach()
+    return min(float(np.abs(x.asnumpy()).min()) for x in inputs)
+
+
+def compare_gradients(eager: Training, hybrid: Training, batches: list[Any]) -> Comparison:
+    """Compare the gradients of both, for the eager weights, over all batches without an input at a ReLU's kink."""
     parameters = [list(training.net.collect_params().values()) for training in (eager, hybrid)]
     for ours, theirs in zip(*parameters, strict=True):
         theirs.set_data(ours.data())
-    worst = 0.0
+    found = Comparison()
     for x, y in batches:
-        for training in (eager, hybrid):
-            mx.random.seed(SEED)  # the same elements drop out
-            training.backward(x, y)
+        mx.random.seed(SEED)  # the same elements drop out in both
+        if distance_to_kink(eager.net, lambda x=x, y=y: eager.backward(x, y)) < KINK:
+            found.at_kinks += 1
+            continue
+        mx.random.seed(SEED)
+        hybrid.backward(x, y)
         for pair in zip(*parameters, strict=True):
             expected, got = (parameter.grad().asnumpy() for parameter in pair)
-            worst = max(worst, float(np.abs(got - expected).max() / np.abs(expected).max()))
-    return worst
+            found.worst = max(found.worst, float(np.abs(got - expected).max() / np.abs(expected).max()))
+        found.compared += 1
+    return found
 
 
 def milliseconds(trainings: tuple[Training, ...], x: Any, y: Any) -> list[float]:
@@ -158,26 +198,42 @@ def fused_kernel(source: str) -> str:
 
 
 def save_curves(eager: Training, hybrid: Training, path: Path) -> None:
-    """Both loss curves and both accuracy curves, as a picture."""
+    """Loss and accuracy of both, and how far apart the losses are, as a picture."""
     matplotlib.use("Agg")
     from matplotlib import pyplot as plt
 
-    figure, (left, right) = plt.subplots(1, 2, figsize=(10, 4), layout="constrained")
-    for training, label, style in ((eager, "eager", "-"), (hybrid, "hybridized", "--")):
-        left.plot(training.losses, style, label=label)
-        right.plot(range(1, EPOCHS + 1), training.accuracies, style, label=label)
-    left.set(xlabel="step", ylabel="training loss", yscale="log")
-    right.set(xlabel="epoch", ylabel="test accuracy", ylim=(0.85, 1))
-    left.legend()
-    right.legend()
+    figure, (left, middle, right) = plt.subplots(1, 3, figsize=(14, 4), layout="constrained")
+    # The curves lie on each other, so the first is broad and pale and the second a thin line within it.
+    broad = {"color": "tab:orange", "linewidth": 5, "alpha": 0.45, "label": "eager"}
+    thin = {"color": "tab:blue", "linewidth": 1, "label": "hybridized"}
+    epochs = range(1, len(eager.accuracies) + 1)
+    for training, style in ((eager, broad), (hybrid, thin)):
+        left.plot(training.losses, **style)
+        right.plot(epochs, training.accuracies, **style)
+    steps = np.abs(np.subtract(eager.losses, hybrid.losses))
+    middle.plot(steps, color="tab:gray", linewidth=1, label="of single steps")
+    ends = np.arange(1, len(eager.accuracies) + 1) * (len(steps) // len(eager.accuracies))
+    middle.plot(ends, loss_differences(eager, hybrid), "o-", color="tab:blue", markersize=4, label="of epochs' means")
+    middle.axhline(LOSS_TOLERANCE, color="tab:red", linestyle=":", label="tolerance")
+    left.set(title="training loss", xlabel="step", yscale="log")
+    middle.set(title="difference of the losses", xlabel="step", yscale="log", ylim=(1e-8, 10 * LOSS_TOLERANCE))
+    right.set(title="test accuracy", xlabel="epoch", ylim=(0.85, 1))
+    for axes in (left, middle, right):
+        axes.legend()
     figure.savefig(path, dpi=120)
+    plt.close(figure)
 
 
-def main() -> int:
+def main(arguments: Sequence[str] | None = None) -> int:
     """Run the demo; the exit status says whether all claims hold."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--epochs", type=int, default=EPOCHS)
+    parser.add_argument("--accuracy", type=float, default=ACCURACY, help="the test accuracy to reach")
+    options = parser.parse_args(arguments)
+
     train_set, test_set = digits()
-    eager = train(False, train_set, test_set)
-    hybrid = train(True, train_set, test_set)
+    eager = train(False, train_set, test_set, options.epochs)
+    hybrid = train(True, train_set, test_set, options.epochs)
     x, y = (mx.nd.array(part) for part in train_set[:BATCH])
 
     traced = hybrid.net.trace(x)
@@ -186,27 +242,27 @@ def main() -> int:
     print(f"--- one of the kernels it became, as Python ---\n{fused_kernel(program.source)}\n")
     print(f"--- what was compiled, and why ---\n{hybrid.net.explain()}\n")
 
+    picture = Path("digits.png").resolve()
+    save_curves(eager, hybrid, picture)
+    print(f"curves: {picture}\n")
+
+    apart = float(loss_differences(eager, hybrid).max())
+    gradients = compare_gradients(eager, hybrid, list(gluon.data.DataLoader(train_set, BATCH)))
     slow, fast = milliseconds((eager, hybrid), x, y)
     print("--- a training step ---")
     print(f"eager {slow:.3f} ms, hybridized {fast:.3f} ms: {slow / fast:.2f} times as fast\n")
 
-    picture = Path("digits.png").resolve()
-    save_curves(eager, hybrid, picture)
-    print(f"curves: {picture}")
-
-    parting = max(abs(a - b) for a, b in zip(eager.losses, hybrid.losses, strict=True))
-    print(
-        f"losses of {len(eager.losses)} steps differ by at most {parting:.1e}: rounding errors grow from step to step"
-    )
-    batches = list(gluon.data.DataLoader(train_set, BATCH))
-    apart = gradients_apart(eager, hybrid, batches)
+    a, b = eager.accuracies[-1], hybrid.accuracies[-1]
     claims = [
-        (f"{name} test accuracy {training.accuracies[-1]:.4f} >= {ACCURACY}", training.accuracies[-1] >= ACCURACY)
-        for name, training in (("eager", eager), ("hybridized", hybrid))
+        (f"eager test accuracy {a:.4f} >= {options.accuracy}", a >= options.accuracy),
+        (f"hybridized test accuracy {b:.4f} >= {options.accuracy}", b >= options.accuracy),
+        (f"mean losses of the epochs differ by {apart:.1e} <= {LOSS_TOLERANCE}", apart <= LOSS_TOLERANCE),
+        (
+            f"gradients of {gradients.compared} batches differ by {gradients.worst:.1e} <= {GRADIENT_TOLERANCE} "
+            f"({gradients.at_kinks} more have an input within {KINK} of a ReLU's kink)",
+            gradients.worst <= GRADIENT_TOLERANCE and gradients.compared > gradients.at_kinks,
+        ),
     ]
-    claims.append(
-        (f"gradients of {len(batches)} batches for the same weights differ by {apart:.1e}", apart <= TOLERANCE)
-    )
     for text, holds in claims:
         print(f"{'ok    ' if holds else 'FAILED'} {text}")
     return 0 if all(holds for _, holds in claims) else 1
