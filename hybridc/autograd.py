@@ -14,7 +14,6 @@ from hybridc.errors import MXNetError, TraceError
 from hybridc.nd.ndarray import NDArray, wrap
 from hybridc.nd.takeover import WORTH_TAKING, taken_over
 from hybridc.runtime.state import STATE
-from hybridc.runtime.writes import READERS, written
 from hybridc.trace.location import user_location
 
 _ORDER = itertools.count()
@@ -332,8 +331,6 @@ def backward(
             np.add(leaf.grad._data, grad._data, out=leaf.grad._data)
         elif grad._data is not leaf.grad._data and not taken_over(leaf.grad, grad):
             np.copyto(leaf.grad._data, grad._data)
-    if READERS:
-        written(*[leaf.grad._data for leaf in leaves])
 
 
 def grad(

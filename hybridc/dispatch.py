@@ -14,7 +14,6 @@ from hybridc.nd.fluent import Fluent
 from hybridc.nd.ndarray import NDArray
 from hybridc.runtime.locks import UPDATES
 from hybridc.runtime.state import STATE
-from hybridc.runtime.writes import written
 from hybridc.trace.structure import as_list
 
 if TYPE_CHECKING:
@@ -161,7 +160,6 @@ def write_back(op: Operator, arrays: Sequence[Any], results: Sequence[Any]) -> N
     """Put the new values of the inputs that an operator mutates, its last results, into their arrays."""
     for i, value in zip(op.mutated, results[len(results) - len(op.mutated) :], strict=True):
         np.copyto(arrays[i], value, casting="unsafe")
-        written(arrays[i])
 
 
 def own(op: Operator, arrays: Sequence[Any], result: Any) -> Any:
@@ -194,7 +192,6 @@ def write_out(out: Any, results: Sequence[Any]) -> Any:
         if target.shape != result.shape:
             raise MXNetError(f"out= has shape {target.shape}, but the result has shape {result.shape}")
         np.copyto(target._data, result, casting="unsafe")
-        written(target._data)
     return out
 
 

@@ -21,7 +21,6 @@ from hybridc.nd.fluent import Fluent
 from hybridc.nd.ndarray import NDArray
 from hybridc.runtime import custom_call as _call
 from hybridc.runtime.state import STATE
-from hybridc.runtime.writes import written
 
 __all__ = [
     "Custom",
@@ -89,7 +88,6 @@ class CustomOp:
             np.add(target, value, out=target, casting="unsafe")
         else:
             np.copyto(target, value, casting="unsafe")
-        written(target)
 
 
 def _fits(shape: tuple[int, ...], target: tuple[int, ...]) -> bool:

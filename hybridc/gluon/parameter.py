@@ -15,7 +15,6 @@ from hybridc.gluon.epoch import ATTRIBUTE_EPOCH
 from hybridc.gluon.utils import shape_is_known
 from hybridc.nd.ndarray import NDArray, wrap
 from hybridc.runtime.state import STATE
-from hybridc.runtime.writes import written
 
 __all__ = ["Constant", "DeferredInitializationError", "Parameter"]
 
@@ -179,7 +178,6 @@ class Parameter:
         self.shape = array.shape
         if self._data is not None:
             np.copyto(self._data._data, array._data, casting="unsafe")
-            written(self._data._data)
             return
         if not self._deferred_init:
             raise CheckError(f"Parameter '{self.name}' has not been initialized; call initialize() first")

@@ -16,7 +16,6 @@ import numpy as np
 from hybridc.context import Context, check_device
 from hybridc.dispatch import is_symbol
 from hybridc.nd.ndarray import NDArray, values_of
-from hybridc.runtime.writes import written
 
 __all__ = ["HookHandle", "check_sha1", "clip_global_norm", "shape_is_known", "split_and_load", "split_data"]
 
@@ -70,7 +69,6 @@ def clip_global_norm(arrays: Sequence[NDArray], max_norm: float, check_isfinite:
                 continue
             native = a.asnative()
             np.multiply(native, native.dtype.type(scale), out=native)
-            written(native)
     norm = np.array([total], dtype=np.float64 if arrays[0].dtype is np.float64 else np.float32)
     return norm[0] if check_isfinite else NDArray(norm)
 

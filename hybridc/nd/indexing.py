@@ -21,7 +21,6 @@ from hybridc.errors import MXNetError
 from hybridc.nd.functions import function
 from hybridc.nd.ndarray import NDArray
 from hybridc.runtime.state import STATE
-from hybridc.runtime.writes import written
 
 _BASIC = (int, slice, type(None), type(Ellipsis))
 
@@ -273,7 +272,6 @@ def setitem(x: NDArray, key: Any, value: Any) -> None:
 
 
 def _write(data: Any, key: Any, value: Any) -> None:
-    written(data)
     try:
         data[key] = value
     except ValueError as error:
@@ -286,7 +284,6 @@ def _write(data: Any, key: Any, value: Any) -> None:
 def _assign_recorded(x: NDArray, value: NDArray) -> None:
     """``x[:] = y`` where autograd knows y: from now on it knows x as a copy of y."""
     np.copyto(x._data, value._data, casting="unsafe")
-    written(x._data)
     record(FUNCTIONS["identity"].bind(), (value,), (value._data,), [x])
 
 

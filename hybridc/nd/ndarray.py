@@ -13,7 +13,6 @@ from hybridc.dtypes import STORED
 from hybridc.errors import CheckError, MXNetError
 from hybridc.nd.fluent import Fluent
 from hybridc.runtime.state import STATE
-from hybridc.runtime.writes import written
 
 if TYPE_CHECKING:
     from hybridc.autograd import Leaf, TapeNode
@@ -191,7 +190,6 @@ class NDArray(Fluent):
         if other.shape != self.shape:
             raise MXNetError(f"copyto: cannot copy shape {self.shape} into shape {other.shape}")
         np.copyto(other._data, self._data, casting="unsafe")
-        written(other._data)
         return other
 
     def as_in_context(self, context: Context) -> NDArray:
@@ -260,7 +258,6 @@ class NDArray(Fluent):
                 "autograd is recording; write x = x + y"
             )
         data = self._data
-        written(data)
         if STATE.trace is None and data.dtype.kind == "f" and ufunc is not None:
             if type(other) is NDArray and other._data.dtype is data.dtype and other._data.shape == data.shape:
                 ufunc(data, other._data, out=data)

@@ -23,7 +23,6 @@ from hybridc.runtime.devices.array import DeviceArray
 from hybridc.runtime.devices.device import Device
 from hybridc.runtime.locks import ForkLock
 from hybridc.runtime.state import STATE
-from hybridc.runtime.writes import written
 
 if TYPE_CHECKING:
     from hybridc.dialects.operator import Operator
@@ -123,7 +122,6 @@ class DeviceNDArray(NDArray):
     def __setitem__(self, key: Any, value: Any) -> None:
         part = None if STATE.recording else _part(self._data, key)
         if part is not None:
-            written(self._data)
             part.write(_values(value))
             return
         values = wrap(self._data.host())
@@ -139,7 +137,6 @@ class DeviceNDArray(NDArray):
     def _inplace(self, name: str, ufunc: Any, other: Any) -> NDArray:
         if STATE.recording and (self._entry is not None or getattr(other, "_entry", None) is not None):
             return super()._inplace(name, None, other)
-        written(self._data)
         return indexing.inplace(self, name, other)
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -210,7 +207,6 @@ def invoke(op: Operator, inputs: Sequence[Any], out: Any = None) -> Any:
         saved = [a.copy() if i in op.mutated else a for i, a in enumerate(arrays)] if STATE.recording else arrays
         for i, value in zip(op.mutated, results[len(results) - len(op.mutated) :], strict=True):
             arrays[i].write(value)
-            written(arrays[i])
     visible = op.num_visible_outputs()
     if out is not None:
         return write_out(out, results[:visible])

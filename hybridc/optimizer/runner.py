@@ -10,7 +10,6 @@ import numpy as np
 
 from hybridc.optimizer.binding import Array, Fill, Known, Row, advance, check_row, kind_of, overlap, states_of
 from hybridc.optimizer.formula import Kind, Values
-from hybridc.runtime.writes import READERS, written
 
 if TYPE_CHECKING:
     from hybridc.optimizer.compiled_update import CompiledUpdate
@@ -66,7 +65,6 @@ class Runner:
         bound.run(numbers)
         for original, copy in bound.copies:
             np.copyto(original, copy)
-            written(original)
         if bound.copies:  # which do not follow what happens to the originals
             return
         self._bound[tuple([row[0] for row in rows])] = bound
@@ -157,8 +155,6 @@ class _Bound:
                 for number, grad in grads:
                     given[number] = grad._data
                 compiled.run(given)
-        if READERS:
-            written(*[arguments[i] for compiled, arguments, _ in self._programs for i in compiled.donated])
 
     def _unfit(self, compiled: CompiledUpdate, arguments: Sequence[Any]) -> list[int]:
         """The arguments that cannot be written to: strided views, and memory that another argument has, too."""

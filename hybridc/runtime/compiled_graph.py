@@ -8,12 +8,10 @@ from typing import Any
 import numpy as np
 
 from hybridc.nd.ndarray import NDArray, wrap
-from hybridc.runtime.ahead import Foresight
 from hybridc.runtime.executable import Executable
 from hybridc.runtime.locks import UPDATES
 from hybridc.runtime.recorded_call import RecordedCall
 from hybridc.runtime.state import STATE
-from hybridc.runtime.writes import written
 from hybridc.trace.structure import regroup
 from hybridc.trace.tracer import Trace
 
@@ -45,7 +43,6 @@ class CompiledGraph:
         self.updates = trace.updates
         self.visible = len(trace.outputs) - len(self.updates)
         self.single = type(trace.structure) is int
-        self.foresight = Foresight.of(self)
 
     @property
     def is_simple(self) -> bool:
@@ -74,7 +71,7 @@ class CompiledGraph:
             lines += [f"  kernel {name}" for name in program.launches]
             lines += [f"  host call {call}" for call in program.host_calls]
             lines += [f"  {note}" for note in executable.notes()]
-        return lines if self.foresight is None else lines + self.foresight.summary()
+        return lines
 
     def repeat(self) -> None:
         """Expect many calls that are alike (``static_alloc``)."""
@@ -120,12 +117,9 @@ class CompiledGraph:
     def _recorded(self, inputs: Sequence[NDArray], arrays: list[Any]) -> Any:
         from hybridc import autograd
 
-        ahead = None if self.foresight is None else self.foresight.ahead(inputs)
         workspace = self.forward.acquire()
         try:
-            results = None if ahead is None else ahead.run(self, workspace, arrays)
-            if results is None:
-                results = self.forward.run_in(workspace, arrays)
+            results = self.forward.run_in(workspace, arrays)
         except Exception:
             self.forward.release(workspace)
             raise
@@ -134,7 +128,7 @@ class CompiledGraph:
             before = [a.copy() if i in self.updates else a for i, a in enumerate(arrays)]  # what the forward saw
             self._write_back(arrays, results)
             arrays = before
-        call = RecordedCall(self, workspace, arrays, results, ahead)
+        call = RecordedCall(self, workspace, arrays, results)
         autograd.record_operator(call, inputs, arrays, outputs)
         return outputs[0] if self.single else regroup(outputs, self.trace.structure)
 
@@ -142,4 +136,3 @@ class CompiledGraph:
         """Put the new values of inputs that operators mutate into their arrays."""
         for i, value in zip(self.updates, results[self.visible :], strict=False):
             np.copyto(arrays[i], value)
-            written(arrays[i])

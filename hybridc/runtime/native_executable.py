@@ -8,7 +8,7 @@ from typing import Any
 from hybridc.lower.llvm.codegen import Code
 from hybridc.lower.llvm.native_source import NativeSource
 from hybridc.runtime.native.boxed import boxed_entry
-from hybridc.runtime.native.plan import Host, Phase
+from hybridc.runtime.native.plan import Host
 from hybridc.runtime.native.program import NativeProgram
 from hybridc.runtime.planned_executable import PlannedExecutable
 
@@ -37,8 +37,3 @@ class NativeExecutable(PlannedExecutable):
     def make_workspace(self) -> Any:
         """The arena."""
         return self.native.workspace()
-
-    @property
-    def is_phases(self) -> bool:
-        """Whether a call is native steps over its arguments' memory, and writes none of it."""
-        return not self._donated and all(isinstance(step, Phase) for step in self.native.plan.steps)

@@ -1,4 +1,4 @@
-"""Recorded calls of compiled graphs: what the tape asks for gradients, and whether they wait already."""
+"""Recorded calls of compiled graphs: what the tape asks for gradients."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hybridc.nd.ndarray import NDArray, wrap
-from hybridc.runtime.ahead import Ahead
 from hybridc.runtime.state import STATE
 from hybridc.trace.tracer import Trace
 
@@ -19,17 +18,10 @@ if TYPE_CHECKING:
 class RecordedCall:
     """One recorded call of a graph: what the tape asks for gradients. It owns the call's workspace until freed."""
 
-    def __init__(
-        self, graph: CompiledGraph, workspace: Any, arrays: list[Any], results: Sequence[Any], ahead: Ahead | None
-    ) -> None:
+    def __init__(self, graph: CompiledGraph, workspace: Any, arrays: list[Any], results: Sequence[Any]) -> None:
         self.graph = graph
         self.workspace = workspace
         self.values = [*arrays, *results]
-        self.ahead = ahead
-        #: What waits for this call, with a later one that was given its results.
-        self.told: Ahead | None = None
-        if ahead is not None:
-            ahead.rely_on(self.values)
 
     def vjp(
         self,
@@ -43,29 +35,14 @@ class RecordedCall:
         if STATE.recording:
             return self._replayed(ograds, inputs)
         graph = self.graph
-        results = self._waiting(ograds)
-        if results is None:
-            results = self._computed(ograds, inputs, into)
-        grads: list[Any] = [None] * len(inputs)
-        for i, result in zip(graph.grads, results, strict=True):
-            grads[i] = wrap(result)
-        if self.ahead is not None:
-            self.ahead.tell(grads)
-        return grads
-
-    def _waiting(self, ograds: Sequence[Any]) -> Sequence[Any] | None:
-        """The gradients for these head gradients, if they were computed ahead."""
-        told, self.told = self.told, None
-        further = None if told is None else told.take_further(ograds)
-        own = None if self.ahead is None else self.ahead.take(ograds)
-        return own if further is None else further
-
-    def _computed(self, ograds: Sequence[Any], inputs: Sequence[Any], into: Sequence[Any]) -> Sequence[Any]:
-        graph = self.graph
         assert graph.backward is not None
         given = [*[self.values[i] for i in graph.saved], *[g._data for g in ograds]]
         places = [_place(into[i], inputs[i]._data, given) for i in graph.grads]
-        return graph.backward(places, *given)
+        results = graph.backward(places, *given)
+        grads: list[Any] = [None] * len(inputs)
+        for i, result in zip(graph.grads, results, strict=True):
+            grads[i] = wrap(result)
+        return grads
 
     def _replayed(self, ograds: Sequence[Any], inputs: Sequence[Any]) -> Sequence[Any]:
         """Gradients of gradients: run the trace eagerly on the tape and differentiate that."""
@@ -90,7 +67,6 @@ class RecordedCall:
             self.graph.forward.release(self.workspace)
             self.workspace = None
             self.values = []
-        self.ahead = self.told = None
 
 
 def _place(buffer: Any, like: Any, given: Sequence[Any]) -> Any:

@@ -27,7 +27,6 @@ from hybridc.optimizer.formula import Kind, Number, Values
 from hybridc.runtime.cached_graph import CachedGraph, Entry, Signature
 from hybridc.runtime.compiled_graph import CompiledGraph
 from hybridc.runtime.locks import UPDATES
-from hybridc.runtime.writes import READERS, written
 from hybridc.stages import Traced
 from hybridc.symbol.traced import TracedSymbol
 from hybridc.trace.attributes import Read, watching
@@ -258,8 +257,6 @@ class Bound:
                     results = self._run(arguments)
             else:
                 results = self._run(arguments)
-        if READERS:
-            written(*[arguments[i] for i in program.written])
         return list(results[: program.visible])
 
     def _run(self, arguments: list[Any]) -> Any:
