@@ -85,6 +85,14 @@ class OperatorCheckError(MXNetError, AssertionError):
     """
 
 
+class OptionError(MXNetError, ValueError):
+    """A setting has a value that it cannot have here, as ``HYBRIDC_CPU=x86-64-v9``; the text lists what it takes.
+
+    Variables are read when hybridc is imported. ``HYBRIDC_CPU=x86-64-v4`` may be set on a processor without AVX-512:
+    its code can be looked at there, and calling a network raises this error.
+    """
+
+
 class RecompileError(MXNetError):
     """A network would have to be compiled inside ``with hybridc.no_recompile():``; the text tells the reason.
 

@@ -15,7 +15,7 @@
 | ``HYBRIDC_POOL_BYTES`` | 1 GiB | memory of freed results that is kept for new ones |
 | ``HYBRIDC_CACHE_DIR`` | the platform's | folder for what is compiled once and used by later processes |
 | ``HYBRIDC_CACHE_BYTES`` | 1 GiB | how large that folder may grow; what was not used for the longest time goes |
-| ``HYBRIDC_CPU`` | host | ``generic``: native code that runs on any processor of this architecture (x86-64: SSE2) |
+| ``HYBRIDC_CPU`` | host | native code for any processor of a level: ``generic``, ``x86-64-v2``, ``-v3`` or ``-v4`` |
 | ``HYBRIDC_GPU`` | auto | GPU arrays are of ``torch``, ``cupy`` or ``cuda``, whichever is there; or ``interpreter`` |
 | ``HYBRIDC_TF32`` | 0 | GPU products of single precision round their operands to 10 bits, for tensor cores |
 | ``HYBRIDC_CXX`` | c++, g++, clang++ | the C++ compiler that makes the shim of extension libraries |
@@ -24,9 +24,17 @@
 from __future__ import annotations
 
 import os
+import platform
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
+
+from hybridc.errors import OptionError
+
+# Processors that native code can be for, beside this computer's: the least of its architecture, and what all since some
+# generation have.
+_ANY_CPU = ("host", "generic")
+_X86_CPU = (*_ANY_CPU, "x86-64-v2", "x86-64-v3", "x86-64-v4")
 
 
 @dataclass(frozen=True)
@@ -72,6 +80,19 @@ def _platform_cache(env: Mapping[str, str]) -> str:
     return os.path.join(env.get("XDG_CACHE_HOME") or "~/.cache", "hybridc")
 
 
+def _cpu(env: Mapping[str, str]) -> str:
+    """Which processor native code is for; OptionError if this architecture has no such level."""
+    found = env.get("HYBRIDC_CPU") or "host"
+    allowed = _X86_CPU if platform.machine().lower() in ("x86_64", "amd64") else _ANY_CPU
+    if found not in allowed:
+        _, *others, last = allowed
+        raise OptionError(
+            f"HYBRIDC_CPU={found}: there is no such level on {platform.machine()}; "
+            f"it takes {', '.join(['host (the default)', *others])} or {last}"
+        )
+    return found
+
+
 def _flag(name: str) -> bool:
     return os.environ.get(name, "0") not in ("", "0")
 
@@ -92,7 +113,7 @@ def _from_environment() -> Options:
         pool_bytes=max(0, int(env.get("HYBRIDC_POOL_BYTES", 1 << 30))),
         cache=env.get("HYBRIDC_CACHE_DIR") or _platform_cache(env),
         cache_bytes=max(0, int(env.get("HYBRIDC_CACHE_BYTES", 1 << 30))),
-        cpu=env.get("HYBRIDC_CPU") or "host",
+        cpu=_cpu(env),
         gpu=env.get("HYBRIDC_GPU") or "auto",
         tf32=_flag("HYBRIDC_TF32"),
         cxx=env.get("HYBRIDC_CXX") or None,

@@ -62,7 +62,8 @@ class Code:
 
 
 def load(functions: Sequence[NativeFunction]) -> list[Code]:
-    """The code of these functions, compiled where there is none yet."""
+    """The code of these functions, compiled where there is none yet; OptionError if this computer cannot run it."""
+    processor.check_runs_here()
     with _alone():
         found, missing = _found(functions)
         if missing:
@@ -72,6 +73,7 @@ def load(functions: Sequence[NativeFunction]) -> list[Code]:
 
 def load_stored(functions: Sequence[NativeFunction]) -> list[Code] | None:
     """The code of these functions if all of it was compiled before, by any process; nothing is compiled."""
+    processor.check_runs_here()
     with _alone():
         found, missing = _found(functions)
         return None if missing else [found[f.key] for f in functions]
@@ -121,9 +123,13 @@ def machine() -> llvm_c.Machine:
     return llvm_c.Machine(processor.name(), processor.features_text(), _SPEED_LEVEL)
 
 
-@functools.cache
 def target_key() -> str:
     """All that equal functions may be compiled differently for: the processor, LLVM, this compiler."""
+    return _target_key(OPTIONS.cpu)
+
+
+@functools.cache
+def _target_key(_: str) -> str:
     cpu = (processor.name(), processor.features_text(), str(processor.vector_bits()))
     return " ".join((*cpu, llvm_c.version(), compiler_version()))
 

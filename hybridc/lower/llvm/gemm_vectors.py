@@ -30,7 +30,6 @@ class Registers:
         return self.bytes // dtype.itemsize
 
 
-@functools.cache
 def registers() -> Registers | None:
     """Those of this processor; None if it has none that are worth code of our own."""
     features = processor.features()

@@ -1,4 +1,8 @@
-"""The processor that native code is for: this computer's, or with ``HYBRIDC_CPU=generic`` any of its architecture."""
+"""The processor that native code is for: this computer's, or with ``HYBRIDC_CPU`` any that has what a level asks for.
+
+Whatever is chosen for a processor (the width of registers, tiles, how matrices are multiplied) follows from
+:func:`features`, never from this computer, so that code for a level is the same wherever it is made.
+"""
 
 from __future__ import annotations
 
@@ -6,41 +10,36 @@ import functools
 import platform
 from collections.abc import Mapping
 
+from hybridc.errors import OptionError
 from hybridc.lower.llvm import llvm_c
 from hybridc.options import OPTIONS
 
-# Processors that every other of their architecture can stand in for, and what they have.
-_GENERIC: dict[str, tuple[str, tuple[str, ...]]] = {
-    "x86_64": ("x86-64", ("sse2",)),
-    "AMD64": ("x86-64", ("sse2",)),
-    "aarch64": ("generic", ("neon",)),
-    "arm64": ("generic", ("neon",)),
+# The levels of x86-64's ABI by LLVM's names, from the least on, and what each adds.
+_X86_LEVELS: Mapping[str, tuple[str, ...]] = {
+    "x86-64": ("sse2",),
+    "x86-64-v2": ("cx16", "popcnt", "sahf", "sse3", "sse4.1", "sse4.2", "ssse3"),
+    "x86-64-v3": ("avx", "avx2", "bmi", "bmi2", "f16c", "fma", "lzcnt", "movbe", "xsave"),
+    "x86-64-v4": ("avx512bw", "avx512cd", "avx512dq", "avx512f", "avx512vl"),
 }
+# The least processor of other architectures.
+_LEAST: Mapping[str, tuple[str, ...]] = {"aarch64": ("neon",), "arm64": ("neon",)}
 
 
-@functools.cache
 def name() -> str:
     """What LLVM calls it."""
-    if OPTIONS.cpu == "generic":
-        return _generic()[0]
-    return llvm_c.host_name()
+    return llvm_c.host_name() if OPTIONS.cpu == "host" else _level(OPTIONS.cpu)
 
 
-@functools.cache
 def features() -> Mapping[str, bool]:
     """What it has, and has not, by LLVM's names."""
-    if OPTIONS.cpu == "generic":
-        return dict.fromkeys(_generic()[1], True)
-    return llvm_c.host_features()
+    return _features(OPTIONS.cpu)
 
 
-@functools.cache
 def features_text() -> str:
     """What it has, and has not, as LLVM wants to be told."""
     return ",".join(f"{'+' if has else '-'}{feature}" for feature, has in sorted(features().items()))
 
 
-@functools.cache
 def vector_bits() -> int:
     """How wide vectors are: 512 bits since the generation that does not slow down for them."""
     has = features()
@@ -52,5 +51,32 @@ def converts_halves() -> bool:
     return "sse2" not in features() or features().get("f16c", False)
 
 
-def _generic() -> tuple[str, tuple[str, ...]]:
-    return _GENERIC.get(platform.machine(), ("generic", ()))
+def check_runs_here() -> None:
+    """OptionError if this computer lacks what code for the processor needs."""
+    if OPTIONS.cpu in ("host", "generic"):
+        return
+    here = _features("host")
+    lacking = sorted(feature for feature, has in features().items() if has and not here.get(feature, False))
+    if lacking:
+        raise OptionError(
+            f"HYBRIDC_CPU={OPTIONS.cpu}: its code cannot run on this processor ({llvm_c.host_name()}), which lacks "
+            f"{', '.join(lacking)}; unset HYBRIDC_CPU, or choose a lower level"
+        )
+
+
+@functools.cache
+def _features(cpu: str) -> Mapping[str, bool]:
+    if cpu == "host":
+        return llvm_c.host_features()
+    level = _level(cpu)
+    if level not in _X86_LEVELS:
+        return dict.fromkeys(_LEAST.get(platform.machine(), ()), True)
+    levels = list(_X86_LEVELS)
+    return dict.fromkeys((f for x in levels[: levels.index(level) + 1] for f in _X86_LEVELS[x]), True)
+
+
+def _level(cpu: str) -> str:
+    """The level that was asked for, by LLVM's name."""
+    if cpu != "generic":
+        return cpu
+    return "x86-64" if platform.machine().lower() in ("x86_64", "amd64") else "generic"

@@ -1,0 +1,136 @@
+"""Levels of processors: code and choices are those of the level, whatever computer they are made on."""
+
+from __future__ import annotations
+
+import dataclasses
+import platform
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import hybridc as mx
+from hybridc import options
+from hybridc.errors import OptionError
+from hybridc.lower.llvm import codegen, llvm_c, processor
+from hybridc.lower.llvm.gemm_vectors import Registers, registers
+from hybridc.lower.llvm.products import phases_of_product
+from tests.lower.llvm.test_products import product_kernel
+
+X86 = platform.machine() == "x86_64"
+LEVELS = {
+    "generic": (128, None),
+    "x86-64-v2": (128, None),
+    "x86-64-v3": (256, Registers(32, 16)),
+    "x86-64-v4": (256, Registers(64, 32)),
+}
+x86 = pytest.mark.skipif(not X86, reason="the levels of x86-64 are there only")
+
+
+def choose(monkeypatch, level):
+    monkeypatch.setattr(processor, "OPTIONS", dataclasses.replace(options.OPTIONS, cpu=level))
+    monkeypatch.setattr(codegen, "OPTIONS", processor.OPTIONS)
+
+
+@x86
+@pytest.mark.parametrize("level", LEVELS)
+def test_choices_are_those_of_the_level(monkeypatch, level):
+    choose(monkeypatch, level)
+    assert (processor.vector_bits(), registers()) == LEVELS[level]
+    assert processor.converts_halves() == (level in ("x86-64-v3", "x86-64-v4"))
+
+
+@x86
+@pytest.mark.parametrize("level", LEVELS)
+def test_code_is_that_of_the_level(monkeypatch, level):
+    """A loop and a product: no wider registers than the level has, and the widest of those in the product."""
+    choose(monkeypatch, level)
+    net = mx.gluon.nn.HybridLambda("square")
+    loops = net.trace(mx.nd.ones((4096,))).optimize().lower("llvm").programs["forward"].code("assembly")
+    width = processor.vector_bits()
+    assert ("ymm" in loops, "zmm" in loops) == (width == 256, False)
+    (phase,) = phases_of_product(product_kernel("ik,kj->ij", {"i": 24, "j": 64, "k": 32}), 1)
+    assert phase.way == ("blas" if registers() is None else "tiles")
+    if phase.way == "tiles":
+        assembly = codegen.explain(phase.function, "assembly")
+        found = {int(x[1]) for x in re.finditer(r"vfmadd\w+\s.*%(?:[xyz]mm)(\d+)", assembly)}
+        assert ("zmm" in assembly) == (level == "x86-64-v4")
+        assert max(found) >= 2 * registers().count // 3
+
+
+@x86
+def test_levels_have_keys_of_their_own(monkeypatch):
+    keys = set()
+    for level in ("host", *LEVELS):
+        choose(monkeypatch, level)
+        keys.add(codegen.target_key())
+    assert len(keys) == 1 + len(LEVELS)
+
+
+@x86
+@pytest.mark.parametrize("level", LEVELS)
+def test_features_are_those_that_llvm_gives_the_level(monkeypatch, level):
+    """LLVM's own definition is the oracle: a feature of the level is an instruction that it can select."""
+    choose(monkeypatch, level)
+    named, told = (
+        llvm_c.Machine(processor.name(), text, 2).assembly(llvm_c.Module(_OPERATIONS))
+        for text in ("", processor.features_text())
+    )
+    assert _instructions(named) == _instructions(told)
+
+
+# Half precision, a fused product and sum, bits counted, bytes swapped, sixteen floats, eight words rotated.
+_OPERATIONS = """
+declare float @llvm.fma.f32(float, float, float)
+declare i64 @llvm.ctpop.i64(i64)
+declare i64 @llvm.ctlz.i64(i64, i1)
+declare <8 x i64> @llvm.fshl.v8i64(<8 x i64>, <8 x i64>, <8 x i64>)
+define <16 x float> @wide(<16 x float> %x, <16 x float> %y) { %z = fmul <16 x float> %x, %y ret <16 x float> %z }
+define float @fused(float %x) { %z = call float @llvm.fma.f32(float %x, float %x, float %x) ret float %z }
+define float @half(half %x) { %z = fpext half %x to float ret float %z }
+define i64 @count(i64 %x) { %z = call i64 @llvm.ctpop.i64(i64 %x) ret i64 %z }
+define i64 @zeros(i64 %x) { %z = call i64 @llvm.ctlz.i64(i64 %x, i1 false) ret i64 %z }
+define <8 x i64> @product(<8 x i64> %x) { %z = mul <8 x i64> %x, %x ret <8 x i64> %z }
+define <64 x i8> @bytes(<64 x i8> %x) { %z = add <64 x i8> %x, %x ret <64 x i8> %z }
+"""
+
+
+def _instructions(assembly):
+    return re.findall(r"^\t([a-z]\w*)", assembly, re.MULTILINE)
+
+
+def test_another_level_is_an_error():
+    with pytest.raises(
+        OptionError, match=r"HYBRIDC_CPU=foo: there is no such level .* host \(the default\), .*generic"
+    ):
+        options._cpu({"HYBRIDC_CPU": "foo"})
+    assert options._cpu({"HYBRIDC_CPU": ""}) == options._cpu({}) == "host"
+    assert options._cpu({"HYBRIDC_CPU": "generic"}) == "generic"
+
+
+def test_other_architectures_have_two(monkeypatch):
+    monkeypatch.setattr(platform, "machine", lambda: "aarch64")
+    with pytest.raises(OptionError, match=r"no such level on aarch64; it takes host \(the default\) or generic"):
+        options._cpu({"HYBRIDC_CPU": "x86-64-v3"})
+
+
+@x86
+def test_what_cannot_run_here_says_why(monkeypatch):
+    """On a processor with less than the level, code is not called; it could be looked at before."""
+    choose(monkeypatch, "x86-64-v4")
+    here = {f: f != "avx512bw" for f in processor.features()}
+    monkeypatch.setattr(
+        processor, "_features", lambda cpu, features=processor._features: here if cpu == "host" else features(cpu)
+    )
+    net = mx.gluon.nn.HybridLambda("square")
+    net.hybridize()
+    with pytest.raises(OptionError, match=r"HYBRIDC_CPU=x86-64-v4: .* lacks avx512bw; unset HYBRIDC_CPU, or choose"):
+        net(mx.nd.ones((3,)))
+    choose(monkeypatch, "generic")
+    np.testing.assert_array_equal(net(mx.nd.ones((3,))).asnumpy(), np.ones(3))
+
+
+def test_every_level_is_documented():
+    text = Path("docs/native.md").read_text(encoding="utf-8")
+    assert all(f"| `{level}` |" in text for level in LEVELS)
