@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -220,4 +221,4 @@ def dump(name: str, text: str) -> None:
     if OPTIONS.dump:
         folder = Path(OPTIONS.dump)
         folder.mkdir(parents=True, exist_ok=True)
-        (folder / name).write_text(text)
+        (folder / re.sub(r"[^\w.-]", "_", name)).write_text(text, "utf-8", "backslashreplace")

@@ -159,7 +159,9 @@ class HandleAttr(Data[Any]):
         parser.raise_error("a handle names an object of the process that printed it and cannot be read back")
 
     def print_parameter(self, printer: Printer) -> None:
-        printer.print_string(f'<"{self.data!r}">'.replace("\n", " "))
+        printer.print_string("<")
+        printer.print_string_literal(repr(self.data).encode("utf-8", "backslashreplace").decode())
+        printer.print_string(">")
 
 
 @functools.lru_cache(4096)

@@ -34,6 +34,7 @@ from hybridc.lower.planned import ARENA, Cell, HostCall, PlannedProgram, View
 from hybridc.lower.poison import Bytes, Poison
 from hybridc.lower.strides import row_major
 from hybridc.lower.structured import is_host, kernels
+from hybridc.quoting import one_line
 from hybridc.runtime.native.plan import Array, Host, Place
 from hybridc.transforms.values import functions, volume
 
@@ -238,7 +239,7 @@ class PlanEmitter(ABC):
 
 def comment(*locations: Any) -> str:
     """The user's lines, as they stand behind a line of the listing."""
-    lines = ", ".join(str(where) for where in locations if where)
+    lines = ", ".join(one_line(where) for where in locations if where)
     return f"  # {lines}" if lines else ""
 
 

@@ -51,6 +51,7 @@ from hybridc.lower.hybrid_to_linalg_native import NativeBuilder
 from hybridc.lower.hybrid_to_linalg_tensor import Builder, Tensor
 from hybridc.lower.structured import note_dtype
 from hybridc.trace.structure import as_list
+from hybridc.trace.trace_to_graph import identifier
 from hybridc.transforms.values import constant_value, functions, new_name, volume
 
 # Elements of an array that a program holds as numbers.
@@ -104,7 +105,7 @@ class _Hosts:
     def _declaration(self, op: HybridOp, attributes: DictionaryAttr, kind: FunctionType) -> func.FuncOp:
         own = has_native_loops(op.operator) or (self.library == "triton" and isinstance(op.operator, HasGPUKernel))
         where = "native" if self.library in NATIVE and own else "host"
-        base = f"{where}_{op.name.replace('.', '_').removeprefix('hybrid_')}"
+        base = f"{where}_{identifier(op.name).removeprefix('hybrid_')}"
         declared = func.FuncOp(new_name(base, self.taken), kind, Region(), "private")
         declared.attributes["hybrid.operator"] = StringAttr(op.name)
         bodies = {k: HandleAttr(v) for k, v in op.operator.attrs.items() if isinstance(v, Body)}

@@ -6,6 +6,8 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
+from hybridc.quoting import one_line
+
 _PACKAGE = str(Path(__file__).resolve().parent.parent) + "/"
 
 
@@ -28,5 +30,5 @@ def user_location(block: str = "") -> Location:
     while frame is not None and frame.f_code.co_filename.startswith((_PACKAGE, "<function of")):
         frame = frame.f_back
     if frame is None:
-        return Location("<unknown>", 0, block)
-    return Location(frame.f_code.co_filename, frame.f_lineno, block)
+        return Location("<unknown>", 0, one_line(block))
+    return Location(one_line(frame.f_code.co_filename), frame.f_lineno, one_line(block))

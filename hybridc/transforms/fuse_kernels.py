@@ -53,6 +53,7 @@ from hybridc.lower.structured import (
     root,
     shape_of,
 )
+from hybridc.trace.trace_to_graph import identifier
 from hybridc.transforms.loop_groups import Group, Partition, loops_of
 from hybridc.transforms.values import functions, new_name, volume
 
@@ -329,7 +330,9 @@ def _name(ops: Sequence[Operation]) -> str:
     for op in ops:
         operator = op.attributes.get("hybrid.operator")
         names.append(
-            operator.data.rpartition(".")[2] if isinstance(operator, StringAttr) else op.name.partition(".")[2]
+            identifier(
+                operator.data.rpartition(".")[2] if isinstance(operator, StringAttr) else op.name.partition(".")[2]
+            )
         )
     if len(names) == 1:
         return f"k_{names[0]}"

@@ -7,6 +7,7 @@ whose Python is the same, apart from their names and what their docstrings tell,
 from __future__ import annotations
 
 import ast
+import keyword
 import re
 from dataclasses import dataclass, field
 from typing import Any
@@ -37,7 +38,9 @@ from hybridc.lower.poison import Bytes, Poison
 from hybridc.lower.program import Program
 from hybridc.lower.structured import is_host, kernels
 from hybridc.options import OPTIONS
+from hybridc.quoting import one_line, required_name
 from hybridc.runtime.buffers import SMALLEST
+from hybridc.trace.trace_to_graph import identifier
 from hybridc.transforms.values import functions, volume
 
 _OURS = re.compile(r"[acsvy]\d+|\w+_\d+")  # names that the emitter makes
@@ -81,7 +84,7 @@ class _ProgramEmitter:
         self.kernels = kernels(module)
         self.function = next(f for f in functions(module) if f.sym_name.data == name)
         self.threads = threads
-        self.program = PythonProgram(name, "", 0, scope={"np": np})
+        self.program = PythonProgram(required_name(name), "", 0, scope={"np": np})
         live = self.function.attributes.get("hybrid.live")
         self.program.live = live.value.data if isinstance(live, IntegerAttr) else 0
         self.poison = Poison(self.function, self.kernels) if poison else None
@@ -101,7 +104,7 @@ class _ProgramEmitter:
     def run(self) -> PythonProgram:
         block = self.function.body.block
         for i, arg in enumerate(block.args):
-            self.names[arg] = f"{arg.name_hint}" if arg.name_hint else f"arg{i}"
+            self.names[arg] = identifier(arg.name_hint) if arg.name_hint else f"arg{i}"
         self._unique([*block.args])
         for op in block.ops:
             self._operation(op)
@@ -136,7 +139,7 @@ class _ProgramEmitter:
 
     def _unique(self, values: list[SSAValue]) -> None:
         """Arguments keep their names, with a line behind where something else has that name or may get it."""
-        taken = {"np", "special", "parallel", "arena", "empty", "into", "ws", *self.kernels}
+        taken = {"np", "special", "parallel", "arena", "empty", "into", "ws", *keyword.kwlist, *self.kernels}
         for value in values:
             while self.names[value] in taken or _OURS.fullmatch(self.names[value]):
                 self.names[value] += "_"
@@ -152,7 +155,7 @@ class _ProgramEmitter:
             header.append("from hybridc.runtime.buffers import empty")
         if "parallel(" in text:
             header.append("from hybridc.runtime.threads import parallel")
-        header += [f"# {n} = {v!r}" for n, v in self.program.scope.items() if isinstance(v, Operator)]
+        header += [f"# {n} = {one_line(repr(v))}" for n, v in self.program.scope.items() if isinstance(v, Operator)]
         parts.append("\n".join(header) + "\n")
         parts += self.sources
         kept = "".join(f"{n}, " for n in self.kept)
@@ -180,7 +183,7 @@ class _ProgramEmitter:
         return f"{prefix}{number}"
 
     def _operator(self, operator: Operator) -> str:
-        return self._bind(operator, f"{operator.NAME.rpartition('.')[2]}_")
+        return self._bind(operator, f"{identifier(operator.NAME.rpartition('.')[2])}_")
 
     def _define(self, value: SSAValue, expression: str, prefix: str) -> str:
         name = self.names[value] = f"{prefix}{len(self.names)}"
@@ -252,7 +255,7 @@ class _ProgramEmitter:
             given.append(self._scratch(op.scratch, self.emitters[name]))
         function = self.program.functions[name]
         where = location_of(op) if function != name else None  # else the function itself tells
-        comment = f"  # {where}" if where else ""
+        comment = f"  # {one_line(where)}" if where else ""
         self.body.append(f"{function}({', '.join(given)}){comment}")
 
     def _function(self, name: str, emitter: KernelEmitter) -> str:
@@ -287,7 +290,7 @@ class _ProgramEmitter:
             self.program.host_launches.append(len(self.program.launches) - 1)
         outs = "".join(f"{self.names[v]}, " for v in op.outs)
         given = ", ".join([f"({outs})", *[self.names[v] for v in op.ins]])
-        comment = f"  # {where}" if where else ""
+        comment = f"  # {one_line(where)}" if where else ""
         self.body.append(f"{self._operator(operator)}.eager_out({given}){comment}")
 
 

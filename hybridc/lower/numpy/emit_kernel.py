@@ -20,6 +20,7 @@ from hybridc.lower.numpy.sums import join_products
 from hybridc.lower.numpy.tiling import Tiling, tiling
 from hybridc.lower.numpy.ufuncs import literal
 from hybridc.lower.structured import Shape
+from hybridc.quoting import docstring, required_name
 
 # How to write a view of memory, given an offset, a dtype and a shape.
 View = Callable[[int, np.dtype[Any], Shape], str]
@@ -46,7 +47,7 @@ class KernelEmitter:
 
     def __init__(self, function: func.FuncOp, threads: int, strided: frozenset[int] = frozenset()) -> None:
         self.kernel: Kernel = analyse(function)
-        self.name = self.kernel.name
+        self.name = required_name(self.kernel.name)
         self.plan: Schedule = schedule(self.kernel, numbers_of(function, "hybrid.updates"))
         join_products(self.plan)
         assign_places(self.plan)
@@ -112,7 +113,7 @@ class KernelEmitter:
         parameters = [f"x{i}" for i in range(len(self.plan.args))] + [f"y{i}" for i in range(len(self.plan.outs))]
         if self.bytes:
             parameters.append("scratch")
-        head = [f"def {name or self.name}({', '.join(parameters)}):", f'    """{self._title()}"""']
+        head = [f"def {name or self.name}({', '.join(parameters)}):", f'    """{docstring(self._title())}"""']
         return "\n".join([*head, *("    " + line for line in self.body())]) + "\n"
 
     def body(self) -> list[str]:

@@ -8,6 +8,8 @@ import re
 from collections.abc import Generator
 from contextlib import contextmanager
 
+from hybridc.quoting import docstring
+
 # Names that generated source may not give away: what it calls itself.
 _RESERVED = frozenset({"tl", "triton", *keyword.kwlist, *dir(builtins)})
 _INDENT = "    "
@@ -57,8 +59,8 @@ class Writer:
         self.helpers.setdefault(name, source)
         return name
 
-    def module(self, docstring: str) -> str:
+    def module(self, about: str) -> str:
         """The source of a module: what it is about, imports, the helpers, and the lines."""
-        head = [f'"""{docstring}"""', "", "import triton", "import triton.language as tl", "", ""]
+        head = [f'"""{docstring(about)}"""', "", "import triton", "import triton.language as tl", "", ""]
         helpers = [f"{source.strip()}\n\n" for source in self.helpers.values()]
         return "\n".join([*head, *helpers, *self.lines, ""])

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from hybridc.dialects.attribute import DType
 from hybridc.lower.triton.functions import Config, TritonFunction, TritonPhase
 from hybridc.lower.triton.source import Writer
+from hybridc.quoting import required_name
 
 # A card fills and copies arrays also where the compiler is not needed.
 if TYPE_CHECKING:
@@ -26,7 +27,7 @@ def module(
     w = Writer()
     w.helpers |= body.helpers
     w.line("@triton.jit")
-    w.line(f"def {name}({', '.join(parameters)}):")
+    w.line(f"def {required_name(name)}({', '.join(parameters)}):")
     with w.indented():
         for line in body.lines:
             w.line(line)
