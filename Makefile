@@ -9,24 +9,46 @@ STAMPS := $(VENV)/.installed
 NUMPY_TESTS := tests/autograd $(addprefix tests/,gluon/test_block.py gluon/test_golden_gluon.py \
   gluon/test_train_step.py test_acceptance.py tools/test_explain_html.py)
 
+# What depends on the processor: kernels, products, networks, pages.
+LEVEL_TESTS := $(addprefix tests/,lower/llvm/test_products.py lower/llvm/test_nests.py lower/llvm/test_kernel_classes.py \
+  lower/test_pack_panels.py runtime/native/test_native_networks.py) \
+  $(addprefix tests/docs/test_docs.py::test_page_runs_and_prints_what_it_shows,[README.md] [docs/performance.md])
+
+comma := ,
+empty :=
+space := $(empty) $(empty)
+
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-numpy lint format bench peers gpu-bundle gpu-check clean
+.PHONY: help demo test test-all test-numpy test-levels lint format bench peers gpu-bundle gpu-check clean
 
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 demo: $(STAMPS)-demo ## train a classifier on handwritten digits, eagerly and compiled
 	$(BIN)/python examples/digits.py
 
-# Tests start hundreds of processes, each of which would compile the library's source if bytecode was not kept.
-test test-numpy: export PYTHONDONTWRITEBYTECODE :=
+PYTEST := $(BIN)/python -m pytest -n 2 --dist worksteal
 
-test: $(STAMPS)-test ## run every test (two processes), and a part of them again for the numpy target
-	$(BIN)/python -m pytest -n 2 $(PYTEST_ARGS)
-	$(if $(PYTEST_ARGS),,HYBRIDC_TARGET=numpy $(BIN)/python -m pytest -n 2 $(NUMPY_TESTS))
+# What the chosen files need, by their marks: the extra `test`, and `demo` and `triton` where a test is marked so.
+CHOSEN := $(or $(wildcard $(foreach word,$(PYTEST_ARGS),$(firstword $(subst ::, ,$(word))))),tests)
+MARKED := $(foreach extra,demo triton,$(if $(shell grep -rl --include=*.py 'mark\.$(extra)\b' $(CHOSEN)),$(extra)))
+NEEDED := $(STAMPS)-$(subst $(space),$(comma),$(strip test $(MARKED)))
 
-test-numpy: $(STAMPS)-test ## run every test for the numpy target
-	HYBRIDC_TARGET=numpy $(BIN)/python -m pytest -n 2 $(PYTEST_ARGS)
+test: $(NEEDED) ## run the tests (two processes), and a part of them again for the numpy target
+	$(PYTEST) -m "not long" $(PYTEST_ARGS)
+	$(if $(PYTEST_ARGS),,HYBRIDC_TARGET=numpy $(PYTEST) -m "not long" $(NUMPY_TESTS))
+
+test-all: $(NEEDED) ## run every test, the long ones too, for the native target and for numpy
+	$(PYTEST) $(PYTEST_ARGS)
+	HYBRIDC_TARGET=numpy $(PYTEST) $(PYTEST_ARGS)
+
+test-numpy: $(NEEDED) ## run every test for the numpy target
+	HYBRIDC_TARGET=numpy $(PYTEST) $(PYTEST_ARGS)
+
+test-levels: $(STAMPS)-test ## run kernels, products, networks and pages at each level of HYBRIDC_CPU that runs here
+	for level in $$($(BIN)/python tests/levels.py); do \
+	  echo "HYBRIDC_CPU=$$level"; HYBRIDC_CPU=$$level $(PYTEST) -q -m "not long" $(LEVEL_TESTS) || exit 1; \
+	done
 
 lint: $(STAMPS)-dev ## ruff (rules and format) and pyright in strict mode
 	$(BIN)/ruff check .

@@ -29,6 +29,9 @@ from hybridc.trace.tracer import trace_call
 from tests.lower.llvm.guarded import run_passes
 from tests.lower.triton.test_attention import fused, lowered, plain
 
+pytestmark = pytest.mark.triton
+
+
 TARGETS = ("numpy", "llvm", "triton")
 RNG = np.random.default_rng(16)
 EPS = 2.0**-8  # half of the distance between two numbers, relative

@@ -25,7 +25,7 @@ INF, NAN = float("inf"), float("nan")
 # Bits of fraction, bias of the exponent, the largest number, and what is beyond it.
 FORMATS = {"float8_e4m3fn": (3, 7, 448.0, NAN), "float8_e5m2": (2, 15, 57344.0, INF)}
 DTYPES = {"float8_e4m3fn": FLOAT8_E4M3FN, "float8_e5m2": FLOAT8_E5M2}
-pytestmark = pytest.mark.filterwarnings("ignore:(invalid value|overflow) encountered")
+pytestmark = [pytest.mark.triton, pytest.mark.filterwarnings("ignore:(invalid value|overflow) encountered")]
 
 
 def values(dtype):

@@ -16,6 +16,9 @@ from benchmarks.gpu import bench, bundle, check, matrix, networks, parts
 from benchmarks.gpu.table import Machine, Row, cells, geometric_mean, means
 from hybridc.errors import UnsupportedError
 
+pytestmark = pytest.mark.triton
+
+
 ROOT = Path(__file__).resolve().parents[1]
 CHECK = ROOT / "benchmarks" / "gpu" / "check.py"
 

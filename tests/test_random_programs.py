@@ -18,6 +18,9 @@ from hybridc.options import OPTIONS
 from hybridc.runtime import trace_key, warm_start
 from tests.random_programs import EXAMPLES, FLOATS, INTEGERS, Net, programs, tiles
 
+pytestmark = pytest.mark.triton
+
+
 # Compiling takes longest: nothing is shrunk.
 SETTINGS = {
     "max_examples": EXAMPLES,

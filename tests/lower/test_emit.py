@@ -37,6 +37,7 @@ from hybridc.transforms.plan_memory import PlanMemory
 from hybridc.transforms.verify_plan import VerifyPlan
 from tests.lower.outline import outline
 from tests.ops.samples import OURS
+from tests.slices import one_in
 
 
 def planned(traced, donated=()):
@@ -65,7 +66,7 @@ def program(module, name="forward", poison=True):
 
 def cases(each):
     found = [pytest.param(case, id=label) for cls in OURS.values() for label, case in each(cls)]
-    return pytest.mark.parametrize("case", found)
+    return pytest.mark.parametrize("case", one_in(4, found))
 
 
 def traced(op, arrays, grads=()):

@@ -38,11 +38,12 @@ from hybridc.tools.check_op.compiled import _EXTRA, Net, each_other_dtype
 from hybridc.trace.tracer import trace_call
 from tests.lower.evaluate import Evaluator
 from tests.ops.samples import OURS
+from tests.slices import one_in
 
 
 def cases(each, keep=lambda case: True):
     found = [pytest.param(case, id=label) for cls in OURS.values() for label, case in each(cls) if keep(case)]
-    return pytest.mark.parametrize("case", found)
+    return pytest.mark.parametrize("case", one_in(4, found))
 
 
 def structured(op, arrays, grads=(), training=False):

@@ -14,17 +14,19 @@ from hybridc.tools.check_op.check import Check
 
 assert mx.nd  # importing it registers the operators
 
+LONG = pytest.mark.long
+
 OURS = {name: cls for name, cls in sorted(OPERATORS.items()) if name.startswith("hybrid.")}
 
 
 def each(check: Check, keep: Callable[[type[Operator]], Any] = lambda cls: True, every: int = 1) -> Any:
     """A decorator: the test runs once for each case of the check.
 
-    With ``every`` that is for the first case of an operator, and of its others for one in so many, which differ from
-    operator to operator.
+    With ``every`` the first case of an operator, and of its others one in so many, which differ from operator to
+    operator, are run by ``make test``; the rest is long.
     """
     cases: list[Any] = []
     for number, cls in enumerate(cls for cls in OURS.values() if keep(cls)):
-        found = enumerate(check.cases(cls))
-        cases += [pytest.param(case, id=label) for i, (label, case) in found if i == 0 or (i + number) % every == 0]
+        for i, (label, case) in enumerate(check.cases(cls)):
+            cases.append(pytest.param(case, id=label, marks=() if i == 0 or (i + number) % every == 0 else LONG))
     return pytest.mark.parametrize("case", cases)

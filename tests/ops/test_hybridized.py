@@ -13,17 +13,17 @@ from hybridc.tools.check_op.case import each_sample, ndarrays
 from tests.ops.samples import OURS, each
 
 
-@each(compiled.compiled_forward, every=2)
+@each(compiled.compiled_forward, every=4)
 def test_forward(case):
     compiled.compiled_forward(case)
 
 
-@each(compiled.compiled_inputs_that_are_not_contiguous, every=2)
+@each(compiled.compiled_inputs_that_are_not_contiguous, every=4)
 def test_inputs_that_are_not_contiguous(case):
     compiled.compiled_inputs_that_are_not_contiguous(case)
 
 
-@each(compiled.compiled_backward)
+@each(compiled.compiled_backward, every=3)
 def test_backward(case):
     compiled.compiled_backward(case)
 
@@ -33,17 +33,17 @@ def test_training(case):
     compiled.compiled_training(case)
 
 
-@each(compiled.compiled_special_values)
+@each(compiled.compiled_special_values, every=3)
 def test_special_values(case):
     compiled.compiled_special_values(case)
 
 
-@each(compiled.one_kernel_without_host_calls)
+@each(compiled.one_kernel_without_host_calls, every=3)
 def test_elementwise_operators_are_one_kernel_without_host_calls(case):
     compiled.one_kernel_without_host_calls(case)
 
 
-@each(compiled.other_dtypes, every=2)
+@each(compiled.other_dtypes, every=4)
 def test_other_dtypes(case):
     compiled.other_dtypes(case)
 

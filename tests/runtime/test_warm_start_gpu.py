@@ -19,6 +19,9 @@ from hybridc.stages import Traced
 from hybridc.trace.tracer import trace_call
 from tests.runtime.test_warm_start import DENSE, GRADIENTS, HOST, STEP, Mixed, Session, parts
 
+pytestmark = pytest.mark.triton
+
+
 ON_GPU = {"HYBRIDC_GPU": "interpreter"}
 MOVED = {
     "mx.init.One())": "mx.init.One(), ctx=mx.gpu(0))",

@@ -14,6 +14,9 @@ from hybridc.errors import OperatorCheckError
 from hybridc.tools.check_op import CHECKS
 from hybridc.tools.check_op.report import find, findings
 
+pytestmark = pytest.mark.triton
+
+
 ROOT = Path(__file__).resolve().parents[2]
 
 

@@ -20,6 +20,9 @@ from hybridc.lower.triton.codes import TritonCodes
 from tests.lower.llvm.guarded import run_passes
 from tests.lower.triton.guarded import Interpreted
 
+pytestmark = pytest.mark.triton
+
+
 RNG = np.random.default_rng(17)
 TOLERANCE = {"float16": 6e-3, "float32": 4e-6, "float64": 1e-13}
 # Blocks so small that there are several of rows and of keys.

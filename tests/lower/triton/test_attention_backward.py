@@ -22,6 +22,9 @@ from tests.lower.llvm.guarded import native_kernels, run_passes
 from tests.lower.triton.guarded import Interpreted
 from tests.lower.triton.test_attention import causal, masked, plain
 
+pytestmark = pytest.mark.triton
+
+
 RNG = np.random.default_rng(23)
 TOLERANCE = {"float16": 1e-2, "float32": 4e-6, "float64": 1e-13}
 # Blocks so small that there are several of rows and of keys.

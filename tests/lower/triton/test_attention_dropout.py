@@ -20,6 +20,9 @@ from tests.lower.triton.test_attention import SMALL as FORWARD
 from tests.lower.triton.test_attention import lowered as predicted
 from tests.lower.triton.test_attention_backward import SMALL, TOLERANCE, call, fused, lowered
 
+pytestmark = pytest.mark.triton
+
+
 RNG = np.random.default_rng(31)
 KEY = np.array([7, 40], np.uint64)
 

@@ -12,6 +12,9 @@ from tests.lower.llvm.guarded import native_kernels
 from tests.lower.triton.guarded import Interpreted
 from tests.lower.triton.test_attention_backward import TOLERANCE, attend, call, lowered
 
+pytestmark = pytest.mark.triton
+
+
 RNG = np.random.default_rng(37)
 BATCH, HEADS, ROWS, KEYS, SIZE = 2, 2, 20, 33, 8
 

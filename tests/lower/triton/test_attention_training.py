@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 import hybridc as mx
 from hybridc.gluon import HybridBlock, TrainStep, nn
 from hybridc.lower.attention import attention_of
 from hybridc.lower.attention_backward import attention_backward_of
 from tests.lower.llvm.guarded import native_kernels
+
+pytestmark = pytest.mark.triton
+
 
 WIDTH, HEADS, LENGTH = 16, 2, 16
 

@@ -16,6 +16,9 @@ from hybridc.dialects.scalar import NUMPY
 from tests.lower.triton.bodies import run, stage_of
 from tests.lower.triton.steps import BINARY, DTYPES, ROUGH, of_numbers, of_steps, reductions, samples, stages_of
 
+pytestmark = pytest.mark.triton
+
+
 # Units in the last place by which single precision may be wrong, and double: 1e-14 of the value.
 IN_SINGLE, IN_DOUBLE = 2.5, 45
 

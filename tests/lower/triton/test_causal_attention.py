@@ -20,6 +20,9 @@ from tests.lower.triton.guarded import Interpreted
 from tests.lower.triton.test_attention import causal
 from tests.lower.triton.test_attention_backward import attend, call, lowered
 
+pytestmark = pytest.mark.triton
+
+
 RNG = np.random.default_rng(29)
 SMALL = (Tile(16, 16, 4, 1),)
 

@@ -15,6 +15,9 @@ from hybridc.tools.triton_report import AMD_MI300, NVIDIA_A100, NVIDIA_H100, SHA
 from tests.lower.kernels import parse
 from tests.lower.write_kernel import BODIES, Writer
 
+pytestmark = pytest.mark.triton
+
+
 # Of each family of workloads those that are compiled here; the attention of the benchmarks is in
 # test_compiled_attention.py and test_compiled_attention_backward.py.
 BOUND_BY_MEMORY = ("tanh(", "gelu(x + b)", "softmax", "layer norm", "cross entropy")

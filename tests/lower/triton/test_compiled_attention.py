@@ -11,6 +11,8 @@ from tests.lower.triton.test_attention import fused, lowered, masked, plain
 from tests.lower.triton.test_attention_dropout import thinned
 from tests.lower.triton.test_compiled_products import SHARED
 
+pytestmark = pytest.mark.triton
+
 
 def function(attention, batches, length, size, dtype):
     """The function of an attention with its first configuration."""

@@ -11,6 +11,9 @@ from tests.lower.triton.test_attention import causal, masked, plain
 from tests.lower.triton.test_attention_backward import fused, lowered
 from tests.lower.triton.test_attention_dropout import thinned
 
+pytestmark = pytest.mark.triton
+
+
 FUNCTIONS = {
     "f16": (plain, 64, "float16"),
     "f16, 128": (plain, 128, "float16"),

@@ -18,6 +18,8 @@ from hybridc.tools.triton_report import AMD_MI300, NVIDIA_A100, NVIDIA_H100, SHA
 from tests.lower.llvm.guarded import run_passes
 from tests.lower.llvm.test_products import product_kernel
 
+pytestmark = pytest.mark.triton
+
 
 def dense(F, x, w, b):
     return F.LeakyReLU(F.FullyConnected(x, w, b, num_hidden=w.shape[0]), act_type="gelu")

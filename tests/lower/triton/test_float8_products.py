@@ -18,6 +18,9 @@ from hybridc.stages import Traced
 from hybridc.tools.triton_report import AMD_MI300, NVIDIA_A100, NVIDIA_H100, fitting, report
 from hybridc.trace.tracer import trace_call
 
+pytestmark = pytest.mark.triton
+
+
 E4M3FN, E5M2 = "float8_e4m3fn", "float8_e5m2"
 RNG = np.random.default_rng(4)
 ERROR = {"float16": 2.0**-10, "bfloat16": 2.0**-7, "float32": 1e-6}

@@ -16,6 +16,8 @@ sys.path.insert(0, str(Path(__file__).parents[3] / "examples"))
 
 import triton_operator
 
+pytestmark = pytest.mark.triton
+
 
 def reference(x):
     x = x.astype(np.float64) * 2

@@ -20,6 +20,8 @@ from hybridc.lower.structured import is_host, kernels
 from hybridc.lower.triton.codes import TritonCodes
 from tests.lower.triton.test_triton_kernel_classes import results_of
 
+pytestmark = pytest.mark.triton
+
 
 def pairs(function, *shapes):
     """The pairs of each kernel that functions of operators become."""

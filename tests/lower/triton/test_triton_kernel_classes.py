@@ -44,6 +44,8 @@ from tests.lower.llvm.test_kernel_classes import (  # noqa: F401  (they are run 
 from tests.lower.triton.guarded import Interpreted
 from tests.lower.write_kernel import kernels as random_kernels
 
+pytestmark = pytest.mark.triton
+
 
 def results_of(function, arrays, threads=2, seed=0):
     """What a function of operators gives for these arrays by interpreted kernels, and the kernels."""

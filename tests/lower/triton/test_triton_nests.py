@@ -18,6 +18,9 @@ from tests.lower.kernels import parse
 from tests.lower.triton.guarded import run_phases
 from tests.lower.triton.test_triton_kernel_classes import results_of
 
+pytestmark = pytest.mark.triton
+
+
 RNG = np.random.default_rng(5)
 
 

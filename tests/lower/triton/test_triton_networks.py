@@ -13,6 +13,9 @@ from hybridc.lower import targets
 from hybridc.options import OPTIONS
 from hybridc.runtime import trace_key, warm_start
 
+pytestmark = pytest.mark.triton
+
+
 RNG = np.random.default_rng(11)
 
 

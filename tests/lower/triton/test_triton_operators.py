@@ -7,8 +7,12 @@ of bodies and loops, which :mod:`tests.lower.triton.test_body` and the classes o
 
 from __future__ import annotations
 
+import pytest
+
 from hybridc.tools.check_op import compiled
 from tests.ops.samples import each
+
+pytestmark = pytest.mark.triton
 
 
 @each(compiled.every_stage_on_every_target, every=3)

@@ -23,6 +23,9 @@ from tests.lower.llvm.test_products import TOLERANCE, expected, numbers_of, prod
 from tests.lower.triton.guarded import Interpreted, run_phases
 from tests.lower.write_kernel import BODIES, Writer, _operand, _product
 
+pytestmark = pytest.mark.triton
+
+
 EPS = {"float16": 1e-3, "float32": 1.2e-7, "float64": 2.3e-16}
 SMALL = Tile(16, 32, 16, 4, 2, 2)
 

@@ -8,6 +8,9 @@ import pytest
 from tests.lower.triton.test_triton_kernel_classes import results_of
 from tests.lower.triton.test_triton_nests import kinds_of, program_of
 
+pytestmark = pytest.mark.triton
+
+
 # Rows of one piece, of two, and of several with an end that no block ends at.
 SHAPES = [(1, 5000), (2, 5000), (3, 20001)]
 INF = np.inf

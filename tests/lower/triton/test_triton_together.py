@@ -15,6 +15,9 @@ from tests.lower.kernels import parse
 from tests.lower.triton.guarded import run_phases
 from tests.lower.write_kernel import BODIES, Writer
 
+pytestmark = pytest.mark.triton
+
+
 RNG = np.random.default_rng(3)
 DIFFERENCE = BODIES[2][3]
 

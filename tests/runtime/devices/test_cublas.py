@@ -24,6 +24,9 @@ from tests.lower.llvm.test_products import TOLERANCE, expected, numbers_of, prod
 from tests.runtime.devices.simulated import SimulatedCuda
 from tests.runtime.devices.stub_cublas import Multiplied, StubCublas
 
+pytestmark = pytest.mark.triton
+
+
 GPU = mx.gpu(0)
 F16 = np.dtype("float16")
 SIZES = {"i": 6, "j": 5, "k": 7, "b": 3}

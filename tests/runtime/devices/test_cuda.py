@@ -22,6 +22,9 @@ from hybridc.runtime.devices.driver import FUNCTION_SHARED_MEMORY, Driver
 from tests.runtime.devices.sources import ADD, F32, add_config
 from tests.runtime.devices.stub_cuda import StubCuda
 
+pytestmark = pytest.mark.triton
+
+
 ROOT = Path(__file__).parents[3]
 CONFIG = add_config(4096, 1024)
 # Which arguments are divisible by 16: the three pointers and n; and of these only n.

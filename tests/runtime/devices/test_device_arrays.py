@@ -17,6 +17,9 @@ from hybridc.gluon import nn
 from hybridc.runtime.devices import choose
 from tests.runtime.devices.simulated import simulated_card
 
+pytestmark = pytest.mark.triton
+
+
 GPU = mx.gpu(0)
 
 

@@ -18,6 +18,9 @@ from hybridc.runtime.store import Store
 from tests.runtime.devices.simulated import simulated_card
 from tests.runtime.devices.sources import ADD, F32, add_config
 
+pytestmark = pytest.mark.triton
+
+
 N = 40
 MANY, FEW = add_config(N, 8), add_config(N, 64)
 

@@ -16,6 +16,9 @@ from hybridc.runtime.devices.dlpack import array_of, capsule_of
 from hybridc.runtime.devices.interpreter import Interpreter
 from tests.runtime.devices.simulated import simulated_card
 
+pytestmark = pytest.mark.triton
+
+
 GPU = mx.gpu(0)
 
 

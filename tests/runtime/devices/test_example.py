@@ -6,12 +6,15 @@ import sys
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 import hybridc as mx
 
 sys.path.insert(0, str(Path(__file__).parents[3] / "examples"))
 
 import train_on
+
+pytestmark = [pytest.mark.demo, pytest.mark.triton]
 
 
 def test_losses_are_those_of_the_cpu():

@@ -9,6 +9,8 @@ from hybridc.errors import DeviceMemoryError
 from hybridc.runtime.devices.interpreter import Interpreter
 from tests.runtime.devices.sources import ADD, F32, add_config
 
+pytestmark = pytest.mark.triton
+
 
 def test_a_launch_between_its_buffers() -> None:
     device = Interpreter()

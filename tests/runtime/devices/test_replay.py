@@ -23,6 +23,9 @@ from hybridc.runtime.native.plan import Array, Host, Place
 from tests.runtime.devices.simulated import SimulatedCuda, simulated_card
 from tests.runtime.devices.sources import ADD, F32, add_config
 
+pytestmark = pytest.mark.triton
+
+
 N = 40
 GPU = mx.gpu(0)
 CONSTANT = np.arange(N, dtype=F32)

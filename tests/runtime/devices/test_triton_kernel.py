@@ -20,6 +20,9 @@ from hybridc.runtime.triton_kernel import load, run_interpreted
 from tests.runtime.devices import sources
 from tests.runtime.devices.sources import ADD, F32, KINDS, ONE, add_config
 
+pytestmark = pytest.mark.triton
+
+
 ROOT = Path(__file__).parents[3]
 
 

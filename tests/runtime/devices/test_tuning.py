@@ -14,6 +14,9 @@ from hybridc.runtime.devices.interpreter import Interpreter
 from hybridc.runtime.devices.tuning import fastest
 from hybridc.runtime.store import store
 
+pytestmark = pytest.mark.triton
+
+
 SIZE = 2048
 QUOTES = '"""\n'
 MANY, FEW = Config((("BLOCK", 16),), (SIZE // 16, 1, 1)), Config((("BLOCK", SIZE),), (1, 1, 1))
