@@ -23,6 +23,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from hybridc.lower.llvm import llvm_c, processor
+from hybridc.lower.llvm.object_file import undefined_symbols
 from hybridc.options import OPTIONS
 from hybridc.runtime import native_blas
 from hybridc.runtime.locks import ForkLock
@@ -235,9 +236,8 @@ class _Worker(threading.Thread):
 def _object(ir: str) -> _Object:
     """The object of this text."""
     target = machine()
-    module = _optimised(ir, target)
-    needs = tuple(sorted(name for name in module.declared() if not name.startswith("llvm.")))
-    return _Object(target.object(module), needs)
+    code = target.object(_optimised(ir, target))
+    return _Object(code, undefined_symbols(code))
 
 
 def _entry(function: NativeFunction) -> str:

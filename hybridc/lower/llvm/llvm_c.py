@@ -34,7 +34,6 @@ _SIGNATURES: dict[str, tuple[Any, ...]] = {
     "CreateTargetMachine": (c_void_p, c_void_p, *[c_char_p] * 3, c_int, *[c_char_p] * 2, c_int, c_int, c_char_p),
     "CreateTargetMachineData": (c_void_p, c_void_p),
     "DisposeExecutionEngine": (_NONE, c_void_p),
-    "DisposeFunctionsIter": (_NONE, c_void_p),
     "DisposeMemoryBuffer": (_NONE, c_void_p),
     "DisposeModule": (_NONE, c_void_p),
     "DisposeNewModulePassManger": (_NONE, c_void_p),
@@ -45,7 +44,6 @@ _SIGNATURES: dict[str, tuple[Any, ...]] = {
     "DisposeTargetData": (_NONE, c_void_p),
     "DisposeTargetMachine": (_NONE, c_void_p),
     "FinalizeObject": (_NONE, c_void_p),
-    "FunctionsIterNext": (c_void_p, c_void_p),
     "GetBufferSize": (c_size_t, c_void_p),
     "GetBufferStart": (c_void_p, c_void_p),
     "GetDefaultTargetTriple": (_NONE, _TEXT),
@@ -53,11 +51,8 @@ _SIGNATURES: dict[str, tuple[Any, ...]] = {
     "GetHostCPUFeatures": (c_int, _TEXT),
     "GetHostCPUName": (_NONE, _TEXT),
     "GetTargetFromTriple": (c_void_p, c_char_p, _TEXT),
-    "GetValueName": (c_char_p, c_void_p),
     "GetVersionInfo": (c_uint,),
-    "IsDeclaration": (c_int, c_void_p),
     "MCJITAddObjectFile": (_NONE, c_void_p, c_void_p),
-    "ModuleFunctionsIter": (c_void_p, c_void_p),
     "PTOSetLoopInterleaving": (_NONE, c_void_p, c_bool),
     "PTOSetLoopUnrolling": (_NONE, c_void_p, c_bool),
     "PTOSetLoopVectorization": (_NONE, c_void_p, c_bool),
@@ -126,16 +121,6 @@ class Module:
         found = _taken(message)
         if wrong:
             raise RuntimeError(f"LLVM finds this invalid: {found}")
-
-    def declared(self) -> list[str]:
-        """The names of functions that it calls and does not have."""
-        names: list[str] = []
-        functions = call("ModuleFunctionsIter", self.pointer)
-        while function := call("FunctionsIterNext", functions):
-            if call("IsDeclaration", function):
-                names.append(call("GetValueName", function).decode())
-        call("DisposeFunctionsIter", functions)
-        return names
 
 
 class Machine:

@@ -52,9 +52,14 @@ def _float(value: float, kind: Attribute) -> str:
     if isinstance(kind, Float16Type):
         return f"0xH{struct.unpack('<H', struct.pack('<e', value))[0]:04X}"
     if isinstance(kind, BFloat16Type):
-        bits = struct.unpack("<I", struct.pack("<f", value))[0]
-        return f"0xR{bits + (0x7FFF + (bits >> 16 & 1)) * (value == value) >> 16:04X}"  # the nearest; a NaN stays one
+        return f"0xR{brain_bits(value):04X}"
     raise LLVMTranslationException(f"no float: {kind}")
+
+
+def brain_bits(value: float) -> int:
+    """The bits of the nearest number of bfloat16; of a NaN, those of a NaN."""
+    bits: int = struct.unpack("<I", struct.pack("<f", value))[0]
+    return bits + (0x7FFF + (bits >> 16 & 1)) * (value == value) >> 16
 
 
 _TYPES: dict[Attribute, str] = {}

@@ -29,6 +29,7 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.utils.exceptions import PassFailedException
 
 from hybridc.dialects.arith import RemFOp
+from hybridc.lower.llvm.llvm_ir_values import brain_bits
 from hybridc.lower.llvm.llvm_ops import CARRIED, INNERMOST, LOOP, OUTER, ROUNDS, SUMS, FPToSIOp, FPToUIOp, UIToFPOp
 from hybridc.lower.llvm.rebuild import NO_FLAGS, Rebuild, integer_attribute, integers, native_type
 from hybridc.lower.mathlib.float8 import EIGHTS
@@ -106,6 +107,8 @@ def _constant(b: Rebuild, op: arith.ConstantOp) -> None:
     if op.result.type in EIGHTS:
         (bits,) = cast(Any, op.result.type).pack([cast(FloatAttr[Any], value).value.data])
         value = integer_attribute(bits, i8)
+    if op.result.type == bf16:
+        value = integer_attribute(brain_bits(cast(FloatAttr[Any], value).value.data), i16)
     if isinstance(op.result.type, IndexType):
         value = integer_attribute(cast(IntegerAttr[Any], value).value.data, i64)
     b.values[op.result] = b.value(llvm.ConstantOp, (), kind, {"value": value})
@@ -136,15 +139,15 @@ def _truncf(b: Rebuild, op: arith.TruncFOp) -> None:
 
 def _extf(b: Rebuild, op: arith.ExtFOp) -> None:
     source, kind = b.values[op.input], op.result.type
-    if source.type == bf16:  # the upper half of single precision
-        bits = b.value(llvm.ZExtOp, (b.value(llvm.BitcastOp, (source,), i16),), i32)
+    if op.input.type == bf16:  # the upper half of single precision
+        bits = b.value(llvm.ZExtOp, (source,), i32)
         bits = b.value(llvm.ShlOp, (bits, b.integer(16, i32)), i32)
         source = b.value(llvm.BitcastOp, (bits,), f32)
     b.values[op.result] = source if source.type == kind else b.value(llvm.FPExtOp, (source,), kind)
 
 
 def _brain(b: Rebuild, single: SSAValue) -> SSAValue:
-    """An f32 as a bf16: rounded to even by what is added to the lower half; what is no number stays none.
+    """The bits of an f32 as a bf16: rounded to even by what is added to the lower half; what is no number stays none.
 
     Few processors have an instruction for that, and LLVM calls a function there that nobody has.
     """
@@ -155,7 +158,7 @@ def _brain(b: Rebuild, single: SSAValue) -> SSAValue:
     rounded = b.value(llvm.LShrOp, (summed, b.integer(16, i32)), i32)
     quiet = b.value(llvm.OrOp, (high, b.integer(0x40, i32)), i32)
     chosen = b.value(llvm.SelectOp, (_compare(b, "uno", single, single), quiet, rounded), i32)
-    return b.value(llvm.BitcastOp, (b.value(llvm.TruncOp, (chosen,), i16),), bf16)
+    return b.value(llvm.TruncOp, (chosen,), i16)
 
 
 def _round_to_odd(b: Rebuild, wide: SSAValue) -> SSAValue:

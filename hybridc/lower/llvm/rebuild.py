@@ -8,6 +8,7 @@ from typing import Any, cast
 
 from xdsl.dialects import llvm, scf
 from xdsl.dialects.builtin import (
+    BFloat16Type,
     DenseArrayBase,
     Float8E4M3FNType,
     Float8E5M2Type,
@@ -20,6 +21,7 @@ from xdsl.dialects.builtin import (
     UnitAttr,
     VectorType,
     i8,
+    i16,
     i32,
     i64,
 )
@@ -41,7 +43,10 @@ _NONE = DenseArrayBase.from_list(i32, [])
 
 
 def native_type(t: Attribute) -> Attribute:
-    """The type of a value in LLVM: ``index`` is i64, memory is a pointer, a number of eight bits is a byte."""
+    """The type of a value in LLVM: ``index`` is i64, memory is a pointer, floats that only are kept are their bits.
+
+    As a ``bfloat`` in a register, LLVM would make single precision of it, and call a function to make it short again.
+    """
     if isinstance(t, IndexType):
         return i64
     if isinstance(t, MemRefType):
@@ -49,6 +54,8 @@ def native_type(t: Attribute) -> Attribute:
     if isinstance(t, VectorType):
         vector = cast(VectorType[Any], t)
         return VectorType(native_type(vector.element_type), vector.shape)
+    if isinstance(t, BFloat16Type):
+        return i16
     return i8 if isinstance(t, Float8E4M3FNType | Float8E5M2Type) else t
 
 

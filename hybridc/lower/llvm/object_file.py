@@ -1,0 +1,75 @@
+"""The symbol table of an object file: which functions of others its code calls.
+
+Code generation calls functions that no LLVM IR names (conversions of half precision, ``memset``, ``fmaf``), so what has
+to be there before an object is loaded is read from the object itself. Formats: ELF (Linux), Mach-O (macOS) and COFF
+(Windows), all little-endian and of 64 bits, as their specifications lay them out.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+
+_ELF, _MACH_O = b"\x7fELF\x02\x01", b"\xcf\xfa\xed\xfe"
+_COFF_MACHINES = (0x8664, 0xAA64)
+# What a linker makes itself, or takes as a mark.
+_OF_LINKERS = {"", "_GLOBAL_OFFSET_TABLE_", "_fltused"}
+
+
+def undefined_symbols(code: bytes) -> tuple[str, ...]:
+    """The names that an object refers to and does not define, in order; ValueError if its format is another."""
+    if code.startswith(_ELF):
+        found = _of_elf(code)
+    elif code.startswith(_MACH_O):
+        found = _of_mach_o(code)
+    elif len(code) > 20 and struct.unpack_from("<H", code)[0] in _COFF_MACHINES:
+        found = _of_coff(code)
+    else:
+        raise ValueError(f"no object file of ELF, Mach-O or COFF begins with {code[:8].hex()}")
+    return tuple(sorted(set(found) - _OF_LINKERS))
+
+
+def _of_elf(code: bytes) -> Iterator[str]:
+    (first,) = struct.unpack_from("<Q", code, 40)
+    size, count = struct.unpack_from("<HH", code, 58)
+    # Of a section: name, type, flags, address, offset, bytes, the section it refers to, and what else it has.
+    sections = [struct.unpack_from("<IIQQQQIIQQ", code, first + i * size) for i in range(count)]
+    for section in sections:
+        _, kind, _, _, at, length, names, *_, each = section
+        if kind != 2:  # SHT_SYMTAB
+            continue
+        for place in range(at, at + length, each):
+            name, _, _, defined_in = struct.unpack_from("<IBBH", code, place)
+            if not defined_in:
+                yield _text(code, sections[names][4] + name)
+
+
+def _of_mach_o(code: bytes) -> Iterator[str]:
+    (commands,) = struct.unpack_from("<I", code, 16)
+    at = 32
+    for _ in range(commands):
+        command, size = struct.unpack_from("<II", code, at)
+        if command == 2:  # LC_SYMTAB
+            symbols, count, names, _ = struct.unpack_from("<IIII", code, at + 8)
+            for i in range(count):
+                name, kind = struct.unpack_from("<IB", code, symbols + 16 * i)
+                if kind & 0xEF == 1:  # external, or private to the library, and in no section; no note of a debugger
+                    yield _text(code, names + name).removeprefix("_")
+        at += size
+
+
+def _of_coff(code: bytes) -> Iterator[str]:
+    symbols, count = struct.unpack_from("<II", code, 8)
+    names = symbols + 18 * count
+    i = 0
+    while i < count:
+        at = symbols + 18 * i
+        zeros, offset = struct.unpack_from("<II", code, at)
+        value, section, _, storage, more = struct.unpack_from("<IhHBB", code, at + 8)
+        if not section and not value and storage == 2:  # IMAGE_SYM_CLASS_EXTERNAL
+            yield code[at : at + 8].rstrip(b"\0").decode() if zeros else _text(code, names + offset)
+        i += 1 + more
+
+
+def _text(code: bytes, at: int) -> str:
+    return code[at : code.index(b"\0", at)].decode()
