@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from hybridc.lower.program import Program
     from hybridc.lower.targets import Planning, Target
+    from hybridc.runtime.trace_key import Written
 
 
 def _dump_name(trace: Trace, grads: tuple[int, ...], part: str) -> str:
@@ -78,8 +79,8 @@ class Traced:
         return text(self.module, locations=True)
 
     @cached_property
-    def written(self) -> str:
-        """What the trace is, as text: equal for equal ones of the same operators; NotWritable if there is none."""
+    def written(self) -> Written:
+        """What the trace is, as text: equal for equal ones; NotWritable if there is none."""
         from hybridc.runtime.trace_key import written_of
 
         return written_of(self)

@@ -1,6 +1,6 @@
-"""What a compiled graph depends on, as a key: of a trace, of the operators that users wrote, of all versions.
+"""What a compiled graph depends on, as a key: of a trace, of what users' operators gave, of all versions.
 
-Equal keys are equal graphs, in any process of any time. Names and the users' lines are no part of it.
+Equal keys are equal graphs, in any process of any time. Names, the users' lines and their source are no part of it.
 """
 
 from __future__ import annotations
@@ -11,15 +11,15 @@ import importlib.util
 import os
 import re
 import sys
-from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from hybridc.lower.llvm import codegen
 from hybridc.options import OPTIONS
-from hybridc.runtime.op_sources import changes, operators_of_users
-from hybridc.runtime.plan_bytes import NotWritable, dtype_name, operator_written
+from hybridc.runtime.definitions import Definitions, changed_operators
+from hybridc.runtime.plan_bytes import NotWritable, dtype_name
 from hybridc.runtime.store import compiler_version
 from hybridc.trace.tracer import Trace
 
@@ -36,9 +36,10 @@ def key_of(traced: Traced) -> str:
     """The key of the graph that is made of a trace; NotWritable if none tells it from all others."""
     target = target_of(traced.trace)
     made_for = (OPTIONS.tf32, compiler_version()) if target == "triton" else (OPTIONS.num_threads, codegen.target_key())
+    if changed_operators():
+        raise NotWritable("an operator of hybridc's own that was changed")
     parts = (
-        traced.written,
-        operators_of_users(),
+        traced.written.text,
         traced.grads,
         traced.donated,
         target,
@@ -53,47 +54,43 @@ def target_of(trace: Trace) -> str:
     return "triton" if trace.context.device_type == "gpu" else OPTIONS.target
 
 
+@dataclass(frozen=True)
+class Written:
+    """A trace as text, and the classes of the users' operators that it uses, whose ``eager`` programs may call."""
+
+    text: str
+    classes: tuple[type, ...]
+
+
 def without_sizes(traced: Traced) -> tuple[tuple[Any, ...], tuple[int, ...]]:
     """The key of a trace but for its integers, such as sizes, in this process; and these.
 
-    NotWritable if none tells it from all others. Here, operators are told by their classes, as long as nothing is
-    attached to one.
+    NotWritable if none tells it from all others.
     """
-    classes = tuple(dict.fromkeys(type(node.op) for node in traced.trace.nodes))
-    numbers = tuple(map(int, _INTEGER.findall(traced.written)))
-    kind = hashlib.sha256(_INTEGER.sub("#", traced.written).encode()).hexdigest()
-    return (kind, classes, changes(), traced.grads, traced.donated, OPTIONS.target), numbers
+    text, classes = traced.written.text, traced.written.classes
+    numbers = tuple(map(int, _INTEGER.findall(text)))
+    kind = hashlib.sha256(_INTEGER.sub("#", text).encode()).hexdigest()
+    return (kind, classes, changed_operators(), traced.grads, traced.donated, OPTIONS.target), numbers
 
 
-def written_of(traced: Traced) -> str:
-    """A trace as text; NotWritable if that does not tell it from all others with the same operators."""
+def written_of(traced: Traced) -> Written:
+    """A trace as text; NotWritable if that does not tell it from all others."""
     if traced.backends:
         raise NotWritable("a backend of the user's")
-    return repr(structure(traced.trace))
+    definitions = Definitions()
+    structured = structure(traced.trace, definitions, traced.grads)
+    return Written(repr((structured, definitions.found)), tuple(definitions.classes))
 
 
-def structure(trace: Trace) -> list[Any]:
-    """The nodes of a trace, its inputs and its results, by numbers."""
+def structure(trace: Trace, definitions: Definitions, grads: tuple[int, ...] = ()) -> list[Any]:
+    """The nodes of a trace, its inputs and its results, by numbers; users' operators by their definitions."""
     if "value" in trace.roles:
         raise NotWritable("a value of another graph")
-    number: dict[int, int] = {}
-    for symbol in trace.leaves:
-        number[id(symbol)] = len(number)
-    operators: dict[int, str] = {}  # equal operators are mostly one object
-    nodes: list[Any] = []
-    for node in trace.nodes:
-        op = operators.get(id(node.op))
-        if op is None:
-            op = operators[id(node.op)] = repr(operator_written(node.op))
-        nodes.append((op, [number[id(s)] for s in node.inputs], _arrays(node.outputs)))
-        for symbol in node.outputs:
-            number[id(symbol)] = len(number)
+    number = {id(symbol): i for i, symbol in enumerate(trace.leaves)}
+    nodes = definitions.nodes(trace, number, {id(trace.leaves[i]) for i in grads})
+    leaves = [(s.shape, dtype_name(s._dtype)) for s in trace.leaves]
     results = [number[id(s)] for s in trace.outputs]
-    return [trace.training, trace.roles, _arrays(trace.leaves), nodes, results, trace.updates]
-
-
-def _arrays(symbols: Sequence[Any]) -> list[Any]:
-    return [(s.shape, dtype_name(s._dtype)) for s in symbols]
+    return [trace.training, trace.roles, leaves, nodes, results, trace.updates]
 
 
 @functools.cache

@@ -22,7 +22,6 @@ from hybridc.lower.resizable import line_through
 from hybridc.options import OPTIONS
 from hybridc.runtime import new_sizes, trace_key, warm_start
 from hybridc.runtime.native.plan import Place
-from hybridc.runtime.plan_bytes import NotWritable
 from hybridc.stages import Traced
 from hybridc.trace.tracer import trace_call
 from tests.random_programs import EXAMPLES, FLOATS, INTEGERS, Net, programs
@@ -234,12 +233,26 @@ def test_only_what_follows_is_planned(net, count):
     assert agrees(net(), lambda n: [array(n, 4)], (8, 11, 9, 5, 4), [False]) == count
 
 
-def test_operators_that_cannot_be_written_down_matter_to_the_disk_only(monkeypatch):
-    def cannot():
-        raise NotWritable("an operator without a source")
+FACTOR = [2.0]
 
-    monkeypatch.setattr("hybridc.runtime.trace_key.operators_of_users", cannot)
-    assert agrees(workloads.Softmax(), lambda n: [array(n, 9)], (4, 9, 5, 7), [False]) == 2
+
+@mx.op.register("sized.times")
+class Times(mx.op.Elementwise):
+    """x times a number from outside"""
+
+    def scalar(self, b, x):
+        return b.mul(x, FACTOR[0])
+
+
+def test_what_an_operator_gives_counts_at_every_size():
+    """Whether a size is near to those that were compiled, or far."""
+    net = mx.gluon.nn.HybridLambda(lambda F, x: F.times(F.exp(x)))
+    for factor, sizes in ((2.0, (4, 6, 8)), (3.0, (7, 9, 70))):
+        FACTOR[0] = factor
+        for n in sizes:
+            net.hybridize(True, clear=False)
+            np.testing.assert_allclose(net(mx.nd.zeros((n, 3))).asnumpy(), np.full((n, 3), factor))
+    assert planned(net)
 
 
 def test_attached_attributes():

@@ -13,13 +13,11 @@ import numpy as np
 import pytest
 
 import hybridc as mx
-from hybridc.dialects import registry
-from hybridc.dialects.nnvm import Attached
 from hybridc.lower.llvm.emit import emit
 from hybridc.options import Options
 from hybridc.runtime import warm_start
+from hybridc.runtime.definitions import Definitions
 from hybridc.runtime.native.plan import Host, Phase
-from hybridc.runtime.op_sources import _is_own, _Walk, operators_of_users
 from hybridc.runtime.plan_bytes import KeptGraph, NotWritable, from_bytes, read, to_bytes, written
 from hybridc.runtime.trace_key import structure
 from hybridc.stages import Traced
@@ -193,70 +191,6 @@ def test_a_dump_has_every_stage(session):
     session.run(FORWARD)
     session.run(FORWARD, HYBRIDC_DUMP=str(session.folder / "dump"))
     assert len(list((session.folder / "dump").iterdir())) > 10
-
-
-USERS = """
-import hybridc.op
-import operators
-class Net(mx.gluon.HybridBlock):
-    def hybrid_forward(self, F, x):
-        return F.scaled(x) + 1
-net = Net()
-net.hybridize()
-what(net(mx.nd.ones((4,))))
-"""
-OPERATOR = """
-import sys
-import hybridc as mx
-
-FACTOR = {factor}
-
-def times(b, x):
-    return b.mul(x, {other})
-
-def make(factor):
-    @mx.op.register("mine.scaled")
-    class Scaled(mx.op.Elementwise):
-        '''x times a number'''
-        def scalar(self, b, x):
-            return b.mul(times(b, x), factor + FACTOR)
-
-make({argument})
-"""
-
-
-def test_an_operator_of_the_users_may_change(session):
-    file = session.folder / "operators.py"
-    results = set()
-    for factor, other, argument in [(2.0, 3.0, 1.0), (5.0, 3.0, 1.0), (5.0, 7.0, 1.0), (5.0, 7.0, 11.0)]:
-        file.write_text(OPERATOR.format(factor=factor, other=other, argument=argument))
-        results.add(printed := session.run(USERS))
-        assert session.run(USERS, "warm") == printed
-        value = np.frombuffer(bytes.fromhex(printed), np.float32)
-        np.testing.assert_allclose(value, np.full(4, other * (argument + factor) + 1), rtol=1e-6)
-    assert len(results) == 4
-
-
-@pytest.mark.parametrize("what", ["closure", "global"])
-def test_what_an_operator_finds_around_it_is_part_of_it(session, what):
-    text = OPERATOR.format(factor="float(sys.argv[1])" if what == "global" else 1, other=1, argument=1)
-    text = text if what == "global" else text.replace("make(1)", "make(float(sys.argv[1]))")
-    (session.folder / "operators.py").write_text(text)
-    script = session.folder / "script.py"
-    script.write_text(START + USERS)
-    for number in (2.0, 5.0):
-        done = session.again(script, str(number))
-        value = np.frombuffer(bytes.fromhex(done.stdout), np.float32)
-        np.testing.assert_allclose(value, np.full(4, number + 2), rtol=1e-6)
-    assert session.again(script, "5.0", "warm").returncode == 0
-    assert session.again(script, "6.0", "warm").returncode != 0
-
-
-def test_an_operator_with_an_object_inside_is_compiled_always(session):
-    text = OPERATOR.format(factor="type('Number', (), {'__radd__': lambda self, x: x})()", other=1, argument=1)
-    (session.folder / "operators.py").write_text(text)
-    session.run(USERS)
-    assert session.compiles(USERS)
 
 
 def test_python_operators_are_compiled_always(session):
@@ -455,7 +389,7 @@ def network(change):
         def hybrid_forward(self, F, x):
             return change(F, x)
 
-    return structure(trace_call(Net(), [mx.nd.ones((3, 4))], False))
+    return structure(trace_call(Net(), [mx.nd.ones((3, 4))], False), Definitions())
 
 
 CHANGES = [
@@ -479,37 +413,3 @@ def test_structures_differ_where_traces_do():
     found = [repr(network(change)) for change in CHANGES]
     assert len(set(found)) == len(found)
     assert [repr(network(change)) for change in CHANGES] == found
-
-
-@pytest.fixture
-def only_ours(monkeypatch):
-    """No operators but hybridc's own, whatever other tests registered."""
-    monkeypatch.setattr(registry, "OPERATORS", {n: c for n, c in registry.OPERATORS.items() if _is_own(c)})
-
-
-@pytest.mark.usefixtures("only_ours")
-def test_a_method_that_a_user_replaced_is_seen(monkeypatch):
-    before = operators_of_users()
-    relu = registry.FUNCTIONS["relu"]
-    monkeypatch.setattr(relu, "scalar", lambda self, b, x: b.mul(x, 2.0))
-    twice = operators_of_users()
-    monkeypatch.setattr(relu, "scalar", lambda self, b, x: b.mul(x, 3.0))
-    assert len({before, twice, operators_of_users()}) == 3
-
-
-@pytest.mark.usefixtures("only_ours")
-def test_attributes_attached_to_an_operator_cannot_be_told(monkeypatch):
-    relu = registry.FUNCTIONS["relu"]
-    monkeypatch.setattr(relu, Attached.FIELD, {"TMyKey": (1, 10)}, raising=False)
-    with pytest.raises(NotWritable, match=relu.NAME):
-        operators_of_users()
-
-
-def test_an_operator_met_twice_is_followed_once():
-    def even(n):
-        return n == 0 or odd(n - 1)
-
-    def odd(n):
-        return n != 0 and even(n - 1)
-
-    assert repr(_Walk().value(even)) == repr(_Walk().value(even))
