@@ -1,5 +1,8 @@
 """All settings, read from the environment once: the only reader of ``os.environ``.
 
+A value that a setting cannot have is an :class:`OptionError`; a variable of the prefix that is no setting is warned of.
+Bytes are a number, or one with a unit: ``512M``, ``1.5 GiB``; units are powers of 1024.
+
 | variable | default | meaning |
 |---|---|---|
 | ``HYBRIDC_TARGET`` | llvm | what hybridized blocks are compiled for: ``llvm`` (native code) or ``numpy`` (Python) |
@@ -25,11 +28,17 @@ from __future__ import annotations
 
 import os
 import platform
+import re
 import sys
-from collections.abc import Mapping
+import tempfile
+import warnings
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 from hybridc.errors import OptionError
+
+T = TypeVar("T")
 
 # Processors that native code can be for, beside this computer's: the least of its architecture, and what all since some
 # generation have.
@@ -52,12 +61,97 @@ class Options:
     num_threads: int = 2
     cache_entries: int = 64
     pool_bytes: int = 1 << 30
-    cache: str = "~/.cache/hybridc"
+    cache: str = ""
     cache_bytes: int = 1 << 30
     cpu: str = "host"
     gpu: str = "auto"
     tf32: bool = False
     cxx: str | None = None
+
+
+# How settings are said: what is true, what is false, and how many bytes a unit has.
+_SWITCH = {"0": False, "false": False, "no": False, "off": False, "1": True, "true": True, "yes": True, "on": True}
+_UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
+# Variables of the prefix that this project's own tests and benchmarks read.
+_OF_SCRIPTS = ("HYBRIDC_PEERS", "HYBRIDC_TEST_EXAMPLES")
+
+
+class _Reader:
+    """Reads the variables of an environment, and knows which ones it was asked for."""
+
+    def __init__(self, env: Mapping[str, str]) -> None:
+        self.env = env
+        self.known: set[str] = set(_OF_SCRIPTS)
+
+    def text(self, name: str) -> str:
+        """What a variable says; "" if it is not set."""
+        self.known.add(name)
+        return self.env.get(name, "").strip()
+
+    def parsed(self, name: str, default: T, parse: Callable[[str], T], takes: str) -> T:
+        """What a variable says, or the default if it is not set; what ``parse`` gives a ValueError for is refused."""
+        found = self.text(name)
+        if not found:
+            return default
+        try:
+            return parse(found)
+        except ValueError:
+            raise OptionError(f"{name}={found}: it takes {takes}") from None
+
+    def choice(self, name: str, allowed: Sequence[str]) -> str:
+        """One of several words, of which the first is the default."""
+        default, *others, last = allowed
+        words = f"{', '.join([f'{default} (the default)', *others])} or {last}"
+
+        def parse(found: str) -> str:
+            if found not in allowed:
+                raise ValueError(found)
+            return found
+
+        return self.parsed(name, default, parse, words)
+
+    def flag(self, name: str) -> bool:
+        """A switch, which is off if nothing is said."""
+
+        def parse(found: str) -> bool:
+            if found.lower() not in _SWITCH:
+                raise ValueError(found)
+            return _SWITCH[found.lower()]
+
+        return self.parsed(name, False, parse, "0 (the default) or 1")
+
+    def count(self, name: str, default: int) -> int:
+        """A number of things, at least one."""
+
+        def parse(found: str) -> int:
+            if (number := int(found)) < 1:
+                raise ValueError(found)
+            return number
+
+        return self.parsed(name, default, parse, "a whole number from 1 on")
+
+    def bytes(self, name: str, default: int) -> int:
+        """A number of bytes, with or without a unit."""
+        return self.parsed(name, default, _bytes, "a number of bytes, as 1073741824, 512M or 1.5G")
+
+    def warn_of_others(self) -> None:
+        """Name the variables with our prefix that nobody reads: perhaps they were misspelt."""
+        others = sorted(n for n in self.env if n.startswith("HYBRIDC_") and n not in self.known)
+        if others:
+            import difflib  # seldom needed
+
+            for name in others:
+                near = difflib.get_close_matches(name, sorted(self.known), 1)
+                meant = f"did you mean {near[0]}?" if near else f"settings are {', '.join(sorted(self.known))}"
+                warnings.warn(f"the environment variable {name} is no setting of hybridc; {meant}", stacklevel=2)
+
+
+def _bytes(text: str) -> int:
+    found = re.fullmatch(r"(\d{1,18}(?:\.\d{1,18})?)\s*([kmgt]?)(?:i?b)?", text.lower())
+    if found is None:
+        raise ValueError(text)
+    number, unit = found.groups()
+    return int(float(number) * _UNITS[unit]) if "." in number else int(number) * _UNITS[unit]
 
 
 def _cores() -> int:
@@ -66,13 +160,13 @@ def _cores() -> int:
 
 
 def _threads(env: Mapping[str, str]) -> int:
-    """Threads that share a kernel: as many as OpenMP would use, unless told otherwise."""
-    told = env.get("HYBRIDC_NUM_THREADS") or env.get("OMP_NUM_THREADS", "").partition(",")[0].strip()
-    return max(1, int(told)) if told else _cores()
+    """Threads that share a kernel where nothing else is said: as many as OpenMP would use."""
+    openmp = env.get("OMP_NUM_THREADS", "").partition(",")[0].strip()
+    return int(openmp) if re.fullmatch(r"0*[1-9]\d{0,3}", openmp) else _cores()
 
 
 def _platform_cache(env: Mapping[str, str]) -> str:
-    """Where programs of this platform keep what they can make again."""
+    """Where programs of this platform keep what they can make again; "~" is the user's home."""
     if sys.platform == "darwin":
         return "~/Library/Caches/hybridc"
     if sys.platform == "win32":
@@ -80,44 +174,50 @@ def _platform_cache(env: Mapping[str, str]) -> str:
     return os.path.join(env.get("XDG_CACHE_HOME") or "~/.cache", "hybridc")
 
 
-def _cpu(env: Mapping[str, str]) -> str:
-    """Which processor native code is for; OptionError if this architecture has no such level."""
-    found = env.get("HYBRIDC_CPU") or "host"
-    allowed = _X86_CPU if platform.machine().lower() in ("x86_64", "amd64") else _ANY_CPU
-    if found not in allowed:
-        _, *others, last = allowed
-        raise OptionError(
-            f"HYBRIDC_CPU={found}: there is no such level on {platform.machine()}; "
-            f"it takes {', '.join(['host (the default)', *others])} or {last}"
-        )
-    return found
+def _cache(reader: _Reader) -> str:
+    """The cache folder: the same one wherever the process goes.
+
+    Without a home, as users of containers may be, it is a folder of this user's among the temporary files.
+    """
+    chosen = reader.text("HYBRIDC_CACHE_DIR")
+    folder = os.path.expanduser(chosen or _platform_cache(reader.env))
+    if not folder.startswith("~"):
+        return os.path.abspath(folder)
+    if chosen:
+        raise OptionError(f"HYBRIDC_CACHE_DIR={chosen}: there is no such home; write the path of a folder")
+    user = os.getuid() if hasattr(os, "getuid") else ""
+    return os.path.join(tempfile.gettempdir(), f"hybridc-{user}")
 
 
-def _flag(name: str) -> bool:
-    return os.environ.get(name, "0") not in ("", "0")
+def _cpus() -> tuple[str, ...]:
+    """Which processors native code can be for, on this architecture."""
+    return _X86_CPU if platform.machine().lower() in ("x86_64", "amd64") else _ANY_CPU
 
 
-def _from_environment() -> Options:
-    env = os.environ
-    return Options(
-        target=env.get("HYBRIDC_TARGET") or "llvm",
-        verify=_flag("HYBRIDC_VERIFY"),
-        poison=_flag("HYBRIDC_POISON"),
-        dump=env.get("HYBRIDC_DUMP") or None,
-        print_after=tuple(name.strip() for name in env.get("HYBRIDC_PRINT", "").split(",") if name.strip()),
-        print_source=_flag("HYBRIDC_PRINT_SOURCE"),
-        time=_flag("HYBRIDC_TIME"),
-        explain_recompiles=_flag("HYBRIDC_EXPLAIN_RECOMPILES"),
-        num_threads=_threads(env),
-        cache_entries=max(1, int(env.get("HYBRIDC_CACHE_ENTRIES", "64"))),
-        pool_bytes=max(0, int(env.get("HYBRIDC_POOL_BYTES", 1 << 30))),
-        cache=env.get("HYBRIDC_CACHE_DIR") or _platform_cache(env),
-        cache_bytes=max(0, int(env.get("HYBRIDC_CACHE_BYTES", 1 << 30))),
-        cpu=_cpu(env),
-        gpu=env.get("HYBRIDC_GPU") or "auto",
-        tf32=_flag("HYBRIDC_TF32"),
-        cxx=env.get("HYBRIDC_CXX") or None,
+def read(env: Mapping[str, str]) -> Options:
+    """The settings that an environment says; OptionError where it says what a setting cannot be."""
+    reader = _Reader(env)
+    options = Options(
+        target=reader.choice("HYBRIDC_TARGET", ("llvm", "numpy", "triton")),
+        verify=reader.flag("HYBRIDC_VERIFY"),
+        poison=reader.flag("HYBRIDC_POISON"),
+        dump=reader.text("HYBRIDC_DUMP") or None,
+        print_after=tuple(name.strip() for name in reader.text("HYBRIDC_PRINT").split(",") if name.strip()),
+        print_source=reader.flag("HYBRIDC_PRINT_SOURCE"),
+        time=reader.flag("HYBRIDC_TIME"),
+        explain_recompiles=reader.flag("HYBRIDC_EXPLAIN_RECOMPILES"),
+        num_threads=reader.count("HYBRIDC_NUM_THREADS", _threads(env)),
+        cache_entries=reader.count("HYBRIDC_CACHE_ENTRIES", 64),
+        pool_bytes=reader.bytes("HYBRIDC_POOL_BYTES", 1 << 30),
+        cache=_cache(reader),
+        cache_bytes=reader.bytes("HYBRIDC_CACHE_BYTES", 1 << 30),
+        cpu=reader.choice("HYBRIDC_CPU", _cpus()),
+        gpu=reader.choice("HYBRIDC_GPU", ("auto", "torch", "cupy", "cuda", "interpreter")),
+        tf32=reader.flag("HYBRIDC_TF32"),
+        cxx=reader.text("HYBRIDC_CXX") or None,
     )
+    reader.warn_of_others()
+    return options
 
 
-OPTIONS = _from_environment()
+OPTIONS = read(os.environ)

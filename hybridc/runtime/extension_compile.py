@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from hybridc.options import OPTIONS
+from hybridc.runtime.store import may_be_anothers
 
 _SOURCE = Path(__file__).with_name("extension_shim.cc")
 _FLAGS = ("-O2", "-std=c++11", "-shared", "-fPIC")
@@ -94,11 +95,11 @@ def _key(compiler: str) -> str:
 
 @contextlib.contextmanager
 def _folder() -> Generator[Path]:
-    """The cache folder; where it cannot be written, one that is removed again (a loaded library stays loaded)."""
-    folder = Path(OPTIONS.cache).expanduser()
+    """The cache folder; one that is removed again where this user cannot, or others may, write there."""
+    folder = Path(OPTIONS.cache)
     with contextlib.suppress(OSError):
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    if os.access(folder, os.W_OK | os.X_OK):
+    if os.access(folder, os.W_OK | os.X_OK) and not may_be_anothers(folder.stat()):
         yield folder
         return
     with tempfile.TemporaryDirectory(prefix="hybridc-") as temporary:

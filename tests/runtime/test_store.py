@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import fcntl
+import hashlib
 import multiprocessing
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -181,7 +184,7 @@ def test_the_longest_unused_goes_first(folder):
 
 def test_size_stays_bounded(folder):
     store = Store(folder, limit=100_000)
-    for i in range(500):
+    for i in range(200):
         store.put(f"{i}", bytes(1000))
         assert sum(path.stat().st_size for path in files(folder)) <= 100_000 * (1 + 1 / 16) + 1200
 
@@ -189,13 +192,115 @@ def test_size_stays_bounded(folder):
 def test_abandoned_files_go_and_unfinished_ones_stay(folder):
     store = Store(folder, limit=1000)
     store.put("key", b"value")
-    old, new = folder / "a.partial", folder / "b.partial"
-    for path in (old, new):
+    old, new, held = (folder / f"hybridc-{name}.partial" for name in ("old", "new", "held"))
+    for path in (old, new, held):
         path.write_bytes(b"half")
-    os.utime(old, (time.time() - 7200,) * 2)
-    store.put("more", bytes(500))
-    assert not old.exists()
-    assert new.exists()
+    for path in (old, held):
+        os.utime(path, (time.time() - 60,) * 2)
+    with open(held, "rb") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)  # its writer lives, and is slow
+        store.put("more", bytes(500))
+        assert (old.exists(), new.exists(), held.exists()) == (False, True, True)
+    store.put("most", bytes(500))
+    assert not held.exists()
+
+
+def test_writers_that_are_killed_stay_within_the_bound(folder):
+    """Each writes its first entry, as in a process of its own, and is killed before it is there."""
+    store = Store(folder, limit=20_000)
+    store.put("old", bytes(9000))
+    for number in range(12):
+        pid = os.fork()
+        if not pid:
+            os.replace = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
+            Store(folder, limit=20_000).put(f"{number}", bytes(5000))
+            os._exit(0)
+        os.waitpid(pid, 0)
+    left = files(folder)
+    assert 1 <= len(left) <= 3
+    assert sum(path.stat().st_size for path in left) <= 20_000
+    for path in left:
+        os.utime(path, (time.time() - 60,) * 2)
+    Store(folder, limit=20_000).put("new", bytes(15_000))
+    assert files(folder) == [store._path("new")]
+
+
+def test_what_is_larger_than_the_bound_is_not_written(folder):
+    store = Store(folder, limit=1000)
+    store.put("small", bytes(500))
+    store.put("large", bytes(2000))
+    assert store.get("large") is None
+    assert sum(path.stat().st_size for path in files(folder)) <= 1000
+
+
+OTHERS = [
+    "mine.py",
+    "mine.entry",
+    "a.partial",
+    "0" * 63 + ".entry",
+    f"{'0' * 64}.entry~",
+    "kernel-0.py",
+    "tmpabc.partial",
+]
+
+
+def test_files_of_others_are_never_removed(folder):
+    """Neither to keep the bound, which they do not count in, nor by clear."""
+    folder.mkdir(mode=0o700)
+    for name in OTHERS:
+        (folder / name).write_bytes(bytes(5000))
+        os.utime(folder / name, (0, 0))
+    (folder / ("0" * 64 + ".entry")).symlink_to(folder / "mine.py")
+    store = Store(folder, limit=2000)
+    for i in range(9):
+        store.put(f"{i}", bytes(500))
+    assert store.get("8") is not None
+    store.clear()
+    assert [path.name for path in files(folder)] == sorted([*OTHERS, "0" * 64 + ".entry"])
+
+
+def test_the_cache_folder_is_looked_into_nowhere_but_in_a_folder_of_ours(tmp_path):
+    text = "from hybridc.runtime.store import store; store().put('key', b'value'); print(store().folder)"
+    ours = tmp_path / "store-1"
+    assert python(text, HYBRIDC_CACHE_DIR=str(tmp_path)) == f"{ours}\n"
+    assert files(tmp_path) == [ours]
+
+
+def test_a_relative_cache_folder_does_not_move_with_the_process(tmp_path):
+    text = """
+import os
+import hybridc.options
+os.mkdir("elsewhere")
+os.chdir("elsewhere")
+from hybridc.runtime.store import store
+store().put("key", b"value")
+"""
+    python(text, tmp_path, HYBRIDC_CACHE_DIR="cache")
+    assert len(files(tmp_path / "cache" / "store-1")) == 1
+    assert files(tmp_path / "elsewhere") == []
+
+
+_NOBODY = """
+import os
+import pwd
+del os.environ["HOME"]
+def getpwuid(user):
+    raise KeyError(user)  # as for a container's user who has no entry
+pwd.getpwuid = getpwuid
+import hybridc as mx
+from hybridc.options import OPTIONS
+net = mx.gluon.nn.HybridLambda("tanh")
+net.hybridize()
+print(net(mx.nd.zeros(2)).asnumpy(), OPTIONS.cache)
+"""
+
+
+@pytest.mark.skipif(os.name != "posix", reason="homes are entries of a file of users")
+def test_a_user_without_a_home(tmp_path):
+    folder = tmp_path / f"hybridc-{os.getuid()}"
+    environment = {"HOME": "", "XDG_CACHE_HOME": "", "HYBRIDC_CACHE_DIR": "", "TMPDIR": str(tmp_path)}
+    assert python(_NOBODY, **environment) == f"[0. 0.] {folder}\n"
+    assert len(files(folder / "store-1")) > 0
 
 
 def test_clear_removes_entries_only(folder):
@@ -305,7 +410,7 @@ def test_a_changed_compiler_is_another(tmp_path):
 def test_sources_are_files_for_people(folder):
     store = Store(folder, limit=10_000)
     path = store.put_source("name", "x = 1\n")
-    assert path == folder / "name.py"
+    assert path == folder / f"name-{hashlib.sha256(b'x = 1' + bytes([10])).hexdigest()[:32]}.py"
     assert path.read_text() == "x = 1\n"
     assert path.stat().st_mode & 0o077 == 0
     assert store.put_source("name", "x = 1\n") == path
@@ -313,6 +418,6 @@ def test_sources_are_files_for_people(folder):
     for i in range(12):
         store.put(f"{i}", bytes(900))
     assert not path.exists()  # it was not used for the longest time
-    store.put_source("other", "")
+    assert store.put_source("name", "x = 2\n") != path
     store.clear()
     assert not files(folder)

@@ -7,7 +7,7 @@ import weakref
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from hybridc.errors import AttributeValueError, UnsupportedError
+from hybridc.errors import UnsupportedError
 from hybridc.options import OPTIONS
 from hybridc.runtime.devices import cupy_card, torch_card
 from hybridc.runtime.devices.cuda import Cuda
@@ -52,8 +52,6 @@ def device(index: int = 0) -> Device:
         UnsupportedError: there is none, or none that can be used.
     """
     wanted = OPTIONS.gpu
-    if wanted != "auto" and wanted != "interpreter" and wanted not in _KINDS:
-        raise AttributeValueError(f"HYBRIDC_GPU={wanted}: use one of auto, interpreter, {', '.join(_KINDS)}")
     if wanted == "interpreter":
         if index:
             raise UnsupportedError(f"gpu({index}): the interpreter is one device, gpu(0)")
