@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any, Protocol
 
 import numpy as np
@@ -30,7 +30,14 @@ class Differentiable(Protocol):
         outputs: Sequence[Any],
         into: Sequence[Any],
     ) -> Sequence[Any]:
-        """Gradients of the inputs; they may be written into the raw arrays ``into``, where these are not None."""
+        """Gradients of the inputs; they may be written into the raw arrays ``into``, where these are not None.
+
+        ``ograds`` are those of the outputs, None where none arrived.
+        """
+        ...
+
+    def inputs_of(self, output: int) -> Collection[int] | None:
+        """The numbers of the inputs on which an output depends; None for all of them."""
         ...
 
 
@@ -70,8 +77,14 @@ class TapeNode:
         inputs = [_restore(a, e) for a, e in zip(self.arrays, self.entries, strict=True)]
         outputs = [_restore(a, (self, i)) for i, a in enumerate(self.outputs)]
         if isinstance(self.op, Operator):
-            return vjp(self.op, F, ograds, inputs, outputs, [e is not None for e in self.entries])
+            heads = _filled(ograds, self.outputs)
+            return vjp(self.op, F, heads, inputs, outputs, [e is not None for e in self.entries])
         return self.op.vjp(F, ograds, inputs, outputs, into)
+
+    def entries_of(self, output: int) -> Iterable[Any]:
+        """Where the inputs on which an output depends came from."""
+        found = None if isinstance(self.op, Operator) else self.op.inputs_of(output)
+        return self.entries if found is None else [self.entries[i] for i in found]
 
     def free(self) -> None:
         """Drop the saved arrays; a compiled graph gets its workspace back."""
@@ -79,6 +92,11 @@ class TapeNode:
             self.op.release()
         self.arrays = None
         self.outputs = [None] * len(self.outputs)
+
+
+def _filled(ograds: Sequence[NDArray | None], outputs: Sequence[Any]) -> list[NDArray]:
+    """The gradients of outputs; zeros where none arrived."""
+    return [wrap(np.zeros_like(y)) if g is None else g for g, y in zip(ograds, outputs, strict=False)]
 
 
 def _restore(array: Any, entry: Any) -> NDArray:
@@ -228,24 +246,28 @@ class _Gradients:
     def get(self, node: Any, index: int) -> NDArray | None:
         return self.values.get((id(node), index))
 
-    def of_node(self, node: TapeNode) -> list[NDArray]:
-        """The gradients of a node's visible outputs; zeros where none arrived."""
-        found = [self.values.pop((id(node), i), None) for i in range(node.visible)]
-        return [wrap(np.zeros_like(node.outputs[i])) if g is None else g for i, g in enumerate(found)]
+    def of_node(self, node: TapeNode) -> list[NDArray | None]:
+        """The gradients of a node's visible outputs; None where none arrived."""
+        return [self.values.pop((id(node), i), None) for i in range(node.visible)]
 
 
 def _reachable(heads: Iterable[NDArray], since: int) -> tuple[list[TapeNode], list[Leaf]]:
     """All nodes behind the heads that are not older than ``since``, latest first, and all variables."""
     nodes: dict[int, TapeNode] = {}
     leaves: dict[int, Leaf] = {}
-    stack: list[Any] = [h._entry[0] for h in heads if h._entry is not None]
+    seen: set[tuple[int, int]] = set()
+    stack: list[Any] = [h._entry for h in heads]
     while stack:
-        node = stack.pop()
+        entry = stack.pop()
+        if entry is None:
+            continue
+        node, output = entry
         if isinstance(node, Leaf):
             leaves[id(node)] = node
-        elif id(node) not in nodes and node.order >= since:
+        elif node.order >= since and (id(node), output) not in seen:
+            seen.add((id(node), output))
             nodes[id(node)] = node
-            stack.extend(e[0] for e in node.entries if e is not None)
+            stack.extend(node.entries_of(output))
     return sorted(nodes.values(), key=lambda n: -n.order), list(leaves.values())
 
 
@@ -443,6 +465,9 @@ class _FunctionRule:
     def __init__(self, function: Function) -> None:
         self._function = function
 
+    def inputs_of(self, output: int) -> None:
+        """All inputs."""
+
     def vjp(
         self,
         F: Any,
@@ -452,7 +477,7 @@ class _FunctionRule:
         into: Sequence[Any],
     ) -> Sequence[Any]:
         """The user's ``backward``, checked for the number of gradients."""
-        grads = self._function.backward(*ograds)
+        grads = self._function.backward(*_filled(ograds, [y._data for y in outputs]))
         grads = [grads] if grads is None or isinstance(grads, NDArray) else list(grads)
         if len(grads) != len(inputs):
             raise MXNetError(

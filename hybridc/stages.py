@@ -53,13 +53,15 @@ class Traced:
     """What the forward function did, as a graph; ``grads`` are the inputs whose gradient the backward will give.
 
     ``backends`` take their parts of the graph first: pairs of a name and its options. ``donated`` lists pairs: an
-    argument, and the result that is written over it.
+    argument, and the result that is written over it. ``heads`` are the results from which the backward starts, if these
+    are not all.
     """
 
     trace: Trace
     grads: tuple[int, ...] = ()
     backends: tuple[tuple[str, Mapping[str, Any]], ...] = ()
     donated: tuple[int, ...] = ()
+    heads: tuple[int, ...] | None = None
 
     @property
     def module(self) -> ModuleOp:
@@ -69,7 +71,7 @@ class Traced:
         from hybridc.trace.trace_to_graph import trace_to_graph
         from hybridc.transforms.values import functions
 
-        made = trace_to_graph(self.trace, self.grads)
+        made = trace_to_graph(self.trace, self.grads, heads=self.heads)
         if self.donated:
             (function,) = functions(made)
             function.attributes["hybrid.donated"] = DenseArrayBase.from_list(i64, list(self.donated))
@@ -90,7 +92,9 @@ class Traced:
         from hybridc.runtime import warm_start
 
         with collector_at_rest():
-            return warm_start.graph(self, self._compiled)
+            made = warm_start.graph(self, self._compiled)
+        made.traced = self
+        return made
 
     def _compiled(self) -> CompiledGraph:
         """By all stages; those before :class:`Formed` are left out if they are known to give what they gave before."""

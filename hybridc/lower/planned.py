@@ -92,6 +92,11 @@ class PlannedProgram(Program):
     takes_into: bool = False
     donated: set[int] = field(default_factory=lambda: set[int]())
 
+    def facts(self) -> list[Any]:
+        """Also of which arrays, and where its results are."""
+        arrays = [self.inputs, self.fresh, self.outputs, self.into, self.takes_into, self.donated]
+        return [*super().facts(), *arrays, [(c.shape, c.dtype, c.tobytes()) for c in self.constants]]
+
     def host_calls_made(self) -> list[HostCall]:
         """The calls of operators on the host, in order."""
         return [step.call for step in self.steps if isinstance(step, Host) and isinstance(step.call, HostCall)]

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
-from typing import ClassVar
+from typing import Any, ClassVar
 
 
 @dataclass
@@ -25,6 +26,23 @@ class Program(ABC):
     launches: list[str] = field(default_factory=lambda: list[str]())
     host_calls: list[str] = field(default_factory=lambda: list[str]())
     host_launches: list[int] = field(default_factory=lambda: list[int]())  # which of the launches those are
+
+    def is_like(self, other: Program) -> bool:
+        """Whether another program does the same in the same memory: it may call its kernels by other names."""
+        return type(other) is type(self) and other.facts() == self.facts()
+
+    def facts(self) -> list[Any]:
+        """What tells it from programs that do something else, but for the names of its kernels."""
+        return [self.nameless(self.source)]
+
+    def nameless(self, text: str) -> str:
+        """A text with the kernels called by their numbers."""
+        number = {
+            name: f"kernel {i}" for i, name in enumerate(dict.fromkeys([*self.launches, *self.functions.values()]))
+        }
+        if not number:
+            return text
+        return re.sub(rf"\b({'|'.join(map(re.escape, number))})\b", lambda found: number[found[0]], text)
 
     @abstractmethod
     def launched(self) -> list[tuple[str, str]]:

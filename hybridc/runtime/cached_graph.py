@@ -100,17 +100,15 @@ class Entry:
     def _compile(self, grads: tuple[int, ...], reason: str) -> CompiledGraph:
         first = self.plain is None and not self.recorded  # the trace has told the reason of that
         compiling(self.trace.name.rpartition("-")[0], self.reason if first else reason, first)
-        made = self._traced(grads).graph()
+        made = Traced(self.trace, grads, self.backends).graph()
         if self.is_static:
             made.repeat()
         return made
 
-    def _traced(self, grads: tuple[int, ...]) -> Traced:
-        return Traced(self.trace, grads, self.backends)
-
     def compilations(self) -> list[Traced]:
         """The first stage of each graph that was made, to run the stages again."""
-        return [*([] if self.plain is None else [self._traced(())]), *(self._traced(g) for g in self.recorded)]
+        made = [g for g in (self.plain, *self.recorded.values()) if g is not None]
+        return [stage for graph in made for stage in graph.stages()]
 
 
 class CachedGraph:

@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from hybridc.debug import compiling
 from hybridc.nd.ndarray import NDArray, wrap
 from hybridc.runtime.executable import Executable
 from hybridc.runtime.locks import UPDATES
 from hybridc.runtime.recorded_call import RecordedCall
 from hybridc.runtime.state import STATE
+from hybridc.trace.gradients import ancestors
 from hybridc.trace.structure import regroup
 from hybridc.trace.tracer import Trace
+
+if TYPE_CHECKING:
+    from hybridc.stages import Traced
 
 
 class CompiledGraph:
@@ -43,6 +49,11 @@ class CompiledGraph:
         self.updates = trace.updates
         self.visible = len(trace.outputs) - len(self.updates)
         self.single = type(trace.structure) is int
+        #: What it was made of, for backwards from some results only.
+        self.traced: Traced | None = None
+        self._of_heads: dict[tuple[int, ...], CompiledGraph] = {}
+        self._is_repeated = False
+        self._inputs_of: dict[int, frozenset[int]] = {}
 
     @property
     def is_simple(self) -> bool:
@@ -55,32 +66,54 @@ class CompiledGraph:
             parts.append(self.backward.program.source)
         return "\n\n".join(parts)
 
+    def stages(self) -> list[Traced]:
+        """The first stage of this graph, and of those with backwards from some results."""
+        return [g.traced for g in (self, *self._of_heads.values()) if g.traced is not None]
+
     def summary(self) -> list[str]:
         """Where it is from, kernels, memory and host calls in words."""
         lines = [self.origin] if self.origin else []
-        for executable in (self.forward, self.backward):
-            if executable is None:
-                continue
-            program = executable.program
-            kernels, calls = len(program.launches), len(program.host_calls)
-            kept = f", {self.kept} of them for the backward" if self._keeps(executable) else ""
-            lines.append(
-                f"{program.name}: {kernels} kernel{'s' * (kernels != 1)}, {calls} of them host calls; "
-                f"arena {program.arena} bytes ({program.live} at once){kept}"
-            )
-            lines += [f"  kernel {name}" for name in program.launches]
-            lines += [f"  host call {call}" for call in program.host_calls]
-            lines += [f"  {note}" for note in executable.notes()]
+        kept = "" if self.backward is None else f", {self.kept} of them for the backward"
+        lines += _described(self.forward, "forward", kept)
+        if self.backward is not None:
+            lines += _described(self.backward, "backward")
+        for heads, graph in self._of_heads.items():
+            assert graph.backward is not None
+            again = "" if graph.forward is self.forward else ", after a forward of its own"
+            lines += _described(graph.backward, f"backward from {_some(heads)}{again}")
         return lines
+
+    def inputs_of(self, output: int) -> frozenset[int]:
+        """The numbers of the inputs on which a result depends."""
+        found = self._inputs_of.get(output)
+        if found is None:
+            there = ancestors(self.trace.nodes, self.trace.outputs[output])
+            found = frozenset(i for i, leaf in enumerate(self.trace.leaves) if id(leaf) in there)
+            self._inputs_of[output] = found
+        return found
+
+    def of_heads(self, heads: tuple[int, ...]) -> CompiledGraph:
+        """The same graph with a backward that starts from the results of these numbers only, compiled if it is new."""
+        if len(heads) == self.visible:
+            return self
+        found = self._of_heads.get(heads)
+        if found is None:
+            assert self.traced is not None, "a graph with a backward is made of a trace"
+            compiling(self.trace.name.rpartition("-")[0], f"gradients start from {_some(heads)} of {self.visible}")
+            found = replace(self.traced, heads=heads).graph()
+            if found.forward.program.is_like(self.forward.program):  # it keeps the same values
+                found.forward = self.forward
+            if self._is_repeated:
+                found.repeat()
+            self._of_heads[heads] = found
+        return found
 
     def repeat(self) -> None:
         """Expect many calls that are alike (``static_alloc``)."""
+        self._is_repeated = True
         for executable in (self.forward, self.backward):
             if executable is not None:
                 executable.repeat()
-
-    def _keeps(self, executable: Executable) -> bool:
-        return executable is self.forward and self.backward is not None
 
     def __call__(self, *args: NDArray) -> Any:
         """Run on NDArrays for the inputs of role ``data``; parameters, captured arrays and the key are fetched."""
@@ -136,3 +169,20 @@ class CompiledGraph:
         """Put the new values of inputs that operators mutate into their arrays."""
         for i, value in zip(self.updates, results[self.visible :], strict=False):
             np.copyto(arrays[i], value)
+
+
+def _some(heads: Sequence[int]) -> str:
+    return f"result{'s' * (len(heads) > 1)} {', '.join(map(str, heads))}"
+
+
+def _described(executable: Executable, name: str, more: str = "") -> list[str]:
+    """Kernels, memory and host calls of a program, in words."""
+    program = executable.program
+    kernels, calls = len(program.launches), len(program.host_calls)
+    return [
+        f"{name}: {kernels} kernel{'s' * (kernels != 1)}, {calls} of them host calls; "
+        f"arena {program.arena} bytes ({program.live} at once){more}",
+        *[f"  kernel {kernel}" for kernel in program.launches],
+        *[f"  host call {call}" for call in program.host_calls],
+        *[f"  {note}" for note in executable.notes()],
+    ]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -23,6 +23,10 @@ class RecordedCall:
         self.workspace = workspace
         self.values = [*arrays, *results]
 
+    def inputs_of(self, output: int) -> Collection[int]:
+        """The numbers of the inputs on which a result depends."""
+        return self.graph.inputs_of(output)
+
     def vjp(
         self,
         F: Any,
@@ -32,19 +36,29 @@ class RecordedCall:
         into: Sequence[Any],
     ) -> Sequence[Any]:
         """Gradients of the inputs, by the compiled backward; by replaying the trace if differentiated again."""
+        # COMPAT(mxnet): there, hybridized, losses that nobody differentiates add their gradients: they get zeros.
+        heads = tuple([i for i, g in enumerate(ograds) if g is not None])
+        wanted = frozenset[int]().union(*map(self.graph.inputs_of, heads))
         if STATE.recording:
-            return self._replayed(ograds, inputs)
-        graph = self.graph
+            return self._replayed(ograds, inputs, wanted)
+        graph = self.graph.of_heads(heads)
         assert graph.backward is not None
-        given = [*[self.values[i] for i in graph.saved], *[g._data for g in ograds]]
-        places = [_place(into[i], inputs[i]._data, given) for i in graph.grads]
+        workspace, values = None, self.values
+        if graph.forward is not self.graph.forward:  # it keeps other values, which are computed from the same inputs
+            workspace, arrays = graph.forward.acquire(), values[: len(inputs)]
+            values = [*arrays, *graph.forward.run_in(workspace, arrays)]
+        given = [*[values[i] for i in graph.saved], *[ograds[i]._data for i in heads]]
+        places = [_place(into[i], inputs[i]._data, given) if i in wanted else None for i in graph.grads]
         results = graph.backward(places, *given)
+        if workspace is not None:
+            graph.forward.release(workspace)
         grads: list[Any] = [None] * len(inputs)
         for i, result in zip(graph.grads, results, strict=True):
-            grads[i] = wrap(result)
+            if i in wanted:
+                grads[i] = wrap(result)
         return grads
 
-    def _replayed(self, ograds: Sequence[Any], inputs: Sequence[Any]) -> Sequence[Any]:
+    def _replayed(self, ograds: Sequence[Any], inputs: Sequence[Any], wanted: Collection[int]) -> Sequence[Any]:
         """Gradients of gradients: run the trace eagerly on the tape and differentiate that."""
         from hybridc import autograd
 
@@ -54,10 +68,13 @@ class RecordedCall:
             x._entry = original._entry
         start = autograd.tape_position()
         outputs = replay(graph.trace, fresh)[: graph.visible]
-        wanted = [fresh[i] for i in graph.grads]
-        found = autograd.gradients_since(start, outputs, wanted, ograds)
+        numbers = [i for i in graph.grads if i in wanted]
+        heads = [(y, g) for y, g in zip(outputs, ograds, strict=True) if g is not None and y._entry is not None]
+        found = autograd.gradients_since(
+            start, [y for y, _ in heads], [fresh[i] for i in numbers], [g for _, g in heads]
+        )
         grads: list[Any] = [None] * len(inputs)
-        for i, g in zip(graph.grads, found, strict=True):
+        for i, g in zip(numbers, found, strict=True):
             grads[i] = g
         return grads
 

@@ -41,6 +41,7 @@ def key_of(traced: Traced) -> str:
     parts = (
         traced.written.text,
         traced.grads,
+        traced.heads,
         traced.donated,
         target,
         *made_for,
@@ -70,7 +71,7 @@ def without_sizes(traced: Traced) -> tuple[tuple[Any, ...], tuple[int, ...]]:
     text, classes = traced.written.text, traced.written.classes
     numbers = tuple(map(int, _INTEGER.findall(text)))
     kind = hashlib.sha256(_INTEGER.sub("#", text).encode()).hexdigest()
-    return (kind, classes, changed_operators(), traced.grads, traced.donated, OPTIONS.target), numbers
+    return (kind, classes, changed_operators(), traced.grads, traced.heads, traced.donated, OPTIONS.target), numbers
 
 
 def written_of(traced: Traced) -> Written:

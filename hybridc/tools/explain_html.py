@@ -244,6 +244,8 @@ def _compilation(traced: Traced, prefix: str) -> list[str]:
     lowered = traced.optimize().lower()
     found = {name: launches(lowered, p, f"{prefix}-{name}") for name, p in lowered.programs.items()}
     what = "forward and backward" if traced.grads else "forward alone"
+    if traced.heads is not None:
+        what += f" from results {', '.join(map(str, traced.heads))}"
     body = [f'<article id="{prefix}"><h3>Compiled for {what}</h3>']
     body += _sources(traced, [launch for each in found.values() for launch in each])
     for name, program in lowered.programs.items():

@@ -20,7 +20,7 @@ def append_gradients(trace: Trace, head: TracedSymbol, wanted: Sequence[TracedSy
     """
     from hybridc import symbol as F
 
-    active, reached = _active(trace.nodes, wanted), _reached(trace.nodes, head)
+    active, reached = _active(trace.nodes, wanted), ancestors(trace.nodes, head)
     grads: dict[int, TracedSymbol] = {}
     trace.forget_updates()
     tracked, trace.track_locations = trace.track_locations, False
@@ -47,7 +47,7 @@ def _active(nodes: Sequence[Node], wanted: Sequence[TracedSymbol]) -> set[int]:
     return active
 
 
-def _reached(nodes: Sequence[Node], head: TracedSymbol) -> set[int]:
+def ancestors(nodes: Sequence[Node], head: TracedSymbol) -> set[int]:
     """The identities of the values that the head depends on."""
     reached = {id(head)}
     for node in reversed(nodes):

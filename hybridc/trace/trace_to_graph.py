@@ -32,8 +32,13 @@ def operations(nodes: Iterable[Node], values: dict[int, SSAValue]) -> list[Opera
     return made
 
 
-def trace_to_graph(trace: Trace, grads: Sequence[int] = (), name: str = "forward") -> ModuleOp:
-    """The module of a trace; ``grads`` are the numbers of the inputs whose gradient will be asked for."""
+def trace_to_graph(
+    trace: Trace, grads: Sequence[int] = (), name: str = "forward", heads: Sequence[int] | None = None
+) -> ModuleOp:
+    """The module of a trace; ``grads`` are the numbers of the inputs whose gradient will be asked for.
+
+    ``heads`` are the numbers of the results from which gradients start, if these are not all.
+    """
     types = [tensor_type(s.shape, s.dtype) for s in trace.leaves]
     block = Block(arg_types=types)
     values: dict[int, Any] = {}
@@ -47,6 +52,8 @@ def trace_to_graph(trace: Trace, grads: Sequence[int] = (), name: str = "forward
     function.attributes["hybrid.roles"] = ArrayAttr([StringAttr(r) for r in trace.roles])
     if grads:
         function.attributes["hybrid.grads"] = DenseArrayBase.from_list(i64, list(grads))
+    if heads is not None:
+        function.attributes["hybrid.heads"] = DenseArrayBase.from_list(i64, list(heads))
     if trace.updates:  # what follows the visible results are new values of these inputs
         function.attributes["hybrid.outputs"] = DenseArrayBase.from_list(i64, [len(results) - len(trace.updates)])
         function.attributes["hybrid.updates"] = DenseArrayBase.from_list(i64, trace.updates)

@@ -8,6 +8,9 @@ program order and takes one back if the backward can make it again
   one value that is kept in the place of several;
 * by elementwise operators that together cost at most :data:`LIMIT` additions an element, and by views.
 
+A backward from some results only (``hybrid.heads``) takes what the forward keeps for the one from all, makes the rest
+again at any cost, and then is the backward in its place.
+
 So a choice never keeps more bytes, and what is expensive (products, reductions, ``exp``), random or a state is never
 computed twice. The operators are copied to the place where the backward first needs the value, so that it does not live
 longer than its use.
@@ -20,7 +23,7 @@ from dataclasses import dataclass
 
 from xdsl.context import Context
 from xdsl.dialects import func
-from xdsl.dialects.builtin import DenseArrayBase, FunctionType, ModuleOp, i64
+from xdsl.dialects.builtin import DenseArrayBase, FunctionType, ModuleOp, StringAttr, i64
 from xdsl.ir import BlockArgument, Operation, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
@@ -28,6 +31,7 @@ from xdsl.rewriter import InsertPoint, Rewriter
 from hybridc.dialects.hybrid import HybridOp
 from hybridc.dialects.operator import Elementwise, Movement
 from hybridc.dialects.scalar import record
+from hybridc.transforms.differentiate import OF_HEADS
 from hybridc.transforms.values import byte_size, functions, is_constant, result_count
 
 # What the steps of scalar bodies cost, in additions; those that are missing are not computed twice. Measured with NumPy
@@ -58,8 +62,17 @@ class ChooseResiduals(ModulePass):
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         named = {f.sym_name.data: f for f in functions(op)}
         backward = named.get("backward")
-        if backward is not None and "hybrid.saved" in backward.attributes:
-            _Choice(named["forward"], backward).apply()
+        if backward is None or "hybrid.saved" not in backward.attributes:
+            return
+        choice = _Choice(named["forward"], backward)
+        if OF_HEADS not in named:
+            choice.apply()
+            return
+        other = _Choice(named["forward"], named[OF_HEADS])  # it looks at what the forward returns before that changes
+        end = choice.apply()
+        other.follow(end)
+        Rewriter.erase_op(backward)
+        named[OF_HEADS].sym_name = StringAttr("backward")
 
 
 class _Choice:
@@ -92,7 +105,15 @@ class _Choice:
         self._choose(sorted(residuals, key=lambda v: order[_maker(v)] if v not in self.free else -1))
         self._share()
         self._make_again(order)
-        return self._note()
+        return self._note(self._of_backward())
+
+    def follow(self, end: func.ReturnOp) -> None:
+        """Use what the forward returns already, and change the backward alone."""
+        kept = end.arguments[self.results :]
+        self.end = end
+        self.kept = dict.fromkeys(kept)
+        self._make_again({op: number for number, op in enumerate(self.forward.body.block.ops)})
+        self._note(kept)
 
     def _choose(self, values: Iterable[SSAValue]) -> None:
         """Keep those of the values, in program order, that cannot be made again from what is there or is small."""
@@ -178,11 +199,15 @@ class _Choice:
         self.there.update(zip(maker.results, copy.results, strict=True))
         return self.there[value]
 
-    def _note(self) -> func.ReturnOp:
-        """Let the forward return what is kept; say what the backward's arguments are."""
+    def _of_backward(self) -> list[SSAValue]:
+        """The values of the forward that the backward's arguments are, in order."""
         values = {arg: value for value, arg in self.there.items()}
-        saved = [values[arg] for arg in self.backward.args if arg in values]
-        kept = [value for value in saved if value not in self.free]
+        return [values[arg] for arg in self.backward.args if arg in values]
+
+    def _note(self, returned: Iterable[SSAValue]) -> func.ReturnOp:
+        """Let the forward return what is kept, of these values; say what the backward's arguments are."""
+        saved = self._of_backward()
+        kept = [value for value in returned if value not in self.free]
         first = len(self.forward.body.block.args) + self.results
         number = self.free | {value: first + i for i, value in enumerate(kept)}
         end = func.ReturnOp(*self.end.arguments[: self.results], *kept)

@@ -4,10 +4,15 @@
 ``@forward(x…) -> (y…, residuals…)`` and ``@backward(used x…, used y and residuals…, dy…) -> dx…``. The attribute
 ``hybrid.saved`` of ``@backward`` lists what its first arguments are: inputs of the forward as their number, results
 of it as their number counted after the inputs.
+
+The attribute ``hybrid.heads`` of the forward lists results from which gradients start, if these are not all: there is
+another function then, ``@backward_of_heads(…, dy of these…) -> dx…``. What the forward keeps is chosen for
+``@backward`` alone, so it is the same forward whatever the heads are.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,6 +33,9 @@ from hybridc.trace.tracer import Node
 from hybridc.transforms.splice import Splicer
 from hybridc.transforms.values import constant_value, functions, hybrid_ops, result_count, root
 
+# The backward from some results only, beside that from all.
+OF_HEADS = "backward_of_heads"
+
 
 @dataclass(frozen=True)
 class Differentiate(ModulePass):
@@ -38,14 +46,18 @@ class Differentiate(ModulePass):
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         for function in functions(op):
             if "hybrid.grads" in function.attributes:
-                op.body.block.add_op(_Backward(function).build())
+                heads = function.attributes.get("hybrid.heads")
+                op.body.block.add_op(_Backward(function, "backward").build())
+                if isinstance(heads, DenseArrayBase):
+                    op.body.block.add_op(_Backward(function, OF_HEADS).build(heads.get_values()))
 
 
 class _Backward:
     """The backward of one function while it is being written."""
 
-    def __init__(self, forward: func.FuncOp) -> None:
+    def __init__(self, forward: func.FuncOp, name: str) -> None:
         self.forward = forward
+        self.name = name
         self.splicer = Splicer("hybrid.training" in forward.attributes)
         self.trace = self.splicer.trace
         self.grads: dict[SSAValue, TracedSymbol] = {}
@@ -54,12 +66,15 @@ class _Backward:
         assert isinstance(wanted, DenseArrayBase)
         self.wanted = [forward.body.block.args[i] for i in wanted.get_values()]
 
-    def build(self) -> func.FuncOp:
+    def build(self, chosen: Sequence[int] | None = None) -> func.FuncOp:
+        """The backward from the results of these numbers, or from all."""
         from hybridc import symbol as F
 
         end = self.forward.body.block.last_op
         assert isinstance(end, func.ReturnOp)
         heads = list(end.arguments)[: result_count(self.forward)]
+        visible = len(heads)
+        heads = heads if chosen is None else [heads[i] for i in chosen]
         active = self._active()
         ograds: list[TracedSymbol] = []
         with self.trace.active():
@@ -74,7 +89,7 @@ class _Backward:
                 F.zeros(shape=shape_of(x), dtype=dtype_of(x)) if g is None else g
                 for g, x in zip(results, self.wanted, strict=True)
             ]
-        return self._function(results, ograds, heads)
+        return self._function(results, ograds, heads, visible)
 
     def _active(self) -> set[SSAValue]:
         """The values that depend on an input to differentiate."""
@@ -106,7 +121,9 @@ class _Backward:
         for node in self.trace.nodes[start:]:
             self.locations[id(node)] = op.location
 
-    def _function(self, results: list[TracedSymbol], ograds: list[TracedSymbol], heads: list[SSAValue]) -> func.FuncOp:
+    def _function(
+        self, results: list[TracedSymbol], ograds: list[TracedSymbol], heads: list[SSAValue], visible: int
+    ) -> func.FuncOp:
         nodes = _live(self.trace.nodes, results)
         used = {id(s) for n in nodes for s in n.inputs} | {id(s) for s in results}
         wanted = [v for v, s in self.splicer.symbols.items() if id(s) in used]
@@ -128,14 +145,14 @@ class _Backward:
         outs = [values[id(s)] for s in results]
         block.add_op(func.ReturnOp(*outs))
         kind = FunctionType.from_lists([a.type for a in block.args], [o.type for o in outs])
-        backward = func.FuncOp("backward", kind, Region(block))
+        backward = func.FuncOp(self.name, kind, Region(block))
         backward.attributes["hybrid.into"] = UnitAttr()  # the caller may give the memory for the results
-        backward.attributes["hybrid.saved"] = DenseArrayBase.from_list(i64, self._return_saved(saved, heads))
+        backward.attributes["hybrid.saved"] = DenseArrayBase.from_list(i64, self._return_saved(saved, visible))
         if self.trace.training:
             backward.attributes["hybrid.training"] = UnitAttr()
         return backward
 
-    def _return_saved(self, saved: list[SSAValue], heads: list[SSAValue]) -> list[int]:
+    def _return_saved(self, saved: list[SSAValue], visible: int) -> list[int]:
         """Let the forward return the intermediate values that the backward uses; where each of them comes from."""
         block = self.forward.body.block
         args: list[SSAValue] = list(block.args)
@@ -152,7 +169,7 @@ class _Backward:
             positions.append(len(args) + returned.index(value))
         Rewriter.replace_op(end, func.ReturnOp(*returned))
         self.forward.function_type = FunctionType.from_lists([a.type for a in args], [r.type for r in returned])
-        self.forward.attributes["hybrid.outputs"] = DenseArrayBase.from_list(i64, [len(heads)])
+        self.forward.attributes["hybrid.outputs"] = DenseArrayBase.from_list(i64, [visible])
         return positions
 
 

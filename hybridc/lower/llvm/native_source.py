@@ -28,6 +28,10 @@ class NativeSource(PlannedProgram):
         """For each launch its lines, and its functions as loops."""
         return [(lines, "\n\n".join(codegen.explain(f, "loops") for f in found)) for lines, found in self.calls]
 
+    def facts(self) -> list[Any]:
+        """Also the functions of its phases."""
+        return [*super().facts(), [f.key for f in self.functions_called()]]
+
     def functions_called(self) -> list[NativeFunction]:
         """The native functions of the phases, in order."""
         return [step[0] for step in self.steps if isinstance(step, tuple)]

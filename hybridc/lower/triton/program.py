@@ -76,6 +76,10 @@ class TritonProgram(PlannedProgram):
         """For each launch its lines, and the source of its functions."""
         return [(lines, "\n\n".join(f.source for f in found)) for lines, found in self.calls]
 
+    def facts(self) -> list[Any]:
+        """Also the sources of its functions."""
+        return [*super().facts(), [self.nameless(f.source) for f in self.functions_called()]]
+
     def functions_called(self) -> list[TritonFunction]:
         """The functions, each once."""
         launches = [*self.steps, *(launch for alternative in self.alternatives for launch in alternative.after)]

@@ -60,3 +60,18 @@ func.func @forward(%x: tensor<3xf32>) -> tensor<3xf32> {
   %y = hybrid.sin %x : (tensor<3xf32>) -> tensor<3xf32>
   func.return %y : tensor<3xf32>
 }
+
+// -----
+// Gradients that start from the second of two results: a function beside the backward from both.
+// CHECK-LABEL: func.func @forward
+// CHECK:         func.return %a, %b
+// CHECK:       func.func @backward({{.*}}, %ograd0: tensor<3xf32>, %ograd1: tensor<3xf32>)
+// CHECK:       func.func @backward_of_heads(%x: tensor<3xf32>, %ograd0: tensor<3xf32>) -> tensor<3xf32> attributes {{.*}}hybrid.saved = array<i64: 0>
+// CHECK-NEXT:    [[C:%.*]] = hybrid.cos %x
+// CHECK-NEXT:    [[G:%.*]] = hybrid.multiply {{.*}}[[C]]
+// CHECK-NEXT:    func.return [[G]]
+func.func @forward(%x: tensor<3xf32>) -> (tensor<3xf32>, tensor<3xf32>) attributes {hybrid.grads = array<i64: 0>, hybrid.heads = array<i64: 1>} {
+  %a = hybrid.exp %x : (tensor<3xf32>) -> tensor<3xf32>
+  %b = hybrid.sin %x : (tensor<3xf32>) -> tensor<3xf32>
+  func.return %a, %b : tensor<3xf32>, tensor<3xf32>
+}
