@@ -2,7 +2,8 @@
 
 A fresh array of 16 MiB costs 4096 page faults, several milliseconds; an elementwise kernel over it costs less. So the
 pool keeps the buffers it gave out. A buffer is free again when nobody but the pool refers to it: every view of an
-array refers to the array that owns the memory, so its reference count tells.
+array refers to the array that owns the memory, so its reference count tells. How a count reads that nobody adds to
+depends on the interpreter, so it is measured when this module is imported; where counts are not exact nothing is kept.
 """
 
 from __future__ import annotations
@@ -20,9 +21,29 @@ from hybridc.runtime.locks import ForkLock
 SMALLEST = 1 << 17
 # Where vectors and cache lines begin.
 ALIGNMENT = 64
-# What sys.getrefcount says of a buffer that only the pool's list, the loop variable and the call refer to.
-_IDLE = 3
-COUNTS_ARE_EXACT = getattr(sys, "_is_gil_enabled", lambda: True)()
+# A buffer, and where its aligned bytes begin.
+_Entry = tuple[Any, int]
+
+
+def _references(entry: _Entry) -> int:
+    """How often a buffer is referred to, in this very expression: by its entry, by others, perhaps by the call."""
+    return sys.getrefcount(entry[0])
+
+
+def _idle() -> int | None:
+    """What :func:`_references` says of a buffer that nobody but its entry refers to; None if that does not tell."""
+    if not getattr(sys, "_is_gil_enabled", lambda: True)():
+        return None
+    entry = (np.empty(1, np.uint8), 0)
+    idle = _references(entry)
+    view = entry[0][:0].view(np.int8)
+    in_use = _references(entry)
+    del view
+    return idle if in_use == idle + 1 and _references(entry) == idle else None
+
+
+_IDLE = _idle()
+COUNTS_ARE_EXACT = _IDLE is not None
 
 
 class BufferPool:
@@ -31,7 +52,7 @@ class BufferPool:
     def __init__(self, limit: int) -> None:
         self.limit = limit
         self.bytes = 0
-        self._buffers: dict[int, list[tuple[Any, int]]] = {}
+        self._buffers: dict[int, list[_Entry]] = {}
         self._lock = ForkLock()
 
     def empty(self, shape: tuple[int, ...], dtype: str) -> Any:
@@ -49,20 +70,21 @@ class BufferPool:
         """
         return self._take(size)[0]
 
-    def _take(self, size: int) -> tuple[Any, int]:
+    def _take(self, size: int) -> _Entry:
         if not COUNTS_ARE_EXACT:
             return _aligned(size)
         with self._lock.current:
-            for buffer, start in self._buffers.get(size, ()):
-                if sys.getrefcount(buffer) == _IDLE:
-                    return buffer, start
+            for entry in self._buffers.get(size, ()):
+                if _references(entry) == _IDLE:
+                    buffer, start = entry
+                    return buffer, start  # refers to it before another thread may ask
             if self.bytes + size > self.limit:
                 self._trim()
-            made = _aligned(size)
+            buffer, start = _aligned(size)
             if self.bytes + size <= self.limit:
-                self._buffers.setdefault(size, []).append(made)
+                self._buffers.setdefault(size, []).append((buffer, start))
                 self.bytes += size
-            return made
+            return buffer, start
 
     def owns(self, buffer: Any) -> bool:
         """Whether this is a buffer of the pool."""
@@ -75,18 +97,13 @@ class BufferPool:
 
     def _trim(self) -> None:
         for size, buffers in list(self._buffers.items()):
-            busy: list[tuple[Any, int]] = []
-            while buffers:
-                buffer, start = buffers.pop()
-                if sys.getrefcount(buffer) > _IDLE - 1:
-                    busy.append((buffer, start))
-                else:
-                    self.bytes -= size
+            busy = [entry for entry in buffers if _references(entry) != _IDLE]
+            self.bytes -= size * (len(buffers) - len(busy))
             self._buffers[size] = busy
 
 
-def _aligned(size: int) -> tuple[Any, int]:
-    """A buffer, and where its aligned bytes begin."""
+def _aligned(size: int) -> _Entry:
+    """A fresh buffer."""
     buffer = np.empty(size + ALIGNMENT, np.uint8)
     return buffer, -buffer.ctypes.data % ALIGNMENT
 
