@@ -8,10 +8,15 @@ from typing import TYPE_CHECKING
 
 from hybridc.cached import cached_property
 from hybridc.dialects.attribute import DType
+from hybridc.errors import UnsupportedError
 
 if TYPE_CHECKING:
     from hybridc.lower.triton.program import LibraryProduct
 
+# Around what a source says of itself.
+QUOTES = '"""'
+# Programs along each of the three axes of a grid, at most: only the first has room for what arrays may have many of.
+PROGRAMS = (2**31 - 1, 65535, 65535)
 # Elements that one warp works on at a time.
 WARP_ELEMENTS = 256
 
@@ -73,6 +78,13 @@ class TritonFunction:
         """Names its source."""
         return hashlib.sha256(self.source.encode()).hexdigest()
 
+    @property
+    def described(self) -> str:
+        """What it is and where it comes from, as its source says first."""
+        if not self.source.startswith(QUOTES):
+            return self.name
+        return f"{self.name}: {self.source.split(QUOTES)[1].rstrip('.')}"
+
 
 @dataclass(frozen=True)
 class Elements:
@@ -108,6 +120,14 @@ class TritonPhase:
     numbers: tuple[int, ...]
     configs: tuple[Config, ...]
     elements: Elements | None = None
+
+    def __post_init__(self) -> None:
+        for grid in (config.grid for config in self.configs):
+            if any(n > most for n, most in zip(grid, PROGRAMS, strict=True)):
+                raise UnsupportedError(
+                    f"{self.function.described} needs {'x'.join(map(str, grid))} programs; "
+                    f"a GPU runs at most {'x'.join(map(str, PROGRAMS))}"
+                )
 
 
 @dataclass(frozen=True)

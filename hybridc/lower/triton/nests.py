@@ -307,15 +307,20 @@ class _Phases:
         configs = [
             Config(
                 (("ROWS", r), ("COLUMNS", c)),
-                (-(-plan.sizes[columns] // c), -(-plan.sizes[rows] // r), count),
+                (-(-plan.sizes[columns] // c) * -(-plan.sizes[rows] // r) * count, 1, 1),
                 warps_for(r * c),
             )
             for r, c in ((TILE, TILE), (2 * TILE, TILE), (TILE, 2 * TILE), (2 * TILE, 2 * TILE))
         ]
         text = FunctionText(self.memory, plan, dims, ("ROWS", "COLUMNS"))
-        text.point(tuple(others), text.program(2))
-        text.blocks.places(0, f"{text.program(1)} * ROWS + ")
-        text.blocks.places(1, f"{text.program(0)} * COLUMNS + ")
+        # Of a grid's axes only the first has many programs.
+        program = text.w.let("program", text.program(0))
+        across, down = (
+            text.w.let(n, f"tl.cdiv({d.extent}, {d.block})") for n, d in zip(("across", "down"), dims[::-1])
+        )
+        text.point(tuple(others), f"{program} // ({across} * {down})")
+        text.blocks.places(0, f"{program} // {across} % {down} * ROWS + ")
+        text.blocks.places(1, f"{program} % {across} * COLUMNS + ")
         text.stages()
         self._add(text, "elements", configs)
 

@@ -99,8 +99,10 @@ def _copy(product: FusedProduct, operand: Operand, made: Operand) -> TritonPhase
     wide = ".to(tl.int64)" if max(product.far, lines * filled) >= NARROW else ""
     dtype = dtype_of(operand.value)
     w = Writer()
-    w.line(f"line = tl.program_id(0){wide} * {LINES} + tl.arange(0, {LINES})[:, None]")
-    w.line(f"element = tl.program_id(1) * {ELEMENTS} + tl.arange(0, {ELEMENTS})[None, :]{wide}")
+    across = -(-filled // ELEMENTS)
+    w.line(f"program = tl.program_id(0){wide}")
+    w.line(f"line = program // {across} * {LINES} + tl.arange(0, {LINES})[:, None]")
+    w.line(f"element = program % {across} * {ELEMENTS} + tl.arange(0, {ELEMENTS})[None, :]")
     w.line(f"batch = line // {each}")
     w.line(f"{'kept' if inner_terms else 'terms'} = line % {each}")
     w.line(f"{'terms' if inner_terms else 'kept'} = element")
@@ -118,7 +120,7 @@ def _copy(product: FusedProduct, operand: Operand, made: Operand) -> TritonPhase
     assert made.own is not None
     first = len(product.kernel.arguments) + len(product.kernel.results)
     buffers = (product.kernel.arguments.index(operand.value), first + made.own)
-    return TritonPhase(function, buffers, (), (Config((), (-(-lines // LINES), -(-filled // ELEMENTS), 1)),))
+    return TritonPhase(function, buffers, (), (Config((), (-(-lines // LINES) * across, 1, 1)),))
 
 
 def _walk(product: FusedProduct, operand: Operand, axes: tuple[int, ...]) -> tuple[Shape, tuple[int, ...]]:

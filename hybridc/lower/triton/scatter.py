@@ -13,6 +13,7 @@ from hybridc.dialects.movement import bounded_index
 from hybridc.dialects.scatter import RowSums
 from hybridc.dtypes import computed
 from hybridc.lower.hybrid_to_linalg_body import Body, Element, signless
+from hybridc.lower.triton.blocks import NARROW
 from hybridc.lower.triton.body import triton_type
 from hybridc.lower.triton.functions import Config, TritonFunction, TritonPhase, power_of_two
 from hybridc.lower.triton.ops import Term
@@ -28,10 +29,13 @@ def row_sums_phase(sums: RowSums, count: int, data: DType, index: DType) -> Trit
     """The phase that computes it for ``count`` indices; its buffers: data, indices, result."""
     block = min(ELEMENTS, power_of_two(sums.inner))
     w = Writer()
-    w.line("first = tl.program_id(0) * PLACES")
+    w.line("program = tl.program_id(0)")
+    w.line(f"down: tl.constexpr = ({sums.rows} + PLACES - 1) // PLACES")
+    w.line(f"across: tl.constexpr = ({sums.inner} + ELEMENTS - 1) // ELEMENTS")
+    w.line("first = program % down * PLACES")
     w.line("place = first + tl.arange(0, PLACES)[:, None]")
-    w.line("i = tl.program_id(1) * ELEMENTS + tl.arange(0, ELEMENTS)[None, :]")
-    w.line("part = tl.program_id(2).to(tl.int64)")
+    w.line("i = program // down % across * ELEMENTS + tl.arange(0, ELEMENTS)[None, :]")
+    w.line("part = (program // (down * across)).to(tl.int64)")
     w.line(f"sum = tl.zeros([PLACES, ELEMENTS], {triton_type(computed(data))})")
     w.line(f"for start in range(0, count, {CHUNK}):")
     with w.indented():
@@ -51,9 +55,11 @@ def row_sums_phase(sums: RowSums, count: int, data: DType, index: DType) -> Trit
     w.line(f"tl.store({where}, sum, mask=(place < {sums.rows}) & (i < {sums.inner}))")
     doc = f"rows are added to those of {sums.rows} that indices name."
     text = module("row_sums", ("x0", "x1", "y0"), ("count",), ("PLACES", "ELEMENTS"), doc, w)
-    function = TritonFunction("row_sums", text, (data, index, data), ("i32",), ("PLACES", "ELEMENTS"))
-    grid = (-(-sums.rows // PLACES), -(-sums.inner // block), sums.outer)
-    return TritonPhase(function, (0, 1, 2), (count,), (Config((("PLACES", PLACES), ("ELEMENTS", block)), grid),))
+    kind = "i64" if count >= NARROW else "i32"
+    function = TritonFunction("row_sums", text, (data, index, data), (kind,), ("PLACES", "ELEMENTS"))
+    programs = -(-sums.rows // PLACES) * -(-sums.inner // block) * sums.outer
+    config = Config((("PLACES", PLACES), ("ELEMENTS", block)), (programs, 1, 1))
+    return TritonPhase(function, (0, 1, 2), (count,), (config,))
 
 
 def _place(w: Writer, name: str, sums: RowSums, dtype: DType) -> str:

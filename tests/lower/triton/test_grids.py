@@ -1,0 +1,97 @@
+"""How many programs kernels have: of a grid's axes only the first may pass 65535."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import hybridc as mx
+from hybridc.dialects.scatter import RowSums
+from hybridc.errors import UnsupportedError
+from hybridc.lower.kernel import analyse
+from hybridc.lower.triton.functions import PROGRAMS
+from hybridc.lower.triton.nests import phases_of
+from hybridc.lower.triton.products import phases_of_product
+from hybridc.lower.triton.scatter import row_sums_phase
+from hybridc.runtime.triton_kernel import run_interpreted
+from tests.lower.kernels import kernel
+from tests.lower.llvm.test_products import product_kernel
+
+MANY = 70000
+F32 = np.dtype("float32")
+
+
+def transposed(*shape: int):
+    """The phases of a batch of transpositions, by the sizes of what is read."""
+    n, a, b = shape
+    found = kernel(f"""
+    func.func private @transpose(%x: tensor<{n}x{a}x{b}xf32>) -> tensor<{n}x{b}x{a}xf32>
+        attributes {{hybrid.domains = [array<i64: {n}, {b}, {a}>]}} {{
+      %e = tensor.empty() : tensor<{n}x{b}x{a}xf32>
+      %r = linalg.generic {{indexing_maps = [affine_map<(d0, d1, d2) -> (d0, d2, d1)>,
+          affine_map<(d0, d1, d2) -> (d0, d1, d2)>], iterator_types = ["parallel", "parallel", "parallel"]}}
+          ins(%x : tensor<{n}x{a}x{b}xf32>) outs(%e : tensor<{n}x{b}x{a}xf32>)
+          attrs = {{hybrid.axes = array<i64: 0, 1, 2>, hybrid.nest = 0 : i64}} {{
+        ^bb0(%v: f32, %o: f32):
+          linalg.yield %v : f32
+      }} -> tensor<{n}x{b}x{a}xf32>
+      func.return %r : tensor<{n}x{b}x{a}xf32>
+    }}""")
+    return phases_of(analyse(found), {}).phases
+
+
+def grids(phases):
+    return [config.grid for phase in phases for config in phase.configs]
+
+
+@pytest.mark.parametrize(
+    "phases",
+    [
+        lambda: transposed(MANY, 33, 40),
+        lambda: transposed(2, MANY * 64, 40),
+        lambda: [row_sums_phase(RowSums(MANY, 5, 3, "clip"), 7, F32, F32)],
+        lambda: [row_sums_phase(RowSums(1, 5, MANY * 128, "clip"), 7, F32, F32)],
+        lambda: phases_of_product(product_kernel("bik,bkj->bij", {"b": MANY, "i": 2, "j": 2, "k": 2}), {}).phases,
+        lambda: (
+            phases_of_product(product_kernel("ik,kj->ij", {"i": 64, "j": MANY * 128 + 1, "k": 64}, "f16"), {}).phases
+        ),
+    ],
+)
+def test_grids_are_those_that_a_gpu_takes(phases):
+    """A driver answers to any other launch that a value is invalid."""
+    found = grids(phases())
+    assert found
+    assert all(n <= most for grid in found for n, most in zip(grid, PROGRAMS, strict=True))
+    assert any(grid[0] > PROGRAMS[1] for grid in found)
+
+
+def test_a_batch_of_tiles():
+    """Each program finds its rows, its columns and its number in the batch."""
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(3, 70, 33)).astype(np.float32)
+    (phase,) = transposed(*x.shape)
+    for config in phase.configs:
+        y = np.zeros((3, 33, 70), np.float32)
+        run_interpreted(phase.function, [(x, y)[i] for i in phase.buffers], phase.numbers, config)
+        np.testing.assert_array_equal(y, x.swapaxes(1, 2))
+
+
+def test_a_batch_of_row_sums():
+    rng = np.random.default_rng(0)
+    data, index = rng.normal(size=(3, 9, 150)), np.array([0, 69, 3, 3, 40, 69, 8, 0, 33])
+    phase = row_sums_phase(RowSums(3, 70, 150, "clip"), 9, np.dtype("float64"), np.dtype("int64"))
+    y = np.zeros((3, 70, 150))
+    run_interpreted(phase.function, [data, index, y], phase.numbers, phase.configs[0])
+    want = np.zeros_like(y)
+    for n, place in enumerate(index):
+        want[:, place] += data[:, n]
+    np.testing.assert_allclose(y, want, rtol=1e-12)
+
+
+def nothing(x_ptr):
+    pass
+
+
+def test_a_grid_of_an_authors_that_no_gpu_takes():
+    with pytest.raises(UnsupportedError, match=r"nothing: .* needs 1x65536x1 programs; a GPU runs at most "):
+        mx.op.GPUKernel(nothing, (1, 65536)).phase([F32])
