@@ -13,7 +13,7 @@ from typing import Any
 
 from hybridc.dtypes import held
 from hybridc.errors import UnsupportedError
-from hybridc.lower.triton.functions import Config, TritonFunction
+from hybridc.lower.triton.functions import QUOTES, Config, TritonFunction
 from hybridc.runtime.store import store
 from hybridc.runtime.triton_kernel import load, triton
 
@@ -22,9 +22,6 @@ DIVISIBLE = 16
 # How all functions are compiled; a part of what names their code.
 # A product and a sum stay two operations: formulas write fma where they mean it, and equal values differ by zero.
 _OPTIONS = {"enable_fp_fusion": False}
-
-# Around the description of a module.
-_QUOTES = '"""'
 
 _TYPES = {
     "float16": "fp16",
@@ -67,10 +64,14 @@ def binary(function: TritonFunction, config: Config, capability: tuple[int, int]
 
 
 def code_key(function: TritonFunction) -> str:
-    """Names a function's source but for its description, which says where in a network it is from."""
-    described = function.source.startswith(_QUOTES)
-    code = function.source.partition(f"{_QUOTES}\n")[2] if described else function.source
-    return hashlib.sha256(code.encode()).hexdigest()
+    """Names what is compiled: a function's source but for its description, and the types of what it is given.
+
+    The description says where in a network it is from. One source may be of several types.
+    """
+    described = function.source.startswith(QUOTES)
+    code = function.source.partition(f"{QUOTES}\n")[2] if described else function.source
+    types = [*(dtype.name for dtype in function.pointers), *function.numbers]
+    return hashlib.sha256("\n".join([*types, code]).encode()).hexdigest()
 
 
 @functools.cache
