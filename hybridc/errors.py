@@ -66,7 +66,7 @@ class DeviceError(MXNetError):
     """A GPU's driver refused what was asked of it; the text names the call and the driver's own words.
 
     A kernel that read beyond its arrays shows at a later call, often ``x.asnumpy()``: the device works behind Python's
-    back. ``CUDA_LAUNCH_BLOCKING=1`` makes it show where it happened.
+    back. The text names the latest launches; ``CUDA_LAUNCH_BLOCKING=1`` makes it show where it happened.
     """
 
 

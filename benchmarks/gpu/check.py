@@ -156,7 +156,7 @@ def device_text() -> str:
             versions.append(f"{package} {version(package)}")
         except PackageNotFoundError:
             versions.append(f"no {package}")
-    found = device()
+    found = device(0)
     return f"{type(found).__name__} {found.name}; Python {sys.version.split()[0]}, {', '.join(versions)}"
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -31,6 +32,12 @@ class Copies(list[int]):
         self._copies = copies
 
 
+def _let_go(device: Device, constants: list[DeviceArray], streams: set[int]) -> None:
+    """Free constants that nobody needs any more: at once, if that is in order with all work that reads them."""
+    if len(streams) > 1:
+        device.retire(constants.clear)
+
+
 class DeviceExecutable(PlannedExecutable):
     """A program on one device: its constants are there, its functions ready; each workspace is an arena there.
 
@@ -41,8 +48,12 @@ class DeviceExecutable(PlannedExecutable):
     def __init__(self, program: TritonProgram, on: Device | None = None) -> None:
         """``on`` is the device; without one the program serves the host by way of the first."""
         self.serves_host = on is None
-        self.device = device() if on is None else on
+        self.device = device(0) if on is None else on
         self._constants = [self.device.put(constant) for constant in program.constants]
+        self._streams = {self.device.stream}
+        self._there = self.device.event()  # when the constants are there
+        self._there.record()
+        weakref.finalize(self, _let_go, self.device, self._constants, self._streams).atexit = False
         super().__init__(program, self._call, self._constants)
         self._steps = self._all_steps(program)
         self._recordings: Recordings | None = None
@@ -57,6 +68,8 @@ class DeviceExecutable(PlannedExecutable):
     def make_workspace(self) -> Any:
         """The arena, and how calls in it are replayed."""
         made = self.device.workspace(self.planned.arena)
+        self.device.after(self._there)
+        self._streams.add(self.device.stream)
         if self._recordings is not None and self.device.records:
             made.replay = Replay(self.device, self.planned, self._steps, self._constants, self._recordings)
         return made

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -36,33 +37,43 @@ def module(
 
 def fill_phase(dtype: DType, size: int, number: str, target: int) -> TritonPhase:
     """One number, given as source, put everywhere into a plain array."""
+    return TritonPhase(_fill(dtype, number), (target,), (size,), (_config(size),))
+
+
+@functools.lru_cache(256)
+def _fill(dtype: DType, number: str) -> TritonFunction:
+    """What puts a number everywhere; the same object for the same number, as arrays are filled again and again."""
     w = Writer()
     w.line("i = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)")
     w.line(f"tl.store(y0 + i, {number}, mask=i < size)")
     source = module("fill", ("y0",), ("size",), ("BLOCK",), f"every element is {number}.", w)
-    function = TritonFunction("fill", source, (dtype,), ("i64",), ("BLOCK",))
-    return TritonPhase(function, (target,), (size,), (_config(size),))
+    return TritonFunction("fill", source, (dtype,), ("i64",), ("BLOCK",))
 
 
 def copy_phase(dtype: DType, shape: Shape, strides: Sequence[int], source: int, target: int) -> TritonPhase:
     """A strided array put into a plain one."""
     axes = [(n, s) for n, s in zip(shape, strides, strict=True) if n != 1]
+    size = math.prod(shape)
+    numbers = (size, *(n for n, _ in axes), *(s for _, s in axes))
+    return TritonPhase(_copy(dtype, len(axes)), (source, target), numbers, (_config(size),))
+
+
+@functools.lru_cache(256)
+def _copy(dtype: DType, rank: int) -> TritonFunction:
+    """What puts a strided array of so many axes into a plain one."""
     w = Writer()
     w.line("i = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)")
     terms: list[str] = []
     rest = "i"
-    for number, (_, _) in reversed(list(enumerate(axes))):
+    for number in reversed(range(rank)):
         here = rest if number == 0 else w.let(f"i{number}", f"{rest} % n{number}")
         rest = rest if number == 0 else w.let("rest", f"{rest} // n{number}")
         terms.insert(0, f"{here} * s{number}")
     w.line(f"x = tl.load(x0 + {' + '.join(terms) or 'i'}, mask=i < size)")
     w.line("tl.store(y0 + i, x, mask=i < size)")
-    names = ("size", *(f"n{k}" for k in range(len(axes))), *(f"s{k}" for k in range(len(axes))))
+    names = ("size", *(f"n{k}" for k in range(rank)), *(f"s{k}" for k in range(rank)))
     text = module("copy", ("x0", "y0"), names, ("BLOCK",), "a strided array put into a plain one.", w)
-    function = TritonFunction("copy", text, (dtype, dtype), ("i64",) * len(names), ("BLOCK",))
-    size = math.prod(shape)
-    numbers = (size, *(n for n, _ in axes), *(s for _, s in axes))
-    return TritonPhase(function, (source, target), numbers, (_config(size),))
+    return TritonFunction("copy", text, (dtype, dtype), ("i64",) * len(names), ("BLOCK",))
 
 
 def _config(size: int) -> Config:

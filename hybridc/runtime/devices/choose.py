@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import functools
+import warnings
 import weakref
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from hybridc.errors import UnsupportedError
+from hybridc.errors import DeviceError, UnsupportedError
 from hybridc.options import OPTIONS
 from hybridc.runtime.devices import cupy_card, torch_card
 from hybridc.runtime.devices.cuda import Cuda
 from hybridc.runtime.devices.cupy_card import CupyCard
 from hybridc.runtime.devices.device import Device
-from hybridc.runtime.devices.driver import Driver, driver
+from hybridc.runtime.devices.driver import Driver, NoDriver, driver
 from hybridc.runtime.devices.interpreter import Interpreter
 from hybridc.runtime.devices.torch_card import TorchCard
 
@@ -37,16 +38,20 @@ _KINDS = {
 
 
 def count() -> int:
-    """How many devices there are for GPU arrays."""
+    """How many devices there are for GPU arrays; it warns of a driver that does not work."""
     if OPTIONS.gpu == "interpreter":
         return 1
     found = driver()
-    return 0 if found is None or _kind(found) is None else found.count()
+    if isinstance(found, NoDriver):
+        if found.broken:
+            warnings.warn(f"no GPU is used: {found.reason}", stacklevel=3)
+        return 0
+    return 0 if _kind(found) is None else found.count()
 
 
 @functools.cache
-def device(index: int = 0) -> Device:
-    """The device of ``mx.gpu(index)``.
+def device(index: int) -> Device:
+    """The device of ``mx.gpu(index)``: one object for each, by which arrays know that they are on the same.
 
     Raises:
         UnsupportedError: there is none, or none that can be used.
@@ -57,9 +62,12 @@ def device(index: int = 0) -> Device:
             raise UnsupportedError(f"gpu({index}): the interpreter is one device, gpu(0)")
         return Interpreter()
     found = driver()
-    kind = None if found is None else _kind(found)
-    if found is None or kind is None:
-        raise UnsupportedError(_missing(index, found is not None))
+    if isinstance(found, NoDriver):
+        raise UnsupportedError(_missing(index, found.reason))
+    kind = _kind(found)
+    if kind is None:
+        needs = _KINDS[wanted].needs
+        raise UnsupportedError(f"gpu({index}): HYBRIDC_GPU={wanted} needs {needs}, which is not installed")
     if not 0 <= index < found.count():
         raise UnsupportedError(f"gpu({index}): this machine has {found.count()} GPUs, numbered from 0")
     made = kind.make(found, index)
@@ -68,9 +76,15 @@ def device(index: int = 0) -> Device:
 
 
 def synchronise() -> None:
-    """Return when the work of all devices is done."""
+    """Return when the work of all devices is done, on all their streams; then tell what of it failed."""
+    failed: list[DeviceError] = []
     for made in list(_MADE):
-        made.synchronise()
+        try:
+            made.finish()
+        except DeviceError as error:
+            failed.append(error)
+    if failed:
+        raise failed[0]
 
 
 def _kind(found: Driver) -> _Kind | None:
@@ -81,12 +95,10 @@ def _kind(found: Driver) -> _Kind | None:
     return next((kind for kind in _KINDS.values() if kind.there(found)), None)
 
 
-def _missing(index: int, has_card: bool) -> str:
+def _missing(index: int, reason: str) -> str:
     """What to do where there is no device."""
-    if has_card:
-        return f"gpu({index}): HYBRIDC_GPU={OPTIONS.gpu} needs {_KINDS[OPTIONS.gpu].needs}, which is not installed"
     return (
-        f"gpu({index}): no GPU of NVIDIA's and no driver for it were found. Arrays on GPUs need both, and "
+        f"gpu({index}): {reason}. Arrays on GPUs need one of NVIDIA's, its driver, and "
         'pip install "hybridc[triton]", best with PyTorch or CuPy beside it; use ctx=mx.cpu() without. '
         "HYBRIDC_GPU=interpreter runs GPU code on the CPU, slowly, for tests"
     )

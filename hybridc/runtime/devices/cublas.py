@@ -74,13 +74,14 @@ class Cublas:
         transposed = [int(m.transposed) for m in product.matrices[:2]]
         sizes = (product.m, product.n, product.k)
         last = (product.batches, DOUBLE if double else single, DEFAULT)
+        named = f"a product of {product.batches} times {product.m}x{product.n}, {product.k} terms, by NVIDIA's BLAS"
 
         def run(pointers: Sequence[int]) -> None:
             first, second, result = pointers
             given = (byref(one), first, *a, second, *b, byref(zero), result, *c)
-            self._card.enter()
-            with self._using, self._lent() as handle:
+            with self._card.current, self._using, self._lent() as handle:
                 self._call("cublasGemmStridedBatchedEx", handle, *transposed, *sizes, *given, *last)
+            self._card.asked.of[self._card.order].append(named)
 
         return run
 

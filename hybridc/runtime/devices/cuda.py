@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import ctypes
+import functools
 import threading
 import weakref
+from collections import OrderedDict, deque
 from collections.abc import Callable, Sequence
 from typing import Any
 from weakref import WeakValueDictionary
@@ -15,16 +17,20 @@ from hybridc.errors import DeviceMemoryError
 from hybridc.lower.triton.functions import Config, TritonFunction
 from hybridc.lower.triton.program import LibraryProduct
 from hybridc.runtime.devices import driver as cuda
+from hybridc.runtime.devices.asked import Asked
 from hybridc.runtime.devices.compiled import DIVISIBLE, binary
 from hybridc.runtime.devices.cublas import Cublas, library
+from hybridc.runtime.devices.current import Current, OneCard
 from hybridc.runtime.devices.device import Buffer, Device, Event, Launch
-from hybridc.runtime.devices.driver import Driver, LaunchConfig
+from hybridc.runtime.devices.driver import Driver, LateError, LaunchConfig
 from hybridc.runtime.devices.recorder import Recorder
 
 # What every card gives to a program without being asked for more.
 _SHARED = 48 << 10
 _KEEP_ALL = (1 << 64) - 1
 _WARP = 32
+# Functions that are launched now and then, as fills and copies, and stay ready; and what is let go at once, at most.
+_READY, _RETIRED = 256, 64
 
 
 class Cuda(Device):
@@ -44,9 +50,14 @@ class Cuda(Device):
         self.capability = (major, minor)
         self.multiprocessors = multiprocessors
         self.shared = shared
-        self._context = driver.pointer("cuDevicePrimaryCtxRetain", card)
+        context = driver.pointer("cuDevicePrimaryCtxRetain", card)
+        #: Inside, this thread's calls are for the card.
+        self.current = (OneCard if driver.count() == 1 else Current)(driver, context)
+        self.asked = Asked()
         self._loaded: WeakValueDictionary[Any, _Loaded] = WeakValueDictionary()
         self._loading = threading.Lock()
+        self._often: OrderedDict[Any, _Prepared] = OrderedDict()
+        self._retired: deque[Any] = deque()
         self._recorder = Recorder(self)
         self._cublas: Cublas | None = None
         self.prepare_memory(card)
@@ -56,19 +67,15 @@ class Cuda(Device):
         pool = self.driver.pointer("cuDeviceGetDefaultMemPool", card)
         self.driver.call("cuMemPoolSetAttribute", pool, cuda.POOL_KEEPS, ctypes.byref(ctypes.c_uint64(_KEEP_ALL)))
 
-    def enter(self) -> None:
-        """Make the card the one that this thread's calls are for."""
-        self.driver.enter(self._context)
-
     @property
     def stream(self) -> int:
         return 0
 
     def allocate(self, nbytes: int) -> Buffer:
-        self.enter()
         stream = self.stream
         try:
-            pointer = self.driver.pointer("cuMemAllocAsync", max(1, nbytes), stream)
+            with self.current:
+                pointer = self.driver.pointer("cuMemAllocAsync", max(1, nbytes), stream)
         except DeviceMemoryError as error:
             raise self.no_memory(nbytes) from error
         return Buffer(pointer, nbytes, _Owned(self, pointer, stream))
@@ -77,35 +84,82 @@ class Cuda(Device):
         """What to raise if there are not as many bytes."""
         return DeviceMemoryError(f"gpu({self.index}), {self.name}: no {nbytes} bytes of memory are left for an array")
 
+    def call(self, name: str, *arguments: Any) -> None:
+        """Call a function of the driver for this card.
+
+        Raises:
+            DeviceError: it refused, or a launch failed that was asked for before: the text says of whom.
+        """
+        self.driver.check()
+        with self.current:
+            error = self.driver.functions[name](*arguments)
+        if error:
+            self.failed(name, error)
+
+    def failed(self, name: str, error: int) -> None:
+        """Raise for what a function of the driver answered."""
+        try:
+            self.driver.fail(name, error)
+        except LateError as late:
+            raise self.asked.blamed(late) from late
+
+    def free(self, name: str, *arguments: Any) -> None:
+        """Call a function that gives something back; if it cannot be, nobody can do anything about it."""
+        if self.driver.may_free():
+            with self.current:
+                self.driver.functions[name](*arguments)
+
     def upload(self, target: int, source: npt.NDArray[Any]) -> None:
-        self.enter()
-        self.driver.call("cuMemcpyHtoDAsync_v2", target, source.ctypes.data, source.nbytes, self.stream)
+        self.call("cuMemcpyHtoDAsync_v2", target, source.ctypes.data, source.nbytes, self.stream)
 
     def download(self, target: npt.NDArray[Any], source: int) -> None:
-        self.enter()
-        self.driver.call("cuMemcpyDtoHAsync_v2", target.ctypes.data, source, target.nbytes, self.stream)
+        self.call("cuMemcpyDtoHAsync_v2", target.ctypes.data, source, target.nbytes, self.stream)
         self.synchronise()
 
     def copy(self, target: int, source: int, nbytes: int) -> None:
-        self.enter()
-        self.driver.call("cuMemcpyDtoDAsync_v2", target, source, nbytes, self.stream)
+        self.call("cuMemcpyDtoDAsync_v2", target, source, nbytes, self.stream)
 
     def memory(self) -> tuple[int, int]:
-        self.enter()
         free, whole = ctypes.c_size_t(), ctypes.c_size_t()
-        self.driver.call("cuMemGetInfo_v2", ctypes.byref(free), ctypes.byref(whole))
+        self.call("cuMemGetInfo_v2", ctypes.byref(free), ctypes.byref(whole))
         return free.value, whole.value
 
     def synchronise(self) -> None:
-        self.enter()
-        self.driver.call("cuStreamSynchronize", self.stream)
+        stream = self.stream
+        self.call("cuStreamSynchronize", stream)
+        self.asked.done(stream)
+
+    def finish(self) -> None:
+        with self._recorder.idle():  # no stream may be capturing when all are waited for
+            count = len(self._retired)
+            self.call("cuCtxSynchronize")
+            self.asked.done()
+            for _ in range(count):
+                self._retired.popleft()()
 
     def event(self) -> Event:
-        self.enter()
-        return _Event(self)
+        with self.current:
+            return _Event(self)
+
+    def after(self, event: Event) -> None:
+        assert isinstance(event, _Event)
+        self.call("cuStreamWaitEvent", self.stream, event.handle, 0)
+
+    def retire(self, let_go: Callable[[], None]) -> None:
+        self._retired.append(let_go)
 
     def prepare(self, function: TritonFunction, config: Config) -> Launch:
         return _Prepared(self, function, config)
+
+    def launch(self, function: TritonFunction, config: Config, pointers: Sequence[int], numbers: Sequence[int]) -> None:
+        self.driver.check()  # in a forked process others may have held the lock
+        key = (function, config)
+        with self._loading:
+            found = self._often.pop(key, None) or _Prepared(self, function, config)
+            self._often[key] = found
+            if len(self._often) > _READY:
+                self._often.popitem(last=False)
+        found(pointers, numbers)
 
     def multiply(self, product: LibraryProduct) -> Callable[[Sequence[int]], None] | None:
         if self._cublas is None:
@@ -127,7 +181,10 @@ class Cuda(Device):
 
     def load(self, function: TritonFunction, config: Config, divisible: int) -> _Loaded:
         """A function on the card, for any number of programs; there once as long as anybody uses it."""
-        key = (function.key, config.constants, config.warps, config.stages, divisible)
+        self.driver.check()
+        key = (function, config.constants, config.warps, config.stages, divisible)
+        if len(self._retired) > _RETIRED and not self._recorder.stream:
+            self.finish()
         with self._loading:
             found = self._loaded.get(key)
             if found is None:
@@ -146,8 +203,7 @@ class _Owned:
         self._stream = stream
 
     def __del__(self) -> None:
-        self._card.enter()
-        self._card.driver.functions["cuMemFreeAsync"](self._pointer, self._stream)
+        self._card.free("cuMemFreeAsync", self._pointer, self._stream)
 
 
 class _Event(Event):
@@ -155,18 +211,17 @@ class _Event(Event):
 
     def __init__(self, card: Cuda) -> None:
         self._card = card
-        self._event = card.driver.pointer("cuEventCreate", 0)
-        weakref.finalize(self, card.driver.functions["cuEventDestroy_v2"], self._event).atexit = False
+        self.handle = card.driver.pointer("cuEventCreate", 0)
+        weakref.finalize(self, card.free, "cuEventDestroy_v2", self.handle).atexit = False
 
     def record(self) -> None:
-        self._card.enter()
-        self._card.driver.call("cuEventRecord", self._event, self._card.stream)
+        self._card.call("cuEventRecord", self.handle, self._card.stream)
 
     def since(self, earlier: Event) -> float:
         assert isinstance(earlier, _Event)
-        self._card.driver.call("cuEventSynchronize", self._event)
+        self._card.call("cuEventSynchronize", self.handle)
         took = ctypes.c_float()
-        self._card.driver.call("cuEventElapsedTime", ctypes.byref(took), earlier._event, self._event)
+        self._card.call("cuEventElapsedTime", ctypes.byref(took), earlier.handle, self.handle)
         return took.value
 
 
@@ -202,15 +257,16 @@ class _Prepared:
         found = self._ready.get(divisible)
         if found is None:
             loaded = self._card.load(self._function, self._config, divisible)
-            found = self._ready[divisible] = _Ready(self._card, loaded, self._config.grid)
+            found = self._ready[divisible] = _Ready(self._card, self._function, loaded, self._config.grid)
         return found
 
 
 class _Ready:
     """A launch of a function that is on the card: the memory in which the driver finds what it must know."""
 
-    def __init__(self, card: Cuda, loaded: _Loaded, grid: tuple[int, int, int]) -> None:
+    def __init__(self, card: Cuda, function: TritonFunction, loaded: _Loaded, grid: tuple[int, int, int]) -> None:
         self._card = card
+        self._function = function
         self._loaded = loaded
         self._launch: Any = card.driver.functions["cuLaunchKernelEx"]
         self._config = LaunchConfig(grid, (loaded.warps * _WARP, 1, 1), loaded.shared)
@@ -223,15 +279,15 @@ class _Ready:
 
     def __call__(self, pointers: Sequence[int], numbers: Sequence[int]) -> None:
         card = self._card
-        card.enter()
-        with self._using:  # the driver has copied the values when it returns
+        with card.current, self._using:  # the driver has copied the values when it returns
             count = len(pointers)
             self._values[:count] = pointers
             self._values[count : count + len(numbers)] = numbers
-            self._config.stream = card.order
+            self._config.stream = stream = card.order
             error = self._launch(self._where, self._loaded.kernel, self._places, None)
+        card.asked.of[stream].append(self._function)
         if error:
-            card.driver.fail("cuLaunchKernelEx", error)
+            card.failed("cuLaunchKernelEx", error)
 
 
 class _Loaded:
@@ -243,16 +299,11 @@ class _Loaded:
             raise DeviceMemoryError(
                 f"{function.name} ({config}) needs {code.shared} bytes of shared memory; {card.name} has {card.shared}"
             )
-        driver = card.driver
-        card.enter()
-        module = driver.pointer("cuModuleLoadData", code.code)
-        weakref.finalize(self, _unload, card, module).atexit = False
-        self.kernel = driver.pointer("cuModuleGetFunction", module, code.entry.encode())
-        self.warps, self.shared, self.parameters = code.warps, code.shared, code.parameters
-        if code.shared > _SHARED:
-            driver.call("cuFuncSetAttribute", self.kernel, cuda.FUNCTION_SHARED_MEMORY, code.shared)
-
-
-def _unload(card: Cuda, module: int) -> None:
-    card.enter()
-    card.driver.call("cuModuleUnload", module)
+        with card.current:
+            module = card.driver.pointer("cuModuleLoadData", code.code)
+            # A module whose functions may still run stays.
+            weakref.finalize(self, card.retire, functools.partial(card.free, "cuModuleUnload", module)).atexit = False
+            self.kernel = card.driver.pointer("cuModuleGetFunction", module, code.entry.encode())
+            self.warps, self.shared, self.parameters = code.warps, code.shared, code.parameters
+            if code.shared > _SHARED:
+                card.driver.call("cuFuncSetAttribute", self.kernel, cuda.FUNCTION_SHARED_MEMORY, code.shared)

@@ -34,6 +34,7 @@ class CupyCard(Cuda):
         """The library has a pool of its own."""
 
     def allocate(self, nbytes: int) -> Buffer:
+        self.driver.check()
         try:
             with self._cuda.Device(self.index):
                 owner = self._cuda.alloc(max(1, nbytes))

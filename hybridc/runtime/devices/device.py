@@ -112,11 +112,19 @@ class Device(ABC):
 
     @abstractmethod
     def synchronise(self) -> None:
-        """Return when all work is done.
+        """Return when all work of the current stream is done.
 
         Raises:
             DeviceError: some of it failed.
         """
+
+    def finish(self) -> None:
+        """Return when all work of all streams is done.
+
+        Raises:
+            DeviceError: some of it failed.
+        """
+        self.synchronise()
 
     @property
     @abstractmethod
@@ -126,6 +134,14 @@ class Device(ABC):
     @abstractmethod
     def event(self) -> Event:
         """A new event."""
+
+    @abstractmethod
+    def after(self, event: Event) -> None:
+        """Let the work that the current stream is asked for from now on begin when an event is past."""
+
+    def retire(self, let_go: Callable[[], None]) -> None:
+        """Call something once all work that was asked for so far is done; if there may be some, that is later."""
+        let_go()
 
     # --- functions -----------------------------------------------------------------------------------------
 

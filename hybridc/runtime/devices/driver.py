@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import ctypes
 import functools
-import threading
+import os
+import sys
+import weakref
 from ctypes import POINTER, byref, c_char, c_char_p, c_float, c_int, c_size_t, c_uint, c_uint64, c_void_p
+from dataclasses import dataclass
 from typing import Any
 
 from hybridc.errors import DeviceError, DeviceMemoryError
@@ -23,6 +26,9 @@ FUNCTIONS: dict[str, tuple[Any, ...]] = {
     "cuMemPoolSetAttribute": (c_void_p, c_int, POINTER(c_uint64)),
     "cuDevicePrimaryCtxRetain": (_PP, c_int),
     "cuCtxSetCurrent": (c_void_p,),
+    "cuCtxPushCurrent_v2": (c_void_p,),
+    "cuCtxPopCurrent_v2": (_PP,),
+    "cuCtxSynchronize": (),
     "cuMemGetInfo_v2": (POINTER(c_size_t), POINTER(c_size_t)),
     "cuMemAllocAsync": (POINTER(c_uint64), c_size_t, c_void_p),
     "cuMemFreeAsync": (c_uint64, c_void_p),
@@ -31,6 +37,7 @@ FUNCTIONS: dict[str, tuple[Any, ...]] = {
     "cuMemcpyDtoDAsync_v2": (c_uint64, c_uint64, c_size_t, c_void_p),
     "cuStreamSynchronize": (c_void_p,),
     "cuStreamCreate": (_PP, c_uint),
+    "cuStreamWaitEvent": (c_void_p, c_void_p, c_uint),
     "cuStreamBeginCapture_v2": (c_void_p, c_int),
     "cuStreamEndCapture": (c_void_p, _PP),
     "cuGraphInstantiateWithFlags": (_PP, c_void_p, c_uint64),
@@ -70,6 +77,34 @@ POOL_KEEPS = 4
 # A stream that waits for no other; a capture that forbids no call, of this thread or of others.
 NON_BLOCKING, RELAXED = 1, 2
 _OUT_OF_MEMORY = 2
+# What a launch does wrong that was accepted before: the next calls answer so, whatever they ask for.
+_LATE = frozenset({214, 220, 700, 702, *range(710, 720)})
+# Why ``cuInit`` refuses, where more is known than the driver's words.
+_NO_DEVICE = 100
+_REFUSED = {
+    101: "CUDA_VISIBLE_DEVICES names a GPU that this machine does not have",
+    34: "the libcuda.so that is found is the CUDA toolkit's stub: take its folder out of LD_LIBRARY_PATH",
+    802: "the GPUs are not ready; those behind an NVSwitch need the service nvidia-fabricmanager",
+    803: "the driver's library and its kernel module are of different versions: reboot, or update the library",
+    804: "the libcuda.so of cuda-compat does not support this GPU: take its folder out of LD_LIBRARY_PATH",
+    999: "the kernel module does not answer: `nvidia-smi`, run as root once, makes its device files",
+}
+_FORKED = (
+    "this process was forked from one that had used the GPU's driver, which works in that one only: start processes "
+    'by multiprocessing.get_context("spawn"), or before anything asks for a GPU'
+)
+
+
+class LateError(DeviceError):
+    """Some launch failed, which was asked for before the call that says so."""
+
+
+@dataclass(frozen=True)
+class NoDriver:
+    """Why there is no driver; a ``broken`` one is there and does not work."""
+
+    reason: str
+    broken: bool = False
 
 
 class Driver:
@@ -77,7 +112,9 @@ class Driver:
 
     def __init__(self, library: Any) -> None:
         self.functions: dict[str, Any] = {}
-        self._thread = threading.local()
+        #: Whether this process may call it: not one that was forked later.
+        self.usable = True
+        self._is_finalizing = sys.is_finalizing  # modules may be gone when the last arrays go
         for name, types in FUNCTIONS.items():
             function = getattr(library, name)
             function.argtypes = types
@@ -85,25 +122,40 @@ class Driver:
             self.functions[name] = function
         self.call("cuInit", 0)
         self._cards = self.pointer("cuDeviceGetCount")
+        _DRIVERS.add(self)
 
     def call(self, name: str, *arguments: Any) -> None:
         """Call a function.
 
         Raises:
             DeviceMemoryError: the device's memory is full.
+            LateError: a launch failed that was asked for before.
             DeviceError: anything else.
         """
+        self.check()
         error = self.functions[name](*arguments)
         if error:
             self.fail(name, error)
 
+    def check(self) -> None:
+        """Raise where this process may not call the driver."""
+        if not self.usable:
+            raise DeviceError(_FORKED)
+
+    def may_free(self) -> bool:
+        """Whether to give back what nobody needs any more.
+
+        A process that ends gives everything back at once, and what a forked one has is not its own.
+        """
+        return self.usable and not self._is_finalizing()
+
     def fail(self, name: str, error: int) -> None:
         """Raise for what a function answered."""
-        text = c_char_p()
-        self.functions["cuGetErrorString"](error, byref(text))
-        said = (text.value or b"unknown error").decode()
-        kind = DeviceMemoryError if error == _OUT_OF_MEMORY else DeviceError
-        raise kind(f"{name}: {said} (error {error} of the CUDA driver)")
+        kind = DeviceMemoryError if error == _OUT_OF_MEMORY else LateError if error in _LATE else DeviceError
+        raise kind(f"{name}: {self._words(error)} (error {error} of the CUDA driver)")
+
+    def _words(self, error: int) -> str:
+        return _words(self.functions["cuGetErrorString"], error)
 
     def pointer(self, name: str, *arguments: Any) -> int:
         """What a function puts where its first argument points."""
@@ -115,12 +167,6 @@ class Driver:
         """How many cards there are."""
         return self._cards
 
-    def enter(self, context: int) -> None:
-        """Make a context the one that this thread's calls are for; another library may have changed it meanwhile."""
-        if self._cards > 1 or getattr(self._thread, "context", None) != context:
-            self.call("cuCtxSetCurrent", context)
-            self._thread.context = context
-
     def name(self, card: int) -> str:
         """What a card is called."""
         text = ctypes.create_string_buffer(256)
@@ -128,13 +174,52 @@ class Driver:
         return text.value.decode()
 
 
+def _words(function: Any, error: int) -> str:
+    """What the library says of an error."""
+    text = c_char_p()
+    function(error, byref(text))
+    return (text.value or b"unknown error").decode()
+
+
+_DRIVERS: weakref.WeakSet[Driver] = weakref.WeakSet()
+
+
+def _in_child() -> None:
+    for made in _DRIVERS:
+        made.usable = False
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_in_child)
+
+
 @functools.cache
-def driver() -> Driver | None:
+def driver() -> Driver | NoDriver:
     """The driver of this machine, if it has one that finds a card."""
     for name in ("libcuda.so.1", "libcuda.so", "nvcuda.dll"):
         try:
-            found = Driver(ctypes.CDLL(name))
-            return found if found.count() else None
-        except (OSError, AttributeError, DeviceError):
+            library = ctypes.CDLL(name)
+        except OSError:
             continue
-    return None
+        return driver_of(library)
+    return NoDriver("no driver of NVIDIA's was found (libcuda.so.1)")
+
+
+def driver_of(library: Any) -> Driver | NoDriver:
+    """The driver whose library this is, or why it cannot be used."""
+    missing = [name for name in FUNCTIONS if not hasattr(library, name)]
+    if missing:
+        return NoDriver(f"NVIDIA's driver is too old: it lacks {missing[0]}; version 520 or later has it", broken=True)
+    error = library.cuInit(0)
+    if error == _NO_DEVICE:
+        hidden = os.environ.get("CUDA_VISIBLE_DEVICES")
+        why = "" if hidden is None else f"; CUDA_VISIBLE_DEVICES={hidden} hides those that it does not name"
+        return NoDriver(f"NVIDIA's driver finds no GPU{why}")
+    if error:
+        function = library.cuGetErrorString
+        function.argtypes = FUNCTIONS["cuGetErrorString"]
+        known = f": {_REFUSED[error]}" if error in _REFUSED else ""
+        said = _words(function, error)
+        return NoDriver(f"NVIDIA's driver does not start{known} (cuInit: {said}, error {error})", broken=True)
+    found = Driver(library)
+    return found if found.count() else NoDriver("NVIDIA's driver finds no GPU")

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import threading
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 from ctypes import byref, c_void_p
 from typing import TYPE_CHECKING
 
 from hybridc.runtime.devices.driver import NON_BLOCKING, RELAXED
 
 if TYPE_CHECKING:
+    from hybridc.runtime.devices.asked import Launched
     from hybridc.runtime.devices.cuda import Cuda
     from hybridc.runtime.devices.device import Buffer
 
@@ -51,6 +53,13 @@ class Recorder:
             self._where.memory += (found,)
         return found
 
+    @contextmanager
+    def idle(self) -> Generator[None]:
+        """Inside, nothing is recorded."""
+        self._card.driver.check()
+        with self._using:
+            yield
+
     def record(self, work: Callable[[], None]) -> Recorded:
         """The launches of ``work``, which run when what is given back is called.
 
@@ -58,8 +67,8 @@ class Recorder:
             DeviceError: the driver refused.
         """
         card = self._card
-        card.enter()
-        with self._using:
+        card.driver.check()  # in a forked process others may have held the lock
+        with card.current, self._using:
             if not self._stream:
                 self._stream = card.driver.pointer("cuStreamCreate", NON_BLOCKING)
             card.driver.call("cuStreamBeginCapture_v2", self._stream, RELAXED)
@@ -68,10 +77,11 @@ class Recorder:
                 work()
             except BaseException:  # whatever happened, the stream must not go on capturing
                 card.driver.call("cuGraphDestroy", self._end())
+                card.asked.done(self._stream)
                 raise
             memory = self._where.memory
             graph = self._end()
-        return Recorded(card, graph, (work, memory))
+            return Recorded(card, graph, (work, memory), card.asked.done(self._stream))
 
     def _end(self) -> int:
         """The graph of what was captured."""
@@ -88,24 +98,21 @@ class Recorded:
     It keeps what its launches need: functions and memory stay on the card as long as it does.
     """
 
-    def __init__(self, card: Cuda, graph: int, kept: object) -> None:
+    def __init__(self, card: Cuda, graph: int, kept: object, launched: tuple[Launched, ...]) -> None:
         self._card = card
         self._kept = kept
+        self._launched = launched
         try:
             self._graph = card.driver.pointer("cuGraphInstantiateWithFlags", graph, 0)
         finally:
             card.driver.call("cuGraphDestroy", graph)
-        weakref.finalize(self, _destroy, card, self._graph).atexit = False
+        weakref.finalize(self, card.free, "cuGraphExecDestroy", self._graph).atexit = False
         self._launch = card.driver.functions["cuGraphLaunch"]
 
     def __call__(self) -> None:
-        self._card.enter()
-        error = self._launch(self._graph, self._card.stream)
+        card, stream = self._card, self._card.stream
+        with card.current:
+            error = self._launch(self._graph, stream)
+        card.asked.of[stream].append(self._launched)
         if error:
-            self._card.driver.fail("cuGraphLaunch", error)
-
-
-def _destroy(card: Cuda, graph: int) -> None:
-    """Let a graph go; one that is running goes when it is done."""
-    card.enter()
-    card.driver.call("cuGraphExecDestroy", graph)
+            card.failed("cuGraphLaunch", error)

@@ -40,6 +40,7 @@ class TorchCard(Cuda):
 
     def allocate(self, nbytes: int) -> Buffer:
         torch = self._torch
+        self.driver.check()
         try:
             owner = torch.empty(max(1, nbytes), dtype=torch.uint8, device=f"cuda:{self.index}")
         except torch.cuda.OutOfMemoryError as error:

@@ -10,17 +10,17 @@ F32 = np.dtype("float32")
 
 ADD = TritonFunction(
     "add",
-    '''"""x + y * factor, n numbers."""
+    '''"""x + x2 * factor, n numbers."""
 
 import triton
 import triton.language as tl
 
 
 @triton.jit
-def add(x, y, out, n, factor, block: tl.constexpr):
+def add(x, x2, out, n, factor, block: tl.constexpr):
     i = tl.program_id(0) * block + tl.arange(0, block)
     inside = i < n
-    value = tl.load(x + i, mask=inside, other=0.0) + tl.load(y + i, mask=inside, other=0.0) * factor
+    value = tl.load(x + i, mask=inside, other=0.0) + tl.load(x2 + i, mask=inside, other=0.0) * factor
     tl.store(out + i, value, mask=inside)
 ''',
     (F32, F32, F32),

@@ -22,7 +22,10 @@ class Multiplied(NamedTuple):
 
     run: Callable[[], int]
     memory: int  # where its workspace begins
+    reads: list[int]
+    writes: list[int]
     kernel: str = "product"
+    function: int = 0
 
 
 class StubCublas:
@@ -35,6 +38,7 @@ class StubCublas:
         self.modes: dict[int, int] = {}
         self.memory: dict[int, tuple[int, int]] = {}  # what handles were given to work in
         self.products: list[tuple[int, int]] = []  # the stream of each, and its arithmetic
+        self._home: dict[int, int] = {}  # the contexts of handles
         self.fails = False
         self.refuses_workspaces = False
         for name, types in FUNCTIONS.items():
@@ -45,6 +49,7 @@ class StubCublas:
             return _UNSUPPORTED
         out[0] = 0xB1A5 + len(self.streams)
         self.streams[out[0]] = 0
+        self._home[out[0]] = self.card.contexts[-1]
         return 0
 
     def _cublasSetStream_v2(self, handle: int, stream: int | None) -> int:
@@ -65,6 +70,8 @@ class StubCublas:
             return _FAILED
         ta, tb, m, n, k, alpha, *rest = given
         a, b, beta, c, (batches, arithmetic, _) = rest[:4], rest[4:8], rest[8], rest[9:13], rest[13:]
+        if self.card.contexts[-1:] != [self._home[handle]]:
+            self.card.queues.violate("a product is asked for in another context than its handle's")
         number = c_double if arithmetic == cublas.DOUBLE else c_float
         factors = [number.from_address(x).value for x in (alpha, beta)]
         if factors != [1, 0] or c[2] < m or a[2] < (k if ta else m) or b[2] < (n if tb else k):
@@ -85,11 +92,12 @@ class StubCublas:
             self.card.clock += self.takes
             return 0
 
+        reads, writes = [a[0], b[0]], [c[0], *([pointer] if size else [])]
         if captured is None:
-            return run()
+            return self.card.queues.ask(stream or self.card.contexts[-1], run, reads, writes)
         if not size:  # it would have to allocate
             return _UNSUPPORTED
-        captured.append(Multiplied(run, pointer))
+        captured.append(Multiplied(run, pointer, reads, writes))
         return 0
 
 

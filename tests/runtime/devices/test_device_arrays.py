@@ -55,7 +55,7 @@ def test_the_memory_of_a_gpu() -> None:
     kept = nd.zeros((64,), ctx=GPU)
     free, whole = mx.context.gpu_memory_info(kept.context.device_id)
     told = dict(line.split(":") for line in Path("/proc/meminfo").read_text().splitlines())
-    assert whole == (int(told["MemTotal"].split()[0]) << 10 if choose.device().is_host else 1 << 26)
+    assert whole == (int(told["MemTotal"].split()[0]) << 10 if choose.device(0).is_host else 1 << 26)
     assert 0 < free < whole
     with pytest.raises(mx.MXNetError, match=r"gpu\(1\)"):
         mx.context.gpu_memory_info(1)
@@ -164,7 +164,7 @@ def test_arrays_of_zeros_and_ones(dtype: str) -> None:
 def test_no_memory_left_leaves_arrays_as_they_were() -> None:
     x = nd.array(numbers(3), ctx=GPU)
     with pytest.raises(DeviceMemoryError, match=f"no {4 << 58} bytes of memory"):
-        choose.device().empty((1 << 58,), np.float32)
+        choose.device(0).empty((1 << 58,), np.float32)
     np.testing.assert_array_equal(x.asnumpy(), numbers(3))
 
 
@@ -401,7 +401,10 @@ def test_waiting_tells_what_went_wrong(kind: str) -> None:
     x.wait_to_read()
     nd.waitall()
     if kind == "card":
-        device: Any = choose.device()
+        device: Any = choose.device(0)
         device.driver.functions["cuStreamSynchronize"] = lambda _: 700
         with pytest.raises(DeviceError, match="error 700"):
+            x.wait_to_read()
+        device.driver.functions["cuCtxSynchronize"] = lambda: 719
+        with pytest.raises(DeviceError, match="error 719"):
             nd.waitall()

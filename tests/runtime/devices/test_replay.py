@@ -271,11 +271,11 @@ def test_graphs_go_with_who_made_them(stub: SimulatedCuda, card: Cuda) -> None:
 class Streams(Cuda):
     """A card whose current stream another library says."""
 
-    current = 0
+    chosen = 0
 
     @property
     def stream(self) -> int:
-        return self.current
+        return self.chosen
 
 
 def test_a_recording_runs_in_the_stream_that_is_current(stub: SimulatedCuda, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -283,7 +283,7 @@ def test_a_recording_runs_in_the_stream_that_is_current(stub: SimulatedCuda, mon
         run = static(chain(), card)
         x = card.put(values(1))
         for stream in (0, 0, 0, 5, 5, 5, 0, 5):
-            monkeypatch.setattr(card, "current", stream, raising=False)
+            monkeypatch.setattr(card, "chosen", stream, raising=False)
             np.testing.assert_array_equal(run(x)[0].host(), expected(values(1)))
         # Each stream has memory of its own, so it records for itself.
         assert [stream for _, stream in stub.replays] == [0, 5, 0, 5]
