@@ -362,12 +362,11 @@ def grad(
     retain_graph: bool | None = None,
     create_graph: bool = False,
     train_mode: bool = True,
-) -> Any:
-    """Gradients of the heads with respect to the variables, returned and not stored.
+) -> list[NDArray]:
+    """Gradients of the heads with respect to the variables, returned and not stored: a list, also for one variable.
 
     With ``create_graph`` they can be differentiated again.
     """
-    single = isinstance(variables, NDArray)
     wanted = [variables] if isinstance(variables, NDArray) else list(variables)
     heads = [heads] if isinstance(heads, NDArray) else heads
     head_grads = [head_grads] if isinstance(head_grads, NDArray) else head_grads
@@ -383,8 +382,7 @@ def grad(
     )
     found = [gradients.get(*e) for e in entries if e is not None]
     results = [wrap(np.zeros_like(x._data)) if g is None else g for x, g in zip(wanted, found, strict=True)]
-    results = _separate(results, () if head_grads is None else head_grads)
-    return results[0] if single else results
+    return _separate(results, () if head_grads is None else head_grads)
 
 
 def _separate(results: Sequence[NDArray], heads: Iterable[NDArray | None]) -> list[NDArray]:

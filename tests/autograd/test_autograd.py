@@ -292,8 +292,8 @@ def test_grad_of_one_and_of_several():
     x, y = variable([2.0]), variable([3.0])
     with autograd.record():
         z = x * x * y
-    g = autograd.grad(z, x, retain_graph=True)
-    assert g.asscalar() == 12
+    (g,) = autograd.grad(z, x, retain_graph=True)
+    assert g.asscalar() == 12  # MXNet gives a list, also for one variable
     gx, gy = autograd.grad([z], [x, y], [mx.nd.array([2.0], dtype="float64")])
     assert (gx.asscalar(), gy.asscalar()) == (24, 8)
     assert x.grad.asscalar() == 0
@@ -316,7 +316,7 @@ def test_higher_orders_of_a_polynomial():
         g = y
         found = []
         for _ in range(4):
-            g = autograd.grad(g, x, create_graph=True)
+            (g,) = autograd.grad(g, x, create_graph=True)
             found.append(g.asnumpy())
     np.testing.assert_allclose(found, [4 * v**3, 12 * v**2, 24 * v, 24 * np.ones(3)], rtol=1e-12)
 
@@ -351,7 +351,7 @@ def test_three_orders(function, orders):
     with autograd.record():
         g = function(x)
         for expected in orders(v):
-            g = autograd.grad(g, x, create_graph=True)
+            (g,) = autograd.grad(g, x, create_graph=True)
             np.testing.assert_allclose(g.asnumpy(), expected, rtol=1e-10)
 
 
@@ -360,7 +360,7 @@ def test_backward_through_a_gradient():
     x, w = variable(v), variable([2.0, 3.0])
     with autograd.record():
         y = (mx.nd.sin(x) * w).sum()
-        g = autograd.grad(y, x, create_graph=True)
+        (g,) = autograd.grad(y, x, create_graph=True)
         penalty = (g * g).sum()
     penalty.backward()
     w0 = np.array([2.0, 3.0])
@@ -469,7 +469,7 @@ def test_function_differentiated_twice():
 
     x = variable([2.0])
     with autograd.record():
-        g = autograd.grad(Cube()(x), x, create_graph=True)
+        (g,) = autograd.grad(Cube()(x), x, create_graph=True)
     g.backward()
     assert x.grad.asscalar() == 12
 

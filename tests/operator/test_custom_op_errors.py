@@ -218,7 +218,7 @@ def test_no_second_derivative(double):
     x = array([1.0], grad="write")
     with autograd.record():
         y = nd.Custom(x * x, op_type="double")
-        dx = autograd.grad(y, x, create_graph=True)
+        (dx,) = autograd.grad(y, x, create_graph=True)
     np.testing.assert_array_equal(dx.asnumpy(), [4.0])
     with pytest.raises(MXNetError) as error:
         dx.backward()

@@ -190,9 +190,9 @@ def test_second_and_third_order():
     x = variable([0.3, 1.2])
     with mx.autograd.record():
         y = net(x)
-        g1 = mx.autograd.grad(y, x, create_graph=True)
-        g2 = mx.autograd.grad(g1, x, create_graph=True)
-        g3 = mx.autograd.grad(g2, x, create_graph=True)
+        (g1,) = mx.autograd.grad(y, x, create_graph=True)
+        (g2,) = mx.autograd.grad(g1, x, create_graph=True)
+        (g3,) = mx.autograd.grad(g2, x, create_graph=True)
     v = np.array([0.3, 1.2])
     np.testing.assert_allclose(g1.asnumpy(), np.sin(v) + v * np.cos(v), rtol=1e-12)
     np.testing.assert_allclose(g2.asnumpy(), 2 * np.cos(v) - v * np.sin(v), rtol=1e-12)
@@ -248,7 +248,7 @@ def test_create_graph_through_a_chain_of_blocks_is_not_exponential():
 
         recorded_call.replay = counted
         try:
-            g = mx.autograd.grad(y, x, create_graph=True)
+            (g,) = mx.autograd.grad(y, x, create_graph=True)
         finally:
             recorded_call.replay = original
     v, expected = 0.1, 1.0
