@@ -396,5 +396,48 @@ def test_state_bytes_hold_json_and_arrays_only():
 
     data = states_of(mx.optimizer.create("adam"), range(1))[0].get_states(dump_optimizer=True)
     with np.load(io.BytesIO(data), allow_pickle=False) as file:
-        assert json.loads(file["json"].tobytes())["format"] == "hybridc.updater.1"
+        assert json.loads(file["json"].tobytes())["format"] == "hybridc.updater.2"
         assert all(file[name].dtype.kind in "uf" for name in file.files)
+
+
+def layout(state):
+    """The states of a weight as text: which are tuples, and the first element of each array."""
+    if isinstance(state, tuple):
+        return f"({', '.join(map(layout, state))})"
+    return "-" if state is None else f"{state.asnumpy()[0]:g}"
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "plain", "of_half"),
+    [  # as MXNet 1.9.1 lays them out; the weight is 3
+        ("sgd", {"momentum": 0.9}, "0", "(0, 3)"),
+        ("sgd", {}, "-", "(-, 3)"),
+        ("nag", {"momentum": 0.9}, "0", "(0, 3)"),
+        ("lars", {"momentum": 0.9}, "0", "(0, 3)"),
+        ("rmsprop", {}, "(0)", "(3, (0))"),
+        ("rmsprop", {"centered": True}, "(0, 0, 0)", "(3, (0, 0, 0))"),
+        ("adam", {}, "(0, 0)", "(3, (0, 0))"),
+        ("signum", {}, "0", "(3, 0)"),
+    ],
+)
+def test_states_are_laid_out_as_in_mxnet(name, options, plain, of_half):
+    opt = mx.optimizer.create(name, multi_precision=True, **options)
+    made = [opt.create_state_multi_precision(0, mx.nd.array([3.0], dtype=d)) for d in ("float32", "float16")]
+    assert [layout(s) for s in made] == [plain, of_half]
+
+
+def test_states_of_the_first_format_are_turned():
+    """It had the float32 copy before the momentum."""
+    import io
+
+    data = np.array([3, 2], np.uint8)
+    content = {"format": "hybridc.updater.1", "states": {"dict": [[0, {"tuple": [{"array": 0}, {"array": 1}]}]]}}
+    file = io.BytesIO()
+    text = np.frombuffer(json.dumps(content).encode(), np.uint8)
+    np.savez(file, json=text, a0=data[:1].astype("float32"), a1=data[1:].astype("float32"))
+    updater = mx.optimizer.get_updater(mx.optimizer.create("sgd", momentum=0.5, learning_rate=1, multi_precision=True))
+    updater.set_states(file.getvalue())
+    weight = mx.nd.array([3.0], dtype="float16")
+    updater(0, mx.nd.array([1.0], dtype="float16"), weight)
+    assert weight.asscalar() == 3 + 0.5 * 2 - 1
+    assert layout(updater.states[0]) == "(0, 3)"

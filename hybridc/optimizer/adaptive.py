@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from hybridc.optimizer.binding import states_of
 from hybridc.optimizer.formula import limited
 from hybridc.optimizer.optimizer import Optimizer, register
 
@@ -198,6 +199,10 @@ class RMSProp(Optimizer):
 
     def state_count(self) -> int:
         return 3 if self.centered else 1
+
+    def create_state(self, index: Any, weight: Any) -> Any:
+        """A tuple in either form, as in MXNet."""
+        return states_of(super().create_state(index, weight))
 
     def numbers(self, index: Any) -> dict[str, float | None]:
         return {

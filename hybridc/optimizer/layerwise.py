@@ -82,6 +82,8 @@ class LARS(Optimizer):
     exist here.
     """
 
+    COPY_LAST = True
+
     def __init__(
         self,
         momentum: float = 0.0,

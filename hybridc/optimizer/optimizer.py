@@ -27,6 +27,8 @@ class Optimizer:
     """
 
     opt_registry: ClassVar[dict[str, type[Optimizer]]] = {}
+    #: Whether a float32 copy follows the states, as in MXNet's SGD, NAG and LARS, or comes before them, as elsewhere.
+    COPY_LAST: ClassVar[bool] = False
 
     def __init__(
         self,
@@ -102,12 +104,16 @@ class Optimizer:
         return states if len(states) > 1 else states[0] if states else None
 
     def create_state_multi_precision(self, index: Any, weight: Any) -> Any:
-        """The states of a weight; with ``multi_precision`` and 16 bits: ``(float32 copy, its states)``."""
+        """The states of a weight; with ``multi_precision`` and 16 bits: ``(float32 copy, its states)``.
+
+        The two are the other way round where ``COPY_LAST`` says so.
+        """
         if not is_half(weight.dtype):
             return self.create_state(index, weight)
         if self.multi_precision:
             master = NDArray(weight.asnumpy().astype(np.float32)).as_in_context(weight.context)
-            return (master, self.create_state(index, master))
+            inner = self.create_state(index, master)
+            return (inner, master) if self.COPY_LAST else (master, inner)
         warnings.warn(
             f"accumulating in {np.dtype(weight.dtype)} can lead to poor accuracy or slow convergence; "
             "consider multi_precision=True",
@@ -134,7 +140,7 @@ class Optimizer:
         """What is updated: the weight, or its float32 copy and with it the weight."""
         if not self.multi_precision or not is_half(weight.dtype):
             return index, weight, grad, state, None
-        master, inner = state
+        inner, master = state if self.COPY_LAST else state[::-1]
         return index, master, grad, inner, weight
 
     def _update_own(self, index: Any, weight: Any, grad: Any, state: Any) -> None:
@@ -142,7 +148,7 @@ class Optimizer:
         if not self.multi_precision or not is_half(weight.dtype):
             self.update(index, weight, grad, state)
             return
-        master, inner = state
+        inner, master = state if self.COPY_LAST else state[::-1]
         self.update(index, master, NDArray(grad.asnumpy().astype(np.float32)).as_in_context(grad.context), inner)
         np.copyto(weight._data, master._data, casting="same_kind")
 

@@ -15,6 +15,8 @@ class SGD(Optimizer):
     ``g = clip(rescale_grad * grad)``. ``lazy_update`` concerns sparse gradients, which do not exist here.
     """
 
+    COPY_LAST = True
+
     def __init__(self, momentum: float = 0.0, lazy_update: bool = True, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.momentum = momentum
@@ -46,6 +48,8 @@ class NAG(Optimizer):
     ``g = clip(rescale_grad * grad) + wd * w``. As in MXNet, whose kernel writes the weight first, the
     momentum that is kept has the decay of the new weight.
     """
+
+    COPY_LAST = True
 
     def __init__(self, momentum: float = 0.0, **kwargs: Any) -> None:
         super().__init__(**kwargs)

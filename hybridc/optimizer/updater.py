@@ -16,6 +16,7 @@ from hybridc.errors import MXNetError
 from hybridc.nd.ndarray import NDArray
 from hybridc.optimizer.optimizer import Optimizer
 
+_FORMAT, _FIRST_FORMAT = "hybridc.updater.2", "hybridc.updater.1"
 # What belongs to the process rather than to a saved optimizer.
 _NOT_SAVED = frozenset({"param_dict", "sym_info", "lr_scheduler", "_runner", "_index_update_count"})
 
@@ -56,7 +57,7 @@ class Updater:
         """
         # COMPAT(mxnet): there it is a pickle.
         arrays: list[npt.NDArray[Any]] = []
-        content: dict[str, Any] = {"format": "hybridc.updater.1", "states": _encode(self.states, arrays)}
+        content: dict[str, Any] = {"format": _FORMAT, "states": _encode(self.states, arrays)}
         if dump_optimizer:
             content["optimizer"] = _describe(self.optimizer, arrays)
             if self.optimizer.lr_scheduler is not None:
@@ -69,10 +70,14 @@ class Updater:
     def set_states(self, states: bytes) -> None:
         """Take over what :meth:`get_states` gave, with the optimizer's settings if they are in it."""
         content, arrays = _read(states)
-        self.states = _decode(content["states"], arrays)
+        found: dict[Any, Any] = _decode(content["states"], arrays)
+        if "optimizer" in content:
+            self._take_settings(content, arrays)
+        self.states = self._turned(found) if content.get("format") == _FIRST_FORMAT else found
         self.states_synced = dict.fromkeys(self.states, True)
-        if "optimizer" not in content:
-            return
+
+    def _take_settings(self, content: dict[str, Any], arrays: list[npt.NDArray[Any]]) -> None:
+        """Make the optimizer what the saved one was."""
         saved = content["optimizer"]
         if type(self.optimizer).__name__.lower() != saved["class"].lower():
             parameters = self.optimizer.param_dict
@@ -81,6 +86,12 @@ class Updater:
         vars(self.optimizer).update(_decode(saved["attributes"], arrays))
         self.optimizer._set_current_context(0)  # pyright: ignore[reportPrivateUsage]
         self.optimizer.lr_scheduler = _scheduler(self.optimizer.lr_scheduler, content.get("lr_scheduler"), arrays)
+
+    def _turned(self, states: dict[Any, Any]) -> dict[Any, Any]:
+        """States of the first format, in which a float32 copy came before the states of every optimizer."""
+        if not self.optimizer.COPY_LAST:
+            return states
+        return {i: cast("tuple[Any, Any]", s)[::-1] if isinstance(s, tuple) else s for i, s in states.items()}
 
 
 def get_updater(optimizer: Optimizer) -> Updater:
