@@ -10,7 +10,6 @@ import numpy as np
 from hybridc import autograd
 from hybridc.context import Context, check_device, current_context
 from hybridc.debug import compiling
-from hybridc.dtypes import is_float
 from hybridc.errors import MXNetError, ShapeError
 from hybridc.nd.ndarray import NDArray
 from hybridc.runtime.compiled_graph import CompiledGraph
@@ -141,7 +140,7 @@ class Executor:
 
     def _variables(self) -> list[bool]:
         """For each argument, whether its gradient is wanted."""
-        return [r != "null" and is_float(x.asnative().dtype) for r, x in zip(self._reqs, self.arg_arrays, strict=True)]
+        return [r != "null" for r in self._reqs]
 
     def _compiled(self, training: bool, recorded: bool) -> CompiledGraph:
         key = training, recorded, self._monitor is not None
@@ -153,11 +152,7 @@ class Executor:
             entries = [*self._symbol.get_internals().entries] if self._monitor is not None else []
             trace = to_trace([*entries, *self._symbol.entries], shapes, self._dtypes, training)
             reqs = dict(zip(self._arg_names, self._reqs, strict=True))
-            grads = [
-                i
-                for i, leaf in enumerate(trace.leaves)
-                if recorded and reqs.get(leaf.name, "null") != "null" and is_float(self._dtypes[leaf.name])
-            ]
+            grads = [i for i, leaf in enumerate(trace.leaves) if recorded and reqs.get(leaf.name, "null") != "null"]
             self._graphs[key] = Traced(trace, tuple(grads)).graph()
         return self._graphs[key]
 

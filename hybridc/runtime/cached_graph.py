@@ -10,7 +10,6 @@ from typing import Any
 
 from hybridc.context import Context, cpu
 from hybridc.debug import compiling, timed
-from hybridc.dtypes import is_float
 from hybridc.errors import MXNetError, TraceError
 from hybridc.gluon.epoch import ATTRIBUTE_EPOCH
 from hybridc.nd.ndarray import NDArray
@@ -87,7 +86,7 @@ class Entry:
         """The graph to run now: with a backward for the inputs that want gradients, if autograd records."""
         grads: tuple[int, ...] = ()
         if STATE.recording:
-            grads = tuple([i for i, x in enumerate(inputs) if x._entry is not None and is_float(x._data.dtype)])
+            grads = tuple([i for i, x in enumerate(inputs) if x._entry is not None])
         if not grads:
             if self.plain is None:
                 self.plain = self._compile((), "it is called without recording, compiled before for gradients")

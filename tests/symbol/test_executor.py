@@ -141,6 +141,26 @@ def test_gradients_through_integers_are_none():
     assert executor.grad_dict["i"].asnumpy().tolist() == [0, 0, 0]
 
 
+@pytest.mark.parametrize(("req", "before"), [("write", 0), ("add", 7)])
+def test_gradients_of_integers_are_integers(req, before):
+    """As in MXNet, where what is cast to floats has a gradient, too."""
+    a, b, c = map(mx.sym.var, "abc")
+    product = mx.sym.Cast(a, dtype="float32") * b + mx.sym.Cast(c * 2, dtype="float32") * 1.5
+    args = {
+        "a": mx.nd.array([1, 2], dtype="int32"),
+        "b": mx.nd.array([3.5, 4]),
+        "c": mx.nd.array([5, 6], dtype="int32"),
+    }
+    grads = {n: mx.nd.ones((2,), dtype=x.dtype) * 7 for n, x in args.items()}
+    executor = product.bind(mx.cpu(), args, grads, req)
+    executor.forward(is_train=True)
+    executor.backward(mx.nd.ones((2,)))
+    expected = {"a": [3, 4], "b": [1, 2], "c": [2, 2]}
+    for name, grad in grads.items():
+        assert grad.dtype == args[name].dtype
+        assert (grad.asnumpy() - before).tolist() == expected[name], name
+
+
 def test_auxiliary_states_of_a_custom_operator():
     class Count(mx.operator.CustomOp):
         def forward(self, is_train, req, in_data, out_data, aux):
