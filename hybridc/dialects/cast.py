@@ -24,7 +24,8 @@ class Clip(Unary):
     a_max: float = attribute(doc="the greatest result")
 
     def scalar(self, b: Any, *xs: Any) -> Any:
-        return b.min(b.max(*xs, self.a_min), self.a_max)
+        (x,) = xs
+        return b.min(b.max(x, b.like(x, self.a_min)), b.like(x, self.a_max))
 
     def eager(self, *arrays: Any) -> Any:
         (x,) = arrays

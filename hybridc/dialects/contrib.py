@@ -101,16 +101,16 @@ class DivSqrtDim(Composite):
 
 
 def _yes(*_: Any) -> Any:
-    return np.ones(1)
+    return np.array(1)
 
 
 def _no(*_: Any) -> Any:
-    return np.zeros(1)
+    return np.array(0)
 
 
 @register("hybrid.allclose", "contrib.allclose")
 class AllClose(Composite):
-    """1 if all |a - b| <= atol + rtol * |b|, else 0"""
+    """1 if all |a - b| <= atol + rtol * |b|, else 0: a scalar of uint8"""
 
     INPUTS = ("a", "b")
 
@@ -121,23 +121,23 @@ class AllClose(Composite):
     def infer_shape(self, shapes: list[Shape]) -> tuple[list[Shape], list[Shape]]:
         if shapes[0] != shapes[1]:
             raise ShapeError(f"allclose: a has shape {shapes[0]} and b {shapes[1]}, which must be equal")
-        return shapes, [(1,)]
+        return shapes, [()]
 
     def infer_type(self, dtypes: list[DType]) -> tuple[list[DType], list[DType]]:
         self.require_same_dtype(dtypes)
-        return dtypes, [np.dtype("float32")]
+        return dtypes, [np.dtype("uint8")]
 
     def decompose(self, F: Any, *inputs: Any) -> Any:
         a, b = inputs
         near = F.lesser_equal(F.abs(a - b), F.abs(b) * self.rtol + self.atol) + F.equal(a, b)
         if self.equal_nan:
             near = near + F.isnan(a) * F.isnan(b)
-        return F.cast(F.equal(F.sum(F.equal(near, 0)), 0), "float32")
+        return F.cast(F.equal(F.reshape_to(F.sum(F.equal(near, 0)), shape=()), 0), "uint8")
 
     def eager(self, *arrays: Any) -> Any:
         a, b = arrays
         self.infer_shape([a.shape, b.shape])
-        return np.array([np.allclose(a, b, self.rtol, self.atol, self.equal_nan)], dtype=np.float32)
+        return np.array(np.allclose(a, b, self.rtol, self.atol, self.equal_nan), np.uint8)
 
     @classmethod
     def samples(cls) -> list[Sample]:

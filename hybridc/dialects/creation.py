@@ -10,6 +10,7 @@ import numpy as np
 
 from hybridc.dialects.attribute import DType, Shape
 from hybridc.dialects.operator import Bad, Opaque, Operator, Sample, attribute, no_gradient, register
+from hybridc.dialects.scalar import NUMPY
 from hybridc.errors import AttributeValueError, ShapeError
 
 FLOAT32 = np.dtype("float32")
@@ -157,7 +158,10 @@ class Constant(Creation):
 
 @register("hybrid.arange", "_arange")
 class Arange(Creation):
-    """start, start + step, … up to but without stop, each ``repeat`` times; with one number, it is stop."""
+    """start, start + step, … up to but without stop, each ``repeat`` times; with one number, it is stop.
+
+    The range says how many numbers there are. Those of integers are then counted with start and step cut to integers.
+    """
 
     NNVM_ONLY = ("ctx", "infer_range=False", "infer_range=None")
     NNVM = "_arange"
@@ -184,14 +188,14 @@ class Arange(Creation):
         begin, count = self.numbers()
 
         def element(b: Any, i: Any, _: Any) -> Any:
-            return b.add(begin, b.mul(b.cast(i, np.dtype("float64")), self.step))
+            return _term(b, i, self.dtype, begin, self.step)
 
         apart = m.generate((count, self.repeat), self.dtype, element)
         return m.reshape(apart, self.out_shape())
 
     def eager(self, *arrays: Any) -> Any:
         begin, count = self.numbers()
-        values = (begin + self.step * np.arange(count)).astype(self.dtype)
+        values = _term(NUMPY, np.arange(count), self.dtype, begin, self.step).astype(self.dtype)
         return np.repeat(values, self.repeat) if self.repeat > 1 else values
 
     @classmethod
@@ -284,6 +288,13 @@ class Eye(Creation):
         ]
 
 
+def _term(b: Any, i: Any, dtype: DType, start: float, step: float) -> Any:
+    """The i-th number of a range: in float64, or for integers with start and step cut to integers, as in MXNet."""
+    if dtype.kind in "iu":
+        return b.add(b.mul(i, int(step)), int(start))
+    return b.add(b.mul(b.cast(i, np.dtype("float64")), step), start)
+
+
 @register("hybrid.arange_like", "contrib.arange_like")
 class ArangeLike(Opaque):
     """start, start + step, … in the shape of the input, or as long as one of its axes."""
@@ -305,15 +316,15 @@ class ArangeLike(Opaque):
         (shape,) = self.infer_shape([x.shape])[1]
 
         def element(b: Any, i: Any) -> Any:
-            turn = b.floor(b.div(i, self.repeat))
-            return b.add(b.mul(turn, self.step), self.start)
+            return _term(b, b.quotient(i, self.repeat), x.dtype, self.start, self.step)
 
         return m.reshape(m.generate((math.prod(shape),), x.dtype, element), shape)
 
     def eager(self, *arrays: Any) -> Any:
         (x,) = arrays
         shape = self.infer_shape([x.shape])[1][0]
-        return (self.start + self.step * (np.arange(math.prod(shape)) // self.repeat)).astype(x.dtype).reshape(shape)
+        turns = np.arange(math.prod(shape)) // self.repeat
+        return _term(NUMPY, turns, x.dtype, self.start, self.step).astype(x.dtype).reshape(shape)
 
     @classmethod
     def samples(cls) -> Sequence[Sample]:

@@ -23,13 +23,13 @@ from hybridc.trace.structure import as_list
 
 # Steps as operators, where the names differ.
 _OPERATORS = {
-    "sub": "subtract", "mul": "multiply", "div": "divide", "rem": "modulo", "neg": "negative", "max": "maximum",
-    "min": "minimum", "pow": "power", "asin": "arcsin", "acos": "arccos", "atan": "arctan", "asinh": "arcsinh",
-    "acosh": "arccosh", "atanh": "arctanh", "lt": "lesser", "le": "lesser_equal", "gt": "greater",
-    "ge": "greater_equal", "eq": "equal", "ne": "not_equal", "lgamma": "gammaln", "select": "where",
+    "sub": "subtract", "mul": "multiply", "div": "divide", "quotient": "divide", "rem": "modulo", "neg": "negative",
+    "max": "maximum", "min": "minimum", "pow": "power", "asin": "arcsin", "acos": "arccos", "atan": "arctan",
+    "asinh": "arcsinh", "acosh": "arccosh", "atanh": "arctanh", "lt": "lesser", "le": "lesser_equal",
+    "gt": "greater", "ge": "greater_equal", "eq": "equal", "ne": "not_equal", "lgamma": "gammaln", "select": "where",
 }  # fmt: skip
 # Steps whose derivative is 0 wherever there is one.
-_FLAT = PREDICATES | {"sign", "floor", "ceil", "trunc", "rint"}
+_FLAT = PREDICATES | {"like", "sign", "floor", "ceil", "trunc", "rint"}
 _KEPT = 8  # graphs of one operator, for inputs of different shapes
 
 
@@ -72,6 +72,9 @@ class _Steps:
             if step == "cast":
                 x, dtype = operands
                 return invoke(registry.operator("hybrid.cast").bind(dtype=dtype), [x])
+            if step == "like":
+                x, number = operands
+                return invoke(registry.operator("hybrid.full_like").bind(fill_value=number), [x])
             if step == "select":  # its branches have one dtype, which a number takes from the other
                 like = next((x for x in operands[1:] if hasattr(x, "shape")), operands[0])
                 full = registry.operator("hybrid.full_like")

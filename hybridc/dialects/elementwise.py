@@ -120,7 +120,7 @@ class Multiply(Binary):
 
 @register("hybrid.divide", "broadcast_div", "true_divide", "_div", "_Div")
 class Divide(Binary):
-    """lhs / rhs; the quotient of integers is cut towards zero"""
+    """lhs / rhs; the quotient of integers is cut towards zero, by 0 it is 0"""
 
     NNVM = "broadcast_div"
     NNVM_SCALAR = ("_div_scalar", "_rdiv_scalar")
@@ -128,7 +128,7 @@ class Divide(Binary):
     LOW = 0.5
 
     def scalar(self, b: Any, *xs: Any) -> Any:
-        return b.div(*xs)
+        return b.quotient(*xs)
 
     def gradient(self, F: Any, *values: Any) -> Any:
         dy, _, y, z = values
@@ -165,7 +165,7 @@ class Modulo(Binary):
 
 @register("hybrid.power", "broadcast_power", "_power", "_Power", "pow")
 class Power(Binary):
-    """lhs ** rhs"""
+    """lhs ** rhs; of integers modulo their range, and cut towards zero where rhs is negative"""
 
     NNVM = "broadcast_power"
     NNVM_SCALAR = ("_power_scalar", "_rpower_scalar")
@@ -179,9 +179,7 @@ class Power(Binary):
         x, y = arrays
         if y.ndim == 0 and y in (1, 2):
             return np.square(x) if y == 2 else x.copy()
-        if x.dtype.kind in "iu":  # NumPy refuses negative exponents of integers
-            return np.power(x.astype(np.float64), y).astype(x.dtype)
-        return np.power(x, y)
+        return NUMPY.pow(x, y)
 
     def gradient(self, F: Any, *values: Any) -> Any:
         dy, x, y, z = values

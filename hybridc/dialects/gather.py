@@ -31,6 +31,14 @@ def as_index(indices: Any, size: int, mode: str) -> Any:
     return index % size if size else index
 
 
+def gathered(title: str, data: Any, index: tuple[Any, ...]) -> Any:
+    """``data[index]`` for integers along the first axes, which count from the end if negative."""
+    try:
+        return data[index]
+    except IndexError as error:
+        raise IndexRangeError(f"{title}: {error}") from error
+
+
 def add_rows(rows: int, index: Any, values: Any) -> Any:
     """``out[index[i]] += values[i]`` into zeros of ``rows`` rows.
 

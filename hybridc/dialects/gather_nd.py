@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from hybridc.dialects.attribute import DType, Shape
-from hybridc.dialects.gather import add_rows, as_index
+from hybridc.dialects.gather import add_rows, as_index, gathered
 from hybridc.dialects.operator import (
     Bad,
     Composite,
@@ -68,7 +68,7 @@ class GatherND(_IndexedND):
         shape = self.infer_shape([data.shape, indices.shape])[1][0]
         if indices.dtype.kind not in "iu":
             indices = indices.astype(np.int64)
-        return data[tuple(indices)].reshape(shape)
+        return gathered("gather_nd", data, tuple(indices)).reshape(shape)
 
     def gradient(self, F: Any, *values: Any) -> Any:
         dy, data, indices, _ = values

@@ -185,7 +185,12 @@ class BroadcastLike(_Broadcast):
         return True
 
     def decompose(self, F: Any, *inputs: Any) -> Any:
-        return F.broadcast_to(inputs[0], shape=self.target([x.shape for x in inputs]))
+        # Not broadcast_to, for which a size 0 is the input's.
+        x, target = inputs[0], self.target([x.shape for x in inputs])
+        shape = (1,) * (len(target) - len(x.shape)) + x.shape
+        x = x if x.shape == shape else F.reshape_to(x, shape=shape)
+        axes = tuple(i for i, n in enumerate(target) if n != shape[i])
+        return F.broadcast_axis(x, axis=axes, size=tuple(target[i] for i in axes))
 
     @classmethod
     def samples(cls) -> Sequence[Sample]:

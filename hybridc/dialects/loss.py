@@ -60,7 +60,12 @@ class Output(Composite):
 
 
 def one_hot(F: Any, label: Any, classes: int, dtype: Any) -> Any:
-    """1 at the class that the label names, else 0: a new axis 1 of labels of shape (n,) or (n, d)."""
+    """1 at the class that the label, cut to an integer, names, else 0.
+
+    The classes are a new axis 1 of labels of shape (n,) or (n, d).
+    """
+    label = F.trunc(label) if is_float(np.dtype(label.dtype)) else label
+    label = label if label.dtype == dtype else F.cast(label, dtype)
     number = F.arange(classes, dtype=dtype)
     number = number if len(label.shape) == 1 else F.reshape_to(number, shape=(classes, 1))
     return F.equal(number, F.expand_dims(label, 1))
@@ -188,7 +193,7 @@ class SoftmaxCrossEntropy(Output):
 
     def hot(self, F: Any, x: Any, label: Any) -> Any:
         """The labels one-hot in the dtype of the data."""
-        return one_hot(F, label if label.dtype == x.dtype else F.cast(label, x.dtype), x.shape[1], x.dtype)
+        return one_hot(F, label, x.shape[1], x.dtype)
 
     def decompose(self, F: Any, *inputs: Any) -> Any:
         x, label = inputs
@@ -197,6 +202,7 @@ class SoftmaxCrossEntropy(Output):
     def eager(self, *arrays: Any) -> Any:
         x, label = arrays
         self.require(x, label)
+        label = np.trunc(label)
         inside = (label >= 0) & (label < x.shape[1])
         chosen = np.where(inside, label, 0).astype(np.int64)
         logs = log_softmax(x, 1)[np.arange(len(x)), chosen]

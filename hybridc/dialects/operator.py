@@ -400,6 +400,8 @@ class Reduction(AxisRules):
         (x,) = inputs
         axes = self.axes(len(x.shape))
         kept = invoke_bound(self.bind(**{**self.attrs, "axis": axes, "keepdims": True, "exclude": False}), x)
+        if not x.shape:
+            return self.drop(F, kept, x)
         dropped = axes if len(axes) < len(x.shape) else axes[1:]
         return F.squeeze(kept, axis=dropped) if dropped else kept
 

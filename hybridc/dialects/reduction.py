@@ -10,6 +10,7 @@ import numpy as np
 from hybridc.dialects.attribute import Axis, Shape
 from hybridc.dialects.elementwise import meaning
 from hybridc.dialects.operator import AxisRules, Bad, Composite, Reduction, Sample, attribute, register
+from hybridc.dialects.scalar import NUMPY
 from hybridc.dtypes import FLOAT32, HALVES, is_half
 from hybridc.errors import ShapeError
 
@@ -143,6 +144,12 @@ class Prod(Primitive):
 class Extreme(Primitive):
     """The greatest or least element; equal ones share the gradient in full."""
 
+    def infer_shape(self, shapes: list[Shape]) -> tuple[list[Shape], list[Shape]]:
+        shapes, outs = super().infer_shape(shapes)
+        if 0 in shapes[0] and 0 not in outs[0]:
+            raise ShapeError(f"{self.title()}: no element to choose from in an input of shape {shapes[0]}")
+        return shapes, outs
+
     def gradient(self, F: Any, *values: Any) -> Any:
         dy, x, y = values
         axes = self.axes(len(x.shape))
@@ -188,7 +195,7 @@ class Mean(OverAxes, Composite):
         y = self.over(np.add, x)
         n = x.size // max(y.size, 1)
         if y.dtype.kind != "f":
-            return (y / n).astype(y.dtype)
+            return np.asarray(NUMPY.quotient(y, n), y.dtype)
         return np.divide(y, n or np.nan, out=y)
 
     def gradient(self, F: Any, *values: Any) -> Any:

@@ -4,11 +4,16 @@ A scalar body is written with a builder ``b`` whose methods are named as in MLIR
 Run on :data:`NUMPY` it is the eager operator; run on a recording builder (:class:`Recorder`) it becomes a list of
 steps which a target turns into ufunc calls, LLVM instructions or Triton expressions. Python numbers may stand for
 operands; comparisons give truth values for ``select`` and the logical operators.
+
+``div`` divides integers as floats. ``quotient`` divides them exactly and cuts the result towards zero; by 0 it is 0.
+``pow`` of integers is exact modulo their range, and cut towards zero where the exponent is negative.
+``like(x, number)`` is a number in the dtype of ``x``, as near as its range allows.
 """
 
 from __future__ import annotations
 
 import difflib
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -41,12 +46,52 @@ def _cast(x: Any, dtype: npt.DTypeLike) -> Any:
     return x.astype(dtype)
 
 
+def number_like(value: float, dtype: np.dtype[Any]) -> Any:
+    """A Python number in a dtype: for integers cut towards zero, and not beyond their range; nan is 0."""
+    if dtype.kind not in "iu":
+        return dtype.type(value)
+    if math.isnan(value):
+        return dtype.type(0)
+    limits = np.iinfo(dtype)
+    return dtype.type(limits.min if value <= limits.min else limits.max if value >= limits.max else int(value))
+
+
+def _like(x: Any, value: float) -> Any:
+    return number_like(value, x.dtype)
+
+
+def _quotient(x: Any, y: Any) -> Any:
+    dtype = np.result_type(x, y)
+    if dtype.kind == "b":
+        return np.logical_and(x, y)
+    if dtype.kind not in "iu":
+        return np.divide(x, y)
+    from hybridc.runtime import special
+
+    with np.errstate(all="ignore"):
+        return special.quotient(x, y)
+
+
+def _power(x: Any, y: Any) -> Any:
+    dtype = np.result_type(x, y)
+    if dtype.kind not in "iu":
+        from hybridc.runtime import special
+
+        return special.power(x, y)
+    with np.errstate(all="ignore"):
+        power: Any = np.power(x, np.maximum(y, 0), dtype=dtype)
+        if dtype.kind == "u" or np.min(y, initial=0) >= 0:
+            return power
+        sign: Any = np.where(np.bitwise_and(y, 1) == 1, x, 1)
+        return np.where(np.less(y, 0), np.where(np.abs(x) == 1, sign, 0), power).astype(dtype)
+
+
 class NumPyScalar:
     """The scalar vocabulary on NumPy arrays."""
 
     add, sub, mul, div, rem = np.add, np.subtract, np.multiply, np.divide, np.mod
     fmod, neg, abs, sign = np.fmod, np.negative, np.abs, np.sign
-    max, min, pow, hypot = np.maximum, np.minimum, np.power, np.hypot
+    max, min, hypot = np.maximum, np.minimum, np.hypot
     exp, log, log2, log10, log1p, expm1 = np.exp, np.log, np.log2, np.log10, np.log1p, np.expm1
     sqrt, cbrt, square, reciprocal = np.sqrt, np.cbrt, np.square, np.reciprocal
     sin, cos, tan, asin, acos, atan, atan2 = (
@@ -73,8 +118,11 @@ class NumPyScalar:
     lgamma = staticmethod(_special("lgamma"))
     gamma = staticmethod(_special("gamma"))
     digamma = staticmethod(_special("digamma"))
+    pow = staticmethod(_power)
+    quotient = staticmethod(_quotient)
     select = staticmethod(_select)
     cast = staticmethod(_cast)
+    like = staticmethod(_like)
 
 
 NUMPY = NumPyScalar()

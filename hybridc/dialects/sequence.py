@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from hybridc.dialects.attribute import DType, Shape
+from hybridc.dialects.gather import gathered
 from hybridc.dialects.operator import Bad, Composite, Movement, Opaque, Sample, attribute, register
 from hybridc.dialects.shape import normalize_axis
 from hybridc.dtypes import wide
@@ -69,7 +70,7 @@ class _Sequences(Composite):
 
 @register("hybrid.sequence_mask", "SequenceMask")
 class SequenceMask(_Sequences):
-    """data, with ``value`` in the steps after the end of each sequence."""
+    """data, with ``value`` in the steps after the end of each sequence; a length that is nan is 0"""
 
     use_sequence_length: bool = attribute(False, "whether lengths are given; else data is returned")
     value: float = attribute(0.0, "the value after the end")
@@ -80,8 +81,8 @@ class SequenceMask(_Sequences):
         self.infer_shape([a.shape for a in arrays])
         out = data.copy()
         if len(arrays) > 1:
-            after = self.steps(data) >= arrays[1].reshape(self.by_batch(data))
-            out[np.broadcast_to(after, data.shape)] = self.value
+            inside = self.steps(data) < np.trunc(arrays[1]).reshape(self.by_batch(data))
+            out[np.broadcast_to(~inside, data.shape)] = np.asarray(self.value).astype(data.dtype)
         return out
 
     def decompose(self, F: Any, *inputs: Any) -> Any:
@@ -91,7 +92,7 @@ class SequenceMask(_Sequences):
         size = data.shape[self.axis]
         counter = F._arange(size, dtype="float32")
         counter = F.reshape_to(counter, shape=tuple(size if i == self.axis else 1 for i in range(len(data.shape))))
-        lengths = F.reshape_to(F.cast(inputs[1], dtype="float32"), shape=self.by_batch(data))
+        lengths = F.reshape_to(F.trunc(F.cast(inputs[1], dtype="float32")), shape=self.by_batch(data))
         inside = F.broadcast_to(F.lesser(counter, lengths), shape=data.shape)
         return F.where(inside, data, F.full_like(data, self.value))
 
@@ -150,7 +151,7 @@ class SequenceLast(_Sequences):
             return np.take(data, -1, self.axis)
         last = arrays[1].astype(np.int64) - 1
         batch = np.array(range(len(last)), np.int64)
-        return data[last, batch] if self.axis == 0 else data[batch, last]
+        return gathered(self.title(), data, (last, batch) if self.axis == 0 else (batch, last))
 
     def places(self, F: Any, data: Any, lengths: Any) -> Any:
         """The coordinates of the last steps, for ``gather_nd``."""
@@ -193,7 +194,10 @@ class SequenceLast(_Sequences):
 
 @register("hybrid.sequence_reverse", "SequenceReverse")
 class SequenceReverse(Movement):
-    """The steps of each sequence in reverse order; those after its end stay where they are."""
+    """The steps of each sequence in reverse order; those after its end stay where they are
+
+    A length beyond the axis is the axis's, one that is nan is 0.
+    """
 
     INPUTS = ("data", "sequence_length")
     OPTIONAL = 1
@@ -234,9 +238,12 @@ class SequenceReverse(Movement):
             return m.slice(data, (last, *(0,) * (rank - 1)), (-1, *(1,) * (rank - 1)), data.shape)
 
         def element(b: Any, step: Any, sequence: Any, *rest: Any) -> Any:
-            length = b.cast(b.load(xs[1], sequence), np.dtype("int64"))
+            length = b.load(xs[1], sequence)
+            # Limited as a float: what is beyond an integer's range has no meaning as one.
+            limited = b.min(b.cast(length, np.dtype("float64")), float(last + 1))
+            length = b.cast(b.select(b.gt(length, 0), limited, 0.0), np.dtype("int64"))
             source = b.select(b.lt(step, length), b.sub(b.sub(length, 1), step), step)
-            return b.load(data, b.min(source, last), sequence, *rest)
+            return b.load(data, source, sequence, *rest)
 
         return m.generate(data.shape, data.dtype, element)
 
@@ -245,7 +252,8 @@ class SequenceReverse(Movement):
         self.infer_shape([a.shape for a in arrays])
         if len(arrays) == 1:
             return data[::-1].copy()
-        lengths = arrays[1].astype(np.int64)
+        limited = np.minimum(arrays[1].astype(np.float64), data.shape[0])
+        lengths = np.where(limited > 0, limited, 0).astype(np.int64)
         step = np.array(range(data.shape[0]), np.int64).reshape(-1, 1)
         source = step + (step < lengths) * (lengths - 1 - 2 * step)
         return np.take_along_axis(data, source.reshape(*source.shape, *(1,) * (data.ndim - 2)), 0)
@@ -289,7 +297,7 @@ class CumSum(Opaque):
 
     def infer_shape(self, shapes: list[Shape]) -> tuple[list[Shape], list[Shape]]:
         (shape,) = shapes
-        if self.axis is None:
+        if self.axis is None or (not shape and self.axis in (0, -1)):  # NumPy takes a scalar for an array of one
             return shapes, [(math.prod(shape),)]
         normalize_axis("cumsum", self.axis, len(shape))
         return shapes, [shape]

@@ -43,12 +43,14 @@ def filled_shapes(shapes: list[Shape]) -> list[Shape]:
 def reduced_axes(title: str, axis: int | Sequence[int] | None, exclude: bool, rank: int) -> tuple[int, ...]:
     """The axes that are reduced of so many, counted from 0 and sorted: all but the given ones, to ``exclude`` these.
 
-    No axis, or none of several, means all.
+    No axis, or none of several, means all. A scalar has no axis, but 0 and -1 are taken for it, as by NumPy.
 
     Raises:
         ShapeError: there is no such axis, or one is named twice.
     """
     given = () if axis is None else (axis,) if isinstance(axis, int) else tuple(axis)
+    if not rank:
+        given = tuple(a for a in given if a not in (0, -1))
     for a in given:
         if not -rank <= a < rank:
             raise ShapeError(

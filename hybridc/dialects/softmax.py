@@ -132,7 +132,7 @@ class AlongAxis(Composite):
 
     def scaled(self, F: Any, x: Any) -> Any:
         """(x - max) / temperature."""
-        z = x - F.max(x, self.axis, True)
+        z = x if 0 in x.shape else x - F.max(x, self.axis, True)
         return z if self.temperature is None else z / self.temperature
 
     REFERENCE: ClassVar[Any] = None

@@ -1,7 +1,7 @@
 """The scalar vocabulary in MLIR's ``arith`` and ``math`` dialects: beside each step of :mod:`hybridc.dialects.scalar`.
 
 A step is one operation (:data:`UPSTREAM`), or is made of other steps (:data:`COMPOSED`), or has neither form and stays
-a call of the host (:data:`HOST`). ``select`` and ``cast`` are for whoever writes operations.
+a call of the host (:data:`HOST`). ``select``, ``cast`` and ``like`` are for whoever writes operations.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ UPSTREAM: dict[str, tuple[str | None, str | None, str | None, str | None]] = {
     "sub": ("arith.subf", "arith.subi", "arith.subi", None),
     "mul": ("arith.mulf", "arith.muli", "arith.muli", "arith.andi"),
     "div": ("arith.divf", None, None, None),
+    "quotient": ("arith.divf", "arith.divsi", "arith.divui", "arith.andi"),
     "neg": ("arith.negf", None, None, None),
     "abs": ("math.absf", "math.absi", "", ""),
     "max": ("arith.maximumf", "arith.maxsi", "arith.maxui", "arith.ori"),
@@ -113,6 +114,10 @@ COMPOSED: dict[str, Callable[..., Any]] = {
 }
 
 
+# Steps that are no ufunc of NumPy's: the ufunc that has the same dtypes.
+_LOOPS: dict[str, Any] = {"pow": np.power, "quotient": np.multiply}
+
+
 @functools.lru_cache(4096)
 def loop_dtypes(step: str, kinds: tuple[Any, ...]) -> tuple[np.dtype[Any], ...]:
     """The dtypes in which NumPy computes a step: those of the operands, then that of the result.
@@ -122,6 +127,6 @@ def loop_dtypes(step: str, kinds: tuple[Any, ...]) -> tuple[np.dtype[Any], ...]:
     if step in SPECIAL:
         wide = np.result_type(np.float32, *[np.dtype(k) for k in kinds])
         return (wide,) * (len(kinds) + 1)
-    ufunc: Any = getattr(NUMPY, step)
+    ufunc: Any = _LOOPS.get(step) or getattr(NUMPY, step)
     found: tuple[np.dtype[Any], ...] = ufunc.resolve_dtypes((*[BOOL if k is bool else k for k in kinds], None))
     return found

@@ -1,15 +1,16 @@
 """Scalar bodies as operations of ``arith`` and ``math``: the builder ``b`` that writes them into a block.
 
 Each step is computed in the dtypes in which NumPy computes it (:func:`~hybridc.dialects.upstream.loop_dtypes`), so a
-body means upstream what it means eagerly: integers divide as float64, comparisons give truth values, Python numbers
-adapt. Where NumPy's semantics leave room, these are the choices:
+body means upstream what it means eagerly: ``div`` of integers is one of float64, comparisons give truth values, Python
+numbers adapt. Where NumPy's semantics leave room, these are the choices:
 
 * a float becomes an integer by cutting its fraction; what does not fit into the integer (after a detour over 32 bits
   for the 8-bit ones) is undefined, as in C, NumPy and MXNet;
 * functions of half precision are computed in single, as NumPy does;
 * of floats in which nothing is computed (:mod:`hybridc.dtypes`) everything is computed in single, and rounded where the
   body ends or casts;
-* a remainder by the integer 0 is 0.
+* a remainder and a quotient by the integer 0 are 0;
+* a power of integers is exact modulo their range, and 0 where it would be a fraction.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ from xdsl.dialects.linalg import ops as linalg
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from hybridc.dialects.arith import Arith
-from hybridc.dialects.scalar import PREDICATES, NumPyScalar
+from hybridc.dialects.scalar import PREDICATES, NumPyScalar, number_like
 from hybridc.dialects.upstream import COMPOSED, LOGICAL, UPSTREAM, loop_dtypes
 from hybridc.dtypes import FLOAT16, FLOAT32, STORED, computed, is_float
 from hybridc.errors import UnsupportedError
@@ -150,6 +151,12 @@ class Body:
             self.constants[key] = self.add_op(arith.ConstantOp, [], signless(dtype), attribute)
         return Element(self.constants[key], dtype)
 
+    def integers(self, step: str, *xs: Element) -> Element:
+        """The operation of upstream's for a step on integers of one dtype."""
+        dtype = xs[0].dtype
+        name = UPSTREAM[step]["fiub".index(dtype.kind)] or ""
+        return Element(self._named(name, [x.value for x in xs], signless(dtype)), dtype)
+
     def _compare(self, predicate: str, x: Element, y: Element) -> Element:
         name = "arith.cmpf" if x.dtype.kind == "f" else "arith.cmpi"
         values = [x.value, y.value]
@@ -162,6 +169,9 @@ class Body:
             return self._select(*operands)
         if step == "cast":
             return self.convert(operands[0], np.dtype(operands[1]))
+        if step == "like":
+            x = self._computed(operands[0])
+            return self.constant(number_like(operands[1], x.dtype).item(), x.dtype)
         if step in LOGICAL:
             operands = tuple(self.convert(x, BOOL) for x in operands)
         operands = tuple(map(self._computed, operands))
@@ -279,14 +289,38 @@ def _c_remainder(b: Body, x: Element, y: Element) -> Element:
     bad = b.eq(y, zero)
     if y.dtype.kind == "i":
         bad = b.logical_or(bad, b.eq(y, b.constant(-1, y.dtype)))
-    name = "arith.remsi" if x.dtype.kind == "i" else "arith.remui"
-    return Element(b._named(name, [x.value, b.select(bad, one, y).value], signless(x.dtype)), x.dtype)  # pyright: ignore[reportPrivateUsage]  (the same module)
+    return b.integers("fmod", x, b.select(bad, one, y))
+
+
+def _quotient(b: Body, x: Element, y: Element) -> Element:
+    """x / y, cut towards zero; by 0 it is 0, and by -1, where it could overflow, it is -x."""
+    zero, one = b.constant(0, y.dtype), b.constant(1, y.dtype)
+    by_zero = b.eq(y, zero)
+    if y.dtype.kind == "u":
+        return b.select(by_zero, zero, b.integers("quotient", x, b.select(by_zero, one, y)))
+    negated = b.eq(y, b.constant(-1, y.dtype))
+    result = b.integers("quotient", x, b.select(b.logical_or(by_zero, negated), one, y))
+    return b.select(by_zero, zero, b.select(negated, _negative(b, x), result))
 
 
 def _power(b: Body, x: Element, y: Element) -> Element:
-    """In 64 bits: ``ipowi`` takes the exponent as signed."""
-    wide = [b.convert(v, INT64).value for v in (x, y)]
-    return b.convert(Element(b._named("math.ipowi", wide, i64), INT64), x.dtype)  # pyright: ignore[reportPrivateUsage]  (the same module)
+    """In 64 bits, as ``ipowi`` takes the exponent as signed; with a negative one, only that of 1 and -1 is not 0."""
+    wide = [b.convert(v, INT64) for v in (x, y)]
+    if y.dtype.kind == "u":
+        return b.convert(b.integers("pow", *wide), x.dtype)
+    zero, one = b.constant(0, INT64), b.constant(1, INT64)
+    base, exponent = wide
+    inverse = b.select(b.eq(b.abs(base), one), base, zero)
+    negative = b.lt(exponent, zero)
+    # Of the exponents of 1 and -1, only whether they are odd counts; 0 must not become 0**0.
+    odd = Element(b._named("arith.andi", [exponent.value, one.value], i64), INT64)  # pyright: ignore[reportPrivateUsage]  (the same module)
+    power = b.integers("pow", b.select(negative, inverse, base), b.select(negative, odd, exponent))
+    return b.convert(b.select(b.logical_and(negative, b.eq(inverse, zero)), zero, power), x.dtype)
 
 
-_ON_INTEGERS: dict[str, Callable[..., Element]] = {"neg": _negative, "fmod": _c_remainder, "pow": _power}
+_ON_INTEGERS: dict[str, Callable[..., Element]] = {
+    "neg": _negative,
+    "fmod": _c_remainder,
+    "pow": _power,
+    "quotient": _quotient,
+}

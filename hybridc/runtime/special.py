@@ -68,6 +68,23 @@ def _horner(coefficients: tuple[float, ...], x: Any, out: Any) -> None:
     np.add(out, coefficients[0], out=out)
 
 
+def power(x: Any, y: Any, out: Any = None) -> Any:
+    """x**y, with C's answers also where NumPy takes a square root in place of an exponent 0.5 that it broadcasts.
+
+    That makes -inf**0.5 nan, and -0.0**0.5 negative.
+    """
+    roots: Any = np.equal(y, 0.5)
+    if np.any(roots):
+        where: Any = np.where
+        x = where(roots & (np.equal(x, -np.inf) | np.equal(x, 0)), np.abs(x), x)
+    return np.power(x, y, out=out) if out is not None else np.power(x, y)
+
+
+def quotient(x: Any, y: Any, out: Any = None) -> Any:
+    """x / y for integers, cut towards zero; NumPy's own rounds down."""
+    return np.floor_divide(np.subtract(x, np.fmod(x, y)), y, out=out)
+
+
 def __getattr__(name: str) -> Any:
     from scipy import special
 

@@ -296,8 +296,9 @@ class _Body:
             stored = kind if target is None else target.dtype
             dtype = signed_as(stored, {"arith.fptoui": "u", "arith.fptosi": "i"}.get(op.name))
         else:
-            some = next((x for x in arrays if x.dtype != BOOL), arrays[0])
-            dtype = signed_as(some.dtype if target is None or kind.kind != "i" else target.dtype, sign(op))
+            # A selection of two numbers has only its condition, of truth values, as an array.
+            some = next((x.dtype for x in arrays if x.dtype != BOOL), kind)
+            dtype = signed_as(some if target is None or kind.kind != "i" else target.dtype, sign(op))
             given = [_as(x, dtype, v) for x, v in zip(given, operands, strict=True)]
             dtype = dtype if kind.kind == "i" else kind
         if target is None:

@@ -24,7 +24,8 @@ UFUNCS = {
     "arith.minsi": "np.minimum", "arith.maxui": "np.maximum", "arith.minui": "np.minimum",
     "arith.andi": "np.bitwise_and", "arith.ori": "np.bitwise_or", "arith.xori": "np.bitwise_xor",
     "arith.shli": "np.left_shift", "arith.shrsi": "np.right_shift", "arith.shrui": "np.right_shift",
-    "math.absf": "np.abs", "math.absi": "np.abs", "math.powf": "np.power", "math.ipowi": "np.power",
+    "math.absf": "np.abs", "math.absi": "np.abs", "math.powf": "special.power", "math.ipowi": "np.power",
+    "arith.divsi": "special.quotient",
     "math.roundeven": "np.rint", "math.erf": "special.erf", "math.atan2": "np.arctan2",
     **{f"math.{name}": f"np.{name}" for name in (
         "exp", "exp2", "log", "log2", "log10", "log1p", "expm1", "sqrt", "cbrt", "floor", "ceil", "trunc",

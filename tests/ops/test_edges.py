@@ -1,0 +1,275 @@
+"""Operators where they are easily wrong: great integers, nothing to reduce, nan, ranges left: the same on all targets.
+
+Expected are Python's integers, MXNet 1.9.1's results, or, where MXNet has none (it fails or reads foreign
+memory), NumPy's.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import hybridc as mx
+from hybridc import autograd
+from hybridc.errors import IndexRangeError, ShapeError
+from hybridc.gluon.nn import HybridLambda
+
+BIG = 2**60 + 1
+LEAST = -(2**63)
+INF, NAN = np.inf, np.nan
+
+
+def everywhere(function, *inputs):
+    """The result of a function of F: eagerly, and what the two targets for the CPU give, which must be equal."""
+    arrays = [mx.nd.array(x, dtype=x.dtype) for x in map(np.asarray, inputs)]
+    block = HybridLambda(function)
+    eager = block(*arrays).asnumpy()
+    for target in ("llvm", "numpy"):
+        (found,) = block.trace(*arrays).optimize().lower(target).compile().forward(*[x.asnumpy() for x in arrays])
+        assert found.dtype == eager.dtype, target
+        assert np.shape(found) == eager.shape, target
+        np.testing.assert_array_equal(found, eager, target)
+        np.testing.assert_array_equal(np.signbit(found), np.signbit(eager), target)
+    return eager
+
+
+def both(function, *inputs):
+    """Results and the first input's gradients, eagerly and hybridized, which must be equal."""
+    found = []
+    for hybrid in (False, True):
+        block = HybridLambda(function)
+        block.hybridize(hybrid)
+        arrays = [mx.nd.array(x, dtype=np.asarray(x).dtype) for x in inputs]
+        arrays[0].attach_grad()
+        with autograd.record():
+            y = block(*arrays)
+        y.backward()
+        found.append((y.asnumpy(), arrays[0].grad.asnumpy()))
+    np.testing.assert_allclose(found[0][0], found[1][0], rtol=1e-6)
+    np.testing.assert_allclose(found[0][1], found[1][1], rtol=1e-6)
+    return found[0]
+
+
+def int64(*values):
+    return np.array(values, np.int64)
+
+
+def int32(*values):
+    return np.array(values, np.int32)
+
+
+def float32(*values):
+    return np.array(values, np.float32)
+
+
+@pytest.mark.parametrize(
+    ("function", "inputs", "expected"),
+    [
+        (lambda F, x, y: F.broadcast_div(x, y), [int64(BIG, -BIG, BIG, 7), int64(1, 10, -10, 0)], None),
+        (lambda F, x, y: F.broadcast_div(x, y), [int64(LEAST, LEAST, -7, 7), int64(-1, 1, 2, -2)], None),
+        (lambda F, x, y: F.broadcast_div(x, y), [int32(-(2**31), -7, 7, 7), int32(-1, 2, -2, 0)], None),
+        (lambda F, x, y: F.broadcast_div(x, y), [np.uint8([255, 7]), np.uint8([2, 0])], None),
+        (lambda F, x, y: F.broadcast_div(x, y), [np.int8([-128, 7]), np.int8([-1, -2])], None),
+        (lambda F, x: x / 10, [int64(BIG, -BIG)], [BIG // 10, -(BIG // 10)]),
+        (lambda F, x: F.clip(x, -(2**61), 2**61), [int64(BIG, -BIG, 3 * BIG)], [BIG, -BIG, 2**61]),
+        (lambda F, x: F.clip(x, -0.5, 2.5), [int32(-1, 0, 2, 3)], [0, 0, 2, 2]),
+        (lambda F, x: F.clip(x, -1, 300), [np.uint8([0, 7, 255])], [0, 7, 255]),
+        (lambda F, x: F.clip(x, -INF, 2), [int32(-9, 3)], [-9, 2]),
+        (lambda F, x: F.mean(x), [int64(BIG, BIG + 2)], [BIG + 1]),
+        (lambda F, x: F.mean(x, axis=0), [int64(-1, -2)], [-1]),
+    ],
+)
+def test_integers_are_exact(function, inputs, expected):
+    if expected is None:
+        info = np.iinfo(inputs[0].dtype)
+        pairs = [(int(x), int(y)) for x, y in zip(*inputs, strict=True)]
+        exact = [0 if y == 0 else abs(x) // abs(y) * (1 if (x < 0) == (y < 0) else -1) for x, y in pairs]
+        expected = [(n - int(info.min)) % 2**info.bits + int(info.min) for n in exact]
+    np.testing.assert_array_equal(everywhere(function, *inputs), np.array(expected, inputs[0].dtype))
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "int32", "int64"])
+def test_powers_of_integers_wrap(dtype):
+    info = np.iinfo(dtype)
+    base = [0, 1, -1, 2, -2, 3, 10, 1, -1, -1, 5, 0, 7]
+    exponent = [0, 9, 9, 63, 31, 39, 20, -1, -3, -4, -1, -2, 10]
+    if info.min == 0:
+        base, exponent = np.abs(base).tolist(), np.abs(exponent).tolist()
+    exact = [x**y if y >= 0 else int(x) ** -y if abs(x) == 1 else 0 for x, y in zip(base, exponent, strict=True)]
+    expected = [(n - info.min) % 2**info.bits + info.min for n in exact]
+    found = everywhere(lambda F, x, y: F.broadcast_power(x, y), np.array(base, dtype), np.array(exponent, dtype))
+    np.testing.assert_array_equal(found, np.array(expected, dtype))
+
+
+def test_a_number_to_the_power_of_integers():
+    np.testing.assert_array_equal(everywhere(lambda F, x: 2**x, int32(3, 31, 33, -2)), [8, -(2**31), 0, 0])
+
+
+@pytest.mark.parametrize(("exponent", "least"), [(0.5, INF), (-0.5, 0.0), (1.5, INF)])
+def test_roots_of_infinity_are_those_of_c(exponent, least):
+    """NumPy takes a square root, which is nan of -inf and negative of -0.0."""
+    found = everywhere(lambda F, x: x**exponent, float32(-INF, INF, 4))
+    np.testing.assert_array_equal(found, float32(least, INF if exponent > 0 else 0, 4**exponent))
+    zero = everywhere(lambda F, x: x**exponent, float32(-0.0))
+    assert zero == (0 if exponent > 0 else INF)
+    assert not np.signbit(zero)
+
+
+# --- sequences --------------------------------------------------------------------------------------------
+
+STEPS = np.arange(1, 13, dtype=np.float32).reshape(4, 3, 1)
+
+
+def rows(found):
+    return found[:, :, 0].T.tolist()
+
+
+def test_sequence_reverse_limits_its_lengths():
+    def reverse(F, x, n):
+        return F.SequenceReverse(x, n, use_sequence_length=True)
+
+    columns = STEPS[:, :, 0].T.tolist()
+    whole = [c[::-1] for c in columns]
+    beyond = rows(everywhere(reverse, STEPS, float32(6, INF, 4.9)))
+    assert beyond == whole
+    assert rows(everywhere(reverse, STEPS, float32(-1, NAN, 0.5))) == columns
+    assert rows(everywhere(reverse, STEPS, np.uint8([255, 4, 0]))) == [*whole[:2], columns[2]]
+
+
+def test_sequence_mask_cuts_its_lengths():
+    """MXNet makes integers of them; what is not a number, it cannot tell."""
+
+    def mask(F, x, n):
+        return F.SequenceMask(x, n, use_sequence_length=True, value=-5)
+
+    (a, b, c) = STEPS[:, :, 0].T.tolist()
+    assert rows(everywhere(mask, STEPS, float32(2.5, 0.9, 7))) == [[*a[:2], -5, -5], [-5] * 4, c]
+    assert rows(everywhere(mask, STEPS, float32(NAN, -1, INF))) == [[-5] * 4, [-5] * 4, c]
+    assert b
+
+
+@pytest.mark.parametrize(("dtype", "value", "expected"), [("uint8", -1, 255), ("int8", 300, 44), ("int32", -1.7, -1)])
+def test_a_masks_value_wraps(dtype, value, expected):
+    def mask(F, x, n):
+        return F.SequenceMask(x, n, use_sequence_length=True, value=value)
+
+    found = everywhere(mask, np.ones((2, 1), dtype), int32(1))
+    assert found.tolist() == [[1], [expected]]
+
+
+@pytest.mark.parametrize("hybrid", [False, True])
+def test_indices_out_of_range_name_the_operator(hybrid):
+    for function, inputs, text in [
+        (lambda F, x, i: F.gather_nd(x, i), [np.ones((2, 2)), int32([0], [2])], "gather_nd: index 2 is out of bounds"),
+        (
+            lambda F, x, n: F.SequenceLast(x, n, use_sequence_length=True),
+            [np.ones((4, 1)), int32(6)],
+            ": index 5 is out of bounds for axis 0 with size 4",
+        ),
+    ]:
+        block = HybridLambda(function)
+        block.hybridize(hybrid)
+        with pytest.raises(IndexRangeError, match=text):
+            block(*[mx.nd.array(x, dtype=x.dtype) for x in inputs])
+
+
+# --- reductions -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("hybrid", [False, True])
+@pytest.mark.parametrize("name", ["max", "min"])
+def test_of_nothing_there_is_no_extreme(name, hybrid):
+    block = HybridLambda(lambda F, x: getattr(F, name)(x, axis=0))
+    block.hybridize(hybrid)
+    with pytest.raises(ShapeError, match=rf"{name}: no element to choose from in an input of shape \(0, 3\)"):
+        block(mx.nd.zeros((0, 3)))
+
+
+def test_an_extreme_of_nothing_for_nobody_is_empty():
+    assert everywhere(lambda F, x: F.max(x, axis=1), np.ones((0, 3), np.float32)).shape == (0,)
+    assert everywhere(lambda F, x: F.softmax(x, axis=1), np.ones((3, 0), np.float32)).shape == (3, 0)
+
+
+@pytest.mark.parametrize("name", ["sum", "max", "prod", "mean", "norm", "cumsum"])
+@pytest.mark.parametrize("axis", [0, -1])
+def test_a_scalar_has_an_axis_as_in_numpy(name, axis):
+    assert everywhere(lambda F, x: getattr(F, name)(x, axis=axis), np.float32(5)).tolist() == [5]
+
+
+@pytest.mark.parametrize(
+    ("labels", "cut"),
+    [(float32(0.7, 1.2, -0.5), [0, 1, 0]), (float32(2.9, 3.1, INF), [2]), (float32(-1, 3, NAN), [])],
+)
+def test_softmax_cross_entropy_cuts_its_labels(labels, cut):
+    """Labels out of range add nothing to the loss; MXNet reads foreign memory for them."""
+    x = np.array([[1, 2, 3], [1, 2, 4], [3, 1, 1]], np.float32)
+    loss, grad = both(lambda F, x, y: F.softmax_cross_entropy(x, y), x, labels)
+    share = np.exp(x) / np.exp(x).sum(1, keepdims=True)
+    expected = np.zeros_like(x)
+    for i, k in enumerate(cut):
+        expected[i] = share[i] - np.eye(3)[k]
+    np.testing.assert_allclose(loss, [-sum(np.log(share[i, k]) for i, k in enumerate(cut))], rtol=1e-6)
+    np.testing.assert_allclose(grad, expected, rtol=1e-5, atol=1e-7)
+
+
+def test_softmax_output_cuts_its_labels():
+    x = np.array([[1, 2, 3], [1, 2, 4]], np.float32)
+    y, grad = both(lambda F, x, y: F.SoftmaxOutput(x, y), x, float32(0.7, 2.2))
+    np.testing.assert_allclose(grad, y - np.eye(3)[[0, 2]], rtol=1e-5, atol=1e-7)
+
+
+def test_the_gradient_of_relu_is_nan_at_nan():
+    _, grad = both(lambda F, x: F.relu(x), float32(NAN, 1, -1, 0))
+    np.testing.assert_array_equal(grad, [NAN, 1, 0, 0])
+
+
+def test_integers_have_gradients():
+    _, grad = both(lambda F, x: F.cast(x, "float32") * 2.5, int32(1, 2))
+    np.testing.assert_array_equal(grad, [2, 2])
+    _, grad = both(lambda F, i, w: F.take(w, i), int32(1, 0), float32(3, 4))
+    np.testing.assert_array_equal(grad, [0, 0])
+
+
+# --- creation and shapes ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("arguments", "dtype", "expected"),
+    [
+        ((1.3, 12, 1.3), "int32", [1, 2, 3, 4, 5, 6, 7, 8, 9]),
+        ((5, -3, -1.5), "int32", [5, 4, 3, 2, 1, 0]),
+        ((0.5, 2, 0.7), "int64", [0, 0, 0]),
+        ((0.5, 2, 0.75), "float64", [0.5, 1.25]),
+    ],
+)
+def test_ranges_of_integers_count_in_integers(arguments, dtype, expected):
+    start, stop, step = arguments
+    np.testing.assert_array_equal(mx.nd.arange(start, stop, step, dtype=dtype).asnumpy(), expected)
+    found = everywhere(lambda F, x: F.arange(start, stop, step, dtype=dtype) + F.cast(x, dtype), float32(0))
+    np.testing.assert_array_equal(found, expected)
+
+
+def test_ranges_like_an_array_of_integers():
+    found = everywhere(lambda F, x: F.contrib.arange_like(x, start=1.3, step=1.3), int32(9, 9, 9, 9))
+    np.testing.assert_array_equal(found, [1, 2, 3, 4])
+
+
+def test_allclose_is_a_scalar_of_uint8():
+    found = everywhere(lambda F, x: F.contrib.allclose(x, x), float32(1, NAN))
+    assert (found.shape, found.dtype, int(found)) == ((), np.uint8, 1)
+
+
+@pytest.mark.parametrize(
+    ("shape", "like"), [((1, 1), (0, 3)), ((1, 3), (0, 3)), ((1,), (0,)), ((1, 1), (2, 0)), ((3,), (0, 3)), ((), (0,))]
+)
+def test_broadcast_like_something_empty(shape, like):
+    block = HybridLambda(lambda F, x, y: F.broadcast_like(x, y) * 2 + y)
+    block.hybridize()
+    x = mx.nd.ones(shape)
+    x.attach_grad()
+    with autograd.record():
+        y = block(x, mx.nd.zeros(like))
+    y.backward()
+    assert y.shape == like
+    assert x.grad.shape == shape
+    assert not x.grad.asnumpy().any()
