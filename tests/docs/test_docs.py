@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import os
+import platform
 import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+
+from hybridc.lower.llvm import processor
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -22,7 +25,11 @@ def names(pages: list[Path]) -> list[str]:
 @pytest.mark.parametrize("page", names([p for p in PAGES if "```python\n" in p.read_text()]))
 def test_page_runs_and_prints_what_it_shows(page: str, tmp_path: Path) -> None:
     # A process of its own: names of blocks count up, and operators that a page defines would stay registered.
-    environment = {k: v for k, v in os.environ.items() if not k.startswith("HYBRIDC_")}
+    environment = {k: v for k, v in os.environ.items() if k == "HYBRIDC_CPU" or not k.startswith("HYBRIDC_")}
+    if named := re.search(r"<!-- processor: (\S+) -->", (ROOT / page).read_text()):
+        environment["HYBRIDC_CPU"] = named[1]
+        if platform.machine() != "x86_64" or processor.lacking(named[1]):
+            pytest.skip(f"the page shows what is chosen for {named[1]}, which this processor cannot run")
     # Nor are there graphs of earlier processes, which pages would tell of.
     environment |= {"PYTHONPATH": str(ROOT), "HYBRIDC_NUM_THREADS": "2", "HYBRIDC_CACHE_DIR": str(tmp_path)}
     command = [sys.executable, str(ROOT / "tests" / "docs" / "execute.py"), page]

@@ -1,7 +1,8 @@
-"""A product of matrices by BLAS: one function for all sizes, which multiplies the rows or columns it is given.
+"""A product of matrices by BLAS: one function for all sizes, which multiplies the tiles of rows or columns it is given.
 
-The range of the phase is ``span`` for each of the matrices that are walked around: so many rows of the left matrix, or
-columns of the right one. Several may be multiplied by one call of the phase, and one by several threads.
+The range of the phase is *tiles* of the matrices that are walked around: some rows of the left matrix, or columns of
+the right one. Each is one call of BLAS, whose last digits depend on the sizes that it is given. So tiles follow from
+the sizes alone, and results are the same for any number of threads, and whoever else has work for them.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from hybridc.lower.llvm.gemm_phase import (
     Walk,
     effort_of,
     few_forms,
+    grain_of,
     phase,
 )
 from hybridc.lower.llvm.kernel_phases import KernelPhase
@@ -37,9 +39,10 @@ from hybridc.runtime import native_blas
 ROW_MAJOR, PLAIN, TRANSPOSED = 101, 111, 112  # numbers of the CBLAS interface
 
 # The numbers of the phase before those of the walks.
-_FIXED = 14
-# Rows or columns that BLAS multiplies at once: cuts lie at multiples.
-_BLOCK = 16
+_FIXED = 15
+# Rows or columns of a tile, about: the other matrix is prepared again for each, which takes 1 to 3 % of its time then.
+# Of so few matrices each has at least two tiles, which begin at multiples of a block.
+_TILE, _FEW, _BLOCK = 256, 8, 16
 
 
 @dataclass(frozen=True)
@@ -50,7 +53,7 @@ class _Operand:
     leading: int
 
 
-def blas_phase(given: Matrices, dtype: DType, buffers: tuple[int, ...], threads: int) -> KernelPhase | None:
+def blas_phase(given: Matrices, dtype: DType, buffers: tuple[int, ...]) -> KernelPhase | None:
     """The phase that lets BLAS multiply; None if it does not know such arrays."""
     name = native_blas.GEMM.get(dtype)
     a = _operand((given.m, given.k), given.a)
@@ -69,7 +72,9 @@ def blas_phase(given: Matrices, dtype: DType, buffers: tuple[int, ...], threads:
     steps = (0, given.b[1], 1) if cut_columns else (given.a[0], 0, given.c)
     # A size of the matrices is one number and as much of the part as a second one says.
     sizes = (given.m, 0, 0, 1) if cut_columns else (0, 1, given.n, 0)
-    fixed = (a.order, b.order, *sizes, given.k, a.leading, b.leading, c.leading, *steps, span)
+    tile = _tile(span, batches, effort_of(given, dtype))
+    fixed = (a.order, b.order, *sizes, given.k, a.leading, b.leading, c.leading, *steps, span, tile)
+    extent = math.ceil(span / tile) * batches
     numbers = (*fixed, *Walk.values(around), *Walk.values(over))
     key = f"product-blas {dtype.name} around {len(around)} over {Walk.key(over)}"
 
@@ -80,8 +85,8 @@ def blas_phase(given: Matrices, dtype: DType, buffers: tuple[int, ...], threads:
         NativeFunction(key, build),
         buffers,
         numbers,
-        extent=span * batches,
-        grain=_grain(span, batches, threads, effort_of(given, dtype)),
+        extent=extent,
+        grain=grain_of(extent, effort_of(given, dtype)),
         scratch=0,
         work=FLOP_NS * flops,
         way="blas",
@@ -102,18 +107,10 @@ def _operand(sizes: tuple[int, int], strides: tuple[int, int]) -> _Operand | Non
     return None
 
 
-def _grain(span: int, batches: int, threads: int, effort: int) -> int:
-    """Whole matrices where there are enough for the threads, else as many rows or columns as each thread gets once.
-
-    A part of a matrix is prepared again by each thread that works on it, so there are no more parts than threads.
-    """
-    extent = span * batches
-    if threads == 1 or effort < EFFORT_TO_SHARE:
-        return extent
-    if batches >= 4 * threads:
-        return span
-    part = math.ceil(extent / threads)
-    return math.ceil(part / _BLOCK) * _BLOCK
+def _tile(span: int, batches: int, effort: int) -> int:
+    """Rows or columns of a tile, for matrices that have so many."""
+    tiles = span // _TILE if batches >= _FEW or effort < EFFORT_TO_SHARE else max(2, span // _TILE)
+    return math.ceil(span / max(1, tiles) / _BLOCK) * _BLOCK
 
 
 def _build(dtype: DType, name: str, around: tuple[Loop, ...], over: tuple[Loop, ...]) -> ModuleOp:
@@ -133,15 +130,16 @@ def _write(
     given: Arguments, name: str, element: AnyFloat, size: int, around: tuple[Loop, ...], over: tuple[Loop, ...]
 ) -> None:
     b = given.b
-    order_a, order_b, m, m_part, n, n_part, k, lda, ldb, ldc, *steps, span = given.numbers[:_FIXED]
+    order_a, order_b, m, m_part, n, n_part, k, lda, ldb, ldc, *steps, span, tile = given.numbers[:_FIXED]
     after = _FIXED + Walk.count(around)
     outer, inner = Walk.read(around, given.numbers[_FIXED:after]), Walk.read(over, given.numbers[after:])
     zero, one = (b.constant(FloatAttr(x, element), element) for x in (0.0, 1.0))
 
-    def matrix(batch: Index, _: Sequence[SSAValue]) -> None:
-        start = batch * span
-        first = (given.lo - start).most(0)
-        count = (given.hi - start).least(span) - first
+    tiles = span.ceildiv(tile)
+
+    def multiplied(number: Index, _: Sequence[SSAValue]) -> None:
+        batch, first = number // tiles, number % tiles * tile
+        count = (span - first).least(tile)
         at = [x + first * step for x, step in zip(outer.offsets(batch), steps, strict=True)]
         if not over:
             multiply(at, count, zero)
@@ -164,4 +162,4 @@ def _write(
         operands = [order, *flags, one, arrays[0], a_row, arrays[1], b_row, beta, arrays[2], c_row]
         b.add(func.CallOp, operands, (), {"callee": SymbolRefAttr(name)}, level=b.depth)
 
-    given.loop(given.lo // span, given.hi.ceildiv(span), matrix)
+    given.loop(given.lo, given.hi, multiplied)

@@ -239,6 +239,8 @@ def _loaded() -> ctypes.CDLL:
     library = ctypes.CDLL(str(Path(llvmlite.__file__).parent / "binding" / get_library_name()))
     library.LLVMPY_InitializeNativeTarget()
     library.LLVMPY_InitializeNativeAsmPrinter()
+    # The process's own symbols (the C library's) are found by name from now on, not only after the first engine.
+    library.LLVMPY_LoadLibraryPermanently(None, byref(c_char_p()))
     # What is left after full vectors is done by single elements: vectors for that are a third more to compile.
     library.LLVMPY_SetCommandLine(b"hybridc", b"-enable-epilogue-vectorization=false")
     return library

@@ -51,16 +51,20 @@ def converts_halves() -> bool:
     return "sse2" not in features() or features().get("f16c", False)
 
 
+def lacking(level: str) -> list[str]:
+    """What code for a level of this architecture needs and this computer has not."""
+    if level in ("host", "generic"):
+        return []
+    here = _features("host")
+    return sorted(feature for feature, has in _features(level).items() if has and not here.get(feature, False))
+
+
 def check_runs_here() -> None:
     """OptionError if this computer lacks what code for the processor needs."""
-    if OPTIONS.cpu in ("host", "generic"):
-        return
-    here = _features("host")
-    lacking = sorted(feature for feature, has in features().items() if has and not here.get(feature, False))
-    if lacking:
+    if lacks := lacking(OPTIONS.cpu):
         raise OptionError(
             f"HYBRIDC_CPU={OPTIONS.cpu}: its code cannot run on this processor ({llvm_c.host_name()}), which lacks "
-            f"{', '.join(lacking)}; unset HYBRIDC_CPU, or choose a lower level"
+            f"{', '.join(lacks)}; unset HYBRIDC_CPU, or choose a lower level"
         )
 
 

@@ -30,8 +30,6 @@ FEW_ROWS, FEW_COLUMNS, TERMS_FOR_A_ROW, FEW_TERMS = 64, 16, 8, 16
 # only pay where columns follow memory.
 FEWEST_ROWS, NEAR, MOST_TERMS, FILLED = 4, 2048, 4096, 1.2
 CACHED = {np.dtype(np.float32): 2**20, np.dtype(np.float64): 2**17}
-# Where registers are narrower than so many bytes, BLAS is still faster unless the rows or the terms are as few as this.
-WIDE, MANY_ROWS, MANY_TERMS = 64, 32, 64
 
 
 def is_product(kernel: Kernel) -> bool:
@@ -67,7 +65,7 @@ def panels_of(kernel: Kernel) -> Panels | None:
         return None
     right = stage.reads[0 if matrices.swapped else 1]
     width = panel_width(dtypes.pop(), vectors)
-    if (vectors.bytes < WIDE and matrices.m > MANY_ROWS) or not FEW_TERMS <= matrices.k <= MOST_TERMS:
+    if not FEW_TERMS <= matrices.k <= MOST_TERMS:
         return None
     if len(right.axes) != 2 or matrices.m < FEWEST_ROWS or matrices.n % width:
         return None
@@ -113,7 +111,7 @@ def matrices_phase(
         made: KernelPhase | None = None
         match way:
             case "blas":
-                made = blas_phase(given, dtype, buffers, threads)
+                made = blas_phase(given, dtype, buffers)
             case "tiles":
                 made = tile_phase(given, dtype, buffers, threads)
             case "rows":
@@ -139,7 +137,6 @@ def _preferred(given: Matrices, dtype: DType) -> Sequence[str]:
     if given.a[1] == given.b[0] == 1 and (few_rows or given.n <= FEW_COLUMNS or filled):
         return ("dots", "tiles", "blas") if given.m >= FEWEST_ROWS else ("dots", "blas", "tiles")
     cached = given.m * given.k <= CACHED[dtype] and given.a[1] * dtype.itemsize <= NEAR
-    pays = vectors.bytes >= WIDE or given.m <= MANY_ROWS or given.k <= MANY_TERMS
-    if given.m >= FEWEST_ROWS and cached and pays and not filled:
+    if given.m >= FEWEST_ROWS and cached and not filled:
         return ("tiles", "blas")
     return ("blas", "tiles")

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ctypes
+import subprocess
+import sys
 import threading
 
 import pytest
@@ -53,6 +55,15 @@ def test_a_module_that_is_invalid_is_an_error():
 def test_what_a_module_calls_and_has_not():
     assert made(ADD.format(1))[1] == ("hybridc_test_other",)
     assert not llvm_c.has_symbol("hybridc_test_other_too")
+
+
+def test_functions_of_the_c_library_are_found_before_anything_is_loaded():
+    """Code for processors without fused multiply-add calls them."""
+    text = (
+        "from hybridc.lower.llvm import llvm_c; print(*[llvm_c.has_symbol(n) for n in ('fma', 'fmaf', 'memset', 'no')])"
+    )
+    done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, check=True)
+    assert done.stdout == "True True True False\n"
 
 
 def test_threads_compile_at_once():
