@@ -1,6 +1,7 @@
 """What hybridc costs on top of NumPy: ``python benchmarks/overhead.py``.
 
 * a hybridized call over running its generated program directly on the arrays;
+* calls of every kind: several signatures in turn, several results, lists of arguments, executors, recorded calls;
 * an eager operator over the NumPy calls that compute the same;
 * ``import hybridc`` over ``import numpy``, in fresh processes.
 """
@@ -11,6 +12,7 @@ import os
 import statistics
 import subprocess
 import sys
+import timeit
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -27,6 +29,7 @@ from benchmarks.workloads import WORKLOADS
 CALLS = 300  # in one sample: the clock itself takes a good part of a microsecond
 BLOCKS, SECONDS = 9, 0.05
 IMPORTS = 15
+REPEATS = 300
 
 
 def microseconds(*calls: Callable[[], Any]) -> list[float]:
@@ -76,6 +79,80 @@ def _arrays(graph: Any, x: np.ndarray) -> list[np.ndarray]:
     return [x if role == "data" else source.data().asnumpy() for role, source in sources]
 
 
+class Pair(mx.gluon.HybridBlock):
+    """Two arguments, two results."""
+
+    def hybrid_forward(self, F: Any, x: Any, y: Any) -> Any:
+        return x + y, x * y
+
+
+class Joined(mx.gluon.HybridBlock):
+    """A list of arguments."""
+
+    def hybrid_forward(self, F: Any, parts: Any) -> Any:
+        return parts[0] + parts[1]
+
+
+def hybridized(block: Any) -> Any:
+    block.initialize()
+    block.hybridize()
+    return block
+
+
+def kinds_of_calls() -> list[tuple[str, float]]:
+    """Microseconds of one hybridized call each, the least of many blocks: of what the machine does beside, least."""
+    rng = np.random.default_rng(0)
+    xs = [mx.nd.array(rng.standard_normal((n, 16))) for n in range(1, 5)]
+    one, pair, joined = hybridized(AddOne()), hybridized(Pair()), hybridized(Joined())
+    norm = hybridized(mx.gluon.nn.BatchNorm(in_channels=16))
+    tiny = WORKLOADS["tiny_mlp"].build(hybridized=True).blocks[0]
+    x = mx.nd.array(WORKLOADS["tiny_mlp"].inputs()["x"])
+    variable = mx.nd.ones((2, 16))
+    variable.attach_grad()
+    executor: Any = tiny(mx.sym.var("data")).simple_bind(mx.cpu(), data=x.shape, grad_req="null")
+    executor.arg_dict["data"][:] = x
+
+    def in_turn(count: int) -> Callable[[], None]:
+        given = xs[:count] * (4 // count)
+
+        def run() -> None:
+            for value in given:
+                one(value)
+
+        return run
+
+    def recorded() -> None:
+        with mx.autograd.record():
+            y = one(variable)
+        y.backward()
+
+    def trained() -> None:
+        with mx.autograd.record():
+            y = tiny(x)
+        y.backward()
+
+    calls: list[tuple[str, Callable[[], Any], int]] = [
+        ("one shape", in_turn(1), 4),
+        ("two shapes in turn", in_turn(2), 4),
+        ("four shapes in turn", in_turn(4), 4),
+        ("two results", lambda: pair(xs[0], xs[0]), 1),
+        ("a list of arguments", lambda: joined(xs[:2][:1] * 2), 1),
+        ("BatchNorm, predict mode", lambda: norm(xs[1]), 1),
+        ("tiny_mlp", lambda: tiny(x), 1),
+        ("tiny_mlp, Executor.forward", executor.forward, 1),
+        ("x + 1, recorded, and backward", recorded, 1),
+        ("tiny_mlp, recorded, and backward", trained, 1),
+    ]
+    return [(name, least(call) / each) for name, call, each in calls]
+
+
+def least(call: Callable[[], Any]) -> float:
+    """The least microseconds of a call."""
+    for _ in range(10):
+        call()
+    return min(timeit.repeat(call, number=20, repeat=REPEATS)) / 20 * 1e6
+
+
 def eager_operators() -> list[tuple[str, float, float]]:
     """Of each operator on small arrays: its name, µs in hybridc, µs of the NumPy calls."""
     rng = np.random.default_rng(0)
@@ -120,6 +197,10 @@ def imports() -> list[tuple[str, float, float]]:
 
 
 def main() -> None:
+    print("| a call, µs | least |\n|---|---|")
+    for name, took in kinds_of_calls():
+        print(f"| {name} | {took:.2f} |", flush=True)
+    print()
     tables: tuple[tuple[str, str, str, Callable[[], list[tuple[str, float, float]]]], ...] = (
         ("a hybridized call, µs", "called", "its program alone", hybridized_calls),
         ("an eager operator on 8x16, µs", "hybridc", "NumPy", eager_operators),

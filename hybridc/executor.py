@@ -49,6 +49,7 @@ class Executor:
         self._aux_names: list[str] = symbol.list_auxiliary_states()
         self._reqs = ["null" if g is None else r for r, g in zip(reqs, grad_arrays, strict=True)]
         self._graphs: dict[tuple[bool, bool, bool], CompiledGraph] = {}
+        self._places: dict[str, int] = {name: i for i, name in enumerate([*self._arg_names, *self._aux_names])}
         self._monitor: tuple[Callable[[str, NDArray], Any], bool] | None = None
         self._heads: list[NDArray] = []
         self._is_train: bool | None = None
@@ -121,6 +122,8 @@ class Executor:
         variables = self._variables()
         recorded = recorded and any(variables)
         compiled = self._compiled(training, recorded)
+        if not recorded and self._run_at_once(compiled):
+            return
         inputs = {n: NDArray(x.asnative()) for n, x in [*self.arg_dict.items(), *self.aux_dict.items()]}
         for name, grad, req, wanted in zip(self._arg_names, self.grad_arrays, self._reqs, variables, strict=True):
             if recorded and wanted and grad is not None:
@@ -137,6 +140,18 @@ class Executor:
         for output, result, leaf in zip(self.outputs, heads, compiled.trace.outputs[-len(heads) :], strict=False):
             # An output that is an input is a copy, not the bound array itself.
             output._data = result.asnative().copy() if leaf.node is None else result.asnative()
+
+    def _run_at_once(self, compiled: CompiledGraph) -> bool:
+        """Run it by one native call, if it can be."""
+        if compiled.at_once is None or self._monitor is not None or "key" in compiled.trace.roles:
+            return False
+        arrays = [*self.arg_arrays, *self.aux_arrays]
+        results = compiled.at_once(*[arrays[self._places[leaf.name]] for leaf in compiled.trace.leaves])
+        if results is None:
+            return False
+        for output, result in zip(self.outputs, results, strict=True):
+            output._data = result._data
+        return True
 
     def _variables(self) -> list[bool]:
         """For each argument, whether its gradient is wanted."""

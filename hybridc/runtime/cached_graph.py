@@ -5,8 +5,7 @@ from __future__ import annotations
 import weakref
 from collections import OrderedDict, deque
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from hybridc.context import Context, cpu
 from hybridc.debug import compiling, timed
@@ -19,7 +18,7 @@ from hybridc.runtime.locks import ForkLock
 from hybridc.runtime.state import STATE
 from hybridc.stages import Traced
 from hybridc.trace.attributes import Read, watching
-from hybridc.trace.structure import flatten, freeze, thaw
+from hybridc.trace.structure import frozen, thaw
 from hybridc.trace.tracer import Trace, trace_call
 
 Signature = tuple[Any, ...]
@@ -29,8 +28,7 @@ Backends = tuple[tuple[str, Mapping[str, Any]], ...]  # names and options, in or
 _REASONS = 100
 
 
-@dataclass(frozen=True)
-class _Nesting:
+class _Nesting(NamedTuple):
     """How arguments are nested, and on which GPU they are, if on one: a part of a signature."""
 
     structure: Any
@@ -53,12 +51,14 @@ class Entry:
         self.backends = backends
         self.reads = list(reads.values())
         # Lists and dicts change without notice, so they are compared at every call.
-        self.mutable = any(read.mutable for read in self.reads)
+        self.unnoticed = [read for read in self.reads if read.mutable]
         self.reason = reason
         self.epoch = ATTRIBUTE_EPOCH.value
         self.plain: CompiledGraph | None = None
         self.recorded: dict[tuple[int, ...], CompiledGraph] = {}
         self.others: list[Any] = []
+        #: The result of a call without gradients by one native call; None where it must go the long way.
+        self.again: Callable[[tuple[Any, ...]], Any] = _never
         self.refresh()
 
     def refresh(self) -> None:
@@ -68,6 +68,24 @@ class Entry:
             for role, source in zip(self.trace.roles, self.trace.sources, strict=True)
             if role != "data"
         ]
+        self.again = _never
+
+    def is_stale(self) -> bool:
+        """Whether what the trace depends on may be different now."""
+        if self.epoch != ATTRIBUTE_EPOCH.value:
+            return True
+        return any(read.changed() for read in self.unnoticed) if self.unnoticed else False
+
+    def run(self, arrays: Sequence[NDArray]) -> Any:
+        """The result of a call."""
+        inputs: list[NDArray] = list(arrays)
+        for role, source in self.others:
+            inputs.append(source if role != "key" else self.trace.draw_key())
+        graph = self.graph(inputs)
+        result = graph.run(inputs)
+        if graph is self.plain and graph.at_once is not None and "key" not in self.trace.roles:
+            self.again = _again(self, graph.at_once)
+        return result
 
     def moved(self) -> str | None:
         """What the trace depends on and is different now, in words: an attribute, or a parameter's dtype or shape."""
@@ -124,13 +142,13 @@ class CachedGraph:
         self._backends = backends
         self._entries: OrderedDict[Signature, Entry] = OrderedDict()
         self._latest: Entry | None = None
-        self._again: Callable[[tuple[Any, ...]], Any] | None = None  # the call of before, if it was a simple one
+        self._flat: Entry | None = None  # the latest, if its arguments were arrays
         self._lock = ForkLock()
         self._traced = 0
         self._history: deque[str] = deque(maxlen=_REASONS)
 
     def __call__(self, *args: Any) -> Any:
-        if self._again is not None and (result := self._again(args)) is not None:
+        if self._flat is not None and (result := self._flat.again(args)) is not None:
             return result
         key: list[Any] = [STATE.training]
         for x in args:
@@ -142,38 +160,25 @@ class CachedGraph:
 
     def _call_structured(self, args: tuple[Any, ...]) -> Any:
         """Arguments that are lists or tuples of arrays, or None."""
-        arrays, structure = flatten(list(args), NDArray, "the arguments of a hybridized block")
-        key: list[Any] = [STATE.training, _Nesting(freeze(structure), _context(arrays))]
-        for x in arrays:
-            key += (x.shape, x._data.dtype)
-        return self._run(tuple(key), arrays, args)
+        key, arrays = _signature(args)
+        return self._run(key, arrays, args)
 
     def prepare(self, *args: Any) -> None:
         """Compile for these arguments, without running."""
-        arrays, structure = flatten(list(args), NDArray, "the arguments of a hybridized block")
-        key: list[Any] = [STATE.training]
-        context = _context(arrays)
-        if context is not None or any(s != 0 for s in structure):
-            key.append(_Nesting(freeze(structure), context))
-        for x in arrays:
-            key += (x.shape, x._data.dtype)
-        entry = self._find(tuple(key), args)
+        key, arrays = _signature(args)
+        entry = self._find(key, args)
         others = [source if role != "key" else entry.trace.draw_key() for role, source in entry.others]
         entry.graph([*arrays, *others])
 
-    def _run(self, key: Signature, arrays: Sequence[NDArray], args: tuple[Any, ...]) -> Any:
+    def _run(self, key: Signature, arrays: tuple[NDArray, ...], args: tuple[Any, ...]) -> Any:
         entry = self._entries.get(key)
-        if entry is None or entry.epoch != ATTRIBUTE_EPOCH.value or entry.mutable:
+        if entry is None or entry.is_stale():
             entry = self._find(key, args)
         if entry is not self._latest:
             self._touch(key, entry)
-        inputs: list[NDArray] = list(arrays)
-        for role, source in entry.others:
-            inputs.append(source if role != "key" else entry.trace.draw_key())
-        graph = entry.graph(inputs)
-        result = graph.run(inputs)
-        self._again = _again(entry, graph) if arrays is args and graph is entry.plain else None
-        return result
+        self._flat = entry if arrays is args else None
+        result = entry.again(arrays)
+        return entry.run(arrays) if result is None else result
 
     def _find(self, key: Signature, args: tuple[Any, ...]) -> Entry:
         """The entry, made if it is missing or if what it depends on has changed."""
@@ -275,29 +280,39 @@ class CachedGraph:
         return [(f"signature {_describe(key)}", entry.compilations()) for key, entry in self._entries.items()]
 
 
-def _again(entry: Entry, graph: CompiledGraph) -> Callable[[tuple[Any, ...]], Any] | None:
-    """A function that does the same call again with other arrays, and answers None if it is not the same.
+def _never(_arrays: tuple[Any, ...]) -> None:
+    """There is no native call yet."""
 
-    The program's entry looks at the arrays; here is looked at all else that a signature depends on.
-    """
-    if not graph.is_simple or entry.mutable or any(role == "key" for role, _ in entry.others):
-        return None
-    call = graph.forward.boxed(NDArray, [source for _, source in entry.others])
-    if call is None:
-        return None
-    training, epoch = entry.trace.training, entry.epoch
 
-    def again(args: tuple[Any, ...]) -> Any:
+def _again(entry: Entry, call: Callable[..., Any]) -> Callable[[tuple[Any, ...]], Any]:
+    """``call`` for other arguments; None if what a trace depends on, besides its arrays, may be different now."""
+    training, epoch, unnoticed = entry.trace.training, entry.epoch, entry.unnoticed
+    sources = tuple([source for _, source in entry.others])
+
+    def again(arrays: tuple[Any, ...]) -> Any:
         if STATE.recording or STATE.training is not training or ATTRIBUTE_EPOCH.value != epoch:
             return None
-        return call(*args)
+        if unnoticed and entry.is_stale():
+            return None
+        return call(*(arrays + sources))
 
     return again
 
 
-def _context(arrays: Sequence[NDArray]) -> Context | None:
-    """The GPU on which an argument is, if one is."""
-    return next((x.context for x in arrays if type(x) is not NDArray), None)
+def _signature(args: tuple[Any, ...]) -> tuple[Signature, tuple[NDArray, ...]]:
+    """The signature of arguments that may be lists or tuples of arrays, or None; and the arrays."""
+    arrays: list[NDArray] = []
+    nesting = frozen(list(args), NDArray, "the arguments of a hybridized block", arrays)
+    context = None  # the GPU on which an argument is, if one is
+    key: list[Any] = [STATE.training]
+    for x in arrays:
+        data = x._data
+        key += (data.shape, data.dtype)
+        if context is None and type(x) is not NDArray:
+            context = x.context
+    if context is not None or nesting != ("l", *[0] * len(args)):
+        key.insert(1, _Nesting(nesting, context))
+    return tuple(key), tuple(arrays)
 
 
 def _context_of(key: Signature) -> Context:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from hybridc.cached import cached_property
 from hybridc.debug import compiling
 from hybridc.nd.ndarray import NDArray, wrap
 from hybridc.runtime.executable import Executable
@@ -15,7 +16,7 @@ from hybridc.runtime.locks import UPDATES
 from hybridc.runtime.recorded_call import RecordedCall
 from hybridc.runtime.state import STATE
 from hybridc.trace.gradients import ancestors
-from hybridc.trace.structure import regroup
+from hybridc.trace.structure import grouping, regroup
 from hybridc.trace.tracer import Trace
 
 if TYPE_CHECKING:
@@ -55,10 +56,27 @@ class CompiledGraph:
         self._is_repeated = False
         self._inputs_of: dict[int, frozenset[int]] = {}
 
-    @property
-    def is_simple(self) -> bool:
-        """Whether a call without gradients is its program and one result, nothing else."""
-        return self.single and not self.updates
+    @cached_property
+    def at_once(self) -> Callable[..., Any] | None:
+        """``call(*NDArrays)`` for all inputs, without gradients: what :meth:`run` gives, by one native call.
+
+        It answers None, and has done nothing, where the arrays are not as the program wants them. None if there is no
+        such function.
+        """
+        call = None if self.updates or not self.visible else self.forward.boxed(NDArray)
+        if call is None or self.single:
+            return call
+        several, group = self.visible > 1, grouping(self.trace.structure, self.visible)
+        if several and group is tuple:
+            return call
+
+        def grouped(*inputs: NDArray) -> Any:
+            results = call(*inputs)
+            if results is None:
+                return None
+            return group(results if several else (results,))
+
+        return grouped
 
     def __str__(self) -> str:
         parts = [self.forward.program.source]

@@ -40,7 +40,7 @@ class Executable(ABC):
     def make_workspace(self) -> Any:
         """Memory for one call at a time."""
 
-    def boxed(self, _type: Any, _others: Sequence[Any]) -> Callable[..., Any] | None:
+    def boxed(self, _type: Any) -> Callable[..., Any] | None:
         """``call(*NDArrays)`` that does all of a call natively, where there is one: see ``boxed_entry``."""
         return None
 

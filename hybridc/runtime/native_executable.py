@@ -30,9 +30,9 @@ class NativeExecutable(PlannedExecutable):
         fresh = self._make(workspace, None, *arrays)
         return fresh if fresh is not NotImplemented else self._conform(workspace, None, arrays)
 
-    def boxed(self, type_: Any, others: Sequence[Any]) -> Callable[..., Any] | None:
+    def boxed(self, type_: Any) -> Callable[..., Any] | None:
         """The whole call in native code."""
-        return None if self.entry is None else boxed_entry(self.native, type_, others, self.acquire())
+        return None if self.entry is None else boxed_entry(self.native, type_, self.acquire())
 
     def make_workspace(self) -> Any:
         """The arena."""

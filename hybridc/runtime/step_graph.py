@@ -18,7 +18,6 @@ from numpy.lib.array_utils import byte_bounds
 from hybridc.debug import compiling, timed
 from hybridc.dtypes import is_float
 from hybridc.errors import MXNetError, TraceError
-from hybridc.gluon.epoch import ATTRIBUTE_EPOCH
 from hybridc.gluon.trainer import raise_stale
 from hybridc.nd.ndarray import NDArray
 from hybridc.optimizer.binding import Fill, Known, Row, kind_of, overlap, states_of
@@ -176,7 +175,7 @@ class StepGraphs(CachedGraph):
 
     def _run(self, key: Signature, arrays: Sequence[NDArray], args: tuple[Any, ...]) -> Any:
         entry = self._entries.get(key)
-        if entry is None or entry.epoch != ATTRIBUTE_EPOCH.value or entry.mutable:
+        if entry is None or entry.is_stale():
             entry = self._find(key, args)
         if entry is not self._latest:
             self._touch(key, entry)

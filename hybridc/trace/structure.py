@@ -2,28 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, cast
 
 from hybridc.errors import MXNetError
 
 Structure = Any
+_NESTED = (list, tuple)  # a union would be made anew at each use
 
 
 def flatten(value: Any, leaf: type | tuple[type, ...], what: str) -> tuple[list[Any], Structure]:
     """All leaves in order, and the structure that :func:`regroup` needs; None stays in the structure."""
+    leaves: list[Any] = []
+    return leaves, thaw(frozen(value, leaf, what, leaves))
+
+
+def frozen(value: Any, leaf: type | tuple[type, ...], what: str, leaves: list[Any]) -> Any:
+    """The structure as a hashable value; all leaves are appended to a list, in order."""
     if isinstance(value, leaf):
-        return [value], 0
+        leaves.append(value)
+        return 0
     if value is None:
-        return [], None
-    if isinstance(value, list | tuple):
-        leaves: list[Any] = []
-        structure: list[Any] = []
-        for part in as_list(value):
-            inner, shape = flatten(part, leaf, what)
-            leaves += inner
-            structure.append(shape)
-        return leaves, tuple(structure) if isinstance(value, tuple) else structure
+        return None
+    if isinstance(value, _NESTED):
+        found: list[Any] = ["t" if isinstance(value, tuple) else "l"]
+        for part in cast("list[Any]", value):
+            if isinstance(part, leaf):
+                leaves.append(part)
+                found.append(0)
+            else:
+                found.append(frozen(part, leaf, what, leaves))
+        return tuple(found)
     raise MXNetError(
         f"{what} must be an NDArray or nested lists or tuples of them, got {type(value).__name__}; "
         "keep other values as attributes of the block"
@@ -35,7 +44,7 @@ def as_list(value: Any) -> list[Any]:
     return list(cast("list[Any]", value)) if isinstance(value, tuple | list) else [value]
 
 
-def regroup(leaves: list[Any], structure: Structure) -> Any:
+def regroup(leaves: Sequence[Any], structure: Structure) -> Any:
     """The inverse of :func:`flatten`."""
     return _build(iter(leaves), structure)
 
@@ -49,16 +58,15 @@ def _build(leaves: Iterator[Any], structure: Structure) -> Any:
     return next(leaves)
 
 
-def freeze(structure: Structure) -> Any:
-    """The structure as a hashable value."""
-    if isinstance(structure, list | tuple):
-        kind = "t" if isinstance(structure, tuple) else "l"
-        return (kind, *(freeze(s) for s in structure))  # pyright: ignore[reportUnknownVariableType]
-    return structure
+def grouping(structure: Structure, count: int) -> Callable[[Sequence[Any]], Any]:
+    """``regroup`` of several leaves to a structure."""
+    if structure == (0,) * count:
+        return tuple
+    return list if structure == [0] * count else lambda leaves: regroup(leaves, structure)
 
 
 def thaw(frozen: Any) -> Structure:
-    """The inverse of :func:`freeze`."""
+    """The structure that :func:`frozen` gave as a hashable value."""
     if not isinstance(frozen, tuple):
         return frozen
     kind, *parts = as_list(frozen)

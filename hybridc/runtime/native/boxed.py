@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -17,20 +17,17 @@ from hybridc.runtime.workspace import Workspace
 _WORD = ctypes.sizeof(ctypes.c_void_p)
 
 
-def boxed_entry(
-    program: NativeProgram, type_: Any, others: Sequence[Any], workspace: Workspace | None = None
-) -> Callable[..., Any] | None:
-    """``call(*boxes)``: the program's one result in a new box; None if there can be no such function.
+def boxed_entry(program: NativeProgram, type_: Any, workspace: Workspace | None = None) -> Callable[..., Any] | None:
+    """``call(*boxes)``: the program's results in a tuple of new boxes, one result in a box; None if there can be none.
 
-    A box is an object of exactly this type, which has ``__slots__`` and is made by ``type_(array)``. Its array is read
-    at each call; those of ``others`` come after those of the arguments. The call answers None, and has done nothing,
-    where the entry would refuse the arrays, or while another thread is in it. Errors are the entry's. The workspace is
-    its own; by default a new one.
+    A box is an object of exactly this type, which has ``__slots__`` and is made by ``type_(array)``. The call answers
+    None, and has done nothing, where the entry would refuse the arrays, or while another thread is in it. Errors are
+    the entry's. The workspace is its own; by default a new one.
     """
-    if len(program.plan.results) != 1 or not objects_are_as_declared() or any(type(o) is not type_ for o in others):
+    if not objects_are_as_declared():
         return None
     pattern = _pattern(type_)
-    return None if pattern is None else _Call(program, type_, others, workspace, *pattern).function()
+    return None if pattern is None else _Call(program, type_, workspace, *pattern).function()
 
 
 def _pattern(type_: Any) -> tuple[Any, int] | None:
@@ -55,24 +52,19 @@ class _Call:
         self,
         program: NativeProgram,
         type_: Any,
-        others: Sequence[Any],
         workspace: Workspace | None,
         pattern: Any,
         array_offset: int,
     ) -> None:
-        table = (ctypes.c_void_p * len(others))(*map(id, others))
         anchor = program.tables.anchor()
         workspace = program.workspace() if workspace is None else workspace
-        self._keep = (type_, list(others), pattern, table, anchor, workspace)
+        self._keep = (type_, pattern, anchor, workspace)
         self._cell = Boxed(
             anchor=id(anchor),
             type=id(type_),
             size=type_.__basicsize__,
             array_offset=array_offset,
             pattern=ctypes.addressof(pattern),
-            count=len(program.plan.inputs) - len(others),
-            others=ctypes.addressof(table),
-            other_count=len(others),
             workspace=id(workspace),
         )
 

@@ -14,52 +14,55 @@ _POINTER = 8
 def emit_boxed(module: Module, entry: Function) -> None:
     """PyObject *boxed(PyObject *self, PyObject **boxes, int64 n): the entry, on what the boxes hold.
 
-    ``self`` is an array whose data is a Boxed. Returns a new box with the program's one result, or None if the call
-    must go another way: other objects, other arrays, or the workspace is in use by another thread.
+    ``self`` is an array whose data is a Boxed. Returns a tuple of new boxes with the program's results, or a box if it
+    has one, or None if the call must go another way: other objects, other arrays, or the workspace is in use by another
+    thread.
     """
     f = module.function("boxed", "ptr", ("ptr", "ptr", "i64"), exported=True)
     self, boxes, n = f.arguments
     boxed = f.record(f.record(self, ArrayObject).data, Boxed)
     anchor = boxed.anchor
-    outside = f.record(f.record(f.record(anchor, ArrayObject).data, Program).outside, Outside)
+    program = f.record(f.record(anchor, ArrayObject).data, Program)
+    outside, result_count = f.record(program.outside, Outside), program.result_count
     none = outside.none
 
-    with f.when(n.differs(boxed.count) | boxed.busy.differs(0)):
+    with f.when(n.differs(program.input_count) | boxed.busy.differs(0)):
         _give(f, outside, none)
-    total = n + boxed.other_count
-    arguments = f.stack(total + 2)
+    arguments = f.stack(n + 2)
     arrays = f.at(arguments, 2 * _POINTER)
     f.store("ptr", boxed.workspace, arguments)
     f.store("ptr", none, f.at(arguments, _POINTER))
-    others = boxed.others
-    with f.count(total) as i:
-        box = f.variable("ptr", 0)
-        with f.when(i < n):
-            box.set(f.load("ptr", f.at(boxes, i * _POINTER)))
-        with f.when(i >= n):
-            box.set(f.load("ptr", f.at(others, (i - n) * _POINTER)))
-        with f.when(f.record(box.get(), ArrayObject).type.differs(boxed.type)):
+    with f.count(n) as i:
+        box = f.load("ptr", f.at(boxes, i * _POINTER))
+        with f.when(f.record(box, ArrayObject).type.differs(boxed.type)):
             _give(f, outside, none)
-        array = f.load("ptr", f.at(box.get(), boxed.array_offset))
+        array = f.load("ptr", f.at(box, boxed.array_offset))
         with f.when(array.equals(0)):
             _give(f, outside, none)
         f.store("ptr", array, f.at(arrays, i * _POINTER))
     # While the program runs without the lock of Python, somebody may put other arrays into the boxes.
-    with f.count(total) as i:
+    with f.count(n) as i:
         f.call("void", outside.incref, f.load("ptr", f.at(arrays, i * _POINTER)))
     boxed.set(busy=1)
-    results = f.call("ptr", entry, anchor, arguments, total + 2)
+    results = f.call("ptr", entry, anchor, arguments, n + 2)
     boxed.set(busy=0)
-    with f.count(total) as i:
+    with f.count(n) as i:
         f.call("void", outside.decref, f.load("ptr", f.at(arrays, i * _POINTER)))
     with f.when(results.equals(0)):
         f.ret(0)
     with f.when(results.equals(outside.not_implemented)):
         f.call("void", outside.decref, results)
         _give(f, outside, none)
-    made = _box(f, outside, boxed, f.call("ptr", outside.tuple_get, results, f.constant("i64", 0)))
-    f.call("void", outside.decref, results)
-    f.ret(made)
+    with f.count(result_count) as i:
+        made = _box(f, outside, boxed, f.call("ptr", outside.tuple_get, results, i))
+        with f.when(made.equals(0)):
+            f.call("void", outside.decref, results)
+            f.ret(0)
+        with f.when(result_count.equals(1)):
+            f.call("void", outside.decref, results)
+            f.ret(made)
+        f.call("i32", outside.tuple_set, results, i, made)  # which drops the array
+    f.ret(results)
 
 
 def _box(f: Function, outside: Record, boxed: Record, array: Value) -> Value:

@@ -97,9 +97,6 @@ class Boxed(ctypes.Structure):
         ("size", c_int64),  # of a box, in bytes
         ("array_offset", c_int64),  # where a box has its array
         ("pattern", c_void_p),  # void *[size / 8]: what else a new box holds
-        ("count", c_int64),  # arguments
-        ("others", c_void_p),  # PyObject *[other_count]: boxes whose arrays come after the arguments'
-        ("other_count", c_int64),
         ("workspace", c_void_p),
         ("busy", c_int64),  # the workspace is in use; read and written with the lock of Python
     )
