@@ -1,0 +1,59 @@
+"""The command: ``python -m hybridc.tools.fuzz --seconds 60 --seed 1 [--target llvm]``."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+from hybridc.tools.fuzz.main import fuzz
+from hybridc.tools.fuzz.program import Program
+from hybridc.tools.fuzz.worker import Worker
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Check random programs; 0 if all that must hold holds, 1 if not."""
+    parser = argparse.ArgumentParser(prog="python -m hybridc.tools.fuzz", description="Check random programs.")
+    parser.add_argument("--seconds", type=float, help="how long (default: 60, if no --count is given)")
+    parser.add_argument("--count", type=int, help="how many programs")
+    parser.add_argument("--seed", type=int, default=0, help="equal seeds give equal programs")
+    parser.add_argument("--first", type=int, default=0, help="the number of the first program of the seed")
+    parser.add_argument("--target", action="append", help="llvm, numpy; may be given several times (default: both)")
+    parser.add_argument("--shrink", type=float, default=60.0, help="seconds at most to make a failing program smaller")
+    parser.add_argument("--stop", type=int, default=20, help="end after so many different failures")
+    parser.add_argument("--replay", help="check this program again, given as the fuzzer printed it")
+    given = parser.parse_args(arguments)
+    targets = given.target or ["llvm", "numpy"]
+    if given.replay:
+        return replay(given.replay, targets)
+    seconds = 60.0 if given.seconds is None and given.count is None else given.seconds
+    report = fuzz(
+        given.seed,
+        targets,
+        count=given.count,
+        seconds=seconds,
+        first=given.first,
+        shrinking=given.shrink,
+        stop=given.stop,
+    )
+    print(
+        f"{report.programs} programs of {report.steps} operators ({len(report.operators)} different ones) on "
+        f"{', '.join(targets)}: {len(report.found)} failures; {report.invalid} were invalid"
+    )
+    return int(bool(report.found))
+
+
+def replay(text: str, targets: list[str]) -> int:
+    """Check one program again."""
+    program = Program.from_json(text)
+    failed = 0
+    for target in targets:
+        worker = Worker(target)
+        outcome = worker.check(program)
+        worker.close()
+        print(f"{target}: {'holds' if outcome is None else ': '.join(outcome)}")
+        failed += outcome is not None
+    return int(failed > 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,98 @@
+"""Checks of programs in processes of their own, so that a crash or a hang is an outcome like others."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from multiprocessing.connection import Connection, Pipe
+from pathlib import Path
+from typing import Any
+
+from hybridc.tools.fuzz.program import Program
+
+SECONDS = 60.0  # after which a program counts as one that hangs
+KEPT = 500  # programs after which a process is replaced, so that what one left behind does not last
+
+
+class Worker:
+    """A process that checks programs for one target."""
+
+    def __init__(self, target: str) -> None:
+        self.target = target
+        self._process: subprocess.Popen[bytes] | None = None
+        self._pipe: Connection[Any, Any] | None = None
+        self._checked = 0
+        self._cache = tempfile.TemporaryDirectory(prefix="hybridc-fuzz-")
+        self._errors = Path(self._cache.name) / "stderr.txt"
+
+    def _start(self) -> None:
+        self._pipe, other = Pipe()
+        environment = {
+            **os.environ,
+            "HYBRIDC_TARGET": self.target,
+            "HYBRIDC_CACHE_DIR": str(Path(self._cache.name) / "cache"),
+            "PYTHONFAULTHANDLER": "1",
+        }
+        command = [sys.executable, "-m", "hybridc.tools.fuzz.worker", str(other.fileno())]
+        with self._errors.open("wb") as errors:
+            self._process = subprocess.Popen(command, env=environment, pass_fds=[other.fileno()], stderr=errors)
+        other.close()
+
+    def check(self, program: Program, seconds: float = SECONDS) -> tuple[str, str] | None:
+        """What does not hold of a program: its kind and the particulars. Invalid programs are of the kind "invalid"."""
+        if self._process is None or self._checked >= KEPT:
+            self.close()
+            self._start()
+            self._checked = 0
+        self._checked += 1
+        assert self._pipe is not None
+        assert self._process is not None
+        try:
+            self._pipe.send_bytes(program.to_json().encode())
+            if not self._pipe.poll(seconds + 10 * (self._checked == 1)):
+                self.close()
+                return "hang", f"no answer after {seconds:.0f} seconds"
+            answer = json.loads(self._pipe.recv_bytes())
+        except (EOFError, OSError):
+            code = self._process.wait()
+            self.close()
+            lines = self._errors.read_text(errors="replace").splitlines()
+            return "crash", "\n".join([f"the process ended with {code}", *lines[:30]])
+        return None if answer is None else (answer[0], answer[1])
+
+    def close(self) -> None:
+        """End the process."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+            assert self._pipe is not None
+            self._pipe.close()
+        self._process = None
+
+
+def serve(pipe: Connection[Any, Any]) -> None:
+    """Check the programs that come through a pipe until it is closed."""
+    from hybridc.tools.fuzz.check import Invalid, check
+
+    while True:
+        try:
+            text = pipe.recv_bytes().decode()
+        except EOFError:
+            return
+        try:
+            failure = check(Program.from_json(text))
+            answer = None if failure is None else (failure.kind, failure.text)
+        except Invalid as refused:
+            answer = ("invalid", str(refused))
+        except Exception as error:  # the check itself is wrong
+            import traceback
+
+            answer = ("harness", f"{type(error).__name__}: {error}\n{traceback.format_exc()}")
+        pipe.send_bytes(json.dumps(answer).encode())
+
+
+if __name__ == "__main__":
+    serve(Connection(int(sys.argv[1])))
