@@ -283,6 +283,8 @@ class PRelu(Composite):
 
     def aligned(self, data: Shape, gamma: Shape) -> Shape:
         """The shape with which gamma broadcasts along axis 1 of data."""
+        if not data:
+            return ()
         return (*gamma, *[1] * (len(data) - 2)) if len(data) > 1 and gamma != (1,) else gamma
 
     def complete_shapes(self, shapes: list[Shape | None], outputs: list[Shape | None]) -> list[Shape | None]:
@@ -305,7 +307,7 @@ class PRelu(Composite):
         x, gamma = inputs
         shape = self.aligned(x.shape, gamma.shape)
         gamma = gamma if shape == gamma.shape else F.reshape_to(gamma, shape=shape)
-        return F.maximum(x, 0) + gamma * F.minimum(x, 0)
+        return F.where(F.greater(x, 0), x, gamma * x)
 
     def eager(self, *arrays: Any) -> Any:
         x, gamma = arrays
@@ -334,6 +336,7 @@ class PRelu(Composite):
         return [
             Sample([(3, 5), (5,)], reference),
             Sample([(2, 3, 4), (1,)], reference),
+            Sample([(), (1,)], lambda x, g: reference(x, g[0])),
             Sample([(2, 3, 4), (3,)], lambda x, g: reference(x, g[:, None])),
         ]
 

@@ -11,6 +11,7 @@ from hybridc.dialects.cast import Copy
 from hybridc.dialects.operator import Bad, Composite, Sample, attribute, register
 from hybridc.dialects.reduction import reduce
 from hybridc.dialects.unary import Rint, Sign, Unary
+from hybridc.dtypes import is_float
 from hybridc.errors import ShapeError
 
 
@@ -85,7 +86,9 @@ class DivSqrtDim(Composite):
 
     def decompose(self, F: Any, *inputs: Any) -> Any:
         (x,) = inputs
-        return x * self.factor(x.shape)
+        if is_float(np.dtype(x.dtype)):
+            return x * self.factor(x.shape)
+        return F.cast(F.cast(x, "float64") * self.factor(x.shape), x.dtype)  # the factor is no integer
 
     def eager(self, *arrays: Any) -> Any:
         (x,) = arrays
@@ -97,7 +100,12 @@ class DivSqrtDim(Composite):
 
     @classmethod
     def samples(cls) -> list[Sample]:
-        return [Sample([(2, 3, 5)], lambda x: x / np.sqrt(5)), Sample([(0, 3)], lambda x: x)]
+        whole = np.array([[-4, 5, 0, 7]], np.int8)
+        return [
+            Sample([(2, 3, 5)], lambda x: x / np.sqrt(5)),
+            Sample([(0, 3)], lambda x: x),
+            Sample([whole], lambda _: np.array([[-2, 2, 0, 3]]), grad=False, dtypes=("int8",)),
+        ]
 
 
 def _yes(*_: Any) -> Any:

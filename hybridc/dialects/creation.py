@@ -11,6 +11,7 @@ import numpy as np
 from hybridc.dialects.attribute import DType, Shape
 from hybridc.dialects.operator import Bad, Opaque, Operator, Sample, attribute, no_gradient, register
 from hybridc.dialects.scalar import NUMPY
+from hybridc.dialects.shape import normalize_axis
 from hybridc.errors import AttributeValueError, ShapeError
 
 FLOAT32 = np.dtype("float32")
@@ -309,7 +310,9 @@ class ArangeLike(Opaque):
 
     def infer_shape(self, shapes: list[Shape]) -> tuple[list[Shape], list[Shape]]:
         (shape,) = shapes
-        return shapes, [shape if self.axis is None else (shape[self.axis],)]
+        if self.axis is None:
+            return shapes, [shape]
+        return shapes, [(shape[normalize_axis("arange_like", self.axis, len(shape))],)]
 
     def move(self, m: Any, *xs: Any) -> Any:
         (x,) = xs
@@ -332,3 +335,8 @@ class ArangeLike(Opaque):
             Sample([(2, 3)], lambda _: np.arange(6.0).reshape(2, 3), grad=False),
             Sample([(2, 4)], lambda _: np.array([1, 1, 3, 3]), grad=False, start=1, step=2, repeat=2, axis=1),
         ]
+
+    @classmethod
+    def bad_samples(cls) -> Sequence[Bad]:
+        text = "arange_like: axis 2 is out of range for an input of 2 dimensions; it must be from -2 to 1"
+        return [(((2, 3),), {"axis": 2}, text)]

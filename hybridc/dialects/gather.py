@@ -140,6 +140,7 @@ class TakeScatter(_Indexed, AddsRows):
 
     def infer_shape(self, shapes: list[Shape]) -> tuple[list[Shape], list[Shape]]:
         data, indices = shapes
+        normalize_axis("take_scatter", self.axis, len(self.shape))
         expected = (*self.shape[: self.axis], *indices, *self.shape[self.axis + 1 :])
         if data != expected:
             raise ShapeError(f"take_scatter: data has shape {data}, expected {expected}")
@@ -380,6 +381,10 @@ class PickScatter(Composite):
         return (*self.shape[:axis], 1, *self.shape[axis + 1 :])
 
     def infer_shape(self, shapes: list[Shape]) -> tuple[list[Shape], list[Shape]]:
+        normalize_axis("pick_scatter", self.axis, len(self.shape))
+        count = math.prod(self.kept())
+        if any(math.prod(s) != count for s in shapes):
+            raise ShapeError(f"pick_scatter: inputs must have {count} elements each, got shapes {shapes}")
         return shapes, [self.shape]
 
     def infer_type(self, dtypes: list[DType]) -> tuple[list[DType], list[DType]]:

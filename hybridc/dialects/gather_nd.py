@@ -22,6 +22,7 @@ from hybridc.dialects.operator import (
 )
 from hybridc.dialects.scalar import NUMPY
 from hybridc.dialects.scatter import in_single
+from hybridc.dialects.shape import normalize_axis
 from hybridc.errors import DTypeError, MXNetError, ShapeError
 
 
@@ -374,10 +375,10 @@ class BooleanMask(Opaque):
 
     def infer_shape(self, shapes: list[Shape]) -> tuple[list[Shape], list[Shape]]:
         data, index = shapes
-        if index != (data[self.axis],):
+        size = data[normalize_axis("boolean_mask", self.axis, len(data))]
+        if index != (size,):
             raise ShapeError(
-                f"boolean_mask: index must have shape ({data[self.axis]},), as axis {self.axis} of data "
-                f"{data}, got {index}"
+                f"boolean_mask: index must have shape ({size},), as axis {self.axis} of data {data}, got {index}"
             )
         raise MXNetError(
             "boolean_mask: the shape of the result depends on values, so it cannot be in a hybridized block; "
@@ -389,7 +390,7 @@ class BooleanMask(Opaque):
 
     def eager(self, *arrays: Any) -> Any:
         data, index = arrays
-        if index.shape != (data.shape[self.axis],):
+        if not -data.ndim <= self.axis < data.ndim or index.shape != (data.shape[self.axis],):
             self.infer_shape([data.shape, index.shape])
         return np.compress(index != 0, data, self.axis)
 
@@ -402,4 +403,5 @@ class BooleanMask(Opaque):
     @classmethod
     def bad_samples(cls) -> Sequence[Bad]:
         text = "boolean_mask: index must have shape (2,), as axis 0 of data (2, 3), got (3,)"
-        return [(((2, 3), (3,)), {}, text)]
+        axis = "boolean_mask: axis 2 is out of range for an input of 2 dimensions; it must be from -2 to 1"
+        return [(((2, 3), (3,)), {}, text), (((2, 3), (3,)), {"axis": 2}, axis)]

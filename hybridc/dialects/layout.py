@@ -11,7 +11,7 @@ import numpy as np
 from hybridc.dialects.attribute import Axis, Shape
 from hybridc.dialects.operator import Bad, Composite, Movement, Sample, attribute, register
 from hybridc.dialects.shape import View, axis_tuple, normalize_axis
-from hybridc.errors import ShapeError
+from hybridc.errors import AttributeValueError, ShapeError
 
 
 @register("hybrid.transpose")
@@ -171,6 +171,12 @@ class BroadcastLike(_Broadcast):
     lhs_axes: Axis = attribute(None, "axes of lhs to broadcast; all by default")
     rhs_axes: Axis = attribute(None, "axes of rhs that give their sizes")
 
+    def check(self) -> None:
+        if len(axis_tuple(self.lhs_axes)) != len(axis_tuple(self.rhs_axes)):
+            raise AttributeValueError(
+                f"broadcast_like: lhs_axes={self.lhs_axes} and rhs_axes={self.rhs_axes} must be equally many"
+            )
+
     def target(self, shapes: list[Shape]) -> Shape:
         lhs, rhs = shapes
         if self.lhs_axes is None or self.rhs_axes is None:
@@ -198,6 +204,11 @@ class BroadcastLike(_Broadcast):
             Sample([(1, 3), (2, 3)], lambda x, _: np.repeat(x, 2, 0)),
             Sample([(1, 3), (5, 6, 7)], lambda x, _: np.repeat(x, 7, 0), lhs_axes=(0,), rhs_axes=(-1,)),
         ]
+
+    @classmethod
+    def bad_samples(cls) -> Sequence[Bad]:
+        text = "broadcast_like: lhs_axes=0 and rhs_axes=(0, 1) must be equally many"
+        return [(((1, 3), (2, 3)), {"lhs_axes": 0, "rhs_axes": (0, 1)}, text)]
 
 
 @register("hybrid.broadcast_axis", "broadcast_axes")
@@ -414,6 +425,11 @@ class DiagScatter(Movement):
     axis2: int = attribute(1, "the second axis")
 
     def infer_shape(self, shapes: list[Shape]) -> tuple[list[Shape], list[Shape]]:
+        (expected,) = Diag.bind(k=self.k, axis1=self.axis1, axis2=self.axis2).infer_shape([self.shape])[1]
+        if len(self.shape) < 2 or shapes[0] != expected:
+            raise ShapeError(
+                f"diag_scatter: diagonal {self.k} of shape {self.shape} has shape {expected}, got {shapes[0]}"
+            )
         return shapes, [self.shape]
 
     def move(self, m: Any, *xs: Any) -> Any:

@@ -399,9 +399,9 @@ class Reduction(AxisRules):
         """The reduction with its axes kept, then without them."""
         (x,) = inputs
         axes = self.axes(len(x.shape))
+        if not axes:  # () would mean all of them
+            return self.drop(F, F.identity(x), x)
         kept = invoke_bound(self.bind(**{**self.attrs, "axis": axes, "keepdims": True, "exclude": False}), x)
-        if not x.shape:
-            return self.drop(F, kept, x)
         dropped = axes if len(axes) < len(x.shape) else axes[1:]
         return F.squeeze(kept, axis=dropped) if dropped else kept
 

@@ -107,6 +107,20 @@ class _Draws(Opaque):
                 f"{self.title()}: low={self.attrs['low']} must not be greater than high={self.attrs['high']}"
             )
 
+    def drawn(self, key: Any, shape: Shape, dtype: DType, parameters: Sequence[Any]) -> Any:
+        """Draws for these parameters, which the distribution may refuse."""
+        rng = random.generator(key, getattr(self, "draw"))  # noqa: B009 - declared below
+        try:
+            values = self.VALUES(rng, shape, dtype, *parameters)
+        except (ValueError, ZeroDivisionError) as error:
+            given = ", ".join(f"{p}={getattr(self, p)}" for p in self.PARAMETERS)
+            raise AttributeValueError(f"{self.title()}: {error}{' for ' * bool(given)}{given}") from error
+        return np.asarray(values).astype(dtype, copy=False)
+
+    def numbers(self) -> list[Any]:
+        """The parameters that are attributes."""
+        return [getattr(self, p) for p in self.PARAMETERS]
+
 
 class _FromNumbers(_Draws):
     """The parameters are numbers."""
@@ -127,9 +141,7 @@ class _FromNumbers(_Draws):
         return dtypes, [self.dtype]
 
     def eager(self, *arrays: Any) -> Any:
-        rng = random.generator(arrays[0], self.draw)
-        values = self.VALUES(rng, self.shape, self.dtype, *[getattr(self, p) for p in self.PARAMETERS])
-        return np.asarray(values).astype(self.dtype, copy=False)
+        return self.drawn(arrays[0], self.shape, self.dtype, self.numbers())
 
     @classmethod
     def bad_samples(cls) -> Sequence[Bad]:
@@ -151,9 +163,7 @@ class _Like(_Draws):
 
     def eager(self, *arrays: Any) -> Any:
         x, key = arrays
-        rng = random.generator(key, self.draw)
-        values = self.VALUES(rng, x.shape, x.dtype, *[getattr(self, p) for p in self.PARAMETERS])
-        return np.asarray(values).astype(x.dtype, copy=False)
+        return self.drawn(key, x.shape, x.dtype, self.numbers())
 
 
 class _FromArrays(_Draws):
@@ -178,11 +188,7 @@ class _FromArrays(_Draws):
         shape = self.infer_shape([a.shape for a in arrays])[1][0]
         dtype = parameters[0].dtype if self.dtype is None else self.dtype
         spread = [p.reshape(*p.shape, *(1,) * len(self.shape)) for p in parameters]
-        try:
-            values = self.VALUES(random.generator(key, self.draw), shape, dtype, *spread)
-        except ValueError as error:
-            raise AttributeValueError(f"{self.title()}: {error}") from error
-        return np.asarray(values).astype(dtype, copy=False)
+        return self.drawn(key, shape, dtype, spread)
 
 
 @register("hybrid.random_uniform", "uniform", "_random_uniform")

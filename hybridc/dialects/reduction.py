@@ -11,6 +11,7 @@ from hybridc.dialects.attribute import Axis, Shape
 from hybridc.dialects.elementwise import meaning
 from hybridc.dialects.operator import AxisRules, Bad, Composite, Reduction, Sample, attribute, register
 from hybridc.dialects.scalar import NUMPY
+from hybridc.dialects.shape import axis_tuple
 from hybridc.dtypes import FLOAT32, HALVES, is_half
 from hybridc.errors import ShapeError
 
@@ -49,6 +50,11 @@ def count(x: Any, axes: Sequence[int]) -> int:
     return n
 
 
+def combined(F: Any, combine: str, x: Any, axes: tuple[int, ...]) -> Any:
+    """``F.sum(x, axes, keepdims=True)``, or another combination, where no axes means none: ``axis=()`` means all."""
+    return getattr(F, combine)(x, axes, True) if axes else x
+
+
 class Sampled(AxisRules):
     """Reductions whose samples follow from a NumPy function, ``REFERENCE``."""
 
@@ -70,7 +76,7 @@ class Sampled(AxisRules):
                 every = tuple(range(len(shape)))
                 over = every if axis is None else axis
                 if attrs.get("exclude"):
-                    over = tuple(set(every) - {axis})
+                    over = tuple(set(every) - set(axis_tuple(axis)))
                 y = f(x, axis=over, keepdims=attrs.get("keepdims", False))
                 return y if np.ndim(y) else np.reshape(y, (1,))
 
@@ -82,6 +88,7 @@ class Sampled(AxisRules):
             sample((2, 3, 4), (0, 2)),
             sample((2, 3, 4), 1, keepdims=True),
             sample((2, 3, 4), 1, exclude=True),
+            sample((2, 3), (0, 1), exclude=True),
             sample((2, 1, 7), None, keepdims=True),
             sample((0, 3), 1),
         ]
@@ -186,7 +193,7 @@ class Mean(OverAxes, Composite):
         axes = self.axes(len(x.shape))
         if is_half(x.dtype):  # the sum may be too great for half precision although the mean is not
             return F.cast(self.decompose(F, F.cast(x, "float32")), x.dtype)
-        return self.drop(F, F.sum(x, axes, True) / count(x, axes), x)
+        return self.drop(F, combined(F, "sum", x, axes) / count(x, axes), x)
 
     def eager(self, *arrays: Any) -> Any:
         (x,) = arrays

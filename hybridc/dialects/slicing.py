@@ -21,6 +21,14 @@ def slice_key(begin: Slice, end: Slice, step: Slice) -> Key:
     return tuple(slice(b, e, s) for b, e, s in zip(begin, end, steps, strict=True))
 
 
+def require_key(title: str, begin: Slice, end: Slice, step: Slice) -> None:
+    """Raise unless begin, end and step are a key."""
+    if len(begin) != len(end) or len(step) > len(begin):
+        raise AttributeValueError(f"{title}: begin={begin}, end={end} and step={step} must be equally long")
+    if 0 in step:
+        raise AttributeValueError(f"{title}: step={step} must not contain 0")
+
+
 def sliced_shape(title: str, shape: Shape, key: Key) -> Shape:
     """The shape of ``x[key]``; an axis of unknown size (-1) has one afterwards, too."""
     if len(key) > len(shape):
@@ -44,12 +52,7 @@ class _Slicing(View):
     step: Slice = attribute((), "step along each axis; negative goes backwards")
 
     def check(self) -> None:
-        if len(self.begin) != len(self.end) or len(self.step) > len(self.begin):
-            raise AttributeValueError(
-                f"{self.title()}: begin={self.begin}, end={self.end} and step={self.step} must be equally long"
-            )
-        if 0 in self.step:
-            raise AttributeValueError(f"{self.title()}: step={self.step} must not contain 0")
+        require_key(self.title(), self.begin, self.end, self.step)
 
     def key_of(self) -> Key:
         """The NumPy key."""
@@ -111,6 +114,10 @@ class BasicIndex(_Slicing):
     def result_shape(self, shape: Shape) -> Shape:
         """The shape of the result; a single element has shape (1,)."""
         sliced = sliced_shape("indexing", shape, self.key_of())
+        if any(not 0 <= i < len(sliced) for i in self.squeeze):
+            raise ShapeError(f"indexing: squeeze={self.squeeze} names axes that the box {sliced} does not have")
+        if any(not 0 <= i < len(sliced) - len(self.squeeze) + len(self.newaxis) for i in self.newaxis):
+            raise ShapeError(f"indexing: newaxis={self.newaxis} names axes that the result does not have")
         out = [n for i, n in enumerate(sliced) if i not in self.squeeze]
         for position in self.newaxis:
             out.insert(position, 1)
@@ -185,6 +192,9 @@ class SliceScatter(Movement):
     end: Slice = attribute(doc="end index along each axis")
     step: Slice = attribute((), "step along each axis")
 
+    def check(self) -> None:
+        require_key(self.title(), self.begin, self.end, self.step)
+
     def infer_shape(self, shapes: list[Shape]) -> tuple[list[Shape], list[Shape]]:
         box = sliced_shape("slice_scatter", self.shape, slice_key(self.begin, self.end, self.step))
         if shapes[0] != box:
@@ -235,6 +245,9 @@ class SliceAssign(Movement):
     end: Slice = attribute(doc="end index along each axis")
     step: Slice = attribute((), "step along each axis")
 
+    def check(self) -> None:
+        require_key(self.title(), self.begin, self.end, self.step)
+
     def infer_shape(self, shapes: list[Shape]) -> tuple[list[Shape], list[Shape]]:
         lhs, rhs = shapes
         box = sliced_shape("slice_assign", lhs, slice_key(self.begin, self.end, self.step))
@@ -272,7 +285,11 @@ class SliceAssign(Movement):
     @classmethod
     def bad_samples(cls) -> Sequence[Bad]:
         text = "slice_assign: rhs (2, 2) does not broadcast to the box (1, 3) of lhs (2, 3)"
-        return [(((2, 3), (2, 2)), {"begin": 0, "end": 1}, text)]
+        unlike = "slice_assign: begin=(0,), end=(1, 2) and step=() must be equally long"
+        return [
+            (((2, 3), (2, 2)), {"begin": 0, "end": 1}, text),
+            (((2, 3), (2, 2)), {"begin": 0, "end": (1, 2)}, unlike),
+        ]
 
 
 @register("hybrid.slice_assign_scalar")
@@ -285,6 +302,9 @@ class SliceAssignScalar(Movement):
     begin: Slice = attribute(doc="first index along each axis")
     end: Slice = attribute(doc="end index along each axis")
     step: Slice = attribute((), "step along each axis")
+
+    def check(self) -> None:
+        require_key(self.title(), self.begin, self.end, self.step)
 
     def infer_shape(self, shapes: list[Shape]) -> tuple[list[Shape], list[Shape]]:
         sliced_shape("slice_assign_scalar", shapes[0], slice_key(self.begin, self.end, self.step))

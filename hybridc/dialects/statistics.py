@@ -9,7 +9,7 @@ import numpy as np
 from hybridc.dialects.attribute import Axis, DType, Shape
 from hybridc.dialects.elementwise import meaning
 from hybridc.dialects.operator import Bad, Composite, Sample, attribute, register
-from hybridc.dialects.reduction import Mean, OverAxes, Sampled, count, keep
+from hybridc.dialects.reduction import Mean, OverAxes, Sampled, combined, count, keep
 from hybridc.dialects.scalar import NUMPY
 from hybridc.dialects.unary import Unary
 from hybridc.errors import ShapeError
@@ -27,7 +27,7 @@ class NanSum(OverAxes, Composite):
 
     def decompose(self, F: Any, *inputs: Any) -> Any:
         x = F.nan_to(inputs[0], value=0)
-        return F.sum(x, self.axes(len(x.shape)), self.keepdims)
+        return self.drop(F, combined(F, "sum", x, self.axes(len(x.shape))), x)
 
     def eager(self, *arrays: Any) -> Any:
         return self.over(np.add, _replace_nan(arrays[0], 0))
@@ -51,7 +51,7 @@ class NanProd(OverAxes, Composite):
 
     def decompose(self, F: Any, *inputs: Any) -> Any:
         x = F.nan_to(inputs[0], value=1)
-        return F.prod(x, self.axes(len(x.shape)), self.keepdims)
+        return self.drop(F, combined(F, "prod", x, self.axes(len(x.shape))), x)
 
     def eager(self, *arrays: Any) -> Any:
         return self.over(np.multiply, _replace_nan(arrays[0], 1))
@@ -102,7 +102,7 @@ class SquareSum(OverAxes, Composite):
 
     def decompose(self, F: Any, *inputs: Any) -> Any:
         (x,) = inputs
-        return F.sum(x * x, self.axes(len(x.shape)), self.keepdims)
+        return self.drop(F, combined(F, "sum", x * x, self.axes(len(x.shape))), x)
 
     def eager(self, *arrays: Any) -> Any:
         (x,) = arrays
@@ -132,8 +132,8 @@ class Norm(Sampled, Composite):
             x = F.cast(x, out)
         axes = self.axes(len(x.shape))
         if self.ord == 1:
-            return F.sum(F.abs(x), axes, self.keepdims)
-        return self.drop(F, F.sqrt(F.sum(x * x, axes, True)), x)
+            return self.drop(F, combined(F, "sum", F.abs(x), axes), x)
+        return self.drop(F, F.sqrt(combined(F, "sum", x * x, axes)), x)
 
     def eager(self, *arrays: Any) -> Any:
         (x,) = arrays

@@ -120,13 +120,13 @@ def inputs_that_are_not_contiguous(case: Case) -> None:
 
 def _transposed(x: Array) -> Array:
     """The same values with the axes in the opposite order in memory."""
-    return np.ascontiguousarray(x.T).T
+    return np.array(x.T, order="C").T
 
 
 def _strided(x: Array) -> Array:
     """The same values, every second element of a larger array that holds nan or junk between them."""
     wide = np.full([2 * n for n in x.shape], np.nan if x.dtype.kind == "f" else 1).astype(x.dtype)
-    view = wide[tuple(slice(1, None, 2) for _ in x.shape)]
+    view = wide[(..., *(slice(1, None, 2) for _ in x.shape))]
     view[...] = x
     return view
 
@@ -134,7 +134,7 @@ def _strided(x: Array) -> Array:
 def _reversed_in_memory(x: Array) -> Array:
     """The same values with negative strides."""
     back = (slice(None, None, -1),) * x.ndim
-    return np.ascontiguousarray(x[back])[back]
+    return np.array(x[(..., *back)], order="C")[(..., *back)]
 
 
 @check(each_sample)

@@ -8,7 +8,7 @@ changes a result by leaps, as at the jump of a step function, nothing is compare
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
@@ -18,7 +18,7 @@ import numpy as np
 from hybridc import autograd
 from hybridc import random as random_state
 from hybridc.dialects.operator import Elementwise, Movement, Opaque, Operator, Reduction
-from hybridc.dialects.scalar import record
+from hybridc.dialects.scalar import PREDICATES, record
 from hybridc.dtypes import computed, is_float
 from hybridc.errors import MXNetError
 from hybridc.lower.llvm import kernel_phases
@@ -31,12 +31,21 @@ RUNS = 6  # disturbed runs, in pairs of opposite signs
 UNITS = 4.0  # how far operands are disturbed, in units of the dtype's epsilon
 SPREAD = 8.0  # times what the disturbed runs differ by may a result differ
 # Words of Python that mean nothing to who called an operator.
-_INTERNAL = ("zip() arg", "tuple index", "list index", "not subscriptable", "unhashable", "NoneType", "unsupported operand")
+_INTERNAL = (
+    "zip() arg",
+    "tuple index",
+    "list index",
+    "not subscriptable",
+    "unhashable",
+    "NoneType",
+    "unsupported operand",
+)
 BEFORE = 2.0  # what gradients hold before a backward
 # Steps of scalar bodies that IEEE arithmetic rounds correctly, or that do not round.
 _ROUNDED_ONCE = frozenset(
-    "add sub mul div neg abs sign max min sqrt square floor ceil trunc rint select cast lt le gt ge eq ne isnan isinf "
-    "isfinite logical_and logical_or logical_xor logical_not".split()
+    {"add", "sub", "mul", "div", "neg", "abs", "sign", "max", "min", "sqrt", "square", "floor", "ceil", "trunc", "rint"}
+    | {"select", "cast"}
+    | PREDICATES
 )
 
 
@@ -103,7 +112,7 @@ def _check(program: Program) -> None:
         _same_bits(compiled(net, program, False, what), first, "repeated", what)
     others = replace(program, inputs=tuple(replace(x, seed=x.seed + 1) for x in program.inputs))
     if "parameters" in program.tries:
-        _other_values(plain, net, program, others)
+        _other_values(plain, net, others)
         what = "a call after one with other parameters"
         _same_bits(compiled(net, program, False, what), first, "repeated", what)
     if "threads" in program.tries:
@@ -137,7 +146,7 @@ def call(net: Net, program: Program, backward: bool, values: Sequence[Array] | N
             if backward and each.same_as is None and each.req != "null":
                 placed[-1].attach_grad(each.req)
         if backward and each.same_as is None and each.req != "null":
-            placed[-1].grad[...] = BEFORE  # which "add" adds to, and "write" replaces
+            _gradient(placed[-1])[...] = BEFORE  # which "add" adds to, and "write" replaces
     random_state.seed(program.seed)
     if not backward:
         outputs: list[NDArray] = net(*arguments)
@@ -148,10 +157,15 @@ def call(net: Net, program: Program, backward: bool, values: Sequence[Array] | N
     wanted = [backward and x.req != "null" and x.same_as is None for x in program.inputs]
     return Run(
         [y.asnumpy().copy() for y in outputs],
-        [x.grad.asnumpy().copy() if w else None for x, w in zip(placed, wanted, strict=True)],
+        [_gradient(x).asnumpy().copy() if w else None for x, w in zip(placed, wanted, strict=True)],
         [x.asnumpy().copy() for x in placed],
         outputs,
     )
+
+
+def _gradient(x: NDArray) -> NDArray:
+    assert x.grad is not None
+    return x.grad
 
 
 def _backward(program: Program, outputs: Sequence[NDArray], noise: _Noise | None = None) -> None:
@@ -228,7 +242,7 @@ def _other_sizes(plain: Net, net: Net, program: Program, size: tuple[int, int]) 
     _compare(compiled(net, changed, False, f"sizes {size}"), eager, tolerance, "values")
 
 
-def _other_values(plain: Net, net: Net, program: Program, others: Program) -> None:
+def _other_values(plain: Net, net: Net, others: Program) -> None:
     try:
         eager = _eagerly(plain, others, False)
     except Invalid:
@@ -267,7 +281,7 @@ def draws(program: Program) -> bool:
 
 
 @contextmanager
-def small_tiles(elements: int | None) -> Iterator[None]:
+def small_tiles(elements: int | None) -> Generator[None]:
     """Kernels tiled, and shared by threads, as larger arrays are."""
     if elements is None:
         yield
@@ -323,13 +337,20 @@ class _Noise:
         """The largest epsilon of these values."""
         return max([0.0, *(self.units[i] for i in numbers)])
 
+    def rounding(self, x: NDArray, unit: float) -> NDArray:
+        """The same array, with a gradient that is disturbed: each use of a value adds to it what was rounded."""
+        if not is_float(np.dtype(x.dtype)) or not unit or not self.sign or not autograd.is_recording():
+            return x
+        made: NDArray = _Rounding(self, unit)(x)
+        return made
+
     def before(self, op: Operator, numbers: Sequence[int], operands: list[NDArray]) -> list[NDArray]:
         """The operands, disturbed if the operator rounds on its way to the results."""
-        if moves_only(op) or isinstance(op, Opaque) or rounds_once(op):
-            return operands
         unit = self.unit_of([*numbers, self.next])
         mutated = {*op.mutated, *op.auxiliary()}
-        return [x if i in mutated else self.disturbed(x, unit) for i, x in enumerate(operands)]
+        exact = moves_only(op) or isinstance(op, Opaque) or rounds_once(op)
+        change = self.rounding if exact else self.disturbed
+        return [x if i in mutated else change(x, unit) for i, x in enumerate(operands)]
 
     def after(self, op: Operator, numbers: Sequence[int], results: list[NDArray]) -> list[NDArray]:
         """The results, disturbed if they were rounded."""
@@ -349,6 +370,23 @@ class _Noise:
         if is_float(np.dtype(y.dtype)) or not isinstance(op, Elementwise):
             return self.disturbed(y, unit)
         return y + int(self.sign)
+
+
+class _Rounding(autograd.Function):
+    """The identity, whose gradient is disturbed."""
+
+    def __init__(self, noise: _Noise, unit: float) -> None:
+        super().__init__()
+        self.noise = noise
+        self.unit = unit
+
+    def forward(self, *inputs: Any) -> Any:
+        """The input."""
+        return inputs[0].copy()
+
+    def backward(self, *output_grads: Any) -> Any:
+        """The gradient, disturbed."""
+        return self.noise.disturbed(output_grads[0], self.unit)
 
 
 def moves_only(op: Operator) -> bool:
@@ -377,20 +415,20 @@ def _is_representable(y: NDArray, unit: float) -> bool:
 
 def epsilon(dtype: Any) -> float:
     """The distance from 1 to the next number of a dtype; 0 for integers."""
-    dtype = np.dtype(dtype)
-    if not is_float(dtype):
-        return 0.0
+    return float(_finfo(dtype).eps) if is_float(np.dtype(dtype)) else 0.0
+
+
+def _finfo(dtype: Any) -> Any:
     from ml_dtypes import finfo
 
-    return float(finfo(dtype).eps)
+    made: Any = finfo
+    return made(dtype)
 
 
 def _limits(dtype: Any) -> tuple[float, float]:
     """The range in which neither results nor what is computed on the way overflows, or loses digits."""
     dtype = np.dtype(dtype)
-    from ml_dtypes import finfo
-
-    info = finfo(dtype)
+    info = _finfo(dtype)
     own = float(info.max) / 4, float(info.smallest_normal) * 4
     if dtype.itemsize < 4:
         return own
@@ -480,7 +518,7 @@ def _disturbed(program: Program, units: Sequence[float], wide: bool, backward: b
         placed.append(array(data, dtype=dtype) if each.same_as is None else placed[each.same_as])
         if backward and each.req != "null" and each.same_as is None:
             placed[-1].attach_grad(each.req)
-            placed[-1].grad[...] = BEFORE
+            _gradient(placed[-1])[...] = BEFORE
     random_state.seed(program.seed)
     if not backward:
         known = evaluate(program, placed, wide, noise)
@@ -493,7 +531,7 @@ def _disturbed(program: Program, units: Sequence[float], wide: bool, backward: b
     wanted = [backward and x.req != "null" and x.same_as is None for x in program.inputs]
     return Run(
         [y.asnumpy() for y in outputs],
-        [x.grad.asnumpy() if w else None for x, w in zip(placed, wanted, strict=True)],
+        [_gradient(x).asnumpy() if w else None for x, w in zip(placed, wanted, strict=True)],
         [x.asnumpy() for x in placed],
         outputs,
     )

@@ -43,8 +43,8 @@ class Report:
     programs: int = 0
     steps: int = 0
     invalid: int = 0
-    found: list[Found] = field(default_factory=lambda: [])
-    operators: Counter[str] = field(default_factory=lambda: Counter[str]())
+    found: list[Found] = field(default_factory=list[Found])
+    operators: Counter[str] = field(default_factory=Counter[str])
 
 
 def fuzz(

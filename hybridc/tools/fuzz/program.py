@@ -99,7 +99,7 @@ def widened(cls: type[Operator], attrs: Mapping[str, Any]) -> dict[str, Any]:
     found = dict(attrs)
     for name, declared in cls.ATTRIBUTES.items():
         value = found.get(name, declared.default)
-        if declared.kind == "DType" and isinstance(value, str | np.dtype) and is_float(np.dtype(value)):
+        if declared.kind == "DType" and value is not None and is_float(np.dtype(value)):
             found[name] = "float64"
     return found
 
@@ -155,6 +155,11 @@ class Program:
         return found
 
 
+def nested(values: Array) -> Any:
+    """An array as nested tuples of numbers."""
+    return values.item() if values.ndim == 0 else tuple(nested(v) for v in values)
+
+
 def _tuples(value: Any) -> Any:
     if isinstance(value, list):
         return tuple(_tuples(v) for v in value)  # pyright: ignore[reportUnknownVariableType]
@@ -188,11 +193,9 @@ class Net(HybridBlock):
                     setattr(self, f"v{i}", self.params.get(f"v{i}", shape=each.shape, dtype=each.dtype, init="zeros"))
         self.initialize()
 
-    def hybrid_forward(self, F: Any, *args: Any, **parameters: Any) -> Any:  # noqa: ARG002 - operators find F
+    def hybrid_forward(self, F: Any, *args: Any, **parameters: Any) -> Any:
         """The outputs of the program."""
         rest = iter(args)
-        values = [
-            parameters[f"v{i}"] if each.parameter else next(rest) for i, each in enumerate(self.program.inputs)
-        ]
+        values = [parameters[f"v{i}"] if each.parameter else next(rest) for i, each in enumerate(self.program.inputs)]
         known = evaluate(self.program, values)
         return [known[i] for i in self.program.outputs]

@@ -10,7 +10,7 @@ import numpy as np
 
 from hybridc.dialects import registry
 from hybridc.dtypes import is_float
-from hybridc.tools.fuzz.program import Input, Program, Step
+from hybridc.tools.fuzz.program import Array, Input, Program, Step, nested
 
 Fails = Callable[[Program], bool]
 
@@ -103,7 +103,7 @@ def _cuts(program: Program) -> Iterator[Program]:
             yield trimmed(_substituted(program, starts[n], step.operands[0]))
 
 
-def _eager_values(program: Program) -> list[np.ndarray] | None:  # pyright: ignore[reportMissingTypeArgument]
+def _eager_values(program: Program) -> list[Array] | None:
     from hybridc.tools.fuzz.check import values_of
 
     try:
@@ -113,14 +113,10 @@ def _eager_values(program: Program) -> list[np.ndarray] | None:  # pyright: igno
         return None
 
 
-def _literal(values: np.ndarray) -> Input:  # pyright: ignore[reportMissingTypeArgument, reportUnknownParameterType]
+def _literal(values: Array) -> Input:
     req = "write" if is_float(values.dtype) else "null"
     wide = values.astype(np.float64) if is_float(values.dtype) else values
-    return Input(values.shape, values.dtype.name, "literal", values=_nested(wide.tolist()), req=req)
-
-
-def _nested(values: object) -> object:
-    return tuple(_nested(v) for v in values) if isinstance(values, list) else values  # pyright: ignore[reportUnknownVariableType]
+    return Input(values.shape, values.dtype.name, "literal", values=nested(wide), req=req)
 
 
 def _cut(program: Program, n: int, inputs: Sequence[Input]) -> Program:
@@ -146,9 +142,7 @@ def _cut(program: Program, n: int, inputs: Sequence[Input]) -> Program:
 def _substituted(program: Program, old: int, new: int) -> Program:
     """A value in place of another one, wherever that is used."""
     steps = [replace(s, operands=tuple(new if i == old else i for i in s.operands)) for s in program.steps]
-    return replace(
-        program, steps=tuple(steps), outputs=tuple(new if i == old else i for i in program.outputs)
-    )
+    return replace(program, steps=tuple(steps), outputs=tuple(new if i == old else i for i in program.outputs))
 
 
 def trimmed(program: Program) -> Program:

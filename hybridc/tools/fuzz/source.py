@@ -15,14 +15,19 @@ def python(program: Program, target: str, kind: str) -> str:
     """The program's network, its inputs, and calls that compare what is compiled with what runs eagerly."""
     names = [f"v{i}" for i in range(program.starts()[-1])]
     distinct = [i for i, x in enumerate(program.inputs) if x.same_as is None]
-    lines = [f"# HYBRIDC_TARGET={target} python this_file.py    ({kind})", "import numpy as np", "", "import hybridc as mx"]
+    lines = [
+        f"# HYBRIDC_TARGET={target} python this_file.py    ({kind})",
+        "import numpy as np",
+        "",
+        "import hybridc as mx",
+    ]
     lines += ["", "", "class Net(mx.gluon.HybridBlock):", f"    def hybrid_forward(self, F, {_names(program)}):"]
     starts = program.starts()
     for n, step in enumerate(program.steps):
         results = ", ".join(names[starts[n] : starts[n + 1]])
         lines.append(f"        {results} = {_call(step)}")
     lines += [f"        return [{', '.join(names[i] for i in program.outputs)}]", "", ""]
-    lines += ["def inputs():", "    mx.random.seed(%d)" % program.seed]
+    lines += ["def inputs():", f"    mx.random.seed({program.seed})"]
     lines += [f"    v{i} = {_input(program.inputs[i])}" for i in distinct]
     lines += [f"    return [{_arguments(program)}]", "", ""]
     lines += ["def run(net):", "    xs = inputs()"]

@@ -1,0 +1,127 @@
+"""The fuzzer: programs cover the operators, planted faults are found and shrunk to a few lines that run."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from hybridc import op
+from hybridc.dialects.unary import Unary
+from hybridc.tools.fuzz import check, generate
+from hybridc.tools.fuzz.program import Input, Program, Step
+from hybridc.tools.fuzz.shrink import shrink
+from hybridc.tools.fuzz.source import python
+from hybridc.tools.fuzz.worker import Worker
+
+
+def test_programs_use_every_operator_and_are_text():
+    used = set()
+    for number in range(120):
+        program = generate.program(0, number)
+        assert Program.from_json(program.to_json()) == program
+        used |= {step.op for step in program.steps}
+    names = {cls.NAME for cls in generate.operators()}
+    assert len(used & names) > 0.95 * len(names)
+
+
+def test_a_seed_says_what_the_program_is():
+    assert generate.program(3, 5) == generate.program(3, 5) != generate.program(3, 6)
+
+
+@pytest.fixture
+def wrong_operator():
+    """An operator that eager calls and compiled networks read differently."""
+
+    @op.register("hybrid.fuzz_wrong", override=True)
+    class Wrong(Unary):
+        """x + 1, compiled x + 1.001"""
+
+        def scalar(self, b, x):
+            return b.add(x, 1.001)
+
+        def eager(self, *arrays):
+            return arrays[0] + 1
+
+    yield Wrong.NAME
+    from hybridc.dialects import registry
+
+    del registry.OPERATORS["hybrid.fuzz_wrong"], registry.FUNCTIONS["fuzz_wrong"]
+
+
+def long_program(wrong):
+    """A wrong operator among right ones."""
+    inputs = (Input((3, 5), "float32", layout="transposed"), Input((5,), "float32", seed=1, parameter=True))
+    steps = (
+        Step("hybrid.tanh", (0,), {}),
+        Step("hybrid.add", (2, 1), {}),
+        Step(wrong, (3,), {}),
+        Step("hybrid.multiply", (4, 1), {}),
+        Step("hybrid.sum", (5,), {"axis": 1}),
+    )
+    return Program(inputs, steps, (6, 2), heads=(0,), sizes=((3, 2),), tries=("parameters",))
+
+
+def test_a_planted_fault_is_found_and_shrunk(wrong_operator):
+    def fails(program):
+        try:
+            found = check.check(program)
+        except check.Invalid:
+            return False
+        return found is not None and found.kind.startswith("values")
+
+    program = long_program(wrong_operator)
+    assert fails(program)
+    small = shrink(program, fails)
+    assert [step.op for step in small.steps] == [wrong_operator]
+    assert (small.heads, small.sizes, small.tries) == ((), (), ())
+    assert max(small.inputs[0].shape, default=1) <= 1
+
+
+def test_what_rounding_and_jumps_change_is_no_failure():
+    """Cancellation, a step function on what was rounded, and an overflow."""
+    inputs = (Input((2, 40), "float32", fill="uniform", low=0.5),)
+    steps = (
+        Step("hybrid.exp", (0,), {}),
+        Step("hybrid.log", (1,), {}),
+        Step("hybrid.subtract", (2, 0), {}),  # nothing but rounding
+        Step("hybrid.sign", (3,), {}),
+        Step("hybrid.argsort", (3,), {}),
+        Step("hybrid.exp", (1,), {}),
+        Step("hybrid.exp", (6,), {}),
+        Step("hybrid.sum", (7,), {}),
+    )
+    assert check.check(Program(inputs, steps, (3, 4, 5, 8), heads=(0, 3))) is None
+
+
+def test_printed_programs_run():
+    program = Program(
+        (Input((2, 3), "float32"), Input((2, 3), "int32", req="null")),
+        (Step("hybrid.softmax", (0,), {"axis": -1}), Step("hybrid.cast", (1,), {"dtype": "float32"})),
+        (2, 3),
+        heads=(0,),
+    )
+    done = subprocess.run([sys.executable, "-c", python(program, "llvm", "values")], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("compiled") == 6  # two outputs and a gradient, twice
+
+
+def test_crashes_and_hangs_are_outcomes(tmp_path, monkeypatch):
+    """A process that dies or does not answer is told as such, and the next program gets a new one."""
+    worker = Worker("numpy")
+    program = Program((Input((2,), "float32"),), (Step("hybrid.tanh", (0,), {}),), (1,))
+    assert worker.check(program) is None
+    worker._process.kill()
+    assert worker.check(program)[0] == "crash"
+    assert worker.check(program) is None
+    worker._process.send_signal(19)  # SIGSTOP
+    assert worker.check(program, 0.2)[0] == "hang"
+    worker.close()
+
+
+def test_equal_bits_tell_signs_of_zeros():
+    zero = np.zeros(2, np.float32)
+    assert check._equal_bits(zero, zero.copy())
+    assert not check._equal_bits(zero, -zero)
