@@ -30,6 +30,12 @@ BFLOAT16 = _added("bfloat16", 2)
 # Three bits of fraction, up to 448, no infinity; and two bits, up to 57344.
 FLOAT8_E4M3FN, FLOAT8_E5M2 = _added("float8_e4m3fn", 1), _added("float8_e5m2", 1)
 FLOAT8 = frozenset({FLOAT8_E4M3FN, FLOAT8_E5M2})
+#: The names of those that no array has here.
+ABSENT = frozenset(
+    name
+    for name, dtype in (("bfloat16", BFLOAT16), ("float8_e4m3fn", FLOAT8_E4M3FN), ("float8_e5m2", FLOAT8_E5M2))
+    if dtype.name != name
+)
 # Floats whose sums, products and functions are computed in float32, and rounded at the end.
 HALVES = frozenset({FLOAT16, BFLOAT16, *FLOAT8})
 # Of these, the floats in which nothing is computed: every operator computes in float32, and rounds its results once.

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 import hybridc as mx
-from hybridc.dtypes import BFLOAT16, is_float
+from hybridc.dtypes import ABSENT, is_float
 from hybridc.errors import UnsupportedError
 from hybridc.gluon import nn
 
@@ -318,8 +318,8 @@ def _scaled(F: Any, x: Any, w: Any, s: Any, b: Any) -> Any:
 
 def _as(arrays: Sequence[np.ndarray], kinds: Sequence[str]) -> list[np.ndarray]:
     """The numbers in dtypes, of which NumPy has some by ml_dtypes alone."""
-    if BFLOAT16.name != "bfloat16":
-        raise UnsupportedError("arrays of float8 need ml_dtypes")
+    if ABSENT & {*kinds}:
+        raise UnsupportedError(f"arrays of {' and '.join(sorted(ABSENT & {*kinds}))} need ml_dtypes")
     return [x.astype(kind) for x, kind in zip(arrays, kinds)]
 
 

@@ -9,7 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from hybridc.errors import AttributeValueError
+from hybridc.dtypes import ABSENT
+from hybridc.errors import AttributeValueError, UnsupportedError
 
 
 class _Required:
@@ -138,7 +139,13 @@ def parse_slice(value: Any) -> tuple[int | None, ...]:
 
 
 def parse_dtype(value: Any) -> DType:
-    """A NumPy dtype from its name, type or itself."""
+    """A NumPy dtype from its name, type or itself.
+
+    Raises:
+        UnsupportedError: it is of ml_dtypes, and that is not installed.
+    """
+    if isinstance(value, str) and value in ABSENT:
+        raise UnsupportedError(f"arrays of {value} need the package ml_dtypes: pip install ml_dtypes")
     return np.dtype(value)
 
 

@@ -59,6 +59,7 @@ class Cuda(Device):
         self._often: OrderedDict[Any, _Prepared] = OrderedDict()
         self._retired: deque[Any] = deque()
         self._recorder = Recorder(self)
+        self.recording = self._recorder.where
         self._cublas: Cublas | None = None
         self.prepare_memory(card)
 
@@ -177,13 +178,13 @@ class Cuda(Device):
     @property
     def order(self) -> int:
         """The stream that launches go to now: the recorder's while this thread records."""
-        return self._recorder.stream or self.stream
+        return self.recording.stream or self.stream
 
     def load(self, function: TritonFunction, config: Config, divisible: int) -> _Loaded:
         """A function on the card, for any number of programs; there once as long as anybody uses it."""
         self.driver.check()
         key = (function, config.constants, config.warps, config.stages, divisible)
-        if len(self._retired) > _RETIRED and not self._recorder.stream:
+        if len(self._retired) > _RETIRED and not self.recording.stream:
             self.finish()
         with self._loading:
             found = self._loaded.get(key)
@@ -203,7 +204,10 @@ class _Owned:
         self._stream = stream
 
     def __del__(self) -> None:
-        self._card.free("cuMemFreeAsync", self._pointer, self._stream)
+        card, driver = self._card, self._card.driver
+        if driver.usable and not driver.is_ending():  # as ``free``, for the memory of every result
+            with card.current:
+                driver.functions["cuMemFreeAsync"](self._pointer, self._stream)
 
 
 class _Event(Event):
@@ -283,7 +287,7 @@ class _Ready:
             count = len(pointers)
             self._values[:count] = pointers
             self._values[count : count + len(numbers)] = numbers
-            self._config.stream = stream = card.order
+            self._config.stream = stream = card.recording.stream or card.stream
             error = self._launch(self._where, self._loaded.kernel, self._places, None)
         card.asked.of[stream].append(self._function)
         if error:

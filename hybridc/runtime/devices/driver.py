@@ -114,7 +114,7 @@ class Driver:
         self.functions: dict[str, Any] = {}
         #: Whether this process may call it: not one that was forked later.
         self.usable = True
-        self._is_finalizing = sys.is_finalizing  # modules may be gone when the last arrays go
+        self.is_ending = sys.is_finalizing  # modules may be gone when the last arrays go
         for name, types in FUNCTIONS.items():
             function = getattr(library, name)
             function.argtypes = types
@@ -147,7 +147,7 @@ class Driver:
 
         A process that ends gives everything back at once, and what a forked one has is not its own.
         """
-        return self.usable and not self._is_finalizing()
+        return self.usable and not self.is_ending()
 
     def fail(self, name: str, error: int) -> None:
         """Raise for what a function answered."""

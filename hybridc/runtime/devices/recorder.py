@@ -33,24 +33,19 @@ class Recorder:
 
     def __init__(self, card: Cuda) -> None:
         self._card = card
-        self._where = _Where()
+        self.where = _Where()
         self._using = threading.Lock()
         self._stream = 0
-
-    @property
-    def stream(self) -> int:
-        """The stream that captures what this thread launches; 0 if none does."""
-        return self._where.stream
 
     def memory(self, nbytes: int) -> Buffer:
         """Memory of the recording at hand: what it launches runs one after the other, and shares it.
 
         It is asked for in the current stream, which does not capture.
         """
-        found = next((buffer for buffer in self._where.memory if buffer.nbytes >= nbytes), None)
+        found = next((buffer for buffer in self.where.memory if buffer.nbytes >= nbytes), None)
         if found is None:
             found = self._card.allocate(nbytes)
-            self._where.memory += (found,)
+            self.where.memory += (found,)
         return found
 
     @contextmanager
@@ -72,21 +67,21 @@ class Recorder:
             if not self._stream:
                 self._stream = card.driver.pointer("cuStreamCreate", NON_BLOCKING)
             card.driver.call("cuStreamBeginCapture_v2", self._stream, RELAXED)
-            self._where.stream = self._stream
+            self.where.stream = self._stream
             try:
                 work()
             except BaseException:  # whatever happened, the stream must not go on capturing
                 card.driver.call("cuGraphDestroy", self._end())
                 card.asked.done(self._stream)
                 raise
-            memory = self._where.memory
+            memory = self.where.memory
             graph = self._end()
             return Recorded(card, graph, (work, memory), card.asked.done(self._stream))
 
     def _end(self) -> int:
         """The graph of what was captured."""
-        self._where.stream = 0
-        self._where.memory = ()
+        self.where.stream = 0
+        self.where.memory = ()
         graph = c_void_p()
         self._card.driver.call("cuStreamEndCapture", self._stream, byref(graph))
         return graph.value or 0
