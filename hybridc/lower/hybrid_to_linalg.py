@@ -96,13 +96,16 @@ class _Hosts:
     def declare(self, op: HybridOp, kind: FunctionType) -> func.FuncOp:
         """The declaration of the function that computes this operation."""
         attributes = DictionaryAttr(op.attributes)
-        key = (op.name, attributes, kind)
+        hidden = DictionaryAttr(_hidden_dtypes([*op.operands, *op.results]))
+        key = (op.name, attributes, kind, hidden)
         if op.regions or key not in self.declarations:
             key = (key, op) if op.regions else key
-            self.declarations[key] = self._declaration(op, attributes, kind)
+            self.declarations[key] = self._declaration(op, attributes, kind, hidden)
         return self.declarations[key]
 
-    def _declaration(self, op: HybridOp, attributes: DictionaryAttr, kind: FunctionType) -> func.FuncOp:
+    def _declaration(
+        self, op: HybridOp, attributes: DictionaryAttr, kind: FunctionType, hidden: DictionaryAttr
+    ) -> func.FuncOp:
         own = has_native_loops(op.operator) or (self.library == "triton" and isinstance(op.operator, HasGPUKernel))
         where = "native" if self.library in NATIVE and own else "host"
         base = f"{where}_{identifier(op.name).removeprefix('hybrid_')}"
@@ -110,7 +113,7 @@ class _Hosts:
         declared.attributes["hybrid.operator"] = StringAttr(op.name)
         bodies = {k: HandleAttr(v) for k, v in op.operator.attrs.items() if isinstance(v, Body)}
         declared.attributes["hybrid.attributes"] = DictionaryAttr({**attributes.data, **bodies})
-        declared.attributes |= _hidden_dtypes([*op.operands, *op.results])
+        declared.attributes |= hidden.data
         declared.location = op.location
         return declared
 

@@ -1,124 +1,42 @@
-"""The structured form of every operator, forward and backward, run by its meaning, against eager calls."""
+"""What becomes of operators in the structured form; that it computes what they mean is in ``test_levels.py``."""
 
 from __future__ import annotations
 
+import functools
 import inspect
 import re
 
 import numpy as np
 import pytest
 from xdsl.context import Context
-from xdsl.dialects.builtin import DenseArrayBase
-from xdsl.dialects.func import ReturnOp
-from xdsl.parser import Parser
+from xdsl.dialects.func import FuncOp, ReturnOp
 
-from hybridc import random
 from hybridc.dialects.hybrid import location_of
 from hybridc.dialects.operator import Opaque
 from hybridc.errors import VerifyError
 from hybridc.gluon import HybridBlock
 from hybridc.lower.hybrid_to_linalg import HybridToLinalg
-from hybridc.nd.ndarray import NDArray
-from hybridc.pipeline import context
+from hybridc.lower.structured import is_host
 from hybridc.stages import Traced
 from hybridc.tools.check_op.case import (
-    SPECIAL,
-    all_close,
-    close,
-    each_dtype,
-    each_elementwise,
-    each_gradient,
     each_sample,
-    gradients,
     ndarrays,
-    run,
-    weights_of,
 )
-from hybridc.tools.check_op.compiled import _EXTRA, Net, each_other_dtype
+from hybridc.tools.check_op.compiled import _EXTRA, Net
 from hybridc.trace.tracer import trace_call
 from tests.lower.evaluate import Evaluator
+from tests.lower.levels import inputs_of
 from tests.ops.samples import OURS
-from tests.slices import one_in
+from tests.ops.together import Part, Together
 
 
-def cases(each, keep=lambda case: True):
-    found = [pytest.param(case, id=label) for cls in OURS.values() for label, case in each(cls) if keep(case)]
-    return pytest.mark.parametrize("case", one_in(4, found))
-
-
-def structured(op, arrays, grads=(), training=False):
+def structured(op, arrays):
     """The stage for a block of one operator; it has one more input, so that it has any."""
-    trace = trace_call(Net(op), [_EXTRA, *ndarrays(arrays)], training)
-    return Traced(trace, tuple(i + 1 for i in grads)).optimize().structure()
-
-
-def inputs_of(stage, arrays):
-    """What the compiled graph passes: the data, and the key of the run."""
-    given = iter([_EXTRA.asnumpy(), *arrays])
-    with random.isolated(11):
-        return [stage.trace.draw_key().asnumpy() if r == "key" else next(given) for r in stage.trace.roles]
+    return Traced(trace_call(Net(op), [_EXTRA, *ndarrays(arrays)], False)).optimize().structure()
 
 
 def forward(stage, arrays):
-    results = Evaluator(stage.module).call("forward", *inputs_of(stage, arrays))
-    return results[: len(stage.trace.outputs) - len(stage.trace.updates)]
-
-
-def backward(stage, arrays, weights):
-    run_module = Evaluator(stage.module)
-    inputs = inputs_of(stage, arrays)
-    known = [*inputs, *run_module.call("forward", *inputs)]
-    saved = run_module.functions["backward"].attributes["hybrid.saved"]
-    assert isinstance(saved, DenseArrayBase)
-    return run_module.call("backward", *[known[i] for i in saved.get_values()], *weights)
-
-
-def parses_to_itself(printed):
-    if "#hybrid.handle" in printed:  # an object of this process
-        return
-    module = Parser(context(), printed).parse_module()
-    module.verify()
-    assert str(module) == printed
-
-
-@cases(each_dtype)
-def test_forward(case):
-    arrays = case.arrays()
-    stage = structured(case.unbound(), arrays)
-    if case.dtype == case.sample.dtypes[0]:
-        parses_to_itself(str(stage))
-    all_close([NDArray(y) for y in forward(stage, arrays)], run(case.unbound(), ndarrays(arrays)), case.dtype, 4)
-
-
-@cases(each_gradient)
-def test_backward(case):
-    arrays = case.arrays("float64")
-    grads = [i for i, x in enumerate(arrays) if x.dtype == np.float64 and case.differentiable(i)]
-    outputs = run(case.unbound(), ndarrays(arrays))
-    weights = weights_of(outputs)
-    stage = structured(case.unbound(), arrays, grads)
-    got = backward(stage, arrays, weights)
-    want = gradients(case.unbound(), arrays, weights)
-    for i, g in zip(grads, got, strict=True):
-        close(g, want[i] if want[i] is not None else np.zeros_like(arrays[i]), "float64", 100, f"gradient {i}")
-
-
-@cases(each_elementwise)
-def test_special_values(case):
-    grids = np.meshgrid(*[SPECIAL] * len(case.sample.inputs))
-    arrays = [g.astype("float32") for g in grids]
-    got = forward(structured(case.unbound(), arrays), arrays)
-    all_close([NDArray(y) for y in got], run(case.unbound(), ndarrays(arrays)), "float32", 4)
-
-
-@cases(each_other_dtype)
-def test_other_dtypes(case):
-    rng = np.random.default_rng(1)
-    arrays = [rng.integers(1, 4, x.shape).astype(case.dtype) for x in case.arrays()]
-    want = run(case.unbound(), ndarrays(arrays))
-    got = forward(structured(case.unbound(), arrays), arrays)
-    assert [y.dtype for y in got] == [np.dtype(w.dtype) for w in want]
-    all_close([NDArray(y) for y in got], want, case.dtype, 2)
+    return Evaluator(stage.module).call("forward", *inputs_of(stage.trace, arrays))
 
 
 def test_every_operation_has_the_users_line():
@@ -139,16 +57,24 @@ def test_every_operation_has_the_users_line():
     assert location_of(matmul).line == start + 1
 
 
-def calls_of_the_host(library=""):
-    """The operators that some sample leaves to the host."""
-    found = set()
+@functools.cache
+def host_calls():
+    """For each library of the host the operators that some sample leaves to it."""
+    found = {"": set(), "numpy": set(), "llvm": set()}
     for cls in OURS.values():
-        for _, case in each_sample(cls):
-            trace = trace_call(Net(case.unbound()), [_EXTRA, *ndarrays(case.arrays())], False)
-            module = Traced(trace).optimize().module.clone()
-            HybridToLinalg(library).apply(Context(), module)
-            found |= set(re.findall(r'hybrid.operator = "hybrid\.(\w+)"', str(module)))
+        parts = [Part(label, case, case.arrays()) for label, case in each_sample(cls)]
+        inputs = [_EXTRA, *[x for part in parts for x in ndarrays(part.arrays)]]
+        module = Traced(trace_call(Together(parts), inputs, False)).optimize().module
+        for library, names in found.items():
+            lowered = module.clone()
+            HybridToLinalg(library).apply(Context(), lowered)
+            calls = [f for f in lowered.ops if isinstance(f, FuncOp) and is_host(f)]
+            names.update(re.findall(r'hybrid.operator = "hybrid\.(\w+)"', "\n".join(map(str, calls))))
     return found
+
+
+def calls_of_the_host(library=""):
+    return host_calls()[library]
 
 
 def test_numpy_moves_what_is_moved_place_by_place():
@@ -211,6 +137,20 @@ def test_equal_calls_of_the_host_share_a_declaration_and_its_name_is_free():
     assert names == ["forward", "host_sort", "host_sort_1"]
     (got,) = Evaluator(stage.module).call("forward", np.array([3.0, 1.0, 2.0]))
     np.testing.assert_array_equal(got, [4.0, 4.0, 4.0])
+
+
+@pytest.mark.parametrize("target", ["numpy", "llvm"])
+def test_calls_of_the_host_for_signed_and_unsigned_integers_are_two(target):
+    """Upstream's types are the same for both."""
+
+    class Net(HybridBlock):
+        def hybrid_forward(self, F, x, y):
+            return F.sort(x), F.sort(y)
+
+    x, y = np.array([3, -1, 2], np.int8), np.array([3, 255, 2], np.uint8)
+    graph = Traced(trace_call(Net(), ndarrays([x, y]), training=False)).optimize().lower(target).compile()
+    for got, want in zip(graph(*ndarrays([x, y])), (x, y), strict=True):
+        np.testing.assert_array_equal(got.asnumpy(), np.sort(want))
 
 
 def test_unsigned_integers_are_read_as_such():
