@@ -1,4 +1,4 @@
-"""The part of many alike cases that ``make test`` runs."""
+"""Many alike cases: the part of them that ``make test`` runs, and groups that are compiled together."""
 
 from __future__ import annotations
 
@@ -14,3 +14,21 @@ def _long(value):
     if isinstance(value, type(pytest.param())):
         return pytest.param(*value.values, id=value.id, marks=(*value.marks, pytest.mark.long))
     return pytest.param(value, marks=pytest.mark.long)
+
+
+def in_groups(values, size):
+    """Lists of so many values."""
+    return [values[i : i + size] for i in range(0, len(values), size)]
+
+
+def alone_if_wrong(group, check, name):
+    """The check of a group; where that fails, of each member alone, so that the error names the member."""
+    try:
+        check(group)
+    except Exception as error:
+        for member in group:
+            try:
+                check([member])
+            except Exception as own:
+                raise AssertionError(f"{name(member)}: {type(own).__name__}: {own}") from own
+        raise AssertionError(f"wrong only together: {[name(m) for m in group]}: {error}") from error

@@ -12,7 +12,7 @@ import pytest
 import hybridc as mx
 from tests.golden.op_cases import all_cases, outputs_of
 from tests.golden.store import Reader
-from tests.slices import one_in
+from tests.slices import alone_if_wrong, in_groups
 
 CASES = all_cases()
 GOLDEN = Reader(Path(__file__).parent / "golden" / "ops.npz")
@@ -26,50 +26,77 @@ def test_golden_file_knows_every_case():
 
 @pytest.mark.parametrize("name", CASES)
 def test_eager(name):
-    check(CASES[name], lambda case: lambda arrays: case.fn(mx, *arrays))
+    check([CASES[name]], eager)
 
 
-@pytest.mark.parametrize("name", one_in(4, [name for name, case in CASES.items() if case.trace]))
-def test_hybridized(name):
-    check(CASES[name], hybridized)
+TRACED = [case for case in CASES.values() if case.trace]
+TOGETHER = in_groups([case for case in TRACED if not case.raises], 16)
 
 
-def hybridized(case):
-    """The case as the forward of a hybridized block."""
+@pytest.mark.parametrize("cases", TOGETHER, ids=lambda cases: f"from {cases[0].name}")
+def test_hybridized(cases):
+    alone_if_wrong(cases, lambda part: check(part, hybridized), lambda case: case.name)
+
+
+@pytest.mark.parametrize("name", [case.name for case in TRACED if case.raises])
+def test_errors_in_a_hybridized_block(name):
+    check([CASES[name]], hybridized)
+
+
+def eager(cases):
+    return lambda inputs: [case.fn(mx, *arrays) for case, arrays in zip(cases, inputs, strict=True)]
+
+
+def hybridized(cases):
+    """The cases, one after the other, as the forward of a hybridized block."""
 
     class Net(mx.gluon.HybridBlock):
         def hybrid_forward(self, F, *arrays):
-            result = case.fn(SimpleNamespace(nd=F), *arrays)
-            return list(result) if isinstance(result, tuple) else result
+            given, outputs = iter(arrays), []
+            counts.clear()
+            for case in cases:
+                result = case.fn(SimpleNamespace(nd=F), *[next(given) for _ in case.inputs])
+                several = isinstance(result, list | tuple)
+                outputs += result if several else [result]
+                counts.append(len(result) if several else None)
+            return outputs
 
-    def run(arrays):
-        result = net(*arrays)
+    def run(inputs):
+        arrays = [x for given in inputs for x in given]
+        results = net(*arrays)
         if not mx.autograd.is_recording():
             net(*[mx.nd.zeros(x.shape, dtype=x.dtype) for x in arrays])  # a later call must not write into it
-        return result
+        given = iter(results)
+        return [next(given) if n is None else [next(given) for _ in range(n)] for n in counts]
 
+    counts = []
     net = Net()
     net.hybridize()
     return run
 
 
-def check(case, make_run):
-    record, inputs = GOLDEN.index[case.name], stored_inputs(case)
-    if case.raises:
-        with pytest.raises(error_types(case, record)):
-            outputs_of(make_run(case)(arrays_of(inputs)))
+def check(cases, make_run):
+    """What the cases give, run together, is what MXNet gave; ``make_run(cases)`` runs them on a list of arrays each."""
+    if cases[0].raises:
+        (case,) = cases
+        with pytest.raises(error_types(case, GOLDEN.index[case.name])):
+            outputs_of(make_run(cases)([arrays_of(stored_inputs(case))])[0])
         return
-    found = outputs_of(make_run(case)(arrays_of(inputs)))
+    found = make_run(cases)([arrays_of(stored_inputs(case)) for case in cases])
+    for case, result in zip(cases, found, strict=True):
+        check_result(case, outputs_of(result))
+    check_gradients([case for case in cases if case.differentiated() and not case.compat], make_run)
+
+
+def check_result(case, found):
+    record = GOLDEN.index[case.name]
     if case.compat:
         with np.errstate(all="ignore"):
             wanted = outputs_of(case.wanted())
-        assert_outputs(case, found, wanted)
-        return
-    assert "error" not in record, f"MXNet raises {record['error']}: not a case that claims so"
-    assert_outputs(case, found, [GOLDEN.get(ref) for ref in record["outs"]])
-    if case.differentiated():
-        wanted = own_gradients(case, found[0]) if case.no_grad else golden_gradients(record)
-        assert_gradients(case, wanted, inputs, make_run)
+    else:
+        assert "error" not in record, f"MXNet raises {record['error']}: not a case that claims so"
+        wanted = [GOLDEN.get(ref) for ref in record["outs"]]
+    assert_outputs(case, found, wanted)
 
 
 def stored_inputs(case):
@@ -134,18 +161,29 @@ def finite_differences(case):
     return {key: slopes.astype(case.inputs[key].dtype) for key, slopes in found.items()}
 
 
-def assert_gradients(case, wanted, inputs, make_run):
-    arrays = dict(zip(inputs, arrays_of(inputs)))
-    for key in case.differentiated():
-        arrays[key].attach_grad()
+def check_gradients(cases, make_run):
+    """Gradients of the weighted sum of all results."""
+    inputs = [dict(zip(case.inputs, arrays_of(stored_inputs(case)), strict=True)) for case in cases]
+    for case, arrays in zip(cases, inputs, strict=True):
+        for key in case.differentiated():
+            arrays[key].attach_grad()
+    if not cases:
+        return
     with mx.autograd.record(train_mode=False):
-        outs = make_run(case)(list(arrays.values()))
-    outs = list(outs) if isinstance(outs, (list, tuple)) else [outs]
-    heads = [mx.nd.array(case.weights(k, out.shape, out.dtype), dtype=out.dtype) for k, out in enumerate(outs)]
-    mx.autograd.backward(outs, heads, train_mode=False)
-    looser = 4 if not case.no_grad else 1e4 if case.inputs[next(iter(wanted))].dtype == "float64" else 20
-    for key, gradient in wanted.items():
-        assert_close(case, arrays[key].grad.asnumpy(), gradient, looser=looser, what=f"gradient of {key}")
+        results = make_run(cases)([list(arrays.values()) for arrays in inputs])
+    results = [list(r) if isinstance(r, (list, tuple)) else [r] for r in results]
+    pairs = [
+        (out, mx.nd.array(case.weights(k, out.shape, out.dtype), dtype=out.dtype))
+        for case, outs in zip(cases, results, strict=True)
+        for k, out in enumerate(outs)
+    ]
+    mx.autograd.backward([out for out, _ in pairs], [head for _, head in pairs], train_mode=False)
+    for case, arrays, outs in zip(cases, inputs, results, strict=True):
+        record = GOLDEN.index[case.name]
+        wanted = own_gradients(case, outs[0].asnumpy()) if case.no_grad else golden_gradients(record)
+        looser = 4 if not case.no_grad else 1e4 if case.inputs[next(iter(wanted))].dtype == "float64" else 20
+        for key, gradient in wanted.items():
+            assert_close(case, arrays[key].grad.asnumpy(), gradient, looser=looser, what=f"gradient of {key}")
 
 
 def assert_close(case, found, wanted, same_type=True, looser=1, what="result"):

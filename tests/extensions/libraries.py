@@ -1,16 +1,13 @@
-"""Compiled libraries for the tests, each compiled once in a run."""
+"""Compiled libraries for the tests of extensions."""
 
-import atexit
 import functools
-import shutil
-import subprocess
-import tempfile
 from pathlib import Path
 
 import hybridc as mx
+from tests import built
 
 HERE = Path(__file__).resolve().parent
-EXAMPLES = HERE.parent.parent / "examples" / "extensions"
+EXAMPLES = built.EXAMPLES
 
 
 class Function(mx.gluon.HybridBlock):
@@ -24,21 +21,9 @@ class Function(mx.gluon.HybridBlock):
         return self.function(F, *inputs)
 
 
-@functools.cache
-def _folder():
-    folder = tempfile.mkdtemp(prefix="hybridc-tests-")
-    atexit.register(shutil.rmtree, folder, True)
-    return Path(folder)
-
-
-@functools.cache
 def compiled(source, *flags):
-    """The path of the library made from a C++ file, by this folder's name of it or by its path."""
-    path = HERE / source
-    made = _folder() / f"{len(list(_folder().iterdir()))}_{path.stem}.so"
-    command = ["g++", "-std=c++11", "-O0", "-w", "-shared", "-fPIC", f"-I{mx.library.include_path()}", *flags]
-    subprocess.run([*command, str(path), "-o", str(made)], check=True)
-    return str(made)
+    """The path of the library made from a C++ file of this folder."""
+    return built.library(HERE / source, *flags)
 
 
 @functools.cache

@@ -9,11 +9,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from libraries import EXAMPLES, Function, compiled
+from libraries import Function, compiled
 
 import hybridc as mx
 from hybridc import autograd
 from hybridc.errors import MXNetError
+from tests import built
 
 sym = mx.sym
 A = np.arange(4, dtype=np.float32).reshape(2, 2) / 10 + 1
@@ -23,8 +24,9 @@ LINE = re.compile(r"[^\s]*\.cc\[\d+\]")
 
 @pytest.fixture(scope="module", autouse=True)
 def libraries():
-    for path in ("library_graph.cc", EXAMPLES / "lib_subgraph/subgraph_lib.cc", EXAMPLES / "lib_pass/pass_lib.cc"):
-        mx.library.load(compiled(path), verbose=False)
+    examples = built.example("lib_subgraph", "subgraph_lib"), built.example("lib_pass", "pass_lib")
+    for path in (compiled("library_graph.cc"), *examples):
+        mx.library.load(path, verbose=False)
 
 
 def optimized(backend, symbol, args=None, **options):

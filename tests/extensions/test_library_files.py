@@ -6,9 +6,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from libraries import EXAMPLES, compiled
 
 import hybridc as mx
+from tests import built
 
 GOLDEN = Path(__file__).resolve().parents[1] / "golden"
 sys.path.insert(0, str(GOLDEN))
@@ -20,7 +20,7 @@ FOUND = json.loads((GOLDEN / "subgraphs.json").read_text())
 
 @pytest.fixture(scope="module", autouse=True)
 def library():
-    mx.library.load(compiled(EXAMPLES / "lib_subgraph/subgraph_lib.cc"), verbose=False)
+    mx.library.load(built.example("lib_subgraph", "subgraph_lib"), verbose=False)
 
 
 def plain(graph):

@@ -5,13 +5,11 @@ Nothing here is shared with hybridc's loader: what both do wrong in the same way
 
 import ctypes
 import functools
-import subprocess
 from ctypes import POINTER, byref, c_char_p, c_int, c_int64, c_size_t, c_uint, c_void_p
 
 import numpy as np
-from libraries import EXAMPLES, _folder
 
-import hybridc as mx
+from tests import built
 
 TYPES = ["float32", "float64", "float16", "uint8", "int32", "int8", "int64"]
 MALLOC = ctypes.CFUNCTYPE(c_void_p, c_void_p, c_int)
@@ -22,13 +20,8 @@ ARRAY_MALLOC = ctypes.CFUNCTYPE(
 
 @functools.cache
 def made(folder, target):
-    """The library that the Makefile of an example makes, without a warning."""
-    out = _folder() / folder
-    out.mkdir(exist_ok=True)
-    include, warnings = mx.library.include_path(), "-Wall -Wextra -Wno-unused-parameter -pedantic -Werror"
-    command = ["make", "-s", target, f"OUT={out}", f"INCLUDE={include}", f"CXXFLAGS=-std=c++11 {warnings}"]
-    subprocess.run([*command, f"CFLAGS=-std=c99 {warnings}"], cwd=EXAMPLES / folder, check=True)
-    return Thunks(str(out / f"lib{target}.so"))
+    """The library of an example."""
+    return Thunks(built.example(folder, target))
 
 
 def _strings(texts):

@@ -5,16 +5,16 @@ returns its names, ``fixed(name, shape, low, high)`` gives the stored values of 
 returns named results: arrays, or texts and numbers.
 """
 
-import atexit
 import functools
 import pathlib
-import shutil
-import subprocess
-import tempfile
+import sys
 
 import numpy as np
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT))
+from tests import built as libraries  # noqa: E402
+
 SEEDS = ROOT / "tests" / "seeds"
 
 
@@ -47,25 +47,11 @@ def block(mx, function, hybrid):
     return made
 
 
-@functools.cache
-def _folder():
-    folder = tempfile.mkdtemp(prefix="hybridc-seeds-")
-    atexit.register(shutil.rmtree, folder, True)
-    return folder
-
-
-@functools.cache
 def built(name):
     """The path of a library: of ``examples/extensions`` as its Makefile makes it, or of ``tests/seeds``."""
-    made = f"{_folder()}/lib{name}.so"
     if (SEEDS / f"{name}.cc").exists():
-        include = str(ROOT / "hybridc" / "include")
-        command = ["g++", "-std=c++11", "-Wall", "-Werror", "-shared", "-fPIC", f"-I{include}", f"{SEEDS}/{name}.cc"]
-        subprocess.run([*command, "-o", made], check=True)
-    else:
-        folder = ROOT / "examples" / "extensions" / "lib_custom_op"
-        subprocess.run(["make", "-s", name, f"OUT={_folder()}"], cwd=folder, check=True)
-    return made
+        return libraries.library(SEEDS / f"{name}.cc", "-Wall", "-Werror")
+    return libraries.example("lib_custom_op", name)
 
 
 @functools.cache

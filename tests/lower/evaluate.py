@@ -50,10 +50,16 @@ def unsigned(f):
     return apply
 
 
+def divided(x, y):
+    """The quotient of integers, cut towards zero."""
+    return (x - np.fmod(x, y)) // y
+
+
 SCALAR = {
     "arith.addf": np.add, "arith.subf": np.subtract, "arith.mulf": np.multiply, "arith.divf": np.divide,
     "arith.remf": np.fmod, "arith.negf": np.negative, "arith.maximumf": np.maximum, "arith.minimumf": np.minimum,
     "arith.addi": np.add, "arith.subi": np.subtract, "arith.muli": np.multiply, "arith.remsi": np.fmod,
+    "arith.divsi": divided, "arith.divui": unsigned(np.floor_divide),
     "arith.remui": unsigned(np.fmod), "arith.maxsi": np.maximum, "arith.minsi": np.minimum,
     "arith.maxui": unsigned(np.maximum), "arith.minui": unsigned(np.minimum), "arith.andi": np.bitwise_and,
     "arith.ori": np.bitwise_or, "arith.xori": np.bitwise_xor, "arith.select": np.where, "math.absf": np.abs,
@@ -90,6 +96,8 @@ def convert(op, x):
             return x.astype(f"uint{dtype.itemsize * 8}").view(dtype)
         case "extf" | "truncf" | "sitofp" | "fptosi" | "extsi" | "trunci" | "index_cast":
             assert x.dtype.kind != "b"
+        case other:
+            raise AssertionError(f"{other} has no meaning here")
     return x.astype(dtype)
 
 

@@ -4,111 +4,24 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from xdsl.context import Context
-from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr, i64
-from xdsl.transforms.common_subexpression_elimination import CommonSubexpressionElimination
-from xdsl.transforms.dead_code_elimination import DeadCodeElimination
 
 import hybridc as mx
-from hybridc import random
 from hybridc.dialects.hybrid_rt import ViewOp
 from hybridc.gluon.nn import HybridLambda
-from hybridc.lower import spec
-from hybridc.lower.hybrid_to_linalg import HybridToLinalg
 from hybridc.lower.numpy.emit import emit
-from hybridc.lower.numpy.emit_kernel import KernelEmitter
-from hybridc.lower.structured import is_host, kernels
 from hybridc.nd.ndarray import NDArray
 from hybridc.runtime.executable import PythonExecutable
 from hybridc.stages import Traced
-from hybridc.tools.check_op.case import (
-    all_close,
-    close,
-    each_gradient,
-    each_sample,
-    gradients,
-    ndarrays,
-    run,
-    weights_of,
-)
-from hybridc.tools.check_op.compiled import _EXTRA, Net
 from hybridc.trace.tracer import trace_call
-from hybridc.transforms.plan_memory import PlanMemory
-from hybridc.transforms.verify_plan import VerifyPlan
-from tests.lower.outline import outline
-from tests.ops.samples import OURS
-from tests.slices import one_in
+from tests.lower.levels import numpy_form, program
+from tests.lower.levels import planned as plan
 
 
 def planned(traced, donated=()):
     """The module of a trace, each operation a kernel of its own."""
-    module = traced.optimize().module.clone()
-    for each in (HybridToLinalg(library="numpy"), CommonSubexpressionElimination(), DeadCodeElimination()):
-        each.apply(Context(), module)
-    outline(module)
-    for kernel in kernels(module).values():
-        if not is_host(kernel):
-            kernel.attributes["hybrid.scratch"] = IntegerAttr(KernelEmitter(kernel, 2).bytes, i64)
-    for function in module.ops:
-        if function.sym_visibility is None and donated:
-            function.attributes["hybrid.donated"] = DenseArrayBase.from_list(i64, donated)
-    spec.check(module, "kernels", "outline")
-    for each in (PlanMemory(), VerifyPlan()):
-        each.apply(Context(), module)
-    module.verify()
-    spec.check(module, "plan", "plan-memory")
+    module = numpy_form(traced.optimize())
+    plan(module, donated)
     return module
-
-
-def program(module, name="forward", poison=True):
-    return PythonExecutable(emit(module, name, 2, poison))
-
-
-def cases(each):
-    found = [pytest.param(case, id=label) for cls in OURS.values() for label, case in each(cls)]
-    return pytest.mark.parametrize("case", one_in(4, found))
-
-
-def traced(op, arrays, grads=()):
-    """A network of one operator; it has one more input, so that it has any."""
-    return Traced(trace_call(Net(op), [_EXTRA, *ndarrays(arrays)], False), tuple(i + 1 for i in grads))
-
-
-def inputs_of(trace, arrays):
-    given = iter([_EXTRA.asnumpy(), *arrays])
-    with random.isolated(11):
-        return [trace.draw_key().asnumpy() if r == "key" else next(given) for r in trace.roles]
-
-
-@cases(each_sample)
-def test_forward(case):
-    stage = traced(case.unbound(), case.arrays())
-    module = planned(stage)
-    count = len(stage.trace.outputs) - len(stage.trace.updates)
-    want = run(case.unbound(), ndarrays(case.arrays()))
-    plain, poisoned = program(module, poison=False), program(module)
-    for each in (plain, plain, poisoned, poisoned):  # twice: the second call finds what the first left
-        got = each(*inputs_of(stage.trace, case.arrays()))
-        all_close([NDArray(y) for y in got[:count]], want, case.dtype, 4)
-
-
-@cases(each_gradient)
-def test_backward(case):
-    arrays = case.arrays("float64")
-    grads = [i for i, x in enumerate(arrays) if x.dtype == np.float64 and case.differentiable(i)]
-    weights = weights_of(run(case.unbound(), ndarrays(arrays)))
-    stage = traced(case.unbound(), arrays, grads)
-    module = planned(stage)
-    inputs = inputs_of(stage.trace, arrays)
-    forward, backward = program(module), program(module, "backward")
-    workspace = forward.acquire()
-    known = [*inputs, *forward.run_in(workspace, inputs)]
-    (function,) = [f for f in module.ops if f.sym_name.data == "backward"]
-    saved = [known[i] for i in function.attributes["hybrid.saved"].get_values()]
-    got = backward([None] * len(grads), *saved, *weights)
-    want = gradients(case.unbound(), arrays, weights)
-    for i, g in zip(grads, got, strict=True):
-        close(g, want[i] if want[i] is not None else np.zeros_like(arrays[i]), "float64", 100, f"gradient {i}")
 
 
 # --- how it reads -----------------------------------------------------------------------------------------

@@ -30,3 +30,9 @@ def each(check: Check, keep: Callable[[type[Operator]], Any] = lambda cls: True,
         for i, (label, case) in enumerate(check.cases(cls)):
             cases.append(pytest.param(case, id=label, marks=() if i == 0 or (i + number) % every == 0 else LONG))
     return pytest.mark.parametrize("case", cases)
+
+
+def operators(parts_of: Callable[[type[Operator]], list[Any]]) -> Any:
+    """A decorator: the test runs once for each operator that has such parts, with them (``together.py``)."""
+    found = {cls.NAME.removeprefix("hybrid."): parts_of(cls) for cls in OURS.values()}
+    return pytest.mark.parametrize("parts", [pytest.param(parts, id=name) for name, parts in found.items() if parts])

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 
 import hybridc as mx
-from tests.slices import one_in
+from tests.slices import alone_if_wrong, in_groups
 from tests.test_golden_ops import CASES, check
 
 # A missing input is no error here: it becomes a variable.
@@ -25,21 +25,34 @@ def different(case):
     return indexes(case.code) or case.code in MISSING or "moveaxis" in case.code
 
 
-def composed(case):
-    """The case on variables, as a block."""
+def composed(cases):
+    """The cases on variables, as a block of all."""
 
-    def run(arrays):
-        inputs = [mx.sym.var(f"in_{name}") for name in case.inputs]
-        result = case.fn(SimpleNamespace(nd=mx.sym), *inputs)
-        symbol = mx.sym.Group(result) if isinstance(result, list | tuple) else result
-        if inputs:
-            return mx.gluon.SymbolBlock(symbol, inputs)(*arrays)
-        outputs = symbol.eval()
-        return outputs if len(outputs) > 1 else outputs[0]
+    def run(inputs):
+        variables = [[mx.sym.var(f"in_{i}_{name}") for name in case.inputs] for i, case in enumerate(cases)]
+        made = [case.fn(SimpleNamespace(nd=mx.sym), *given) for case, given in zip(cases, variables, strict=True)]
+        symbols = [mx.sym.Group(list(m)) if isinstance(m, list | tuple) else m for m in made]
+        arrays = [x for given in inputs for x in given]
+        names = [v for given in variables for v in given]
+        whole = mx.sym.Group(symbols)
+        results = mx.gluon.SymbolBlock(whole, names)(*arrays) if arrays else whole.eval()
+        results = iter(results if isinstance(results, list | tuple) else [results])
+        outputs = [[next(results) for _ in symbol.list_outputs()] for symbol in symbols]
+        return [outs if len(outs) > 1 else outs[0] for outs in outputs]
 
     return run
 
 
-@pytest.mark.parametrize("name", one_in(4, [n for n, case in CASES.items() if case.trace and not different(case)]))
-def test_composed(name):
-    check(CASES[name], composed)
+COMPOSED = [case for case in CASES.values() if case.trace and not different(case)]
+
+
+@pytest.mark.parametrize(
+    "cases", in_groups([c for c in COMPOSED if not c.raises], 8), ids=lambda cases: f"from {cases[0].name}"
+)
+def test_composed(cases):
+    alone_if_wrong(cases, lambda part: check(part, composed), lambda case: case.name)
+
+
+@pytest.mark.parametrize("name", [case.name for case in COMPOSED if case.raises])
+def test_errors_of_composed_operators(name):
+    check([CASES[name]], composed)
