@@ -12,9 +12,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from benchmarks.gpu import bench, bundle, check, matrix, networks, parts
+from benchmarks.gpu import ahead, bench, bundle, check, matrix, networks, parts
+from benchmarks.gpu.compile import launches_of, traces
 from benchmarks.gpu.table import Machine, Row, cells, geometric_mean, means
 from hybridc.errors import UnsupportedError
+from hybridc.runtime.devices.compiled import code_key
 
 pytestmark = pytest.mark.triton
 
@@ -212,6 +214,24 @@ def test_the_table():
     assert eager == "Geometric mean of the time of torch eager ÷ hybridc's over 2 workloads: 1.00."
     assert compiled == "Geometric mean of the time of torch.compile ÷ hybridc's over 1 workloads: 0.80."
     assert geometric_mean([None]) is None
+
+
+def test_what_is_measured_is_compiled_ahead(monkeypatch):
+    """Shared out among processes: each function in each way that is tried, once, and for what its arguments are."""
+    made = []
+    monkeypatch.setattr(ahead, "binary", lambda *job: made.append(job))
+    names = ["machine", "softmax, float32", "gelu(x + b), float16"]
+    found = {name: traces()[name]() for name in names[1:]}
+    monkeypatch.setattr(ahead, "traces", lambda: {name: lambda made=made: made for name, made in found.items()})
+    checks = ahead.checks(names)
+    assert list(checks)[ahead.SHARES :] == [f"torch.compile, {name}" for name in names[1:]]
+    for compile_share in list(checks.values())[: ahead.SHARES]:
+        compile_share()
+    launches = [launch for each in found.values() for launch in launches_of(each)]
+    wanted = [(code_key(function), str(config)) for function, configs, _ in launches for config in configs]
+    assert sorted((code_key(function), str(config)) for function, config, *_ in made) == sorted(wanted)
+    assert {job[2] for job in made} == {(9, 0)}
+    assert all(divisible % 4 == 3 for *_, divisible in made)  # its first two pointers, at least
 
 
 def test_every_workload_is_there():

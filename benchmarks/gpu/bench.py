@@ -24,7 +24,7 @@ from hybridc.gluon import nn
 from hybridc.options import OPTIONS
 
 Arrays = dict[str, np.ndarray]
-SECONDS = 1.0  # for the measurements of a workload
+SECONDS = 0.5  # for the measurements of a workload
 EIGHT = "float8_e4m3fn"  # of a workload whose arrays say their dtypes themselves
 BYTES = {"float16": 2, "bfloat16": 2, "float32": 4}
 # The largest difference to PyTorch's results, as a part of their largest number.
@@ -73,8 +73,45 @@ def normal(*shape: int, scale: float = 1.0, seed: int = 0) -> np.ndarray:
     return np.resize(pool * np.float32(scale), shape)
 
 
-def measure(workload: Workload) -> Row:
-    """Compare and time a workload."""
+@dataclass(frozen=True)
+class Comparison:
+    """A workload by each system, which is made when it is asked for; ``row`` says what it is."""
+
+    row: Row
+    systems: Mapping[str, Callable[[], System]]
+    latency: bool = False
+
+    def compile_theirs(self) -> None:
+        """Let PyTorch's compiler have compiled it."""
+        self.systems[COMPILED]().call()
+        clock().wait()
+
+    def measure(self) -> Row:
+        """The row with what the systems are compared and timed to be.
+
+        Raises:
+            Exception: hybridc cannot run it; what PyTorch cannot is a remark.
+        """
+        made = {OURS: self.systems[OURS]()}
+        got = made[OURS].fetch(made[OURS].call())
+        remarks: list[str] = []
+        wrong = ""
+        for name in (EAGER, COMPILED):
+            try:
+                system = self.systems[name]()
+                want = system.fetch(system.call())
+            except Exception as error:
+                remarks.append(f"{name}: {type(error).__name__}")
+                continue
+            made[name] = system
+            off = difference(got, want, TOLERANCE[self.row.dtype])
+            wrong = wrong or (f"{off}, against {name}" if off else "")
+        seconds = clock().medians({name: s.call for name, s in made.items()}, SECONDS, self.latency)
+        return replace(self.row, seconds=seconds, remarks=tuple(remarks), wrong=wrong)
+
+
+def comparison(workload: Workload) -> Comparison:
+    """A workload that is a function of arrays."""
     timer = clock()
     timer.torch._dynamo.reset()
     arrays = workload.arrays()
@@ -85,31 +122,7 @@ def measure(workload: Workload) -> Row:
         EAGER: lambda: theirs(timer, workload, workload.eager or workload.theirs, arrays, heads),
         COMPILED: lambda: theirs(timer, workload, compiled, arrays, heads),
     }
-    return measured(Row(workload.name, workload.dtype, workload.moved, workload.flops), systems, workload.latency)
-
-
-def measured(row: Row, systems: Mapping[str, Callable[[], System]], latency: bool = False) -> Row:
-    """The row with what its systems are compared and timed to be.
-
-    Raises:
-        Exception: hybridc cannot run it; what PyTorch cannot is a remark.
-    """
-    made = {OURS: systems[OURS]()}
-    got = made[OURS].fetch(made[OURS].call())
-    remarks: list[str] = []
-    wrong = ""
-    for name in (EAGER, COMPILED):
-        try:
-            system = systems[name]()
-            want = system.fetch(system.call())
-        except Exception as error:
-            remarks.append(f"{name}: {type(error).__name__}")
-            continue
-        made[name] = system
-        off = difference(got, want, TOLERANCE[row.dtype])
-        wrong = wrong or (f"{off}, against {name}" if off else "")
-    seconds = clock().medians({name: s.call for name, s in made.items()}, SECONDS, latency)
-    return replace(row, seconds=seconds, remarks=tuple(remarks), wrong=wrong)
+    return Comparison(Row(workload.name, workload.dtype, workload.moved, workload.flops), systems, workload.latency)
 
 
 def difference(got: Sequence[np.ndarray], want: Sequence[np.ndarray], tolerance: float) -> str:
@@ -241,12 +254,19 @@ def numpy_of(y: Any) -> np.ndarray:
 
 def checks(small: bool) -> dict[str, Callable[[], Any]]:
     """Each measures a workload, in the order of their importance; first what the machine can do."""
+
+    def measuring(make: Callable[[], Comparison]) -> Callable[[], Row]:
+        return lambda: make().measure()
+
+    return {"machine": lambda: machine(small), **{name: measuring(make) for name, make in comparisons(small).items()}}
+
+
+def comparisons(small: bool) -> dict[str, Callable[[], Comparison]]:
+    """The workloads, in the order of their importance."""
     from benchmarks.gpu import bench_networks, bench_workloads
 
     workloads = bench_workloads.workloads(small)
     early, late = ([w for w in workloads if w.early is wanted] for wanted in (True, False))
-    found: dict[str, Callable[[], Any]] = {"machine": lambda: machine(small)}
-    found |= {w.label: functools.partial(measure, w) for w in early}
-    found |= bench_networks.checks(small)
-    found |= {w.label: functools.partial(measure, w) for w in late}
-    return found
+    found: dict[str, Callable[[], Comparison]] = {w.label: functools.partial(comparison, w) for w in early}
+    found |= bench_networks.comparisons(small)
+    return found | {w.label: functools.partial(comparison, w) for w in late}

@@ -12,7 +12,7 @@ import numpy as np
 import hybridc as mx
 from benchmarks import workloads
 from benchmarks.gpu import bench
-from benchmarks.gpu.bench import Arrays, System, normal
+from benchmarks.gpu.bench import Arrays, Comparison, System, normal
 from benchmarks.gpu.clock import Clock
 from benchmarks.gpu.table import COMPILED, EAGER, OURS, Row
 
@@ -22,10 +22,10 @@ DTYPES = ("float16", "float32", "bfloat16")
 ADAM_SIZE = 2_500_000
 
 
-def checks(small: bool) -> dict[str, Callable[[], Row]]:
-    """Each measures a workload."""
+def comparisons(small: bool) -> dict[str, Callable[[], Comparison]]:
+    """The workloads."""
     layer = Layer(2, 9, 32, 2, 48) if small else LAYER
-    found: dict[str, Callable[[], Row]] = {}
+    found: dict[str, Callable[[], Comparison]] = {}
     for dtype in DTYPES:
         found[f"encoder layer, training step, {dtype}"] = functools.partial(training_step, layer, dtype)
     found["Adam on 100 M parameters, float32"] = functools.partial(adam, 1000 if small else ADAM_SIZE, 40)
@@ -99,7 +99,7 @@ class Layer:
 LAYER = Layer(8, 512, 1024, 16, 4096)
 
 
-def training_step(layer: Layer, dtype: str) -> Row:
+def training_step(layer: Layer, dtype: str) -> Comparison:
     """Forward, backward and SGD with momentum."""
     clock = bench.clock()
     clock.torch._dynamo.reset()
@@ -110,7 +110,7 @@ def training_step(layer: Layer, dtype: str) -> Row:
         EAGER: lambda: _their_step(clock, layer, dtype, layer.theirs),
         COMPILED: lambda: _their_step(clock, layer, dtype, compiled),
     }
-    return bench.measured(row, systems)
+    return Comparison(row, systems)
 
 
 def _our_step(layer: Layer, dtype: str) -> System:
@@ -157,7 +157,7 @@ def _their_step(clock: Clock, layer: Layer, dtype: str, function: Callable[..., 
 # --- Adam -----------------------------------------------------------------------------------------------------
 
 
-def adam(size: int, count: int) -> Row:
+def adam(size: int, count: int) -> Comparison:
     """One step on so many weights of this size; each reads four arrays and writes three."""
     clock = bench.clock()
     torch = clock.torch
@@ -178,4 +178,4 @@ def adam(size: int, count: int) -> Row:
         return System(step, lambda _: [bench.numpy_of(w[0]), bench.numpy_of(w[-1])])
 
     row = Row(f"Adam on {size * count / 1e6:g} M parameters", "float32", 7.0 * 4 * size * count)
-    return bench.measured(row, {OURS: ours, EAGER: lambda: theirs(True), COMPILED: lambda: theirs(False)})
+    return Comparison(row, {OURS: ours, EAGER: lambda: theirs(True), COMPILED: lambda: theirs(False)})

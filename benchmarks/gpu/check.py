@@ -52,7 +52,7 @@ def arguments(given: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--small", action="store_true", help="small arrays: the interpreter is slow")
     parser.add_argument("--workers", type=int, default=min(12, os.cpu_count() or 1), help="processes that check")
     parser.add_argument("--out", type=Path, default=OUT, help="the report")
-    parser.add_argument("--work", choices=parts.PARTS, help=argparse.SUPPRESS)
+    parser.add_argument("--work", choices=(*parts.PARTS, parts.AHEAD), help=argparse.SUPPRESS)
     return parser.parse_args(given)
 
 
@@ -80,7 +80,7 @@ def main(given: Sequence[str] | None = None) -> int:
     if importlib.util.find_spec("llvmlite") is None:
         os.environ["HYBRIDC_TARGET"] = "numpy"  # for graphs of CPU arrays
     if asked.work:
-        parts.work(asked.work, asked.small)
+        parts.work(asked.work, asked.small, asked.only)
         return 0
     try:
         device = device_text()
@@ -95,9 +95,16 @@ def main(given: Sequence[str] | None = None) -> int:
         for part, end in ends(asked, time.time()).items():
             # Which way of a function is the fastest is found out anew: processes that check disturb each other.
             os.environ["HYBRIDC_CACHE_DIR"] = str(Path(folder) / part)
+            os.environ |= kept_by_torch(Path(folder) / part)
             wrong.append(run_part(part, asked, end, report))
     print(f"This report is in {asked.out}")
     return int(any(wrong))
+
+
+def kept_by_torch(folder: Path) -> dict[str, str]:
+    """Variables of the environment by which PyTorch keeps what it compiles in a folder."""
+    kept = {"TORCHINDUCTOR_CACHE_DIR": str(folder / "inductor"), "TRITON_CACHE_DIR": str(folder / "triton")}
+    return {**kept, "TORCHINDUCTOR_FX_GRAPH_CACHE": "1", "TORCHINDUCTOR_AUTOGRAD_CACHE": "1"}
 
 
 def ends(asked: argparse.Namespace, start: float) -> dict[str, float]:
@@ -110,12 +117,11 @@ def ends(asked: argparse.Namespace, start: float) -> dict[str, float]:
 def run_part(part: str, asked: argparse.Namespace, end: float, report: Report) -> bool:
     """Run a part until a moment, telling what it finds; whether something is wrong."""
     start = time.time()
-    names = [n for n in parts.checks_of(part, asked.small) if any(text in n for text in asked.only or [""])]
-    if part == "bench" and names:
-        names = ["machine", *[n for n in names if n != "machine"]]
-    small = ["--small"] if asked.small else []
-    command = [sys.executable, __file__, "--work", part, "--device", asked.device, *small]
+    names = list(parts.checks_of(part, asked.small, asked.only))
     found: list[parts.Result] = []
+    if part == "bench" and names and not asked.small:
+        compile_ahead(asked, (start + end) / 2, report)
+    command = worker(part, asked)
     tell = bench_lines(report) if part == "bench" else None
     for result in parts.run(command, names, end, 1 if part == "bench" else asked.workers):
         found.append(result)
@@ -125,6 +131,20 @@ def run_part(part: str, asked: argparse.Namespace, end: float, report: Report) -
         report.say("\n" + means([Row(**r.row) for r in found if r.row and r.name != "machine"]))
     report.say("\n" + parts.summary(part, found, time.time() - start) + "\n")
     return any(r.status == parts.WRONG for r in found)
+
+
+def worker(part: str, asked: argparse.Namespace) -> list[str]:
+    """The command of a process that works on a part."""
+    small, only = ["--small"] if asked.small else [], [f"--only={text}" for text in asked.only]
+    return [sys.executable, __file__, "--work", part, "--device", asked.device, *small, *only]
+
+
+def compile_ahead(asked: argparse.Namespace, end: float, report: Report) -> None:
+    """Compile what the benchmarks measure, until a moment: what is left then is compiled when it is measured."""
+    start = time.time()
+    names = list(parts.checks_of(parts.AHEAD, asked.small, asked.only))
+    made = sum(r.status == parts.RIGHT for r in parts.run(worker(parts.AHEAD, asked), names, end, asked.workers))
+    report.say(f"Compiled ahead: {made} of {len(names)} parts in {time.time() - start:.0f} s.\n")
 
 
 def bench_lines(report: Report) -> Callable[[parts.Result], None]:

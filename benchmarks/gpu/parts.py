@@ -17,6 +17,7 @@ from typing import Any
 
 RIGHT, WRONG, IMPOSSIBLE, LEFT = "right", "wrong", "not possible", "not run"
 PARTS = ("kernels", "networks", "bench", "operators")
+AHEAD = "ahead"  # what is compiled before the benchmarks
 
 # Before a result on the standard output, where others may write, too.
 _MARK = "\x1eresult "
@@ -39,8 +40,18 @@ class Result:
 # --- what there is --------------------------------------------------------------------------------------------
 
 
-def checks_of(part: str, small: bool) -> dict[str, Callable[[], Any]]:
-    """The checks of a part, the most important first; ``small`` ones for the interpreter."""
+def checks_of(part: str, small: bool, only: Sequence[str] = ()) -> dict[str, Callable[[], Any]]:
+    """The checks of a part whose names have one of some texts, most important first; ``small`` for the interpreter."""
+    if part == AHEAD:
+        from benchmarks.gpu import ahead
+
+        return ahead.checks(list(checks_of("bench", small, only)))
+    found = _checks_of(part, small)
+    chosen = {name: check for name, check in found.items() if any(text in name for text in only or [""])}
+    return {"machine": found["machine"], **chosen} if part == "bench" and chosen else chosen
+
+
+def _checks_of(part: str, small: bool) -> dict[str, Callable[[], Any]]:
     return {"kernels": _kernels, "networks": _networks, "operators": _operators, "bench": _bench}[part](small)
 
 
@@ -87,9 +98,9 @@ def _bench(small: bool) -> dict[str, Callable[[], Any]]:
 # --- in a process of its own ----------------------------------------------------------------------------------
 
 
-def work(part: str, small: bool) -> None:
+def work(part: str, small: bool, only: Sequence[str] = ()) -> None:
     """Run the checks that the standard input names, and print their results."""
-    checks = checks_of(part, small)
+    checks = checks_of(part, small, only)
     for name in json.load(sys.stdin):
         start = time.perf_counter()
         status, text, row = _attempt(checks[name])

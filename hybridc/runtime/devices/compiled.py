@@ -7,6 +7,7 @@ import hashlib
 import importlib
 import json
 import re
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
@@ -61,6 +62,11 @@ def binary(function: TritonFunction, config: Config, capability: tuple[int, int]
     made = compile_for(function, config, capability, divisible)
     store().put(key, _packed(made))
     return made
+
+
+def divisible_by(arguments: Iterable[int], number: int = DIVISIBLE) -> int:
+    """Which arguments are divisible: bit i is that of the i-th."""
+    return sum(1 << i for i, value in enumerate(arguments) if value % number == 0)
 
 
 def code_key(function: TritonFunction) -> str:

@@ -18,7 +18,7 @@ from hybridc.lower.triton.functions import Config, TritonFunction
 from hybridc.lower.triton.program import LibraryProduct
 from hybridc.runtime.devices import driver as cuda
 from hybridc.runtime.devices.asked import Asked
-from hybridc.runtime.devices.compiled import DIVISIBLE, binary
+from hybridc.runtime.devices.compiled import DIVISIBLE, binary, divisible_by
 from hybridc.runtime.devices.cublas import Cublas, library
 from hybridc.runtime.devices.current import Current, OneCard
 from hybridc.runtime.devices.device import Buffer, Device, Event, Launch
@@ -254,10 +254,7 @@ class _Prepared:
             ready(pointers, numbers)
 
     def _for(self, pointers: Sequence[int], numbers: Sequence[int]) -> _Ready:
-        divisible = 0
-        for i, value in enumerate((*pointers, *numbers)):
-            if value % DIVISIBLE == 0:
-                divisible |= 1 << i
+        divisible = divisible_by((*pointers, *numbers))
         found = self._ready.get(divisible)
         if found is None:
             loaded = self._card.load(self._function, self._config, divisible)
