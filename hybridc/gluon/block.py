@@ -18,6 +18,7 @@ from hybridc.errors import (
     ShapeError,
 )
 from hybridc.gluon import files
+from hybridc.gluon.children import BlockType, Children
 from hybridc.gluon.epoch import ATTRIBUTE_EPOCH
 from hybridc.gluon.flags import backends_of, check_flags
 from hybridc.gluon.naming import BlockScope
@@ -36,7 +37,7 @@ _INITIALIZING = ForkLock()
 _MISSING = object()
 
 
-class Block:
+class Block(metaclass=BlockType):
     """A layer or network: its children and parameters are what is assigned to its attributes.
 
     Override ``forward(self, *args)``. Make children and parameters inside ``with self.name_scope():`` to give
@@ -48,7 +49,7 @@ class Block:
         self._prefix, self._params = BlockScope.create(prefix, params, self._alias())
         self._name = self._prefix.removesuffix("_")
         self._scope = BlockScope(self, prefix == "")
-        self._children: dict[str, Block] = {}
+        self._children: dict[str, Block] = Children()
         self._reg_params: dict[str, Parameter] = {}
         self._forward_hooks = Hooks()
         self._forward_pre_hooks = Hooks()
@@ -99,7 +100,7 @@ class Block:
 
     def _add_parent(self, parent: Block) -> None:
         alive = [ref for ref in self._parents if ref() is not None]
-        self.__dict__["_parents"] = [*alive, weakref.ref(parent)]
+        vars(self)["_parents"] = [*alive, weakref.ref(parent)]
 
     def _drop_graphs(self) -> None:
         """Forget what was compiled from this block, here and in every block around it."""
@@ -110,7 +111,7 @@ class Block:
             if id(block) in seen:
                 continue
             seen.add(id(block))
-            block.__dict__.pop("_cached_graph", None)
+            vars(block).pop("_cached_graph", None)
             stack += [parent for parent in (ref() for ref in block._parents) if parent is not None]
 
     def __getstate__(self) -> dict[str, Any]:
@@ -118,8 +119,8 @@ class Block:
         return {k: v for k, v in self.__dict__.items() if k not in ("_cached_graph", "_parents")}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state)
-        self.__dict__["_parents"] = []
+        vars(self).update(state)
+        vars(self)["_parents"] = []
         for child in self._children.values():
             child._add_parent(self)
 
@@ -347,9 +348,9 @@ class HybridBlock(Block):
                 stacklevel=2,
             )
         self._active = bool(active)
-        self.__dict__["_backends"] = backends_of(self._backends, kwargs)
+        vars(self)["_backends"] = backends_of(self._backends, kwargs)
         if "static_alloc" in kwargs or kwargs.get("clear", True):
-            self.__dict__["_is_static"] = bool(kwargs.get("static_alloc", False))
+            vars(self)["_is_static"] = bool(kwargs.get("static_alloc", False))
         if kwargs.get("clear", True) or kwargs.get("backend") is not None:
             self._drop_graphs()
         super().hybridize(active, **kwargs)
@@ -398,7 +399,7 @@ class HybridBlock(Block):
         params = self.collect_params()
         if any(p.is_deferred for p in params.values()):
             self._finish_deferred(params, args)
-        return self.__dict__.setdefault("_cached_graph", CachedGraph(self, self._backends, self._is_static))
+        return vars(self).setdefault("_cached_graph", CachedGraph(self, self._backends, self._is_static))
 
     def forward(self, *args: Any) -> Any:
         """Call ``hybrid_forward`` with ``F`` and the parameters; override this where ``F`` is not wanted."""

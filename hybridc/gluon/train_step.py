@@ -131,7 +131,7 @@ class _Step(HybridBlock):
                 if isinstance(error.__cause__, TraceError):
                     raise TraceError(f"{error.__cause__}\n{REMEDY}") from error.__cause__.__cause__
                 raise
-        return self.__dict__.setdefault("_cached_graph", StepGraphs(self, is_static=self.net._is_static))
+        return vars(self).setdefault("_cached_graph", StepGraphs(self, is_static=self.net._is_static))
 
 
 def _check_optimizer(optimizer: Optimizer) -> None:

@@ -115,7 +115,15 @@ class NDArray(Fluent):
 
     def asnumpy(self) -> npt.NDArray[Any]:
         """A NumPy copy of the values."""
-        return self._data.copy()
+        return self._numbers().copy()
+
+    def _numbers(self) -> npt.NDArray[Any]:
+        """The buffer, of which values become Python's: what a trace would then contain is noted."""
+        if STATE.trace is not None:
+            from hybridc.trace.attributes import note_numbers
+
+            note_numbers(self)
+        return self._data
 
     def asscalar(self) -> Any:
         """The value of an array of one element."""
@@ -123,13 +131,13 @@ class NDArray(Fluent):
             raise ValueError(
                 f"The current array is not a scalar: asscalar needs one element, its shape is {self.shape}"
             )
-        return self._data.reshape(-1)[0]
+        return self._numbers().reshape(-1)[0]
 
     item = asscalar
 
     def tolist(self) -> list[Any]:
         """The values as nested lists."""
-        return self._data.tolist()
+        return self._numbers().tolist()
 
     def __bool__(self) -> bool:
         if self._data.size > 1:
@@ -137,7 +145,7 @@ class NDArray(Fluent):
                 "The truth value of an NDArray with multiple elements is ambiguous: "
                 f"its shape is {self.shape}; reduce it to one element first"
             )
-        return bool(self._data.any())
+        return bool(self._numbers().any())
 
     def __float__(self) -> float:
         return float(self.asscalar())
@@ -154,8 +162,8 @@ class NDArray(Fluent):
         if dtype is not None and np.dtype(dtype) != self._data.dtype:
             if copy is False:
                 raise ValueError(f"an array of dtype {self._data.dtype} cannot become {dtype} without a copy")
-            return self._data.astype(dtype)
-        return self._data.copy() if copy else self._data
+            return self._numbers().astype(dtype)
+        return self._numbers().copy() if copy else self._numbers()
 
     def __dlpack__(self, **kwargs: Any) -> Any:
         if self._data.dtype in STORED:
@@ -163,7 +171,7 @@ class NDArray(Fluent):
                 f"an array of {self._data.dtype} on the CPU cannot be shared by DLPack, which NumPy does without it; "
                 "share x.astype('float32')"
             )
-        return self._data.__dlpack__(**kwargs)
+        return self._numbers().__dlpack__(**kwargs)
 
     def __dlpack_device__(self) -> tuple[int, int]:
         return self._data.__dlpack_device__()

@@ -17,7 +17,8 @@ from hybridc.runtime.compiled_graph import CompiledGraph
 from hybridc.runtime.locks import ForkLock
 from hybridc.runtime.state import STATE
 from hybridc.stages import Traced
-from hybridc.trace.attributes import Read, watching
+from hybridc.trace.attributes import watching
+from hybridc.trace.guards import Guards
 from hybridc.trace.structure import frozen, thaw
 from hybridc.trace.tracer import Trace, trace_call
 
@@ -41,7 +42,7 @@ class Entry:
     def __init__(
         self,
         trace: Trace,
-        reads: dict[tuple[int, str], Read],
+        guards: Guards,
         reason: str,
         backends: Backends,
         is_static: bool = False,
@@ -49,9 +50,9 @@ class Entry:
         self.trace = trace
         self.is_static = is_static
         self.backends = backends
-        self.reads = list(reads.values())
+        self.guards = guards
         # Lists and dicts change without notice, so they are compared at every call.
-        self.unnoticed = [read for read in self.reads if read.mutable]
+        self.unnoticed = [guard for guard in guards if not guard.is_noticed]
         self.reason = reason
         self.epoch = ATTRIBUTE_EPOCH.value
         self.plain: CompiledGraph | None = None
@@ -74,7 +75,7 @@ class Entry:
         """Whether what the trace depends on may be different now."""
         if self.epoch != ATTRIBUTE_EPOCH.value:
             return True
-        return any(read.changed() for read in self.unnoticed) if self.unnoticed else False
+        return any(guard.changed() for guard in self.unnoticed) if self.unnoticed else False
 
     def run(self, arrays: Sequence[NDArray]) -> Any:
         """The result of a call."""
@@ -89,9 +90,9 @@ class Entry:
 
     def moved(self) -> str | None:
         """What the trace depends on and is different now, in words: an attribute, or a parameter's dtype or shape."""
-        for read in self.reads:
-            if read.changed():
-                return f"attribute {read.path} changed from {read.text} to {read.text_now()}"
+        for guard in self.guards:
+            if guard.changed():
+                return guard.reason()
         others = [s for s, role in zip(self.trace.leaves, self.trace.roles, strict=True) if role != "data"]
         for symbol, (role, array) in zip(others, self.others, strict=True):
             if role == "key" or (array.dtype == symbol.dtype and array.shape == symbol.shape):
@@ -126,6 +127,21 @@ class Entry:
         """The first stage of each graph that was made, to run the stages again."""
         made = [g for g in (self.plain, *self.recorded.values()) if g is not None]
         return [stage for graph in made for stage in graph.stages()]
+
+
+def traced_with_guards(block: Any, args: tuple[Any, ...], training: bool) -> tuple[Trace, Guards]:
+    """The trace of ``block(*args)``, and what must be as it was then for it to stand for other calls."""
+    with watching(block) as reading:
+        trace = trace_call(block, args, training)
+    carried = reading.carried()
+    if carried is not None:
+        raise TraceError(
+            f"attribute {carried} carries a value from one call to the next; a compiled forward runs once for all "
+            "calls, so give the value back as a result and pass it in as an argument"
+        )
+    inputs = zip(trace.sources, trace.roles, strict=True)
+    reading.finish([source.asnative() for source, role in inputs if role == "capture" and type(source) is NDArray])
+    return trace, reading.guards
 
 
 class CachedGraph:
@@ -215,15 +231,9 @@ class CachedGraph:
         compiling(block.name, reason, first=self._traced == 0)
         self._traced += 1
         self._history.append(reason)
-        with watching(block) as reads, timed(f"{block.name}, time of tracing"):
-            trace = trace_call(block, args, STATE.training)
-        for read in reads.values():
-            if read.became_symbol():
-                raise TraceError(
-                    f"attribute {read.path} carries a value from one call to the next; a hybridized forward runs once "
-                    "for all calls, so give the value back as a result and pass it in as an argument"
-                )
-        return Entry(trace, reads, reason, self._backends, self._is_static)
+        with timed(f"{block.name}, time of tracing"):
+            trace, guards = traced_with_guards(block, args, STATE.training)
+        return Entry(trace, guards, reason, self._backends, self._is_static)
 
     def _difference(self, key: Signature) -> str:
         """What tells a new signature from the one used last."""

@@ -23,15 +23,15 @@ from hybridc.nd.ndarray import NDArray
 from hybridc.optimizer.binding import Fill, Known, Row, kind_of, overlap, states_of
 from hybridc.optimizer.compiled_update import UpdateTracer
 from hybridc.optimizer.formula import Kind, Number, Values
-from hybridc.runtime.cached_graph import CachedGraph, Entry, Signature
+from hybridc.runtime.cached_graph import CachedGraph, Entry, Signature, traced_with_guards
 from hybridc.runtime.compiled_graph import CompiledGraph
 from hybridc.runtime.locks import UPDATES
 from hybridc.stages import Traced
 from hybridc.symbol.traced import TracedSymbol
-from hybridc.trace.attributes import Read, watching
 from hybridc.trace.gradients import append_gradients
+from hybridc.trace.guards import Guards
 from hybridc.trace.structure import as_list
-from hybridc.trace.tracer import Trace, trace_call
+from hybridc.trace.tracer import Trace
 
 # Programs kept for one signature: they differ in numbers of the optimizer that are 0, 1 or absent.
 _KEPT = 4
@@ -95,9 +95,7 @@ class StepProgram:
 class StepEntry(Entry):
     """One signature of a step: the trace of its forward, and the programs made of it."""
 
-    def __init__(
-        self, block: Any, trace: Trace, reads: dict[tuple[int, str], Read], reason: str, is_static: bool
-    ) -> None:
+    def __init__(self, block: Any, trace: Trace, guards: Guards, reason: str, is_static: bool) -> None:
         self._block = block
         self._fresh: Trace | None = trace  # until it is extended by the first program
         self._programs: dict[tuple[Kind, ...], StepProgram] = {}
@@ -106,7 +104,7 @@ class StepEntry(Entry):
         self.bound: Bound | None = None
         self.weights = _trained(block, trace)
         self.indices = [weight.index for weight in self.weights]
-        super().__init__(trace, reads, reason, (), is_static)
+        super().__init__(trace, guards, reason, (), is_static)
 
     def refresh(self) -> None:
         """Fetch the parameters' arrays again: they may have been replaced since."""
@@ -305,21 +303,15 @@ def _bounds(array: Any) -> tuple[int, int]:
     return start, start + array.nbytes
 
 
-def _forward(block: Any, args: tuple[Any, ...]) -> tuple[Trace, dict[tuple[int, str], Read]]:
+def _forward(block: Any, args: tuple[Any, ...]) -> tuple[Trace, Guards]:
     """The trace of network and loss in train mode, and the attributes that were read."""
     try:
-        with watching(block) as reads, timed(f"{block.name}, time of tracing"):
-            trace = trace_call(block, args, True)
+        with timed(f"{block.name}, time of tracing"):
+            trace, guards = traced_with_guards(block, args, True)
     except TraceError as error:
         raise TraceError(f"{error}\n{REMEDY}") from error.__cause__
-    for read in reads.values():
-        if read.became_symbol():
-            raise TraceError(
-                f"attribute {read.path} carries a value from one call to the next; a compiled forward runs once for "
-                "all calls, so give the value back as a result and pass it in as an argument"
-            )
     _check_loss(block, trace)
-    return trace, reads
+    return trace, guards
 
 
 def _check_loss(block: Any, trace: Trace) -> None:

@@ -1,210 +1,265 @@
-"""Which attributes a forward function reads: they are part of a compiled graph's signature.
+"""What a forward function reads while it is traced, at any depth: the guards of what is compiled of it.
 
-Numbers, strings and containers count by value; arrays, functions and other objects by identity. What is in an
-array may change: it is read again at every call.
+Blocks, and objects of users' classes that are met in their attributes, get a class that notes reads and writes while a
+trace runs. An attribute that the forward sets before it reads it is no guard: its value is made by every call.
 """
 
 from __future__ import annotations
 
 import contextlib
-import inspect
 import threading
 import weakref
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
 from typing import Any
 
 import numpy as np
 
 from hybridc.runtime.locks import ForkLock
+from hybridc.trace.guards import (
+    MISSING,
+    UNWATCHABLE,
+    Contents,
+    Guard,
+    Guards,
+    NumbersGuard,
+    Plain,
+    in_class,
+    is_mutable,
+    is_plain,
+    is_users,
+    look_up,
+    type_of,
+)
 
 # What Block itself keeps in its fields; a change there drops the graphs.
 _INTERNAL = frozenset(
     {
         "_active",
         "_cached_graph",
-        "_children",
         "_backends",
         "_forward_hooks",
         "_forward_pre_hooks",
+        "_is_static",
         "_name",
         "_params",
         "_parents",
         "_prefix",
         "_reg_params",
         "_scope",
+        "name",
+        "params",
+        "prefix",
     }
 )
-_NUMBERS: Any = (bool, int, float, complex, str, type(None), np.generic)
-_CONTAINERS: Any = (list, tuple, dict, set, frozenset)
-_MISSING = object()
 
 _LOCK = ForkLock()
 # The field of a user's class that holds its watched subclass.
 _KEPT = "__hybridc_watched__"
-# The blocks that are watched, by identity: how often, and the class that each has otherwise.
+# The objects that are watched, by identity: how often, and the class that each has otherwise.
 _WATCHED: dict[int, tuple[int, type]] = {}
 
 
-class _Reading(threading.local):
-    """What this thread notes, the innermost trace last: what other threads read is not of it."""
+class _Stack(threading.local):
+    """The readings of this thread, the innermost trace last: what other threads read is not of it."""
 
     def __init__(self) -> None:
-        self.stack: list[dict[tuple[int, str], Read]] = []
+        self.readings: list[Reading] = []
 
 
-_READING = _Reading()
+_STACK = _Stack()
 
 
-class _Same:
-    """An object that equals only itself."""
+class Reading:
+    """What one trace reads and writes."""
 
-    __slots__ = ("value",)
+    def __init__(self) -> None:
+        self._guards: dict[tuple[int, str], Guard] = {}
+        self._numbers: dict[int, NumbersGuard] = {}
+        self._written: set[tuple[int, str]] = set()
+        self._contents: list[Contents] = []
+        self._paths: dict[int, str] = {}
+        self._watched: list[Any] = []  # which also keeps them alive, so that their identities are theirs
 
-    def __init__(self, value: Any) -> None:
-        self.value = value
+    @property
+    def guards(self) -> Guards:
+        """What was read, in order; numbers of arrays last."""
+        return [*self._guards.values(), *self._numbers.values()]
 
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Same) and other.value is self.value
+    def carried(self) -> str | None:
+        """An attribute that was read, and then replaced by a value of the graph: by what path; None if there is none.
 
-    __hash__ = None  # pyright: ignore[reportAssignmentType]
+        Its next call would need what this call left there.
+        """
+        return next((g.path for g in self._guards.values() if _has_symbol(g.value()) and g.changed()), None)
+
+    # --- notes ---------------------------------------------------------------------------------------------
+
+    def read(self, holder: Any, cls: Any, name: str) -> Any:
+        """The value of an attribute, which is noted."""
+        key = id(holder), name
+        path = f"{self._path(holder, cls)}{name}"
+        if key not in self._guards and key not in self._written and _counts(holder, name):
+            self._guards[key] = self._guard(holder, cls, name, path)
+        value = cls.__getattribute__(holder, name)
+        self.meet(value, path)
+        return value
+
+    def wrote(self, holder: Any, name: str) -> None:
+        """Note that an attribute is set or deleted."""
+        if (id(holder), name) not in self._guards:
+            self._written.add((id(holder), name))
+
+    def numbers(self, array: Any) -> None:
+        """Note that an array's numbers are used."""
+        if id(array) not in self._numbers:
+            self._numbers[id(array)] = NumbersGuard(array)
+
+    def meet(self, value: Any, path: str = "") -> None:
+        """Note, from now on, what is read of an object, and of those in a container."""
+        if isinstance(value, list | tuple):
+            for i, each in enumerate(_elements(value)):
+                self.meet(each, f"{path}[{i}]")
+        elif isinstance(value, dict):
+            for key, each in _items(value):
+                self.meet(each, f"{path}[{key!r}]")
+        elif is_watchable(value) and id(value) not in self._paths:
+            self._paths[id(value)] = f"{path}."
+            self._watched.append(value)
+            with _LOCK.current:
+                _watch(value)
+
+    def _path(self, holder: Any, cls: type) -> str:
+        prefix = getattr(holder, "__dict__", {}).get("_prefix")
+        return self._paths.get(id(holder), f"{cls.__name__}.") if prefix is None else prefix
+
+    def _guard(self, holder: Any, cls: type, name: str, path: str) -> Guard:
+        from hybridc.gluon.block import Block
+        from hybridc.gluon.children import Children
+
+        value = look_up(holder, name)
+        is_block = isinstance(holder, Block)
+        owner = None if name in holder.__dict__ else in_class(cls, name)[0]
+        is_noticed = is_block and (owner is None or issubclass(owner, Block) or owner is object)
+        is_noticed &= isinstance(value, Children) or not is_mutable(value)
+        reference: Callable[[], Any] = weakref.ref(holder) if is_block else lambda: holder
+        return Guard(reference, name, path, value, self._contents, is_noticed)
+
+    # --- the end -------------------------------------------------------------------------------------------
+
+    def finish(self, captured: list[np.ndarray[Any, Any]]) -> None:
+        """The trace is done: arrays that it takes as inputs may hold other numbers."""
+        for contents in self._contents:
+            contents.is_input = any(np.may_share_memory(contents.array, x) for x in captured)
+        inputs = {id(c.array) for c in self._contents if c.is_input}
+        for guard in self._guards.values():
+            now = guard.value()
+            if isinstance(now, np.ndarray) and id(now) in inputs:  # pyright: ignore[reportUnknownArgumentType]
+                guard.is_noticed = True
+            if guard.changed() and _is_cached(guard.holder(), guard.name):
+                guard.accept(now, self._contents)
+
+    def release(self) -> None:
+        """Note nothing more."""
+        with _LOCK.current:
+            for each in self._watched:
+                _release(each)
 
 
-def snapshot(value: Any) -> Any:
-    """What must stay equal for a value to count as unchanged."""
-    kind = _type(value)
-    if isinstance(value, _NUMBERS):
-        return kind, repr(value)  # by text: nan is unchanged then, and 0.0 is not -0.0
-    if isinstance(value, dict):
-        return kind, [(snapshot(k), snapshot(v)) for k, v in _items(value)]
-    if isinstance(value, set | frozenset):
-        return kind, frozenset(_elements(value))
-    return (kind, [snapshot(v) for v in _elements(value)]) if isinstance(value, _CONTAINERS) else _Same(value)
+def note_numbers(array: Any) -> None:
+    """Note, where a trace runs, that the numbers of an array are used as Python's."""
+    if _STACK.readings:
+        _STACK.readings[-1].numbers(array)
 
 
-def _items(value: Any) -> list[tuple[Any, Any]]:
-    return list(value.items())
-
-
-def _elements(value: Any) -> list[Any]:
-    return list(value)
-
-
-def _describe(value: Any) -> str:
-    if value is _MISSING:
-        return "nothing"
-    text = repr(value) if isinstance(value, _NUMBERS + _CONTAINERS) else "\n"
-    return text if "\n" not in text and len(text) <= 80 else f"one {_kind(value)}"
-
-
-def _kind(value: Any) -> str:
-    return type(value).__name__
-
-
-def _type(value: Any) -> Any:
-    return value.__class__
-
-
-class Read:
-    """An attribute of a block and the value that was read while tracing."""
-
-    __slots__ = ("block", "mutable", "name", "path", "snapshot", "text")
-
-    def __init__(self, block: Any, name: str, value: Any) -> None:
-        self.block = weakref.ref(block)
-        self.path = f"{block.__dict__.get('_prefix', '')}{name}"
-        self.name = name
-        self.text = _describe(value)
-        self.snapshot = snapshot(value)
-        self.mutable = _is_mutable(value)
-
-    def changed(self) -> bool:
-        """Whether the attribute has another value now."""
-        block = self.block()
-        return block is None or snapshot(_look_up(block, self.name)) != self.snapshot
-
-    def became_symbol(self) -> bool:
-        """Whether the attribute was replaced, since it was read, by a value of a graph being traced."""
-        block = self.block()
-        return block is not None and _has_symbol(_look_up(block, self.name)) and self.changed()
-
-    def text_now(self) -> str:
-        """The value that it has now, for a message."""
-        block = self.block()
-        now = _MISSING if block is None else _look_up(block, self.name)
-        text = _describe(now)
-        return text if text != self.text else f"another {_kind(now)}"
+def meet(block: Any) -> None:
+    """Note, where a trace runs, what is read of a block that runs."""
+    if _STACK.readings:
+        _STACK.readings[-1].meet(block)
 
 
 def _has_symbol(value: Any) -> bool:
     from hybridc.symbol.traced import TracedSymbol
 
     if isinstance(value, list | tuple):
-        return any(_has_symbol(v) for v in _elements(value))
+        return any(map(_has_symbol, _elements(value)))
+    if isinstance(value, dict):
+        return any(_has_symbol(v) for _, v in _items(value))
     return isinstance(value, TracedSymbol)
 
 
-def _is_mutable(value: Any) -> bool:
-    if isinstance(value, tuple):
-        return any(_is_mutable(v) for v in _elements(value))
-    return isinstance(value, list | dict | set)
+def _elements(value: Any) -> list[Any]:
+    return list(value)
 
 
-def _look_up(block: Any, name: str) -> Any:
-    """The attribute without running any code of the block."""
-    fields = block.__dict__
-    cls = _type(block)
-    return fields[name] if name in fields else inspect.getattr_static(cls, name, _MISSING)
+def _items(value: Any) -> list[tuple[Any, Any]]:
+    return list(value.items())
 
 
-def _counts(block: Any, name: str) -> bool:
-    """Whether the forward depends on an attribute; methods, children and parameters do not count."""
+def _is_cached(holder: Any, name: str) -> bool:
+    """Whether the class computes a field when it is first read, as functools.cached_property does."""
+    found = in_class(type_of(holder), name)[1]
+    return found is not MISSING and hasattr(type_of(found), "__get__") and name in getattr(holder, "__dict__", {})
+
+
+def _counts(holder: Any, name: str) -> bool:
+    """Whether the forward depends on an attribute; children and parameters drop the graphs when they change."""
     from hybridc.gluon.block import Block
     from hybridc.gluon.parameter import Parameter
 
-    if name in _INTERNAL or name.startswith("__"):
+    if not isinstance(holder, Block):
+        return True
+    if name in _INTERNAL:
         return False
-    value = _look_up(block, name)
-    if name in block.__dict__ or value is _MISSING:
-        return not isinstance(value, Block | Parameter)
-    return isinstance(value, _NUMBERS + _CONTAINERS)
+    value = holder.__dict__.get(name)
+    return not isinstance(value, Parameter) and not (isinstance(value, Block) and name in holder._children)
 
 
 @contextlib.contextmanager
-def watching(block: Any) -> Generator[dict[tuple[int, str], Read]]:
-    """Record the attributes that are read, inside, of a block and of all its descendants.
+def watching(block: Any) -> Generator[Reading]:
+    """Note the attributes that are read, inside, of a block, of all its descendants, and of what is met there.
 
     Their classes are exchanged for subclasses that notice reads, so that blocks pay nothing when not traced. Threads
     may watch the same blocks at the same time: no lock is held while the block's code runs.
     """
-    reads: dict[tuple[int, str], Read] = {}
-    blocks = list(_descendants(block, set()))
-    with _LOCK.current:
-        for each in blocks:
-            _watch(each)
-    _READING.stack.append(reads)
+    reading = Reading()
+    for each in list(_descendants(block, set())):
+        reading.meet(each)
+    _STACK.readings.append(reading)
     try:
-        yield reads
+        yield reading
     finally:
-        _READING.stack.pop()
-        with _LOCK.current:
-            for each in blocks:
-                _release(each)
+        _STACK.readings.pop()
+        reading.release()
 
 
-def _watch(block: Any) -> None:
-    times, cls = _WATCHED.get(id(block), (0, _type(block)))
-    _WATCHED[id(block)] = times + 1, cls
+# --- classes that notice ----------------------------------------------------------------------------------------
+
+
+def is_watchable(value: Any) -> bool:
+    """Whether reads of an object can be noted: of blocks, and of objects of users' classes as most are."""
+    from hybridc.gluon.block import Block
+
+    return isinstance(value, Block) or (is_users(value) and is_plain(type_of(value)))
+
+
+def _watch(value: Any) -> None:
+    times, cls = _WATCHED.get(id(value), (0, type_of(value)))
     if not times:
-        object.__setattr__(block, "__class__", _watched(cls))
+        try:
+            object.__setattr__(value, "__class__", _watched(cls))
+        except TypeError:  # of a kind that cannot be exchanged
+            UNWATCHABLE.add(cls)
+            return
+    _WATCHED[id(value)] = times + 1, cls
 
 
-def _release(block: Any) -> None:
-    times, cls = _WATCHED[id(block)]
+def _release(value: Any) -> None:
+    times, cls = _WATCHED.get(id(value), (0, type_of(value)))
     if times > 1:
-        _WATCHED[id(block)] = times - 1, cls
-        return
-    del _WATCHED[id(block)]
-    object.__setattr__(block, "__class__", cls)
+        _WATCHED[id(value)] = times - 1, cls
+    elif times:
+        del _WATCHED[id(value)]
+        object.__setattr__(value, "__class__", cls)
 
 
 def _descendants(block: Any, seen: set[int]) -> Iterator[Any]:
@@ -217,20 +272,38 @@ def _descendants(block: Any, seen: set[int]) -> Iterator[Any]:
 
 
 def _watched(cls: Any) -> Any:
-    """The subclass of a block's class that notes reads; it is kept with the class, and goes with it."""
+    """The subclass of a class that notes reads and writes; it is kept with the class, and goes with it."""
     from hybridc.gluon.block import Block
 
     made = cls.__dict__.get(_KEPT)
     if made is None:
+        # Not super() inside: another thread may give the class back meanwhile.
 
         def getattribute(self: Any, name: str) -> Any:
-            stack = _READING.stack
-            if stack and (id(self), name) not in stack[-1] and _counts(self, name):
-                stack[-1][id(self), name] = Read(self, name, _look_up(self, name))
-            return cls.__getattribute__(self, name)  # not super(): another thread may give the class back meanwhile
+            readings = _STACK.readings
+            if not readings:
+                return cls.__getattribute__(self, name)
+            if name[:2] == "__":
+                return cls if name == "__class__" else cls.__getattribute__(self, name)
+            return readings[-1].read(self, cls, name)
 
-        made: Any = type(cls.__name__, (Block,), {"__getattribute__": getattribute, "__module__": cls.__module__})
-        made.__bases__ = (cls,)  # only now: the hooks of the user's class need not know of it
-        setattr(made, _KEPT, made)
-        setattr(cls, _KEPT, made)
+        def setattr_(self: Any, name: str, value: Any) -> None:
+            if _STACK.readings:
+                _STACK.readings[-1].wrote(self, name)
+            cls.__setattr__(self, name, value)
+
+        def delattr_(self: Any, name: str) -> None:
+            if _STACK.readings:
+                _STACK.readings[-1].wrote(self, name)
+            cls.__delattr__(self, name)
+
+        hooks = {"__getattribute__": getattribute, "__setattr__": setattr_, "__delattr__": delattr_}
+        base = Block if issubclass(cls, Block) else Plain
+        made: Any = type(
+            cls.__name__, (base,), {**hooks, "__module__": cls.__module__, "__qualname__": cls.__qualname__}
+        )
+        # Only now, and without theirs: the hooks of the user's class, and of its metaclass, need not know of it.
+        type.__setattr__(made, "__bases__", (cls,))
+        type.__setattr__(made, _KEPT, made)
+        type.__setattr__(cls, _KEPT, made)
     return made

@@ -21,6 +21,7 @@ from hybridc.errors import ArgumentTypeError, MXNetError, ShapeError, TraceError
 from hybridc.nd.ndarray import NDArray
 from hybridc.runtime.state import STATE
 from hybridc.symbol.traced import Shape, TracedSymbol
+from hybridc.trace.attributes import meet
 from hybridc.trace.location import Location, user_location
 from hybridc.trace.structure import as_list, flatten
 
@@ -128,6 +129,7 @@ class Trace:
     def scope(self, block: Any) -> Generator[None]:
         """Operators recorded inside belong to this block, and so does what goes wrong."""
         self._blocks.append(block.name)
+        meet(block)  # it may be no child of the block being traced
         try:
             yield
         except MXNetError as error:

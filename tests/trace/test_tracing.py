@@ -394,7 +394,7 @@ def test_state_kept_on_the_block_is_refused():
     with pytest.raises(TraceError) as error:
         net(x)
     assert str(error.value) == (
-        "attribute sum_total carries a value from one call to the next; a hybridized forward runs once for all calls, "
+        "attribute sum_total carries a value from one call to the next; a compiled forward runs once for all calls, "
         "so give the value back as a result and pass it in as an argument"
     )
 

@@ -32,7 +32,6 @@ from hybridc.dialects.hybrid_rt import (
 from hybridc.dialects.operator import Opaque, Operator
 from hybridc.dtypes import kind_of
 from hybridc.lower.host import numbers_of, operator_of
-from hybridc.lower.launch_check import check_launch, written_over
 from hybridc.lower.numbers import numbers_in
 from hybridc.lower.numpy.emit_kernel import KernelEmitter
 from hybridc.lower.poison import Bytes, Poison
@@ -72,7 +71,7 @@ def _runs(call: ast.expr) -> bool:
     """Whether a line of a program runs a kernel or the host."""
     if not isinstance(call, ast.Call):
         return False
-    return isinstance(call.func, ast.Name) or (isinstance(call.func, ast.Attribute) and call.func.attr == "call_out")
+    return isinstance(call.func, ast.Name) or (isinstance(call.func, ast.Attribute) and call.func.attr == "eager_out")
 
 
 def emit(module: ModuleOp, name: str, threads: int, poison: bool = OPTIONS.poison) -> PythonProgram:
@@ -251,9 +250,6 @@ class _ProgramEmitter:
             kernel = self.kernels[name]
             self.emitters[name] = KernelEmitter(kernel, self.threads, frozenset(numbers_of(kernel, "hybrid.strided")))
             self.program.functions[name] = self._function(name, self.emitters[name])
-        given_bytes = 0 if op.scratch is None else volume(shape_of(op.scratch))
-        emitter = self.emitters[name]
-        check_launch(name, given_bytes, emitter.bytes, written_over(op.ins, op.outs), emitter.inplace_pairs)
         given = [self.names[v] for v in (*op.ins, *op.outs)]
         if op.scratch is not None:
             given.append(self._scratch(op.scratch, self.emitters[name]))
@@ -283,7 +279,7 @@ class _ProgramEmitter:
         return name
 
     def _host(self, op: LaunchOp, declaration: func.FuncOp) -> None:
-        """What NumPy or the host computes: a bound ``call_out``."""
+        """What NumPy or the host computes: a bound ``eager_out``."""
         name = declaration.sym_name.data
         if name not in self.operators:
             self.operators[name] = operator_of(declaration)
@@ -295,7 +291,7 @@ class _ProgramEmitter:
         outs = "".join(f"{self.names[v]}, " for v in op.outs)
         given = ", ".join([f"({outs})", *[self.names[v] for v in op.ins]])
         comment = f"  # {one_line(where)}" if where else ""
-        self.body.append(f"{self._operator(operator)}.call_out({given}){comment}")
+        self.body.append(f"{self._operator(operator)}.eager_out({given}){comment}")
 
 
 def _poison(place: Bytes) -> str:

@@ -1,0 +1,64 @@
+"""The children of a block: a dict whose changes are noticed, and classes of blocks whose changes are."""
+
+from __future__ import annotations
+
+from abc import ABCMeta
+from typing import Any
+
+from hybridc.gluon.epoch import ATTRIBUTE_EPOCH
+
+
+class Children(dict[str, Any]):
+    """The children of a block by name; whoever changes it, what was compiled is looked at again."""
+
+    def __setitem__(self, name: str, block: Any) -> None:
+        ATTRIBUTE_EPOCH.value += 1
+        super().__setitem__(name, block)
+
+    def __delitem__(self, name: str) -> None:
+        ATTRIBUTE_EPOCH.value += 1
+        super().__delitem__(name)
+
+    def pop(self, *args: Any) -> Any:
+        """As of a dict."""
+        ATTRIBUTE_EPOCH.value += 1
+        return super().pop(*args)
+
+    def popitem(self) -> tuple[str, Any]:
+        """As of a dict."""
+        ATTRIBUTE_EPOCH.value += 1
+        return super().popitem()
+
+    def clear(self) -> None:
+        """As of a dict."""
+        ATTRIBUTE_EPOCH.value += 1
+        super().clear()
+
+    def update(self, *args: Any, **kwargs: Any) -> None:
+        """As of a dict."""
+        ATTRIBUTE_EPOCH.value += 1
+        super().update(*args, **kwargs)
+
+    def setdefault(self, name: str, default: Any = None) -> Any:
+        """As of a dict."""
+        ATTRIBUTE_EPOCH.value += 1
+        return super().setdefault(name, default)
+
+
+class BlockType(ABCMeta):
+    """The class of blocks' classes: it notices that a method or an attribute of one is replaced.
+
+    A metaclass of a user's own for blocks derives from ``type(HybridBlock)``.
+    """
+
+    def __setattr__(cls, name: str, value: Any) -> None:
+        ATTRIBUTE_EPOCH.value += 1
+        super().__setattr__(name, value)
+
+    def __delattr__(cls, name: str) -> None:
+        ATTRIBUTE_EPOCH.value += 1
+        super().__delattr__(name)
+
+    # Nobody registers other classes as blocks, and so asking whether a class is one stays cheap.
+    __instancecheck__ = type.__instancecheck__
+    __subclasscheck__ = type.__subclasscheck__

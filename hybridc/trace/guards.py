@@ -1,0 +1,267 @@
+"""Guards: what was read while tracing, and must be as it was for what was compiled to be used again.
+
+Numbers, strings, containers and NumPy's arrays count by value; other objects, such as functions, by identity.
+"""
+
+from __future__ import annotations
+
+import enum
+import sys
+import types
+import weakref
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+MISSING = object()
+
+_NUMBERS: Any = (bool, int, float, complex, str, bytes, type(None), np.generic)
+_PLAIN_NUMBERS = frozenset({bool, int, float, str, type(None)})
+_SEQUENCES: Any = (list, tuple, deque)
+_CONTAINERS: Any = (*_SEQUENCES, dict, set, frozenset, bytearray)
+_HEAP = 1 << 9  # the flag of types that are made at run time
+# Packages whose objects count by identity: what is in them is no business of a network.
+_LIBRARIES = frozenset({*sys.stdlib_module_names, "hybridc", "numpy", "scipy", "xdsl", "llvmlite"})
+
+
+class Plain:
+    """An object as most classes make them: of its layout are those whose class can be exchanged."""
+
+
+# Classes that are of this layout, but refuse.
+UNWATCHABLE: weakref.WeakSet[type] = weakref.WeakSet()
+
+
+class _Same:
+    """An object that equals only itself."""
+
+    __slots__ = ("value",)
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Same) and other.value is self.value
+
+    __hash__ = None  # pyright: ignore[reportAssignmentType]
+
+
+class Contents:
+    """An array with the numbers that it had, if they are kept; as an input of the graph only the array counts."""
+
+    __slots__ = ("array", "is_input", "kept")
+
+    def __init__(self, array: np.ndarray[Any, Any], keep: bool) -> None:
+        self.array = array
+        self.kept = _numbers(array) if keep else None
+        self.is_input = False
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Contents) or other.array is not self.array:
+            return False
+        if self.is_input or other.is_input:
+            return True
+        kept = self.kept if self.kept is not None else other.kept
+        return kept == _numbers(self.array)
+
+    __hash__ = None  # pyright: ignore[reportAssignmentType]
+
+
+def _numbers(array: np.ndarray[Any, Any]) -> tuple[Any, ...]:
+    return array.shape, array.dtype, array.tobytes()
+
+
+def snapshot(value: Any, kept: list[Contents] | None = None, outside: tuple[int, ...] = ()) -> Any:
+    """What must stay equal for a value to count as unchanged; contents of arrays are appended to ``kept``."""
+    kind = class_of(value)
+    if kind in _PLAIN_NUMBERS:
+        return kind, repr(value)  # by text: nan is unchanged then, and 0.0 is not -0.0
+    if id(value) in outside:
+        return kind
+    inside = (*outside, id(value))
+    if isinstance(value, _NUMBERS):
+        found: Any = repr(value)
+    elif isinstance(value, dict):
+        found = [(snapshot(k, kept, inside), snapshot(v, kept, inside)) for k, v in _items(value)]
+    elif isinstance(value, set | frozenset):
+        found = frozenset(_elements(value))
+    elif isinstance(value, bytearray):
+        found = bytes(value)
+    elif isinstance(value, _SEQUENCES):
+        found = [snapshot(v, kept, inside) for v in _elements(value)]
+    elif isinstance(value, np.ndarray):
+        found = Contents(_array(value), kept is not None)
+        if kept is not None:
+            kept.append(found)
+        return kind, found
+    elif not counts_by_fields(value):
+        return _Same(value)
+    else:
+        found = id(value)
+    return kind, found, [(name, snapshot(v, kept, inside)) for name, v in fields(value)]
+
+
+def _items(value: Any) -> list[tuple[Any, Any]]:
+    return list(value.items())
+
+
+def _elements(value: Any) -> list[Any]:
+    return list(value)
+
+
+def _array(value: Any) -> Any:
+    return value
+
+
+def class_of(value: Any) -> Any:
+    """The class of an object, also while reads of it are noted."""
+    return value.__class__
+
+
+def type_of(value: Any) -> Any:
+    """The class that an object has now: while reads of it are noted, the one that notes them."""
+    cls: Any = type(value)  # pyright: ignore[reportUnknownVariableType]
+    return cls
+
+
+def is_mutable(value: Any) -> bool:
+    """Whether what counts of a value may change without anybody's notice."""
+    if isinstance(value, tuple) and class_of(value) is tuple:
+        return any(map(is_mutable, _elements(value)))
+    by_value = isinstance(value, (*_CONTAINERS, np.ndarray)) or counts_by_fields(value)
+    return by_value or (isinstance(value, _NUMBERS) and type_of(value).__dictoffset__ != 0)
+
+
+def is_users(value: Any) -> bool:
+    """Whether a value is an instance of a class that a user wrote, no container of Python's own."""
+    cls = type_of(value)
+    if not cls.__flags__ & _HEAP or isinstance(value, type | BaseException | enum.Enum):
+        return False
+    return cls.__module__.partition(".")[0] not in _LIBRARIES
+
+
+def is_plain(cls: type) -> bool:
+    """Whether objects of a class have the layout of :class:`Plain`."""
+    ours = (Plain.__basicsize__, Plain.__dictoffset__, Plain.__weakrefoffset__, Plain.__itemsize__)
+    layout = (cls.__basicsize__, cls.__dictoffset__, cls.__weakrefoffset__, cls.__itemsize__)
+    return layout == ours and cls not in UNWATCHABLE
+
+
+def counts_by_fields(value: Any) -> bool:
+    """Whether an object counts by the values of its fields: a record, or one whose reads cannot be noted."""
+    cls = type_of(value)
+    if cls is types.SimpleNamespace or (cls.__module__, cls.__name__) == ("argparse", "Namespace"):
+        return True
+    return is_users(value) and not isinstance(value, _CONTAINERS) and not is_plain(cls)
+
+
+def fields(value: Any) -> list[tuple[str, Any]]:
+    """The fields of an object, in its dict and in slots."""
+    if not type_of(value).__flags__ & _HEAP and type_of(value) is not types.SimpleNamespace:
+        return []
+    names = {name: None for cls in type_of(value).__mro__ for name in slots(cls)}
+    found = [(name, look_up(value, name)) for name in names]
+    return [*found, *getattr(value, "__dict__", {}).items()]
+
+
+def slots(cls: type) -> list[str]:
+    """The fields that a class has in slots."""
+    return [name for name, v in vars(cls).items() if type_of(v) is types.MemberDescriptorType]
+
+
+def look_up(holder: Any, name: str) -> Any:
+    """An attribute without running any code of the holder's class: a field, or what the class has."""
+    found = in_class(type_of(holder), name)[1]
+    if type_of(found) is types.MemberDescriptorType:
+        try:
+            return found.__get__(holder)
+        except AttributeError:
+            return MISSING
+    if hasattr(type_of(found), "__set__"):  # a property stands before fields
+        return found
+    return getattr(holder, "__dict__", {}).get(name, found)
+
+
+def in_class(cls: type, name: str) -> tuple[type | None, Any]:
+    """What a class has under a name, and which of its bases has it."""
+    for base in cls.__mro__:
+        if name in base.__dict__:
+            return base, base.__dict__[name]
+    return None, MISSING
+
+
+def describe(value: Any) -> str:
+    """A value in a few words."""
+    if value is MISSING:
+        return "nothing"
+    text = repr(value) if isinstance(value, _NUMBERS + _CONTAINERS) else "\n"
+    return text if "\n" not in text and len(text) <= 80 else f"one {class_of(value).__name__}"
+
+
+class Guard:
+    """An attribute and the value that was read while tracing.
+
+    ``is_noticed`` says that a change of it moves the epoch of attributes; others have to be compared at every call.
+    """
+
+    __slots__ = ("_snapshot", "_text", "holder", "is_noticed", "name", "path")
+
+    def __init__(
+        self, holder: Callable[[], Any], name: str, path: str, value: Any, kept: list[Contents], is_noticed: bool
+    ) -> None:
+        self.holder = holder
+        self.name = name
+        self.path = path
+        self.is_noticed = is_noticed
+        self._text = describe(value)
+        self._snapshot = snapshot(value, kept)
+
+    def value(self) -> Any:
+        """The value that it has now."""
+        holder = self.holder()
+        return MISSING if holder is None else look_up(holder, self.name)
+
+    def changed(self) -> bool:
+        """Whether the attribute has another value now."""
+        holder = self.holder()
+        return holder is None or snapshot(look_up(holder, self.name)) != self._snapshot
+
+    def accept(self, value: Any, kept: list[Contents]) -> None:
+        """Count another value as the one that was read."""
+        self._text, self._snapshot = describe(value), snapshot(value, kept)
+
+    def reason(self) -> str:
+        """What changed, in words."""
+        now = self.value()
+        text = describe(now)
+        text = text if text != self._text else f"another {class_of(now).__name__}"
+        return f"attribute {self.path} changed from {self._text} to {text}"
+
+
+class NumbersGuard:
+    """An array whose numbers the forward function used as Python's while it was traced."""
+
+    __slots__ = ("_array", "_kept")
+
+    is_noticed = False
+
+    def __init__(self, array: Any) -> None:
+        self._array = array
+        self._kept = self._now()
+
+    def _now(self) -> Any:
+        data = self._array._data
+        return _numbers(_array(data) if isinstance(data, np.ndarray) else data.host())  # of the CPU, or of a device
+
+    def changed(self) -> bool:
+        """Whether the array holds other numbers now."""
+        return self._now() != self._kept
+
+    def reason(self) -> str:
+        """What changed, in words."""
+        return f"an array of shape {self._array.shape} changed whose numbers were read while tracing"
+
+
+Guards = Sequence[Guard | NumbersGuard]
