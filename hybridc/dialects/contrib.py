@@ -190,8 +190,8 @@ class AllFinite(Composite):
         bad = np.array([0.5, np.inf])
         made: list[Sample] = []
         for n in cls.COUNTS:
-            made.append(Sample([(2, 3)] * n, _yes, grad=False))
-            made.append(Sample([(2, 3)] * (n - 1) + [bad], _no, grad=False))
+            made.append(Sample([(2, 3)] * n, lambda *_: np.ones(1), grad=False))
+            made.append(Sample([(2, 3)] * (n - 1) + [bad], lambda *_: np.zeros(1), grad=False))
         return made
 
 
