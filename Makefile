@@ -10,9 +10,8 @@ NUMPY_TESTS := tests/autograd $(addprefix tests/,gluon/test_block.py gluon/test_
   gluon/test_train_step.py test_acceptance.py tools/test_explain_html.py)
 
 # What depends on the processor: kernels, products, networks, pages.
-LEVEL_TESTS := $(addprefix tests/,lower/llvm/test_products.py lower/llvm/test_nests.py lower/llvm/test_kernel_classes.py \
-  lower/test_pack_panels.py runtime/native/test_native_networks.py) \
-  $(addprefix tests/docs/test_docs.py::test_page_runs_and_prints_what_it_shows,[README.md] [docs/performance.md])
+LEVEL_TESTS := $(addprefix tests/,lower/llvm/test_products.py::test_matrices lower/llvm/test_nests.py \
+  runtime/native/test_portable.py docs/test_docs.py::test_page_runs_and_prints_what_it_shows[README.md])
 
 comma := ,
 empty :=
@@ -46,7 +45,7 @@ test-numpy: $(NEEDED) ## run every test for the numpy target
 	HYBRIDC_TARGET=numpy $(PYTEST) $(PYTEST_ARGS)
 
 test-levels: $(STAMPS)-test ## run kernels, products, networks and pages at each level of HYBRIDC_CPU that runs here
-	for level in $$($(BIN)/python tests/levels.py); do \
+	for level in $$($(BIN)/python -m tests.levels); do \
 	  echo "HYBRIDC_CPU=$$level"; HYBRIDC_CPU=$$level $(PYTEST) -q -m "not long" $(LEVEL_TESTS) || exit 1; \
 	done
 

@@ -1,5 +1,8 @@
-"""Print the levels of HYBRIDC_CPU that this machine runs and that are not what it would choose itself."""
+"""Print the levels of HYBRIDC_CPU whose code this computer can run, from the least on: ``make test-levels``."""
 
 from __future__ import annotations
 
-print("generic")
+from hybridc.lower.llvm import processor
+from hybridc.options import _cpus
+
+print(*[level for level in _cpus() if level != "host" and not processor.lacking(level)], sep="\n")

@@ -6,14 +6,14 @@ import pytest
 
 
 def one_in(every, values):
-    """One value in so many as it is, the others marked as long; parameters of pytest keep their names."""
+    """One value in so many as it is, the others marked as long; a tuple is a row of several arguments."""
     return [value if number % every == 0 else _long(value) for number, value in enumerate(values)]
 
 
 def _long(value):
     if isinstance(value, type(pytest.param())):
         return pytest.param(*value.values, id=value.id, marks=(*value.marks, pytest.mark.long))
-    return pytest.param(value, marks=pytest.mark.long)
+    return pytest.param(*(value if isinstance(value, tuple) else (value,)), marks=pytest.mark.long)
 
 
 def in_groups(values, size):
@@ -32,3 +32,8 @@ def alone_if_wrong(group, check, name):
             except Exception as own:
                 raise AssertionError(f"{name(member)}: {type(own).__name__}: {own}") from own
         raise AssertionError(f"wrong only together: {[name(m) for m in group]}: {error}") from error
+
+
+def but(long, values):
+    """All values, those of these names marked as long."""
+    return [_long(value) if value in long else value for value in values]

@@ -123,7 +123,7 @@ def test_a_first_call_in_many_threads_makes_one_network():
 import sys, threading
 sys.setswitchinterval(1e-6)
 import numpy as np, hybridc as mx
-for trial in range(40):
+for trial in range(12):
     net = mx.gluon.nn.HybridSequential()
     net.add(mx.gluon.nn.Dense(8), mx.gluon.nn.Dense(2))
     net.initialize(mx.init.Normal(1))

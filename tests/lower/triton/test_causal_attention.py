@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 
 import numpy as np
@@ -19,6 +20,7 @@ from tests.lower.llvm.guarded import native_kernels
 from tests.lower.triton.guarded import Interpreted
 from tests.lower.triton.test_attention import causal
 from tests.lower.triton.test_attention_backward import attend, call, lowered
+from tests.slices import one_in
 
 pytestmark = pytest.mark.triton
 
@@ -113,8 +115,10 @@ def test_what_is_not_known(hidden):
     assert hidden_by(masked_by(hidden)) == (None, None)
 
 
-@pytest.mark.parametrize("by", [0, 5, 40])
-@pytest.mark.parametrize(("rows", "keys"), [(64, 64), (40, 70), (70, 40)])
+@pytest.mark.parametrize(
+    ("rows", "keys", "by"),
+    one_in(3, [(r, k, b) for b, (r, k) in itertools.product((5, 0, 40), ((40, 70), (64, 64), (70, 40)))]),
+)
 def test_hidden_blocks_are_not_read(rows, keys, by):
     """Results are right, and what only hidden blocks hold, NaN, reaches nothing."""
     arrays, gradient = [normal(2, n, 8) for n in (rows, keys, keys)], normal(2, rows, 8)

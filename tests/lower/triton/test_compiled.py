@@ -14,6 +14,7 @@ from hybridc.lower.triton.nests import phases_of
 from hybridc.tools.triton_report import AMD_MI300, NVIDIA_A100, NVIDIA_H100, SHARED, report
 from tests.lower.kernels import parse
 from tests.lower.write_kernel import BODIES, Writer
+from tests.slices import but
 
 pytestmark = pytest.mark.triton
 
@@ -40,7 +41,7 @@ def test_what_is_compiled_is_what_is_measured():
     assert [f for f in families if not any(f.startswith(name.partition(",")[0]) for name in covered)] == []
 
 
-@pytest.fixture(scope="module", params=COMPILED)
+@pytest.fixture(scope="module", params=but(COMPILED, COMPILED))
 def compiled(request):
     """What becomes of the benchmarks' functions for a target: pairs of a workload and what became of a function."""
     target = request.param

@@ -11,7 +11,7 @@ from tests.lower.triton.test_attention import fused, lowered, masked, plain
 from tests.lower.triton.test_attention_dropout import thinned
 from tests.lower.triton.test_compiled_products import SHARED
 
-pytestmark = pytest.mark.triton
+pytestmark = [pytest.mark.triton, pytest.mark.long]
 
 
 def function(attention, batches, length, size, dtype):

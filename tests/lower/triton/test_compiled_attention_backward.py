@@ -11,7 +11,7 @@ from tests.lower.triton.test_attention import causal, masked, plain
 from tests.lower.triton.test_attention_backward import fused, lowered
 from tests.lower.triton.test_attention_dropout import thinned
 
-pytestmark = pytest.mark.triton
+pytestmark = [pytest.mark.triton, pytest.mark.long]
 
 
 FUNCTIONS = {

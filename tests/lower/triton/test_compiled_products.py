@@ -60,6 +60,7 @@ def compiled():
     return found
 
 
+@pytest.mark.long
 def test_nothing_spills_and_shared_memory_suffices(compiled):
     for (_, target), phases in compiled.items():
         for made in phases:
@@ -68,6 +69,7 @@ def test_nothing_spills_and_shared_memory_suffices(compiled):
             assert made.shared <= SHARED[target], made
 
 
+@pytest.mark.long
 def test_memory_is_accessed_16_bytes_at_a_time(compiled):
     """All that is large: of a bias, or of a vector, each thread may need fewer elements."""
     for (name, _), phases in compiled.items():
@@ -76,6 +78,7 @@ def test_memory_is_accessed_16_bytes_at_a_time(compiled):
             assert made.narrow <= (6 if "vector" in name else 2), made
 
 
+@pytest.mark.long
 def test_tensor_cores_multiply(compiled):
     for (name, _), (product, *_) in compiled.items():
         if "f32" not in name:

@@ -218,6 +218,7 @@ def phase_of(function, *arrays):
     return phase
 
 
+@pytest.mark.long
 def test_tensor_cores():
     """Eight bits on sm_90, half precision on sm_80 and gfx942; nothing spills, memory is read 16 bytes at a time."""
     phase = phase_of(scaled, *[mx.nd.zeros(x.shape, dtype=x.dtype) for x in layer(1024, 1024, 256)])

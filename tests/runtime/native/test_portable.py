@@ -15,6 +15,7 @@ from hybridc import autograd
 from hybridc.gluon import HybridBlock, TrainStep, nn
 from hybridc.lower.llvm import processor
 from hybridc.runtime.native import boxed, program
+from tests.slices import but
 
 TOLERANCE = {"float16": 2e-2, "float32": 1e-5, "float64": 1e-12}
 
@@ -70,7 +71,7 @@ def entry(request, monkeypatch):
     return request.param
 
 
-@pytest.mark.parametrize("dtype", TOLERANCE)
+@pytest.mark.parametrize("dtype", but(("float64",), TOLERANCE))
 def test_results_are_those_of_the_eager_network(entry, dtype):
     expected = results(network(dtype), dtype)
     net = network(dtype)
