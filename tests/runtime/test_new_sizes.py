@@ -236,8 +236,8 @@ def test_only_what_follows_is_planned(net, count):
 FACTOR = [2.0]
 
 
-@mx.op.register("sized.times")
-class Times(mx.op.Elementwise):
+@mx.op.register("sized.multiplied")
+class Multiplied(mx.op.Elementwise):
     """x times a number from outside"""
 
     def scalar(self, b, x):
@@ -246,7 +246,7 @@ class Times(mx.op.Elementwise):
 
 def test_what_an_operator_gives_counts_at_every_size():
     """Whether a size is near to those that were compiled, or far."""
-    net = mx.gluon.nn.HybridLambda(lambda F, x: F.times(F.exp(x)))
+    net = mx.gluon.nn.HybridLambda(lambda F, x: F.multiplied(F.exp(x)))
     for factor, sizes in ((2.0, (4, 6, 8)), (3.0, (7, 9, 70))):
         FACTOR[0] = factor
         for n in sizes:
