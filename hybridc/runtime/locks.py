@@ -1,10 +1,18 @@
-"""Locks that a forked child finds open, whatever other threads of its parent held at the fork."""
+"""Locks that a forked child finds open, whatever other threads of its parent held at the fork.
+
+Python's own locks of modules are not among them: a child would wait for ever for a module that another thread imported,
+and what there is of it is not all. So a fork waits until no thread imports this package or what it uses.
+"""
 
 from __future__ import annotations
 
+import _imp
 import contextlib
+import importlib._bootstrap as _bootstrap  # pyright: ignore[reportMissingModuleSource]
 import os
+import sys
 import threading
+import time
 import weakref
 from collections.abc import Generator, Sequence
 from typing import Any
@@ -69,12 +77,40 @@ def _address(array: Any) -> int:
 _LOCKS: weakref.WeakSet[ForkLock] = weakref.WeakSet()
 UPDATES = ArrayLocks()
 
+# Packages some of whose modules are imported when they are needed first. A user's own may run as long as the program.
+_PACKAGES = sys.stdlib_module_names | {"hybridc", "llvmlite", "ml_dtypes", "numpy", "scipy", "triton", "xdsl"}
+# Seconds after which a fork no longer waits.
+_PATIENCE = 10.0
 
-def _renew() -> None:
+
+def _hold_imports() -> None:
+    """Wait until no other thread imports any of our modules, and let none begin."""
+    end = time.monotonic() + _PATIENCE
+    _imp.acquire_lock()
+    while _is_imported_elsewhere() and time.monotonic() < end:
+        _imp.release_lock()
+        time.sleep(1e-3)
+        _imp.acquire_lock()
+
+
+def _is_imported_elsewhere() -> bool:
+    locks: dict[str, Any] = getattr(_bootstrap, "_module_locks", {})
+    ours = [lock() for name, lock in list(locks.items()) if name.partition(".")[0] in _PACKAGES]
+    return any(getattr(lock, "owner", None) not in (None, threading.get_ident()) for lock in ours)
+
+
+def _release_imports() -> None:
+    with contextlib.suppress(RuntimeError):  # Python may have released it in the child
+        _imp.release_lock()
+
+
+def _in_child() -> None:
+    _release_imports()
     for lock in _LOCKS:
         lock.current = threading.RLock()
     UPDATES.renew()
 
 
+# What is registered first is called last before a fork: others may wait for threads that import something.
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_renew)
+    os.register_at_fork(before=_hold_imports, after_in_parent=_release_imports, after_in_child=_in_child)

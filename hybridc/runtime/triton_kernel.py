@@ -11,7 +11,6 @@ import linecache
 import os
 import sys
 import tempfile
-import threading
 from collections.abc import Sequence
 from types import ModuleType
 from typing import Any
@@ -22,13 +21,14 @@ import numpy.typing as npt
 from hybridc.dtypes import held
 from hybridc.errors import UnsupportedError
 from hybridc.lower.triton.functions import Config, TritonFunction
+from hybridc.runtime.locks import ForkLock
 from hybridc.runtime.store import Store, store
 from hybridc.runtime.triton_interpreter import integer, interpreter
 
 _LOADED: dict[str, Any] = {}
-_LOADING = threading.Lock()
+_LOADING = ForkLock()
 # The interpreter keeps what it does in globals of its own.
-_INTERPRETING = threading.RLock()
+_INTERPRETING = ForkLock()
 
 
 def triton(*, interpreted: bool) -> Any:
@@ -61,7 +61,7 @@ def load(function: TritonFunction, *, interpreted: bool) -> Any:
     found = _LOADED.get(function.key)
     if found is not None:
         return found
-    with _LOADING:
+    with _LOADING.current:
         if function.key not in _LOADED:
             triton(interpreted=interpreted)
             _LOADED[function.key] = _import(function)
@@ -102,7 +102,7 @@ def interpret(function: TritonFunction, pointers: Sequence[int], numbers: Sequen
     """Run all programs of a launch, one after the other, on memory of the host."""
     kernel = load(function, interpreted=True)
     given = [_Memory(pointer, dtype) for pointer, dtype in zip(pointers, function.pointers, strict=True)]
-    with _INTERPRETING, np.errstate(all="ignore"):
+    with _INTERPRETING.current, np.errstate(all="ignore"):
         interpreter()
         sized = [integer(value, bits) for value, bits in zip(numbers, function.numbers, strict=True)]
         kernel[config.grid](*given, *sized, **dict(config.constants))

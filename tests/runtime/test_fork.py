@@ -47,7 +47,7 @@ PROGRAM = """
     for thread in threads:
         thread.start()
     children = []
-    for _ in range(30):
+    for _ in range(12):
         pid = os.fork()
         if pid == 0:
             faulthandler.dump_traceback_later(60, exit=True)
@@ -62,9 +62,49 @@ PROGRAM = """
 """
 
 
+# Nothing is compiled or imported before: forks fall into imports, into LLVM, and between them.
+FIRST = """
+    import faulthandler
+    import os
+    import threading
+    import time
+
+    import hybridc as mx
+    from hybridc.gluon import nn
+
+
+    def fresh(width):
+        net = nn.Dense(width, activation="relu", in_units=32)
+        net.initialize()
+        net.hybridize()
+        net(mx.nd.ones((3, 32)))
+
+
+    threading.Thread(target=fresh, args=(64,), daemon=True).start()
+    children = []
+    for _ in range(3):
+        time.sleep(0.05 * len(children))
+        pid = os.fork()
+        if pid == 0:
+            faulthandler.dump_traceback_later(60, exit=True)
+            fresh(9)
+            import json.tool  # Python's own lock is as it was
+            os._exit(0)
+        children.append(pid)
+    print("children ended with", {os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) for pid in children}, flush=True)
+    fresh(7)
+    os._exit(0)
+"""
+
+
+def run(program):
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "HYBRIDC_NUM_THREADS": "2", "HYBRIDC_VERIFY": "0"}
+    command = [sys.executable, "-W", "ignore", "-c", textwrap.dedent(program)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=240, check=False, env=environment)
+
+
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs os.fork")
-def test_fork_while_other_threads_compile_and_run():
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), "HYBRIDC_NUM_THREADS": "2"}
-    command = [sys.executable, "-W", "ignore", "-c", textwrap.dedent(PROGRAM)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=240, check=False, env=environment)
+@pytest.mark.parametrize("program", [PROGRAM, FIRST], ids=["compiling again", "compiling first"])
+def test_fork_while_other_threads_compile_and_run(program):
+    done = run(program)
     assert done.stdout == "children ended with {0}\n", done.stderr

@@ -298,8 +298,9 @@ def _before_fork() -> None:
 
 
 def _after_fork() -> None:
-    for lock in _FORK.held:
+    for lock in getattr(_FORK, "held", ()):  # none if this module was imported while the fork waited
         lock.release()
+    _FORK.held = []
 
 
 _FORK = threading.local()
