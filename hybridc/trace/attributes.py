@@ -17,7 +17,6 @@ import numpy as np
 from hybridc.runtime.locks import ForkLock
 from hybridc.trace.guards import (
     MISSING,
-    UNWATCHABLE,
     Contents,
     Guard,
     Guards,
@@ -28,6 +27,7 @@ from hybridc.trace.guards import (
     is_plain,
     is_users,
     look_up,
+    refuse,
     type_of,
 )
 
@@ -239,7 +239,7 @@ def is_watchable(value: Any) -> bool:
     """Whether reads of an object can be noted: of blocks, and of objects of users' classes as most are."""
     from hybridc.gluon.block import Block
 
-    return isinstance(value, Block) or (is_users(value) and is_plain(type_of(value)))
+    return isinstance(value, Block) or (is_users(type_of(value)) and is_plain(type_of(value)))
 
 
 def _watch(value: Any) -> None:
@@ -248,7 +248,7 @@ def _watch(value: Any) -> None:
         try:
             object.__setattr__(value, "__class__", _watched(cls))
         except TypeError:  # of a kind that cannot be exchanged
-            UNWATCHABLE.add(cls)
+            refuse(cls)
             return
     _WATCHED[id(value)] = times + 1, cls
 

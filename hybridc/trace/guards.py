@@ -6,6 +6,7 @@ Numbers, strings, containers and NumPy's arrays count by value; other objects, s
 from __future__ import annotations
 
 import enum
+import functools
 import sys
 import types
 import weakref
@@ -16,6 +17,7 @@ from typing import Any
 import numpy as np
 
 MISSING = object()
+_CHANGES = object()
 
 _NUMBERS: Any = (bool, int, float, complex, str, bytes, type(None), np.generic)
 _PLAIN_NUMBERS = frozenset({bool, int, float, str, type(None)})
@@ -31,7 +33,13 @@ class Plain:
 
 
 # Classes that are of this layout, but refuse.
-UNWATCHABLE: weakref.WeakSet[type] = weakref.WeakSet()
+_UNWATCHABLE: weakref.WeakSet[type] = weakref.WeakSet()
+
+
+def refuse(cls: type) -> None:
+    """Note that the class of such objects cannot be exchanged: they count by their fields."""
+    _UNWATCHABLE.add(cls)
+    _counts_by_identity.cache_clear()
 
 
 class _Same:
@@ -78,6 +86,8 @@ def snapshot(value: Any, kept: list[Contents] | None = None, outside: tuple[int,
     kind = class_of(value)
     if kind in _PLAIN_NUMBERS:
         return kind, repr(value)  # by text: nan is unchanged then, and 0.0 is not -0.0
+    if _counts_by_identity(type_of(value)):
+        return _Same(value)
     if id(value) in outside:
         return kind
     inside = (*outside, id(value))
@@ -96,8 +106,6 @@ def snapshot(value: Any, kept: list[Contents] | None = None, outside: tuple[int,
         if kept is not None:
             kept.append(found)
         return kind, found
-    elif not counts_by_fields(value):
-        return _Same(value)
     else:
         found = id(value)
     return kind, found, [(name, snapshot(v, kept, inside)) for name, v in fields(value)]
@@ -130,14 +138,20 @@ def is_mutable(value: Any) -> bool:
     """Whether what counts of a value may change without anybody's notice."""
     if isinstance(value, tuple) and class_of(value) is tuple:
         return any(map(is_mutable, _elements(value)))
-    by_value = isinstance(value, (*_CONTAINERS, np.ndarray)) or counts_by_fields(value)
-    return by_value or (isinstance(value, _NUMBERS) and type_of(value).__dictoffset__ != 0)
-
-
-def is_users(value: Any) -> bool:
-    """Whether a value is an instance of a class that a user wrote, no container of Python's own."""
     cls = type_of(value)
-    if not cls.__flags__ & _HEAP or isinstance(value, type | BaseException | enum.Enum):
+    if isinstance(value, _NUMBERS):
+        return cls.__dictoffset__ != 0
+    return not _counts_by_identity(cls)
+
+
+@functools.lru_cache(512)
+def _counts_by_identity(cls: type) -> bool:
+    return not issubclass(cls, (*_NUMBERS, *_CONTAINERS, np.ndarray)) and not counts_by_fields(cls)
+
+
+def is_users(cls: type) -> bool:
+    """Whether a user wrote a class, of which objects have attributes that matter."""
+    if not cls.__flags__ & _HEAP or issubclass(cls, type | BaseException | enum.Enum):
         return False
     return cls.__module__.partition(".")[0] not in _LIBRARIES
 
@@ -146,29 +160,29 @@ def is_plain(cls: type) -> bool:
     """Whether objects of a class have the layout of :class:`Plain`."""
     ours = (Plain.__basicsize__, Plain.__dictoffset__, Plain.__weakrefoffset__, Plain.__itemsize__)
     layout = (cls.__basicsize__, cls.__dictoffset__, cls.__weakrefoffset__, cls.__itemsize__)
-    return layout == ours and cls not in UNWATCHABLE
+    return layout == ours and cls not in _UNWATCHABLE
 
 
-def counts_by_fields(value: Any) -> bool:
-    """Whether an object counts by the values of its fields: a record, or one whose reads cannot be noted."""
-    cls = type_of(value)
+def counts_by_fields(cls: type) -> bool:
+    """Whether objects count by the values of their fields: records, and those whose reads cannot be noted."""
     if cls is types.SimpleNamespace or (cls.__module__, cls.__name__) == ("argparse", "Namespace"):
         return True
-    return is_users(value) and not isinstance(value, _CONTAINERS) and not is_plain(cls)
+    return is_users(cls) and not issubclass(cls, _CONTAINERS) and not is_plain(cls)
 
 
 def fields(value: Any) -> list[tuple[str, Any]]:
     """The fields of an object, in its dict and in slots."""
-    if not type_of(value).__flags__ & _HEAP and type_of(value) is not types.SimpleNamespace:
-        return []
-    names = {name: None for cls in type_of(value).__mro__ for name in slots(cls)}
-    found = [(name, look_up(value, name)) for name in names]
+    found = [(name, look_up(value, name)) for name in _slots(type_of(value))]
     return [*found, *getattr(value, "__dict__", {}).items()]
 
 
-def slots(cls: type) -> list[str]:
-    """The fields that a class has in slots."""
-    return [name for name, v in vars(cls).items() if type_of(v) is types.MemberDescriptorType]
+@functools.lru_cache(512)
+def _slots(cls: type) -> tuple[str, ...]:
+    """The fields that objects of a class have in slots."""
+    if not cls.__flags__ & _HEAP:
+        return ()
+    names = [name for base in cls.__mro__ for name, v in vars(base).items() if type(v) is types.MemberDescriptorType]
+    return tuple(dict.fromkeys(names))
 
 
 def look_up(holder: Any, name: str) -> Any:
@@ -206,7 +220,7 @@ class Guard:
     ``is_noticed`` says that a change of it moves the epoch of attributes; others have to be compared at every call.
     """
 
-    __slots__ = ("_snapshot", "_text", "holder", "is_noticed", "name", "path")
+    __slots__ = ("_same", "_snapshot", "_text", "holder", "is_noticed", "name", "path")
 
     def __init__(
         self, holder: Callable[[], Any], name: str, path: str, value: Any, kept: list[Contents], is_noticed: bool
@@ -215,8 +229,7 @@ class Guard:
         self.name = name
         self.path = path
         self.is_noticed = is_noticed
-        self._text = describe(value)
-        self._snapshot = snapshot(value, kept)
+        self.accept(value, kept)
 
     def value(self) -> Any:
         """The value that it has now."""
@@ -226,11 +239,15 @@ class Guard:
     def changed(self) -> bool:
         """Whether the attribute has another value now."""
         holder = self.holder()
-        return holder is None or snapshot(look_up(holder, self.name)) != self._snapshot
+        if holder is None:
+            return True
+        value = look_up(holder, self.name)
+        return value is not self._same and snapshot(value) != self._snapshot
 
     def accept(self, value: Any, kept: list[Contents]) -> None:
         """Count another value as the one that was read."""
         self._text, self._snapshot = describe(value), snapshot(value, kept)
+        self._same = _CHANGES if is_mutable(value) else value  # that object has always the same value
 
     def reason(self) -> str:
         """What changed, in words."""
