@@ -50,7 +50,7 @@ class Entry:
         self.trace = trace
         self.is_static = is_static
         self.backends = backends
-        self.guards = guards
+        self.guards = list(guards)
         # Lists and dicts change without notice, so they are compared at every call.
         self.unnoticed = [guard for guard in guards if not guard.is_noticed]
         self.reason = reason
@@ -89,10 +89,15 @@ class Entry:
         return result
 
     def moved(self) -> str | None:
-        """What the trace depends on and is different now, in words: an attribute, or a parameter's dtype or shape."""
-        for guard in self.guards:
+        """What the trace depends on and is different now, in words: an attribute, or a parameter's dtype or shape.
+
+        The parameters' arrays are fetched again.
+        """
+        for i, guard in enumerate(self.guards):
             if guard.changed():
+                self.guards.insert(0, self.guards.pop(i))  # what changed once is likely to be it the next time
                 return guard.reason()
+        self.refresh()
         others = [s for s, role in zip(self.trace.leaves, self.trace.roles, strict=True) if role != "data"]
         for symbol, (role, array) in zip(others, self.others, strict=True):
             if role == "key" or (array.dtype == symbol.dtype and array.shape == symbol.shape):
@@ -148,8 +153,8 @@ class CachedGraph:
     """What a hybridized block calls: finds or makes the graph for the arguments' signature and runs it.
 
     The signature is the arguments' structure, shapes and dtypes, train mode, and the plain attributes that the forward
-    read. At most ``HYBRIDC_CACHE_ENTRIES`` signatures are kept; the least recently used goes first. ``is_static`` is
-    MXNet's ``static_alloc``.
+    read. At most ``HYBRIDC_CACHE_ENTRIES`` signatures are kept; the least recently used goes first, after those for
+    other values of attributes than the present ones. ``is_static`` is MXNet's ``static_alloc``.
     """
 
     def __init__(self, block: Any, backends: Backends = (), is_static: bool = False) -> None:
@@ -157,6 +162,7 @@ class CachedGraph:
         self._is_static = is_static
         self._backends = backends
         self._entries: OrderedDict[Signature, Entry] = OrderedDict()
+        self._before: list[tuple[Signature, Entry]] = []  # of other values of attributes, the latest last
         self._latest: Entry | None = None
         self._flat: Entry | None = None  # the latest, if its arguments were arrays
         self._lock = ForkLock()
@@ -204,18 +210,34 @@ class CachedGraph:
                 reason = "first call" if not self._entries else self._difference(key)
             else:
                 epoch = ATTRIBUTE_EPOCH.value
-                entry.refresh()
                 moved = entry.moved()
                 if moved is None:
                     entry.epoch = epoch
                     return entry
                 reason = moved
-            entry = self._trace(args, reason)
-            self._entries[key] = entry
-            self._touch(key, entry)
-            while len(self._entries) > OPTIONS.cache_entries:
-                self._entries.popitem(last=False)
-            return entry
+            found = self._of_before(key)
+            if found is None:
+                found = self._trace(args, reason)
+            if entry is not None:
+                self._before.append((key, entry))
+            self._entries[key] = found
+            self._touch(key, found)
+            while len(self._entries) + len(self._before) > OPTIONS.cache_entries:
+                if self._before:
+                    del self._before[0]
+                else:
+                    self._entries.popitem(last=False)
+            return found
+
+    def _of_before(self, key: Signature) -> Entry | None:
+        """An entry that was left when an attribute changed, which has its value of then again."""
+        for i, (signature, entry) in enumerate(self._before):
+            epoch = ATTRIBUTE_EPOCH.value
+            if signature == key and entry.moved() is None:
+                entry.epoch = epoch
+                del self._before[i]
+                return entry
+        return None
 
     def _touch(self, key: Signature, entry: Entry) -> None:
         """Note that this signature is the one used most recently."""
@@ -267,7 +289,7 @@ class CachedGraph:
     def graphs(self) -> list[CompiledGraph]:
         """All graphs that exist now."""
         found: list[CompiledGraph] = []
-        for entry in self._entries.values():
+        for _, entry, _ in self._kept():
             found += [g for g in (entry.plain, *entry.recorded.values()) if g is not None]
         return found
 
@@ -279,15 +301,20 @@ class CachedGraph:
             f"  {number}. {reason}"
             for number, reason in enumerate(self._history, self._traced - len(self._history) + 1)
         ]
-        for key, entry in self._entries.items():
-            lines.append(f"signature {_describe(key)}")
+        for key, entry, when in self._kept():
+            lines.append(f"signature {_describe(key)}{when}")
             for graph in [g for g in (entry.plain, *entry.recorded.values()) if g is not None]:
                 lines += ["  " + line for line in graph.summary()]
         return "\n".join(lines)
 
     def compilations(self) -> list[tuple[str, list[Traced]]]:
         """What :meth:`explain` describes: each signature in words, and the first stage of each of its graphs."""
-        return [(f"signature {_describe(key)}", entry.compilations()) for key, entry in self._entries.items()]
+        return [(f"signature {_describe(key)}{when}", entry.compilations()) for key, entry, when in self._kept()]
+
+    def _kept(self) -> list[tuple[Signature, Entry, str]]:
+        """All entries, and what tells those of other values of attributes."""
+        found = [(key, entry, ", with attributes of before") for key, entry in self._before]
+        return [*found, *[(key, entry, "") for key, entry in self._entries.items()]]
 
 
 def _never(_arrays: tuple[Any, ...]) -> None:

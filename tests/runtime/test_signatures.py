@@ -280,3 +280,33 @@ def test_explain_lists_host_calls_and_where_they_come_from():
     assert [text.strip() for text in net.explain().splitlines() if text.startswith("  forward")] == [
         "forward: 3 kernels, 1 of them host calls; arena 128 bytes (128 at once), 16 of them for the backward"
     ]
+
+
+def test_an_earlier_value_finds_its_graph():
+    net = scale()
+    x = mx.nd.array([0.0, 1.0])
+    for value in (2, 3, None, 3, 2, 3):
+        net.alpha = 1.0 if value is None else value
+        np.testing.assert_allclose(net(x).asnumpy(), net.alpha * np.exp([0, 1]), rtol=1e-6)
+    assert net.runs == 3
+    assert len(net._cached_graph.graphs()) == 3
+    assert net.explain().count("with attributes of before") == 2
+
+
+def test_graphs_of_earlier_values_go_first(monkeypatch):
+    monkeypatch.setattr(cached_graph, "OPTIONS", dataclasses.replace(cached_graph.OPTIONS, cache_entries=3))
+    net = scale()
+    a, b = mx.nd.ones((1,)), mx.nd.ones((2,))
+    net(a)
+    for value in (1, 2, 3, 4):
+        net.alpha = value
+        net(b)
+    assert net.runs == 5
+    assert len(net._cached_graph.graphs()) == 3
+    net(b)
+    net.alpha = 3
+    net(b)
+    assert net.runs == 5
+    net.alpha = 1
+    net(b)
+    assert net.runs == 6
