@@ -87,6 +87,8 @@ class Shuffle(Opaque):
     draw: int = attribute(0, "internal: which use of the key this is")
 
     def infer_shape(self, shapes: list[Shape]) -> tuple[list[Shape], list[Shape]]:
+        if not shapes[0]:
+            raise ShapeError("shuffle: data needs at least one axis")
         return shapes, [shapes[0]]
 
     def infer_type(self, dtypes: list[DType]) -> tuple[list[DType], list[DType]]:
@@ -94,4 +96,5 @@ class Shuffle(Opaque):
 
     def eager(self, *arrays: Any) -> Any:
         x, key = arrays
+        self.infer_shape([x.shape])
         return x[random.generator(key, self.draw).permutation(x.shape[0])]

@@ -26,7 +26,7 @@ def reduce(ufunc: Any, x: Any, axis: Any, keepdims: bool) -> Any:
         y = ufunc.reduce(x, axis, FLOAT32, None, keepdims).astype(x.dtype)
     else:
         y = ufunc.reduce(x, axis, x.dtype, None, keepdims)
-    return y if type(y) is np.ndarray else y.reshape(1)
+    return y if type(y) is np.ndarray else y.reshape(() if keepdims else 1)
 
 
 def keep(F: Any, y: Any, x: Any, axes: Sequence[int]) -> Any:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import json
 import warnings
-import zipfile
 from typing import Any, cast
 
 import numpy as np
@@ -69,23 +68,32 @@ class Updater:
 
     def set_states(self, states: bytes) -> None:
         """Take over what :meth:`get_states` gave, with the optimizer's settings if they are in it."""
-        content, arrays = _read(states)
-        found: dict[Any, Any] = _decode(content["states"], arrays)
+        content = _read(states)
+        found: dict[Any, Any] = content["states"]
         if "optimizer" in content:
-            self._take_settings(content, arrays)
+            self._take_settings(content)
         self.states = self._turned(found) if content.get("format") == _FIRST_FORMAT else found
         self.states_synced = dict.fromkeys(self.states, True)
 
-    def _take_settings(self, content: dict[str, Any], arrays: list[npt.NDArray[Any]]) -> None:
+    def _take_settings(self, content: dict[str, Any]) -> None:
         """Make the optimizer what the saved one was."""
         saved = content["optimizer"]
         if type(self.optimizer).__name__.lower() != saved["class"].lower():
             parameters = self.optimizer.param_dict
             self.optimizer = Optimizer.create_optimizer(saved["class"])
             self.optimizer.param_dict = parameters
-        vars(self.optimizer).update(_decode(saved["attributes"], arrays))
+        present: dict[str, Any] = vars(self.optimizer)
+        for name, value in saved["attributes"].items():
+            like = present.get(name)
+            both: Any = (int, float) if isinstance(like, (int, float)) else like.__class__
+            if like is not None and value is not None and not isinstance(value, both):
+                raise MXNetError(
+                    f"these optimizer states are damaged: {name} is a {type(value).__name__}, expected a "
+                    f"{type(like).__name__}"
+                )
+        present.update(saved["attributes"])
         self.optimizer._set_current_context(0)  # pyright: ignore[reportPrivateUsage]
-        self.optimizer.lr_scheduler = _scheduler(self.optimizer.lr_scheduler, content.get("lr_scheduler"), arrays)
+        self.optimizer.lr_scheduler = _scheduler(self.optimizer.lr_scheduler, content.get("lr_scheduler"))
 
     def _turned(self, states: dict[Any, Any]) -> dict[Any, Any]:
         """States of the first format, in which a float32 copy came before the states of every optimizer."""
@@ -99,7 +107,8 @@ def get_updater(optimizer: Optimizer) -> Updater:
     return Updater(optimizer)
 
 
-def _read(data: bytes) -> tuple[dict[str, Any], list[npt.NDArray[Any]]]:
+def _read(data: bytes) -> dict[str, Any]:
+    """What :meth:`Updater.get_states` wrote, decoded: nothing is taken over of what is damaged."""
     if data[:1] == b"\x80":
         raise MXNetError(
             "these optimizer states are a pickle, as MXNet writes them; pickles are not loaded because they "
@@ -109,14 +118,27 @@ def _read(data: bytes) -> tuple[dict[str, Any], list[npt.NDArray[Any]]]:
         with np.load(io.BytesIO(data), allow_pickle=False) as file:
             content = json.loads(file["json"].tobytes())
             arrays = [file[f"a{i}"] for i in range(len(file.files) - 1)]
-    except (ValueError, KeyError, OSError, EOFError, zipfile.BadZipFile) as error:
+        found = {"format": content.get("format"), "states": _expect(dict, _decode(content["states"], arrays))}
+        for part in ("optimizer", "lr_scheduler"):
+            if content.get(part) is not None:
+                attributes = _expect(dict, _decode(content[part]["attributes"], arrays))
+                name = _expect(str, content[part]["class"])
+                found[part] = {"class": name, "attributes": {_expect(str, k): v for k, v in attributes.items()}}
+    except Exception as error:  # zipfile, zlib, json and NumPy raise all kinds for damaged bytes
         raise MXNetError(
             f"these are not optimizer states as hybridc saves them, or they are damaged: {error}"
         ) from error
-    return content, arrays
+    return found
 
 
-def _scheduler(present: Any, saved: Any, arrays: list[npt.NDArray[Any]]) -> Any:
+def _expect(kind: Any, value: Any) -> Any:
+    """The value, which must be of this kind."""
+    if not isinstance(value, kind):
+        raise TypeError(f"got a {type(value).__name__}, expected {kind}")
+    return value
+
+
+def _scheduler(present: Any, saved: Any) -> Any:
     """The saved schedule: the present object where it is of the same class, else one of the library's."""
     if saved is None:
         return None
@@ -128,7 +150,7 @@ def _scheduler(present: Any, saved: Any, arrays: list[npt.NDArray[Any]]) -> Any:
                 f"the optimizer one before loading"
             )
         present = klass.__new__(klass)
-    vars(cast("object", present)).update(_decode(saved["attributes"], arrays))
+    vars(cast("object", present)).update(saved["attributes"])
     return present
 
 
@@ -169,8 +191,10 @@ def _decode(value: Any, arrays: list[npt.NDArray[Any]]) -> Any:
         return value
     [(kind, content)] = cast("dict[str, Any]", value).items()
     if kind == "array":
-        return NDArray(arrays[int(content)])
+        if not isinstance(content, int) or not 0 <= content < len(arrays):
+            raise ValueError(f"array {content!r} is named, of {len(arrays)} that are there")
+        return NDArray(arrays[content])
     if kind == "dict":
-        return {_decode(k, arrays): _decode(v, arrays) for k, v in content}
-    items = [_decode(v, arrays) for v in content]
+        return {_expect(int | str, _decode(k, arrays)): _decode(v, arrays) for k, v in _expect(list, content)}
+    items = [_decode(v, arrays) for v in _expect(list, content)]
     return items if kind == "list" else tuple(items)

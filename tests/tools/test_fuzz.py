@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import io
+import json
 import subprocess
 import sys
+from random import Random
 
 import numpy as np
 import pytest
 
-from hybridc import op
+from hybridc import op, optimizer
 from hybridc.dialects.unary import Unary
-from hybridc.tools.fuzz import check, generate
+from hybridc.errors import MXNetError
+from hybridc.tools.fuzz import check, files, generate
 from hybridc.tools.fuzz.program import Input, Program, Step
 from hybridc.tools.fuzz.shrink import shrink
 from hybridc.tools.fuzz.source import python
@@ -125,3 +129,31 @@ def test_equal_bits_tell_signs_of_zeros():
     zero = np.zeros(2, np.float32)
     assert check._equal_bits(zero, zero.copy())
     assert not check._equal_bits(zero, -zero)
+
+
+@pytest.mark.parametrize("kind", sorted(files.MAKERS))
+def test_damaged_files_are_read_right_or_refused_in_words(kind):
+    for number in range(12):
+        random = Random(f"{kind}-{number}")
+        good = files.made(kind, random)
+        assert files.read(kind, good) is None
+        for _ in range(4):
+            data = files.damaged(kind, good, random)
+            assert files.read(kind, data) is None, files.source(kind, data)
+
+
+def test_damaged_states_change_nothing():
+    """Attributes of other types, numbers of arrays that are not there, states that are no dict."""
+    updater = optimizer.get_updater(optimizer.create("adam", learning_rate=0.1))
+    for content in (
+        {"states": []},
+        {"states": {"dict": [[0, {"array": 5}]]}},
+        {"states": {"dict": []}, "optimizer": {"class": "Adam", "attributes": {"dict": [["lr", "x"]]}}},
+        {"states": {"dict": []}, "optimizer": {"class": "Adam", "attributes": {"dict": [[[1], 2]]}}},
+        {"states": {"dict": []}, "optimizer": {"class": 3, "attributes": {"dict": []}}},
+    ):
+        file = io.BytesIO()
+        np.savez(file, json=np.frombuffer(json.dumps({"format": 2, **content}).encode(), np.uint8))
+        with pytest.raises(MXNetError, match="damaged"):
+            updater.set_states(file.getvalue())
+        assert (updater.optimizer.lr, updater.states) == (0.1, {})

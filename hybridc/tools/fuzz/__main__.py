@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 
-from hybridc.tools.fuzz.main import fuzz
+from hybridc.tools.fuzz.main import fuzz, fuzz_cache, fuzz_files
 from hybridc.tools.fuzz.program import Program
 from hybridc.tools.fuzz.worker import Worker
 
@@ -21,11 +21,14 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--shrink", type=float, default=60.0, help="seconds at most to make a failing program smaller")
     parser.add_argument("--stop", type=int, default=20, help="end after so many different failures")
     parser.add_argument("--replay", help="check this program again, given as the fuzzer printed it")
+    parser.add_argument("--files", action="store_true", help="read damaged files, and caches, instead of programs")
     given = parser.parse_args(arguments)
     targets = given.target or ["llvm", "numpy"]
     if given.replay:
         return replay(given.replay, targets)
     seconds = 60.0 if given.seconds is None and given.count is None else given.seconds
+    if given.files:
+        return files(given.seed, targets, given.count, seconds)
     report = fuzz(
         given.seed,
         targets,
@@ -40,6 +43,16 @@ def main(arguments: list[str] | None = None) -> int:
         f"{', '.join(targets)}: {len(report.found)} failures; {report.invalid} were invalid"
     )
     return int(bool(report.found))
+
+
+def files(seed: int, targets: list[str], count: int | None, seconds: float | None) -> int:
+    """Read damaged files, and run with damaged caches for a fifth of the time."""
+    part = None if seconds is None else seconds * 0.8
+    number, failed = fuzz_files(seed, targets[0], count=count, seconds=part)
+    rounds = 1 if seconds is None else max(1, int(seconds / 5 / 20))
+    broken = sum(fuzz_cache(seed, target, rounds) for target in targets)
+    print(f"{number} files: {failed} failures; {rounds} damaged caches on {', '.join(targets)}: {broken} failures")
+    return int(failed + broken > 0)
 
 
 def replay(text: str, targets: list[str]) -> int:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import tempfile
 import time
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
+from random import Random
 
+from hybridc.tools.fuzz.files import MAKERS, damaged, made, source
 from hybridc.tools.fuzz.generate import program as generated
 from hybridc.tools.fuzz.program import Program
 from hybridc.tools.fuzz.shrink import shrink
@@ -105,3 +109,57 @@ def _checked(
     seen.add(key)
     again = worker.check(small)
     return Found(number, worker.target, kind, again[1] if again is not None else text, small)
+
+
+# --- files ----------------------------------------------------------------------------------------------------
+
+DAMAGED = 8  # files made of each good one
+
+
+def fuzz_files(seed: int, target: str, *, count: int | None = None, seconds: float | None = None) -> tuple[int, int]:
+    """Read so many damaged files, or for so long; how many, and how many failures."""
+    until = None if seconds is None else time.monotonic() + seconds
+    worker = Worker(target)
+    seen: set[tuple[str, str, str]] = set()
+    number = 0
+    try:
+        while (count is None or number < count) and (until is None or time.monotonic() < until):
+            random = Random(f"{seed}-{number}")
+            kind = random.choice((*sorted(MAKERS), "program"))
+            good = generated(seed, number).to_json().encode() if kind == "program" else made(kind, random)
+            files = [good]
+            if kind != "program":
+                files += [damaged(kind, good, random) for _ in range(DAMAGED)]
+            for data in files:
+                outcome = worker.read(kind, data)
+                if outcome is None or (kind, outcome[0], outcome[1][:40]) in seen:
+                    continue
+                seen.add((kind, outcome[0], outcome[1][:40]))
+                print(f"file {number} of kind {kind}: {outcome[0]}: {outcome[1]}\n{source(kind, data)}", flush=True)
+            number += len(files)
+    finally:
+        worker.close()
+    return number, len(seen)
+
+
+def fuzz_cache(seed: int, target: str, rounds: int) -> int:
+    """Damage the entries of a cache between two processes; the failures of the second one."""
+    failed = 0
+    for number in range(rounds):
+        random = Random(f"{seed}-{number}")
+        programs = [generated(seed, 100 * number + i) for i in range(3)]
+        with tempfile.TemporaryDirectory() as folder:
+            for first in (True, False):
+                worker = Worker(target, Path(folder))
+                for program in programs:
+                    outcome = worker.check(program)
+                    if not first and outcome is not None and outcome[0] != "invalid":
+                        print(f"cache {number} on {target}: {outcome[0]}: {outcome[1]}", flush=True)
+                        failed += 1
+                    elif first and outcome is not None:
+                        programs = [p for p in programs if p is not program]
+                worker.close()
+                for path in sorted(Path(folder).rglob("*")):
+                    if path.is_file() and random.random() < 0.7:
+                        path.write_bytes(damaged("cache", path.read_bytes(), random))
+    return failed

@@ -20,12 +20,13 @@ KEPT = 500  # programs after which a process is replaced, so that what one left 
 class Worker:
     """A process that checks programs for one target."""
 
-    def __init__(self, target: str) -> None:
+    def __init__(self, target: str, cache: Path | None = None) -> None:
         self.target = target
         self._process: subprocess.Popen[bytes] | None = None
         self._pipe: Connection[Any, Any] | None = None
         self._checked = 0
         self._cache = tempfile.TemporaryDirectory(prefix="hybridc-fuzz-")
+        self._folder = Path(self._cache.name) / "cache" if cache is None else cache
         self._errors = Path(self._cache.name) / "stderr.txt"
 
     def _start(self) -> None:
@@ -33,7 +34,7 @@ class Worker:
         environment = {
             **os.environ,
             "HYBRIDC_TARGET": self.target,
-            "HYBRIDC_CACHE_DIR": str(Path(self._cache.name) / "cache"),
+            "HYBRIDC_CACHE_DIR": str(self._folder),
             "PYTHONFAULTHANDLER": "1",
         }
         command = [sys.executable, "-m", "hybridc.tools.fuzz.worker", str(other.fileno())]
@@ -43,6 +44,13 @@ class Worker:
 
     def check(self, program: Program, seconds: float = SECONDS) -> tuple[str, str] | None:
         """What does not hold of a program: its kind and the particulars. Invalid programs are of the kind "invalid"."""
+        return self._ask("check", program.to_json().encode(), seconds)
+
+    def read(self, kind: str, data: bytes, seconds: float = SECONDS) -> tuple[str, str] | None:
+        """What does not hold of reading a file of this kind."""
+        return self._ask(kind, data, seconds)
+
+    def _ask(self, kind: str, data: bytes, seconds: float) -> tuple[str, str] | None:
         if self._process is None or self._checked >= KEPT:
             self.close()
             self._start()
@@ -51,7 +59,7 @@ class Worker:
         assert self._pipe is not None
         assert self._process is not None
         try:
-            self._pipe.send_bytes(program.to_json().encode())
+            self._pipe.send_bytes(kind.encode() + b"\n" + data)
             if not self._pipe.poll(seconds + 10 * (self._checked == 1)):
                 self.close()
                 return "hang", f"no answer after {seconds:.0f} seconds"
@@ -74,17 +82,21 @@ class Worker:
 
 
 def serve(pipe: Connection[Any, Any]) -> None:
-    """Check the programs that come through a pipe until it is closed."""
+    """Check the programs and read the files that come through a pipe until it is closed."""
     from hybridc.tools.fuzz.check import Invalid, check
+    from hybridc.tools.fuzz.files import read
 
     while True:
         try:
-            text = pipe.recv_bytes().decode()
+            kind, _, data = pipe.recv_bytes().partition(b"\n")
         except EOFError:
             return
         try:
-            failure = check(Program.from_json(text))
-            answer = None if failure is None else (failure.kind, failure.text)
+            if kind == b"check":
+                failure = check(Program.from_json(data.decode()))
+                answer = None if failure is None else (failure.kind, failure.text)
+            else:
+                answer = read(kind.decode(), data)
         except Invalid as refused:
             answer = ("invalid", str(refused))
         except Exception as error:  # the check itself is wrong
