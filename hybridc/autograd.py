@@ -10,7 +10,7 @@ import numpy as np
 
 from hybridc.dialects.gradient import vjp
 from hybridc.dialects.operator import Operator
-from hybridc.errors import MXNetError, TraceError
+from hybridc.errors import MXNetError, ShapeError, TraceError
 from hybridc.nd.ndarray import NDArray, wrap
 from hybridc.nd.takeover import WORTH_TAKING, taken_over
 from hybridc.runtime.state import STATE
@@ -481,4 +481,10 @@ class _FunctionRule:
             raise MXNetError(
                 f"{type(self._function).__name__}.backward returned {len(grads)} gradients for {len(inputs)} inputs"
             )
+        for i, (grad, x) in enumerate(zip(grads, inputs, strict=True)):
+            if grad is not None and grad.shape != x.shape:
+                raise ShapeError(
+                    f"{type(self._function).__name__}.backward returned a gradient of shape {grad.shape} for input {i} "
+                    f"of shape {x.shape}; the shapes must be equal"
+                )
         return grads

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hybridc import random
+from hybridc.dialects.checked import evaluated, wrong_results
 from hybridc.dialects.operator import Elementwise, Movement
 from hybridc.errors import ArgumentTypeError, MXNetError
 from hybridc.nd.fluent import Fluent
 from hybridc.nd.ndarray import NDArray
 from hybridc.runtime.locks import UPDATES
 from hybridc.runtime.state import STATE
-from hybridc.trace.structure import as_list
 
 if TYPE_CHECKING:
     from hybridc.dialects.operator import Operator
@@ -121,7 +121,7 @@ def _run(op: Operator, inputs: Sequence[Any], arrays: list[Any], mixed: bool, ou
     try:
         if mixed and op.SAME_DTYPE:
             op.infer_type([a.dtype for a in arrays])
-        result: Any = op.evaluate(*arrays)
+        result: Any = evaluated(op, arrays) if op.foreign else op.evaluate(*arrays)
     except Exception as error:
         explain(op, arrays, error)
         raise
@@ -136,14 +136,14 @@ def finish(op: Operator, inputs: Sequence[Any], arrays: Sequence[Any], result: A
     """Wrap what ``eager`` returned, and put the operator on the tape if recording."""
     if result.__class__ is not tuple:
         if result.__class__ is list or op.results != 1:
-            raise _wrong_results(op, result)
+            raise wrong_results(op, "eager", result)
         y = NDArray(own(op, arrays, result))
         if STATE.recording:
             _record(op, inputs, arrays, [y])
         return y
     parts: tuple[Any, ...] = result
     if len(parts) != op.results:
-        raise _wrong_results(op, result)
+        raise wrong_results(op, "eager", result)
     ys = [NDArray(own(op, arrays, r)) for r in parts]
     if op.mutated:
         # The gradient rule sees the values that the operator saw.
@@ -195,17 +195,6 @@ def write_out(out: Any, results: Sequence[Any]) -> Any:
     return out
 
 
-def _wrong_results(op: Operator, result: Any) -> MXNetError:
-    got = f"a tuple of {len(as_list(result))}" if isinstance(result, tuple) else f"a {type(result).__name__}"
-    want = "an array" if op.results == 1 else f"a tuple of {op.results} arrays"
-    from hybridc.dialects.blame import defined
-
-    return MXNetError(
-        f"{op.title()}: eager returned {got}; return {want}, as num_outputs() says, with hidden results and the new "
-        f"values of updated inputs{defined(op, 'eager')}"
-    )
-
-
 def explain(op: Operator, arrays: Sequence[Any], error: Exception) -> None:
     """Raise what says more than an error of ``eager``: the operator's own words, or whose line it was; else return.
 
@@ -234,7 +223,7 @@ def execute(op: Operator, inputs: Sequence[NDArray], arrays: Sequence[Any]) -> l
         from hybridc.nd import on_device
 
         return on_device.executed(op, inputs)
-    result: Any = op.evaluate(*arrays)
+    result: Any = evaluated(op, arrays) if op.foreign else op.evaluate(*arrays)
     results: tuple[Any, ...] = result if result.__class__ is tuple else (result,)
     ys = [NDArray(np.asarray(r)) for r in results]
     if STATE.recording:

@@ -68,7 +68,10 @@ def blame(op: Operator | None, method: str, error: Exception, *args: Any) -> Non
     raised_in = frames[0].name if hasattr(op, frames[0].name) else _attached(op, error, method)
     where = f"operator {op.NAME}: {raised_in}"
     if not isinstance(error, MXNetError):
-        raise CustomOpError(f"{where} raised {type(error).__name__}: {error} ({user_line(error)})") from error
+        said = f"{type(error).__name__}: {error}"
+        if isinstance(error, ValueError) and "read-only" in str(error):
+            said += "; an operator must not change its inputs, so work on a copy: x = x.copy()"
+        raise CustomOpError(f"{where} raised {said} ({user_line(error)})") from error
     if not isinstance(error, CustomOpError) and not getattr(error, "__notes__", None):
         error.add_note(f"raised in {where}, {user_line(error)}")
 

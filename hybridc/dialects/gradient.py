@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 from hybridc.dialects.blame import blame, defined
 from hybridc.dialects.derived import derives, gradients
 from hybridc.dialects.operator import Operator
-from hybridc.errors import MXNetError
+from hybridc.errors import MXNetError, ShapeError
 from hybridc.trace.structure import as_list
 
 
@@ -45,7 +45,24 @@ def vjp(
         )
     grads += [None] * op.DRAWS
     wanted = [None if not n else g() if isinstance(g, FunctionType) else g for g, n in zip(grads, needed, strict=True)]
+    for i, (grad, x) in enumerate(zip(wanted, inputs, strict=True)):
+        if grad is not None and not _fits(grad, x):
+            raise ShapeError(
+                f"operator {op.NAME}: gradient returned an array of shape {grad.shape} for input {i} of shape "
+                f"{x.shape}; return one of the input's shape, or of a shape to which it broadcasts"
+                f"{defined(op, 'gradient')}"
+            )
     return [None if g is None else fit(F, g, x) for g, x in zip(wanted, inputs, strict=True)]
+
+
+def _fits(grad: Any, x: Any) -> bool:
+    """Whether a gradient is a number, or has a shape to which its input's broadcasts."""
+    wanted = x.shape
+    shape = getattr(grad, "shape", wanted)
+    if shape == wanted:
+        return True
+    lead = len(shape) - len(wanted)
+    return lead >= 0 and all(n in (1, m) for n, m in zip(wanted, shape[lead:], strict=True))
 
 
 Key = TypeVar("Key", bound=Hashable)

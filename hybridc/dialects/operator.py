@@ -15,6 +15,7 @@ from typing import Any, ClassVar, TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from hybridc.dialects import checked
 from hybridc.dialects.attribute import REQUIRED, Attribute, Axis, DType, Shape, attribute, from_annotation
 from hybridc.dialects.interchange import Interchange
 from hybridc.dialects.sample import Bad, Sample
@@ -69,6 +70,7 @@ class Operator(Interchange):
     arity: int  # how many inputs these attributes ask for, where some are optional
     mutated: tuple[int, ...]  # what mutates() says, asked once
     results: int  # what num_outputs() says, asked once
+    foreign: bool = False  # whether a user wrote how it works on arrays, so that this is checked
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -130,7 +132,12 @@ class Operator(Interchange):
         self.arity = len(self.input_names())
         self.mutated = tuple(self.mutates())
         self.results = self.num_outputs()
+        self.foreign = self.is_foreign()
         return self
+
+    def is_foreign(self) -> bool:
+        """Whether a user wrote how it works on arrays."""
+        return checked.on_arrays(type(self))
 
     def check(self) -> None:
         """Raise if the attributes do not fit together; the base class accepts all."""
@@ -249,8 +256,14 @@ class Operator(Interchange):
     def eager_out(self, outs: Sequence[Array], *arrays: Any) -> None:
         """As :meth:`evaluate`, into the given arrays; override where NumPy can write there directly."""
         results: Any = self.evaluate(*arrays)
+        if self.foreign:
+            results = checked.matching(self, "eager", results, [(y.shape, y.dtype) for y in outs])
         for out, result in zip(outs, as_list(results), strict=True):
             np.copyto(out, result, casting="unsafe")
+
+    def call_out(self, outs: Sequence[Array], *arrays: Any) -> None:
+        """``eager_out`` as compiled graphs call it: what a user wrote sees inputs that it cannot write."""
+        self.eager_out(outs, *(map(checked.readonly, arrays) if self.foreign else arrays))
 
     def move(self, m: Any, *xs: Any) -> Any:
         """How elements come to their places, built with ``m`` (see :mod:`hybridc.dialects.movement`); None: unsaid."""

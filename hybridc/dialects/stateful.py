@@ -13,6 +13,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from hybridc.dialects import checked
 from hybridc.dialects.attribute import DType, Shape
 from hybridc.dialects.operator import Opaque, Operator, attribute, register
 from hybridc.errors import MXNetError
@@ -106,14 +107,20 @@ class Stateful(Opaque):
         """The results of a forward with a new state."""
         visible = self.num_visible_outputs()
         cell = np.empty(1, CELL)
-        results = self._run(cell, arrays)
+        wanted = None
+        if self.foreign:
+            shapes, dtypes = [a.shape for a in arrays], [a.dtype for a in arrays]
+            found = zip(self.infer_shape(shapes)[1], self.infer_type(dtypes)[1], strict=True)
+            wanted = [w for i, w in enumerate(found) if i != visible]
+        results = self._run(cell, arrays, wanted)
         return (*results[:visible], cell, *results[visible:])
 
     def eager_out(self, outs: Sequence[Any], *arrays: Any) -> None:
         """As :meth:`eager`, with the state that the cell among ``outs`` holds."""
         visible = self.num_visible_outputs()
-        results = self._run(outs[visible], arrays)
-        for out, result in zip([*outs[:visible], *outs[visible + 1 :]], results, strict=True):
+        places = [*outs[:visible], *outs[visible + 1 :]]
+        results = self._run(outs[visible], arrays, [(y.shape, y.dtype) for y in places])
+        for out, result in zip(places, results, strict=True):
             np.copyto(out, result, casting="unsafe")
 
     def nnvm_outputs(self) -> int:
@@ -135,16 +142,10 @@ class Stateful(Opaque):
             cell[0] = self.create_state([a.shape for a in arrays], [a.dtype for a in arrays])
         return cell[0]
 
-    def _run(self, cell: Any, arrays: Sequence[Any]) -> list[Any]:
-        state = self._state(cell, arrays)
-        results = as_list(self.forward(state, *arrays))
-        expected = self.num_visible_outputs() + len(self.mutated)
-        if len(results) != expected:
-            raise MXNetError(
-                f"{self.described()}: forward gave {len(results)} arrays, expected {expected}: "
-                f"{self.num_visible_outputs()} results and {len(self.mutated)} new values of mutated inputs"
-            )
-        return results
+    def _run(self, cell: Any, arrays: Sequence[Any], wanted: Sequence[checked.Wanted] | None) -> list[Any]:
+        """What forward returns; checked, unless ``wanted`` is None."""
+        found = self.forward(self._state(cell, arrays), *arrays)
+        return as_list(found) if wanted is None else checked.matching(self, "forward", found, wanted)
 
     def gradient(self, F: Any, *values: Any) -> Any:
         """As :meth:`gradient_of`, for all inputs."""
@@ -208,6 +209,10 @@ class StatefulBackward(Opaque):
         """Only a gradient makes the call."""
         assert self.forward_op is self.of
 
+    def is_foreign(self) -> bool:
+        """As the operator whose backward it is."""
+        return self.forward_op.foreign
+
     def _wanted(self, values: Any) -> list[Any]:
         needed: Any = self.needed
         return [v for v, n in zip(values, needed, strict=True) if n]
@@ -234,17 +239,10 @@ class StatefulBackward(Opaque):
         for i, array in zip(as_list(read), arrays, strict=False):
             there[i] = array
         groups = there[:visible], there[visible : visible + count], there[visible + count :]
-        grads = as_list(op.backward(arrays[-1][0], as_list(needed), *groups))
-        if len(grads) != count:
-            raise MXNetError(
-                f"{op.described()}: backward gave {len(grads)} gradients for {count} inputs; "
-                "return one for each, None where there is none"
-            )
-        wanted = self._wanted(grads)
-        if any(g is None for g in wanted):
-            missing = self._wanted(range(count))[[g is None for g in wanted].index(True)]
-            raise MXNetError(f"{op.described()}: backward gave no gradient for input {missing}, which needs one")
-        return wanted[0] if len(wanted) == 1 else tuple(wanted)
+        shapes, dtypes = as_list(self.shapes), as_list(self.dtypes)
+        wanted = [(s, d) if n else None for s, d, n in zip(shapes, dtypes, as_list(needed), strict=True)]
+        grads = checked.gradients(op, op.backward(arrays[-1][0], as_list(needed), *groups), wanted)
+        return grads[0] if len(grads) == 1 else tuple(grads)
 
     def gradient(self, F: Any, *values: Any) -> Any:
         """Raises: a backward on arrays has no gradient rule of its own."""

@@ -141,7 +141,7 @@ class HostCall:
     def on(self, ins: tuple[Any, ...], outs: tuple[Any, ...]) -> None:
         """Run the operator on arrays."""
         try:
-            self.operator.eager_out(outs, *ins)
+            self.operator.call_out(outs, *ins)
         except Exception as error:
             error.__hybridc_line__ = self.where  # pyright: ignore[reportAttributeAccessIssue]  (for who tells of it)
             raise

@@ -12,6 +12,7 @@ import numpy as np
 
 from hybridc.dialects import registry
 from hybridc.dialects.attribute import REQUIRED
+from hybridc.dialects.checked import on_arrays
 from hybridc.dialects.operator import Elementwise, Movement, Operator
 from hybridc.dialects.scalar import NUMPY, record
 from hybridc.dispatch import as_scalar, explain, finish, invoke
@@ -101,7 +102,8 @@ def _source(safe: str, cls: type[Operator]) -> str:
         lines += ["    " + line for line in bind]
     exact = not cls.OPTIONAL and not cls.VARIADIC
     mutates = cls.MUTATES or cls.mutates is not Operator.mutates  # updates take turns, see dispatch.run
-    if not cls.VARIADIC and not cls.DRAWS and not cls.TRAIN_MODE and not mutates and names:
+    plain = not cls.VARIADIC and not cls.DRAWS and not cls.TRAIN_MODE and not mutates
+    if plain and names and not on_arrays(cls):  # what a user wrote is checked by dispatch.run
         if exact and len(names) <= 2:
             lines += _direct(cls, names)
         elif len(names) <= 4:

@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hybridc.context import Context
+from hybridc.dialects.checked import evaluated
 from hybridc.dispatch import as_ndarray, explain, in_context, own, record, write_out
 from hybridc.errors import MXNetError
 from hybridc.nd import indexing
@@ -232,7 +233,7 @@ def execute(op: Operator, arrays: Sequence[Any], device: Device) -> list[Any]:
         return list(graph.forward(*arrays))
     hosts = [a.host() for a in arrays]
     try:
-        result: Any = op.evaluate(*hosts)
+        result: Any = evaluated(op, hosts) if op.foreign else op.evaluate(*hosts)
     except Exception as error:
         explain(op, hosts, error)
         raise

@@ -11,6 +11,7 @@ import numpy as np
 from hybridc.context import Context
 from hybridc.dialects.attribute import DType, Shape
 from hybridc.dialects.blame import user_line
+from hybridc.dialects.checked import readonly
 from hybridc.dialects.operator import Array
 from hybridc.errors import CustomOpError, DTypeError, MXNetError, ShapeError, UnsupportedError
 from hybridc.nd.ndarray import NDArray
@@ -31,6 +32,8 @@ def user_code(where: str, training: bool | None = None) -> Generator[None]:
         raise
     except Exception as error:
         what = f"{type(error).__name__}: {error}"
+        if isinstance(error, ValueError) and "read-only" in str(error):
+            what += "; an operator must not change its inputs, so work on a copy: x.copy()"
         raise CustomOpError(f"{where} raised {what} ({user_line(error)})") from error
     finally:
         STATE.recording, STATE.training, STATE.trace = before
@@ -252,7 +255,7 @@ class CustomCall:
             state.op.forward(
                 is_train=train,
                 req=["write"] * len(results),
-                in_data=[NDArray(lasting(a)) for a in arrays[:count]],
+                in_data=[NDArray(readonly(lasting(a))) for a in arrays[:count]],
                 out_data=given,
                 aux=auxiliary,
             )
@@ -290,7 +293,10 @@ class CustomCall:
 
     def _values(self, what: str, arrays: Sequence[Array | None]) -> list[Any]:
         """Arrays as the backward gets them; what the Prop did not ask for says so when it is used."""
-        return [_Undeclared(f"{what}[{i}]", self._prop_name) if a is None else NDArray(a) for i, a in enumerate(arrays)]
+        return [
+            _Undeclared(f"{what}[{i}]", self._prop_name) if a is None else NDArray(readonly(a))
+            for i, a in enumerate(arrays)
+        ]
 
 
 class CustomState:

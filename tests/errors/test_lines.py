@@ -41,5 +41,5 @@ def test_kernels_name_the_users_lines(name, monkeypatch):
             for statement in main.body:
                 called = [n for n in ast.walk(statement) if isinstance(n, ast.Call)]
                 names = [ast.unparse(n.func) for n in called]
-                if any(n.endswith((".eager_out", ".matmul")) for n in names):
+                if any(n.endswith((".call_out", ".matmul")) for n in names):
                     assert LINE.search(text.splitlines()[statement.end_lineno - 1]), ast.unparse(statement)

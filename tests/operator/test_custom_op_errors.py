@@ -73,6 +73,10 @@ WRONG = [
         "custom operator 'wrong': Op.forward replaced out_data[0] in the list, which has no effect; write "
         "self.assign(out_data[0], req[0], value) or out_data[0][:] = value",
     ),
+    (
+        {"forward": lambda s, is_train, req, in_data, out_data, aux: in_data[0].__iadd__(1)},
+        "read-only; an operator must not change its inputs, so work on a copy: x.copy()",
+    ),
 ]
 
 

@@ -258,7 +258,8 @@ class NoGradient(ForwardOnly):
     [
         (
             lambda x: mx.nd.forgetful(x),
-            "operator tests.forgetful: forward gave 2 arrays, expected 1: 1 results and 0 new values of mutated inputs",
+            "operator tests.forgetful: forward returned a tuple of 2; return an array, as num_visible_outputs() says, "
+            "with the new values of updated inputs",
         ),
         (
             lambda x: mx.nd.forward_only(x).backward(),
@@ -266,7 +267,8 @@ class NoGradient(ForwardOnly):
         ),
         (
             lambda x: mx.nd.no_gradient(x).backward(),
-            "operator tests.no_gradient: backward gave no gradient for input 0, which needs one",
+            "operator tests.no_gradient: backward returned None for input 0, which needs a gradient; return an array "
+            "of shape (1,)",
         ),
     ],
 )
@@ -274,7 +276,7 @@ def test_errors(call, text):
     x = array([1.0], grad="write")
     with autograd.record(), pytest.raises(MXNetError) as error:
         call(x)
-    assert str(error.value) == text
+    assert str(error.value).partition(f" ({__file__}")[0] == text
 
 
 def test_a_name_is_taken_once():

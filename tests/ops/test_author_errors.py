@@ -359,14 +359,14 @@ def bad_math(self, *arrays):
         (
             listed,
             "eager",
-            "host: eager returned a list; return an array, as num_outputs() says, with hidden results and the new "
-            f"values of updated inputs ({line_of('listed')})",
+            "operator tests.host: eager returned a list; return an array, as num_outputs() says, with hidden results "
+            f"and the new values of updated inputs ({line_of('listed')})",
         ),
         (
             doubled,
             "eager",
-            "host: eager returned a tuple of 2; return an array, as num_outputs() says, with hidden results and the "
-            f"new values of updated inputs ({line_of('doubled')})",
+            "operator tests.host: eager returned a tuple of 2; return an array, as num_outputs() says, with hidden "
+            f"results and the new values of updated inputs ({line_of('doubled')})",
         ),
         (
             one_array,
@@ -381,6 +381,164 @@ def test_host_call(eager, mode, text):
     with pytest.raises(MXNetError) as error:
         apply(name, mode)
     assert re.sub(r"host\d+", "host", str(error.value)) == told(text, mode)
+
+
+def summed(self, x):  # summed
+    return x.sum()
+
+
+def nothing(self, x):  # nothing
+    x + 1
+
+
+def widened(self, x):  # widened
+    return x.astype("float64")
+
+
+def writing(self, x):
+    x += 1  # writing
+    return x
+
+
+def itself(self, x):
+    return x
+
+
+WRONG = [
+    (summed, "returned an array of shape (), expected (2, 3); return that, or correct infer_shape"),
+    (widened, "returned an array of float64, expected float32; use .astype('float32'), or correct infer_type"),
+    (
+        nothing,
+        "returned None; return an array, as num_outputs() says, with hidden results and the new values of updated "
+        "inputs; is a return missing?",
+    ),
+    (
+        writing,
+        "raised ValueError: output array is read-only; an operator must not change its inputs, so work on a copy: "
+        "x = x.copy()",
+    ),
+]
+
+
+@pytest.mark.parametrize("mode", ["eager", "hybridized"])
+@pytest.mark.parametrize(("function", "text"), WRONG, ids=["shape", "dtype", "none", "input"])
+def test_a_host_call_is_checked(function, text, mode):
+    name = entered(type("Host", (Host,), {"__doc__": "x", "eager": function}))
+    with pytest.raises(CustomOpError) as error:
+        apply(name, mode)
+    where = line_of(function.__name__) + " in writing" * (function is writing)
+    assert str(error.value) == told(f"operator tests.{name}: eager {text} ({where})", mode)
+
+
+@pytest.mark.parametrize("mode", ["eager", "hybridized"])
+@pytest.mark.parametrize(("function", "text"), WRONG, ids=["shape", "dtype", "none", "input"])
+def test_a_forward_with_state_is_checked(function, text, mode):
+    """What the operator says of its results is called otherwise there."""
+
+    class Kept(op.Stateful):
+        """x"""
+
+        def create_state(self, shapes, dtypes):
+            return None
+
+        def forward(self, state, x):  # forward
+            return function(self, x)
+
+    name = entered(Kept)
+    with pytest.raises(CustomOpError) as error:
+        apply(name, mode)
+    text = text.replace("infer_shape", "result_shapes").replace("infer_type", "result_types")
+    text = text.replace("num_outputs() says, with hidden results and", "num_visible_outputs() says, with")
+    where = line_of("writing") + " in writing" if function is writing else line_of("forward")
+    assert str(error.value) == told(f"operator tests.{name}: forward {text} ({where})", mode)
+
+
+@pytest.mark.parametrize("mode", ["eager", "hybridized"])
+@pytest.mark.parametrize(
+    ("backward", "text"),
+    [
+        (
+            lambda g: [g.sum()],
+            "returned a gradient of float32 and shape () for input 0, expected float32 and (2, 3), as the input",
+        ),
+        (
+            lambda g: [g.astype("float64")],
+            "returned a gradient of float64 and shape (2, 3) for input 0, expected float32 and (2, 3), as the input",
+        ),
+        (lambda g: None, "returned None for 1 input; return a list with one for each, None where there is none"),
+        (lambda g: [None], "returned None for input 0, which needs a gradient; return an array of shape (2, 3)"),
+    ],
+)
+def test_a_backward_on_arrays_is_checked(backward, text, mode):
+    class Kept(op.Stateful):
+        """x"""
+
+        def create_state(self, shapes, dtypes):
+            return None
+
+        def forward(self, state, x):
+            return x * 2
+
+        def backward(self, state, needed, ograds, inputs, outputs):  # backward
+            return backward(ograds[0])
+
+    name = entered(Kept)
+    with pytest.raises(CustomOpError) as error:
+        apply(name, mode)
+    found = str(error.value).replace(told("", mode), "")
+    assert found == f"operator tests.{name}: backward {text} ({line_of('backward')})"
+
+
+@pytest.mark.parametrize("mode", ["eager", "hybridized"])
+@pytest.mark.parametrize("shape", ["(1,)", "(4, 3)"])
+def test_a_gradient_of_a_wrong_shape_names_its_rule(shape, mode):
+    class Wrong(Host):
+        """2 x"""
+
+        def eager(self, x):
+            return x * 2
+
+        def gradient(self, F, dy, x, y):  # rule
+            return F.sum(dy) if shape == "(1,)" else F.concat(dy, dy, dim=0)
+
+    name = entered(Wrong)
+    with pytest.raises(ShapeError) as error:
+        apply(name, mode)
+    assert str(error.value) == told(
+        f"operator tests.{name}: gradient returned an array of shape {shape} for input 0 of shape (2, 3); return one "
+        f"of the input's shape, or of a shape to which it broadcasts ({line_of('rule')})",
+        mode,
+    )
+
+
+@pytest.mark.parametrize("mode", ["eager", "hybridized"])
+def test_a_host_call_that_returns_its_input_gives_a_copy(mode):
+    name = entered(type("Host", (Host,), {"__doc__": "x", "eager": itself}))
+    net = mx.gluon.nn.HybridLambda(name)
+    net.hybridize(mode == "hybridized")
+    x = mx.nd.ones((2,))
+    y = net(x)
+    y[:] = 5
+    assert x.asnumpy().tolist() == [1, 1]
+
+
+def test_a_gradient_function_is_checked():
+    class Wrong(mx.autograd.Function):
+        def forward(self, x):
+            return x * 2
+
+        def backward(self, dy):
+            return dy.sum()
+
+    x = mx.nd.ones((2,))
+    x.attach_grad()
+    with mx.autograd.record():
+        y = Wrong()(x)
+    with pytest.raises(ShapeError) as error:
+        y.backward()
+    assert str(error.value) == (
+        "Wrong.backward returned a gradient of shape (1,) for input 0 of shape (2,); the shapes must be equal"
+    )
 
 
 def test_one_result_instead_of_two():
@@ -400,8 +558,8 @@ def test_one_result_instead_of_two():
     with pytest.raises(MXNetError) as error:
         getattr(mx.nd, name)(mx.nd.ones((2, 3)))
     assert str(error.value) == (
-        f"{name}: eager returned a ndarray; return a tuple of 2 arrays, as num_outputs() says, with hidden results and "
-        f"the new values of updated inputs ({line_of('single')})"
+        f"operator tests.{name}: eager returned an array; return a tuple of 2 arrays, as num_outputs() says, with "
+        f"hidden results and the new values of updated inputs ({line_of('single')})"
     )
 
 

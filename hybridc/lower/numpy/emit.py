@@ -71,7 +71,7 @@ def _runs(call: ast.expr) -> bool:
     """Whether a line of a program runs a kernel or the host."""
     if not isinstance(call, ast.Call):
         return False
-    return isinstance(call.func, ast.Name) or (isinstance(call.func, ast.Attribute) and call.func.attr == "eager_out")
+    return isinstance(call.func, ast.Name) or (isinstance(call.func, ast.Attribute) and call.func.attr == "call_out")
 
 
 def emit(module: ModuleOp, name: str, threads: int, poison: bool = OPTIONS.poison) -> PythonProgram:
@@ -279,7 +279,7 @@ class _ProgramEmitter:
         return name
 
     def _host(self, op: LaunchOp, declaration: func.FuncOp) -> None:
-        """What NumPy or the host computes: a bound ``eager_out``."""
+        """What NumPy or the host computes: a bound ``call_out``."""
         name = declaration.sym_name.data
         if name not in self.operators:
             self.operators[name] = operator_of(declaration)
@@ -291,7 +291,7 @@ class _ProgramEmitter:
         outs = "".join(f"{self.names[v]}, " for v in op.outs)
         given = ", ".join([f"({outs})", *[self.names[v] for v in op.ins]])
         comment = f"  # {one_line(where)}" if where else ""
-        self.body.append(f"{self._operator(operator)}.eager_out({given}){comment}")
+        self.body.append(f"{self._operator(operator)}.call_out({given}){comment}")
 
 
 def _poison(place: Bytes) -> str:

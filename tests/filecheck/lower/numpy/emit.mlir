@@ -11,7 +11,7 @@
 // CHECK:       def workspace():
 // CHECK-NEXT:      arena = np.empty({{[0-9]+}}, np.uint8)
 // CHECK:       def forward(ws, x):
-// CHECK:           sort_0.eager_out(([[M:v[0-9]+]], ), x)  # model.py:2
+// CHECK:           sort_0.call_out(([[M:v[0-9]+]], ), x)  # model.py:2
 // CHECK-NEXT:      [[Y:y[0-9]+]] = np.empty((8, 4), 'float32')
 // CHECK-NEXT:      softmax([[M]], [[Y]], {{s[0-9]+}})
 // CHECK-NEXT:      [[A:a[0-9]+]] = [[Y]].transpose((1, 0))

@@ -1,0 +1,148 @@
+"""What users write on NumPy arrays, checked: its inputs cannot be written, its results are what its inference says."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from hybridc.dialects.attribute import DType, Shape
+from hybridc.errors import CustomOpError
+from hybridc.trace.structure import as_list
+
+if TYPE_CHECKING:
+    from hybridc.dialects.operator import Operator
+
+_PACKAGE = str(Path(__file__).resolve().parents[1]) + "/"
+_METHODS = ("eager", "eager_out", "forward", "backward")
+
+# The shape and dtype of a result; None for a dtype that its caller converts.
+Wanted = tuple[Shape, DType | None]
+
+
+def on_arrays(cls: type[Any]) -> bool:
+    """Whether a class has a method of a user's that works on NumPy arrays."""
+    if cls.__module__.startswith("hybridc."):
+        return False
+    functions = [getattr(cls, name, None) for name in _METHODS]
+    files = [f.__code__.co_filename for f in functions if hasattr(f, "__code__")]
+    # What is attached to an operator is called by a function of ours, but an operator of ours does without it.
+    return any(not f.startswith(_PACKAGE) or f.endswith("/nnvm_interfaces.py") for f in files)
+
+
+def readonly(array: Any) -> Any:
+    """The array as one that cannot be written; what is not NumPy's as it is."""
+    if not isinstance(array, np.ndarray):
+        return array
+    view = array.view()
+    view.flags.writeable = False
+    return view
+
+
+def evaluated(op: Operator, arrays: Sequence[Any]) -> Any:
+    """What a user's ``eager`` gives for arrays: one array, or a tuple, which share no memory with the inputs."""
+    from hybridc.dialects.blame import pair
+    from hybridc.dialects.operator import Elementwise
+
+    shapes = pair(op, "infer_shape", op.infer_shape([a.shape for a in arrays]), len(arrays))[1]
+    dtypes: Sequence[DType | None] = pair(op, "infer_type", op.infer_type([a.dtype for a in arrays]), len(arrays))[1]
+    if isinstance(op, Elementwise):  # truth values and widened integers return to the inputs' dtype
+        dtypes = [None] * len(dtypes)
+    found = op.evaluate(*map(readonly, arrays))
+    results = matching(op, "eager", found, list(zip(shapes, dtypes, strict=True)))
+    own = [r if r.flags.writeable else r.copy() for r in map(np.asarray, results)]
+    return own[0] if op.results == 1 else tuple(own)
+
+
+def matching(op: Operator, method: str, given: Any, wanted: Sequence[Wanted]) -> list[Any]:
+    """The arrays that a user's method returned, or an error unless they are as many as wanted, and such."""
+    arrays = as_list(given) if isinstance(given, tuple) or method != "eager" else [given]
+    where = _where(op, method)
+    if len(arrays) != len(wanted) or (isinstance(given, tuple) and len(wanted) == 1 and method == "eager"):
+        raise wrong_results(op, method, given)
+    for i, (array, (shape, dtype)) in enumerate(zip(arrays, wanted, strict=True)):
+        which = f" as result {i}" if len(wanted) > 1 else ""
+        if not _is_array(array):
+            raise wrong_results(op, method, array, which)
+        if array.shape != shape:
+            raise CustomOpError(
+                f"{_name(op)}: {method} returned an array of shape {array.shape}{which}, expected {shape}; return "
+                f"that, or correct {_rule(op, 'shape')}{where}"
+            )
+        if dtype is not None and array.dtype != dtype:
+            raise CustomOpError(
+                f"{_name(op)}: {method} returned an array of {array.dtype}{which}, expected {dtype}; use "
+                f".astype('{dtype}'), or correct {_rule(op, 'type')}{where}"
+            )
+    return arrays
+
+
+def gradients(op: Operator, given: Any, wanted: Sequence[Wanted | None]) -> list[Any]:
+    """The gradients of a ``backward`` on arrays for the inputs that want one (not None), in order."""
+    arrays = as_list(given)
+    where = _where(op, "backward")
+    if given is None or len(arrays) != len(wanted):
+        got = "None" if given is None else f"{len(arrays)} gradients"
+        raise CustomOpError(
+            f"{_name(op)}: backward returned {got} for {len(wanted)} input{'s' * (len(wanted) != 1)}; return a list "
+            f"with one for each, None where there is none{where}"
+        )
+    for i, (array, each) in enumerate(zip(arrays, wanted, strict=True)):
+        if each is None:
+            continue
+        if not _is_array(array):
+            raise CustomOpError(
+                f"{_name(op)}: backward returned {_described(array)} for input {i}, which needs a gradient; return an "
+                f"array of shape {each[0]}{where}"
+            )
+        if (array.shape, array.dtype) != each:
+            raise CustomOpError(
+                f"{_name(op)}: backward returned a gradient of {array.dtype} and shape {array.shape} for input {i}, "
+                f"expected {each[1]} and {each[0]}, as the input{where}"
+            )
+    return [a for a, each in zip(arrays, wanted, strict=True) if each is not None]
+
+
+def wrong_results(op: Operator, method: str, given: Any, which: str = "") -> CustomOpError:
+    """The error of a method that returned something else than its arrays."""
+    eager = method == "eager"
+    count = op.results if eager else op.num_visible_outputs() + len(op.mutated)
+    wanted = "an array" if count == 1 else f"a tuple of {count} arrays"
+    said = "num_outputs() says, with hidden results and" if eager else "num_visible_outputs() says, with"
+    hint = "; is a return missing?" if given is None else ""
+    return CustomOpError(
+        f"{_name(op)}: {method} returned {_described(given)}{which}; return {wanted}, as {said} the new values of "
+        f"updated inputs{hint}{_where(op, method)}"
+    )
+
+
+def _is_array(value: Any) -> bool:
+    return isinstance(value, np.ndarray | np.generic)
+
+
+def _described(value: Any) -> str:
+    if value is None:
+        return "None"
+    if isinstance(value, tuple):
+        return f"a tuple of {len(as_list(value))}"
+    if isinstance(value, np.ndarray):
+        return "an array"
+    return f"a {type(value).__name__}"
+
+
+def _name(op: Operator) -> str:
+    described = getattr(op, "described", None)
+    return f"operator {op.NAME}" if described is None else described()
+
+
+def _rule(op: Operator, what: str) -> str:
+    """The method that says what results are."""
+    return f"result_{what}s" if hasattr(op, "result_shapes") else f"infer_{what}"
+
+
+def _where(op: Operator, method: str) -> str:
+    from hybridc.dialects.blame import defined
+
+    return defined(op, method)
