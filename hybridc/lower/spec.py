@@ -37,7 +37,7 @@ from hybridc.dialects import hybrid_rt
 from hybridc.dialects.hybrid import HybridOp, is_open, location_of
 from hybridc.errors import VerifyError
 from hybridc.lower.joined import strides_in_whole
-from hybridc.lower.structured import VIEWS, reads_anywhere, root, shape_of
+from hybridc.lower.structured import VIEWS, body_fault, reads_anywhere, root, shape_of, slice_fault
 from hybridc.transforms.values import functions, result_count
 
 ELEMENTS = (f8E4M3FN, f8E5M2, f16, bf16, f32, f64, i1, IntegerType(8), i32, i64)
@@ -185,6 +185,7 @@ def structured(check: _Check, module: ModuleOp) -> None:
                 _type(check, op, value)
             if isinstance(op, linalg.GenericOp):
                 _generic(check, op)
+            _slice(check, op)
 
 
 def _host(check: _Check, function: func.FuncOp) -> None:
@@ -203,7 +204,14 @@ def _type(check: _Check, op: Operation, value: SSAValue) -> None:
         check.fail(op, f"{kind} is neither a float nor a signless integer of 1, 8, 32 or 64 bits")
 
 
+def _slice(check: _Check, op: Operation) -> None:
+    if (why := slice_fault(op)) is not None:
+        check.fail(op, why)
+
+
 def _generic(check: _Check, op: linalg.GenericOp) -> None:
+    if (why := body_fault(op)) is not None:
+        check.fail(op, why)
     loops = len(op.iterator_types)
     seen: set[int] = set()
     for each in op.indexing_maps.data:
@@ -246,6 +254,7 @@ def kernels(check: _Check, module: ModuleOp) -> None:
                     check.fail(op, "an operand is not made for it alone")
             for value in op.results:
                 _type(check, op, value)
+            _slice(check, op)
         _returned(check, function)
 
 

@@ -30,7 +30,7 @@ from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.ir.affine import AffineDimExpr
 from xdsl.traits import SymbolTable
 
-from hybridc.dialects.hybrid_rt import UniformOp
+from hybridc.dialects.hybrid_rt import UniformOp, numbers_listed
 from hybridc.dtypes import BFLOAT16, FLOAT8_E4M3FN, FLOAT8_E5M2, FLOAT16, FLOAT32
 
 DType = np.dtype[Any]
@@ -155,6 +155,41 @@ def root(value: SSAValue) -> SSAValue:
     while isinstance(value.owner, VIEWS):
         value = value.owner.operands[0]
     return value
+
+
+def body_fault(op: Operation) -> str | None:
+    """What is wrong with the types in the body of a ``linalg.generic``; None for other operations, or if nothing is."""
+    if not isinstance(op, linalg.GenericOp):
+        return None
+    elements = [cast("TensorType[Attribute]", v.type).get_element_type() for v in op.operands]
+    block = op.body.block
+    for number, (argument, element) in enumerate(zip(block.args, elements, strict=False)):
+        if argument.type != element:
+            return f"its body takes {argument.type} for operand {number}, whose elements are {element}"
+    end = block.last_op
+    yielded = [v.type for v in end.operands] if isinstance(end, linalg.YieldOp) else []
+    wanted = elements[len(op.inputs) :]
+    if len(block.args) != len(elements) or yielded != wanted:
+        given = ", ".join(map(str, yielded)) or "nothing"
+        return f"its body yields {given} where its results have elements of {', '.join(map(str, wanted))}"
+    return None
+
+
+def slice_fault(op: Operation) -> str | None:
+    """Which axis of a tensor a slice leaves; None for other operations, or if it leaves none."""
+    match op:
+        case tensor.ExtractSliceOp():
+            whole = shape_of(op.source)
+        case tensor.InsertSliceOp():
+            whole = shape_of(op.dest)
+        case _:
+            return None
+    listed = (op.static_offsets, op.static_sizes, op.static_strides)
+    parts = zip(*(numbers_listed(each) for each in listed), whole, strict=True)
+    for axis, (offset, size, stride, length) in enumerate(parts):
+        if offset < 0 or size < 0 or (size and not 0 <= offset + stride * (size - 1) < length):
+            return f"axis {axis}, of {length} elements, has no {size} from {offset} on by {stride}"
+    return None
 
 
 def groups_of(op: tensor.CollapseShapeOp | tensor.ExpandShapeOp) -> list[list[int]]:

@@ -5,19 +5,27 @@ later read must find the stamp of its own array on all of its bytes. So a wrong 
 too early, a read before any write, a write that the kernel did not declare: each is found where it does harm.
 An array may be written part by part, each element once, before it is read.
 Arguments are written only where the function says that its caller donates them.
+
+Attributes are claims. That a kernel may write a result over an argument is derived from its loops, as far as these say
+it for all targets; a target's emitter checks the rest, and the scratch, of the code that it made. That the backward
+gets what it asks for is derived from the types and names of both functions.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
 import numpy as np
 from xdsl.context import Context
 from xdsl.dialects import func
-from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr, ModuleOp
+from xdsl.dialects.builtin import AffineMapAttr, DenseArrayBase, IntegerAttr, ModuleOp
+from xdsl.dialects.linalg import ops as linalg
+from xdsl.dialects.linalg.attrs import IteratorType
 from xdsl.ir import Attribute, BlockArgument, Operation, SSAValue
+from xdsl.ir.affine import AffineDimExpr
 from xdsl.passes import ModulePass
 
 from hybridc.dialects.hybrid import element_dtype
@@ -35,6 +43,7 @@ from hybridc.dialects.hybrid_rt import (
 )
 from hybridc.errors import VerifyError
 from hybridc.lower import structured
+from hybridc.lower.host import inplace_pairs
 from hybridc.transforms.values import functions
 
 Shape = tuple[int, ...]
@@ -48,9 +57,13 @@ class VerifyPlan(ModulePass):
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         kernels = {f.sym_name.data: f for f in functions(op) if f.sym_visibility is not None}
-        for function in functions(op):
-            if function.sym_visibility is None:
-                _Checker(function, kernels).run()
+        for kernel in kernels.values():
+            _check_loops(kernel)
+        planned = {f.sym_name.data: f for f in functions(op) if f.sym_visibility is None}
+        for function in planned.values():
+            _Checker(function, kernels).run()
+        if "forward" in planned and "backward" in planned:
+            _check_saved(planned["forward"], planned["backward"])
 
 
 @dataclass(frozen=True)
@@ -269,6 +282,9 @@ class _Checker:
             same = span == self._span(op, read) and read.type == value.type
             if not same or not self._fills(span, read) or not self._fills(span, value):
                 _fail(op, f"{over}, but not exactly over the same array")
+            why = _keeps(kernel, number, index)
+            if why is not None:
+                _fail(op, f"{over}, which @{kernel.sym_name.data} declares, but {why}")
 
     def _fills(self, span: Span, value: SSAValue) -> bool:
         """Whether the elements of an array follow each other over all of its memory."""
@@ -296,6 +312,106 @@ class _Checker:
         argument = self.function.body.block.args[self.donors[number]]
         if not isinstance(value.owner, DonatedOp) or value.owner.argument is not argument:
             _fail(op, f"result {number} is not in the memory of {_name(argument)}, which is donated for it")
+
+
+# --- kernels ------------------------------------------------------------------------------------------------
+
+
+def _keeps(kernel: func.FuncOp, number: int, index: int) -> str | None:
+    """Why a result must not be written over an argument, whatever the target; None if nothing speaks against it."""
+    if not kernel.body.blocks:
+        pairs = inplace_pairs(kernel)
+        return None if (number, index) in pairs else f"its operator allows {pairs or 'none'}"
+    block = kernel.body.block
+    end, argument = block.last_op, block.args[number]
+    assert end is not None
+    writer = end.operands[index].owner
+    if argument in end.operands:
+        return "it returns that, too"
+    if isinstance(writer, linalg.MatmulOp):
+        return "it sums into the result while it reads"
+    if not isinstance(writer, linalg.GenericOp):
+        return None
+    if any(kind.data is not IteratorType.PARALLEL for kind in writer.iterator_types.data):
+        return "it sums into the result while it reads"
+    written = _axes(writer, len(writer.operands) - 1)
+    after = False
+    for op in block.ops:
+        after = after or op is writer
+        later = _nest(op) > _nest(writer)
+        if op is end or not (later or (after and _nest(op) == _nest(writer))):
+            continue
+        reads = [i for i, v in enumerate(op.operands) if v is argument]
+        inner = op.regions[0].block.walk() if op.regions else ()
+        if any(argument in each.operands for each in inner) or (reads and later):
+            return "it reads other elements of it afterwards"
+        if any(_axes(op, i) != written for i in reads):
+            return "it reads other elements of it than it writes"
+    return None
+
+
+def _nest(op: Operation) -> int:
+    number = op.attributes.get("hybrid.nest")
+    return number.value.data if isinstance(number, IntegerAttr) else 0
+
+
+def _axes(op: Operation, operand: int) -> list[Any]:
+    """What each dimension of an operand follows: axes of the nest, or loops where nothing says which axes these are."""
+    if not isinstance(op, linalg.GenericOp | linalg.MatmulOp):
+        return list(range(len(_content(op.operands[operand].type)[1])))
+    found = op.attributes.get("hybrid.axes")
+    axes = [int(n) for n in found.get_values()] if isinstance(found, DenseArrayBase) else None
+    maps: Sequence[AffineMapAttr] = op.get_indexing_maps().data
+    results = maps[operand].data.results
+    return [axes[e.position] if axes and isinstance(e, AffineDimExpr) else str(e) for e in results]
+
+
+def _check_loops(kernel: func.FuncOp) -> None:
+    """Types and bounds that the verifiers of upstream's operations leave open."""
+    for op in kernel.body.block.ops if kernel.body.blocks else ():
+        why = structured.body_fault(op) or structured.slice_fault(op)
+        if why is not None:
+            _fail(op, why)
+
+
+# --- the backward -------------------------------------------------------------------------------------------
+
+
+def _check_saved(forward: func.FuncOp, backward: func.FuncOp) -> None:
+    """The first arguments of the backward are those values of the forward whose numbers ``hybrid.saved`` lists.
+
+    Arguments of the forward are numbered first, then its results.
+    """
+    end = forward.body.block.last_op
+    assert end is not None
+    values = [*forward.body.block.args, *end.operands]
+    numbers, wanted = _numbers(backward, "hybrid.saved"), list(backward.body.block.args)
+    if len(numbers) > len(wanted):
+        _fail_saved(f"hybrid.saved lists {len(numbers)} values for {len(wanted)} arguments")
+    for number, argument in zip(numbers, wanted, strict=False):
+        if not 0 <= number < len(values):
+            _fail_saved(f"{_name(argument)} is value {number} of the forward, which has {len(values)}")
+        if values[number].type != argument.type:
+            _fail_saved(f"{_name(argument)} of type {argument.type} is given {_name(values[number])}")
+    given = [_hint(values[n]) for n in numbers]
+    for number, (argument, name) in enumerate(zip(wanted, given, strict=False)):
+        meant = _hint(argument)
+        if meant == name or meant is None or given.count(meant) != 1:
+            continue
+        other = given.index(meant)
+        if _hint(wanted[other]) == name and other != number:
+            _fail_saved(f"arguments {number} and {other}, {meant} and {name}, are given each other's values")
+
+
+def _hint(value: SSAValue) -> str | None:
+    return value.name_hint
+
+
+def _fail_saved(what: str) -> NoReturn:
+    raise VerifyError(f"memory plan of @backward: {what}")
+
+
+# --- shapes and names ---------------------------------------------------------------------------------------
 
 
 def _numbers(function: func.FuncOp, name: str) -> list[int]:

@@ -18,6 +18,7 @@ from hybridc.dialects.operator import Operator
 from hybridc.dialects.scatter import AddsRows
 from hybridc.lower.emit_planned import PlanEmitter, comment, place_of
 from hybridc.lower.host import numbers_of
+from hybridc.lower.launch_check import check_launch
 from hybridc.lower.llvm.kernel_code import Codes
 from hybridc.lower.llvm.kernel_phases import KernelPhase, copy_phase, fill_phase
 from hybridc.lower.llvm.native_source import NativeSource
@@ -72,11 +73,13 @@ class _Emitter(PlanEmitter):
         scratch = self.views[memory] if memory is not None else None
         each = aligned(made.scratch) * bool(made.scratch)
         places = [place_of(v) for v in (*ins, *outs)]
-        offset = 0 if scratch is None else scratch.offset + self.program.threads * each
+        offset = (0 if scratch is None else scratch.offset) + self.program.threads * each
         for size in made.locals:
             places.append(Place(ARENA, offset))
             offset += aligned(size)
-        assert scratch is None or offset <= scratch.offset + volume(scratch.shape), f"{name} needs more scratch"
+        needed = offset if scratch is None else offset - scratch.offset
+        given_bytes = 0 if scratch is None else volume(scratch.shape)
+        check_launch(name, given_bytes, needed, over, lambda: self.codes.inplace(kernel, sorted(strides)))
         where = None if scratch is None else Place(ARENA, scratch.offset)
         self.lines.append(f"{name}{comment(*self.codes.lines(kernel))}")
         for phase in made.phases:

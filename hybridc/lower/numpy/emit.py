@@ -32,6 +32,7 @@ from hybridc.dialects.hybrid_rt import (
 from hybridc.dialects.operator import Opaque, Operator
 from hybridc.dtypes import kind_of
 from hybridc.lower.host import numbers_of, operator_of
+from hybridc.lower.launch_check import check_launch, written_over
 from hybridc.lower.numbers import numbers_in
 from hybridc.lower.numpy.emit_kernel import KernelEmitter
 from hybridc.lower.poison import Bytes, Poison
@@ -250,6 +251,9 @@ class _ProgramEmitter:
             kernel = self.kernels[name]
             self.emitters[name] = KernelEmitter(kernel, self.threads, frozenset(numbers_of(kernel, "hybrid.strided")))
             self.program.functions[name] = self._function(name, self.emitters[name])
+        given_bytes = 0 if op.scratch is None else volume(shape_of(op.scratch))
+        emitter = self.emitters[name]
+        check_launch(name, given_bytes, emitter.bytes, written_over(op.ins, op.outs), emitter.inplace_pairs)
         given = [self.names[v] for v in (*op.ins, *op.outs)]
         if op.scratch is not None:
             given.append(self._scratch(op.scratch, self.emitters[name]))

@@ -17,6 +17,7 @@ from hybridc.dialects.operator import Operator
 from hybridc.dialects.scatter import AddsRows
 from hybridc.lower.emit_planned import PlanEmitter, comment, place_of
 from hybridc.lower.host import numbers_of
+from hybridc.lower.launch_check import check_launch, written_over
 from hybridc.lower.planned import ARENA, View
 from hybridc.lower.poison import Bytes
 from hybridc.lower.triton.codes import TritonCodes
@@ -65,6 +66,10 @@ class _Emitter(PlanEmitter):
         for size in made.locals:
             places.append(Place(ARENA, offset))
             offset += aligned(size)
+        given_bytes = 0 if op.scratch is None else volume(self.views[op.scratch].shape)
+        needed = sum(map(aligned, made.locals))
+        over = written_over(op.ins, op.outs)
+        check_launch(kernel.name, given_bytes, needed, over, lambda: self.codes.inplace(kernel, sorted(strides)))
         self.lines.append(f"{kernel.name}{comment(*kernel.locations)}")
         start = len(self.program.steps)
         for phase in made.phases:
