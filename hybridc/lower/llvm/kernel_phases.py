@@ -37,9 +37,10 @@ SHARED_NS, GRAIN_NS = 12_000.0, 2_000.0
 # Nanoseconds for one element: of an operation on vectors, of one that takes longer, of a function, of a byte moved.
 SIMPLE_NS, SLOW_NS, FUNCTION_NS, BYTE_NS = 0.06, 0.3, 0.8, 0.05
 FAR = 8  # times as long, if elements do not follow each other
-# Parts of a reduction across points: at most so many, or as many as take so many bytes, but at least some; with so many
-# points, if there are enough, that beginning and combining a part does not count.
-PIECES, PIECES_BYTES, FEWEST, POINTS = 64, 1 << 20, 8, 16
+# Parts of a reduction across points: at most so many, or more of so many points each, as long sums lose precision; or
+# as many as take so many bytes, but at least some; with so many points, if there are enough, that beginning and
+# combining a part does not count.
+PIECES, LONG, PIECES_BYTES, FEWEST, POINTS = 64, 512, 1 << 20, 8, 16
 
 _SLOW = (arith.DivfOp, arith.RemSIOp, arith.RemUIOp)
 
@@ -257,7 +258,7 @@ def _extent(plan: NestPlan, parts: Sequence[Stage]) -> tuple[int, int]:
     if plan.shared:
         return -(-whole // BLOCK), BLOCK
     most = max(_bytes(s.result) for s in parts)
-    wanted = min(PIECES, PIECES_BYTES // max(1, most), whole // POINTS)
+    wanted = min(max(PIECES, whole // LONG), PIECES_BYTES // max(1, most), whole // POINTS)
     pieces = max(1, min(whole, max(FEWEST, wanted)))
     piece = max(1, -(-whole // pieces))
     return -(-whole // piece), piece
@@ -276,7 +277,8 @@ def combine_phase(stage: Stage, function: NativeFunction, buffers: tuple[int, in
     size = math.prod(shape_of(stage.result))
     work = size * count * SIMPLE_NS
     grain, least = sharing(work, size, 64)
-    return KernelPhase(function, buffers, (count, size), size, grain, 0, work, least)
+    levels = max(0, count - 1).bit_length()
+    return KernelPhase(function, buffers, (count, levels, size), size, grain, 0, work, least)
 
 
 def fill_phase(dtype: np.dtype[Any], size: int, number: Any, target: int) -> KernelPhase:

@@ -90,26 +90,47 @@ def fill(build: LoopBuilder, buffer: SSAValue, low: SSAValue, high: SSAValue, va
 
 
 def combine_parts(stage: Stage) -> ModuleOp:
-    """The function that combines parts (first buffer) into a result (second); numbers: parts, size of the result."""
+    """The function that combines parts (first buffer, which it changes) into a result (second), in pairs.
+
+    At each level the second half of the parts is combined with the first one, so that sums of many parts keep their
+    precision. Numbers: parts, levels (2 ** levels is as many or more), size of the result.
+    """
     kind = array_type(signless(dtype_of(stage.result)))
-    block = Block(arg_types=[kind, kind, INDEX, INDEX, INDEX, INDEX, BYTES])
-    parts, result, count, size, low, high, _ = block.args
+    block = Block(arg_types=[kind, kind, INDEX, INDEX, INDEX, INDEX, INDEX, BYTES])
+    parts, result, count, levels, size, low, high, _ = block.args
     b = LoopBuilder(block)
+    one = b.index(1)
     fill(b, result, low, high, start_of(b, stage))
 
-    def part(number: SSAValue, _: list[SSAValue]) -> list[SSAValue]:
-        first = b.times(number, size)
+    def add(into: SSAValue, at: SSAValue, part: SSAValue) -> None:
+        """Combine a part with what begins at an index of a buffer."""
+        first = b.times(part, size)
 
         def element(index: SSAValue, _: list[SSAValue]) -> list[SSAValue]:
-            given = b.load(parts, b.plus(first, index))
-            held = b.load(result, index, b.depth)
-            b.store(combine(b, stage, held, given), result, index)
+            given = b.load(parts, b.plus(first, index), b.depth)
+            to = b.plus(at, index)
+            b.store(combine(b, stage, b.load(into, to, b.depth), given), into, to)
             return []
 
-        b.loop(low, high, b.index(1), element)
+        b.loop(low, high, one, element)
+
+    def level(_: SSAValue, carried: list[SSAValue]) -> list[SSAValue]:
+        (left,) = carried
+        half, _ = b.split(b.plus(left, one), b.index(2))
+
+        def pair(number: SSAValue, _: list[SSAValue]) -> list[SSAValue]:
+            add(parts, b.times(b.pure(arith.SubiOp, [number, half], INDEX), size), number)
+            return []
+
+        b.loop(half, left, one, pair)
+        return [half]
+
+    def whole(number: SSAValue, _: list[SSAValue]) -> list[SSAValue]:
+        add(result, b.index(0), number)
         return []
 
-    b.loop(b.index(0), count, b.index(1), part)
+    b.loop(b.index(0), levels, one, level, [count])
+    b.loop(b.index(0), b.least(count, one), one, whole)
     return phase_module(block)
 
 

@@ -25,8 +25,9 @@ from hybridc.lower.llvm.loop_functions import REORDER, combine, fill, first_and_
 from hybridc.lower.nest_plan import NestPlan, Sweep, loop_axes
 from hybridc.lower.structured import dtype_of, shape_of
 
-# Elements of a sum over one axis that are added up before their sum is added to the others'.
-BLOCK = 4096
+# Elements of a sum over one axis that are added up before their sum is added to those of other blocks; and blocks whose
+# sums are added up before.
+BLOCK, BLOCKS = 4096, 64
 # Terms of a sum that are added in their order, and rounded before.
 SHORT = 8
 # Products may be added without rounding between. Differences are rounded: what is equal still differs by zero.
@@ -268,7 +269,8 @@ class NestLoops:
 
         starts = [self.known[s.result] for s in inside]
         if left == 1 and bounds is None and inside and self._is_long(axis):
-            ends = self._blocked(low, high, inside, starts, body)
+            few = axis not in self.plan.dynamic and self.plan.sizes[axis] <= BLOCK * BLOCKS
+            ends = self._blocked(low, high, inside, starts, body, BLOCK if few else BLOCK * BLOCKS)
         else:
             ends = b.loop(low, high, b.index(1), body, starts)
         for stage, end in zip(inside, ends, strict=True):
@@ -280,17 +282,20 @@ class NestLoops:
         return axis in self.plan.dynamic or self.plan.sizes[axis] > BLOCK
 
     def _blocked(
-        self, low: SSAValue, high: SSAValue, stages: list[Stage], starts: list[SSAValue], body: Any
+        self, low: SSAValue, high: SSAValue, stages: list[Stage], starts: list[SSAValue], body: Any, size: int
     ) -> list[SSAValue]:
-        """A loop in blocks, whose results are combined: long sums keep their precision."""
+        """A loop in blocks of so many elements, whose results are combined: long sums keep their precision."""
         b = self.build
 
         def block(first: SSAValue, carried: list[SSAValue]) -> list[SSAValue]:
-            last = b.least(b.plus(first, b.index(BLOCK)), high)
-            ends = b.loop(first, last, b.index(1), body, [start_of(self.build, s) for s in stages])
+            last, neutral = b.least(b.plus(first, b.index(size)), high), [start_of(self.build, s) for s in stages]
+            if size > BLOCK:
+                ends = self._blocked(first, last, stages, neutral, body, size // BLOCKS)
+            else:
+                ends = b.loop(first, last, b.index(1), body, neutral)
             return [combine(self.build, s, c, e) for s, c, e in zip(stages, carried, ends, strict=True)]
 
-        return b.loop(low, high, b.index(BLOCK), block, starts)
+        return b.loop(low, high, b.index(size), block, starts)
 
     def _finish(self, sweep: Sweep, stage: Stage) -> None:
         """What becomes of a number that loops have carried."""

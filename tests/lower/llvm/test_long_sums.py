@@ -1,0 +1,34 @@
+"""Sums of many numbers keep their precision: of an array, of its rows, of its columns; the rest of a block, too."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import hybridc as mx
+from hybridc.gluon.nn import HybridLambda
+
+MANY = 4_000_003
+
+
+@pytest.mark.parametrize("value", [0.1, 0.7, 1 / 3])
+@pytest.mark.parametrize(("shape", "axis"), [((MANY,), 0), ((2, MANY // 2), 1), ((MANY // 6, 6), 0)])
+def test_equal_numbers(shape, axis, value):
+    """All roundings of a sum of equal numbers have the same sign as long as it has the same exponent."""
+    x = np.full(shape, value, np.float32)
+    net = HybridLambda(lambda F, x: F.sum(x, axis=axis))
+    net.hybridize()
+    got, right = net(mx.nd.array(x)).asnumpy(), x.sum(axis, dtype=np.float64)
+    np.testing.assert_allclose(got, right, rtol=1.5e-6)
+
+
+@pytest.mark.parametrize("count", [0, 1, 2, 3, 4096, 4097, 5 * 4096, 65 * 4096 + 1])
+def test_any_number_of_parts(count):
+    """Whole numbers are added exactly, in whatever order; and every part once."""
+    x = np.random.default_rng(count).integers(-9, 9, count).astype(np.float32)
+    net = HybridLambda(lambda F, x, y: (F.sum(x), F.max(x) if count else F.sum(y), F.sum(y, axis=0)))
+    net.hybridize()
+    y = np.stack([x, -x, 2 * x], axis=1)
+    for got, right in zip(net(mx.nd.array(x), mx.nd.array(y)), (x.sum(), x.max(initial=-9), y.sum(0)), strict=True):
+        if count or got.shape == (3,):
+            np.testing.assert_array_equal(got.asnumpy().ravel(), np.ravel(right))
