@@ -10,7 +10,7 @@ import numpy as np
 from hybridc import random
 from hybridc.dialects.checked import evaluated, wrong_results
 from hybridc.dialects.operator import Elementwise, Movement
-from hybridc.errors import ArgumentTypeError, MXNetError
+from hybridc.errors import ArgumentTypeError, AttributeValueError, MXNetError
 from hybridc.nd.fluent import Fluent
 from hybridc.nd.ndarray import NDArray
 from hybridc.runtime.locks import UPDATES
@@ -88,12 +88,15 @@ def as_ndarray(op: Operator, x: Any, dtype: Any) -> NDArray:
 
 def as_scalar(x: Any, dtype: Any) -> Any:
     """A number in the dtype of the array beside it; integers truncate and wrap, as in MXNet."""
-    if dtype.kind not in "iu":
-        return dtype.type(x)
     try:
-        return dtype.type(int(x))
-    except OverflowError:
-        return np.array(int(x)).astype(dtype)[()]
+        return dtype.type(x if dtype.kind not in "iu" else int(x))
+    except (OverflowError, ValueError) as error:
+        if dtype.kind in "iu" and (isinstance(x, int) or np.isfinite(x)):
+            return np.uint64(int(x) & (2**64 - 1)).astype(dtype)
+        shown = f"an integer of {x.bit_length()} bits" if isinstance(x, int) else str(x)
+        raise AttributeValueError(
+            f"{shown} is no number of {dtype}, the dtype of the array beside it; cast the array with .astype"
+        ) from error
 
 
 def in_context(op: Operator, inputs: Sequence[Any]) -> tuple[Operator, list[Any], list[Any]]:
@@ -202,7 +205,8 @@ def explain(op: Operator, arrays: Sequence[Any], error: Exception) -> None:
     """
     from hybridc.dialects.blame import blame
 
-    bad_input = isinstance(error, ValueError | TypeError | IndexError) and not isinstance(error, MXNetError)
+    kinds = ValueError, TypeError, IndexError, OverflowError
+    bad_input = isinstance(error, kinds) and not isinstance(error, MXNetError)
     if bad_input:
         try:
             op.infer_shape([a.shape for a in arrays])

@@ -46,7 +46,9 @@ class Attribute:
         try:
             value = PARSERS[self.kind](value)
         except (ValueError, TypeError, SyntaxError, OverflowError, RecursionError, MemoryError) as error:
-            raise AttributeValueError(f"{owner}: attribute {name} takes {self.describe()}, got {value!r}") from error
+            raise AttributeValueError(
+                f"{owner}: attribute {name} takes {self.describe()}, got {_shown(value)}"
+            ) from error
         if self.enum is not None and value not in self.enum:
             raise AttributeValueError(f"{owner}: attribute {name} takes {self.describe()}, got {value!r}")
         if (self.low is not None and value < self.low) or (self.high is not None and value > self.high):
@@ -102,12 +104,20 @@ def parse_bool(value: Any) -> bool:
 
 
 def parse_int(value: Any) -> int:
-    """An integer; floats only if they are whole."""
+    """An integer of 64 bits; floats only if they are whole."""
     value = _literal(value)
     number = int(value)
-    if number != value:
+    if number != value or not -(2**63) <= number < 2**63:
         raise ValueError(value)
     return number
+
+
+def _shown(value: Any) -> str:
+    """A value in an error's text, without the most of its digits if it has very many."""
+    if isinstance(value, int) and abs(value) >= 2**64:
+        return f"an integer of {value.bit_length()} bits, which is more than 64"
+    text = repr(value)
+    return text if len(text) <= 200 else f"{text[:80]}… ({len(text)} characters)"
 
 
 def _is_integer(value: Any) -> bool:
@@ -118,7 +128,7 @@ def parse_shape(value: Any) -> Shape:
     """A tuple of integers; a single integer is a tuple of one."""
     value = _literal(value)
     if _is_integer(value):
-        return (int(value),)
+        return (parse_int(value),)
     return tuple(parse_int(v) for v in value)
 
 
@@ -126,7 +136,7 @@ def parse_axis(value: Any) -> Axis:
     """One integer or a tuple of them."""
     value = _literal(value)
     if _is_integer(value):
-        return int(value)
+        return parse_int(value)
     return tuple(parse_int(v) for v in value)
 
 
@@ -156,7 +166,10 @@ def _parse_str(value: Any) -> str:
 
 
 def _parse_float(value: Any) -> float:
-    return float(_literal(value) if isinstance(value, str) and value.strip()[-1:].isdigit() else value)
+    """A float; an integer where no float is equal to it, so that it stays exact beside arrays of integers."""
+    value = _literal(value) if isinstance(value, str) and value.strip()[-1:].isdigit() else value
+    number = float(value)
+    return value if isinstance(value, int) and number != value else number
 
 
 def _parse_floats(value: Any) -> tuple[float, ...]:

@@ -26,15 +26,15 @@ def on_arrays(cls: type[Any]) -> bool:
     """Whether a class has a method of a user's that works on NumPy arrays."""
     if cls.__module__.startswith("hybridc."):
         return False
-    functions = [getattr(cls, name, None) for name in _METHODS]
-    files = [f.__code__.co_filename for f in functions if hasattr(f, "__code__")]
+    codes: list[Any] = [getattr(getattr(cls, name, None), "__code__", None) for name in _METHODS]
+    files: list[str] = [code.co_filename for code in codes if code is not None]
     # What is attached to an operator is called by a function of ours, but an operator of ours does without it.
     return any(not f.startswith(_PACKAGE) or f.endswith("/nnvm_interfaces.py") for f in files)
 
 
 def readonly(array: Any) -> Any:
     """The array as one that cannot be written; what is not NumPy's as it is."""
-    if not isinstance(array, np.ndarray):
+    if array.__class__ is not np.ndarray:
         return array
     view = array.view()
     view.flags.writeable = False

@@ -175,6 +175,9 @@ class Arange(Creation):
     def check(self) -> None:
         if self.step == 0:
             raise AttributeValueError("arange: step must not be 0")
+        given = [n for n in (self.start, self.stop, self.step) if n is not None]
+        if not all(map(math.isfinite, given)):
+            raise AttributeValueError(f"arange: start, stop and step must be finite, got {', '.join(map(str, given))}")
 
     def numbers(self) -> tuple[float, int]:
         """The first number and how many different ones there are."""

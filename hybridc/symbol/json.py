@@ -7,6 +7,7 @@ What an operator is called there, and how its attributes are written, says its c
 from __future__ import annotations
 
 import json
+import math
 import os
 import re
 from collections.abc import Mapping, Sequence
@@ -132,7 +133,8 @@ class _Writer:
         node, index = entry
         if node.number is None:
             return self._places[id(node)][index]
-        number = {"scalar": text(float(node.number))}
+        exact = isinstance(node.number, int) and float(node.number) != node.number
+        number = {"scalar": text(node.number if exact else float(node.number))}
         if like is None:
             return self._emit("_full", name or node.name, {"shape": "(1,)", "value": number["scalar"]}, [])
         ones = self._emit("ones_like", f"{name}_ones", {}, [like])
@@ -378,13 +380,16 @@ class _Reader:
     ) -> Node:
         """An operator of an array and a number."""
         cls, reflected = scalar
+        given = own.get("scalar", "1").strip()
         try:
-            number = float(own.get("scalar", "1"))
+            # Integers stay what they are: not all of 64 bits are floats.
+            value = int(given) if re.fullmatch(r"[-+]?\d{1,300}", given) else float(given)
         except ValueError:
-            raise self.wrong(f"{what}: attribute scalar takes a number, got {own['scalar']!r}") from None
+            raise self.wrong(f"{what}: attribute scalar takes a number, got {given!r}") from None
+        if math.isinf(value) and "inf" not in given.lower():
+            raise self.wrong(f"{what}: attribute scalar has {len(given)} characters, which is beyond all numbers")
         if len(inputs) != 1:
             raise self.wrong(f"{what} takes one input, got {len(inputs)}")
-        value = int(number) if re.fullmatch(r"[-+]?\d+", own.get("scalar", "1")) else number
         constant = Node(registry.operator("hybrid.constant").bind(value=value), str(value))
         both = [(constant, 0), inputs[0]] if reflected else [inputs[0], (constant, 0)]
         return Node(cls.bind(), label, both, users)

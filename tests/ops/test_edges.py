@@ -11,7 +11,7 @@ import pytest
 
 import hybridc as mx
 from hybridc import autograd
-from hybridc.errors import IndexRangeError, ShapeError
+from hybridc.errors import AttributeValueError, IndexRangeError, MXNetError, ShapeError
 from hybridc.gluon.nn import HybridLambda
 
 BIG = 2**60 + 1
@@ -273,3 +273,62 @@ def test_broadcast_like_something_empty(shape, like):
     assert y.shape == like
     assert x.grad.shape == shape
     assert not x.grad.asnumpy().any()
+
+
+# --- numbers beyond all ranges ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("call", "text"),
+    [
+        (
+            lambda x: mx.nd.broadcast_to(x, shape=(2**70,)),
+            "broadcast_to: attribute shape takes a tuple of integers, got (1180591620717411303424,)",
+        ),
+        (
+            lambda x: mx.nd.sum(x, axis=2**70),
+            "sum: attribute axis takes an integer or a tuple of integers, got an integer of 71 bits, which is more "
+            "than 64",
+        ),
+        (
+            lambda x: mx.nd.sum(x, axis="9" * 5000),
+            f"sum: attribute axis takes an integer or a tuple of integers, got '{'9' * 79}… (5002 characters)",
+        ),
+        (lambda x: mx.nd.repeat(x, repeats=2**62), "repeat: "),
+        (lambda x: mx.nd.arange(INF), "arange: start, stop and step must be finite, got inf, 1.0"),
+        (
+            lambda x: x.astype("int32") + NAN,
+            "nan is no number of int32, the dtype of the array beside it; cast the array with .astype",
+        ),
+        (lambda x: x.astype("int32") * -INF, "-inf is no number of int32"),
+        (lambda x: x + 10**400, "an integer of 1329 bits is no number of float32"),
+    ],
+)
+def test_numbers_that_cannot_be(call, text):
+    with pytest.raises(MXNetError) as error:
+        call(mx.nd.ones((1,)))
+    assert str(error.value).startswith(text)
+
+
+def test_integers_beside_arrays_wrap():
+    x = mx.nd.zeros((1,), dtype="int32")
+    for number in (2**31, -(2**31) - 1, 2**70 + 3, 10**400):
+        wrapped = (number + 2**31) % 2**32 - 2**31
+        assert (x + number).asscalar() == wrapped
+
+
+def test_integers_in_symbol_files_are_exact():
+    x = mx.sym.var("x")
+    zero = mx.nd.zeros((1,), dtype="int64")
+    for symbol in (x + BIG, BIG - x, mx.sym.broadcast_add(mx.sym.full((1,), BIG, dtype="int64"), x)):
+        assert mx.sym.load_json(symbol.tojson()).eval(x=zero)[0].asscalar() == BIG
+    clipped = mx.sym.load_json(mx.sym.clip(x, -BIG, BIG).tojson())
+    assert clipped.eval(x=zero + 3 * BIG)[0].asscalar() == BIG
+
+
+def test_a_number_of_5000_digits_in_a_symbol_file():
+    text = (mx.sym.var("x") + 12345).tojson()
+    with pytest.raises(MXNetError, match="attribute scalar has 5000 characters, which is beyond all numbers"):
+        mx.sym.load_json(text.replace("12345", "9" * 5000))
+    with pytest.raises(AttributeValueError, match="attribute shape takes a tuple of integers"):
+        mx.sym.load_json(mx.sym.zeros((12345,)).tojson().replace("12345", "9" * 5000))
