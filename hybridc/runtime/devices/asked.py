@@ -29,13 +29,13 @@ class Asked:
         self.of.clear()
         return ()
 
-    def blamed(self, error: DeviceError) -> DeviceError:
-        """The error with what may have caused it."""
+    def blamed(self, error: DeviceError, stream: int | None = None) -> DeviceError:
+        """The error with what may have caused it; it is the answer to a launch, if there is a stream."""
+        if stream is not None and os.environ.get("CUDA_LAUNCH_BLOCKING") == "1":
+            return DeviceError(f"{error}: {next(_texts(tuple(self.of[stream])))}")
         found = [text for asked in list(self.of.values()) for text in _texts(tuple(asked))]
         if not found:
             return DeviceError(str(error))
-        if os.environ.get("CUDA_LAUNCH_BLOCKING") == "1":
-            return DeviceError(f"{error}: {found[0]}")
         told = list(dict.fromkeys(found))
         more = f", and {len(told) - _TOLD} more" if len(told) > _TOLD else ""
         return DeviceError(

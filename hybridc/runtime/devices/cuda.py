@@ -22,7 +22,7 @@ from hybridc.runtime.devices.compiled import DIVISIBLE, binary, divisible_by
 from hybridc.runtime.devices.cublas import Cublas, library
 from hybridc.runtime.devices.current import Current, OneCard
 from hybridc.runtime.devices.device import Buffer, Device, Event, Launch
-from hybridc.runtime.devices.driver import Driver, LateError, LaunchConfig
+from hybridc.runtime.devices.driver import FUNCTIONS, Driver, LateError, LaunchConfig
 from hybridc.runtime.devices.recorder import Recorder
 
 # What every card gives to a program without being asked for more.
@@ -75,8 +75,7 @@ class Cuda(Device):
     def allocate(self, nbytes: int) -> Buffer:
         stream = self.stream
         try:
-            with self.current:
-                pointer = self.driver.pointer("cuMemAllocAsync", max(1, nbytes), stream)
+            pointer = self.pointer("cuMemAllocAsync", max(1, nbytes), stream)
         except DeviceMemoryError as error:
             raise self.no_memory(nbytes) from error
         return Buffer(pointer, nbytes, _Owned(self, pointer, stream))
@@ -97,12 +96,18 @@ class Cuda(Device):
         if error:
             self.failed(name, error)
 
-    def failed(self, name: str, error: int) -> None:
-        """Raise for what a function of the driver answered."""
+    def pointer(self, name: str, *arguments: Any) -> int:
+        """What a function of the driver, called for this card, puts where its first argument points."""
+        made = FUNCTIONS[name][0]._type_()
+        self.call(name, ctypes.byref(made), *arguments)
+        return made.value or 0
+
+    def failed(self, name: str, error: int, stream: int | None = None) -> None:
+        """Raise for what a function of the driver answered; to a launch, if there is a stream."""
         try:
             self.driver.fail(name, error)
         except LateError as late:
-            raise self.asked.blamed(late) from late
+            raise self.asked.blamed(late, stream) from late
 
     def free(self, name: str, *arguments: Any) -> None:
         """Call a function that gives something back; if it cannot be, nobody can do anything about it."""
@@ -111,7 +116,11 @@ class Cuda(Device):
                 self.driver.functions[name](*arguments)
 
     def upload(self, target: int, source: npt.NDArray[Any]) -> None:
-        self.call("cuMemcpyHtoDAsync_v2", target, source.ctypes.data, source.nbytes, self.stream)
+        start = source.ctypes.data
+        self.call("cuMemcpyHtoDAsync_v2", target, start, source.nbytes, self.stream)
+        # The driver reads memory before the call returns, but for what it knows, as PyTorch's pinned memory.
+        if not self.driver.functions["cuPointerGetAttribute"](ctypes.byref(ctypes.c_int()), cuda.MEMORY_TYPE, start):
+            self.synchronise()
 
     def download(self, target: npt.NDArray[Any], source: int) -> None:
         self.call("cuMemcpyDtoHAsync_v2", target.ctypes.data, source, target.nbytes, self.stream)
@@ -139,8 +148,7 @@ class Cuda(Device):
                 self._retired.popleft()()
 
     def event(self) -> Event:
-        with self.current:
-            return _Event(self)
+        return _Event(self)
 
     def after(self, event: Event) -> None:
         assert isinstance(event, _Event)
@@ -215,7 +223,7 @@ class _Event(Event):
 
     def __init__(self, card: Cuda) -> None:
         self._card = card
-        self.handle = card.driver.pointer("cuEventCreate", 0)
+        self.handle = card.pointer("cuEventCreate", 0)
         weakref.finalize(self, card.free, "cuEventDestroy_v2", self.handle).atexit = False
 
     def record(self) -> None:
@@ -288,7 +296,7 @@ class _Ready:
             error = self._launch(self._where, self._loaded.kernel, self._places, None)
         card.asked.of[stream].append(self._function)
         if error:
-            card.failed("cuLaunchKernelEx", error)
+            card.failed("cuLaunchKernelEx", error, stream)
 
 
 class _Loaded:
@@ -300,11 +308,10 @@ class _Loaded:
             raise DeviceMemoryError(
                 f"{function.name} ({config}) needs {code.shared} bytes of shared memory; {card.name} has {card.shared}"
             )
-        with card.current:
-            module = card.driver.pointer("cuModuleLoadData", code.code)
-            # A module whose functions may still run stays.
-            weakref.finalize(self, card.retire, functools.partial(card.free, "cuModuleUnload", module)).atexit = False
-            self.kernel = card.driver.pointer("cuModuleGetFunction", module, code.entry.encode())
-            self.warps, self.shared, self.parameters = code.warps, code.shared, code.parameters
-            if code.shared > _SHARED:
-                card.driver.call("cuFuncSetAttribute", self.kernel, cuda.FUNCTION_SHARED_MEMORY, code.shared)
+        module = card.pointer("cuModuleLoadData", code.code)
+        # A module whose functions may still run stays.
+        weakref.finalize(self, card.retire, functools.partial(card.free, "cuModuleUnload", module)).atexit = False
+        self.kernel = card.pointer("cuModuleGetFunction", module, code.entry.encode())
+        self.warps, self.shared, self.parameters = code.warps, code.shared, code.parameters
+        if code.shared > _SHARED:
+            card.call("cuFuncSetAttribute", self.kernel, cuda.FUNCTION_SHARED_MEMORY, code.shared)

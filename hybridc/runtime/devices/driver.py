@@ -29,6 +29,7 @@ FUNCTIONS: dict[str, tuple[Any, ...]] = {
     "cuCtxPushCurrent_v2": (c_void_p,),
     "cuCtxPopCurrent_v2": (_PP,),
     "cuCtxSynchronize": (),
+    "cuPointerGetAttribute": (POINTER(c_int), c_int, c_uint64),
     "cuMemGetInfo_v2": (POINTER(c_size_t), POINTER(c_size_t)),
     "cuMemAllocAsync": (POINTER(c_uint64), c_size_t, c_void_p),
     "cuMemFreeAsync": (c_uint64, c_void_p),
@@ -74,6 +75,7 @@ class LaunchConfig(ctypes.Structure):
 MULTIPROCESSORS, MAJOR, MINOR, SHARED_MEMORY = 16, 75, 76, 97
 FUNCTION_SHARED_MEMORY = 8
 POOL_KEEPS = 4
+MEMORY_TYPE = 2
 # A stream that waits for no other; a capture that forbids no call, of this thread or of others.
 NON_BLOCKING, RELAXED = 1, 2
 _OUT_OF_MEMORY = 2

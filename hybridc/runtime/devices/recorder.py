@@ -65,13 +65,13 @@ class Recorder:
         card.driver.check()  # in a forked process others may have held the lock
         with card.current, self._using:
             if not self._stream:
-                self._stream = card.driver.pointer("cuStreamCreate", NON_BLOCKING)
-            card.driver.call("cuStreamBeginCapture_v2", self._stream, RELAXED)
+                self._stream = card.pointer("cuStreamCreate", NON_BLOCKING)
+            card.call("cuStreamBeginCapture_v2", self._stream, RELAXED)
             self.where.stream = self._stream
             try:
                 work()
             except BaseException:  # whatever happened, the stream must not go on capturing
-                card.driver.call("cuGraphDestroy", self._end())
+                card.call("cuGraphDestroy", self._end())
                 card.asked.done(self._stream)
                 raise
             memory = self.where.memory
@@ -83,7 +83,7 @@ class Recorder:
         self.where.stream = 0
         self.where.memory = ()
         graph = c_void_p()
-        self._card.driver.call("cuStreamEndCapture", self._stream, byref(graph))
+        self._card.call("cuStreamEndCapture", self._stream, byref(graph))
         return graph.value or 0
 
 
@@ -98,9 +98,9 @@ class Recorded:
         self._kept = kept
         self._launched = launched
         try:
-            self._graph = card.driver.pointer("cuGraphInstantiateWithFlags", graph, 0)
+            self._graph = card.pointer("cuGraphInstantiateWithFlags", graph, 0)
         finally:
-            card.driver.call("cuGraphDestroy", graph)
+            card.call("cuGraphDestroy", graph)
         weakref.finalize(self, card.free, "cuGraphExecDestroy", self._graph).atexit = False
         self._launch = card.driver.functions["cuGraphLaunch"]
 
@@ -110,4 +110,4 @@ class Recorded:
             error = self._launch(self._graph, stream)
         card.asked.of[stream].append(self._launched)
         if error:
-            card.failed("cuGraphLaunch", error)
+            card.failed("cuGraphLaunch", error, stream)

@@ -67,6 +67,7 @@ class StubCuda:
         self.clock = 0.0  # milliseconds; whoever runs something puts it forward
         self.moments: dict[int, float] = {}
         self.queues = Queues()
+        self.pinned: set[int] = set()  # addresses of the host that the driver knows: it reads there when work runs
         self.breaks: dict[str, int] = {}  # kernels whose launches are accepted, and the error when they run
         self._of: dict[int, int] = {}  # the modules of kernels
         self._allowed: dict[int, int] = {}  # bytes of shared memory that kernels may have
@@ -207,13 +208,17 @@ class StubCuda:
     def _cuMemcpyHtoDAsync_v2(self, target: int, source: int, size: int, stream: int | None) -> int:
         if stream in self.capturing:
             return _CAPTURE_UNSUPPORTED  # a real one would capture the copy, which is never meant
-        taken = ctypes.string_at(source, size)  # memory that is not pinned is read before the call returns
+        taken = None if source in self.pinned else ctypes.string_at(source, size)
 
         def run() -> int:
-            ctypes.memmove(target, taken, size)
+            ctypes.memmove(target, source if taken is None else taken, size)
             return 0
 
         return self.queues.ask(self._queue(stream), run, (), [target])
+
+    def _cuPointerGetAttribute(self, out: Any, _what: int, address: int) -> int:
+        out[0] = 1
+        return 0 if address in self.pinned else _INVALID_VALUE
 
     def _cuMemcpyDtoHAsync_v2(self, target: int, source: int, size: int, stream: int | None) -> int:
         return self._copied(target, source, size, stream, ())

@@ -208,6 +208,17 @@ def test_constants_are_there_in_every_stream() -> None:
         assert not stub.buffers
 
 
+@pytest.mark.parametrize("pinned", [False, True])
+def test_an_array_may_change_once_it_is_given(stub: SimulatedCuda, card: Cuda, pinned: bool) -> None:
+    """Also one in memory that the driver reads when it comes to it."""
+    x = values(1)
+    if pinned:
+        stub.pinned.add(x.ctypes.data)
+    there = card.put(x)
+    x[:] = 0
+    np.testing.assert_array_equal(there.host(), values(1))
+
+
 def test_waitall_waits_for_every_stream() -> None:
     stub = SimulatedCuda()
     with simulated_card(stub, Streams) as card:
@@ -262,11 +273,13 @@ def test_a_launch_that_fails_later_names_operator_and_line(
     told = rf"cuCtxSynchronize: an illegal memory access .*: k_arctan: .* \(.*test_order.py:{line} "
     with pytest.raises(DeviceError, match=told):
         nd.waitall()
-    with pytest.raises(DeviceError, match="arctan"):
-        y.asnumpy()
+    for call in (y.asnumpy, lambda: nd.ones((3,), ctx=GPU)):
+        with pytest.raises(DeviceError, match="arctan"):
+            call()
     monkeypatch.setenv("CUDA_LAUNCH_BLOCKING", "1")
-    with pytest.raises(DeviceError, match=r"error 700 of the CUDA driver\): .*arctan"):
-        nd.waitall()
+    stub.queues.error, stub.fails["cuLaunchKernelEx"] = 0, ILLEGAL_ADDRESS
+    with pytest.raises(DeviceError, match=r"error 700 of the CUDA driver\): k_arctan: "):
+        net(x)
 
 
 def test_a_recording_that_fails_names_its_launches(stub: SimulatedCuda, card: Cuda) -> None:
