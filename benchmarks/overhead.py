@@ -29,7 +29,7 @@ from benchmarks.workloads import WORKLOADS
 CALLS = 300  # in one sample: the clock itself takes a good part of a microsecond
 BLOCKS, SECONDS = 9, 0.05
 IMPORTS = 15
-REPEATS = 300
+REPEATS = 2000
 
 
 def microseconds(*calls: Callable[[], Any]) -> list[float]:
@@ -150,7 +150,7 @@ def least(call: Callable[[], Any]) -> float:
     """The least microseconds of a call."""
     for _ in range(10):
         call()
-    return min(timeit.repeat(call, number=20, repeat=REPEATS)) / 20 * 1e6
+    return min(timeit.repeat(call, number=5, repeat=REPEATS)) / 5 * 1e6
 
 
 def eager_operators() -> list[tuple[str, float, float]]:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
-from collections.abc import Collection, Iterable, Sequence
+import operator
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
 import numpy as np
@@ -22,18 +24,15 @@ _ORDER = itertools.count()
 class Differentiable(Protocol):
     """What a node of the tape asks of the thing it recorded."""
 
-    def vjp(
-        self,
-        F: Any,
-        ograds: Sequence[Any],
-        inputs: Sequence[Any],
-        outputs: Sequence[Any],
-        into: Sequence[Any],
-    ) -> Sequence[Any]:
-        """Gradients of the inputs; they may be written into the raw arrays ``into``, where these are not None.
+    def vjp(self, ograds: Sequence[Any], node: TapeNode, into: Mapping[int, Any]) -> Sequence[Any]:
+        """Gradients of the inputs of its node; they may be written into the raw arrays ``into``, by input.
 
         ``ograds`` are those of the outputs, None where none arrived.
         """
+        ...
+
+    def release(self) -> None:
+        """The tape needs it no more."""
         ...
 
     def inputs_of(self, output: int) -> Collection[int] | None:
@@ -67,19 +66,23 @@ class TapeNode:
         self.visible = visible
         self.order = next(_ORDER)
 
-    def backward(self, F: Any, ograds: Sequence[Any], into: Sequence[Any]) -> Sequence[Any]:
-        """Gradients of this node's inputs, in the arrays ``into`` if the operator can write there."""
+    def backward(self, ograds: Sequence[Any], into: Mapping[int, Any]) -> Sequence[Any]:
+        """Gradients of this node's inputs, in the arrays ``into``, by input, if the operator can write there."""
         if self.arrays is None:
             raise MXNetError(
                 "this part of the graph was differentiated already and its buffers are freed; "
                 "use backward(retain_graph=True) the first time to do it again"
             )
-        inputs = [_restore(a, e) for a, e in zip(self.arrays, self.entries, strict=True)]
+        if not isinstance(self.op, Operator):
+            return self.op.vjp(ograds, self, into)
         outputs = [_restore(a, (self, i)) for i, a in enumerate(self.outputs)]
-        if isinstance(self.op, Operator):
-            heads = _filled(ograds, self.outputs)
-            return vjp(self.op, F, heads, inputs, outputs, [e is not None for e in self.entries])
-        return self.op.vjp(F, ograds, inputs, outputs, into)
+        needed = [e is not None for e in self.entries]
+        return vjp(self.op, _functions(), _filled(ograds, self.outputs), self.inputs(), outputs, needed)
+
+    def inputs(self) -> list[NDArray]:
+        """What it was given, known to the tape as then."""
+        assert self.arrays is not None
+        return [_restore(a, e) for a, e in zip(self.arrays, self.entries, strict=True)]
 
     def entries_of(self, output: int) -> Iterable[Any]:
         """Where the inputs on which an output depends came from."""
@@ -88,10 +91,18 @@ class TapeNode:
 
     def free(self) -> None:
         """Drop the saved arrays; a compiled graph gets its workspace back."""
-        if not isinstance(self.op, Operator) and hasattr(self.op, "release"):
+        if not isinstance(self.op, Operator):
             self.op.release()
         self.arrays = None
         self.outputs = [None] * len(self.outputs)
+
+
+@functools.cache
+def _functions() -> Any:
+    """The ``F`` of gradient rules on NDArrays."""
+    from hybridc import nd
+
+    return nd
 
 
 def _filled(ograds: Sequence[NDArray | None], outputs: Sequence[Any]) -> list[NDArray]:
@@ -108,7 +119,7 @@ def _restore(array: Any, entry: Any) -> NDArray:
 def record_operator(op: Any, inputs: Sequence[NDArray], arrays: Sequence[Any], outputs: Sequence[NDArray]) -> None:
     """Put an operator (or anything with ``vjp``) on the tape, if any of its inputs is on it."""
     entries = [x._entry for x in inputs]
-    if all(e is None for e in entries):
+    if not any(entries):
         return
     visible = op.num_visible_outputs() if isinstance(op, Operator) else len(outputs)
     node = TapeNode(op, arrays, entries, [y._data for y in outputs], visible)
@@ -256,38 +267,38 @@ def _reachable(heads: Iterable[NDArray], since: int) -> tuple[list[TapeNode], li
     nodes: dict[int, TapeNode] = {}
     leaves: dict[int, Leaf] = {}
     seen: set[tuple[int, int]] = set()
-    stack: list[Any] = [h._entry for h in heads]
+    stack: list[Iterable[Any]] = [[h._entry for h in heads]]
     while stack:
-        entry = stack.pop()
-        if entry is None:
-            continue
-        node, output = entry
-        if isinstance(node, Leaf):
-            leaves[id(node)] = node
-        elif node.order >= since and (id(node), output) not in seen:
-            seen.add((id(node), output))
-            nodes[id(node)] = node
-            stack.extend(node.entries_of(output))
-    return sorted(nodes.values(), key=lambda n: -n.order), list(leaves.values())
+        for entry in stack.pop():
+            if entry is None:
+                continue
+            node, output = entry
+            if node.__class__ is Leaf:
+                leaves[id(node)] = node
+            elif node.order >= since and (id(node), output) not in seen:
+                seen.add((id(node), output))
+                nodes[id(node)] = node
+                stack.append(node.entries_of(output))
+    return sorted(nodes.values(), key=_order, reverse=True), list(leaves.values())
+
+
+_order = operator.attrgetter("order")
 
 
 def _destinations(
-    heads: Sequence[NDArray], head_grads: Sequence[NDArray | None], nodes: Sequence[TapeNode]
+    heads: Sequence[NDArray], head_grads: Sequence[NDArray | None], nodes: Sequence[TapeNode], known: Sequence[Leaf]
 ) -> dict[int, Any]:
     """The large gradient buffers that one node alone writes and none reads, by the identity of their variable."""
-    used: dict[int, int] = {}
-    leaves: dict[int, Leaf] = {}
-    for entry in itertools.chain([h._entry for h in heads], *[n.entries for n in nodes]):
-        if entry is not None and isinstance(entry[0], Leaf):
-            leaves[id(entry[0])] = entry[0]
-            used[id(entry[0])] = used.get(id(entry[0]), 0) + 1
-    buffers = {i: leaf.grad._data for i, leaf in leaves.items() if used[i] == 1 and leaf.req == "write"}
-    buffers = {i: buffer for i, buffer in buffers.items() if buffer.nbytes >= WORTH_TAKING}
+    buffers = {id(x): x.grad._data for x in known if x.req == "write" and x.grad._data.nbytes >= WORTH_TAKING}
     if not buffers:
         return {}
+    used = dict.fromkeys(buffers, 0)
+    for entry in itertools.chain([h._entry for h in heads], *[n.entries for n in nodes]):
+        if entry is not None and id(entry[0]) in used:
+            used[id(entry[0])] += 1
     read = {_memory(a) for n in nodes for a in (*(n.arrays or ()), *n.outputs)}
     read.update(_memory(g._data) for g in head_grads if g is not None)
-    return {i: buffer for i, buffer in buffers.items() if _memory(buffer) not in read}
+    return {i: buffer for i, buffer in buffers.items() if used[i] == 1 and _memory(buffer) not in read}
 
 
 def _run_backward(
@@ -300,8 +311,6 @@ def _run_backward(
     since: int = 0,
     in_place: bool = False,
 ) -> tuple[_Gradients, list[Leaf]]:
-    from hybridc import nd
-
     for head in heads:
         if head._entry is None:
             raise MXNetError(
@@ -315,15 +324,16 @@ def _run_backward(
         gradients = _Gradients(create_graph)
         for head, grad in zip(heads, given, strict=True):
             assert head._entry is not None
-            gradients.add(head._entry, wrap(np.ones_like(head._data)) if grad is None else grad)
+            gradients.add(head._entry, _ones(head._data) if grad is None else grad)
         nodes, leaves = _reachable(heads, since)
-        buffers = _destinations(heads, given, nodes) if in_place else {}
+        buffers = _destinations(heads, given, nodes, leaves) if in_place else {}
         for node in nodes:
-            if not any((id(node), i) in gradients.values for i in range(node.visible)):
+            if keep:
+                kept |= {k: gradients.values[k] for k in keep if k[0] == id(node) and k in gradients.values}
+            ograds = gradients.of_node(node)
+            if all(g is None for g in ograds):
                 continue
-            kept |= {k: gradients.values[k] for k in keep if k[0] == id(node) and k in gradients.values}
-            into = [None if e is None else buffers.get(id(e[0])) for e in node.entries]
-            grads = node.backward(nd, gradients.of_node(node), into)
+            grads = node.backward(ograds, _into(node, buffers) if buffers else {})
             for entry, grad in zip(node.entries, grads, strict=True):
                 if entry is not None and grad is not None:
                     gradients.add(entry, grad)
@@ -331,6 +341,21 @@ def _run_backward(
                 node.free()
     gradients.values.update(kept)
     return gradients, leaves
+
+
+def _into(node: TapeNode, buffers: Mapping[int, Any]) -> dict[int, Any]:
+    """The gradient buffers of a node's inputs, by their numbers."""
+    found = {i: buffers.get(id(e[0])) for i, e in enumerate(node.entries) if e is not None}
+    return {i: buffer for i, buffer in found.items() if buffer is not None}
+
+
+def _ones(like: Any) -> NDArray:
+    """Ones in the shape of a raw array."""
+    if type(like) is not np.ndarray:
+        return wrap(np.ones_like(like))
+    made = np.empty(like.shape, like.dtype)
+    made.fill(1)
+    return NDArray(made)
 
 
 def backward(
@@ -466,22 +491,19 @@ class _FunctionRule:
     def inputs_of(self, output: int) -> None:
         """All inputs."""
 
-    def vjp(
-        self,
-        F: Any,
-        ograds: Sequence[Any],
-        inputs: Sequence[Any],
-        outputs: Sequence[Any],
-        into: Sequence[Any],
-    ) -> Sequence[Any]:
+    def release(self) -> None:
+        """What it keeps is the user's."""
+
+    def vjp(self, ograds: Sequence[Any], node: TapeNode, into: Mapping[int, Any]) -> Sequence[Any]:
         """The user's ``backward``, checked for the number of gradients."""
-        grads = self._function.backward(*_filled(ograds, [y._data for y in outputs]))
+        grads = self._function.backward(*_filled(ograds, node.outputs))
         grads = [grads] if grads is None or isinstance(grads, NDArray) else list(grads)
-        if len(grads) != len(inputs):
+        if len(grads) != len(node.entries):
             raise MXNetError(
-                f"{type(self._function).__name__}.backward returned {len(grads)} gradients for {len(inputs)} inputs"
+                f"{type(self._function).__name__}.backward returned {len(grads)} gradients for "
+                f"{len(node.entries)} inputs"
             )
-        for i, (grad, x) in enumerate(zip(grads, inputs, strict=True)):
+        for i, (grad, x) in enumerate(zip(grads, node.inputs(), strict=True)):
             if grad is not None and grad.shape != x.shape:
                 raise ShapeError(
                     f"{type(self._function).__name__}.backward returned a gradient of shape {grad.shape} for input {i} "

@@ -55,6 +55,7 @@ class CompiledGraph:
         self._of_heads: dict[tuple[int, ...], CompiledGraph] = {}
         self._is_repeated = False
         self._inputs_of: dict[int, frozenset[int]] = {}
+        self._inputs_of_heads: dict[tuple[int, ...], frozenset[int]] = {}
 
     @cached_property
     def at_once(self) -> Callable[..., Any] | None:
@@ -108,6 +109,13 @@ class CompiledGraph:
             there = ancestors(self.trace.nodes, self.trace.outputs[output])
             found = frozenset(i for i, leaf in enumerate(self.trace.leaves) if id(leaf) in there)
             self._inputs_of[output] = found
+        return found
+
+    def inputs_of_heads(self, heads: tuple[int, ...]) -> frozenset[int]:
+        """The numbers of the inputs on which any of some results depends."""
+        found = self._inputs_of_heads.get(heads)
+        if found is None:
+            found = self._inputs_of_heads[heads] = frozenset[int]().union(*map(self.inputs_of, heads))
         return found
 
     def of_heads(self, heads: tuple[int, ...]) -> CompiledGraph:
@@ -166,8 +174,6 @@ class CompiledGraph:
         return regroup([wrap(r) for r in results[: self.visible]], self.trace.structure)
 
     def _recorded(self, inputs: Sequence[NDArray], arrays: list[Any]) -> Any:
-        from hybridc import autograd
-
         workspace = self.forward.acquire()
         try:
             results = self.forward.run_in(workspace, arrays)
@@ -180,13 +186,21 @@ class CompiledGraph:
             self._write_back(arrays, results)
             arrays = before
         call = RecordedCall(self, workspace, arrays, results)
-        autograd.record_operator(call, inputs, arrays, outputs)
+        _record(call, inputs, arrays, outputs)
         return outputs[0] if self.single else regroup(outputs, self.trace.structure)
 
     def _write_back(self, arrays: Sequence[Any], results: Sequence[Any]) -> None:
         """Put the new values of inputs that operators mutate into their arrays."""
         for i, value in zip(self.updates, results[self.visible :], strict=False):
             np.copyto(arrays[i], value)
+
+
+def _record(call: RecordedCall, inputs: Sequence[NDArray], arrays: Sequence[Any], outputs: list[NDArray]) -> None:
+    """``autograd.record_operator``, which replaces this at its first use: autograd needs operators."""
+    from hybridc.autograd import record_operator
+
+    globals()["_record"] = record_operator
+    record_operator(call, inputs, arrays, outputs)
 
 
 def _some(heads: Sequence[int]) -> str:

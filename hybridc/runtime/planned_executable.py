@@ -42,13 +42,13 @@ class PlannedExecutable(Executable):
         into = None
         if self._into is not None:
             places, *arrays = arrays  # pyright: ignore[reportAssignmentType]  (a list is as good)
-            into = self._given(places)
+            into = self._given(places) if any(x is not None for x in places) else None
         fresh = self._make(workspace, into, *arrays)
         if fresh is NotImplemented:
             fresh = self._conform(workspace, into, arrays)
         results = self.results(workspace, arrays, fresh)
-        if self._into is not None:
-            for number in self._into:
+        if into is not None:
+            for number in self.planned.into:
                 if number is not None and places[number] is not None:
                     results[number] = places[number]
         return results
@@ -62,11 +62,11 @@ class PlannedExecutable(Executable):
     def _given(self, places: Sequence[Any]) -> Any:
         """The caller's arrays in the order of the fresh ones, which they stand in for."""
         assert self._into is not None
-        found = [None if number is None else places[number] for number in self._into]
-        if not any(x is not None for x in found):
-            return None
-        fresh = self.planned.fresh
-        return tuple([None if x is None else x.reshape(a.shape) for x, a in zip(found, fresh, strict=True)])
+        given: list[Any] = []
+        for number, array in zip(self._into, self.planned.fresh, strict=True):
+            x = None if number is None else places[number]
+            given.append(x if x is None or x.shape == array.shape else x.reshape(array.shape))
+        return tuple(given)
 
     def _conform(self, workspace: Any, into: Any, arrays: Sequence[Any]) -> Any:
         """The call with plain arrays instead of views; what is written goes back into the views."""

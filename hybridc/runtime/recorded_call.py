@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,6 +12,7 @@ from hybridc.runtime.state import STATE
 from hybridc.trace.tracer import Trace
 
 if TYPE_CHECKING:
+    from hybridc.autograd import TapeNode
     from hybridc.runtime.compiled_graph import CompiledGraph
 
 
@@ -27,38 +28,33 @@ class RecordedCall:
         """The numbers of the inputs on which a result depends."""
         return self.graph.inputs_of(output)
 
-    def vjp(
-        self,
-        F: Any,
-        ograds: Sequence[Any],
-        inputs: Sequence[Any],
-        outputs: Sequence[Any],
-        into: Sequence[Any],
-    ) -> Sequence[Any]:
+    def vjp(self, ograds: Sequence[Any], node: TapeNode, into: Mapping[int, Any]) -> Sequence[Any]:
         """Gradients of the inputs, by the compiled backward; by replaying the trace if differentiated again."""
         # COMPAT(mxnet): there, hybridized, losses that nobody differentiates add their gradients: they get zeros.
         heads = tuple([i for i, g in enumerate(ograds) if g is not None])
-        wanted = frozenset[int]().union(*map(self.graph.inputs_of, heads))
         if STATE.recording:
-            return self._replayed(ograds, inputs, wanted)
+            return self._replayed(ograds, node.inputs(), heads)
         graph = self.graph.of_heads(heads)
         assert graph.backward is not None
         workspace, values = None, self.values
         if graph.forward is not self.graph.forward:  # it keeps other values, which are computed from the same inputs
-            workspace, arrays = graph.forward.acquire(), values[: len(inputs)]
+            workspace, arrays = graph.forward.acquire(), values[: len(node.entries)]
             values = [*arrays, *graph.forward.run_in(workspace, arrays)]
         given = [*[values[i] for i in graph.saved], *[ograds[i]._data for i in heads]]
-        places = [_place(into[i], inputs[i]._data, given) if i in wanted else None for i in graph.grads]
+        wanted = self.graph.inputs_of_heads(heads)
+        places: Sequence[Any] = (None,) * len(graph.grads)
+        if into:
+            places = [_place(into.get(i), values[i], given) if i in wanted else None for i in graph.grads]
         results = graph.backward(places, *given)
         if workspace is not None:
             graph.forward.release(workspace)
-        grads: list[Any] = [None] * len(inputs)
+        grads: list[Any] = [None] * len(node.entries)
         for i, result in zip(graph.grads, results, strict=True):
             if i in wanted:
                 grads[i] = wrap(result)
         return grads
 
-    def _replayed(self, ograds: Sequence[Any], inputs: Sequence[Any], wanted: Collection[int]) -> Sequence[Any]:
+    def _replayed(self, ograds: Sequence[Any], inputs: Sequence[Any], chosen: tuple[int, ...]) -> Sequence[Any]:
         """Gradients of gradients: run the trace eagerly on the tape and differentiate that."""
         from hybridc import autograd
 
@@ -68,8 +64,9 @@ class RecordedCall:
             x._entry = original._entry
         start = autograd.tape_position()
         outputs = replay(graph.trace, fresh)[: graph.visible]
+        wanted = graph.inputs_of_heads(chosen)
         numbers = [i for i in graph.grads if i in wanted]
-        heads = [(y, g) for y, g in zip(outputs, ograds, strict=True) if g is not None and y._entry is not None]
+        heads = [(outputs[i], ograds[i]) for i in chosen if outputs[i]._entry is not None]
         found = autograd.gradients_since(
             start, [y for y, _ in heads], [fresh[i] for i in numbers], [g for _, g in heads]
         )
@@ -90,8 +87,10 @@ def _place(buffer: Any, like: Any, given: Sequence[Any]) -> Any:
     """A gradient buffer, if the backward can write its result straight into it."""
     if buffer is None or not buffer.flags.c_contiguous:
         return None
-    fits = buffer.shape == like.shape and buffer.dtype == like.dtype
-    return buffer if fits and not any(np.may_share_memory(buffer, a) for a in given) else None
+    if buffer.shape != like.shape or buffer.dtype != like.dtype:
+        return None
+    foreign = buffer.base is not None  # two arrays that own their memory share none
+    return None if any((foreign or a.base is not None) and np.may_share_memory(buffer, a) for a in given) else buffer
 
 
 def replay(trace: Trace, inputs: Sequence[NDArray]) -> list[NDArray]:
