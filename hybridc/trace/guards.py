@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import enum
 import functools
+import operator
 import sys
 import types
 import weakref
@@ -220,7 +221,7 @@ class Guard:
     ``is_noticed`` says that a change of it moves the epoch of attributes; others have to be compared at every call.
     """
 
-    __slots__ = ("_same", "_snapshot", "_text", "holder", "is_noticed", "name", "path")
+    __slots__ = ("_parts", "_same", "_snapshot", "_text", "holder", "is_noticed", "name", "path")
 
     def __init__(
         self, holder: Callable[[], Any], name: str, path: str, value: Any, kept: list[Contents], is_noticed: bool
@@ -242,12 +243,17 @@ class Guard:
         if holder is None:
             return True
         value = look_up(holder, self.name)
-        return value is not self._same and snapshot(value) != self._snapshot
+        if value is self._same and (self._parts is None or _are(_parts(value), self._parts)):
+            return False
+        return snapshot(value) != self._snapshot
 
     def accept(self, value: Any, kept: list[Contents]) -> None:
         """Count another value as the one that was read."""
         self._text, self._snapshot = describe(value), snapshot(value, kept)
-        self._same = _CHANGES if is_mutable(value) else value  # that object has always the same value
+        # An object that cannot change has always the same value; so has a list or a dict of the same such objects.
+        self._parts = _parts(value) if type_of(value) in (list, dict) else None
+        changes = is_mutable(value) if self._parts is None else any(map(is_mutable, self._parts))
+        self._same = _CHANGES if changes else value
 
     def reason(self) -> str:
         """What changed, in words."""
@@ -255,6 +261,16 @@ class Guard:
         text = describe(now)
         text = text if text != self._text else f"another {class_of(now).__name__}"
         return f"attribute {self.path} changed from {self._text} to {text}"
+
+
+def _parts(value: Any) -> tuple[Any, ...]:
+    """The elements of a list; the keys and the values of a dict."""
+    return (*value, *value.values()) if type_of(value) is dict else tuple(value)
+
+
+def _are(now: tuple[Any, ...], before: tuple[Any, ...]) -> bool:
+    """Whether these are the same objects."""
+    return len(now) == len(before) and all(map(operator.is_, now, before))
 
 
 class NumbersGuard:

@@ -151,3 +151,35 @@ def test_threads_call_signatures_in_turn():
     for thread in threads:
         thread.join()
     assert not wrong
+
+
+class Summed(HybridBlock):
+    """x plus what the numbers in containers say."""
+
+    def __init__(self):
+        super().__init__()
+        self.__dict__["settings"] = {"a": 1, "b": 2}
+        self.__dict__["nested"] = [1, [2]]
+
+    def hybrid_forward(self, F, x):
+        first = next(iter(self.settings.values()))
+        kinds = sum(type(v) is bool for v in self.settings.values())
+        return x + (first + 10 * kinds + 100 * self.nested[1][0] + 1000 * len(self.nested))
+
+
+def test_containers_that_change_in_place_are_seen():
+    net = Summed()
+    net.hybridize()
+    x = mx.nd.zeros((1,))
+    see = lambda: [int(net(x).asscalar()) for _ in range(3)]  # noqa: E731
+    assert see() == [2201] * 3
+    net.settings["a"] = True  # equal, and of another type
+    assert see() == [2211] * 3
+    net.settings["a"] = 1
+    assert see() == [2201] * 3
+    net.settings["a"] = net.settings.pop("a")  # another order
+    assert see() == [2202] * 3
+    net.nested[1][0] = 3
+    assert see() == [2302] * 3
+    net.nested.append(0)
+    assert see() == [3302] * 3
