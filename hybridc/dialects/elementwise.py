@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
@@ -20,6 +21,11 @@ def meaning(function: Reference) -> Any:
     """A NumPy function as the class field ``REFERENCE`` of an operator."""
     made: Any = function
     return staticmethod(made)
+
+
+def by_element(function: Reference) -> Any:
+    """As :func:`meaning`, a function of Python's numbers: another source than the NumPy functions that are checked."""
+    return meaning(np.vectorize(function, otypes=[float]))
 
 
 class Binary(Elementwise):
@@ -198,7 +204,7 @@ class Maximum(Binary):
 
     NNVM = "broadcast_maximum"
     NNVM_SCALAR = ("_maximum_scalar", "_maximum_scalar")
-    REFERENCE = meaning(np.maximum)
+    REFERENCE = by_element(max)
 
     def scalar(self, b: Any, *xs: Any) -> Any:
         return b.max(*xs)
@@ -216,7 +222,7 @@ class Minimum(Binary):
 
     NNVM = "broadcast_minimum"
     NNVM_SCALAR = ("_minimum_scalar", "_minimum_scalar")
-    REFERENCE = meaning(np.minimum)
+    REFERENCE = by_element(min)
 
     def scalar(self, b: Any, *xs: Any) -> Any:
         return b.min(*xs)
@@ -310,7 +316,7 @@ class Equal(Comparison):
 
     NNVM = "broadcast_equal"
     NNVM_SCALAR = ("_equal_scalar", "_equal_scalar")
-    REFERENCE = meaning(np.equal)
+    REFERENCE = by_element(operator.eq)
 
     def scalar(self, b: Any, *xs: Any) -> Any:
         return b.eq(*xs)
@@ -322,7 +328,7 @@ class NotEqual(Comparison):
 
     NNVM = "broadcast_not_equal"
     NNVM_SCALAR = ("_not_equal_scalar", "_not_equal_scalar")
-    REFERENCE = meaning(np.not_equal)
+    REFERENCE = by_element(operator.ne)
 
     def scalar(self, b: Any, *xs: Any) -> Any:
         return b.ne(*xs)
@@ -334,7 +340,7 @@ class Lesser(Comparison):
 
     NNVM = "broadcast_lesser"
     NNVM_SCALAR = ("_lesser_scalar", "_greater_scalar")
-    REFERENCE = meaning(np.less)
+    REFERENCE = by_element(operator.lt)
 
     def scalar(self, b: Any, *xs: Any) -> Any:
         return b.lt(*xs)
@@ -346,7 +352,7 @@ class LesserEqual(Comparison):
 
     NNVM = "broadcast_lesser_equal"
     NNVM_SCALAR = ("_lesser_equal_scalar", "_greater_equal_scalar")
-    REFERENCE = meaning(np.less_equal)
+    REFERENCE = by_element(operator.le)
 
     def scalar(self, b: Any, *xs: Any) -> Any:
         return b.le(*xs)
@@ -358,7 +364,7 @@ class Greater(Comparison):
 
     NNVM = "broadcast_greater"
     NNVM_SCALAR = ("_greater_scalar", "_lesser_scalar")
-    REFERENCE = meaning(np.greater)
+    REFERENCE = by_element(operator.gt)
 
     def scalar(self, b: Any, *xs: Any) -> Any:
         return b.gt(*xs)
@@ -370,7 +376,7 @@ class GreaterEqual(Comparison):
 
     NNVM = "broadcast_greater_equal"
     NNVM_SCALAR = ("_greater_equal_scalar", "_lesser_equal_scalar")
-    REFERENCE = meaning(np.greater_equal)
+    REFERENCE = by_element(operator.ge)
 
     def scalar(self, b: Any, *xs: Any) -> Any:
         return b.ge(*xs)
@@ -382,7 +388,7 @@ class LogicalAnd(Comparison):
 
     NNVM = "broadcast_logical_and"
     NNVM_SCALAR = ("_logical_and_scalar", "_logical_and_scalar")
-    REFERENCE = meaning(np.logical_and)
+    REFERENCE = by_element(lambda x, y: x != 0 and y != 0)
 
     def scalar(self, b: Any, *xs: Any) -> Any:
         return b.logical_and(b.ne(xs[0], 0), b.ne(xs[1], 0))
@@ -394,7 +400,7 @@ class LogicalOr(Comparison):
 
     NNVM = "broadcast_logical_or"
     NNVM_SCALAR = ("_logical_or_scalar", "_logical_or_scalar")
-    REFERENCE = meaning(np.logical_or)
+    REFERENCE = by_element(lambda x, y: x != 0 or y != 0)
 
     def scalar(self, b: Any, *xs: Any) -> Any:
         return b.logical_or(b.ne(xs[0], 0), b.ne(xs[1], 0))
@@ -406,7 +412,7 @@ class LogicalXor(Comparison):
 
     NNVM = "broadcast_logical_xor"
     NNVM_SCALAR = ("_logical_xor_scalar", "_logical_xor_scalar")
-    REFERENCE = meaning(np.logical_xor)
+    REFERENCE = by_element(lambda x, y: (x != 0) != (y != 0))
 
     def scalar(self, b: Any, *xs: Any) -> Any:
         return b.logical_xor(b.ne(xs[0], 0), b.ne(xs[1], 0))

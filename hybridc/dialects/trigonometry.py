@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from hybridc.dialects.elementwise import meaning
+from hybridc.dialects.elementwise import by_element, meaning
 from hybridc.dialects.operator import register
 from hybridc.dialects.unary import Unary
 
@@ -16,7 +16,7 @@ from hybridc.dialects.unary import Unary
 class Sin(Unary):
     """The sine of x"""
 
-    REFERENCE = meaning(np.sin)
+    REFERENCE = by_element(math.sin)
 
     def scalar(self, b: Any, *xs: Any) -> Any:
         return b.sin(*xs)
@@ -30,7 +30,7 @@ class Sin(Unary):
 class Cos(Unary):
     """The cosine of x"""
 
-    REFERENCE = meaning(np.cos)
+    REFERENCE = by_element(math.cos)
 
     def scalar(self, b: Any, *xs: Any) -> Any:
         return b.cos(*xs)
@@ -59,7 +59,7 @@ class Tan(Unary):
 class Arcsin(Unary):
     """The inverse of the sine"""
 
-    REFERENCE = meaning(np.arcsin)
+    REFERENCE = by_element(math.asin)
     LOW, HIGH = -0.9, 0.9
 
     def scalar(self, b: Any, *xs: Any) -> Any:
@@ -74,7 +74,7 @@ class Arcsin(Unary):
 class Arccos(Unary):
     """The inverse of the cosine"""
 
-    REFERENCE = meaning(np.arccos)
+    REFERENCE = by_element(math.acos)
     LOW, HIGH = -0.9, 0.9
 
     def scalar(self, b: Any, *xs: Any) -> Any:
@@ -89,7 +89,7 @@ class Arccos(Unary):
 class Arctan(Unary):
     """The inverse of the tangent"""
 
-    REFERENCE = meaning(np.arctan)
+    REFERENCE = by_element(math.atan)
 
     def scalar(self, b: Any, *xs: Any) -> Any:
         return b.atan(*xs)
