@@ -11,7 +11,6 @@ import pytest
 import hybridc as mx
 from hybridc.gluon.nn import HybridLambda
 from hybridc.lower.triton.program import TritonProgram
-from hybridc.runtime import trace_key
 from hybridc.runtime.native.plan import Host
 from hybridc.runtime.plan_bytes import KeptGraph, from_bytes, to_bytes
 from hybridc.runtime.trace_key import key_of
@@ -66,7 +65,8 @@ def test_what_is_from_the_disk_and_what_is_not(session) -> None:
     assert told in session.run(text, "warm", **ON_GPU)
     assert session.compiles(text, HYBRIDC_TF32="1", **ON_GPU)  # other kernels
     assert session.compiles(text.replace("tanh", "sigmoid"), **ON_GPU)
-    session.cache.chmod(0o777)  # others may have put there what is there
+    (folder,) = session.cache.iterdir()
+    folder.chmod(0o777)  # others may have put there what is there
     assert session.compiles(text, **ON_GPU)
 
 
@@ -99,10 +99,7 @@ def test_bytes_that_name_another_function_are_refused() -> None:
         from_bytes(len(text).to_bytes(8, "little") + text)
 
 
-def test_a_graph_has_one_key_for_each_kind_of_device(monkeypatch: pytest.MonkeyPatch) -> None:
-    # Of operators that other tests have registered, nothing may be known.
-    monkeypatch.setattr(trace_key, "operators_of_users", lambda: "")
-
+def test_a_graph_has_one_key_for_each_kind_of_device() -> None:
     def key(context: mx.Context) -> str:
         return key_of(Traced(trace_call(HybridLambda("exp"), [mx.nd.ones((3,), ctx=context)], False)))
 
