@@ -134,6 +134,7 @@ class Divide(Binary):
     LOW = 0.5
 
     def scalar(self, b: Any, *xs: Any) -> Any:
+        # COMPAT(mxnet): there a division of integers by 0 ends the process.
         return b.quotient(*xs)
 
     def gradient(self, F: Any, *values: Any) -> Any:
@@ -179,6 +180,7 @@ class Power(Binary):
     LOW = 0.5
 
     def scalar(self, b: Any, *xs: Any) -> Any:
+        # COMPAT(mxnet): there powers of integers are computed in floats, and undefined beyond their range.
         return b.pow(*xs)
 
     def eager(self, *arrays: Any) -> Any:

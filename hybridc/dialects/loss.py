@@ -210,7 +210,8 @@ class SoftmaxCrossEntropy(Output):
 
     def gradient(self, F: Any, *values: Any) -> Any:
         dy, x, label, _ = values
-        # A label outside of the classes adds nothing to the loss, and so has no gradient.
+        # COMPAT(mxnet): there a label outside of the classes reads foreign memory for the loss, and has the gradient
+        # softmax(data). Here it adds nothing to the loss, and so has no gradient.
         hot = self.hot(F, x, label)
         return (F.softmax(x) * F.sum(hot, 1, True) - hot) * dy, None
 

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hybridc.context import Context, check_device, current_context
-from hybridc.errors import MXNetError
+from hybridc.errors import ArgumentTypeError, MXNetError
 from hybridc.nd.functions import function
 from hybridc.nd.ndarray import NDArray, wrap
 
@@ -58,10 +58,20 @@ def array(source_array: Any, ctx: Context | None = None, dtype: Any = None) -> N
         data = source_array._data if type(source_array) is NDArray else source_array.asnumpy()
         return placed(NDArray(data.astype(data.dtype if dtype is None else dtype, order="C")), ctx)
     try:
-        made = NDArray(np.array(source_array, dtype="float32" if dtype is None else dtype, order="C"))
-    except (ValueError, TypeError) as error:
-        raise TypeError(f"source_array must be array like: {error}") from error
-    return placed(made, ctx)
+        made = _wrapped(source_array, "float32" if dtype is None else dtype)
+    except (ValueError, TypeError, OverflowError) as error:
+        raise ArgumentTypeError(
+            f"source_array must be array like, of numbers of {dtype or 'float32'}: {error}"
+        ) from error
+    return placed(NDArray(made), ctx)
+
+
+def _wrapped(source: Any, dtype: Any) -> npt.NDArray[Any]:
+    """A new array of numbers in a dtype; integers beyond its range wrap, as in MXNet, which NumPy 2 refuses."""
+    try:
+        return np.array(source, dtype=dtype, order="C")
+    except OverflowError:
+        return np.array(source, dtype=np.int64, order="C").astype(dtype)
 
 
 def from_numpy(ndarray: npt.NDArray[Any], zero_copy: bool = True) -> NDArray:

@@ -251,6 +251,7 @@ class CustomCall:
         state.auxiliary = [lasting(a) for a in arrays[count:]]
         auxiliary = [NDArray(a.copy()) for a in arrays[count:]]
         where = self.where("forward", state.op)
+        # COMPAT(mxnet): there an operator can write in_data, and so its caller's arrays.
         with user_code(where, train):
             state.op.forward(
                 is_train=train,

@@ -332,3 +332,10 @@ def test_a_number_of_5000_digits_in_a_symbol_file():
         mx.sym.load_json(text.replace("12345", "9" * 5000))
     with pytest.raises(AttributeValueError, match="attribute shape takes a tuple of integers"):
         mx.sym.load_json(mx.sym.zeros((12345,)).tojson().replace("12345", "9" * 5000))
+
+
+def test_an_array_of_integers_wraps():
+    assert mx.nd.array([-1, 300], dtype="uint8").asnumpy().tolist() == [255, 44]
+    assert mx.nd.array([2**40 + 7], dtype="int32").asscalar() == 7
+    with pytest.raises(TypeError, match="source_array must be array like, of numbers of int64"):
+        mx.nd.array([2**70], dtype="int64")
