@@ -296,6 +296,8 @@ def _destinations(
     for entry in itertools.chain([h._entry for h in heads], *[n.entries for n in nodes]):
         if entry is not None and id(entry[0]) in used:
             used[id(entry[0])] += 1
+    if len(nodes) == 1:  # what it reads itself, it looks at
+        return {i: buffer for i, buffer in buffers.items() if used[i] == 1}
     read = {_memory(a) for n in nodes for a in (*(n.arrays or ()), *n.outputs)}
     read.update(_memory(g._data) for g in head_grads if g is not None)
     return {i: buffer for i, buffer in buffers.items() if used[i] == 1 and _memory(buffer) not in read}
@@ -345,8 +347,7 @@ def _run_backward(
 
 def _into(node: TapeNode, buffers: Mapping[int, Any]) -> dict[int, Any]:
     """The gradient buffers of a node's inputs, by their numbers."""
-    found = {i: buffers.get(id(e[0])) for i, e in enumerate(node.entries) if e is not None}
-    return {i: buffer for i, buffer in found.items() if buffer is not None}
+    return {i: buffers[id(e[0])] for i, e in enumerate(node.entries) if e is not None and id(e[0]) in buffers}
 
 
 def _ones(like: Any) -> NDArray:
