@@ -15,7 +15,7 @@ from xdsl.ir import SSAValue
 from hybridc.dialects.attribute import DType
 from hybridc.lower.llvm.codegen import NativeFunction
 from hybridc.lower.llvm.gemm_phase import EFFORT_TO_SHARE, FLOP_NS, PARTS, Arguments, Index, effort_of, phase
-from hybridc.lower.llvm.gemm_tile import ABREAST, Form, Panel, Tiles
+from hybridc.lower.llvm.gemm_tile import ABREAST, LOW, Form, Panel, Tiles
 from hybridc.lower.llvm.gemm_vectors import Vectors, registers
 from hybridc.lower.llvm.kernel_phases import KernelPhase
 from hybridc.lower.product_shape import COLUMN, Loop, Matrices
@@ -39,9 +39,8 @@ def row_phase(given: Matrices, dtype: DType, buffers: tuple[int, ...], threads: 
         return None
     form = Form(dtype, vectors)
     (panels,) = given.around or (Loop(1, None, 0, 0),)
-    packed, (high, low) = _packs(given, panels.size, form), form.heights
-    rows = _TILES * high
-    elements = min(rows, -(-given.m // low) * low) * given.k * packed
+    packed, rows = _packs(given, panels.size, form), _TILES * form.heights[0]
+    elements = (min(rows, given.m) + LOW - 1) * given.k * packed  # low tiles may reach beyond the last row
     # The terms that are copied for a whole tile at a time, and those that are copied in squares.
     beside, square = [given.k * (stride == 1) for stride in given.a]
     numbers = (given.k, rows, *given.a, beside, square, panels.steps[1], given.c, panels.steps[2], panels.size)
@@ -109,7 +108,7 @@ class _Writer:
     def by_tiles(self, count: Index, write: Callable[[Index, int], None]) -> None:
         """The tiles of so many rows: high ones, then low ones for the last rows."""
         high, low = self.form.heights
-        done = count // high * high
+        done = self.form.rows_of_high_tiles(count)
         self.given.loop(0, done, lambda row, _: write(row, high), step=high)
         self.given.loop(done, count, lambda row, _: write(row, low), step=low)
 

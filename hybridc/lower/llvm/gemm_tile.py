@@ -18,6 +18,8 @@ from hybridc.lower.llvm.gemm_vectors import Registers, Vectors
 
 # Registers side by side in a tile.
 ABREAST = 2
+# Rows of a low tile: as many sums as a processor adds to before the first of them is there again.
+LOW = 4
 
 
 @dataclass(frozen=True)
@@ -50,8 +52,16 @@ class Form:
     @property
     def heights(self) -> tuple[int, int]:
         """Rows of tiles: as many as leave registers for a row of the panel and a number; fewer for the last rows."""
-        most = (self.vectors.count - ABREAST - 2) // ABREAST // 6 * 6
-        return most, most // 3
+        return (self.vectors.count - ABREAST - 2) // ABREAST // 6 * 6, LOW
+
+    def rows_of_high_tiles(self, count: Index) -> Index:
+        """How many of so many rows are in high tiles. One or two that are left are in low ones with those before."""
+        high, low = self.heights
+        tiles, left = count // high, count % high
+        if high < 2 * low:
+            few = left.least(1) - (left + high - low + 1) // high  # 1 for one or two rows
+            tiles = (tiles - few).most(0)
+        return tiles * high
 
 
 @dataclass(frozen=True)

@@ -138,7 +138,7 @@ class _Writer:
     def tiles(self, a: Index, c: Index, columns: Index) -> None:
         """All rows."""
         high, low = self.form.heights
-        done = self.m // high * high
+        done = self.form.rows_of_high_tiles(self.m)
         self.given.loop(0, done, self.tile(high, a, c, columns), step=high)
         # The last tile ends with the last row: what it has in common with the one before is computed again.
         last = self.m - low

@@ -21,9 +21,11 @@ from hybridc.lower.product_shape import Matrices, Strides, matrices_of, product_
 from hybridc.lower.structured import Shape, dtype_of
 from hybridc.runtime import native_blas
 
-# With so few rows or columns the terms of dot products go into registers, if there are so many for each row that adding
-# up the registers does not count; with few terms BLAS is the fastest.
-FEW_ROWS, FEW_COLUMNS, TERMS_FOR_A_ROW, FEW_TERMS = 64, 16, 8, 16
+# With so few columns the terms of dot products go into registers, or with so few rows, if there are so many terms for
+# each row that adding up the registers does not count: by the bytes of a register, as 32 hold few sums at once. With
+# few terms BLAS is the fastest.
+FEW_COLUMNS, FEW_TERMS = 16, 16
+FEW_ROWS, TERMS_FOR_A_ROW = {16: 64, 32: 16, 64: 64}, {16: 8, 32: 16, 64: 8}
 # From so many rows on it pays to lay a panel out, as long as the left matrix, which is read again for each panel, comes
 # from a cache fast enough: so many elements, and terms of a row that are not so many bytes from each other that they
 # drive each other out. A panel has to fit a cache, too. With the last one filled up to so many times the columns, tiles
@@ -133,7 +135,7 @@ def _preferred(given: Matrices, dtype: DType) -> Sequence[str]:
     if lies_in_panels(given, panel_width(dtype, vectors)):
         return ("rows", "tiles", "blas")
     filled = panel_columns(given.n, dtype, vectors) > FILLED * given.n
-    few_rows = given.m <= FEW_ROWS and given.m * TERMS_FOR_A_ROW <= given.k
+    few_rows = given.m <= FEW_ROWS[vectors.bytes] and given.m * TERMS_FOR_A_ROW[vectors.bytes] <= given.k
     if given.a[1] == given.b[0] == 1 and (few_rows or given.n <= FEW_COLUMNS or filled):
         return ("dots", "tiles", "blas") if given.m >= FEWEST_ROWS else ("dots", "blas", "tiles")
     cached = given.m * given.k <= CACHED[dtype] and given.a[1] * dtype.itemsize <= NEAR

@@ -60,6 +60,21 @@ def test_code_is_that_of_the_level(monkeypatch, level):
 
 
 @x86
+@pytest.mark.parametrize(
+    ("level", "rows", "way"),
+    [
+        *(("x86-64-v2", rows, "blas") for rows in (8, 64, 512)),
+        *(("x86-64-v3", rows, way) for rows, way in ((8, "dots"), (64, "tiles"), (512, "tiles"))),
+        *(("x86-64-v4", rows, way) for rows, way in ((8, "dots"), (64, "dots"), (512, "tiles"))),
+    ],
+)
+def test_how_rows_meet_a_weight_follows_from_the_level(monkeypatch, level, rows, way):
+    choose(monkeypatch, level)
+    (phase,) = phases_of_product(product_kernel("ik,jk->ij", {"i": rows, "j": 512, "k": 512}), 2)
+    assert phase.way == way
+
+
+@x86
 def test_levels_have_keys_of_their_own(monkeypatch):
     keys = set()
     for level in ("host", *LEVELS):
