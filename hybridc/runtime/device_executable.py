@@ -51,8 +51,8 @@ class DeviceExecutable(PlannedExecutable):
         self.device = device(0) if on is None else on
         self._constants = [self.device.put(constant) for constant in program.constants]
         self._streams = {self.device.stream}
-        self._there = self.device.event()  # when the constants are there
-        self._there.record()
+        if self._constants:  # every stream may read them from now on, one that captures, too: it could wait for nothing
+            self.device.synchronise()
         weakref.finalize(self, _let_go, self.device, self._constants, self._streams).atexit = False
         super().__init__(program, self._call, self._constants)
         self._steps = self._all_steps(program)
@@ -68,7 +68,6 @@ class DeviceExecutable(PlannedExecutable):
     def make_workspace(self) -> Any:
         """The arena, and how calls in it are replayed."""
         made = self.device.workspace(self.planned.arena)
-        self.device.after(self._there)
         self._streams.add(self.device.stream)
         if self._recordings is not None and self.device.records:
             made.replay = Replay(self.device, self.planned, self._steps, self._constants, self._recordings)

@@ -150,10 +150,6 @@ class Cuda(Device):
     def event(self) -> Event:
         return _Event(self)
 
-    def after(self, event: Event) -> None:
-        assert isinstance(event, _Event)
-        self.call("cuStreamWaitEvent", self.stream, event.handle, 0)
-
     def retire(self, let_go: Callable[[], None]) -> None:
         self._retired.append(let_go)
 

@@ -135,10 +135,6 @@ class Device(ABC):
     def event(self) -> Event:
         """A new event."""
 
-    @abstractmethod
-    def after(self, event: Event) -> None:
-        """Let the work that the current stream is asked for from now on begin when an event is past."""
-
     def retire(self, let_go: Callable[[], None]) -> None:
         """Call something once all work that was asked for so far is done; if there may be some, that is later."""
         let_go()

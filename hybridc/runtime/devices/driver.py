@@ -38,7 +38,6 @@ FUNCTIONS: dict[str, tuple[Any, ...]] = {
     "cuMemcpyDtoDAsync_v2": (c_uint64, c_uint64, c_size_t, c_void_p),
     "cuStreamSynchronize": (c_void_p,),
     "cuStreamCreate": (_PP, c_uint),
-    "cuStreamWaitEvent": (c_void_p, c_void_p, c_uint),
     "cuStreamBeginCapture_v2": (c_void_p, c_int),
     "cuStreamEndCapture": (c_void_p, _PP),
     "cuGraphInstantiateWithFlags": (_PP, c_void_p, c_uint64),

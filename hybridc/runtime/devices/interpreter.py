@@ -71,9 +71,6 @@ class Interpreter(Device):
     def event(self) -> Event:
         return _Moment()
 
-    def after(self, event: Event) -> None:
-        """All is past."""
-
     def put(self, array: npt.NDArray[Any]) -> DeviceArray:
         buffer = Buffer(array.ctypes.data, array.nbytes, array)
         return DeviceArray(self, buffer, buffer.pointer, array.shape, array.dtype)

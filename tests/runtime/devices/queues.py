@@ -119,13 +119,6 @@ class Queues:
         _merge(self._past.setdefault(stream, {}), self._host)
         self.moments[event] = (stream, self._asked.get(stream, 0), dict(self._past[stream]))
 
-    def after(self, stream: int, event: int) -> None:
-        """What a stream does from now on is behind an event."""
-        if event in self.moments:
-            source, number, past = self.moments[event]
-            _merge(self._past.setdefault(stream, {}), past)
-            self.ask(stream, lambda: self._drain(source, number))
-
     # --- waiting -------------------------------------------------------------------------------------------
 
     def wait(self, stream: int) -> int:

@@ -248,9 +248,6 @@ class StubCuda:
             return _CAPTURE_UNSUPPORTED
         return self.queues.wait(self._queue(stream))
 
-    def _cuStreamWaitEvent(self, stream: int | None, event: int, _flags: int) -> None:
-        self.queues.after(self._queue(stream), event)
-
     def _cuStreamBeginCapture_v2(self, stream: int | None, _mode: int) -> int:
         if stream not in self.streams or stream in self.capturing:  # the default stream cannot
             return _CAPTURE_UNSUPPORTED
