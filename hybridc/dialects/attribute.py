@@ -39,6 +39,8 @@ class Attribute:
 
     def parse(self, owner: str, name: str, value: Any) -> Any:
         """The value as the operator keeps it, or an error that says what is allowed."""
+        if value.__class__ is float and type(value) is not float:  # one that varies, of which the value is used now
+            value = float(value)
         if value is None or (isinstance(value, str) and value == "None" and self.optional):
             if self.optional or self.default is None:
                 return None

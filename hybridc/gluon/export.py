@@ -101,7 +101,8 @@ def _of_trace(block: Any, trace: Trace) -> tuple[ComposedSymbol, dict[str, NDArr
             entries[id(leaf)] = source.var().entries[0]
         elif role != "key":
             name = next(names) if role == "data" else f"{block.prefix}constant{len(captured)}"
-            captured |= {name: source} if role != "data" else {}
+            if role != "data":
+                captured[name] = source.data(trace.context) if role == "number" else source
             entries[id(leaf)] = (Node(None, name), 0)
     with naming.Prefix(block.prefix):
         for node in trace.nodes:

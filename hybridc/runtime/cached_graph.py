@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import weakref
 from collections import OrderedDict, deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from typing import Any, NamedTuple
 
 from hybridc.context import Context, cpu
@@ -18,7 +18,7 @@ from hybridc.runtime.locks import ForkLock
 from hybridc.runtime.state import STATE
 from hybridc.stages import Traced
 from hybridc.trace.attributes import watching
-from hybridc.trace.guards import Guards
+from hybridc.trace.guards import Guard, Guards
 from hybridc.trace.structure import frozen, thaw
 from hybridc.trace.tracer import Trace, trace_call
 
@@ -65,7 +65,7 @@ class Entry:
     def refresh(self) -> None:
         """Fetch the parameters' arrays again: they may have been replaced since."""
         self.others = [
-            (role, source.data(self.trace.context) if role == "parameter" else source)
+            (role, source.data(self.trace.context) if role in ("parameter", "number") else source)
             for role, source in zip(self.trace.roles, self.trace.sources, strict=True)
             if role != "data"
         ]
@@ -134,9 +134,14 @@ class Entry:
         return [stage for graph in made for stage in graph.stages()]
 
 
-def traced_with_guards(block: Any, args: tuple[Any, ...], training: bool) -> tuple[Trace, Guards]:
-    """The trace of ``block(*args)``, and what must be as it was then for it to stand for other calls."""
-    with watching(block) as reading:
+def traced_with_guards(
+    block: Any, args: tuple[Any, ...], training: bool, varying: Set[str] = frozenset()
+) -> tuple[Trace, Guards]:
+    """The trace of ``block(*args)``, and what must be as it was then for it to stand for other calls.
+
+    Floats at the paths ``varying`` are arguments of the graph where they can be.
+    """
+    with watching(block, varying) as reading:
         trace = trace_call(block, args, training)
     carried = reading.carried()
     if carried is not None:
@@ -163,6 +168,7 @@ class CachedGraph:
         self._backends = backends
         self._entries: OrderedDict[Signature, Entry] = OrderedDict()
         self._before: list[tuple[Signature, Entry]] = []  # of other values of attributes, the latest last
+        self._varying: set[str] = set()  # the paths of floats that changed from call to call
         self._latest: Entry | None = None
         self._flat: Entry | None = None  # the latest, if its arguments were arrays
         self._lock = ForkLock()
@@ -215,6 +221,7 @@ class CachedGraph:
                     entry.epoch = epoch
                     return entry
                 reason = moved
+                self._note_floats(entry)
             found = self._of_before(key)
             if found is None:
                 found = self._trace(args, reason)
@@ -228,6 +235,11 @@ class CachedGraph:
                 else:
                     self._entries.popitem(last=False)
             return found
+
+    def _note_floats(self, entry: Entry) -> None:
+        """Floats of blocks that changed since an entry was made are likely to change again."""
+        if not self._backends:
+            self._varying |= {g.path for g in entry.guards if isinstance(g, Guard) and g.is_other_float()}
 
     def _of_before(self, key: Signature) -> Entry | None:
         """An entry that was left when an attribute changed, which has its value of then again."""
@@ -254,8 +266,16 @@ class CachedGraph:
         self._traced += 1
         self._history.append(reason)
         with timed(f"{block.name}, time of tracing"):
-            trace, guards = traced_with_guards(block, args, STATE.training)
+            trace, guards = self._traced_with_guards(block, args)
         return Entry(trace, guards, reason, self._backends, self._is_static)
+
+    def _traced_with_guards(self, block: Any, args: tuple[Any, ...]) -> tuple[Trace, Guards]:
+        if self._varying:
+            try:
+                return traced_with_guards(block, args, STATE.training, self._varying)
+            except Exception:
+                self._varying.clear()  # code that takes floats only; what raises for these, too, raises again
+        return traced_with_guards(block, args, STATE.training)
 
     def _difference(self, key: Signature) -> str:
         """What tells a new signature from the one used last."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import threading
 import weakref
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterator, Set
 from typing import Any
 
 import numpy as np
@@ -18,6 +18,7 @@ from hybridc.runtime.locks import ForkLock
 from hybridc.trace.guards import (
     MISSING,
     Contents,
+    FloatGuard,
     Guard,
     Guards,
     NumbersGuard,
@@ -30,6 +31,7 @@ from hybridc.trace.guards import (
     refuse,
     type_of,
 )
+from hybridc.trace.varying import Varying, used
 
 # What Block itself keeps in its fields; a change there drops the graphs.
 _INTERNAL = frozenset(
@@ -72,7 +74,9 @@ _STACK = _Stack()
 class Reading:
     """What one trace reads and writes."""
 
-    def __init__(self) -> None:
+    def __init__(self, varying: Set[str] = frozenset()) -> None:
+        self._varying = varying
+        self._floats: dict[tuple[int, str], tuple[FloatGuard, Varying]] = {}
         self._guards: dict[tuple[int, str], Guard] = {}
         self._numbers: dict[int, NumbersGuard] = {}
         self._written: set[tuple[int, str]] = set()
@@ -83,7 +87,8 @@ class Reading:
     @property
     def guards(self) -> Guards:
         """What was read, in order; numbers of arrays last."""
-        return [*self._guards.values(), *self._numbers.values()]
+        floats = [guard for key, (guard, _) in self._floats.items() if key not in self._guards]
+        return [*self._guards.values(), *floats, *self._numbers.values()]
 
     def carried(self) -> str | None:
         """An attribute that was read, and then replaced by a value of the graph: by what path; None if there is none.
@@ -98,16 +103,39 @@ class Reading:
         """The value of an attribute, which is noted."""
         key = id(holder), name
         path = f"{self._path(holder, cls)}{name}"
+        if path in self._varying and key not in self._written and self._is_float(holder, name):
+            return self._float(holder, cls, name, path)
         if key not in self._guards and key not in self._written and _counts(holder, name):
             self._guards[key] = self._guard(holder, cls, name, path)
         value = cls.__getattribute__(holder, name)
         self.meet(value, path)
         return value
 
+    def _is_float(self, holder: Any, name: str) -> bool:
+        from hybridc.gluon.block import Block
+
+        return isinstance(holder, Block) and type_of(look_up(holder, name)) is float and name in holder.__dict__
+
+    def _float(self, holder: Any, cls: Any, name: str, path: str) -> Varying:
+        """A float that varies from call to call, and is guarded only if its value is used."""
+        key = id(holder), name
+        if key not in self._floats:
+            guard = FloatGuard(weakref.ref(holder), name, path)
+
+            def fix() -> None:
+                if key not in self._guards:
+                    self._guards[key] = self._guard(holder, cls, name, path)
+
+            self._floats[key] = guard, Varying(guard.value, fix)
+        return self._floats[key][1]
+
     def wrote(self, holder: Any, name: str) -> None:
         """Note that an attribute is set or deleted."""
-        if (id(holder), name) not in self._guards:
-            self._written.add((id(holder), name))
+        key = id(holder), name
+        if key in self._floats:
+            self._floats[key][1].fix()
+        if key not in self._guards:
+            self._written.add(key)
 
     def numbers(self, array: Any) -> None:
         """Note that an array's numbers are used."""
@@ -215,13 +243,15 @@ def _counts(holder: Any, name: str) -> bool:
 
 
 @contextlib.contextmanager
-def watching(block: Any) -> Generator[Reading]:
+def watching(block: Any, varying: Set[str] = frozenset()) -> Generator[Reading]:
     """Note the attributes that are read, inside, of a block, of all its descendants, and of what is met there.
+
+    Floats at the paths ``varying`` are read as :class:`~hybridc.trace.varying.Varying`.
 
     Their classes are exchanged for subclasses that notice reads, so that blocks pay nothing when not traced. Threads
     may watch the same blocks at the same time: no lock is held while the block's code runs.
     """
-    reading = Reading()
+    reading = Reading(varying)
     for each in list(_descendants(block, set())):
         reading.meet(each)
     _STACK.readings.append(reading)
@@ -290,7 +320,7 @@ def _watched(cls: Any) -> Any:
         def setattr_(self: Any, name: str, value: Any) -> None:
             if _STACK.readings:
                 _STACK.readings[-1].wrote(self, name)
-            cls.__setattr__(self, name, value)
+            cls.__setattr__(self, name, used(value))
 
         def delattr_(self: Any, name: str) -> None:
             if _STACK.readings:

@@ -221,7 +221,7 @@ class Guard:
     ``is_noticed`` says that a change of it moves the epoch of attributes; others have to be compared at every call.
     """
 
-    __slots__ = ("_parts", "_same", "_snapshot", "_text", "holder", "is_noticed", "name", "path")
+    __slots__ = ("_kind", "_parts", "_same", "_snapshot", "_text", "holder", "is_noticed", "name", "path")
 
     def __init__(
         self, holder: Callable[[], Any], name: str, path: str, value: Any, kept: list[Contents], is_noticed: bool
@@ -247,9 +247,14 @@ class Guard:
             return False
         return snapshot(value) != self._snapshot
 
+    def is_other_float(self) -> bool:
+        """Whether the attribute is a float of a block, and was another one."""
+        return self.is_noticed and self._kind is float and type_of(self.value()) is float and self.changed()
+
     def accept(self, value: Any, kept: list[Contents]) -> None:
         """Count another value as the one that was read."""
         self._text, self._snapshot = describe(value), snapshot(value, kept)
+        self._kind = class_of(value)
         # An object that cannot change has always the same value; so has a list or a dict of the same such objects.
         self._parts = _parts(value) if type_of(value) in (list, dict) else None
         changes = is_mutable(value) if self._parts is None else any(map(is_mutable, self._parts))
@@ -271,6 +276,32 @@ def _parts(value: Any) -> tuple[Any, ...]:
 def _are(now: tuple[Any, ...], before: tuple[Any, ...]) -> bool:
     """Whether these are the same objects."""
     return len(now) == len(before) and all(map(operator.is_, now, before))
+
+
+class FloatGuard:
+    """A field that is a float, whichever it is: it is an argument of the graph."""
+
+    __slots__ = ("_name", "holder", "path")
+
+    is_noticed = True
+
+    def __init__(self, holder: Callable[[], Any], name: str, path: str) -> None:
+        self.holder = holder
+        self._name = name
+        self.path = path
+
+    def value(self) -> Any:
+        """The value that it has now."""
+        holder = self.holder()
+        return MISSING if holder is None else look_up(holder, self._name)
+
+    def changed(self) -> bool:
+        """Whether it is no float now."""
+        return type_of(self.value()) is not float
+
+    def reason(self) -> str:
+        """What changed, in words."""
+        return f"attribute {self.path} was a float, and is {describe(self.value())} now"
 
 
 class NumbersGuard:
@@ -297,4 +328,4 @@ class NumbersGuard:
         return f"an array of shape {self._array.shape} changed whose numbers were read while tracing"
 
 
-Guards = Sequence[Guard | NumbersGuard]
+Guards = Sequence[Guard | FloatGuard | NumbersGuard]

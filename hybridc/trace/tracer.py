@@ -17,6 +17,7 @@ from hybridc.context import Context, cpu
 from hybridc.dialects import registry
 from hybridc.dialects.blame import blame, located, pair, statement
 from hybridc.dialects.operator import Operator
+from hybridc.dtypes import is_float
 from hybridc.errors import ArgumentTypeError, MXNetError, ShapeError, TraceError
 from hybridc.nd.ndarray import NDArray
 from hybridc.runtime.state import STATE
@@ -24,6 +25,7 @@ from hybridc.symbol.traced import Shape, TracedSymbol
 from hybridc.trace.attributes import meet
 from hybridc.trace.location import Location, user_location
 from hybridc.trace.structure import as_list, flatten
+from hybridc.trace.varying import Number, Varying
 
 _NUMBER = itertools.count()
 _CPU = cpu()
@@ -45,9 +47,11 @@ class Trace:
     """The nodes of one run of a forward function, in order, and the inputs they start from.
 
     Inputs have a role: ``data`` (an argument), ``parameter``, ``capture`` (an NDArray that the function closed over,
-    read again at every call), ``key`` (the random key, one a call), ``value`` (a value of another graph).
+    read again at every call), ``number`` (a float of an attribute), ``key`` (the random key, one a call), ``value`` (a
+    value of another graph).
     """
 
+    takes_numbers = False  # floats of attributes may become inputs
     creates_inputs = False  # as composing symbols does: an input that is missing becomes a variable
 
     def __init__(self, training: bool = False) -> None:
@@ -66,6 +70,7 @@ class Trace:
         self._known: dict[int, TracedSymbol] = {}
         self._latest: dict[int, TracedSymbol] = {}  # by identity of a value: what it is since an operator mutated it
         self.constants: dict[tuple[str, Any], TracedSymbol] = {}
+        self._varying: dict[tuple[int, str], tuple[Varying, TracedSymbol]] = {}
         self._blocks: list[str] = []
 
     def meet(self, context: Context) -> None:
@@ -122,6 +127,18 @@ class Trace:
             op = registry.operator("hybrid.constant").bind(value=number, dtype=dtype)
             self.constants[known] = self.emit(op, [], None)[0]
         return self.constants[known]
+
+    def number(self, varying: Varying, dtype: Any) -> TracedSymbol:
+        """A float of an attribute as a value of the graph: an input, or else a constant."""
+        dtype = np.dtype(dtype)
+        if not self.takes_numbers or not is_float(dtype):
+            varying.fix()
+            return self.constant(varying.value, dtype)
+        known = id(varying), dtype.str
+        if known not in self._varying:
+            leaf = self.leaf(f"number{len(self.leaves)}", (), dtype, "number", Number(varying, dtype))
+            self._varying[known] = varying, leaf
+        return self._varying[known][1]
 
     # --- recording -----------------------------------------------------------------------------------------
 
@@ -195,6 +212,8 @@ class Trace:
             return x
         if isinstance(x, NDArray):
             return self.capture(x)
+        if type(x) is Varying:
+            return self.number(x, dtype)
         if isinstance(x, bool | int | float | np.generic):
             return self.constant(x, dtype)
         if isinstance(x, np.ndarray):
@@ -298,6 +317,7 @@ def trace_call(block: Any, args: Sequence[Any], training: bool) -> Trace:
     """The trace of ``block(*args)``: arguments give shapes and dtypes only."""
     trace = Trace(training)
     trace.name = f"{block.name}-{next(_NUMBER)}"
+    trace.takes_numbers = True
 
     with trace.active():
         result = block(*[_stand_in(trace, a) for a in args])

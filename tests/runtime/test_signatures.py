@@ -94,7 +94,7 @@ def test_changed_attribute_is_seen_and_named():
     assert history(net) == ["first call", "attribute net_alpha changed from 2.0 to 3.0"]
     net.alpha = 3  # of another type: float32 * 3 may differ from * 3.0
     net(x)
-    assert history(net)[-1] == "attribute net_alpha changed from 3.0 to 3"
+    assert history(net)[-1] == "attribute net_alpha was a float, and is 3 now"
 
 
 def test_unread_attribute_does_not_matter():
