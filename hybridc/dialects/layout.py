@@ -250,7 +250,8 @@ class _Blocks(Composite):
         if len(shape) != 4:
             raise ShapeError(f"{self.title()}: the input must be (batch, channel, height, width), got {shape}")
         inner, order = self.parts(shape)
-        if math.prod(inner) != math.prod(shape):
+        full = tuple(n or self.block_size**2 for n in shape)  # which divides a size of 0, but not those beside it
+        if math.prod(self.parts(full)[0]) != math.prod(full):
             raise ShapeError(f"{self.title()}: block_size={self.block_size} does not divide the input's {shape}")
         moved = [inner[a] for a in order]
         return shapes, [self.merged(moved)]
@@ -305,8 +306,8 @@ class DepthToSpace(_Blocks):
 
     @classmethod
     def bad_samples(cls) -> Sequence[Bad]:
-        text = "depth_to_space: block_size=2 does not divide the input's (1, 3, 2, 2)"
-        return [(((1, 3, 2, 2),), {"block_size": 2}, text)]
+        text = "depth_to_space: block_size=2 does not divide the input's "
+        return [(((n, 3, 2, 2),), {"block_size": 2}, f"{text}{(n, 3, 2, 2)}") for n in (1, 0)]
 
 
 @register("hybrid.space_to_depth")

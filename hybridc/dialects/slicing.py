@@ -114,8 +114,8 @@ class BasicIndex(_Slicing):
     def result_shape(self, shape: Shape) -> Shape:
         """The shape of the result; a single element has shape (1,)."""
         sliced = sliced_shape("indexing", shape, self.key_of())
-        if any(not 0 <= i < len(sliced) for i in self.squeeze):
-            raise ShapeError(f"indexing: squeeze={self.squeeze} names axes that the box {sliced} does not have")
+        if any(not 0 <= i < len(sliced) or sliced[i] not in (1, -1) for i in self.squeeze):
+            raise ShapeError(f"indexing: squeeze={self.squeeze} must name axes of size 1 of the box {sliced}")
         if any(not 0 <= i < len(sliced) - len(self.squeeze) + len(self.newaxis) for i in self.newaxis):
             raise ShapeError(f"indexing: newaxis={self.newaxis} names axes that the result does not have")
         out = [n for i, n in enumerate(sliced) if i not in self.squeeze]

@@ -434,7 +434,8 @@ class SmoothL1(Unary):
     def scalar(self, b: Any, *xs: Any) -> Any:
         size, square = b.abs(*xs), self.scalar_**2
         near = b.mul(b.mul(size, size), 0.5 * square)
-        return b.select(b.lt(size, 1 / square), near, b.sub(size, 0.5 / square))
+        end = 1 / square if square else math.inf  # the parabola is flat, and never ends
+        return b.select(b.lt(size, end), near, b.sub(size, 0.5 * end))
 
     def gradient(self, F: Any, *values: Any) -> Any:
         dy, x, _ = values
@@ -450,4 +451,5 @@ class SmoothL1(Unary):
             Sample([(3, 5)], lambda x: reference(x)),
             Sample([(0, 2)], lambda x: reference(x)),
             Sample([(4, 3)], lambda x: reference(x, 1.7), scalar=1.7),
+            Sample([(3,)], np.zeros_like, scalar=0),
         ]

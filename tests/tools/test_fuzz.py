@@ -15,10 +15,12 @@ from hybridc import op, optimizer
 from hybridc.dialects.unary import Unary
 from hybridc.errors import MXNetError
 from hybridc.tools.fuzz import check, files, generate
+from hybridc.tools.fuzz.main import fuzz
 from hybridc.tools.fuzz.program import Input, Program, Step
 from hybridc.tools.fuzz.shrink import shrink
 from hybridc.tools.fuzz.source import python
 from hybridc.tools.fuzz.worker import Worker
+from tests.random_programs import EXAMPLES
 
 
 def test_programs_use_every_operator_and_are_text():
@@ -98,6 +100,14 @@ def test_what_rounding_and_jumps_change_is_no_failure():
         Step("hybrid.sum", (7,), {}),
     )
     assert check.check(Program(inputs, steps, (3, 4, 5, 8), heads=(0, 3))) is None
+
+
+# How many programs a test tries; HYBRIDC_TEST_EXAMPLES=1000 for a thorough run.
+@pytest.mark.parametrize(("target", "share"), [("llvm", 8), ("numpy", 16)])
+def test_random_programs_hold(target, share, capsys):
+    report = fuzz(15, [target], count=EXAMPLES // share, stop=1)
+    assert not report.found, capsys.readouterr().out
+    assert report.invalid < report.programs / 4
 
 
 def test_printed_programs_run():

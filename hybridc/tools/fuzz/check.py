@@ -20,7 +20,7 @@ from hybridc import random as random_state
 from hybridc.dialects.operator import Elementwise, Movement, Opaque, Operator, Reduction
 from hybridc.dialects.scalar import PREDICATES, record
 from hybridc.dtypes import computed, is_float
-from hybridc.errors import MXNetError
+from hybridc.errors import MXNetError, UnsupportedError
 from hybridc.lower.llvm import kernel_phases
 from hybridc.lower.numpy import tiling
 from hybridc.nd.creation import array
@@ -193,6 +193,8 @@ def _eagerly(net: Net, program: Program, backward: bool, values: Sequence[Array]
         where = "eager backward" if backward else "eager"
         if is_raw(error):
             raise _Failed(f"raw {type(error).__name__}", f"{where}: {type(error).__name__}: {error}") from error
+        if backward and not isinstance(error, UnsupportedError):  # the same forward was accepted
+            raise _Failed("refused backward", f"{where}: {type(error).__name__}: {error}") from error
         raise Invalid(str(error)) from error
 
 
@@ -324,6 +326,7 @@ class _Noise:
         self.units = units  # of each value of the program
         self.unit = max([*units, 0.0])
         self.next = inputs  # the number of the next result
+        self.size = 1.0  # of the operands of this step
 
     def disturbed(self, x: NDArray, unit: float) -> NDArray:
         """An array times 1 and a little."""
@@ -347,6 +350,7 @@ class _Noise:
     def before(self, op: Operator, numbers: Sequence[int], operands: list[NDArray]) -> list[NDArray]:
         """The operands, disturbed if the operator rounds on its way to the results."""
         unit = self.unit_of([*numbers, self.next])
+        self.size = max([1.0, *(_largest(x) for x in operands)])
         mutated = {*op.mutated, *op.auxiliary()}
         exact = moves_only(op) or isinstance(op, Opaque) or rounds_once(op)
         change = self.rounding if exact else self.disturbed
@@ -367,9 +371,20 @@ class _Noise:
 
     def changed(self, op: Operator, y: NDArray, unit: float) -> NDArray:
         """A result disturbed; one that was rounded to an integer may have been rounded to the next."""
-        if is_float(np.dtype(y.dtype)) or not isinstance(op, Elementwise):
-            return self.disturbed(y, unit)
-        return y + int(self.sign)
+        if is_float(np.dtype(y.dtype)):
+            lost = np.abs(y._data.astype(np.float64)) < UNITS * unit * self.size
+            if self.sign >= 0 or not lost.any():
+                return self.disturbed(y, unit)
+            return self.disturbed(y, unit) * array(~lost, dtype=y.dtype)  # cancellation may leave nothing
+        return y + int(self.sign) if isinstance(op, Elementwise) else y
+
+
+def _largest(x: NDArray) -> float:
+    """The largest finite number."""
+    if not is_float(np.dtype(x.dtype)):
+        return 0.0
+    data = np.abs(x._data.astype(np.float64))
+    return float(np.where(np.isfinite(data), data, 0.0).max(initial=0.0))
 
 
 class _Rounding(autograd.Function):

@@ -51,6 +51,8 @@ def _is_closed(cls: type[Operator]) -> bool:
     """Whether samples or types say what its attributes may be."""
     if not cls.PURE or ("key" in cls.INPUTS and not cls.DRAWS):  # a key that random numbers follow is no array to pass
         return False
+    if cls.as_number is not Operator.as_number:  # numbers are operands, which have no array of their own
+        return False
     objects = any(a.kind in ("object", "Body") and a.default is REQUIRED for a in cls.ATTRIBUTES.values())
     return bool(cls.samples()) or not objects
 
