@@ -171,7 +171,11 @@ def predict_mode() -> _Scope:
 
 
 def is_recording() -> bool:
-    """Whether operators are being recorded."""
+    """Whether operators are being recorded; while a block is traced, whether its call is."""
+    if STATE.trace is not None:
+        from hybridc.trace.attributes import note_recording
+
+        return note_recording()
     return STATE.recording
 
 

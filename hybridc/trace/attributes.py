@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from hybridc.runtime.locks import ForkLock
+from hybridc.runtime.state import STATE
 from hybridc.trace.guards import (
     MISSING,
     Contents,
@@ -23,6 +24,7 @@ from hybridc.trace.guards import (
     Guards,
     NumbersGuard,
     Plain,
+    RecordingGuard,
     in_class,
     is_mutable,
     is_plain,
@@ -76,6 +78,8 @@ class Reading:
 
     def __init__(self, varying: Set[str] = frozenset()) -> None:
         self._varying = varying
+        self._recording = STATE.recording
+        self._modes: list[RecordingGuard] = []
         self._floats: dict[tuple[int, str], tuple[FloatGuard, Varying]] = {}
         self._guards: dict[tuple[int, str], Guard] = {}
         self._numbers: dict[int, NumbersGuard] = {}
@@ -86,9 +90,9 @@ class Reading:
 
     @property
     def guards(self) -> Guards:
-        """What was read, in order; numbers of arrays last."""
+        """What was read: attributes in order, numbers of arrays, and whether the call is recorded."""
         floats = [guard for key, (guard, _) in self._floats.items() if key not in self._guards]
-        return [*self._guards.values(), *floats, *self._numbers.values()]
+        return [*self._guards.values(), *floats, *self._numbers.values(), *self._modes]
 
     def carried(self) -> str | None:
         """An attribute that was read, and then replaced by a value of the graph: by what path; None if there is none.
@@ -141,6 +145,11 @@ class Reading:
         """Note that an array's numbers are used."""
         if id(array) not in self._numbers:
             self._numbers[id(array)] = NumbersGuard(array)
+
+    def is_recording(self) -> bool:
+        """Whether the call is recorded, which is noted."""
+        self._modes = [RecordingGuard(self._recording)]
+        return self._recording
 
     def meet(self, value: Any, path: str = "") -> None:
         """Note, from now on, what is read of an object, and of those in a container."""
@@ -197,6 +206,11 @@ def note_numbers(array: Any) -> None:
     """Note, where a trace runs, that the numbers of an array are used as Python's."""
     if _STACK.readings:
         _STACK.readings[-1].numbers(array)
+
+
+def note_recording() -> bool:
+    """Whether the call that is traced is recorded; noted, where a trace runs."""
+    return _STACK.readings[-1].is_recording() if _STACK.readings else STATE.recording
 
 
 def meet(block: Any) -> None:

@@ -17,6 +17,8 @@ from typing import Any
 
 import numpy as np
 
+from hybridc.runtime.state import STATE
+
 MISSING = object()
 _CHANGES = object()
 
@@ -328,4 +330,23 @@ class NumbersGuard:
         return f"an array of shape {self._array.shape} changed whose numbers were read while tracing"
 
 
-Guards = Sequence[Guard | FloatGuard | NumbersGuard]
+class RecordingGuard:
+    """Whether autograd recorded, which the forward function asked for."""
+
+    __slots__ = ("_recorded",)
+
+    is_noticed = False
+
+    def __init__(self, recorded: bool) -> None:
+        self._recorded = recorded
+
+    def changed(self) -> bool:
+        """Whether it is the other way round now."""
+        return STATE.recording is not self._recorded
+
+    def reason(self) -> str:
+        """What changed, in words."""
+        return f"autograd.is_recording() is {STATE.recording}, compiled before for {self._recorded}"
+
+
+Guards = Sequence[Guard | FloatGuard | NumbersGuard | RecordingGuard]

@@ -241,6 +241,16 @@ def test_a_block_from_outside():
     assert net(X).asnumpy().tolist() == [3, 6]
 
 
+def test_whether_autograd_records():
+    net = block(lambda self, F, x: x * (3.0 if mx.autograd.is_recording() else 2.0))
+    net.hybridize()
+    for _ in range(2):
+        assert net(X).asnumpy().tolist() == [2, 4]
+        with mx.autograd.record():
+            assert net(X).asnumpy().tolist() == [3, 6]
+    assert net._cached_graph._traced == 2
+
+
 def test_a_reason_names_the_way_to_it():
     net = scale_of("v[0].inner.scale")([Settings(inner=Settings())])
     net.hybridize()
