@@ -12,7 +12,7 @@ import numpy as np
 
 from hybridc.dialects.gradient import vjp
 from hybridc.dialects.operator import Operator
-from hybridc.errors import MXNetError, ShapeError, TraceError
+from hybridc.errors import CheckError, MXNetError, ShapeError, TraceError, UnknownNameError
 from hybridc.nd.ndarray import NDArray, wrap
 from hybridc.nd.takeover import WORTH_TAKING, taken_over
 from hybridc.runtime.state import STATE
@@ -212,7 +212,7 @@ def mark_variables(
     reqs = [grad_reqs] * len(variables) if isinstance(grad_reqs, str) else grad_reqs
     for x, grad, req in zip(variables, gradients, reqs, strict=True):
         if req not in _REQS:
-            raise MXNetError(f"grad_req must be one of {_REQS}, got {req!r}")
+            raise UnknownNameError(f"grad_req must be one of {_REQS}, got {req!r}")
         if grad.shape != x.shape:
             raise MXNetError(f"the gradient buffer has shape {grad.shape}, the variable {x.shape}")
         x._leaf = Leaf(grad, req)
@@ -398,6 +398,8 @@ def grad(
     With ``create_graph`` they can be differentiated again.
     """
     wanted = [variables] if isinstance(variables, NDArray) else list(variables)
+    if not wanted:
+        raise CheckError("autograd.grad needs at least one variable, got none")
     heads = [heads] if isinstance(heads, NDArray) else heads
     head_grads = [head_grads] if isinstance(head_grads, NDArray) else head_grads
     entries = [x._entry for x in wanted]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from typing import ClassVar
 
-from hybridc.errors import UnsupportedError
+from hybridc.errors import UnknownNameError
 
 
 class Context:
@@ -22,7 +22,7 @@ class Context:
         if isinstance(device_type, Context):
             device_type, device_id = device_type.device_type, device_type.device_id
         if device_type not in self.devstr2type:
-            raise UnsupportedError(f"unknown device type {device_type!r}; use one of {sorted(self.devstr2type)}")
+            raise UnknownNameError(f"unknown device type {device_type!r}; use one of {sorted(self.devstr2type)}")
         self.device_type = device_type
         self.device_id = device_id
         self._previous: list[Context] = []

@@ -20,6 +20,10 @@ class MXNetError(RuntimeError):
         return made
 
 
+class UnsupportedError(MXNetError):
+    """A feature of MXNet that hybridc does not offer; the text says what to use instead."""
+
+
 class ShapeError(MXNetError):
     """The shapes of an operator's inputs do not fit together; reshape or transpose them as the text says."""
 
@@ -40,11 +44,36 @@ class AttributeValueError(MXNetError, ValueError):
     """An operator got an attribute it cannot use, as ``act_type='rleu'``; the text lists what it takes."""
 
 
+class DTypeNameError(AttributeValueError, TypeError):
+    """An attribute that takes a dtype got something else, as ``x.astype("float33")``; NumPy's names are taken."""
+
+
+class BroadcastError(ShapeError, ValueError):
+    """An array cannot be broadcast to a shape, as in ``mx.nd.ones((2, 3)).broadcast_to((4, 5))``."""
+
+
 class CheckError(MXNetError, AssertionError):
     """A Gluon object is used against its rules; MXNet checks these with ``assert``, so it is an AssertionError too.
 
     ``net.load_parameters(f)`` raises it if the file lacks a parameter; the text names the parameter and the way out.
     """
+
+
+class NestedArraysError(MXNetError, ValueError):
+    """A hybridized block got or returned something that is neither an array nor nested lists of arrays, as ``"a"``.
+
+    Keep other values as attributes of the block.
+    """
+
+
+class OneElementError(MXNetError, ValueError, TypeError):
+    """An array of several elements was used as a number, as in ``float(mx.nd.ones((2, 3)))``; reduce it before."""
+
+
+class UnknownNameError(UnsupportedError, KeyError):
+    """A word is none of those that there are, as in ``mx.Context("tpu")``; the text lists them."""
+
+    __str__ = MXNetError.__str__  # KeyError's would quote the text
 
 
 class CustomOpError(MXNetError):
@@ -59,6 +88,14 @@ class DeferredInitializationError(MXNetError):
     """A parameter was read before the first forward pass gave it a shape.
 
     ``net = nn.Dense(5); net.initialize(); net.weight.data()`` raises it: call ``net(x)`` once, or give ``in_units``.
+    """
+
+
+class ParameterShapeError(ShapeError, ValueError):
+    """Shapes do not fit, or do not say enough, while those of a network's parameters are inferred at its first call.
+
+    ``net = nn.Dense(5)`` infers its weight from the first input. Give the shape where the parameter is made
+    (``in_units=…``, ``shape=…``) if it does not follow, or mend what the text says of the shapes.
     """
 
 
@@ -100,7 +137,14 @@ class RecompileError(MXNetError):
     """
 
 
-class TraceError(MXNetError):
+class NotImplementedForSymbol(UnsupportedError):
+    """A method of arrays was called that a symbol of ``mx.sym`` cannot have, as ``mx.sym.var("data").asnumpy()``.
+
+    The symbol has values when it is bound: use ``eval`` or an executor, and ``F.where`` instead of ``if``.
+    """
+
+
+class TraceError(NotImplementedForSymbol):
     """Something in a forward function needs an array's value while only its shape is known.
 
     ``if x.sum() > 0:`` in a hybridized block raises it. Use ``F.where``, or leave that block unhybridized.
@@ -112,10 +156,6 @@ class UnknownShapeError(MXNetError, AttributeError):
 
     ``mx.sym.var("data").shape`` raises it; ``sym.infer_shape(data=(2, 3))`` tells what follows from an input's shape.
     """
-
-
-class UnsupportedError(MXNetError):
-    """A feature of MXNet that hybridc does not offer; the text says what to use instead."""
 
 
 class VerifyError(MXNetError):

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from hybridc.dtypes import ABSENT
-from hybridc.errors import AttributeValueError, UnsupportedError
+from hybridc.errors import AttributeValueError, DTypeNameError, UnsupportedError
 
 
 class _Required:
@@ -48,9 +48,8 @@ class Attribute:
         try:
             value = PARSERS[self.kind](value)
         except (ValueError, TypeError, SyntaxError, OverflowError, RecursionError, MemoryError) as error:
-            raise AttributeValueError(
-                f"{owner}: attribute {name} takes {self.describe()}, got {_shown(value)}"
-            ) from error
+            kind = DTypeNameError if self.kind == "DType" else AttributeValueError
+            raise kind(f"{owner}: attribute {name} takes {self.describe()}, got {_shown(value)}") from error
         if self.enum is not None and value not in self.enum:
             raise AttributeValueError(f"{owner}: attribute {name} takes {self.describe()}, got {value!r}")
         if (self.low is not None and value < self.low) or (self.high is not None and value > self.high):

@@ -11,6 +11,7 @@ from typing import Any
 
 from hybridc.dialects.operator import Operator
 from hybridc.errors import CustomOpError, MXNetError
+from hybridc.trace.location import is_users
 
 _PACKAGE = str(Path(__file__).resolve().parents[1]) + "/"
 _TOLD = re.compile(r"[^:\n]*:\d+( \(in [^)]*\))?: ")  # a file and a line, as Location prints them
@@ -30,8 +31,7 @@ _CALLED = {
 def user_frames(error: BaseException) -> list[traceback.FrameSummary]:
     """The frames of an error that are neither ours nor of the libraries we stand on, outermost first."""
     frames = traceback.extract_tb(error.__traceback__)
-    ours = (_PACKAGE, "<")
-    frames = [f for f in frames if not f.filename.startswith(ours)]
+    frames = [f for f in frames if is_users(f.filename) and not f.filename.startswith("<")]
     return [f for f in frames if not any(f"/site-packages/{library}/" in f.filename for library in _LIBRARIES)]
 
 
@@ -92,7 +92,7 @@ def statement(error: BaseException) -> tuple[str, int] | None:
         if isinstance(frame.f_locals.get("self"), Operator):
             break
         file = frame.f_code.co_filename
-        if not file.startswith((_PACKAGE, "<")):
+        if is_users(file) and not file.startswith("<"):
             found = file, line
     return found
 

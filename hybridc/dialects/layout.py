@@ -11,7 +11,7 @@ import numpy as np
 from hybridc.dialects.attribute import Axis, Shape
 from hybridc.dialects.operator import Bad, Composite, Movement, Sample, attribute, register
 from hybridc.dialects.shape import View, axis_tuple, normalize_axis
-from hybridc.errors import AttributeValueError, ShapeError
+from hybridc.errors import AttributeValueError, BroadcastError, ShapeError
 
 
 @register("hybrid.transpose")
@@ -115,7 +115,7 @@ class _Broadcast(View):
         shape, target = shapes[0], self.target(shapes)
         pairs = zip(shape[::-1], target[::-1], strict=False)
         if len(shape) > len(target) or any(n not in (1, m) for n, m in pairs):
-            raise ShapeError(
+            raise BroadcastError(
                 f"{self.title()}: an input of shape {shape} does not broadcast to {target}; "
                 "each of its axes must have size 1 or the size it is to get"
             )

@@ -21,7 +21,7 @@ from hybridc.dialects.interchange import Interchange
 from hybridc.dialects.sample import Bad, Sample
 from hybridc.dialects.scalar import NUMPY, depends_on_all
 from hybridc.dialects.shape_rules import broadcast_shapes, filled_shapes, reduced_axes, reduced_shape
-from hybridc.dtypes import STORED, computed
+from hybridc.dtypes import STORED, computed, is_float
 from hybridc.errors import AttributeValueError, DTypeError, MXNetError, UnsupportedError
 from hybridc.trace.structure import as_list
 
@@ -224,8 +224,10 @@ class Operator(Interchange):
         if self.SAME_DTYPE and any(d != dtypes[0] for d in dtypes):
             names = self.input_names() if not self.VARIADIC else tuple(f"input {i}" for i in range(len(dtypes)))
             got = ", ".join(f"{name} is {d}" for name, d in zip(names, dtypes, strict=False))
+            wanted = max(dtypes, key=lambda d: (dtypes.count(d), is_float(d)))
+            others = ", ".join(name for name, d in zip(names, dtypes, strict=False) if d != wanted)
             raise DTypeError(
-                f"{self.title()}: all inputs must have one dtype, but {got}; use .astype('{dtypes[0]}') on the others"
+                f"{self.title()}: all inputs must have one dtype, but {got}; use .astype('{wanted}') on {others}"
             )
 
     def as_number(self) -> Any:

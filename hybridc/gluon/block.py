@@ -15,6 +15,7 @@ from hybridc.errors import (
     DeferredInitializationError,
     DTypeError,
     MXNetError,
+    ParameterShapeError,
     ShapeError,
 )
 from hybridc.gluon import files
@@ -438,8 +439,12 @@ class HybridBlock(Block):
         """Infer the shapes of parameters and initialize those that waited for it."""
         try:
             self.infer_shape(*args)
-        except Exception as error:
-            raise ValueError(f"Deferred initialization failed because shape cannot be inferred. {error}") from error
+        except ParameterShapeError as error:
+            raise ParameterShapeError(
+                f"Deferred initialization failed because shape cannot be inferred. {error}"
+            ) from error
+        except ShapeError as error:  # all shapes are known, and do not fit
+            raise ParameterShapeError(str(error)) from error
         with _INITIALIZING.current:  # and not while a user's code runs, which may wait for other threads
             for param in params.values():
                 if param.is_deferred and shape_is_known(param.shape):

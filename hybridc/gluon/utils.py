@@ -15,6 +15,7 @@ import numpy as np
 
 from hybridc.context import Context, check_device
 from hybridc.dispatch import is_symbol
+from hybridc.errors import CheckError
 from hybridc.nd.ndarray import NDArray, values_of
 
 __all__ = ["HookHandle", "check_sha1", "clip_global_norm", "shape_is_known", "split_and_load", "split_data"]
@@ -55,7 +56,7 @@ def clip_global_norm(arrays: Sequence[NDArray], max_norm: float, check_isfinite:
     A number; with ``check_isfinite=False`` an NDArray of shape (1,), and nothing is said about nan and inf.
     """
     if not arrays:
-        raise ValueError("clip_global_norm needs at least one array, got none")
+        raise CheckError("clip_global_norm needs at least one array, got none")
     flat = [values_of(a).reshape(-1) for a in arrays]
     # COMPAT(mxnet): squares that float16 or float32 cannot hold are summed in float64 instead of giving inf.
     total = math.sqrt(sum(_sum_of_squares(a) for a in flat))

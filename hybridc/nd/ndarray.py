@@ -10,7 +10,7 @@ import numpy.typing as npt
 from hybridc.context import Context, check_device, cpu
 from hybridc.dialects.shape import resolve_shape
 from hybridc.dtypes import STORED
-from hybridc.errors import CheckError, MXNetError
+from hybridc.errors import CheckError, MXNetError, OneElementError
 from hybridc.nd.fluent import Fluent
 from hybridc.runtime.state import STATE
 
@@ -128,7 +128,7 @@ class NDArray(Fluent):
     def asscalar(self) -> Any:
         """The value of an array of one element."""
         if self._data.size != 1:
-            raise ValueError(
+            raise OneElementError(
                 f"The current array is not a scalar: asscalar needs one element, its shape is {self.shape}"
             )
         return self._numbers().reshape(-1)[0]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from hybridc.context import Context, check_device
+from hybridc.errors import CheckError
 from hybridc.nd.creation import placed
 from hybridc.nd.fluent import Fluent
 from hybridc.nd.functions import function
@@ -33,7 +34,7 @@ def _draw(
         check_device(ctx)
     arrays = [_is_array(p) for p in parameters]
     if any(arrays) and not all(arrays):
-        raise ValueError(
+        raise CheckError(
             "Distribution parameters must all have the same type, but got "
             + " and ".join(type(p).__name__ for p in parameters)
             + "; make all of them NDArrays or all of them numbers"

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NoReturn
 
 from hybridc import nd
-from hybridc.errors import MXNetError, UnknownShapeError, UnsupportedError
+from hybridc.errors import MXNetError, NotImplementedForSymbol, UnknownShapeError, UnsupportedError
 from hybridc.nd import fluent
 from hybridc.symbol import graph
 from hybridc.symbol.attributes import AttributesOfNodes
@@ -304,7 +304,7 @@ class ComposedSymbol(AttributesOfNodes, Symbol):
         raise UnsupportedError(f"Symbol.get_backend_symbol is deprecated; use sym.optimize_for({backend!r})")
 
     def _no_value(self, what: str) -> NoReturn:
-        raise UnsupportedError(
+        raise NotImplementedForSymbol(
             f"{user_location(COMPOSER.path())}: {what} is not implemented for Symbol: {self!r} has no values before it "
             "is bound; use eval(…) or an executor, and F.where instead of Python control flow"
         )

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import functools
+import os
 import sys
 from dataclasses import dataclass
 from pathlib import Path
 
 from hybridc.quoting import one_line
 
-_PACKAGE = str(Path(__file__).resolve().parent.parent) + "/"
+_PACKAGE = str(Path(__file__).resolve().parent.parent) + os.sep
+# Where Python keeps its own modules, and those of packages that were installed: only the former are nobody's code.
+_LIBRARY = os.path.dirname(os.__file__) + os.sep
+_INSTALLED = (os.path.join(_LIBRARY, "site-packages"), os.path.join(_LIBRARY, "dist-packages"))
 
 
 @dataclass(frozen=True)
@@ -24,10 +29,18 @@ class Location:
         return f"{where} (in {self.block})" if self.block else where
 
 
+@functools.cache
+def is_users(file: str) -> bool:
+    """Whether a file of code is a user's, or that of a library which is none of ours."""
+    if file.startswith((_PACKAGE, "<function of", "<frozen ")):
+        return False
+    return not file.startswith(_LIBRARY) or file.startswith(_INSTALLED)
+
+
 def user_location(block: str = "") -> Location:
-    """The innermost frame outside hybridc."""
+    """The innermost frame outside hybridc and Python's own library."""
     frame = sys._getframe(1)
-    while frame is not None and frame.f_code.co_filename.startswith((_PACKAGE, "<function of")):
+    while frame is not None and not is_users(frame.f_code.co_filename):
         frame = frame.f_back
     if frame is None:
         return Location("<unknown>", 0, one_line(block))

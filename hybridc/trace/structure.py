@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, cast
 
-from hybridc.errors import MXNetError
+from hybridc.errors import NestedArraysError
 
 Structure = Any
 _NESTED = (list, tuple)  # a union would be made anew at each use
@@ -33,7 +33,7 @@ def frozen(value: Any, leaf: type | tuple[type, ...], what: str, leaves: list[An
             else:
                 found.append(frozen(part, leaf, what, leaves))
         return tuple(found)
-    raise MXNetError(
+    raise NestedArraysError(
         f"{what} must be an NDArray or nested lists or tuples of them, got {type(value).__name__}; "
         "keep other values as attributes of the block"
     )

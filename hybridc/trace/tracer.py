@@ -18,7 +18,7 @@ from hybridc.dialects import registry
 from hybridc.dialects.blame import blame, located, pair, statement
 from hybridc.dialects.operator import Operator
 from hybridc.dtypes import is_float
-from hybridc.errors import ArgumentTypeError, MXNetError, ShapeError, TraceError
+from hybridc.errors import ArgumentTypeError, MXNetError, ParameterShapeError, ShapeError, TraceError
 from hybridc.nd.ndarray import NDArray
 from hybridc.runtime.state import STATE
 from hybridc.symbol.traced import Shape, TracedSymbol
@@ -240,6 +240,8 @@ class Trace:
             if node.location is None:
                 raise
             told = located(error, node.location)
+            if isinstance(told, ShapeError) and not all(_is_closed(s.shape) for s in node.inputs):
+                raise ParameterShapeError(str(told)) from told.__cause__
             raise told from told.__cause__
         except Exception as error:
             blame(node.op, "infer_shape", error)
@@ -260,7 +262,7 @@ class Trace:
         shapes = [() if n else s for s, n in zip(shapes, numbers, strict=True)]
         found = [s for s in shapes if s is not None]
         if len(found) < len(shapes):
-            raise ShapeError(
+            raise ParameterShapeError(
                 f"{node.op.title()}: the shape of {node.inputs[shapes.index(None)].name} is unknown, and does not "
                 "follow from the other inputs; give it where the parameter is made"
             )
@@ -281,7 +283,7 @@ class Trace:
             if not known(s.shape) and role == "parameter"
         ]
         if unknown:
-            raise ShapeError(
+            raise ParameterShapeError(
                 f"the shape of {', '.join(unknown)} cannot be inferred from the inputs; give it where the parameter is "
                 "made (in_units=…, shape=…), or use it in an operator that infers it, such as F.FullyConnected"
             )
@@ -373,3 +375,8 @@ def trace_block(block: Any, args: Sequence[Any], training: bool = False) -> Any:
     from hybridc.stages import Traced
 
     return Traced(trace_call(block, args, training), (), block.__dict__.get("_backends", ()))
+
+
+def _is_closed(shape: Any) -> bool:
+    """Whether all sizes are known; what follows from unknown ones may be any negative number, as -2 twice -1."""
+    return known(shape) and min(shape, default=0) >= 0

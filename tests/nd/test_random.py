@@ -161,7 +161,7 @@ def test_errors(call, text):
 
 
 def test_numbers_and_arrays_do_not_mix():
-    with pytest.raises(ValueError, match="must all have the same type, but got NDArray and int"):
+    with pytest.raises(AssertionError, match="must all have the same type, but got NDArray and int"):
         nd.random.normal(nd.array([1]), 2)
 
 
