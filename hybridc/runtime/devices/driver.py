@@ -79,7 +79,7 @@ MEMORY_TYPE = 2
 NON_BLOCKING, RELAXED = 1, 2
 _OUT_OF_MEMORY = 2
 # What a launch does wrong that was accepted before: the next calls answer so, whatever they ask for.
-_LATE = frozenset({214, 220, 700, 702, *range(710, 720)})
+_LATE = frozenset({214, 220, 700, 702, 710, *range(714, 720)})
 # Why ``cuInit`` refuses, where more is known than the driver's words.
 _NO_DEVICE = 100
 _REFUSED = {

@@ -13,9 +13,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from hybridc.options import OPTIONS
 from hybridc.runtime import store as store_module
-from hybridc.runtime.store import Store
+from hybridc.runtime.store import Store, store
 from hybridc.runtime.triton_kernel import load, run_interpreted
 from tests.runtime.devices import sources
 from tests.runtime.devices.sources import ADD, F32, KINDS, ONE, add_config
@@ -136,7 +135,7 @@ def test_an_error_shows_the_line_of_the_source() -> None:
     assert "tl.store(x, y)  # a block cannot be stored to one place" in text
     file = next(line for line in text.splitlines() if "faulty_" in line).split('"')[1]
     assert Path(file).read_text() == sources.FAULTY.source
-    assert Path(file).parent == Path(OPTIONS.cache).expanduser()
+    assert Path(file).parent == store().folder
 
 
 def test_a_folder_that_cannot_be_written(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
