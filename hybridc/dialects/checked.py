@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 _PACKAGE = str(Path(__file__).resolve().parents[1]) + "/"
 _METHODS = ("eager", "eager_out", "forward", "backward")
 
+_KEPT = 64  # inputs of different shapes and dtypes, for which an operator keeps what it expects
 # The shape and dtype of a result; None for a dtype that its caller converts.
 Wanted = tuple[Shape, DType | None]
 
@@ -43,23 +44,36 @@ def readonly(array: Any) -> Any:
 
 def evaluated(op: Operator, arrays: Sequence[Any]) -> Any:
     """What a user's ``eager`` gives for arrays: one array, or a tuple, which share no memory with the inputs."""
+    wanted = _expected(op, arrays)
+    found = op.evaluate(*map(readonly, arrays))
+    if found.__class__ is np.ndarray and len(wanted) == 1 and wanted[0] == (found.shape, found.dtype):
+        return found if found.flags.writeable else found.copy()
+    results = matching(op, "eager", found, wanted)
+    own = [r if r.flags.writeable else r.copy() for r in map(np.asarray, results)]
+    return own[0] if op.results == 1 else tuple(own)
+
+
+def _expected(op: Operator, arrays: Sequence[Any]) -> list[Wanted]:
+    """What the operator's inference says of its results for such arrays; kept for the next call."""
+    kept: dict[Any, list[Wanted]] = op.__dict__.setdefault("_expected", {})
+    key = tuple([(a.shape, a.dtype) for a in arrays])
+    if key in kept:
+        return kept[key]
     from hybridc.dialects.blame import pair
     from hybridc.dialects.operator import Elementwise
 
     shapes = pair(op, "infer_shape", op.infer_shape([a.shape for a in arrays]), len(arrays))[1]
-    dtypes: Sequence[DType | None] = pair(op, "infer_type", op.infer_type([a.dtype for a in arrays]), len(arrays))[1]
-    if isinstance(op, Elementwise):  # truth values and widened integers return to the inputs' dtype
-        dtypes = [None] * len(dtypes)
-    found = op.evaluate(*map(readonly, arrays))
-    results = matching(op, "eager", found, list(zip(shapes, dtypes, strict=True)))
-    own = [r if r.flags.writeable else r.copy() for r in map(np.asarray, results)]
-    return own[0] if op.results == 1 else tuple(own)
+    dtypes = pair(op, "infer_type", op.infer_type([a.dtype for a in arrays]), len(arrays))[1]
+    converted = isinstance(op, Elementwise)  # truth values and widened integers return to the inputs' dtype
+    if len(kept) >= _KEPT:
+        kept.clear()
+    kept[key] = [(tuple(s), None if converted else np.dtype(d)) for s, d in zip(shapes, dtypes, strict=True)]
+    return kept[key]
 
 
 def matching(op: Operator, method: str, given: Any, wanted: Sequence[Wanted]) -> list[Any]:
     """The arrays that a user's method returned, or an error unless they are as many as wanted, and such."""
     arrays = as_list(given) if isinstance(given, tuple) or method != "eager" else [given]
-    where = _where(op, method)
     if len(arrays) != len(wanted) or (isinstance(given, tuple) and len(wanted) == 1 and method == "eager"):
         raise wrong_results(op, method, given)
     for i, (array, (shape, dtype)) in enumerate(zip(arrays, wanted, strict=True)):
@@ -69,12 +83,12 @@ def matching(op: Operator, method: str, given: Any, wanted: Sequence[Wanted]) ->
         if array.shape != shape:
             raise CustomOpError(
                 f"{_name(op)}: {method} returned an array of shape {array.shape}{which}, expected {shape}; return "
-                f"that, or correct {_rule(op, 'shape')}{where}"
+                f"that, or correct {_rule(op, 'shape')}{_where(op, method)}"
             )
         if dtype is not None and array.dtype != dtype:
             raise CustomOpError(
                 f"{_name(op)}: {method} returned an array of {array.dtype}{which}, expected {dtype}; use "
-                f".astype('{dtype}'), or correct {_rule(op, 'type')}{where}"
+                f".astype('{dtype}'), or correct {_rule(op, 'type')}{_where(op, method)}"
             )
     return arrays
 
@@ -82,12 +96,11 @@ def matching(op: Operator, method: str, given: Any, wanted: Sequence[Wanted]) ->
 def gradients(op: Operator, given: Any, wanted: Sequence[Wanted | None]) -> list[Any]:
     """The gradients of a ``backward`` on arrays for the inputs that want one (not None), in order."""
     arrays = as_list(given)
-    where = _where(op, "backward")
     if given is None or len(arrays) != len(wanted):
         got = "None" if given is None else f"{len(arrays)} gradients"
         raise CustomOpError(
             f"{_name(op)}: backward returned {got} for {len(wanted)} input{'s' * (len(wanted) != 1)}; return a list "
-            f"with one for each, None where there is none{where}"
+            f"with one for each, None where there is none{_where(op, 'backward')}"
         )
     for i, (array, each) in enumerate(zip(arrays, wanted, strict=True)):
         if each is None:
@@ -95,12 +108,12 @@ def gradients(op: Operator, given: Any, wanted: Sequence[Wanted | None]) -> list
         if not _is_array(array):
             raise CustomOpError(
                 f"{_name(op)}: backward returned {_described(array)} for input {i}, which needs a gradient; return an "
-                f"array of shape {each[0]}{where}"
+                f"array of shape {each[0]}{_where(op, 'backward')}"
             )
         if (array.shape, array.dtype) != each:
             raise CustomOpError(
                 f"{_name(op)}: backward returned a gradient of {array.dtype} and shape {array.shape} for input {i}, "
-                f"expected {each[1]} and {each[0]}, as the input{where}"
+                f"expected {each[1]} and {each[0]}, as the input{_where(op, 'backward')}"
             )
     return [a for a, each in zip(arrays, wanted, strict=True) if each is not None]
 
