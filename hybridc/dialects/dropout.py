@@ -9,9 +9,10 @@ import numpy as np
 from hybridc.dialects.attribute import DType, Shape
 from hybridc.dialects.cast import Identity
 from hybridc.dialects.draws import DrawsUniform
-from hybridc.dialects.operator import Composite, Opaque, Operator, Sample, attribute, no_gradient, register
+from hybridc.dialects.operator import Bad, Composite, Opaque, Operator, Sample, attribute, no_gradient, register
 from hybridc.dialects.scalar import NUMPY
-from hybridc.errors import ShapeError
+from hybridc.dtypes import is_float
+from hybridc.errors import DTypeError, ShapeError
 from hybridc.random import generator
 
 
@@ -74,6 +75,11 @@ class Drawing(Composite):
         return shapes, [shapes[0], self.hidden_shape(shapes[0])]
 
     def infer_type(self, dtypes: list[DType]) -> tuple[list[DType], list[DType]]:
+        if not is_float(dtypes[0]):
+            raise DTypeError(
+                f"{self.title()}: in training, data must be of floating-point numbers, got {dtypes[0]}; "
+                "use .astype('float32')"
+            )
         return dtypes, [dtypes[0]] * 2
 
 
@@ -193,3 +199,8 @@ class RRelu(Drawing):
                 upper_bound=0.4,
             )
         ]
+
+    @classmethod
+    def bad_samples(cls) -> list[Bad]:
+        text = "rrelu: in training, data must be of floating-point numbers, got int8; use .astype('float32')"
+        return [((np.ones(3, np.int8),), {"train": True}, text)]

@@ -134,7 +134,7 @@ class BasicIndex(_Slicing):
         (x,) = arrays
         key: list[Any] = list(self.key_of())
         for axis in self.squeeze:
-            key[axis] = self.begin[axis]
+            key[axis] = range(*key[axis].indices(x.shape[axis])).start
         rest = iter(key)
         # The result has the new axes at known places; all others take the next part of the key.
         full: list[Any] = []
@@ -180,7 +180,13 @@ class BasicIndex(_Slicing):
             Sample([(2, 3, 4)], lambda x: x[1, None, ::-2, None][..., :], **mixed),
             Sample([(3,)], lambda x: x[1:2], **row),
             Sample([(2, 3)], lambda x: x[:, :, None], begin=(), end=(), newaxis=(2,)),
+            Sample([(2, 3)], lambda x: x[0, 0:0], begin=(None, 0), end=(1, 0), squeeze=(0,)),
         ]
+
+    @classmethod
+    def bad_samples(cls) -> Sequence[Bad]:
+        text = "must name axes of size 1 of the box (0, 3)"
+        return [(((2, 3),), {"begin": 2, "end": 3, "squeeze": 0}, f"indexing: squeeze=(0,) {text}")]
 
 
 @register("hybrid.slice_scatter")

@@ -40,6 +40,7 @@ _INTERNAL = (
     "'NoneType'",
     "unsupported operand",
 )
+FORWARD = "in the forward"
 BEFORE = 2.0  # what gradients hold before a backward
 # Steps of scalar bodies that IEEE arithmetic rounds correctly, or that do not round.
 _ROUNDED_ONCE = frozenset(
@@ -152,7 +153,11 @@ def call(net: Net, program: Program, backward: bool, values: Sequence[Array] | N
         outputs: list[NDArray] = net(*arguments)
     else:
         with autograd.record(train_mode=program.training):
-            outputs = net(*arguments)
+            try:
+                outputs = net(*arguments)
+            except MXNetError as error:
+                error.add_note(FORWARD)
+                raise
         _backward(program, outputs)
     wanted = [backward and x.req != "null" and x.same_as is None for x in program.inputs]
     return Run(
@@ -193,7 +198,9 @@ def _eagerly(net: Net, program: Program, backward: bool, values: Sequence[Array]
         where = "eager backward" if backward else "eager"
         if is_raw(error):
             raise _Failed(f"raw {type(error).__name__}", f"{where}: {type(error).__name__}: {error}") from error
-        if backward and not isinstance(error, UnsupportedError):  # the same forward was accepted
+        if (
+            backward and FORWARD not in getattr(error, "__notes__", ()) and not isinstance(error, UnsupportedError)
+        ):  # the same forward was accepted
             raise _Failed("refused backward", f"{where}: {type(error).__name__}: {error}") from error
         raise Invalid(str(error)) from error
 
