@@ -48,12 +48,12 @@ def grids(phases):
     "phases",
     [
         lambda: transposed(MANY, 33, 40),
-        lambda: transposed(2, MANY * 64, 40),
+        lambda: transposed(2, 40, MANY * 64),
         lambda: [row_sums_phase(RowSums(MANY, 5, 3, "clip"), 7, F32, F32)],
         lambda: [row_sums_phase(RowSums(1, 5, MANY * 128, "clip"), 7, F32, F32)],
         lambda: phases_of_product(product_kernel("bik,bkj->bij", {"b": MANY, "i": 2, "j": 2, "k": 2}), {}).phases,
         lambda: (
-            phases_of_product(product_kernel("ik,kj->ij", {"i": 64, "j": MANY * 128 + 1, "k": 64}, "f16"), {}).phases
+            phases_of_product(product_kernel("ik,kj->ij", {"i": 512, "j": MANY * 128 + 1, "k": 64}, "f16"), {}).phases
         ),
     ],
 )
