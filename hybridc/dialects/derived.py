@@ -100,13 +100,25 @@ def _outputs(op: Operator, F: Any, inputs: Sequence[Any]) -> list[Any]:
     return as_list(op.decompose(F, *inputs))
 
 
+def _body(op: Elementwise, count: int) -> str:
+    """The steps of a scalar body as text."""
+    _, steps, result = record(op, count)
+    found = [(s.step, [(x.step is None, x.index) if isinstance(x, Scalar) else x for x in s.operands]) for s in steps]
+    return repr((found, (result.step is None, result.index) if isinstance(result, Scalar) else result))
+
+
 def _written_out(op: Operator, inputs: Sequence[Any]) -> tuple[Any, list[Any], list[Any]]:
-    """The operator as a graph for inputs like these: its trace, its inputs and its results; kept for the next call."""
+    """The operator as a graph for inputs like these: its trace, its inputs and its results.
+
+    It is kept for the next call, unless a user's ``decompose`` made it, which may give something else then.
+    """
     from hybridc import symbol
     from hybridc.trace.tracer import Trace
 
     kept: dict[Any, Any] = op.__dict__.setdefault("_written_out", {})
-    key = (STATE.training, *((x.shape, x.dtype) for x in inputs))
+    is_own = type(op).__module__.partition(".")[0] == "hybridc"
+    body = _body(op, len(inputs)) if isinstance(op, Elementwise) and not is_own else None
+    key = (STATE.training, body, *((x.shape, x.dtype) for x in inputs))
     if key in kept:
         return kept[key]
     trace = Trace(STATE.training)
@@ -118,10 +130,11 @@ def _written_out(op: Operator, inputs: Sequence[Any]) -> tuple[Any, list[Any], l
         raise UnsupportedError(
             f"operator {op.NAME}: its decomposition uses an array that is not one of its inputs; make it an input"
         )
-    if len(kept) >= _KEPT:
-        kept.clear()
-    kept[key] = trace, leaves, outputs
-    return kept[key]
+    if is_own or body is not None:
+        if len(kept) >= _KEPT:
+            kept.clear()
+        kept[key] = trace, leaves, outputs
+    return trace, leaves, outputs
 
 
 def gradients(

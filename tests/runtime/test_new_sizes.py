@@ -251,7 +251,17 @@ def test_what_an_operator_gives_counts_at_every_size():
         FACTOR[0] = factor
         for n in sizes:
             net.hybridize(True, clear=False)
-            np.testing.assert_allclose(net(mx.nd.zeros((n, 3))).asnumpy(), np.full((n, 3), factor))
+            x = mx.nd.zeros((n, 3))
+            x.attach_grad()
+            with mx.autograd.record():
+                y = net(x)
+            y.backward()
+            for got in (net(x), y, x.grad):
+                np.testing.assert_allclose(got.asnumpy(), np.full((n, 3), factor))
+            with mx.autograd.record():
+                y = mx.nd.multiplied(x)
+            y.backward()
+            np.testing.assert_allclose(x.grad.asnumpy(), np.full((n, 3), factor))
     assert planned(net)
 
 
