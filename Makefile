@@ -13,15 +13,21 @@ NUMPY_TESTS := tests/autograd $(addprefix tests/,gluon/test_block.py gluon/test_
 LEVEL_TESTS := $(addprefix tests/,lower/llvm/test_products.py::test_matrices lower/llvm/test_nests.py \
   runtime/native/test_portable.py docs/test_docs.py::test_page_runs_and_prints_what_it_shows[README.md])
 
+# What depends on the interpreter: reference counts, code that calls CPython, forks, generated Python; and networks.
+PYTHONS ?= python3.12 python3.13 python3.14
+PYTHON_TESTS := $(addprefix tests/,runtime/test_buffers.py runtime/test_fork.py runtime/test_store.py test_options.py \
+  runtime/native/test_entry.py runtime/native/test_boxed.py runtime/test_arrays.py lower/test_quoting.py \
+  errors/test_classes.py autograd/test_autograd.py gluon/test_block.py)
+
 comma := ,
 empty :=
 space := $(empty) $(empty)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all test-numpy test-levels lint format bench peers gpu-bundle gpu-check clean
+.PHONY: help demo test test-all test-numpy test-levels test-pythons lint format bench peers gpu-bundle gpu-check clean
 
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 demo: $(STAMPS)-demo ## train a classifier on handwritten digits, eagerly and compiled
 	$(BIN)/python examples/digits.py
@@ -47,6 +53,15 @@ test-numpy: $(NEEDED) ## run every test for the numpy target
 test-levels: $(STAMPS)-test ## run kernels, products, networks and pages at each level of HYBRIDC_CPU that runs here
 	for level in $$($(BIN)/python -m tests.levels); do \
 	  echo "HYBRIDC_CPU=$$level"; HYBRIDC_CPU=$$level $(PYTEST) -q -m "not long" $(LEVEL_TESTS) || exit 1; \
+	done
+
+test-pythons: ## run what depends on the interpreter with each newer Python that is here (PYTHONS names them)
+	@for python in $(PYTHONS); do \
+	  "$$python" -c '' >/dev/null 2>&1 || { echo "no $$python here"; continue; }; \
+	  own=build/$$(basename "$$python"); [ -x $$own/bin/python ] || "$$python" -m venv $$own || exit 1; \
+	  $$own/bin/python -m pip install --quiet --disable-pip-version-check --editable ".[test]" || exit 1; \
+	  echo "$$($$own/bin/python --version)"; \
+	  $$own/bin/python -m pytest -n 2 --dist worksteal -q -m "not long" $(PYTHON_TESTS) || exit 1; \
 	done
 
 lint: $(STAMPS)-dev ## ruff (rules and format) and pyright in strict mode

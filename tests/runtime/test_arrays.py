@@ -331,7 +331,7 @@ def test_a_parameter_cast_alone_is_noticed():
     net.w.cast("float64")
     net.w.data()[:] = 0.5
     assert net(mx.nd.ones((2,))).asnumpy().tolist() == [1.5, 1.5]
-    assert np.float64 == net._cached_graph.graphs()[0].trace.leaves[1].dtype
+    assert np.float64 == net._cached_graph.graphs()[-1].trace.leaves[1].dtype
 
 
 def test_grad_req_changed_after_compilation():
