@@ -24,7 +24,7 @@ empty :=
 space := $(empty) $(empty)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all test-numpy test-levels test-pythons lint format bench peers gpu-bundle gpu-check clean
+.PHONY: help demo test test-all test-numpy test-levels test-pythons lint format faults bench peers gpu-bundle gpu-check clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -72,6 +72,9 @@ lint: $(STAMPS)-dev ## ruff (rules and format) and pyright in strict mode
 format: $(STAMPS)-dev ## rewrite the sources in the project's format
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+
+faults: $(STAMPS)-test,demo,triton ## plant faults in copies of the library and see whether the tests notice (an hour)
+	$(BIN)/python tests/faults/plant.py
 
 bench: $(STAMPS)-bench ## print the benchmark tables: eager against hybridized, overhead, operators of users, memory
 	$(BIN)/python benchmarks/run.py --floor
