@@ -119,6 +119,7 @@ def check(spec, sizes, dtype="f32", threads=2, seed=0, ways=(), change=lambda x:
     return phases
 
 
+tiled = pytest.mark.skipif(registers() is None, reason="this processor has no registers that are worth code of our own")
 SMALL = [(5, 7, 3), (33, 20, 17), (1, 6, 9), (4, 1, 5), (3, 2, 1), (1, 1, 8), (1, 1, 1), (4, 3, 0), (0, 3, 2)]
 MATRICES = ["ik,kj->ij", "ik,jk->ij", "ki,kj->ij", "ki,jk->ij", "ik,kj->ji", "ki,jk->ji"]
 
@@ -160,6 +161,7 @@ def test_contractions(spec, dtype):
     check(spec, {"a": 4, "b": 3, "h": 2, "t": 5, "i": 6, "j": 7, "k": 8, "n": 9}, dtype)
 
 
+@tiled
 @pytest.mark.parametrize("dtype", ["f32", "f64"])
 @pytest.mark.parametrize("spec", MATRICES)
 @pytest.mark.parametrize("shape", [(4, 5, 1), (7, 18, 9), (13, 35, 17), (32, 64, 33), (29, 16, 70)])
@@ -167,12 +169,14 @@ def test_tiles(spec, shape, dtype):
     check(spec, dict(zip("ijk", shape, strict=True)), dtype, ways=["tiles"])
 
 
+@tiled
 @pytest.mark.parametrize("dtype", ["f32", "f64"])
 @pytest.mark.parametrize("spec", ["bthk,bshk->bhts", "bhts,bshk->bthk"])
 def test_tiles_of_heads(spec, dtype):
     check(spec, {"b": 2, "h": 3, "t": 13, "s": 70, "k": 35}, dtype, ways=["tiles"])
 
 
+@tiled
 @pytest.mark.parametrize("dtype", ["f32", "f64"])
 @pytest.mark.parametrize("spec", ["ik,jk->ij", "bik,bjk->bij"])
 @pytest.mark.parametrize("shape", [(1, 3, 16), (1, 16, 32), (2, 20, 64), (3, 1, 32), (4, 8, 32), (7, 13, 48)])
@@ -180,7 +184,7 @@ def test_dots(spec, shape, dtype):
     check(spec, {**dict(zip("ijk", shape, strict=True)), "b": 3}, dtype, ways=["dots"])
 
 
-@pytest.mark.skipif(registers() is None, reason="this processor has no registers that are worth code of our own")
+@tiled
 @pytest.mark.parametrize("dtype", ["f32", "f64"])
 @pytest.mark.parametrize("spec", ["ik,pkj->ipj", "ki,pkj->ipj"])
 @pytest.mark.parametrize(
@@ -208,7 +212,7 @@ def test_rows_of_panels(spec, shape, dtype):
     check(spec, sizes, dtype, ways=["rows"] if all(shape) else [])
 
 
-@pytest.mark.skipif(registers() is None, reason="this processor has no registers that are worth code of our own")
+@tiled
 @pytest.mark.parametrize("dtype", ["f32", "f64"])
 @pytest.mark.parametrize("spec", ["ik,pkj->ipj", "ki,pkj->ipj"])
 @pytest.mark.parametrize("others", [Registers(32, 16), Registers(16, 32)])
@@ -221,14 +225,14 @@ def test_rows_of_panels_in_other_registers(others, spec, dtype, monkeypatch):
         assert phase.function.key.endswith("packed") == (terms >= 4)
 
 
-@pytest.mark.skipif(registers() is None, reason="this processor has no registers that are worth code of our own")
+@tiled
 def test_rows_are_shared_by_blocks():
     (phase,) = check("ik,pkj->ipj", {"i": 700, "p": 4, "k": 128, "j": 2 * registers().bytes // 4}, threads=3)
     assert phase.way == "rows"
     assert phase.grain <= 240
 
 
-@pytest.mark.skipif(registers() is None, reason="this processor has no registers that are worth code of our own")
+@tiled
 def test_what_is_no_number_stays_in_its_row_and_column_of_panels():
     rng, width = np.random.default_rng(3), 2 * registers().bytes // 4
     a, b = rng.standard_normal((29, 48)).astype("f"), rng.standard_normal((3, 48, width)).astype("f")
@@ -241,13 +245,14 @@ def test_what_is_no_number_stays_in_its_row_and_column_of_panels():
     np.testing.assert_allclose(got[np.isfinite(want)], want[np.isfinite(want)], rtol=1e-4, atol=1e-4)
 
 
+@tiled
 @pytest.mark.parametrize(("way", "spec"), [("tiles", "ik,kj->ij"), ("dots", "ik,jk->ij")])
 def test_rows_are_shared_where_columns_are_few(way, spec):
     (phase,) = check(spec, {"i": 240, "j": 10, "k": 256}, ways=[way], threads=4)
     assert phase.extent >= 5
 
 
-@pytest.mark.parametrize("way", ["blas", "tiles", "dots"])
+@pytest.mark.parametrize("way", ["blas", pytest.param("tiles", marks=tiled), pytest.param("dots", marks=tiled)])
 def test_what_is_no_number_stays_in_its_row_and_column(way):
     rng = np.random.default_rng(3)
     a, b = rng.standard_normal((21, 48)).astype("f"), rng.standard_normal((37, 48)).astype("f")
@@ -270,7 +275,9 @@ def test_what_is_no_number_stays_in_its_row_and_column(way):
         ("bik,bkj->bij", ((3, 9, 8), (3, 8, 10)), (np.s_[::2], np.s_[1:, :, 2:])),
     ],
 )
-@pytest.mark.parametrize("ways", [(), ("blas", "dots"), ("tiles",), ("dots",)])
+@pytest.mark.parametrize(
+    "ways", [(), ("blas", "dots"), pytest.param(("tiles",), marks=tiled), pytest.param(("dots",), marks=tiled)]
+)
 def test_views(spec, shapes, views, ways):
     rng = np.random.default_rng(4)
     whole = [rng.standard_normal(shape).astype("f") for shape in shapes]
@@ -321,7 +328,7 @@ def test_threads(spec, shape, threads):
         set_num_threads(before)
 
 
-@pytest.mark.skipif(registers() is None, reason="this processor has no registers that are worth code of our own")
+@tiled
 @pytest.mark.parametrize(
     ("spec", "shape", "way"),
     [
