@@ -162,6 +162,14 @@ class AllClose(Composite):
         return [(((2,), (3,)), {}, "allclose: a has shape (2,) and b (3,), which must be equal")]
 
 
+def _all(*_: Any) -> Any:
+    return np.ones(1)
+
+
+def _not_all(*_: Any) -> Any:
+    return np.zeros(1)
+
+
 class AllFinite(Composite):
     """1 if every element of every input is finite, else 0."""
 
@@ -190,8 +198,8 @@ class AllFinite(Composite):
         bad = np.array([0.5, np.inf])
         made: list[Sample] = []
         for n in cls.COUNTS:
-            made.append(Sample([(2, 3)] * n, lambda *_: np.ones(1), grad=False))
-            made.append(Sample([(2, 3)] * (n - 1) + [bad], lambda *_: np.zeros(1), grad=False))
+            made.append(Sample([(2, 3)] * n, _all, grad=False))
+            made.append(Sample([(2, 3)] * (n - 1) + [bad], _not_all, grad=False))
         return made
 
 
