@@ -9,6 +9,7 @@ import pytest
 
 import hybridc as mx
 from hybridc.gluon.nn import HybridLambda
+from hybridc.lower.llvm.gemm_vectors import registers
 from hybridc.lower.llvm.transpose_loops import transpose_phase
 from tests.lower.llvm.guarded import Native, lowered, native_kernels
 
@@ -34,7 +35,7 @@ def test_what_is_turned(shape, yes):
     x = np.arange(np.prod(shape), dtype="f").reshape(shape)
     got, found = turned(lambda F, x: F.transpose(x), x)
     np.testing.assert_array_equal(got, x.T)
-    assert found is yes
+    assert found is (yes and registers() is not None), "squares are turned in registers, if there are some"
 
 
 def test_what_computes_is_no_transpose():
