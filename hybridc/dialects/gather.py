@@ -382,9 +382,12 @@ class PickScatter(Composite):
 
     def infer_shape(self, shapes: list[Shape]) -> tuple[list[Shape], list[Shape]]:
         normalize_axis("pick_scatter", self.axis, len(self.shape))
-        count = math.prod(self.kept())
-        if any(math.prod(s) != count for s in shapes):
-            raise ShapeError(f"pick_scatter: inputs must have {count} elements each, got shapes {shapes}")
+        kept, axis = self.kept(), self.axis % len(self.shape)
+        allowed = (kept, kept[:axis] + kept[axis + 1 :], *([(1,)] if len(kept) == 1 else []))
+        if any(s not in allowed for s in shapes):
+            raise ShapeError(
+                f"pick_scatter: inputs must have shape {kept}, or lack its axis {axis}, got shapes {shapes}"
+            )
         return shapes, [self.shape]
 
     def infer_type(self, dtypes: list[DType]) -> tuple[list[DType], list[DType]]:
