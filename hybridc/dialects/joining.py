@@ -175,7 +175,10 @@ class _Split(Movement):
         axis = self.axis % len(x.shape)
         bounds = self.bounds(x.shape[axis])
         pieces = [F.slice_axis(x, axis=axis, begin=b, end=max(b, e)) for b, e in pairwise(bounds)]
-        return tuple(F.squeeze(p, axis=axis) if self.squeeze_axis else p for p in pieces)
+        if not self.squeeze_axis:
+            return tuple(pieces)
+        shapes = self.infer_shape([x.shape])[1]  # of a vector's pieces (), which squeeze does not give
+        return tuple(F.reshape_to(p, shape=s) for p, s in zip(pieces, shapes, strict=True))
 
     def gradient(self, F: Any, *values: Any) -> Any:
         n = self.num_outputs()
@@ -208,6 +211,7 @@ class Split(_Split):
         return [
             Sample([(2, 6)], lambda x: (x[:, :2], x[:, 2:4], x[:, 4:]), num_outputs=3),
             Sample([(2, 3)], lambda x: (x[0], x[1]), num_outputs=2, axis=-2, squeeze_axis=True),
+            Sample([(2,)], lambda x: (x[0], x[1]), num_outputs=2, axis=0, squeeze_axis=True),
             Sample([(2, 3)], lambda x: x, num_outputs=1),
         ]
 

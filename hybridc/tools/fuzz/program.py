@@ -25,7 +25,8 @@ Shape = tuple[int, ...]
 
 FLOATS = ("float32", "float64", "float16", "bfloat16", "float8_e4m3fn", "float8_e5m2")
 INTEGERS = ("int8", "uint8", "int32", "int64")
-SPECIAL = (np.nan, np.inf, -np.inf, 0.0, -0.0, 1.0, -1.0, 0.5, 1e-30, -3e38, 1e-45, 65504.0, 88.8, -104.0)
+SPECIAL = (np.nan, np.inf, -np.inf, 0.0, -0.0, 1.0, -1.0, 0.5, 2.0)
+EXTREME = (*SPECIAL, 1e-30, -3e38, 1e-45, 65504.0, 88.8, -104.0)
 EXTREME_INTEGERS = (0, 1, -1, 2**31 - 1, -(2**31), 2**53 + 1, -(2**63), 2**63 - 1, 127, 255)
 
 
@@ -53,7 +54,8 @@ class Input:
             if self.fill == "literal":
                 return np.array(self.values, dtype=np.int64 if dtype.kind in "iu" else np.float64).astype(dtype)
             if self.fill == "special":
-                pool = np.array(EXTREME_INTEGERS if dtype.kind in "iu" else SPECIAL)
+                floats = EXTREME if self.seed % 2 else SPECIAL
+                pool = np.array(EXTREME_INTEGERS if dtype.kind in "iu" else floats)
                 return rng.choice(pool, self.shape).astype(dtype)
             if dtype.kind in "iu":
                 low = 0 if dtype.kind == "u" else -9
