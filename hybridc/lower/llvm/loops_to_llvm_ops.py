@@ -146,6 +146,28 @@ def _extf(b: Rebuild, op: arith.ExtFOp) -> None:
     b.values[op.result] = source if source.type == kind else b.value(llvm.FPExtOp, (source,), kind)
 
 
+def _to_integer(b: Rebuild, op: arith.FPToSIOp | arith.FPToUIOp) -> None:
+    """A float cut towards zero; what no integer of 32 or 64 bits holds is the least one, whose lower bits are taken.
+
+    That is what x86's instructions give, and so NumPy. LLVM leaves it open, and takes what lies about in a register
+    where it knows the float.
+    """
+    source, kind = b.values[op.input], op.result.type
+    unsigned = isinstance(op, arith.FPToUIOp)
+    if unsigned and kind.width.data == 64:
+        b.values[op.result] = b.value(FPToUIOp, (source,), kind)
+        return
+    if source.type == f16:  # which does not reach as far
+        source = b.value(llvm.FPExtOp, (source,), f32)
+    wide = i32 if kind.width.data + unsigned <= 32 else i64
+    bits = wide.width.data
+    limit = b.value(llvm.ConstantOp, (), source.type, {"value": FloatAttr(2.0 ** (bits - 1), cast(Any, source.type))})
+    within = _compare(b, "olt", b.intrinsic("llvm.fabs", (source,), source.type), limit)
+    cut = b.value(FPToSIOp, (source,), wide)
+    chosen = b.value(llvm.SelectOp, (within, cut, b.integer(-(2 ** (bits - 1)), wide)), wide)
+    b.values[op.result] = chosen if wide == kind else b.value(llvm.TruncOp, (chosen,), kind)
+
+
 def _brain(b: Rebuild, single: SSAValue) -> SSAValue:
     """The bits of an f32 as a bf16: rounded to even by what is added to the lower half; what is no number stays none.
 
@@ -425,8 +447,8 @@ RULES: dict[type[Operation], Rule] = {
     arith.TruncIOp: _plain(llvm.TruncOp),
     arith.SIToFPOp: _plain(llvm.SIToFPOp),
     arith.UIToFPOp: _plain(UIToFPOp),
-    arith.FPToSIOp: _plain(FPToSIOp),
-    arith.FPToUIOp: _plain(FPToUIOp),
+    arith.FPToSIOp: _to_integer,
+    arith.FPToUIOp: _to_integer,
     math.AbsFOp: _intrinsic("llvm.fabs"),
     math.AbsIOp: _absi,
     math.CopySignOp: _intrinsic("llvm.copysign"),

@@ -8,6 +8,7 @@ from scipy import special
 from xdsl.dialects import func
 from xdsl.utils.exceptions import PassFailedException
 
+import hybridc as mx
 from hybridc.lower.llvm.codegen import NativeFunction, explain
 from hybridc.lower.llvm.expand_math import ExpandMath
 from hybridc.lower.mathlib import FORMULAS
@@ -257,3 +258,21 @@ def test_loops_that_call_them_are_vectorised(name):
     optimised = explain(NativeFunction(f"vectorised {name}", lambda: parse(source)), "optimised")
     assert "x float>" in optimised
     assert f"call float @{name}" not in optimised
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "int32", "int64"])
+def test_floats_that_no_integer_holds_are_cut_as_eagerly(dtype):
+    """LLVM leaves it open, and computes what it likes where it knows the number."""
+
+    class Casts(mx.gluon.HybridBlock):
+        def hybrid_forward(self, F, x, n):
+            return F.cast(x, dtype=dtype), F.rsqrt(F.full_like(n, 0)), F.log10(F.zeros_like(n)) * 0 + n
+
+    values = [np.nan, np.inf, -np.inf, 300, -300, 3e9, -3e9, 1e19, 2.0**31, 2.0**31 - 128, -(2.0**31), 1.5] * 3
+    for source in ("float32", "float64"):
+        net, x, n = Casts(), mx.nd.array(values, dtype=source), mx.nd.array([1, 2], dtype=dtype)
+        want = [y.asnumpy() for y in net(x, n)]
+        net.hybridize()
+        for _ in range(2):
+            for got, expected in zip(net(x, n), want, strict=True):
+                np.testing.assert_array_equal(got.asnumpy(), expected)
