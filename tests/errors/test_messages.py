@@ -37,7 +37,7 @@ def message(name):
     else:
         text = "no error"
     lines = SOURCE.read_text().splitlines()
-    text = re.sub(r"(?<=\(registered: )[^)]*", lambda m: ", ".join(filter(is_ours, m[0].split(", "))), text)
+    text = re.sub(r"(?<=\(registered: )('[^']*'(, )?)*", lambda m: ", ".join(filter(is_ours, m[0].split(", "))), text)
     return re.sub(re.escape(str(SOURCE)) + r":(\d+)", lambda m: f"«{lines[int(m[1]) - 1].strip()}»", text)
 
 
