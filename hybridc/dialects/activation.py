@@ -38,11 +38,11 @@ class Sigmoid(Unary):
     REFERENCE = meaning(lambda x: 1 / (1 + np.exp(-x)))
 
     def scalar(self, b: Any, *xs: Any) -> Any:
-        return b.div(1.0, b.add(b.exp(b.neg(*xs)), 1.0))
+        return b.logistic(*xs)
 
     def eager(self, *arrays: Any) -> Any:
         (x,) = arrays
-        if x.dtype.kind != "f" or not x.ndim:
+        if x.dtype.kind != "f" or x.dtype.itemsize < 4 or not x.ndim:
             return super().eager(x)
         y = np.negative(x)
         np.exp(y, out=y)
@@ -133,16 +133,17 @@ class Silu(Unary):
     beta: float = attribute(1.0, "the slope inside the sigmoid")
 
     def scalar(self, b: Any, *xs: Any) -> Any:
-        return b.div(*xs, b.add(b.exp(b.mul(*xs, -self.beta)), 1.0))
+        return b.mul(*xs, b.logistic(b.mul(*xs, self.beta)))
 
     def eager(self, *arrays: Any) -> Any:
         (x,) = arrays
-        if x.dtype.kind != "f" or not x.ndim:
+        if x.dtype.kind != "f" or x.dtype.itemsize < 4 or not x.ndim:
             return super().eager(x)
         y = np.multiply(x, -self.beta)
         np.exp(y, out=y)
         np.add(y, 1.0, out=y)
-        return np.divide(x, y, out=y)
+        np.divide(1.0, y, out=y)
+        return np.multiply(x, y, out=y)
 
     def gradient(self, F: Any, *values: Any) -> Any:
         dy, x, y = values

@@ -27,6 +27,7 @@ _OPERATORS = {
     "max": "maximum", "min": "minimum", "pow": "power", "asin": "arcsin", "acos": "arccos", "atan": "arctan",
     "asinh": "arcsinh", "acosh": "arccosh", "atanh": "arctanh", "lt": "lesser", "le": "lesser_equal",
     "gt": "greater", "ge": "greater_equal", "eq": "equal", "ne": "not_equal", "lgamma": "gammaln", "select": "where",
+    "logistic": "sigmoid",
 }  # fmt: skip
 # Steps whose derivative is 0 wherever there is one.
 _FLAT = PREDICATES | {"like", "sign", "floor", "ceil", "trunc", "rint"}

@@ -7,6 +7,7 @@ operands; comparisons give truth values for ``select`` and the logical operators
 
 ``div`` divides integers as floats. ``quotient`` divides them exactly and cuts the result towards zero; by 0 it is 0.
 ``pow`` of integers is exact modulo their range, and cut towards zero where the exponent is negative.
+``logistic`` is ``1 / (1 + exp(-x))``, in single precision for half precision, where ``exp`` would overflow.
 ``like(x, number)`` is a number in the dtype of ``x``, as near as its range allows.
 """
 
@@ -72,6 +73,13 @@ def _quotient(x: Any, y: Any) -> Any:
         return special.quotient(x, y)
 
 
+def _logistic(x: Any) -> Any:
+    if x.dtype == np.float16 or (x.dtype.itemsize == 1 and x.dtype.kind in "iub"):
+        # In half precision exp overflows where the result does not vanish yet.
+        return _logistic(x.astype(np.float32)).astype(np.float16)
+    return np.divide(1.0, np.add(np.exp(np.negative(x)), 1.0))
+
+
 def _power(x: Any, y: Any) -> Any:
     dtype = np.result_type(x, y)
     if dtype.kind not in "iu":
@@ -120,6 +128,7 @@ class NumPyScalar:
     digamma = staticmethod(_special("digamma"))
     pow = staticmethod(_power)
     quotient = staticmethod(_quotient)
+    logistic = staticmethod(_logistic)
     select = staticmethod(_select)
     cast = staticmethod(_cast)
     like = staticmethod(_like)

@@ -101,7 +101,12 @@ def _logical_not(b: Any, x: Any) -> Any:
     return b.eq(x, 0)
 
 
+def _logistic(b: Any, x: Any) -> Any:
+    return b.div(1.0, b.add(b.exp(b.neg(x)), 1.0))
+
+
 COMPOSED: dict[str, Callable[..., Any]] = {
+    "logistic": _logistic,
     "rem": _rem,
     "hypot": _hypot,
     "sign": _sign,
@@ -115,7 +120,7 @@ COMPOSED: dict[str, Callable[..., Any]] = {
 
 
 # Steps that are no ufunc of NumPy's: the ufunc that has the same dtypes.
-_LOOPS: dict[str, Any] = {"pow": np.power, "quotient": np.multiply}
+_LOOPS: dict[str, Any] = {"pow": np.power, "quotient": np.multiply, "logistic": np.exp}
 
 
 @functools.lru_cache(4096)

@@ -339,3 +339,13 @@ def test_an_array_of_integers_wraps():
     assert mx.nd.array([2**40 + 7], dtype="int32").asscalar() == 7
     with pytest.raises(TypeError, match="source_array must be array like, of numbers of int64"):
         mx.nd.array([2**70], dtype="int64")
+
+
+@pytest.mark.parametrize("name", ["sigmoid", "silu"])
+def test_half_precision_reaches_as_far_as_its_numbers(name):
+    """exp(-x) overflows in half precision long before the result vanishes."""
+    x = np.array([-16, -12, -11.09, -5, 0, 3, 20], np.float16)
+    wide = x.astype(np.float64)
+    want = (1 if name == "sigmoid" else wide) / (1 + np.exp(-wide))
+    got = everywhere(lambda F, x: getattr(F, name)(x), x)
+    np.testing.assert_allclose(got, want, rtol=1e-3, atol=2e-7)
