@@ -116,13 +116,14 @@ def _read(data: bytes) -> dict[str, Any]:
         )
     try:
         with np.load(io.BytesIO(data), allow_pickle=False) as file:
-            content = json.loads(file["json"].tobytes())
+            content = _expect(dict, json.loads(file["json"].tobytes()))
             arrays = [file[f"a{i}"] for i in range(len(file.files) - 1)]
         found = {"format": content.get("format"), "states": _expect(dict, _decode(content["states"], arrays))}
         for part in ("optimizer", "lr_scheduler"):
             if content.get(part) is not None:
-                attributes = _expect(dict, _decode(content[part]["attributes"], arrays))
-                name = _expect(str, content[part]["class"])
+                saved = _expect(dict, content[part])
+                attributes = _expect(dict, _decode(saved["attributes"], arrays))
+                name = _expect(str, saved["class"])
                 found[part] = {"class": name, "attributes": {_expect(str, k): v for k, v in attributes.items()}}
     except Exception as error:  # zipfile, zlib, json and NumPy raise all kinds for damaged bytes
         raise MXNetError(

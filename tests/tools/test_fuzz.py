@@ -157,6 +157,7 @@ def test_damaged_states_change_nothing():
     updater = optimizer.get_updater(optimizer.create("adam", learning_rate=0.1))
     for content in (
         {"states": []},
+        {"states": {"dict": []}, "optimizer": 1},
         {"states": {"dict": [[0, {"array": 5}]]}},
         {"states": {"dict": []}, "optimizer": {"class": "Adam", "attributes": {"dict": [["lr", "x"]]}}},
         {"states": {"dict": []}, "optimizer": {"class": "Adam", "attributes": {"dict": [[[1], 2]]}}},
