@@ -124,9 +124,14 @@ def test_another_process_finds_the_code(tmp_path):
     assert process(more, tmp_path) == "built\nTrue\n"  # only what is missing
 
 
+def entries(folder):
+    """The files of a cache folder, the smallest first."""
+    return sorted((path for path in folder.rglob("*") if path.is_file()), key=lambda path: path.stat().st_size)
+
+
 def test_damaged_code_is_compiled_again(tmp_path):
     process(_LOAD, tmp_path)
-    paths = sorted(tmp_path.iterdir(), key=lambda path: path.stat().st_size)
+    paths = entries(tmp_path)
     assert len(paths) == 3
     for path, size in ((paths[0], -10), (paths[2], 1000)):
         path.write_bytes(path.read_bytes()[:size] + bytes(10))
@@ -168,7 +173,7 @@ print([os.waitpid(child, 0)[1] for child in children] == [0] * 16)
 def test_many_processes_compile_the_same_at_once(tmp_path):
     assert process(_MANY, tmp_path) == "True\n"
     assert process(_LOAD, tmp_path) == "True\n"
-    assert len(list(tmp_path.iterdir())) == 3
+    assert len(entries(tmp_path)) == 3
 
 
 CALLS = """
