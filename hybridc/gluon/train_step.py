@@ -127,10 +127,8 @@ class _Step(HybridBlock):
         if any(p.is_deferred for p in params.values()):
             try:
                 self._finish_deferred(params, args)
-            except ValueError as error:
-                if isinstance(error.__cause__, TraceError):
-                    raise TraceError(f"{error.__cause__}\n{REMEDY}") from error.__cause__.__cause__
-                raise
+            except TraceError as error:
+                raise TraceError(f"{error}\n{REMEDY}") from error.__cause__
         return vars(self).setdefault("_cached_graph", StepGraphs(self, is_static=self.net._is_static))
 
 
