@@ -43,7 +43,7 @@ _CHEAP = (
     *("lt", "le", "gt", "ge", "eq", "ne", "isnan", "isinf", "isfinite"),
     *("logical_and", "logical_or", "logical_xor", "logical_not"),
 )
-STEPS = dict.fromkeys(_CHEAP, 1) | dict.fromkeys(("cast", "div", "reciprocal", "sqrt"), 2) | {"like": 0}
+STEPS = dict.fromkeys(_CHEAP, 1) | dict.fromkeys(("cast", "div", "quotient", "reciprocal", "sqrt"), 2) | {"like": 0}
 
 # To store a float32 and load it again takes about as long as this many additions (0.4 ns for each of the two at the
 # 10 GB/s of one thread).
