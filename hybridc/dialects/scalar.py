@@ -74,10 +74,10 @@ def _quotient(x: Any, y: Any) -> Any:
 
 
 def _logistic(x: Any) -> Any:
-    if x.dtype == np.float16 or (x.dtype.itemsize == 1 and x.dtype.kind in "iub"):
-        # In half precision exp overflows where the result does not vanish yet.
-        return _logistic(x.astype(np.float32)).astype(np.float16)
-    return np.divide(1.0, np.add(np.exp(np.negative(x)), 1.0))
+    dtype = np.exp.resolve_dtypes((x.dtype, None))[1]
+    # In half precision exp overflows where the result does not vanish yet.
+    x = x.astype(np.float32 if dtype == np.float16 else dtype, copy=False)
+    return np.divide(1.0, np.add(np.exp(np.negative(x)), 1.0)).astype(dtype, copy=False)
 
 
 def _power(x: Any, y: Any) -> Any:

@@ -143,7 +143,7 @@ class Session:
         return done.returncode != 0
 
     def entries(self):
-        return {p: p.read_bytes() for p in self.cache.iterdir()}
+        return {p: p.read_bytes() for p in self.cache.rglob("*") if p.is_file()}
 
 
 @pytest.fixture

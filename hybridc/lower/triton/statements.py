@@ -218,7 +218,8 @@ class Statements:
         """A loop that goes on until the condition holds for no element; those that are done keep what they have."""
         before, after = op.before_region.block, op.after_region.block
         going, passed = self._condition(before, [self.term(v) for v in op.arguments])
-        going = self.w.let("going", going.block)
+        # A loop needs a block, which what is made of numbers alone is not.
+        going = self.w.let("going", f"{going.block} & tl.full([1], 1, tl.int1)")
         names = [self.w.let("value", f"tl.where({going}, {x.block}, {x.block})") for x in passed]
         carried = [Term(name, x.dtype) for name, x in zip(names, passed, strict=True)]
         self.w.line(f"while tl.max({going}.to(tl.int32)) > 0:")
