@@ -43,9 +43,9 @@ test: $(NEEDED) ## run the tests (two processes), and a part of them again for t
 	$(PYTEST) -m "not long" $(PYTEST_ARGS)
 	$(if $(PYTEST_ARGS),,HYBRIDC_TARGET=numpy $(PYTEST) -m "not long" $(NUMPY_TESTS))
 
-test-all: $(NEEDED) ## run every test, the long ones too, for the native target and for numpy
-	$(PYTEST) $(PYTEST_ARGS)
-	HYBRIDC_TARGET=numpy $(PYTEST) $(PYTEST_ARGS)
+test-all: $(NEEDED) ## run every test, the long ones too, for the native target and for numpy, with the IR verified
+	HYBRIDC_VERIFY=1 $(PYTEST) $(PYTEST_ARGS)
+	HYBRIDC_VERIFY=1 HYBRIDC_TARGET=numpy $(PYTEST) $(PYTEST_ARGS)
 
 test-numpy: $(NEEDED) ## run every test for the numpy target
 	HYBRIDC_TARGET=numpy $(PYTEST) $(PYTEST_ARGS)

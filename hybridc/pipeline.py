@@ -82,13 +82,12 @@ KERNELS: tuple[ModulePass, ...] = (
     FuseKernels(),
 )
 
-_PLAN: tuple[ModulePass, ...] = (PlanMemory(), *((VerifyPlan(),) if OPTIONS.verify else ()))
-
 # From the graph to kernels for the numpy target, and from these to a memory plan.
 NUMPY_KERNELS: tuple[ModulePass, ...] = (*structured("numpy"), *KERNELS)
 NUMPY_PLAN: tuple[ModulePass, ...] = (
     TileKernels(threads=min(2, OPTIONS.num_threads)),  # more wait for the interpreter
-    *_PLAN,
+    PlanMemory(),
+    VerifyPlan(),
 )
 NUMPY: tuple[ModulePass, ...] = (*NUMPY_KERNELS, *NUMPY_PLAN)
 
@@ -107,7 +106,7 @@ def llvm_plan(codes: Codes | None = None) -> tuple[ModulePass, ...]:
     """
     from hybridc.transforms.schedule_phases import SchedulePhases
 
-    return (SchedulePhases(OPTIONS.num_threads, codes), PlanMemory({}), *_PLAN[1:])
+    return (SchedulePhases(OPTIONS.num_threads, codes), PlanMemory({}), VerifyPlan())
 
 
 def llvm() -> tuple[ModulePass, ...]:
@@ -128,7 +127,7 @@ def triton_plan(codes: TritonCodes | None = None) -> tuple[ModulePass, ...]:
     from hybridc.lower.triton.codes import TritonCodes
     from hybridc.transforms.schedule_phases import SchedulePhases
 
-    return (SchedulePhases(1, TritonCodes() if codes is None else codes), *_PLAN)
+    return (SchedulePhases(1, TritonCodes() if codes is None else codes), PlanMemory(), VerifyPlan())
 
 
 def alone() -> tuple[type[ModulePass], ...]:
@@ -174,6 +173,8 @@ def run(passes: Sequence[ModulePass], module: ModuleOp, name: str = "graph", aft
     verifier = _verifier(module, after) if OPTIONS.verify else None
     seconds: list[tuple[str, float]] = []
     for number, each in enumerate(passes, len(after)):
+        if isinstance(each, VerifyPlan) and not OPTIONS.verify:
+            continue
         start = time.perf_counter()
         each.apply(ctx, module)
         seconds.append((each.name, time.perf_counter() - start))

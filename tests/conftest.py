@@ -1,17 +1,20 @@
-"""What holds for every test: the IR is verified after each pass, and the memory plan; nothing is kept afterwards.
+"""What holds for every test: where the IR is verified after each pass, and the memory plan; nothing is kept afterwards.
 
 Fixtures and helpers of one folder are in its own ``conftest.py`` and in the modules beside its tests.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import shutil
 import sys
 import tempfile
+from pathlib import Path
+
+import pytest
 
 # Read when hybridc is imported, so before that.
-os.environ.setdefault("HYBRIDC_VERIFY", "1")
 os.environ.setdefault("HYBRIDC_GPU", "interpreter")  # GPU code runs on any machine
 _OWN_CACHE = "PYTEST_XDIST_WORKER" not in os.environ and "HYBRIDC_CACHE_DIR" not in os.environ
 if _OWN_CACHE:  # which workers inherit
@@ -20,6 +23,26 @@ if _OWN_CACHE:  # which workers inherit
 # Tests start hundreds of processes, each of which would compile the library's source if bytecode was not kept.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
+
+TESTS = Path(__file__).parent
+# Tests of passes and plans, which verify the IR after each pass; `make test-all` does so everywhere (HYBRIDC_VERIFY).
+FOLDERS = ("lower", "filecheck")
+FILES = ("test_stages.py", "test_debug.py", "test_memory_plan.py", "test_new_sizes.py")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def verified(request):
+    """The IR is verified in these folders, and in these files of others."""
+    if request.path.parent not in [TESTS / name for name in FOLDERS] and request.path.name not in FILES:
+        yield
+        return
+    from hybridc import pipeline
+    from hybridc.runtime import new_sizes, warm_start
+
+    with pytest.MonkeyPatch.context() as patch:
+        for module in (pipeline, new_sizes, warm_start):
+            patch.setattr(module, "OPTIONS", dataclasses.replace(module.OPTIONS, verify=True))
+        yield
 
 
 def pytest_unconfigure():

@@ -101,6 +101,7 @@ def test_the_table_compares_ours_with_the_best_peer(capsys):
     ]
 
 
+@pytest.mark.long
 def test_a_measurement_of_two_of_our_columns(tmp_path, capsys):
     columns = {n: COLUMNS[n] for n in ("hybridc-numpy", "numpy")}
     with (tmp_path / "log.txt").open("w") as log:
@@ -113,6 +114,7 @@ def test_a_measurement_of_two_of_our_columns(tmp_path, capsys):
     assert capsys.readouterr().out.count("| tiny_mlp |") == 4
 
 
+@pytest.mark.long
 def test_a_peer_that_cannot_run_is_a_failed_cell(tmp_path, capsys):
     columns = {"absent": Column("Absent", "absent"), "numpy": COLUMNS["numpy"]}
     with (tmp_path / "log.txt").open("w") as log:

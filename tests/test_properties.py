@@ -221,6 +221,7 @@ def evaluate(program, arrays, active, which):
     return plain, found, [x.grad.asnumpy() for x in inputs]
 
 
+@pytest.mark.long
 @settings(max_examples=80, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
 @given(program=programs(), elements=st.sampled_from([4, 16, 100, 10000]), data=st.data())
 def test_compiled_agrees_with_eager(program, elements, data):

@@ -18,7 +18,7 @@ from hybridc.options import OPTIONS
 from hybridc.runtime import trace_key, warm_start
 from tests.random_programs import EXAMPLES, FLOATS, INTEGERS, Net, programs, tiles
 
-pytestmark = pytest.mark.triton
+pytestmark = [pytest.mark.triton, pytest.mark.long]
 
 
 # Compiling takes longest: nothing is shrunk.

@@ -7,9 +7,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 PROGRAM = Path(__file__).resolve().parents[1] / "benchmarks" / "roofline.py"
 
 
+@pytest.mark.long
 def test_launches_of_a_small_network(tmp_path):
     path = tmp_path / "rows.json"
     command = [sys.executable, str(PROGRAM), "--only", "tiny_mlp", "--json", str(path)]

@@ -16,6 +16,7 @@ from hybridc.gluon.nn import HybridLambda
 from hybridc.lower.targets import target_named
 from hybridc.pipeline import context
 from hybridc.runtime import cached_graph
+from hybridc.transforms.verify_plan import VerifyPlan
 
 
 def network():
@@ -83,9 +84,16 @@ def test_every_stage_is_dumped(tmp_path, monkeypatch):
     assert "backward" in (tmp_path / "stages" / recorded).read_text()
 
 
-def test_verification_is_on_in_tests():
-    assert pipeline.OPTIONS.verify
-    assert pipeline.NUMPY[-1].name == "verify-plan"
+def test_plans_are_checked_where_verification_is_on(monkeypatch):
+    assert pipeline.OPTIONS.verify, "in tests of stages it is"
+    planned = []
+    monkeypatch.setattr(VerifyPlan, "apply", lambda self, ctx, op: planned.append(op))
+    for verify in (True, False):
+        monkeypatch.setattr(pipeline, "OPTIONS", dataclasses.replace(pipeline.OPTIONS, verify=verify))
+        for target in ("numpy", "llvm"):
+            planned.clear()
+            network().trace(mx.nd.ones((2, 3))).optimize().lower(target)
+            assert bool(planned) == verify, target
 
 
 def test_reasons_are_bounded(monkeypatch):

@@ -32,8 +32,11 @@ class Program(ABC):
         return type(other) is type(self) and other.facts() == self.facts()
 
     def facts(self) -> list[Any]:
-        """What tells it from programs that do something else, but for the names of its kernels."""
-        return [self.nameless(self.source)]
+        """What tells it from programs that do something else, but for the names of its kernels.
+
+        Comments name users' lines, which may be those of another network whose kernels it has.
+        """
+        return [self.nameless(re.sub("  # .*", "", self.source))]
 
     def nameless(self, text: str) -> str:
         """A text with the kernels called by their numbers."""

@@ -53,8 +53,8 @@ def plant(fault: Fault, folder: Path) -> None:
     file.write_text(file.read_text().replace(fault.before, fault.after))
 
 
-def first_failure(folder: Path, tests: Sequence[str], marked: str) -> str | None:
-    """The first test that fails in a project, None if all pass."""
+def first_failure(folder: Path, tests: Sequence[str], long: bool) -> str | None:
+    """The first test that fails in a project, by ``make test`` or, ``long``, by ``make test-all``; None if all pass."""
     command = [
         sys.executable,
         "-m",
@@ -63,13 +63,17 @@ def first_failure(folder: Path, tests: Sequence[str], marked: str) -> str | None
         "-q",
         "-p",
         "no:cacheprovider",
-        "-m",
-        marked,
+        *(() if long else ("-m", "not long")),
         "--deselect",
         OWN,
         *tests,
     ]
-    environment = {**os.environ, "PYTHONPATH": str(folder), "PYTHONDONTWRITEBYTECODE": "1"}
+    environment = {
+        **os.environ,
+        "PYTHONPATH": str(folder),
+        "PYTHONDONTWRITEBYTECODE": "1",
+        **({"HYBRIDC_VERIFY": "1"} if long else {}),
+    }
     try:
         done = subprocess.run(
             command, cwd=folder, env=environment, capture_output=True, text=True, timeout=LIMIT, check=False
@@ -88,12 +92,8 @@ def caught(fault: Fault) -> tuple[str, str]:
     """The first test that fails with a fault, and the command that runs it; empty if none does."""
     with tempfile.TemporaryDirectory(prefix="hybridc-fault-") as folder:
         plant(fault, Path(folder))
-        for command, marked, tests in (
-            ("make test", "not long", fault.tests),
-            ("make test", "not long", ["tests"]),
-            ("make test-all", "long", ["tests"]),
-        ):
-            failed = first_failure(Path(folder), tests, marked)
+        for command, tests in (("make test", fault.tests), ("make test", ["tests"]), ("make test-all", ["tests"])):
+            failed = first_failure(Path(folder), tests, command == "make test-all")
             if failed is not None:
                 return failed, command
     return "", ""

@@ -29,7 +29,7 @@ def small_tiles(monkeypatch):
         monkeypatch.setattr(tiling, name, 3)
 
 
-@operators(forward_parts)
+@operators(forward_parts, every=2)
 def test_forward(parts):
     each_group(parts, forward)
 
@@ -62,7 +62,7 @@ def forward(parts):
         compare("planned", each(*inputs()))
 
 
-@operators(backward_parts)
+@operators(backward_parts, every=3)
 def test_backward(parts):
     each_group(parts, backward)
 

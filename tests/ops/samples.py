@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import pytest
@@ -11,6 +11,7 @@ import hybridc as mx
 from hybridc.dialects.operator import Operator
 from hybridc.dialects.registry import OPERATORS
 from hybridc.tools.check_op.check import Check
+from tests.slices import one_in
 
 assert mx.nd  # importing it registers the operators
 
@@ -25,14 +26,27 @@ def each(check: Check, keep: Callable[[type[Operator]], Any] = lambda cls: True,
     With ``every`` the first case of an operator, and of its others one in so many, which differ from operator to
     operator, are run by ``make test``; the rest is long.
     """
-    cases: list[Any] = []
-    for number, cls in enumerate(cls for cls in OURS.values() if keep(cls)):
-        for i, (label, case) in enumerate(check.cases(cls)):
-            cases.append(pytest.param(case, id=label, marks=() if i == 0 or (i + number) % every == 0 else LONG))
-    return pytest.mark.parametrize("case", cases)
+    return pytest.mark.parametrize("case", samples(check.cases, keep, every))
 
 
-def operators(parts_of: Callable[[type[Operator]], list[Any]]) -> Any:
-    """A decorator: the test runs once for each operator that has such parts, with them (``together.py``)."""
+def samples(
+    of: Callable[[type[Operator]], Iterable[tuple[str, Any]]],
+    keep: Callable[[type[Operator]], Any] = lambda cls: True,
+    every: int = 1,
+) -> list[Any]:
+    """The cases of each operator, as parameters; ``every`` as above."""
+    return [
+        pytest.param(case, id=label, marks=() if i == 0 or (i + number) % every == 0 else LONG)
+        for number, cls in enumerate(cls for cls in OURS.values() if keep(cls))
+        for i, (label, case) in enumerate(of(cls))
+    ]
+
+
+def operators(parts_of: Callable[[type[Operator]], list[Any]], every: int = 1) -> Any:
+    """A decorator: the test runs once for each operator that has such parts, with them (``together.py``).
+
+    With ``every``, one operator in so many is run by ``make test``; the rest is long.
+    """
     found = {cls.NAME.removeprefix("hybrid."): parts_of(cls) for cls in OURS.values()}
-    return pytest.mark.parametrize("parts", [pytest.param(parts, id=name) for name, parts in found.items() if parts])
+    rows = [pytest.param(parts, id=name) for name, parts in found.items() if parts]
+    return pytest.mark.parametrize("parts", one_in(every, rows))

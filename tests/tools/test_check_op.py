@@ -32,6 +32,10 @@ def test_mistake_is_found(title):
     assert text in str(found[check])
     for other in getattr(WRONG[title], "ALSO", ()):
         assert found[other].wrong
+
+
+def test_a_mistake_is_an_error():
+    title = next(iter(WRONG))
     with pytest.raises(OperatorCheckError, match=f"^{NAMES[title]} does not do what it says:"):
         mx.test_utils.check_op(NAMES[title])
 

@@ -22,6 +22,7 @@ from hybridc.transforms.values import functions
 from tests.slices import but
 
 PASSES = target_named("llvm").passes()
+LONG = ("mlp", "mlp_train", "chain", "encoder", "lstm", "layernorm", "gelu_bias", "custom_op")
 
 
 @pytest.fixture(scope="module")
@@ -38,7 +39,7 @@ def context():
     return made
 
 
-@pytest.mark.parametrize("name", but(("mlp", "mlp_train", "chain", "encoder", "lstm"), workloads.WORKLOADS))
+@pytest.mark.parametrize("name", but(LONG, workloads.WORKLOADS))
 def test_every_level_is_valid(name, checked, monkeypatch):
     """Graph to plan, then each function of the plan from loops to LLVM's dialect; forward and backward."""
     monkeypatch.setattr(workloads, "STEPS", 3)  # of the lstm; they show what 35 would

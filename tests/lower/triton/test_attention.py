@@ -19,6 +19,7 @@ from hybridc.lower.triton.attention import Tile, phases_of_attention
 from hybridc.lower.triton.codes import TritonCodes
 from tests.lower.llvm.guarded import run_passes
 from tests.lower.triton.guarded import Interpreted
+from tests.slices import but
 
 pytestmark = pytest.mark.triton
 
@@ -161,7 +162,7 @@ def test_a_mask_that_is_needed_elsewhere_stays():
     np.testing.assert_array_equal(mask[0], 1 - later * 1e4)
 
 
-@pytest.mark.parametrize("dtype", ["float16", "float32"])
+@pytest.mark.parametrize("dtype", but(("float16",), ["float16", "float32"]))
 @pytest.mark.parametrize("shape", [(1, 20, 33), (4, 1, 33), (1, 20, 1)])
 def test_additive_masks(shape, dtype):
     arrays = [normal(4, n, 8, dtype=dtype) for n in (20, 33, 33)]

@@ -76,6 +76,7 @@ def trained(ctx):
     return [*losses, *(p.data().asnumpy() for p in net.collect_params().values())], step
 
 
+@pytest.mark.long
 def test_an_encoder_trains_as_on_the_cpu():
     (want, _), (got, step) = trained(mx.cpu()), trained(mx.gpu())
     for one, other in zip(got, want, strict=True):

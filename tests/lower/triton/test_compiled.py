@@ -92,7 +92,7 @@ def test_draws_gathers_and_rows_that_are_added():
         assert made.spilled == 0, made
 
 
-@pytest.mark.parametrize("sizes", [(4096, 992, 16), (4097, 1033, 2047)])
+@pytest.mark.parametrize("sizes", [(4097, 1033, 2047), pytest.param((4096, 992, 16), marks=pytest.mark.long)])
 def test_maps_of_any_size_move_vectors(sizes):
     """Alone and launched together, when each program chooses its arrays; single numbers only in the last block."""
     for domains in (sizes[:1], sizes):

@@ -135,6 +135,7 @@ def test_code_is_for_the_processor_that_is_asked_for():
         assert ("ymm" in assembly or "zmm" in assembly) == (processor.vector_bits() > 128)
 
 
+@pytest.mark.long  # beside `make test-levels`
 @pytest.mark.skipif(processor.OPTIONS.cpu == "generic", reason="this is that process")
 def test_on_a_processor_that_has_the_least(tmp_path):
     """These tests again, where code is made for any processor of this architecture; the entry is native, as here."""
