@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from typing import ClassVar
 
-from hybridc.errors import UnknownNameError
+from hybridc.errors import ArgumentTypeError, UnknownNameError
 
 
 class Context:
@@ -101,6 +101,8 @@ def current_context() -> Context:
 def check_device(ctx: Context | None) -> Context:
     """The given device or the default, once it is sure that arrays can live there."""
     ctx = current_context() if ctx is None else ctx
+    if not isinstance(ctx, Context):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise ArgumentTypeError(f"Context type error: expected a Context such as mx.cpu(), got {ctx!r}")
     if ctx.device_type == "gpu":
         from hybridc.runtime.devices.choose import device
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from hybridc import autograd
-from hybridc.context import Context, check_device, current_context
+from hybridc.context import Context, check_device
 from hybridc.debug import compiling
 from hybridc.errors import MXNetError, ShapeError
 from hybridc.nd.ndarray import NDArray
@@ -282,7 +282,7 @@ class Executor:
 
 def bind(symbol: Any, ctx: Any, args: Any, args_grad: Any, grad_req: Any, aux_states: Any) -> Executor:
     """What ``Symbol.bind`` does."""
-    device = _device(ctx)
+    device = check_device(ctx)
     names, states = _names(symbol)
     arguments = _arrays("args", "arguments", names, args, missing=False)
     auxiliary = _arrays("aux_states", "auxiliary states", states, aux_states, missing=False)
@@ -304,7 +304,7 @@ def simple_bind(
     shapes: Mapping[str, Any],
 ) -> Executor:
     """What ``Symbol.simple_bind`` does."""
-    device = _device(ctx)
+    device = check_device(ctx)
     names, states = _names(symbol)
     for name, stype in (stype_dict or {}).items():
         if stype != "default":
@@ -366,15 +366,6 @@ def by_name_checked(what: str, kind: str, names: Sequence[str], given: Any, miss
         if name not in names:
             raise MXNetError(f"{what}: no {kind} is called {name!r}; there are {', '.join(names) or 'none'}")
     return [given.get(name, missing) for name in names]
-
-
-def _device(ctx: Any) -> Context:
-    if ctx is None:
-        return current_context()
-    if not isinstance(ctx, Context):
-        raise TypeError(f"Context type error: expected a Context such as mx.cpu(), got {ctx!r}")
-    check_device(ctx)
-    return ctx
 
 
 def _names(symbol: Any) -> tuple[list[str], list[str]]:

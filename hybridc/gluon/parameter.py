@@ -9,7 +9,7 @@ from typing import Any, cast
 import numpy as np
 
 from hybridc import autograd, initializer, random
-from hybridc.context import Context, check_device, cpu, current_context
+from hybridc.context import Context, check_device, cpu
 from hybridc.errors import CheckError, DeferredInitializationError, UnsupportedError
 from hybridc.gluon.epoch import ATTRIBUTE_EPOCH
 from hybridc.gluon.utils import shape_is_known
@@ -371,9 +371,7 @@ class Parameter:
 
 def _devices(ctx: Any, name: str) -> list[Context]:
     """The devices asked for, checked: one."""
-    devices = [current_context()] if ctx is None else [ctx] if isinstance(ctx, Context) else list(ctx)
-    for device in devices:
-        check_device(device)
+    devices = [check_device(each) for each in ([ctx] if ctx is None or isinstance(ctx, Context | str) else ctx)]
     if len(set(devices)) != 1:
         raise UnsupportedError(
             f"Parameter '{name}': one device is supported, got {devices}; use ctx=mx.cpu(), it uses all cores"

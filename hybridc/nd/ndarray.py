@@ -10,7 +10,7 @@ import numpy.typing as npt
 from hybridc.context import Context, check_device, cpu
 from hybridc.dialects.shape import resolve_shape
 from hybridc.dtypes import STORED
-from hybridc.errors import CheckError, MXNetError, OneElementError
+from hybridc.errors import ArgumentTypeError, CheckError, MXNetError, OneElementError
 from hybridc.nd.fluent import Fluent
 from hybridc.runtime.state import STATE
 
@@ -195,6 +195,8 @@ class NDArray(Fluent):
             return _copied(self, check_device(other))
         if other is self:
             return other
+        if not isinstance(other, NDArray):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise ArgumentTypeError(f"copyto: expected an NDArray or a Context such as mx.cpu(), got {other!r}")
         if other.shape != self.shape:
             raise MXNetError(f"copyto: cannot copy shape {self.shape} into shape {other.shape}")
         np.copyto(other._data, self._data, casting="unsafe")

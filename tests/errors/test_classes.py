@@ -133,3 +133,19 @@ class Parsed(mx.op.Opaque):
 def test_an_operator_whose_library_raises():
     with pytest.raises(errors.CustomOpError, match=rf"\({__file__}:\d+ in (eager|infer_shape)\)"):
         nd.parsed(X)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: X.as_in_context("cpu"),
+        lambda: X.copyto("cpu"),
+        lambda: nd.array([1], ctx="cpu"),
+        lambda: nn.Dense(2).initialize(ctx="cpu"),
+        lambda: nn.Dense(2, in_units=2).collect_params().reset_ctx("cpu"),
+        lambda: sym.var("x").bind("cpu", {}),
+    ],
+)
+def test_a_device_is_a_context(call):
+    with pytest.raises(errors.ArgumentTypeError, match=r"such as mx\.cpu\(\), got 'cpu'"):
+        call()
