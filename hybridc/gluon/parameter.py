@@ -371,7 +371,8 @@ class Parameter:
 
 def _devices(ctx: Any, name: str) -> list[Context]:
     """The devices asked for, checked: one."""
-    devices = [check_device(each) for each in ([ctx] if ctx is None or isinstance(ctx, Context | str) else ctx)]
+    given: list[Any] = [ctx] if ctx is None or isinstance(ctx, Context | str) else list(ctx)
+    devices = [check_device(each) for each in given]
     if len(set(devices)) != 1:
         raise UnsupportedError(
             f"Parameter '{name}': one device is supported, got {devices}; use ctx=mx.cpu(), it uses all cores"

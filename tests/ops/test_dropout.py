@@ -78,6 +78,15 @@ def test_rrelu_draws_slopes_between_its_bounds():
     np.testing.assert_allclose(x.grad.asnumpy(), slopes)
 
 
+def test_rrelu_is_the_identity_where_it_is_positive():
+    x = ones(5)
+    with autograd.record():
+        y = nd.LeakyReLU(x, act_type="rrelu")
+    y.backward()
+    np.testing.assert_array_equal(y.asnumpy(), 1)
+    np.testing.assert_array_equal(x.grad.asnumpy(), 1)
+
+
 def test_rrelu_takes_the_mean_slope_in_prediction():
     y = nd.LeakyReLU(-ones(3), act_type="rrelu", lower_bound=0.2, upper_bound=0.4)
     np.testing.assert_allclose(y.asnumpy(), [-0.3] * 3, rtol=1e-6)
