@@ -188,6 +188,9 @@ def test_texts_of_errors_name_the_parameter_and_the_way_out():
     param.finish_deferred_init()
     with pytest.raises(AssertionError, match=r"shape \(5, 5\) is incompatible with its shape \(2, 3\)"):
         param.shape = (5, 5)
+    narrow = mx.gluon.Parameter("narrow", shape=(1, 3))
+    with pytest.raises(AssertionError, match=r"shape \(2, 3\) is incompatible with its shape \(1, 3\)"):
+        narrow.shape = (2, 3)  # one is a size, not an unknown one
     with pytest.warns(UserWarning, match="already initialized, ignoring"):
         param.initialize()
     assert param.var().list_arguments() == [param.name]

@@ -12,6 +12,7 @@ import pytest
 import hybridc as mx
 from hybridc import autograd
 from hybridc.errors import AttributeValueError, IndexRangeError, MXNetError, ShapeError
+from hybridc.gluon import nn
 from hybridc.gluon.nn import HybridLambda
 
 BIG = 2**60 + 1
@@ -349,3 +350,25 @@ def test_half_precision_reaches_as_far_as_its_numbers(name):
     want = (1 if name == "sigmoid" else wide) / (1 + np.exp(-wide))
     got = everywhere(lambda F, x: getattr(F, name)(x), x)
     np.testing.assert_allclose(got, want, rtol=1e-3, atol=2e-7)
+
+
+@pytest.mark.parametrize("hybrid", [False, True], ids=["eager", "hybridized"])
+def test_batch_norm_of_half_precision_sums_in_single(hybrid):
+    """The sum of squares is beyond 65504."""
+    rng = np.random.default_rng(0)
+    x, dy = rng.normal(300, 60, (64, 3)).astype(np.float16), rng.normal(size=(64, 3)).astype(np.float16)
+    net = nn.BatchNorm(in_channels=3, scale=False)
+    net.initialize()
+    net.cast("float16")
+    net.hybridize(hybrid)
+    data = mx.nd.array(x, dtype="float16")
+    data.attach_grad()
+    with autograd.record():
+        y = net(data)
+    y.backward(mx.nd.array(dy, dtype="float16"))
+    wide, head = x.astype(np.float64), dy.astype(np.float64)
+    scale = 1 / np.sqrt(wide.var(0) + 1e-5)
+    normal = (wide - wide.mean(0)) * scale
+    want = (head - head.mean(0) - normal * (head * normal).mean(0)) * scale
+    np.testing.assert_allclose(y.asnumpy(), normal, rtol=2e-3, atol=2e-3)
+    np.testing.assert_allclose(data.grad.asnumpy(), want, rtol=2e-3, atol=2e-5)
