@@ -90,10 +90,11 @@ def test_dtypes_that_cannot_be_compiled():
 
 # --- whole networks ------------------------------------------------------------------------------------------
 
+LONG = ("encoder", "lstm", "gelu_bias", "layernorm", "softmax", "attention")
 LEVELS = ("differentiate", "choose-residuals", "hybrid-to-linalg", "fold-views", "tile-kernels", "plan-memory")
 
 
-@pytest.mark.parametrize("name", but(("encoder", "lstm"), workloads.WORKLOADS))
+@pytest.mark.parametrize("name", but(LONG, workloads.WORKLOADS))
 def test_networks_print_and_parse_at_every_level(name, monkeypatch):
     """Forward and backward: the text parses to a valid module, which prints as the same text."""
     monkeypatch.setattr(workloads, "STEPS", 3)  # of the lstm; they show what 35 would

@@ -14,8 +14,8 @@ from hybridc.tools.check_op import case as cases
 from tests.ops.samples import samples
 
 SAMPLES = samples(cases.each_sample)
-SOME = samples(cases.each_sample, every=4)
-GRADIENTS = samples(cases.each_gradient, every=4)
+SOME = samples(cases.each_sample, every=12)
+GRADIENTS = samples(cases.each_gradient, every=12)
 
 # Samples whose second input has another shape than the usual one; that of elementwise operators may broadcast.
 SEVERAL_SHAPES = (

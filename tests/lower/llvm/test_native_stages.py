@@ -22,7 +22,7 @@ from hybridc.transforms.values import functions
 from tests.slices import but
 
 PASSES = target_named("llvm").passes()
-LONG = ("mlp", "mlp_train", "chain", "encoder", "lstm", "layernorm", "gelu_bias", "custom_op")
+LONG = ("mlp", "mlp_train", "chain", "encoder", "lstm", "layernorm", "gelu_bias", "custom_op", "attention")
 
 
 @pytest.fixture(scope="module")
