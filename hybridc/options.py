@@ -6,7 +6,8 @@ Bytes are a number, or one with a unit: ``512M``, ``1.5 GiB``; units are powers 
 | variable | default | meaning |
 |---|---|---|
 | ``HYBRIDC_TARGET`` | llvm | what hybridized blocks are compiled for: ``llvm`` (native code) or ``numpy`` (Python) |
-| ``HYBRIDC_VERIFY`` | 0 | verify the IR after every pass |
+| ``HYBRIDC_VERIFY`` | 0 | verify the IR after every pass, and memory plans |
+| ``HYBRIDC_VERIFY_PLAN`` | 0 | verify memory plans alone, which takes little time |
 | ``HYBRIDC_POISON`` | 0 | fill memory with NaN while it holds nothing of use |
 | ``HYBRIDC_DUMP`` | (none) | folder into which every stage of every compilation is written |
 | ``HYBRIDC_PRINT`` | (none) | print the IR after these passes, as ``decompose,plan-memory``, or after ``all`` |
@@ -52,6 +53,7 @@ class Options:
 
     target: str = "llvm"
     verify: bool = False
+    verify_plan: bool = False
     poison: bool = False
     dump: str | None = None
     print_after: tuple[str, ...] = ()
@@ -200,6 +202,7 @@ def read(env: Mapping[str, str]) -> Options:
     options = Options(
         target=reader.choice("HYBRIDC_TARGET", ("llvm", "numpy", "triton")),
         verify=reader.flag("HYBRIDC_VERIFY"),
+        verify_plan=reader.flag("HYBRIDC_VERIFY_PLAN"),
         poison=reader.flag("HYBRIDC_POISON"),
         dump=reader.text("HYBRIDC_DUMP") or None,
         print_after=tuple(name.strip() for name in reader.text("HYBRIDC_PRINT").split(",") if name.strip()),

@@ -173,7 +173,7 @@ def run(passes: Sequence[ModulePass], module: ModuleOp, name: str = "graph", aft
     verifier = _verifier(module, after) if OPTIONS.verify else None
     seconds: list[tuple[str, float]] = []
     for number, each in enumerate(passes, len(after)):
-        if isinstance(each, VerifyPlan) and not OPTIONS.verify:
+        if isinstance(each, VerifyPlan) and not (OPTIONS.verify or OPTIONS.verify_plan):
             continue
         start = time.perf_counter()
         each.apply(ctx, module)

@@ -1,4 +1,4 @@
-"""What holds for every test: where the IR is verified after each pass, and the memory plan; nothing is kept afterwards.
+"""What holds for every test: memory plans are verified, in some the IR after each pass; nothing is kept afterwards.
 
 Fixtures and helpers of one folder are in its own ``conftest.py`` and in the modules beside its tests.
 """
@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 # Read when hybridc is imported, so before that.
+os.environ.setdefault("HYBRIDC_VERIFY_PLAN", "1")
 os.environ.setdefault("HYBRIDC_GPU", "interpreter")  # GPU code runs on any machine
 _OWN_CACHE = "PYTEST_XDIST_WORKER" not in os.environ and "HYBRIDC_CACHE_DIR" not in os.environ
 if _OWN_CACHE:  # which workers inherit

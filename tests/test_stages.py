@@ -89,7 +89,9 @@ def test_plans_are_checked_where_verification_is_on(monkeypatch):
     planned = []
     monkeypatch.setattr(VerifyPlan, "apply", lambda self, ctx, op: planned.append(op))
     for verify in (True, False):
-        monkeypatch.setattr(pipeline, "OPTIONS", dataclasses.replace(pipeline.OPTIONS, verify=verify))
+        monkeypatch.setattr(
+            pipeline, "OPTIONS", dataclasses.replace(pipeline.OPTIONS, verify=False, verify_plan=verify)
+        )
         for target in ("numpy", "llvm"):
             planned.clear()
             network().trace(mx.nd.ones((2, 3))).optimize().lower(target)

@@ -13,7 +13,6 @@ from hybridc.gluon import nn
 from hybridc.trace.tracer import trace_call
 from hybridc.transforms.cse import CommonSubexpressionElimination
 from hybridc.transforms.dce import DeadCodeElimination
-from tests.slices import one_in
 
 OURS = CommonSubexpressionElimination(), DeadCodeElimination()
 THEIRS = (
@@ -74,7 +73,7 @@ def applied(passes, module):
 
 @pytest.mark.parametrize(
     ("net", "shape"),
-    one_in(2, [(Block, (2, 4, 8)), (lambda: nn.HybridLambda(steps), (2, 3, 5))]),
+    [(Block, (2, 4, 8)), (lambda: nn.HybridLambda(steps), (2, 3, 5))],
     ids=["block", "steps"],
 )
 def test_networks(net, shape):
