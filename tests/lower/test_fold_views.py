@@ -17,6 +17,7 @@ from benchmarks import workloads
 from hybridc import autograd
 from hybridc.dialects.hybrid import location_of
 from hybridc.gluon import HybridBlock
+from hybridc.gluon.nn import HybridLambda
 from hybridc.lower import spec
 from hybridc.lower.hybrid_to_linalg import HybridToLinalg
 from hybridc.lower.structured import shape_of
@@ -336,3 +337,13 @@ def test_pieces_cut_to_sizes():
     assert by_axis([(4, 1), (3, 4)], (6, 2)) is None
     assert by_axis([(4, 1), (3, 4)], (1, 12, 1)) == [[], [(4, 1), (3, 4)], []]
     assert in_memory([(4, 1), (3, 4)]) == [1, 0]
+
+
+@pytest.mark.parametrize("order", [(1, 2, 0), (2, 0, 1)])
+@pytest.mark.parametrize("target", ["numpy", "llvm"])
+def test_the_host_gets_axes_in_their_order(order, target):
+    """Three axes that each take the next one's place: the order and its inverse are not the same."""
+    x = np.random.default_rng(0).normal(size=(2, 3, 4))
+    block = HybridLambda(lambda F, x: F.sort(F.transpose(x, order), axis=0))
+    executable = block.trace(NDArray(x)).optimize().lower(target).compile().forward
+    np.testing.assert_array_equal(executable(x)[0], np.sort(x.transpose(order), 0))
