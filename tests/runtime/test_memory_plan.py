@@ -170,6 +170,23 @@ def test_a_pair_that_is_another_one_is_refused():
     assert "does not declare" in refused(module)
 
 
+def test_what_was_written_in_place_is_there_until_it_is_read():
+    """The exponential is in the memory of its argument, and is read after two other arrays were made."""
+    module, inputs, expected = planned(lambda F, x: F.dot(F.exp(F.dot(x, x)), F.dot(x, F.dot(x, F.tanh(x)))))
+    assert accepted(module)
+    assert is_right(module, inputs, expected)
+
+
+def test_an_array_that_is_also_read_transposed_is_not_written():
+    def function(F, x):
+        a = F.dot(x, x)
+        return F.dot(a + F.transpose(a), x)
+
+    module, inputs, expected = planned(function)
+    assert accepted(module)
+    assert is_right(module, inputs, expected)
+
+
 def test_scratch_that_meets_an_array_is_refused():
     module, _, _ = planned(chain, scratch=64)
     launch = next(op for op in only(module, LaunchOp) if isinstance(op.ins[0].owner, ViewOp))
