@@ -372,3 +372,10 @@ def test_batch_norm_of_half_precision_sums_in_single(hybrid):
     want = (head - head.mean(0) - normal * (head * normal).mean(0)) * scale
     np.testing.assert_allclose(y.asnumpy(), normal, rtol=2e-3, atol=2e-3)
     np.testing.assert_allclose(data.grad.asnumpy(), want, rtol=2e-3, atol=2e-5)
+
+
+def test_a_choice_between_computed_arrays():
+    """Neither is kept where the result is written: the other one is written there first."""
+    x, y = np.linspace(-2, 2, 7, dtype=np.float32), np.linspace(0.5, 2, 5, dtype=np.float32)[:, None]
+    got = everywhere(lambda F, x, y: F.where(x * y > 0, x * y, F.abs(x - y)), x, y)
+    np.testing.assert_allclose(got, np.where(x * y > 0, x * y, np.abs(x - y)), rtol=1e-6)

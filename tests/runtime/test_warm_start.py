@@ -388,12 +388,12 @@ def test_not_a_number_is_written():
     assert np.isnan(read(written(float("nan"))))
 
 
-def network(change):
+def network(change, training=False):
     class Net(mx.gluon.HybridBlock):
         def hybrid_forward(self, F, x):
             return change(F, x)
 
-    return structure(trace_call(Net(), [mx.nd.ones((3, 4))], False), Definitions())
+    return structure(trace_call(Net(), [mx.nd.ones((3, 4))], training), Definitions())
 
 
 CHANGES = [
@@ -417,3 +417,8 @@ def test_structures_differ_where_traces_do():
     found = [repr(network(change)) for change in CHANGES]
     assert len(set(found)) == len(found)
     assert [repr(network(change)) for change in CHANGES] == found
+
+
+def test_structures_differ_in_training():
+    """Some operators are decomposed differently then, and nothing else tells."""
+    assert network(CHANGES[0], True) != network(CHANGES[0], False)
