@@ -91,6 +91,7 @@ def test_c():
         op.counts(factor="1x")
 
 
+@pytest.mark.long
 def test_libraries_are_apart():
     assert list(made("lib_custom_op", "gemm_lib").ops) == ["my_gemm", "state_gemm"]
     assert list(made("lib_custom_op", "relu_lib").ops) == ["my_noisy_relu"]

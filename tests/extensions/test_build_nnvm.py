@@ -166,6 +166,7 @@ def test_registered_in_two_places(nnvm):
     assert nnvm["two_places"].forward([np.zeros(1, "f4")], [np.zeros(1, "f4")])[0] == [1]
 
 
+@pytest.mark.long
 def test_library_of_two_files():
     """One registry of each kind and one list of messages, also where everything else is hidden."""
     library = Thunks(compiled("build_second.cc", str(HERE / "build_graphs.cc"), "-fvisibility=hidden"))

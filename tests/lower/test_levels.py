@@ -29,7 +29,7 @@ def small_tiles(monkeypatch):
         monkeypatch.setattr(tiling, name, 3)
 
 
-@operators(forward_parts, every=2)
+@operators(forward_parts, every=3)
 def test_forward(parts):
     each_group(parts, forward)
 

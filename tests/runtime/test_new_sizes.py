@@ -102,6 +102,7 @@ def test_attention():
     assert agrees(workloads.Attention(), lambda n: [array(n, 8, 16, 64) * w for w in (0.1, 0.2, 0.3)], FEW) >= 4
 
 
+@pytest.mark.long
 def test_lstm(monkeypatch):
     for name, value in {"STEPS": 3, "LSTM_IN": 5, "LSTM_OUT": 16}.items():
         monkeypatch.setattr(workloads, name, value)
@@ -158,6 +159,7 @@ def test_training_step():
         np.testing.assert_allclose(got, expected, rtol=2e-5, atol=2e-5)
 
 
+@pytest.mark.long
 def test_random_programs():
     """With another first axis, wherever the operators can take it."""
     found = []

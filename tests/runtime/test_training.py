@@ -9,6 +9,7 @@ import pytest
 
 import hybridc as mx
 from hybridc.gluon import HybridBlock, nn
+from tests.slices import but
 
 
 class Attention(HybridBlock):
@@ -88,7 +89,7 @@ def train(make, hybrid, optimizer, steps=5):
     return np.array(losses), [p.data().asnumpy() for p in net.collect_params().values()], net(x).asnumpy()
 
 
-@pytest.mark.parametrize("optimizer", ["sgd", "adam"])
+@pytest.mark.parametrize("optimizer", but(("sgd",), ["sgd", "adam"]))
 @pytest.mark.parametrize("make", [perceptron, transformer])
 def test_training_eager_and_hybridized(make, optimizer):
     eager, hybrid = train(make, False, optimizer), train(make, True, optimizer)

@@ -169,6 +169,7 @@ print([os.waitpid(child, 0)[1] for child in children] == [0] * 16)
 """
 
 
+@pytest.mark.long
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="forks")
 def test_many_processes_compile_the_same_at_once(tmp_path):
     assert process(_MANY, tmp_path) == "True\n"
