@@ -9,7 +9,7 @@ from typing import Any, ClassVar, TypeVar, cast
 import numpy as np
 
 from hybridc.dtypes import is_half
-from hybridc.errors import MXNetError
+from hybridc.errors import AttributeValueError, MXNetError
 from hybridc.lr_scheduler import LRScheduler
 from hybridc.nd.ndarray import NDArray, wrap
 from hybridc.optimizer.runner import Array, Row, Runner
@@ -247,7 +247,7 @@ class Optimizer:
         klass = Optimizer.opt_registry.get(str(name).lower())
         if klass is None:
             known = ", ".join(sorted(Optimizer.opt_registry))
-            raise ValueError(f"Cannot find optimizer {name}; known are {known}")
+            raise AttributeValueError(f"Cannot find optimizer {name}; known are {known}")
         return klass(**kwargs)
 
     def __getstate__(self) -> dict[str, Any]:

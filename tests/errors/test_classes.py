@@ -149,3 +149,10 @@ def test_an_operator_whose_library_raises():
 def test_a_device_is_a_context(call):
     with pytest.raises(errors.ArgumentTypeError, match=r"such as mx\.cpu\(\), got 'cpu'"):
         call()
+
+
+def test_an_unknown_optimizer():
+    """Also in a file of states, of which every error is an MXNetError."""
+    with pytest.raises(errors.MXNetError, match="Cannot find optimizer nadamm; known are") as caught:
+        mx.optimizer.create("nadamm")
+    assert isinstance(caught.value, ValueError)

@@ -379,3 +379,13 @@ def test_a_choice_between_computed_arrays():
     x, y = np.linspace(-2, 2, 7, dtype=np.float32), np.linspace(0.5, 2, 5, dtype=np.float32)[:, None]
     got = everywhere(lambda F, x, y: F.where(x * y > 0, x * y, F.abs(x - y)), x, y)
     np.testing.assert_allclose(got, np.where(x * y > 0, x * y, np.abs(x - y)), rtol=1e-6)
+
+
+def test_places_outside_of_the_result_are_refused():
+    """Those of another row must not be written."""
+    block = HybridLambda(lambda F, x, i: F.scatter_along_axis(x, i, size=3))
+    x, places = mx.nd.ones((2, 2)), mx.nd.array([[0, 3], [1, 2]])
+    for hybrid in (False, True):
+        block.hybridize(hybrid)
+        with pytest.raises(IndexRangeError, match="outside of the 3 places"):
+            block(x, places)

@@ -279,7 +279,7 @@ def _read_program(data: bytes) -> str | None:
     """A program in JSON, written as a symbol and read again: it must give what it gave."""
     program = Program.from_json(data.decode())
     made = symbol_of(program)
-    text = made.tojson()
+    text = made.tojson(remove_amp_cast=False)
     values = {f"v{i}": x for i, x in enumerate(program.arrays()) if program.inputs[i].same_as is None}
     results: list[list[Array]] = []
     for each in (made, symbol.load_json(text)):
