@@ -148,7 +148,6 @@ class _Planner:
         self.donors = {self.results[out]: i for out, i in donated.items()}  # results that go into an argument's memory
         self.shown = {unshaped(result): result for result in [*self.donors][::-1]}  # of what is made, the result it is
         self.visible = {root(v) for out, v in enumerate(self.results[:visible]) if out not in donated}
-        self.kept = {root(v) for v in self.results[visible:]}
         self.last = self._last_uses()
         self.buffers: dict[SSAValue, Buffer] = {}
         self.scratch: dict[Operation, Buffer] = {}
@@ -207,8 +206,6 @@ class _Planner:
         for number, op in enumerate(self.ops):
             for value in op.operands:
                 last[root(value)] = number
-        for value in self.kept:
-            last[value] = len(self.ops)
         return last
 
     def _place(self, number: int, call: func.CallOp) -> None:
