@@ -14,7 +14,7 @@ from xdsl.utils.exceptions import LLVMTranslationException
 
 from hybridc.lower.llvm.intrinsics import mangled
 from hybridc.lower.llvm.llvm_ir_values import constant_text, type_text
-from hybridc.lower.llvm.llvm_ops import LOOP, ROUNDS, FPToSIOp, FPToUIOp, UIToFPOp
+from hybridc.lower.llvm.llvm_ops import LOOP, ROUNDS, FPToSIOp, UIToFPOp
 
 if TYPE_CHECKING:
     from hybridc.lower.llvm.llvm_ir import Function
@@ -215,7 +215,7 @@ WRITE: dict[type[Operation], Write] = {
         k: _convert(_short(k), _no_flags)
         for k in (
             *(llvm.SExtOp, llvm.BitcastOp, llvm.FPExtOp, llvm.FPTruncOp, llvm.SIToFPOp, llvm.PtrToIntOp),
-            *(llvm.IntToPtrOp, UIToFPOp, FPToSIOp, FPToUIOp),
+            *(llvm.IntToPtrOp, UIToFPOp, FPToSIOp),
         )
     },
     llvm.TruncOp: _convert("trunc", _wraps),

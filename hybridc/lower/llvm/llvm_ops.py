@@ -21,17 +21,10 @@ class FPToSIOp(GenericCastOp):
 
 
 @irdl_op_definition
-class FPToUIOp(GenericCastOp):
-    """As ``llvm.fptosi``, without a sign."""
-
-    name = "llvm.fptoui"
-
-
-@irdl_op_definition
 class UIToFPOp(GenericCastOp):
     """The float nearest to an unsigned integer."""
 
     name = "llvm.uitofp"
 
 
-NativeLLVM = Dialect("llvm", [*LLVM.operations, FPToSIOp, FPToUIOp, UIToFPOp], [*LLVM.attributes])
+NativeLLVM = Dialect("llvm", [*LLVM.operations, FPToSIOp, UIToFPOp], [*LLVM.attributes])

@@ -30,7 +30,7 @@ from xdsl.utils.exceptions import PassFailedException
 
 from hybridc.dialects.arith import RemFOp
 from hybridc.lower.llvm.llvm_ir_values import brain_bits
-from hybridc.lower.llvm.llvm_ops import CARRIED, INNERMOST, LOOP, OUTER, ROUNDS, SUMS, FPToSIOp, FPToUIOp, UIToFPOp
+from hybridc.lower.llvm.llvm_ops import CARRIED, INNERMOST, LOOP, OUTER, ROUNDS, SUMS, FPToSIOp, UIToFPOp
 from hybridc.lower.llvm.rebuild import NO_FLAGS, Rebuild, integer_attribute, integers, native_type
 from hybridc.lower.mathlib.float8 import EIGHTS
 
@@ -150,22 +150,30 @@ def _to_integer(b: Rebuild, op: arith.FPToSIOp | arith.FPToUIOp) -> None:
     """A float cut towards zero; what no integer of 32 or 64 bits holds is the least one, whose lower bits are taken.
 
     That is what x86's instructions give, and so NumPy. LLVM leaves it open, and takes what lies about in a register
-    where it knows the float.
+    where it knows the float. Unsigned integers of 64 bits are cut as signed ones, those from 2**63 on less that much.
     """
     source, kind = b.values[op.input], op.result.type
     unsigned = isinstance(op, arith.FPToUIOp)
-    if unsigned and kind.width.data == 64:
-        b.values[op.result] = b.value(FPToUIOp, (source,), kind)
-        return
     if source.type == f16:  # which does not reach as far
         source = b.value(llvm.FPExtOp, (source,), f32)
     wide = i32 if kind.width.data + unsigned <= 32 else i64
-    bits = wide.width.data
-    limit = b.value(llvm.ConstantOp, (), source.type, {"value": FloatAttr(2.0 ** (bits - 1), cast(Any, source.type))})
+    least = -(2 ** (wide.width.data - 1))
+    limit = b.value(llvm.ConstantOp, (), source.type, {"value": FloatAttr(-float(least), cast(Any, source.type))})
+    if not (unsigned and kind == i64):
+        chosen = _cut(b, source, limit, wide, least)
+        b.values[op.result] = chosen if wide == kind else b.value(llvm.TruncOp, (chosen,), kind)
+        return
+    far = _compare(b, "oge", source, limit)
+    moved = b.value(llvm.FSubOp, (source, limit), source.type)
+    chosen = _cut(b, b.value(llvm.SelectOp, (far, moved, source), source.type), limit, wide, least)
+    upper = b.value(llvm.SelectOp, (far, b.integer(least, i64), b.integer(0, i64)), i64)
+    b.values[op.result] = b.value(llvm.XOrOp, (chosen, upper), i64)
+
+
+def _cut(b: Rebuild, source: SSAValue, limit: SSAValue, wide: IntegerType, least: int) -> SSAValue:
+    """A float as a signed integer, the least one where its magnitude reaches the limit."""
     within = _compare(b, "olt", b.intrinsic("llvm.fabs", (source,), source.type), limit)
-    cut = b.value(FPToSIOp, (source,), wide)
-    chosen = b.value(llvm.SelectOp, (within, cut, b.integer(-(2 ** (bits - 1)), wide)), wide)
-    b.values[op.result] = chosen if wide == kind else b.value(llvm.TruncOp, (chosen,), kind)
+    return b.value(llvm.SelectOp, (within, b.value(FPToSIOp, (source,), wide), b.integer(least, wide)), wide)
 
 
 def _brain(b: Rebuild, single: SSAValue) -> SSAValue:

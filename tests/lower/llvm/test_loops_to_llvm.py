@@ -225,6 +225,19 @@ def test_floats_to_integers(source, target):
     agree(compute(f"%r = arith.fptoui %0 : {TYPES[source]} to {TYPES[target]}", target, x), unsigned)
 
 
+@pytest.mark.parametrize("source", ["float32", "float64"])
+def test_floats_to_unsigned_integers_of_64_bits(source):
+    """Also where they are no signed ones; what none holds is what x86's instructions give, and so NumPy there."""
+    below = [2.0**64 * (1 - np.finfo(source).epsneg), 2.0**63, np.nextafter(np.float32(2**63), 0), 2.0**40 + 0.0]
+    x = np.array([*below, 0, 1.5, 1e10, 1.8e19] * 3, source)
+    got = compute(f"%r = arith.fptoui %0 : {TYPES[source]} to i64", "int64", x)
+    agree(got, x.astype("uint64").view("int64"))
+    x = np.array([-1, -2.5, -1e30, 3e19, 1e30, INF, -INF, np.nan], source)
+    wanted = np.array([2**64 - 1, 2**64 - 2, 2**63, 0, 0, 0, 2**63, 2**63], "uint64")
+    got = compute(f"%r = arith.fptoui %0 : {TYPES[source]} to i64", "int64", x)
+    agree(got, wanted.view("int64"))
+
+
 @pytest.mark.parametrize("target", ["float32", "float64"])
 def test_unsigned_to_floats(target):
     x = np.array([0, 1, 2**31, 2**32 - 1, 12345], "u4")
