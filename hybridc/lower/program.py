@@ -32,9 +32,9 @@ class Program(ABC):
         return type(other) is type(self) and other.facts() == self.facts()
 
     def facts(self) -> list[Any]:
-        """What tells it from programs that do something else, but for the names of its kernels.
+        """The parts that are equal in programs that compute the same; names of kernels and comments are left out.
 
-        Comments name users' lines, which may be those of another network whose kernels it has.
+        A comment has the source locations of the network that was compiled first, where kernels are shared.
         """
         return [self.nameless(re.sub("  # .*", "", self.source))]
 

@@ -1,4 +1,4 @@
-"""What each level may contain, as a list that is checked after every pass with ``HYBRIDC_VERIFY``.
+"""The operations that each level of the IR allows, checked after every pass with ``HYBRIDC_VERIFY=1``.
 
 A level is a function of a module: :func:`graph`, :func:`primitive`, :func:`structured`, :func:`kernels`, :func:`plan`.
 Each raises :class:`~hybridc.errors.VerifyError` at the first operation that does not belong, with the pass after which

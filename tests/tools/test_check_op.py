@@ -13,6 +13,7 @@ import hybridc as mx
 from hybridc.errors import OperatorCheckError
 from hybridc.tools.check_op import CHECKS
 from hybridc.tools.check_op.report import find, findings
+from tests.slices import one_in
 
 pytestmark = pytest.mark.triton
 
@@ -34,8 +35,8 @@ def test_mistake_is_found(title):
         assert found[other].wrong
 
 
-def test_a_mistake_is_an_error():
-    title = next(iter(WRONG))
+@pytest.mark.parametrize("title", one_in(len(WRONG), list(WRONG)))
+def test_mistake_is_an_error(title):
     with pytest.raises(OperatorCheckError, match=f"^{NAMES[title]} does not do what it says:"):
         mx.test_utils.check_op(NAMES[title])
 
