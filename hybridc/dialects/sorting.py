@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 
 from hybridc.dialects.attribute import DType, Shape
-from hybridc.dialects.gather import add_rows
+from hybridc.dialects.gather import add_rows, as_index
 from hybridc.dialects.movement import extreme_place
 from hybridc.dialects.operator import Bad, Opaque, Sample, attribute, no_gradient, register
 from hybridc.dialects.order import order_along
 from hybridc.dialects.shape import normalize_axis
-from hybridc.errors import IndexRangeError, ShapeError
+from hybridc.errors import ShapeError
 
 FLOAT32 = np.dtype("float32")
 
@@ -256,9 +256,7 @@ class ScatterAlongAxis(Opaque):
     def eager(self, *arrays: Any) -> Any:
         data, indices = arrays
         moved = np.moveaxis(data, self.axis, -1)
-        index = np.moveaxis(indices, self.axis, -1).astype(np.int64, copy=False)
-        if index.size and (index.min() < 0 or index.max() >= self.size):
-            raise IndexRangeError(f"scatter_along_axis: an index is outside of the {self.size} places along the axis")
+        index = as_index(np.moveaxis(indices, self.axis, -1), self.size, "raise")
         rows = math.prod(moved.shape[:-1])
         index = index.reshape(rows, moved.shape[-1]) + self.size * np.arange(rows)[:, None]
         added = add_rows(rows * self.size, index.reshape(-1), moved.reshape(-1))

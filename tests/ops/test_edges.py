@@ -387,5 +387,17 @@ def test_places_outside_of_the_result_are_refused():
     x, places = mx.nd.ones((2, 2)), mx.nd.array([[0, 3], [1, 2]])
     for hybrid in (False, True):
         block.hybridize(hybrid)
-        with pytest.raises(IndexRangeError, match="outside of the 3 places"):
+        with pytest.raises(IndexRangeError, match="index 3 is out of bounds for an axis of size 3"):
             block(x, places)
+
+
+@pytest.mark.parametrize("hybrid", [False, True], ids=["eager", "hybridized"])
+def test_gradients_of_indices_that_count_from_the_end(hybrid):
+    block = HybridLambda(lambda F, x, i: F.take_along_axis(x, i, axis=1))
+    block.hybridize(hybrid)
+    x = mx.nd.ones((2, 3))
+    x.attach_grad()
+    with autograd.record():
+        y = block(x, mx.nd.array([[-1, 0], [1, -3]]))
+    y.backward()
+    np.testing.assert_array_equal(x.grad.asnumpy(), [[1, 0, 1], [1, 1, 0]])
