@@ -215,19 +215,35 @@ class NestLoops:
         reductions = [s for s in sweep.stages if s.combine is not None]
         for stage in reductions:
             if self._begins_in_memory(sweep, stage):
-                memory = self.memory[stage.result]
-                size = self.build.times(*[self.sizes[a] for a in memory.axes if a in self.plan.inner])
-                first = self._base(memory)
-                fill(self.build, memory.buffer, first, self.build.plus(first, size), start_of(self.build, stage))
+                self._begin(stage)
         self._loops(sweep, 0, bounds)
         made = {v: e for v, e in self.known.items() if self.build.level(e) <= self.build.depth}
         self.known = {**before, **made}
         self.given = {v: e for v, e in self.given.items() if self.build.level(e) <= self.build.depth}
 
-    def _base(self, memory: Memory) -> SSAValue:
-        """Where the elements of a value begin at this point."""
-        outer = [(a, s) for a, s in zip(memory.axes, memory.strides, strict=True) if a in self.plan.points]
-        return self.build.plus(*[self.build.times(self.index[a], s) for a, s in outer])
+    def _begin(self, stage: Stage) -> None:
+        """Fill what a reduction adds to at this point: runs of elements that are next to each other."""
+        b, memory = self.build, self.memory[stage.result]
+        run = len(memory.axes)
+        while run and memory.axes[run - 1] in self.plan.inner and stage.result not in self.buffers.strided:
+            run -= 1
+        size = b.times(*[self.sizes[a] for a in memory.axes[run:]])
+        steps = list(zip(memory.axes, memory.strides, strict=True))[:run]
+        outer = [(a, step) for a, step in steps if a in self.plan.inner]
+
+        def filled(left: list[tuple[int, SSAValue]], first: SSAValue) -> None:
+            if not left:
+                fill(b, memory.buffer, first, b.plus(first, size), start_of(b, stage))
+                return
+            (axis, step), *rest = left
+
+            def body(index: SSAValue, _: list[SSAValue]) -> list[SSAValue]:
+                filled(rest, b.plus(first, b.times(index, step)))
+                return []
+
+            b.loop(b.index(0), self.sizes[axis], b.index(1), body)
+
+        filled(outer, b.plus(*[b.times(self.index[a], step) for a, step in steps if a in self.plan.points]))
 
     def _carried(self, sweep: Sweep, stage: Stage) -> int:
         """Along how many of the innermost loops of a sweep a reduction is carried as a number."""

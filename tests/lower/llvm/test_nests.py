@@ -6,6 +6,7 @@ element too far, or depends on how threads share the work, is found.
 
 from __future__ import annotations
 
+import itertools
 import math
 
 import numpy as np
@@ -131,6 +132,19 @@ def test_a_view_is_read_anywhere_by_its_strides():
     made = phases_of(kernel, {order.index(0): (1, 5)})
     (got,) = in_guards(made.phases, [[table, index][i] for i in order], [np.zeros((4, 7), np.float32)], made.locals)
     np.testing.assert_array_equal(got, table.T[index])
+
+
+# --- reductions -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("order", [*itertools.permutations(range(3)), *itertools.permutations(range(4))], ids=str)
+def test_a_transposed_array_is_reduced(order):
+    """Results lie in memory in another order than the loops: every element begins with the neutral one."""
+    x = floats(*[3, 2, 4, 5][: len(order)])
+    for axes in (*((a,) for a in range(len(order))), (0, 2), (1, len(order) - 1)):
+        (got,) = results(lambda F, x, axes=axes: F.max(F.transpose(x, axes=order), axis=axes), x)
+        expected = x.transpose(order).max(axes)
+        np.testing.assert_array_equal(got.reshape(expected.shape), expected)
 
 
 # --- extremes ---------------------------------------------------------------------------------------------
