@@ -251,7 +251,8 @@ class _Gradients:
         elif key in self._owned:
             np.add(old._data, grad._data, out=old._data)
         else:
-            self.values[key] = wrap(np.add(old._data, grad._data))
+            total = np.add(old._data, grad._data)
+            self.values[key] = wrap(np.asarray(total) if isinstance(total, np.generic) else total)
             self._owned.add(key)
 
     def take(self, node: Any, index: int) -> NDArray | None:

@@ -50,6 +50,8 @@ class CompiledGraph:
         self.updates = trace.updates
         self.visible = len(trace.outputs) - len(self.updates)
         self.single = type(trace.structure) is int
+        #: The numbers of the results from which the backward starts.
+        self.heads = tuple(range(self.visible))
         #: What it was made of, for backwards from some results only.
         self.traced: Traced | None = None
         self._of_heads: dict[tuple[int, ...], CompiledGraph] = {}
@@ -120,7 +122,7 @@ class CompiledGraph:
 
     def of_heads(self, heads: tuple[int, ...]) -> CompiledGraph:
         """The same graph with a backward that starts from the results of these numbers only, compiled if it is new."""
-        if len(heads) == self.visible:
+        if heads == self.heads:
             return self
         found = self._of_heads.get(heads)
         if found is None:

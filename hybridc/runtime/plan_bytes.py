@@ -44,6 +44,7 @@ class KeptGraph:
     saved: tuple[int, ...]
     grads: tuple[int, ...]
     kept: int
+    heads: tuple[int, ...] = ()
     lines: dict[str, list[int]] = field(default_factory=lambda: dict[str, list[int]]())
 
 
@@ -110,6 +111,7 @@ def to_bytes(graph: KeptGraph) -> bytes:
         "saved": graph.saved,
         "grads": graph.grads,
         "kept": graph.kept,
+        "heads": graph.heads,
         "lines": graph.lines,
     }
     text = json.dumps(header, separators=(",", ":")).encode()
@@ -124,7 +126,8 @@ def from_bytes(data: bytes) -> KeptGraph:
     programs = {name: _program_of(given, blobs) for name, given in header["programs"].items()}
     if blobs.position != len(data):
         raise ValueError("there is more than the header tells of")
-    return KeptGraph(programs, tuple(header["saved"]), tuple(header["grads"]), header["kept"], header["lines"])
+    saved, grads, heads = (tuple(header[name]) for name in ("saved", "grads", "heads"))
+    return KeptGraph(programs, saved, grads, header["kept"], heads, header["lines"])
 
 
 class _Blobs:

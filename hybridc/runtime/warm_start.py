@@ -69,6 +69,7 @@ def _found(key: str, traced: Traced) -> CompiledGraph | None:
     if made is None:
         return None
     graph = CompiledGraph(traced.trace, made["forward"], made.get("backward"), kept.saved, kept.grads, kept.kept)
+    graph.heads = kept.heads
     graph.origin = "from the cache on the disk, which an earlier process filled"
     return graph
 
@@ -96,7 +97,7 @@ def _keep(key: str, traced: Traced, made: CompiledGraph) -> None:
     programs = {e.program.name: e.planned for e in (made.forward, made.backward) if isinstance(e, PlannedExecutable)}
     try:
         lines = _lines(programs, traced.trace)
-        data = to_bytes(KeptGraph(programs, tuple(made.saved), tuple(made.grads), made.kept, lines))
+        data = to_bytes(KeptGraph(programs, tuple(made.saved), tuple(made.grads), made.kept, made.heads, lines))
     except NotWritable:
         return
     store().put(key, data)

@@ -11,10 +11,10 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation
 from xdsl.passes import ModulePass
 
-from hybridc.dialects.blame import blame
+from hybridc.dialects.blame import blame, located
 from hybridc.dialects.hybrid import HybridOp, location_of
 from hybridc.dialects.operator import Operator
-from hybridc.errors import UnsupportedError, VerifyError
+from hybridc.errors import MXNetError, UnsupportedError, VerifyError
 from hybridc.transforms.splice import Splicer, rewrite
 
 
@@ -32,7 +32,11 @@ def _decompose(splicer: Splicer, op: HybridOp) -> list[Operation] | None:
     operator = op.operator
     if not operator.decomposes():
         return None
-    made = splicer.replace(op, lambda F, inputs: _decomposed(operator, F, inputs))
+    try:
+        made = splicer.replace(op, lambda F, inputs: _decomposed(operator, F, inputs))
+    except MXNetError as error:
+        told = located(error, location_of(op))
+        raise told from told.__cause__
     if made is None:
         raise VerifyError(
             f"{operator!r} ({location_of(op)}): its decomposition has other types than itself: "

@@ -7,7 +7,8 @@ of it as their number counted after the inputs.
 
 The attribute ``hybrid.heads`` of the forward lists results from which gradients start, if these are not all: there is
 another function then, ``@backward_of_heads(…, dy of these…) -> dx…``. What the forward keeps is chosen for
-``@backward`` alone, so it is the same forward whatever the heads are.
+``@backward`` alone, so it is the same forward whatever the heads are. A result whose gradient cannot be computed is
+an error only where a gradient starts from it: ``@backward`` starts from the others, which its ``hybrid.heads`` lists.
 """
 
 from __future__ import annotations
@@ -47,17 +48,34 @@ class Differentiate(ModulePass):
         for function in functions(op):
             if "hybrid.grads" in function.attributes:
                 heads = function.attributes.get("hybrid.heads")
-                op.body.block.add_op(_Backward(function, "backward").build())
+                op.body.block.add_op(_from_all(function).build("backward"))
                 if isinstance(heads, DenseArrayBase):
-                    op.body.block.add_op(_Backward(function, OF_HEADS).build(heads.get_values()))
+                    op.body.block.add_op(_Backward(function, heads.get_values()).build(OF_HEADS))
+
+
+def _from_all(forward: func.FuncOp) -> _Backward:
+    """The backward from all results, but those that have no gradient."""
+    every = range(result_count(forward))
+    try:
+        return _Backward(forward, every)
+    except MXNetError:
+        return _Backward(forward, [i for i in every if _has_gradient(forward, i)])
+
+
+def _has_gradient(forward: func.FuncOp, head: int) -> bool:
+    try:
+        _Backward(forward, [head])
+    except MXNetError:
+        return False
+    return True
 
 
 class _Backward:
-    """The backward of one function while it is being written."""
+    """The backward of one function from the results of some numbers, while it is being written."""
 
-    def __init__(self, forward: func.FuncOp, name: str) -> None:
+    def __init__(self, forward: func.FuncOp, chosen: Sequence[int]) -> None:
         self.forward = forward
-        self.name = name
+        self.chosen = list(chosen)
         self.splicer = Splicer("hybrid.training" in forward.attributes)
         self.trace = self.splicer.trace
         self.grads: dict[SSAValue, TracedSymbol] = {}
@@ -65,31 +83,29 @@ class _Backward:
         wanted = forward.attributes["hybrid.grads"]
         assert isinstance(wanted, DenseArrayBase)
         self.wanted = [forward.body.block.args[i] for i in wanted.get_values()]
+        end = forward.body.block.last_op
+        assert isinstance(end, func.ReturnOp)
+        self.heads = [end.arguments[i] for i in self.chosen]
+        self.ograds: list[TracedSymbol] = []
+        self.results = self._gradients()
 
-    def build(self, chosen: Sequence[int] | None = None) -> func.FuncOp:
-        """The backward from the results of these numbers, or from all."""
+    def _gradients(self) -> list[TracedSymbol]:
+        """The gradients of the inputs, in the trace."""
         from hybridc import symbol as F
 
-        end = self.forward.body.block.last_op
-        assert isinstance(end, func.ReturnOp)
-        heads = list(end.arguments)[: result_count(self.forward)]
-        visible = len(heads)
-        heads = heads if chosen is None else [heads[i] for i in chosen]
         active = self._active()
-        ograds: list[TracedSymbol] = []
         with self.trace.active():
-            for i, head in enumerate(heads):
-                ograds.append(self.trace.leaf(f"ograd{i}", shape_of(head), dtype_of(head), "value"))
-                self._add(head, ograds[-1])
+            for i, head in enumerate(self.heads):
+                self.ograds.append(self.trace.leaf(f"ograd{i}", shape_of(head), dtype_of(head), "value"))
+                self._add(head, self.ograds[-1])
             for op in reversed(hybrid_ops(self.forward)):
                 if any(r in self.grads for r in op.results) and any(v in active for v in op.operands):
                     self._differentiate(F, op, active)
-            results = [self.grads.get(x) for x in self.wanted]
-            results = [
+            found = [self.grads.get(x) for x in self.wanted]
+            return [
                 F.zeros(shape=shape_of(x), dtype=dtype_of(x)) if g is None else g
-                for g, x in zip(results, self.wanted, strict=True)
+                for g, x in zip(found, self.wanted, strict=True)
             ]
-        return self._function(results, ograds, heads, visible)
 
     def _active(self) -> set[SSAValue]:
         """The values that depend on an input to differentiate."""
@@ -121,20 +137,20 @@ class _Backward:
         for node in self.trace.nodes[start:]:
             self.locations[id(node)] = op.location
 
-    def _function(
-        self, results: list[TracedSymbol], ograds: list[TracedSymbol], heads: list[SSAValue], visible: int
-    ) -> func.FuncOp:
-        nodes = _live(self.trace.nodes, results)
-        used = {id(s) for n in nodes for s in n.inputs} | {id(s) for s in results}
+    def build(self, name: str) -> func.FuncOp:
+        """The function; the forward returns what it needs."""
+        visible = result_count(self.forward)
+        nodes = _live(self.trace.nodes, self.results)
+        used = {id(s) for n in nodes for s in n.inputs} | {id(s) for s in self.results}
         wanted = [v for v, s in self.splicer.symbols.items() if id(s) in used]
         saved = list(dict.fromkeys(r for v in wanted if constant_value(r := root(v)) is None))
-        block = Block(arg_types=[v.type for v in saved] + [h.type for h in heads])
+        block = Block(arg_types=[v.type for v in saved] + [h.type for h in self.heads])
         known: dict[SSAValue, SSAValue] = {}
         for value, arg in zip(saved, block.args, strict=False):
             known[value] = arg
             arg.name_hint = value.name_hint
         values: dict[int, SSAValue] = {}
-        for symbol, arg in zip(ograds, block.args[len(saved) :], strict=True):
+        for symbol, arg in zip(self.ograds, block.args[len(saved) :], strict=True):
             values[id(symbol)] = arg
             arg.name_hint = symbol.name
         for value in wanted:
@@ -142,12 +158,14 @@ class _Backward:
         for node, op in zip(nodes, operations(nodes, values), strict=True):
             op.location = self.locations.get(id(node), op.location)
             block.add_op(op)
-        outs = [values[id(s)] for s in results]
+        outs = [values[id(s)] for s in self.results]
         block.add_op(func.ReturnOp(*outs))
         kind = FunctionType.from_lists([a.type for a in block.args], [o.type for o in outs])
-        backward = func.FuncOp(self.name, kind, Region(block))
+        backward = func.FuncOp(name, kind, Region(block))
         backward.attributes["hybrid.into"] = UnitAttr()  # the caller may give the memory for the results
         backward.attributes["hybrid.saved"] = DenseArrayBase.from_list(i64, self._return_saved(saved, visible))
+        if len(self.chosen) < visible:
+            backward.attributes["hybrid.heads"] = DenseArrayBase.from_list(i64, self.chosen)
         if self.trace.training:
             backward.attributes["hybrid.training"] = UnitAttr()
         return backward

@@ -330,9 +330,9 @@ class Mixed(mx.gluon.HybridBlock):
 def test_programs_are_read_as_they_were_written():
     x = mx.nd.ones((3, 10))
     _, programs = made(Mixed(), x)
-    graph = KeptGraph(programs, (1, 2), (0,), 77, {"a": [1, 2]})
+    graph = KeptGraph(programs, (1, 2), (0,), 77, (0, 1), {"a": [1, 2]})
     found = from_bytes(to_bytes(graph))
-    assert (found.saved, found.grads, found.kept, found.lines) == ((1, 2), (0,), 77, {"a": [1, 2]})
+    assert (found.saved, found.grads, found.kept, found.heads, found.lines) == ((1, 2), (0,), 77, (0, 1), {"a": [1, 2]})
     for name, program in programs.items():
         assert any(isinstance(step, Host) for step in program.steps)
         for field in (f for f in dataclasses.fields(program) if f.compare):

@@ -78,7 +78,7 @@ def programs_of(net, *arrays) -> dict[str, TritonProgram]:
 
 def test_programs_are_read_as_they_were_written() -> None:
     programs = programs_of(Mixed(), mx.nd.ones((3, 10)))
-    found = from_bytes(to_bytes(KeptGraph(programs, (1,), (0,), 7, {})))
+    found = from_bytes(to_bytes(KeptGraph(programs, (1,), (0,), 7)))
     for name, program in programs.items():
         other = found.programs[name]
         assert type(other) is TritonProgram
