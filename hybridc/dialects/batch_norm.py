@@ -10,6 +10,7 @@ import numpy as np
 from hybridc.dialects.attribute import DType, Shape
 from hybridc.dialects.normalization import checked_axis
 from hybridc.dialects.operator import Bad, Composite, Sample, attribute, register
+from hybridc.dialects.reduction import combined, reduce
 from hybridc.dtypes import is_float, is_half, wide
 from hybridc.errors import DTypeError, ShapeError
 
@@ -104,8 +105,8 @@ class BatchNorm(Composite):
         axes, aligned, n = self._axes(x.shape)
         if not self.mutated:
             return F.reshape_to(moving_mean, shape=aligned), F.reshape_to(moving_var, shape=aligned)
-        mean = F.sum(x, axes, True) / max(n, 1)
-        return mean, F.sum(F.square(x - mean), axes, True) / max(n, 1)
+        mean = combined(F, "sum", x, axes) / max(n, 1)
+        return mean, combined(F, "sum", F.square(x - mean), axes) / max(n, 1)
 
     def decompose(self, F: Any, *inputs: Any) -> Any:
         data, gamma, beta, moving_mean, moving_var = inputs
@@ -135,8 +136,8 @@ class BatchNorm(Composite):
         x = data.astype(wide(data.dtype), copy=False)
         mean, variance = moving_mean, moving_var
         if self.mutated:
-            mean = x.sum(axes) / max(n, 1)
-            variance = np.square(x - mean.reshape(aligned)).sum(axes) / max(n, 1)
+            mean = reduce(np.add, x, axes, False) / max(n, 1)
+            variance = reduce(np.add, np.square(x - mean.reshape(aligned)), axes, False) / max(n, 1)
             mean, variance = mean.astype(x.dtype, copy=False), variance.astype(x.dtype, copy=False)
         scale = 1 / np.sqrt(variance + x.dtype.type(self.eps))
         y = x - mean.reshape(aligned)
@@ -160,14 +161,14 @@ class BatchNorm(Composite):
             dn = dy if self.fix_gamma else dy * F.reshape_to(gamma, shape=aligned)
             if not self.mutated:
                 return dn * scale
-            slope = F.sum(dn * normal, axes, True) / max(n, 1)
-            return (dn - F.sum(dn, axes, True) / max(n, 1) - normal * slope) * scale
+            slope = combined(F, "sum", dn * normal, axes) / max(n, 1)
+            return (dn - combined(F, "sum", dn, axes) / max(n, 1) - normal * slope) * scale
 
         def dgamma() -> Any:
-            return F.reshape_to(F.sum(dy * normal, axes, True), shape=gamma.shape)
+            return F.reshape_to(combined(F, "sum", dy * normal, axes), shape=gamma.shape)
 
         def dbeta() -> Any:
-            return F.reshape_to(F.sum(dy, axes, True), shape=gamma.shape)
+            return F.reshape_to(combined(F, "sum", dy, axes), shape=gamma.shape)
 
         return ddata, None if self.fix_gamma else dgamma, dbeta, None, None
 

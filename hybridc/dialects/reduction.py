@@ -20,9 +20,35 @@ add_reduce: Any = np.add.reduce
 max_reduce: Any = np.maximum.reduce
 
 
+# NumPy adds the elements of a contiguous row in pairs, those of a column one after the other: from so many on, a column
+# is added in blocks.
+LONG_COLUMN = 4096
+
+
+def long_column(x: Any, axis: Any) -> int | None:
+    """The axis of a floating-point array that a sum over ``axis`` (NumPy's argument) would add one by one, if any."""
+    if x.dtype.kind in "iub":
+        return None
+    axes = range(x.ndim) if axis is None else [a % x.ndim for a in (axis if isinstance(axis, tuple) else (axis,))]
+    return next((a for a in axes if x.shape[a] > LONG_COLUMN and x.strides[a] != x.itemsize), None)
+
+
+def _sum_in_blocks(x: Any, axis: Any, dtype: Any, long: int) -> Any:
+    """The sum over ``axis``, with axes of size 1 in its place; axis ``long`` is cut into blocks."""
+    whole = x.shape[long] - x.shape[long] % LONG_COLUMN
+    before = (slice(None),) * long
+    blocks = x[(*before, slice(whole))].reshape(*x.shape[:long], -1, LONG_COLUMN, *x.shape[long + 1 :])
+    sums = add_reduce(blocks, long + 1, dtype, None, False)
+    rest = x[(*before, slice(whole, None))]
+    return add_reduce(sums, axis, dtype, None, True) + add_reduce(rest, axis, dtype, None, True)
+
+
 def reduce(ufunc: Any, x: Any, axis: Any, keepdims: bool) -> Any:
     """``ufunc`` over the axes, in the dtype of ``x``; half precision is accumulated in single."""
-    if x.dtype in HALVES:
+    if x.size > LONG_COLUMN and ufunc is np.add and (long := long_column(x, axis)) is not None:
+        y = _sum_in_blocks(x, axis, FLOAT32 if x.dtype in HALVES else x.dtype, long).astype(x.dtype, copy=False)
+        y = y if keepdims else y.squeeze(axis)
+    elif x.dtype in HALVES:
         y = ufunc.reduce(x, axis, FLOAT32, None, keepdims).astype(x.dtype)
     else:
         y = ufunc.reduce(x, axis, x.dtype, None, keepdims)

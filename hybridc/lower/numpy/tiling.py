@@ -24,6 +24,8 @@ PARALLEL_ELEMENTS = 393216
 # The parts of a reduction across tiles may be so much of what is reduced; else they are added where they belong,
 # one tile after the other.
 PARTS = 1 / 8
+# Elements of a column that a tile adds, at most: NumPy adds them one after the other, and each addition rounds.
+LONG_COLUMN = 4096
 
 
 @dataclass(frozen=True)
@@ -72,7 +74,8 @@ def tiling(part: Part, threads: int, strided: frozenset[int] = frozenset()) -> T
     total = math.prod(part.domain)
     shared = threads if total >= PARALLEL_ELEMENTS else 1
     elements = _tile_elements(part, shared)
-    if part.grid == 0 or total <= 2 * TILE_ELEMENTS or (shared == 1 and total <= elements):
+    long = any(_is_long_column(s, part.domain) for s in part.steps)
+    if part.grid == 0 or (not long and (total <= 2 * TILE_ELEMENTS or (shared == 1 and total <= elements))):
         return _flat(part)
     axes = _merged(part, strided)
     dims = tuple(math.prod(part.domain[a:b]) for a, b in axes)
@@ -81,11 +84,18 @@ def tiling(part: Part, threads: int, strided: frozenset[int] = frozenset()) -> T
         outer = 1  # inner loops would repeat what does not depend on them, and add it again
     while loop < outer - 1 and math.prod(dims[loop + 1 :]) > elements:
         loop += 1
-    block = _block(dims[loop], max(1, elements // math.prod(dims[loop + 1 :])))
+    wanted = max(1, elements // math.prod(dims[loop + 1 :]))
+    block = _block(dims[loop], min(wanted, LONG_COLUMN) if long else wanted)
     found = Tiling(False, dims, axes, loop, block, shared if dims[0] >= shared else 1)
     if _parts(part, found) <= PARTS * total:
         return found
     return _flat(part) if _touched_once(part) else Tiling(False, dims, axes, loop, block, direct=True)
+
+
+def _is_long_column(step: Step, domain: Shape) -> bool:
+    """Whether a step is a floating-point sum of columns that are longer than one tile may add."""
+    floating = step.across and step.combine == "np.add" and step.result.dtype.kind == "f"
+    return floating and math.prod(domain[a] for a in step.reduced) > LONG_COLUMN
 
 
 def _flat(part: Part) -> Tiling:
