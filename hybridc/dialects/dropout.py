@@ -179,6 +179,7 @@ class RRelu(Drawing):
 
     def eager(self, *arrays: Any) -> Any:
         x, key = arrays
+        self.infer_type([x.dtype])
         slope = uniform(key, self.draw, x.shape, x.dtype)
         slope *= self.upper_bound - self.lower_bound
         slope += self.lower_bound

@@ -448,6 +448,7 @@ class BatchTake(Composite):
 
     def gradient(self, F: Any, *values: Any) -> Any:
         dy, a, indices, _ = values
+        dy, indices = (F.reshape_to(v, shape=a.shape[:1]) for v in (dy, indices))
         return F.pick_scatter(dy, indices, shape=a.shape), None
 
     @classmethod

@@ -13,7 +13,7 @@ from hybridc.dialects.gather import as_index
 from hybridc.dialects.movement import bounded_index
 from hybridc.dialects.operator import Bad, Movement, Opaque, Sample, attribute, no_gradient, register
 from hybridc.dialects.shape import normalize_axis
-from hybridc.errors import ShapeError
+from hybridc.errors import AttributeValueError, ShapeError
 
 
 @register("hybrid.ravel_multi_index", "_ravel_multi_index")
@@ -62,6 +62,10 @@ class UnravelIndex(Opaque):
     NNVM = "_unravel_index"
     # COMPAT(mxnet): data of several dimensions keeps them; MXNet gives a shape that lacks some of the results.
     shape: Shape = attribute(doc="shape of the array that is indexed; the first size is not used")
+
+    def check(self) -> None:
+        if not self.shape:
+            raise AttributeValueError("unravel_index: shape=() has no axes; it takes the shape of the array indexed")
 
     def infer_shape(self, shapes: list[Shape]) -> tuple[list[Shape], list[Shape]]:
         return shapes, [(len(self.shape), *shapes[0])]

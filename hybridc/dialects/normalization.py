@@ -11,7 +11,7 @@ from hybridc.dialects.attribute import DType, Shape
 from hybridc.dialects.contraction import reshaped
 from hybridc.dialects.operator import Bad, Composite, Sample, attribute, register
 from hybridc.dialects.reduction import add_reduce
-from hybridc.dtypes import HALVES, is_float, is_half
+from hybridc.dtypes import HALVES, is_float, is_half, wide
 from hybridc.errors import DTypeError, MXNetError, ShapeError
 from hybridc.runtime.state import STATE
 
@@ -324,20 +324,25 @@ class L2Normalization(Composite):
         return shapes, list(shapes)
 
     def decompose(self, F: Any, *inputs: Any) -> Any:
-        (x,) = inputs
-        return x / F.sqrt(F.sum(x * x, self.axes(x.shape), True) + self.eps)
+        (data,) = inputs
+        x = F.cast(data, "float32") if is_half(data.dtype) else data
+        y = x / F.sqrt(F.sum(x * x, self.axes(x.shape), True) + self.eps)
+        return F.cast(y, data.dtype) if is_half(data.dtype) else y
 
     def eager(self, *arrays: Any) -> Any:
-        (x,) = arrays
+        (data,) = arrays
+        x = data.astype(wide(data.dtype), copy=False)
         size = add_reduce(np.square(x), self.axes(x.shape), x.dtype, None, True)
         size += self.eps
-        return np.divide(x, np.sqrt(size, out=size))
+        return np.divide(x, np.sqrt(size, out=size)).astype(data.dtype, copy=False)
 
     def gradient(self, F: Any, *values: Any) -> Any:
-        dy, x, y = values
+        data = values[1]
+        dy, x, y = [F.cast(v, "float32") for v in values] if is_half(data.dtype) else values
         axes = self.axes(x.shape)
         size = F.sqrt(F.sum(x * x, axes, True) + self.eps)
-        return (dy - y * F.sum(dy * y, axes, True)) / size
+        dx = (dy - y * F.sum(dy * y, axes, True)) / size
+        return F.cast(dx, data.dtype) if is_half(data.dtype) else dx
 
     def nnvm_outputs(self) -> int:
         """The norm is a hidden output there."""

@@ -6,6 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from hybridc.dtypes import STORED
+
 # From so many elements along the axis, and in all, it pays to sort keys; from so many times the wanted ones, to select.
 _LONG, _MANY, _SEVERAL = 16, 2048, 8
 _LOW = np.uint64(0xFFFFFFFF)
@@ -16,6 +18,7 @@ def order_along(x: Any, axis: int, ascending: bool, count: int | None = None) ->
 
     NaN comes last when ascending, first when descending.
     """
+    x = sortable(x)
     if x.size >= _MANY and x.shape[axis] >= _LONG and x.dtype.itemsize <= 4 and x.dtype.kind in "fiub":
         rows = np.ascontiguousarray(np.moveaxis(x, axis, -1))
         return np.ascontiguousarray(np.moveaxis(_order_by_keys(rows, ascending, count), -1, axis))
@@ -24,6 +27,11 @@ def order_along(x: Any, axis: int, ascending: bool, count: int | None = None) ->
     else:  # sort the reversed array ascending, and reverse the result
         order = x.shape[axis] - 1 - np.flip(np.argsort(np.flip(x, axis), axis, kind="stable"), axis)
     return order[(slice(None),) * (axis % x.ndim) + (slice(0, count),)]
+
+
+def sortable(x: Any) -> Any:
+    """The array, or its elements in a dtype in which NumPy sorts NaN as the largest number."""
+    return x.astype(np.float32) if x.dtype in STORED else x
 
 
 def _order_by_keys(x: Any, ascending: bool, count: int | None) -> Any:

@@ -142,6 +142,8 @@ class SequenceLast(_Sequences):
     axis: int = attribute(0, "the time axis, 0 or 1")
 
     def result(self, data: Shape) -> Shape:
+        if not data[self.axis]:
+            raise ShapeError(f"{self.title()}: data of shape {data} has no step along axis {self.axis}")
         return (*data[: self.axis], *data[self.axis + 1 :])
 
     def eager(self, *arrays: Any) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from typing import Any
 
@@ -109,7 +110,12 @@ class BasicIndex(_Slicing):
     """
 
     squeeze: Shape = attribute((), "axes to drop after slicing")
-    newaxis: Shape = attribute((), "positions of new axes in the result")
+    newaxis: Shape = attribute((), "positions of new axes in the result, in increasing order")
+
+    def check(self) -> None:
+        super().check()
+        if any(a >= b for a, b in itertools.pairwise(self.newaxis)):
+            raise AttributeValueError(f"indexing: newaxis={self.newaxis} must be in increasing order")
 
     def result_shape(self, shape: Shape) -> Shape:
         """The shape of the result; a single element has shape (1,)."""
@@ -213,6 +219,7 @@ class SliceScatter(Movement):
 
     def eager(self, *arrays: Any) -> Any:
         (x,) = arrays
+        self.infer_shape([x.shape])
         out = np.zeros(self.shape, x.dtype)
         out[slice_key(self.begin, self.end, self.step)] = x
         return out

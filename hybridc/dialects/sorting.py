@@ -12,7 +12,7 @@ from hybridc.dialects.attribute import DType, Shape
 from hybridc.dialects.gather import add_rows, as_index
 from hybridc.dialects.movement import extreme_place
 from hybridc.dialects.operator import Bad, Opaque, Sample, attribute, no_gradient, register
-from hybridc.dialects.order import order_along
+from hybridc.dialects.order import order_along, sortable
 from hybridc.dialects.shape import normalize_axis
 from hybridc.errors import ShapeError
 
@@ -162,7 +162,7 @@ class Sort(_Sorting):
     def eager(self, *arrays: Any) -> Any:
         (x,) = arrays
         shape, axis = self.place(x.shape)
-        ordered = np.sort(x.reshape(shape), axis)
+        ordered = np.sort(sortable(x.reshape(shape)), axis).astype(x.dtype, copy=False)
         return ordered if self.is_ascend else np.flip(ordered, axis).copy()
 
     def gradient(self, F: Any, *values: Any) -> Any:
@@ -219,7 +219,7 @@ class TakeAlongAxis(Opaque):
     def eager(self, *arrays: Any) -> Any:
         data, indices = arrays
         self.infer_shape([data.shape, indices.shape])
-        return np.take_along_axis(data, indices.astype(np.int64, copy=False), self.axis)
+        return np.take_along_axis(data, as_index(indices, data.shape[self.axis], "raise"), self.axis)
 
     def gradient(self, F: Any, *values: Any) -> Any:
         dy, data, indices, _ = values
@@ -246,8 +246,10 @@ class ScatterAlongAxis(Opaque):
     axis: int = attribute(-1, "the axis")
 
     def infer_shape(self, shapes: list[Shape]) -> tuple[list[Shape], list[Shape]]:
-        data, _ = shapes
+        data, indices = shapes
         axis = normalize_axis("scatter_along_axis", self.axis, len(data))
+        if indices != data:
+            raise ShapeError(f"scatter_along_axis: data {data} and indices {indices} must have equal shapes")
         return shapes, [(*data[:axis], self.size, *data[axis + 1 :])]
 
     def infer_type(self, dtypes: list[DType]) -> tuple[list[DType], list[DType]]:
@@ -255,6 +257,7 @@ class ScatterAlongAxis(Opaque):
 
     def eager(self, *arrays: Any) -> Any:
         data, indices = arrays
+        self.infer_shape([data.shape, indices.shape])
         moved = np.moveaxis(data, self.axis, -1)
         index = as_index(np.moveaxis(indices, self.axis, -1), self.size, "raise")
         rows = math.prod(moved.shape[:-1])

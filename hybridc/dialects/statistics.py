@@ -12,6 +12,7 @@ from hybridc.dialects.operator import Bad, Composite, Sample, attribute, registe
 from hybridc.dialects.reduction import Mean, OverAxes, Sampled, combined, count, keep
 from hybridc.dialects.scalar import NUMPY
 from hybridc.dialects.unary import Unary
+from hybridc.dtypes import is_float
 from hybridc.errors import ShapeError
 
 
@@ -26,7 +27,7 @@ class NanSum(OverAxes, Composite):
     REFERENCE = meaning(np.nansum)
 
     def decompose(self, F: Any, *inputs: Any) -> Any:
-        x = F.nan_to(inputs[0], value=0)
+        x = _without_nan(F, inputs[0], 0)
         return self.drop(F, combined(F, "sum", x, self.axes(len(x.shape))), x)
 
     def eager(self, *arrays: Any) -> Any:
@@ -50,7 +51,7 @@ class NanProd(OverAxes, Composite):
     LOW = 0.5
 
     def decompose(self, F: Any, *inputs: Any) -> Any:
-        x = F.nan_to(inputs[0], value=1)
+        x = _without_nan(F, inputs[0], 1)
         return self.drop(F, combined(F, "prod", x, self.axes(len(x.shape))), x)
 
     def eager(self, *arrays: Any) -> Any:
@@ -58,13 +59,17 @@ class NanProd(OverAxes, Composite):
 
     def gradient(self, F: Any, *values: Any) -> Any:
         dy, x, y = values
-        each = keep(F, dy * y, x, self.axes(len(x.shape))) / F.nan_to(x, value=1)
+        each = keep(F, dy * y, x, self.axes(len(x.shape))) / _without_nan(F, x, 1)
         return F.equal(x, x) * each
 
     @classmethod
     def samples(cls) -> list[Sample]:
         x = np.array([[np.nan, 1.0, 2.0], [3.0, np.nan, 0.5]])
         return [*super().samples(), Sample([x], lambda x: cls.REFERENCE(x, 1), grad=False, axis=1)]
+
+
+def _without_nan(F: Any, x: Any, value: float) -> Any:
+    return F.nan_to(x, value=value) if is_float(np.dtype(x.dtype)) else x
 
 
 def _replace_nan(x: Any, value: float) -> Any:
@@ -146,6 +151,7 @@ class Norm(Sampled, Composite):
 
     def gradient(self, F: Any, *values: Any) -> Any:
         dy, x, y = values
+        dy, y = (v if v.dtype == x.dtype else F.cast(v, x.dtype) for v in (dy, y))
         axes = self.axes(len(x.shape))
         if self.ord == 1:
             return F.sign(x) * keep(F, dy, x, axes)

@@ -6,12 +6,13 @@ memory), NumPy's.
 
 from __future__ import annotations
 
+import ml_dtypes
 import numpy as np
 import pytest
 
 import hybridc as mx
 from hybridc import autograd
-from hybridc.errors import AttributeValueError, IndexRangeError, MXNetError, ShapeError
+from hybridc.errors import AttributeValueError, DTypeError, IndexRangeError, MXNetError, ShapeError
 from hybridc.gluon import nn
 from hybridc.gluon.nn import HybridLambda
 
@@ -401,3 +402,84 @@ def test_gradients_of_indices_that_count_from_the_end(hybrid):
         y = block(x, mx.nd.array([[-1, 0], [1, -3]]))
     y.backward()
     np.testing.assert_array_equal(x.grad.asnumpy(), [[1, 0, 1], [1, 1, 0]])
+
+
+# --- what the fuzzer found ------------------------------------------------------------------------------------
+
+
+def test_batch_norm_of_channels_alone():
+    """Data whose only axis is that of the channels: each is its own mean."""
+    net = nn.BatchNorm(axis=0, in_channels=3)
+    x = mx.nd.array([1.0, -2.0, 5.0])
+    for hybrid in (False, True):
+        net.initialize(force_reinit=True)
+        net.hybridize(hybrid)
+        with autograd.record():
+            y = net(x)
+        np.testing.assert_array_equal(y.asnumpy(), [0, 0, 0])
+        np.testing.assert_allclose(net.running_mean.data().asnumpy(), [0.1, -0.2, 0.5], rtol=1e-6)
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "float8_e5m2", "float8_e4m3fn"])
+@pytest.mark.parametrize("ascending", [True, False])
+def test_nan_of_small_floats_is_sorted_as_the_largest(dtype, ascending):
+    x = np.array([2, NAN, -1, 0.5, NAN, -8], getattr(ml_dtypes, dtype, dtype))
+    order = [5, 2, 3, 0, 1, 4] if ascending else [1, 4, 0, 3, 2, 5]
+    np.testing.assert_array_equal(everywhere(lambda F, x: F.argsort(x, is_ascend=ascending), x), order)
+    got = everywhere(lambda F, x: F.cast(F.sort(x, is_ascend=ascending), "float32"), x)
+    np.testing.assert_array_equal(got, x.astype("f4")[order])
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float8_e4m3fn"])
+def test_l2_normalization_of_numbers_whose_squares_overflow(dtype):
+    x = np.array([[300, 400]] if dtype == "float16" else [[30, 40]], getattr(ml_dtypes, dtype, dtype))
+    y, dx = both(lambda F, x: F.cast(F.L2Normalization(x), "float32"), x)
+    np.testing.assert_allclose(y, [[0.6, 0.8]], rtol=1e-3 if dtype == "float16" else 0.05)
+    if dtype == "float16":  # float8 has not enough digits for the difference
+        np.testing.assert_allclose(dx.astype("f8") * 500, [[0.16, -0.12]], atol=0.05)
+
+
+def test_product_of_great_integers_over_no_axes():
+    x = int64(BIG, LEAST, 3)
+    np.testing.assert_array_equal(everywhere(lambda F, x: F.nanprod(x, axis=0, exclude=True), x), x)
+
+
+def test_norm_in_another_dtype_has_a_gradient():
+    y, dx = both(lambda F, x: F.cast(F.norm(x, out_dtype="float16"), "float32"), np.float32([3, 4]))
+    np.testing.assert_allclose(y, [5], rtol=1e-3)
+    np.testing.assert_allclose(dx, [0.6, 0.8], rtol=1e-3)
+
+
+@pytest.mark.parametrize("shape", [(0,), (0, 1)])
+def test_gradient_of_batch_take_with_indices_of_another_shape(shape):
+    index = np.zeros((2, 0) if shape == (0,) else (0, 2), np.int64)
+    a = np.zeros((0, 3), np.float32)
+    assert both(lambda F, a, i: F.batch_take(a, i), a, index)[1].shape == (0, 3)
+
+
+@pytest.mark.parametrize(
+    ("function", "shapes", "kind"),
+    [
+        (lambda F, x: F.basic_index(x, newaxis=(1, 0)), [(2,)], AttributeValueError),
+        (lambda F, x: F.unravel_index(x, shape=()), [(2,)], AttributeValueError),
+        (lambda F, x: F.slice_scatter(x, shape=(3,), begin=0, end=2), [()], ShapeError),
+        (lambda F, x: F.SequenceLast(x, axis=1), [(2, 0)], ShapeError),
+        (lambda F, x, i: F.scatter_along_axis(x, i, size=3), [(2,), (1, 2)], ShapeError),
+        (lambda F, x: F.take_along_axis(x, x), [(1,)], IndexRangeError),
+    ],
+)
+def test_eager_and_compiled_calls_refuse_the_same(function, shapes, kind):
+    for hybrid in (False, True):
+        block = HybridLambda(function)
+        block.hybridize(hybrid)
+        with pytest.raises(kind):
+            block(*[mx.nd.ones(s) for s in shapes])
+
+
+def test_rrelu_refuses_integers_of_any_shape():
+    for shape in ((), (2,)):
+        for hybrid in (False, True):
+            block = HybridLambda(lambda F, x: F.rrelu(x))
+            block.hybridize(hybrid)
+            with autograd.record(), pytest.raises(DTypeError, match="rrelu: in training"):
+                block(mx.nd.array(np.zeros(shape), dtype="int64"))

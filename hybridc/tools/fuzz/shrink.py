@@ -31,9 +31,10 @@ def shrink(program: Program, fails: Fails, seconds: float = 60.0) -> Program:
 
 def _candidates(program: Program) -> Iterator[Program]:
     """Smaller programs, those that are smaller by most first."""
-    yield from _halves(program)
+    yield from _single(program, _quarters(program))
     yield from _fewer_tries(program)
     yield from _fewer_outputs(program)
+    yield from _single(program, range(1, len(program.steps)))
     yield from _cuts(program)
     yield from _simpler_inputs(program)
     yield from _smaller_shapes(program)
@@ -76,14 +77,17 @@ def _returning(program: Program, kept: Sequence[int]) -> Program:
     return trimmed(replace(program, outputs=tuple(program.outputs[i] for i in kept), heads=heads))
 
 
-def _halves(program: Program) -> Iterator[Program]:
-    """The results of some step instead of the outputs."""
-    starts = program.starts()
+def _quarters(program: Program) -> list[int]:
     count = len(program.steps)
-    for at in sorted({count // 4, count // 2, 3 * count // 4}):
-        if 0 < at < count:
-            outputs = tuple(range(starts[at - 1], starts[at]))
-            yield trimmed(replace(program, outputs=outputs, heads=(0,) if program.heads else ()))
+    return sorted({count // 4, count // 2, 3 * count // 4} - {0, count})
+
+
+def _single(program: Program, steps: Sequence[int]) -> Iterator[Program]:
+    """The results of one of these steps, counted from 1, instead of the outputs."""
+    starts = program.starts()
+    for at in steps:
+        outputs = tuple(range(starts[at - 1], starts[at]))
+        yield trimmed(replace(program, outputs=outputs, heads=(0,) if program.heads else ()))
 
 
 def _cuts(program: Program) -> Iterator[Program]:
