@@ -23,13 +23,17 @@ from hybridc.nd.ndarray import NDArray
 from hybridc.runtime.state import STATE
 
 _BASIC = (int, slice, type(None), type(Ellipsis))
+_ALL = slice(None)  # the one key of a slice that an array without axes takes
 
 
 def getitem(x: Any, key: Any) -> Any:
     """``x[key]`` for an NDArray or a Symbol."""
     if type(x) is NDArray and STATE.trace is None and not (STATE.recording and x._entry is not None):
         return NDArray(_of_buffer(x._data, key))
-    entries = _entries(x.shape, key)
+    alone = x.shape == ()
+    entries = _entries(x.shape, () if alone and key.__class__ is slice and key == _ALL else key)
+    if alone and not entries:
+        return function("identity")(x)
     if not any(_is_advanced(e) for e in entries):
         return _basic(x, entries)
     return _advanced(x, entries)
@@ -42,6 +46,8 @@ def _of_buffer(data: Any, key: Any) -> Any:
     if kind is not int and kind is not slice:
         parts: tuple[Any, ...] = key if kind is tuple else (key,)
         key = tuple(p if type(p) in _BASIC else _plain(p) for p in parts)
+    elif not data.ndim and kind is slice and key == _ALL:
+        key = ()
     result = data[key]
     if type(result) is np.ndarray and (result.ndim or not data.ndim):
         return result
@@ -260,6 +266,8 @@ def setitem(x: NDArray, key: Any, value: Any) -> None:
     if type(key) is not slice:
         parts: tuple[Any, ...] = key if key.__class__ is tuple else (key,)
         key = tuple(p if type(p) in _BASIC else _plain(p) for p in parts)
+    elif not data.ndim and key == _ALL:
+        key = ()
     if isinstance(value, NDArray):
         # MXNet's scalars have one dimension: an array of one element may become one element.
         value = value._data if value._data.size != 1 else value._data.reshape(())

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import ast
 import io
 import json
+import re
 import subprocess
 import sys
 from random import Random
@@ -111,15 +113,34 @@ def test_random_programs_hold(target, share, capsys):
 
 
 def test_printed_programs_run():
+    """With all that a program may have: parts of arrays, parameters, further sizes and values, writes, threads."""
     program = Program(
-        (Input((2, 3), "float32"), Input((2, 3), "int32", req="null")),
-        (Step("hybrid.softmax", (0,), {"axis": -1}), Step("hybrid.cast", (1,), {"dtype": "float32"})),
-        (2, 3),
-        heads=(0,),
+        (
+            Input((2, 3), "float32", layout="rows"),
+            Input((2, 3), "int32", req="null", layout="columns"),
+            Input((3,), "float32", parameter=True),
+            Input((2, 3), "float32", same_as=0),
+        ),
+        (
+            Step("hybrid.softmax", (0,), {"axis": -1}),
+            Step("hybrid.cast", (1,), {"dtype": "float32"}),
+            Step("hybrid.multiply", (3, 2), {}),
+        ),
+        (4, 5, 6),
+        heads=(0, 2),
+        sizes=((2, 4),),
+        tries=("parameters", "writes", "threads"),
+        elements=4,
     )
     done = subprocess.run([sys.executable, "-c", python(program, "llvm", "values")], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
-    assert done.stdout.count("compiled") == 6  # two outputs and a gradient, twice
+    assert "Error" not in done.stdout + done.stderr
+    numbers = r"array\((.*?), dtype=float32\)"
+    compared = re.findall(f"compiled {numbers} eager {numbers}", done.stdout, re.DOTALL)
+    assert len(compared) == done.stdout.count("compiled") == 30  # five results of three cases, twice
+    for got, want in compared:
+        np.testing.assert_allclose(ast.literal_eval(got), ast.literal_eval(want), rtol=1e-6)
+    assert done.stdout.count("beside others") == 3
 
 
 def test_crashes_and_hangs_are_outcomes(tmp_path, monkeypatch):

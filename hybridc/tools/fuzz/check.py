@@ -73,12 +73,13 @@ class Invalid(Exception):
 
 @dataclass
 class Run:
-    """What one call of a program gave: outputs, gradients and inputs afterwards, all as copies; and the outputs."""
+    """What one call of a program gave: outputs, gradients and inputs afterwards, all as copies; and the arrays."""
 
     outputs: list[Array]
     grads: list[Array | None]
     inputs: list[Array]
-    held: list[NDArray]
+    held: list[NDArray]  # the outputs
+    placed: list[NDArray]  # the inputs
 
 
 def check(program: Program) -> Failure | None:
@@ -116,6 +117,9 @@ def _check(program: Program) -> None:
         _other_values(plain, net, others)
         what = "a call after one with other parameters"
         _same_bits(compiled(net, program, False, what), first, "repeated", what)
+    if "writes" in program.tries:
+        _writes(plain, program, eager, "eager writes")
+        _writes(net, program, first, "writes")
     if "threads" in program.tries:
         _threads(net, program, first)
     if recorded is not None:
@@ -165,6 +169,7 @@ def call(net: Net, program: Program, backward: bool, values: Sequence[Array] | N
         [_gradient(x).asnumpy().copy() if w else None for x, w in zip(placed, wanted, strict=True)],
         [x.asnumpy().copy() for x in placed],
         outputs,
+        placed,
     )
 
 
@@ -257,6 +262,25 @@ def _other_values(plain: Net, net: Net, others: Program) -> None:
     except Invalid:
         return
     _compare(compiled(net, others, False, "other values"), eager, _tolerance(others, eager), "values")
+
+
+def _writes(net: Net, program: Program, before: Run, kind: str) -> None:
+    """Who writes to a result changes no input and no later call, and who writes to an input no result."""
+    run = compiled(net, program, False, "a call before writes")
+    for y in run.held:
+        if not any(y is x for x in run.placed):  # an eager call returns an input as it is
+            y[:] = 1
+    for i, (x, value) in enumerate(zip(run.placed, run.inputs, strict=True)):
+        if not _equal_bits(x.asnumpy(), value):
+            raise _Failed(kind, f"input {i} changed when a result was written to")
+    run = compiled(net, program, False, "a call after writes")
+    _same_bits(run, before, kind, "a call after writes to results")
+    for x in run.placed:
+        if not any(x is y for y in run.held):
+            x[:] = 1
+    for i, (y, value) in enumerate(zip(run.held, run.outputs, strict=True)):
+        if not _equal_bits(y.asnumpy(), value):
+            raise _Failed(kind, f"output {i} changed when an input was written to")
 
 
 def _threads(net: Net, program: Program, alone: Run) -> None:
@@ -562,6 +586,7 @@ def _disturbed(program: Program, units: Sequence[float], wide: bool, backward: b
         [_gradient(x).asnumpy() if w else None for x, w in zip(placed, wanted, strict=True)],
         [x.asnumpy() for x in placed],
         outputs,
+        placed,
     )
 
 

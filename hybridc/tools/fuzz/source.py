@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -10,49 +11,118 @@ from hybridc.dialects import registry
 from hybridc.nd.functions import function
 from hybridc.tools.fuzz.program import Input, Program, Step
 
+# Calls a network with the inputs of each case, and tells results or the error.
+_RUN = """
+def shown(net, *case):
+    try:
+        return [repr(y.asnumpy()) for y in run(net, *case)]
+    except Exception as error:
+        return [repr(error)]
+
+
+net = Net()
+net.initialize()
+eager = [shown(net, *case) for case in CASES]
+net.hybridize()
+for repetition in range(2):
+    for case, wanted in zip(CASES, eager):
+        for got, want in zip(shown(net, *case), wanted):
+            print("compiled", got, "eager", want)
+"""
+_WRITES = """
+xs = CASES[0][0]
+for y in net(*xs):
+    y[:] = 1
+print("inputs after a write to the results", xs)
+print("another call", ys := net(*xs))
+for x in xs:
+    x[:] = 1
+print("results after a write to the inputs", ys)
+"""
+_THREADS = """
+threads = [threading.Thread(target=lambda: print("beside others", shown(net, *CASES[0]))) for _ in range(3)]
+for thread in threads:
+    thread.start()
+for thread in threads:
+    thread.join()
+"""
+
 
 def python(program: Program, target: str, kind: str) -> str:
     """The program's network, its inputs, and calls that compare what is compiled with what runs eagerly."""
+    imports = ["import threading", ""] if "threads" in program.tries else []
+    lines = [f"# HYBRIDC_TARGET={target} python this_file.py    ({kind})", *imports, "import numpy as np", ""]
+    lines += ["import hybridc as mx", *_network(program), *_cases(program), *_called(program)]
+    text = "\n".join(lines) + _RUN
+    if "writes" in program.tries:
+        text += _WRITES
+    if "threads" in program.tries:
+        text += _THREADS
+    if program.elements is not None:
+        text = _with_small_tiles(text, program.elements)
+    return text
+
+
+def _with_small_tiles(text: str, elements: int) -> str:
+    """Kernels are tiled, and shared by threads, as larger arrays are."""
+    before, main = text.split("net = Net()\n")
+    body = "".join(f"    {line}\n" if line else "\n" for line in f"net = Net()\n{main}".splitlines())
+    known = "import hybridc as mx\n"
+    before = before.replace(known, f"{known}from hybridc.tools.fuzz.check import small_tiles\n", 1)
+    return f"{before}with small_tiles({elements}):\n{body}"
+
+
+def _network(program: Program) -> list[str]:
     names = [f"v{i}" for i in range(program.starts()[-1])]
-    distinct = [i for i, x in enumerate(program.inputs) if x.same_as is None]
-    lines = [
-        f"# HYBRIDC_TARGET={target} python this_file.py    ({kind})",
-        "import numpy as np",
-        "",
-        "import hybridc as mx",
-    ]
-    lines += ["", "", "class Net(mx.gluon.HybridBlock):", f"    def hybrid_forward(self, F, {_names(program)}):"]
+    given = [f"v{i}" for i, x in enumerate(program.inputs) if not x.parameter]
+    parameters = [i for i, x in enumerate(program.inputs) if x.parameter]
+    lines = ["", "", "class Net(mx.gluon.HybridBlock):"]
+    if parameters:
+        lines += ["    def __init__(self):", "        super().__init__()", "        with self.name_scope():"]
+        for i in parameters:
+            x = program.inputs[i]
+            made = f"self.params.get('v{i}', shape={x.shape}, dtype={x.dtype!r}, grad_req={x.req!r}, init='zeros')"
+            lines.append(f"            self.v{i} = {made}")
+        lines.append("")
+    last = ["*", *(f"v{i}" for i in parameters)] if parameters else []
+    lines.append(f"    def hybrid_forward({', '.join(['self', 'F', *given, *last])}):")
     starts = program.starts()
     for n, step in enumerate(program.steps):
         results = ", ".join(names[starts[n] : starts[n + 1]])
         lines.append(f"        {results} = {_call(step)}")
-    lines += [f"        return [{', '.join(names[i] for i in program.outputs)}]", "", ""]
-    lines += ["def inputs():", f"    mx.random.seed({program.seed})"]
-    lines += [f"    v{i} = {_input(program.inputs[i])}" for i in distinct]
-    lines += [f"    return [{_arguments(program)}]", "", ""]
-    lines += ["def run(net):", "    xs = inputs()"]
-    if program.heads:
-        wanted = [i for i in distinct if program.inputs[i].req != "null"]
-        lines += [f"    xs[{i}].attach_grad({program.inputs[i].req!r})" for i in wanted]
-        lines += [f"    with mx.autograd.record(train_mode={program.training}):", "        ys = net(*xs)"]
-        heads = ", ".join(f"ys[{i}]" for i in program.heads)
-        lines += [f"    mx.autograd.backward([{heads}], train_mode={program.training})"]
-        lines += [f"    return ys + [{', '.join(f'xs[{i}].grad' for i in wanted)}]"]
-    else:
-        lines += ["    return net(*xs)"]
-    lines += ["", "", "net = Net()", "eager = run(net)", "net.hybridize()", "for _ in range(2):"]
-    lines += ["    for got, want in zip(run(net), eager):"]
-    lines += ['        print("compiled", got.asnumpy().tolist(), "eager", want.asnumpy().tolist())']
-    extra = _remarks(program)
-    return "\n".join([*lines, *extra, ""])
+    return [*lines, f"        return [{', '.join(names[i] for i in program.outputs)}]"]
 
 
-def _names(program: Program) -> str:
-    return ", ".join(f"v{i}" for i in range(len(program.inputs)))
+def _cases(program: Program) -> list[str]:
+    """The arguments, and the values of parameters, of each call: other sizes and other values are further cases."""
+    cases = [program, *(program.resized({old: new}) for old, new in program.sizes)]
+    if "parameters" in program.tries:
+        cases.append(replace(program, inputs=tuple(replace(x, seed=x.seed + 1) for x in program.inputs)))
+    lines = ["", "", "CASES = []"]
+    for case in cases:
+        own = [i for i, x in enumerate(case.inputs) if x.same_as is None and not x.parameter]
+        lines += [f"v{i} = {_input(case.inputs[i])}" for i in own]
+        arguments = [f"v{i if x.same_as is None else x.same_as}" for i, x in enumerate(case.inputs) if not x.parameter]
+        values = [f"'v{i}': {_input(x)}" for i, x in enumerate(case.inputs) if x.parameter]
+        lines.append(f"CASES.append(([{', '.join(arguments)}], {{{', '.join(values)}}}))")
+    return lines
 
 
-def _arguments(program: Program) -> str:
-    return ", ".join(f"v{i if x.same_as is None else x.same_as}" for i, x in enumerate(program.inputs))
+def _called(program: Program) -> list[str]:
+    lines = ["", "", "def run(net, xs, values):", f"    mx.random.seed({program.seed})"]
+    lines += ["    for name, value in values.items():", "        getattr(net, name).set_data(value)"]
+    if not program.heads:
+        return [*lines, "    return net(*xs)", ""]
+    places = [i for i, x in enumerate(program.inputs) if not x.parameter]
+    wanted = [(n, program.inputs[i]) for n, i in enumerate(places)]
+    wanted = [(n, x) for n, x in wanted if x.req != "null" and x.same_as is None]
+    parameters = [i for i, x in enumerate(program.inputs) if x.parameter and x.req != "null"]
+    lines += [f"    xs[{n}].attach_grad({x.req!r})" for n, x in wanted]
+    lines += [f"    with mx.autograd.record(train_mode={program.training}):", "        ys = net(*xs)"]
+    heads = ", ".join(f"ys[{i}]" for i in program.heads)
+    lines += [f"    mx.autograd.backward([{heads}], train_mode={program.training})"]
+    grads = [f"xs[{n}].grad" for n, _ in wanted] + [f"net.v{i}.grad()" for i in parameters]
+    return [*lines, f"    return ys + [{', '.join(grads)}]", ""]
 
 
 def _call(step: Step) -> str:
@@ -61,7 +131,7 @@ def _call(step: Step) -> str:
     operands = [f"v{i}" for i in step.operands]
     attrs = [f"{k}={_value(v)}" for k, v in step.attrs.items()]
     name = step.op.partition(".")[2]
-    if cls.function() is None and function(name) is not None:
+    if operands and cls.function() is None and function(name) is not None:
         return f"F.{name}({', '.join([*operands, *attrs])})"
     return f"mx.dispatch.invoke(mx.op.get({step.op!r}).bind({', '.join(attrs)}), [{', '.join(operands)}])"
 
@@ -71,7 +141,7 @@ def _value(value: Any) -> str:
 
 
 def _input(given: Input) -> str:
-    """An input's values as an expression; a random array by its numbers, if they are few."""
+    """An input as an expression; a random array by its numbers, if they are few."""
     data = given.array()
     if data.size <= 60:
         numbers = np.array2string(
@@ -89,17 +159,15 @@ def _input(given: Input) -> str:
         text = f"np.full({given.shape}, {given.low})"
     else:
         text = f"np.random.default_rng({given.seed}).uniform({given.low}, {given.high}, {given.shape})"
-    made = f"mx.nd.array({text}, dtype={given.dtype!r})"
-    if given.layout == "transposed" and data.ndim > 1:
+    return _laid_out(f"mx.nd.array({text}, dtype={given.dtype!r})", given, data.ndim, len(data) if data.ndim else 0)
+
+
+def _laid_out(made: str, given: Input, rank: int, rows: int) -> str:
+    """The array where :meth:`Input.placed` lays it."""
+    if given.layout == "transposed" and rank > 1:
         return f"mx.nd.NDArray(np.ascontiguousarray({made}.asnumpy().T).T)"
+    if given.layout == "rows" and rows:
+        return f"(lambda x: mx.nd.concat(x[:1], x, x[:1], dim=0)[1 : {rows + 1}])({made})"
+    if given.layout == "columns" and rank > 1:
+        return f"(lambda x: mx.nd.concat(x, x, dim=1)[:, x.shape[1] :])({made})"
     return made
-
-
-def _remarks(program: Program) -> list[str]:
-    """What the lines above do not show, but the program as JSON has."""
-    left = [f"sizes {program.sizes}"] if program.sizes else []
-    left += [f"tries {program.tries}"] if program.tries else []
-    left += [f"elements {program.elements}"] if program.elements is not None else []
-    left += [f"v{i} is a parameter" for i, x in enumerate(program.inputs) if x.parameter]
-    left += [f"v{i} is laid out as {x.layout}" for i, x in enumerate(program.inputs) if x.layout in ("rows", "columns")]
-    return [f"# The program also has: {'; '.join(left)}."] if left else []
