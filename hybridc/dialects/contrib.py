@@ -11,7 +11,7 @@ from hybridc.dialects.cast import Copy
 from hybridc.dialects.operator import Bad, Composite, Sample, attribute, register
 from hybridc.dialects.reduction import reduce
 from hybridc.dialects.unary import Rint, Sign, Unary
-from hybridc.dtypes import is_float
+from hybridc.dtypes import is_float, wide
 from hybridc.errors import ShapeError
 
 
@@ -116,6 +116,11 @@ def _no(*_: Any) -> Any:
     return np.array(0)
 
 
+def _compared(dtype: DType) -> DType:
+    """The dtype in which differences of such numbers are exact enough."""
+    return wide(dtype) if is_float(dtype) else np.dtype("float64")
+
+
 @register("hybrid.allclose", "contrib.allclose")
 class AllClose(Composite):
     """1 if all |a - b| <= atol + rtol * |b|, else 0: a scalar of uint8"""
@@ -136,15 +141,16 @@ class AllClose(Composite):
         return dtypes, [np.dtype("uint8")]
 
     def decompose(self, F: Any, *inputs: Any) -> Any:
-        a, b = inputs
+        dtype = _compared(np.dtype(inputs[0].dtype))
+        a, b = (x if x.dtype == dtype else F.cast(x, dtype) for x in inputs)
         near = F.lesser_equal(F.abs(a - b), F.abs(b) * self.rtol + self.atol) + F.equal(a, b)
         if self.equal_nan:
             near = near + F.isnan(a) * F.isnan(b)
         return F.cast(F.equal(F.reshape_to(F.sum(F.equal(near, 0)), shape=()), 0), "uint8")
 
     def eager(self, *arrays: Any) -> Any:
-        a, b = arrays
-        self.infer_shape([a.shape, b.shape])
+        self.infer_shape([x.shape for x in arrays])
+        a, b = (x.astype(_compared(x.dtype), copy=False) for x in arrays)
         return np.array(np.allclose(a, b, self.rtol, self.atol, self.equal_nan), np.uint8)
 
     @classmethod

@@ -11,7 +11,7 @@ from hybridc.dialects.cast import Identity
 from hybridc.dialects.draws import DrawsUniform
 from hybridc.dialects.operator import Bad, Composite, Opaque, Operator, Sample, attribute, no_gradient, register
 from hybridc.dialects.scalar import NUMPY
-from hybridc.dtypes import is_float
+from hybridc.dtypes import computed, is_float
 from hybridc.errors import DTypeError, ShapeError
 from hybridc.random import generator
 
@@ -118,8 +118,10 @@ class Dropout(Drawing):
 
     def decompose(self, F: Any, *inputs: Any) -> Any:
         x, key = inputs
-        drawn = F.uniform_draw(key, shape=self.hidden_shape(x.shape), dtype=x.dtype, draw=self.draw)
-        factor = F.greater_equal(drawn, self.p) * self.scale
+        dtype = computed(np.dtype(x.dtype))
+        drawn = F.uniform_draw(key, shape=self.hidden_shape(x.shape), dtype=dtype, draw=self.draw)
+        kept = F.greater_equal(drawn, self.p)
+        factor = (kept if dtype == x.dtype else F.cast(kept, x.dtype)) * self.scale
         return x * factor, factor
 
     def check(self) -> None:

@@ -96,6 +96,8 @@ class Take(_Indexed):
 
     def eager(self, *arrays: Any) -> Any:
         a, indices = arrays
+        if not a.size:
+            self.infer_shape([a.shape, indices.shape])
         return np.take(a, as_index(indices, a.shape[self.axis], self.mode), self.axis)
 
     def gradient(self, F: Any, *values: Any) -> Any:
@@ -153,6 +155,7 @@ class TakeScatter(_Indexed, AddsRows):
 
     def eager(self, *arrays: Any) -> Any:
         data, indices = arrays
+        self.infer_shape([data.shape, indices.shape])
         before, size, after = self.shape[: self.axis], self.shape[self.axis], self.shape[self.axis + 1 :]
         index = as_index(indices, size, self.mode).reshape(-1)
         middle = data.reshape(math.prod(before), index.size, math.prod(after))
@@ -395,6 +398,7 @@ class PickScatter(Composite):
 
     def eager(self, *arrays: Any) -> Any:
         data, index = arrays
+        self.infer_shape([data.shape, index.shape])
         out = np.zeros(self.shape, data.dtype)
         chosen = as_index(index, self.shape[self.axis], self.mode).reshape(self.kept())
         np.put_along_axis(out, chosen, data.reshape(self.kept()), self.axis)

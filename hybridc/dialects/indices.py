@@ -171,6 +171,8 @@ class IndexCopy(Movement):
 
     def gradient(self, F: Any, *values: Any) -> Any:
         dy, old, index, new, _ = values
+        if not old.shape[0]:
+            return dy, None, None
         rows = F.reshape_to(F.one_hot(index, old.shape[0]), shape=(*index.shape, old.shape[0]))
         kept = F.reshape_to(F.max(rows, axis=0) < 0.5, shape=(old.shape[0], *(1,) * (len(old.shape) - 1)))
         return dy * F.cast(kept, dy.dtype), None, F.take(dy, index) if math.prod(new.shape) else None

@@ -26,7 +26,7 @@ class Transpose(View):
             return tuple(range(rank))[::-1]
         # COMPAT(mxnet): negative axes count from the end; MXNet rejects them.
         order = tuple(normalize_axis("transpose", a, rank, "axes has") for a in self.axes)
-        if len(set(order)) != rank:
+        if sorted(order) != list(range(rank)):
             raise ShapeError(f"transpose: axes={self.axes} must name each of the {rank} axes of the input exactly once")
         return order
 
@@ -439,6 +439,7 @@ class DiagScatter(Movement):
 
     def eager(self, *arrays: Any) -> Any:
         (x,) = arrays
+        self.infer_shape([x.shape])
         out = np.zeros(self.shape, x.dtype)
         planes = np.moveaxis(out, (self.axis1, self.axis2), (-2, -1))
         n = x.shape[-1]

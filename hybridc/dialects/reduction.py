@@ -29,8 +29,9 @@ def long_column(x: Any, axis: Any) -> int | None:
     """The axis of a floating-point array that a sum over ``axis`` (NumPy's argument) would add one by one, if any."""
     if x.dtype.kind in "iub":
         return None
-    axes = range(x.ndim) if axis is None else [a % x.ndim for a in (axis if isinstance(axis, tuple) else (axis,))]
-    return next((a for a in axes if x.shape[a] > LONG_COLUMN and x.strides[a] != x.itemsize), None)
+    given: Any = range(x.ndim) if axis is None else axis
+    axes: list[int] = [given] if isinstance(given, int) else list(given)
+    return next((a % x.ndim for a in axes if x.shape[a] > LONG_COLUMN and x.strides[a] != x.itemsize), None)
 
 
 def _sum_in_blocks(x: Any, axis: Any, dtype: Any, long: int) -> Any:

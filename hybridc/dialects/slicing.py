@@ -114,8 +114,9 @@ class BasicIndex(_Slicing):
 
     def check(self) -> None:
         super().check()
-        if any(a >= b for a, b in itertools.pairwise(self.newaxis)):
-            raise AttributeValueError(f"indexing: newaxis={self.newaxis} must be in increasing order")
+        for name, axes in (("squeeze", self.squeeze), ("newaxis", self.newaxis)):
+            if any(a >= b for a, b in itertools.pairwise(axes)):
+                raise AttributeValueError(f"indexing: {name}={axes} must be in increasing order")
 
     def result_shape(self, shape: Shape) -> Shape:
         """The shape of the result; a single element has shape (1,)."""
@@ -275,6 +276,7 @@ class SliceAssign(Movement):
 
     def eager(self, *arrays: Any) -> Any:
         lhs, rhs = arrays
+        self.infer_shape([lhs.shape, rhs.shape])
         out = lhs.copy()
         out[slice_key(self.begin, self.end, self.step)] = rhs
         return out
