@@ -88,14 +88,16 @@ def mlp():
     return workloads.mlp_net(arrays_of(workloads.mlp_inputs(1, workloads.TINY)), "log_softmax")
 
 
-def test_mlp():
-    assert agrees(mlp(), lambda n: [array(n, 32)], SIZES) >= 8
+@pytest.mark.parametrize("more", [(), pytest.param((13, 8, 5), marks=pytest.mark.long)], ids=str)
+def test_mlp(more):
+    assert agrees(mlp(), lambda n: [array(n, 32)], SIZES + more) >= 8
 
 
-def test_encoder():
+@pytest.mark.parametrize("recorded", [(True,), pytest.param((False, True), marks=pytest.mark.long)], ids=str)
+def test_encoder(recorded):
     arrays = arrays_of(workloads.encoder_inputs)
     del arrays["x"]
-    assert agrees(workloads.Encoder(arrays), lambda n: [array(n, 16, 256)], FEW, [True]) >= 2
+    assert agrees(workloads.Encoder(arrays), lambda n: [array(n, 16, 256)], FEW, recorded) >= 2
 
 
 def test_attention():

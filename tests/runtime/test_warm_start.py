@@ -22,7 +22,7 @@ from hybridc.runtime.plan_bytes import KeptGraph, NotWritable, from_bytes, read,
 from hybridc.runtime.trace_key import structure
 from hybridc.stages import Traced
 from hybridc.trace.tracer import trace_call
-from tests.slices import but
+from tests.slices import but, one_in
 
 # Before what a test runs: with "warm", nothing may be compiled. "what" prints an array exactly.
 START = """
@@ -286,11 +286,12 @@ print(net.explain())
     assert after == before.replace(f"script.py:{number} ", f"script.py:{number + 2} ")
 
 
-def test_processes_at_once(session):
+@pytest.mark.parametrize("count", one_in(2, [4, 8]))
+def test_processes_at_once(session, count):
     script = session.folder / "script.py"
     script.write_text(START + STEP)
-    with ThreadPoolExecutor(4) as pool:
-        printed = {done.stdout for done in pool.map(lambda _: session.again(script), range(4))}
+    with ThreadPoolExecutor(count) as pool:
+        printed = {done.stdout for done in pool.map(lambda _: session.again(script), range(count))}
     assert len(printed) == 1
     names = session.entries().keys()
     assert session.run(STEP, "warm") in printed
