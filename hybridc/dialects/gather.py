@@ -337,7 +337,7 @@ class KeepWhereEqual(Elementwise):
 
     def scalar(self, b: Any, *xs: Any) -> Any:
         data, counter, index = xs
-        return b.select(b.eq(counter, index), data, 0)
+        return b.select(b.eq(b.cast(counter, np.dtype("int64")), b.cast(index, np.dtype("int64"))), data, 0)
 
     def infer_type(self, dtypes: list[DType]) -> tuple[list[DType], list[DType]]:
         return dtypes, [dtypes[0]]

@@ -1,7 +1,7 @@
 """A module without its integers, and these: modules with equal outlines differ in sizes only.
 
-Sizes are the integers of types and of attributes. The numbers with which a program computes are none: a constant, be it
-an integer, is a part of the outline.
+Sizes are the integers of types and of a few attributes (``_SIZES``). Those of other attributes, such as the axes of a
+loop, and the numbers with which a program computes are none: they are a part of the outline.
 """
 
 from __future__ import annotations
@@ -12,20 +12,23 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, cast
 
-from xdsl.dialects import arith
 from xdsl.dialects.builtin import (
     ArrayAttr,
     BytesAttr,
     DenseArrayBase,
     DictionaryAttr,
     IntAttr,
-    IntegerAttr,
     IntegerType,
     ModuleOp,
 )
 from xdsl.ir import Attribute, Operation, ParametrizedAttribute, SSAValue
 
 from hybridc.lower.structured import give_type
+
+# The attributes whose integers are sizes, and offsets that follow from them.
+_SIZES = frozenset(
+    ("function_type", "hybrid.attributes", "hybrid.domains", "static_offsets", "static_output_shape", "static_sizes")
+)
 
 Holder = dict[str, Attribute] | SSAValue
 Make = Callable[[int], Attribute]
@@ -94,14 +97,13 @@ class _Reader:
         """An operation with all that is in it."""
         words = self.made.words
         words += [op.name, *[self.values[v] for v in op.operands]]
-        constant = isinstance(op, arith.ConstantOp) and isinstance(op.value, IntegerAttr)
         for held in (op.properties, op.attributes):
             for key in sorted(held):
                 words.append(key)
-                if constant and key == "value":
-                    words.append(held[key])
-                else:
+                if key in _SIZES:
                     self.attribute(held, key, held[key])
+                else:
+                    words.append(held[key])
         for result in op.results:
             self.value(result)
         for region in op.regions:

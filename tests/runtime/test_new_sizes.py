@@ -431,3 +431,13 @@ def test_verification_finds_fused_kernels_of_a_wrong_size():
     new_sizes._verify_fused(6, family.kernels, fuse(traced(net, 6)))
     with pytest.raises(VerifyError, match="fused kernels that are given the size 7"):
         new_sizes._verify_fused(7, family.kernels, fuse(traced(net, 6)))
+
+
+def test_an_axis_of_two_sizes_is_no_size():
+    """A maximum is repeated along an axis of two elements: at two the first of the loops is one, at three the next."""
+
+    class Repeated(mx.gluon.HybridBlock):
+        def hybrid_forward(self, F, x):
+            return F.broadcast_to(F.max(x, axis=(0, 1, 2), keepdims=True), shape=(2, 1, 1)) * 2
+
+    agrees(Repeated(), lambda n: [array(n, 2, 3)], (2, 3, 7, 4, 9), [False])

@@ -552,6 +552,8 @@ def _is_tame(program: Program, dtypes: Sequence[Any], backward: bool) -> bool:
         if not is_float(dtype):
             continue
         most, least = _limits(dtype)
+        if backward and dtype.itemsize < 4:  # gradients square
+            most, least = np.sqrt(most), np.sqrt(least)
         data = np.abs(x._data.astype(np.float64))
         data = data[np.isfinite(data) & (data != 0)]
         if data.size and (data.max() > most or data.min() < least):
