@@ -12,7 +12,7 @@ from hybridc.dialects.operator import Bad, Composite, Sample, attribute, registe
 from hybridc.dialects.reduction import Mean, OverAxes, Sampled, combined, count, keep
 from hybridc.dialects.scalar import NUMPY
 from hybridc.dialects.unary import Unary
-from hybridc.dtypes import is_float
+from hybridc.dtypes import is_float, wide
 from hybridc.errors import ShapeError
 
 
@@ -132,22 +132,21 @@ class Norm(Sampled, Composite):
 
     def decompose(self, F: Any, *inputs: Any) -> Any:
         (x,) = inputs
-        out = x.dtype if self.out_dtype is None else self.out_dtype
-        if x.dtype != out:
-            x = F.cast(x, out)
+        out = np.dtype(x.dtype) if self.out_dtype is None else self.out_dtype
+        x = x if x.dtype == wide(out) else F.cast(x, wide(out))  # squares of halves may overflow
         axes = self.axes(len(x.shape))
         if self.ord == 1:
-            return self.drop(F, combined(F, "sum", F.abs(x), axes), x)
-        return self.drop(F, F.sqrt(combined(F, "sum", x * x, axes)), x)
+            y = self.drop(F, combined(F, "sum", F.abs(x), axes), x)
+        else:
+            y = self.drop(F, F.sqrt(combined(F, "sum", x * x, axes)), x)
+        return y if y.dtype == out else F.cast(y, out)
 
     def eager(self, *arrays: Any) -> Any:
         (x,) = arrays
-        if self.out_dtype is not None:
-            x = x.astype(self.out_dtype, copy=False)
-        if self.ord == 1:
-            return self.over(np.add, np.abs(x))
-        y = self.over(np.add, x * x)
-        return np.sqrt(y).astype(y.dtype, copy=False)
+        out = x.dtype if self.out_dtype is None else self.out_dtype
+        x = x.astype(wide(out), copy=False)
+        y = self.over(np.add, np.abs(x)) if self.ord == 1 else np.sqrt(self.over(np.add, x * x))
+        return y.astype(out, copy=False)
 
     def gradient(self, F: Any, *values: Any) -> Any:
         dy, x, y = values

@@ -540,3 +540,19 @@ def test_eager_calls_take_the_shapes_that_inference_takes_and_give_those_that_it
                 found = None
             known = expected and [tuple(s) for s in expected[: len(found or ())]]
             assert (found and [y.shape for y in found]) == known, (sample.attrs, [x.shape for x in given])
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "int8", "int32", "int64"])
+@pytest.mark.parametrize("value", [-1.0, -2.7, 300.0])
+def test_numbers_that_a_dtype_does_not_have_are_everywhere_the_same(dtype, value):
+    x = np.zeros((2, 3), dtype)
+    everywhere(lambda F, x: F.full_like(x, fill_value=value), x)
+    everywhere(lambda F, x: F.sum(F.full_like(x, fill_value=value), axis=1), x)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float8_e4m3fn"])
+@pytest.mark.parametrize("order", [1, 2])
+def test_norm_of_numbers_whose_squares_overflow(dtype, order):
+    x = np.array([[300, 400]] if dtype == "float16" else [[-30, 40]], getattr(ml_dtypes, dtype, dtype))
+    y = everywhere(lambda F, x: F.cast(F.norm(x, ord=order, axis=1), "float32"), x)
+    np.testing.assert_allclose(y, np.linalg.norm(x.astype("f8"), order, axis=1), rtol=0.05)

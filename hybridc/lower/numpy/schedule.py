@@ -255,7 +255,7 @@ class _Body:
         given = self._compute(element, None)
         if not isinstance(given, Operand) or set(given.axes) != set(loops):
             spread = Operand(Value(dtype), loops, dtype)
-            self.steps.append(Step("copy", [given], spread))
+            self.steps.append(Step("copy", [_as(given, dtype, element)], spread))
             given = spread
         if given.dtype.kind in "iu":
             given = _as(given, dtype)
@@ -270,7 +270,7 @@ class _Body:
             self.known[op.results[0]] = self._step(op, whole.get(op), place)
         found = self._given(value)
         if target is not None and found != target:  # a product may lie already where its copy will be
-            self.steps.append(Step("copy", [found], target))
+            self.steps.append(Step("copy", [_as(found, target.dtype, value)], target))
         return found
 
     def _given(self, value: SSAValue) -> Given:

@@ -190,9 +190,12 @@ def _backward(program: Program, outputs: Sequence[NDArray], noise: _Noise | None
         # What the dtype of the program rounds, the float64 run rounds, too.
         data = weights[i].astype(np.float32) if noise is None else weights[i].astype(np.float32).astype(np.float64)
         given.append(array(data, dtype=outputs[i].dtype))
-    if noise is not None:
-        given = [noise.disturbed(x, noise.unit) for x in given]
-    autograd.backward([outputs[i] for i in heads], given, train_mode=program.training)
+    if noise is None:
+        autograd.backward([outputs[i] for i in heads], given, train_mode=program.training)
+        return
+    given = [noise.disturbed(x, noise.unit) for x in given]
+    with noise.in_rules():
+        autograd.backward([outputs[i] for i in heads], given, train_mode=program.training)
 
 
 def _eagerly(net: Net, program: Program, backward: bool, values: Sequence[Array] | None = None) -> Run:
@@ -377,6 +380,22 @@ class _Noise:
             return x
         made: NDArray = _Rounding(self, unit)(x)
         return made
+
+    @contextmanager
+    def in_rules(self) -> Generator[None]:
+        """Rules of gradients are given results that were rounded: what cancels in them, such as 1 - y * y, shows."""
+        exact = autograd.vjp
+
+        def vjp(op: Operator, F: Any, ograds: Any, inputs: Any, outputs: Sequence[NDArray], needed: Any) -> Any:
+            rounded = not (moves_only(op) or isinstance(op, Opaque) or rounds_once(op))
+            made = [self.disturbed(y, self.unit) for y in outputs] if rounded else outputs
+            return exact(op, F, ograds, inputs, made, needed)
+
+        setattr(autograd, "vjp", vjp)  # noqa: B010 - the tape looks it up there
+        try:
+            yield
+        finally:
+            setattr(autograd, "vjp", exact)  # noqa: B010
 
     def before(self, op: Operator, numbers: Sequence[int], operands: list[NDArray]) -> list[NDArray]:
         """The operands, disturbed if the operator rounds on its way to the results."""
