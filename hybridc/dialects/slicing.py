@@ -141,7 +141,10 @@ class BasicIndex(_Slicing):
         (x,) = arrays
         key: list[Any] = list(self.key_of())
         for axis in self.squeeze:
-            key[axis] = range(*key[axis].indices(x.shape[axis])).start
+            chosen = range(*key[axis].indices(x.shape[axis]))
+            if len(chosen) != 1:
+                self.result_shape(x.shape)
+            key[axis] = chosen.start
         rest = iter(key)
         # The result has the new axes at known places; all others take the next part of the key.
         full: list[Any] = []
