@@ -28,7 +28,7 @@ class Relu(Unary):
 
     def gradient(self, F: Any, *values: Any) -> Any:
         dy, _, y = values
-        return F.where(F.greater(y, 0), dy, dy * y)  # nan where y is nan
+        return dy * F.sign(y)  # nan where y is nan
 
 
 @register("hybrid.sigmoid")
