@@ -95,7 +95,8 @@ def tiling(part: Part, threads: int, strided: frozenset[int] = frozenset()) -> T
 def _is_long_column(step: Step, domain: Shape) -> bool:
     """Whether a step is a floating-point sum of columns that are longer than one tile may add."""
     floating = step.across and step.combine == "np.add" and step.result.dtype.kind == "f"
-    return floating and math.prod(domain[a] for a in step.reduced) > LONG_COLUMN
+    is_column = floating and len(domain) - 1 not in step.reduced
+    return is_column and math.prod(domain[a] for a in step.reduced) > LONG_COLUMN
 
 
 def _flat(part: Part) -> Tiling:
