@@ -73,7 +73,7 @@ format: $(STAMPS)-dev ## rewrite the sources in the project's format
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-faults: $(STAMPS)-test,demo,triton ## plant faults in copies of the library and see whether the tests notice (an hour)
+faults: $(STAMPS)-test,demo,triton ## plant faults in copies of the library and see whether the tests notice (5 minutes)
 	$(BIN)/python tests/faults/plant.py
 
 bench: $(STAMPS)-bench ## print the benchmark tables: eager against hybridized, overhead, operators of users, memory

@@ -31,7 +31,9 @@ def long_column(x: Any, axis: Any) -> int | None:
         return None
     given: Any = range(x.ndim) if axis is None else axis
     axes: list[int] = [given] if isinstance(given, int) else list(given)
-    return next((a % x.ndim for a in axes if x.shape[a] > LONG_COLUMN and x.strides[a] != x.itemsize), None)
+    if any(x.strides[a] == x.itemsize for a in axes):
+        return None
+    return next((a % x.ndim for a in axes if x.shape[a] > LONG_COLUMN), None)
 
 
 def _sum_in_blocks(x: Any, axis: Any, dtype: Any, long: int) -> Any:

@@ -137,7 +137,9 @@ def test_a_view_is_read_anywhere_by_its_strides():
 # --- reductions -------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("order", [*itertools.permutations(range(3)), *itertools.permutations(range(4))], ids=str)
+@pytest.mark.parametrize(
+    "order", [*itertools.permutations(range(3)), *itertools.permutations(range(4))], ids=lambda o: "".join(map(str, o))
+)
 def test_a_transposed_array_is_reduced(order):
     """Results lie in memory in another order than the loops: every element begins with the neutral one."""
     x = floats(*[3, 2, 4, 5][: len(order)])
