@@ -226,10 +226,11 @@ class Lowered:
         backward = next((f for f in functions(self.module) if f.sym_name.data == "backward"), None)
         saved = tuple(numbers_of(backward, "hybrid.saved")) if backward is not None else ()
         kept = self._kept(backward, saved) if backward is not None else 0
-        graph = CompiledGraph(self.trace, executables["forward"], executables.get("backward"), saved, self.grads, kept)
+        heads = None
         if backward is not None and "hybrid.heads" in backward.attributes:
-            graph.heads = tuple(numbers_of(backward, "hybrid.heads"))
-        return graph
+            heads = tuple(numbers_of(backward, "hybrid.heads"))
+        programs = executables["forward"], executables.get("backward")
+        return CompiledGraph(self.trace, *programs, saved, self.grads, kept, heads)
 
     def _kept(self, backward: FuncOp, saved: tuple[int, ...]) -> int:
         """Bytes of what the forward makes and keeps for the backward, beside its inputs and results."""

@@ -25,7 +25,7 @@ max_reduce: Any = np.maximum.reduce
 LONG_COLUMN = 4096
 
 
-def long_column(x: Any, axis: Any) -> int | None:
+def _long_column(x: Any, axis: Any) -> int | None:
     """The axis of a floating-point array that a sum over ``axis`` (NumPy's argument) would add one by one, if any."""
     if x.dtype.kind in "iub":
         return None
@@ -48,7 +48,7 @@ def _sum_in_blocks(x: Any, axis: Any, dtype: Any, long: int) -> Any:
 
 def reduce(ufunc: Any, x: Any, axis: Any, keepdims: bool) -> Any:
     """``ufunc`` over the axes, in the dtype of ``x``; half precision is accumulated in single."""
-    if x.size > LONG_COLUMN and ufunc is np.add and (long := long_column(x, axis)) is not None:
+    if x.size > LONG_COLUMN and ufunc is np.add and (long := _long_column(x, axis)) is not None:
         y = _sum_in_blocks(x, axis, FLOAT32 if x.dtype in HALVES else x.dtype, long).astype(x.dtype, copy=False)
         y = y if keepdims else y.squeeze(axis)
     elif x.dtype in HALVES:

@@ -103,7 +103,7 @@ class _Reader:
                 if key in _SIZES:
                     self.attribute(held, key, held[key])
                 else:
-                    words.append(held[key])
+                    _take_apart(held[key], words, words)
         for result in op.results:
             self.value(result)
         for region in op.regions:

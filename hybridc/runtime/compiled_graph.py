@@ -39,6 +39,7 @@ class CompiledGraph:
         saved: Sequence[int],
         grads: Sequence[int],
         kept: int = 0,
+        heads: tuple[int, ...] | None = None,
     ) -> None:
         self.trace = trace
         self.forward = forward
@@ -51,7 +52,7 @@ class CompiledGraph:
         self.visible = len(trace.outputs) - len(self.updates)
         self.single = type(trace.structure) is int
         #: The numbers of the results from which the backward starts.
-        self.heads = tuple(range(self.visible))
+        self.heads = tuple(range(self.visible)) if heads is None else heads
         #: What it was made of, for backwards from some results only.
         self.traced: Traced | None = None
         self._of_heads: dict[tuple[int, ...], CompiledGraph] = {}

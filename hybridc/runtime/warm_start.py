@@ -68,8 +68,8 @@ def _found(key: str, traced: Traced) -> CompiledGraph | None:
         return None
     if made is None:
         return None
-    graph = CompiledGraph(traced.trace, made["forward"], made.get("backward"), kept.saved, kept.grads, kept.kept)
-    graph.heads = kept.heads
+    forward, backward = made["forward"], made.get("backward")
+    graph = CompiledGraph(traced.trace, forward, backward, kept.saved, kept.grads, kept.kept, kept.heads)
     graph.origin = "from the cache on the disk, which an earlier process filled"
     return graph
 

@@ -63,6 +63,7 @@ def _from_all(forward: func.FuncOp) -> _Backward:
 
 
 def _has_gradient(forward: func.FuncOp, head: int) -> bool:
+    """Whether every operator between the inputs and a result has a gradient."""
     try:
         _Backward(forward, [head])
     except MXNetError:

@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from hybridc.dialects.reduction import LONG_COLUMN
 from hybridc.lower.kernel import Axes
 from hybridc.lower.numpy.schedule import Operand, Part, Step
 from hybridc.lower.structured import Shape
@@ -24,8 +25,6 @@ PARALLEL_ELEMENTS = 393216
 # The parts of a reduction across tiles may be so much of what is reduced; else they are added where they belong,
 # one tile after the other.
 PARTS = 1 / 8
-# Elements of a column that a tile adds, at most: NumPy adds them one after the other, and each addition rounds.
-LONG_COLUMN = 4096
 
 
 @dataclass(frozen=True)
@@ -93,7 +92,7 @@ def tiling(part: Part, threads: int, strided: frozenset[int] = frozenset()) -> T
 
 
 def _is_long_column(step: Step, domain: Shape) -> bool:
-    """Whether a step is a floating-point sum of columns that are longer than one tile may add."""
+    """Whether a step is a floating-point sum over outer axes with more elements than NumPy should add in sequence."""
     floating = step.across and step.combine == "np.add" and step.result.dtype.kind == "f"
     is_column = floating and len(domain) - 1 not in step.reduced
     return is_column and math.prod(domain[a] for a in step.reduced) > LONG_COLUMN

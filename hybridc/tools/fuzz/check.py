@@ -73,7 +73,7 @@ class Invalid(Exception):
 
 @dataclass
 class Run:
-    """What one call of a program gave: outputs, gradients and inputs afterwards, all as copies; and the arrays."""
+    """The results of one call: copies of outputs, gradients and inputs after it, and the output and input arrays."""
 
     outputs: list[Array]
     grads: list[Array | None]
@@ -268,7 +268,7 @@ def _other_values(plain: Net, net: Net, others: Program) -> None:
 
 
 def _writes(net: Net, program: Program, before: Run, kind: str) -> None:
-    """Who writes to a result changes no input and no later call, and who writes to an input no result."""
+    """Writing to a result changes no input and no later call; writing to an input changes no result."""
     run = compiled(net, program, False, "a call before writes")
     for y in run.held:
         if not any(y is x for x in run.placed):  # an eager call returns an input as it is

@@ -78,6 +78,7 @@ def _returning(program: Program, kept: Sequence[int]) -> Program:
 
 
 def _quarters(program: Program) -> list[int]:
+    """The steps, counted from 1, at which a quarter, a half and three quarters of the program end."""
     count = len(program.steps)
     return sorted({count // 4, count // 2, 3 * count // 4} - {0, count})
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from dataclasses import replace
 from typing import Any
 
@@ -11,8 +12,8 @@ from hybridc.dialects import registry
 from hybridc.nd.functions import function
 from hybridc.tools.fuzz.program import Input, Program, Step
 
-# Calls a network with the inputs of each case, and tells results or the error.
-_RUN = """
+# The results of a call, or its error, as text.
+_SHOWN = """
 def shown(net, *case):
     try:
         return [repr(y.asnumpy()) for y in run(net, *case)]
@@ -20,6 +21,8 @@ def shown(net, *case):
         return [repr(error)]
 
 
+"""
+_RUN = """\
 net = Net()
 net.initialize()
 eager = [shown(net, *case) for case in CASES]
@@ -52,24 +55,12 @@ def python(program: Program, target: str, kind: str) -> str:
     """The program's network, its inputs, and calls that compare what is compiled with what runs eagerly."""
     imports = ["import threading", ""] if "threads" in program.tries else []
     lines = [f"# HYBRIDC_TARGET={target} python this_file.py    ({kind})", *imports, "import numpy as np", ""]
-    lines += ["import hybridc as mx", *_network(program), *_cases(program), *_called(program)]
-    text = "\n".join(lines) + _RUN
-    if "writes" in program.tries:
-        text += _WRITES
-    if "threads" in program.tries:
-        text += _THREADS
-    if program.elements is not None:
-        text = _with_small_tiles(text, program.elements)
-    return text
-
-
-def _with_small_tiles(text: str, elements: int) -> str:
-    """Kernels are tiled, and shared by threads, as larger arrays are."""
-    before, main = text.split("net = Net()\n")
-    body = "".join(f"    {line}\n" if line else "\n" for line in f"net = Net()\n{main}".splitlines())
-    known = "import hybridc as mx\n"
-    before = before.replace(known, f"{known}from hybridc.tools.fuzz.check import small_tiles\n", 1)
-    return f"{before}with small_tiles({elements}):\n{body}"
+    lines.append("import hybridc as mx")
+    main = _RUN + _WRITES * ("writes" in program.tries) + _THREADS * ("threads" in program.tries)
+    if program.elements is not None:  # kernels are tiled, and shared by threads, as larger arrays are
+        lines.append("from hybridc.tools.fuzz.check import small_tiles")
+        main = f"with small_tiles({program.elements}):\n{textwrap.indent(main, '    ')}"
+    return "\n".join([*lines, *_network(program), *_cases(program), *_called(program)]) + _SHOWN + main
 
 
 def _network(program: Program) -> list[str]:
