@@ -146,6 +146,10 @@ class TakeScatter(_Indexed, AddsRows):
         expected = (*self.shape[: self.axis], *indices, *self.shape[self.axis + 1 :])
         if data != expected:
             raise ShapeError(f"take_scatter: data has shape {data}, expected {expected}")
+        if not self.shape[self.axis] and math.prod(indices):
+            raise ShapeError(
+                f"take_scatter: nothing can be added along axis {self.axis} of a result of shape {self.shape}"
+            )
         return shapes, [self.shape]
 
     def row_sums(self) -> RowSums | None:

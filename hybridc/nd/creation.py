@@ -26,7 +26,7 @@ def _element_type(ctx: Any, dtype: Any) -> Any:
 
     ``F.zeros(shape, dtype)`` and ``nd.zeros(shape, ctx, dtype)`` are both understood.
     """
-    if ctx is not None and not isinstance(ctx, Context):
+    if ctx is not None and not isinstance(ctx, Context) and dtype is None:
         ctx, dtype = None, ctx
     if ctx is not None:
         check_device(ctx)

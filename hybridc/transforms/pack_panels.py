@@ -86,7 +86,8 @@ class _Packer:
                 key = (op.arguments[product.panels.argument], product.panels.across)
                 users.setdefault(key, []).append((op, product))
         for (matrix, _), calls in users.items():
-            if sum(product.panels.rows for _, product in calls) >= ROWS:
+            pays = len(calls) > 1 or calls[0][1].panels.alone
+            if pays and sum(product.panels.rows for _, product in calls) >= ROWS:
                 panels = self._panels(matrix, *calls[0])
                 for call, product in calls:
                     self._multiply(call, product, panels)

@@ -8,6 +8,7 @@ import pytest
 import hybridc as mx
 from hybridc.gluon.nn import HybridLambda
 from hybridc.lower import spec
+from hybridc.lower.llvm import products
 from hybridc.lower.llvm.gemm_vectors import registers
 from hybridc.lower.structured import kernels
 from hybridc.transforms import pack_panels
@@ -20,6 +21,12 @@ from tests.lower.test_split_products import check, kernels_of
 
 WIDTH = 0 if registers() is None else 2 * registers().bytes // 8
 pytestmark = pytest.mark.skipif(registers() is None, reason="this processor has no registers for tiles")
+
+
+@pytest.fixture(autouse=True)
+def panels_for_one_product(monkeypatch):
+    """One product with many rows is enough, on every processor."""
+    monkeypatch.setattr(products, "FAST_FROM_SCRATCH", np.inf)
 
 
 def packed(function, *shapes, training=False):
@@ -91,6 +98,13 @@ def test_large_matrices_stay_as_they_are(monkeypatch):
     monkeypatch.setattr(pack_panels, "LARGEST", 40 * 4 * WIDTH - 1)
     assert not any("panels" in name for name in packed(dense, (ROWS, 40), (4 * WIDTH, 40)))
     assert any("panels" in name for name in packed(dense, (ROWS, 40), (3 * WIDTH, 40)))
+
+
+def test_one_product_that_is_as_fast_from_scratch_stays_as_it_is(monkeypatch):
+    monkeypatch.setattr(products, "FAST_FROM_SCRATCH", 0)
+    assert packed(dense, (ROWS, 40), (3 * WIDTH, 40)) == ["k_matmul"]
+    assert "k_panels" in packed(lambda F, x, y, w: dense(F, x, w) + dense(F, y, w),
+                                (ROWS, 40), (ROWS, 40), (3 * WIDTH, 40))  # fmt: skip
 
 
 @pytest.mark.parametrize("axis", [0, 1])

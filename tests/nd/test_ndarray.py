@@ -345,3 +345,8 @@ def test_many_threads_compute_at_once():
     for thread in threads:
         thread.join()
     assert len(results) == 6
+
+
+def test_a_device_that_is_none_is_refused():
+    with pytest.raises(TypeError, match="expected a Context such as mx.cpu"):
+        mx.nd.zeros((2,), ctx="gpu", dtype="float16")

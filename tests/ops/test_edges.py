@@ -485,6 +485,8 @@ def test_gradient_of_batch_take_with_indices_of_another_shape(shape):
         (lambda F, x: F.basic_index(x, begin=(0,), end=(1,), squeeze=(0, 0)), [(2,)], AttributeValueError),
         (lambda F, x: F.basic_index(x, begin=(0,), end=(2,), squeeze=(0,)), [(2,)], ShapeError),
         (lambda F, x, i: F.take(x, i, axis=1), [(0, 0), (1,)], ShapeError),
+        (lambda F, x, i: F.take_scatter(x, i, shape=(0,)), [(2,), (2,)], ShapeError),
+        (lambda F, x, i: F.take_scatter(x, i, shape=(0, 0), axis=1), [(0, 2), (2,)], ShapeError),
         (lambda F, x: F.transpose(x, axes=(0, 1, 1)), [(2, 2)], ShapeError),
         (lambda F, x: F.unravel_index(x, shape=()), [(2,)], AttributeValueError),
         (lambda F, x: F.slice_scatter(x, shape=(3,), begin=0, end=2), [()], ShapeError),

@@ -25,13 +25,16 @@ from hybridc.runtime import native_blas
 # each row that adding up the registers does not count: by the bytes of a register, as 32 hold few sums at once. With
 # few terms BLAS is the fastest.
 FEW_COLUMNS, FEW_TERMS = 16, 16
-FEW_ROWS, TERMS_FOR_A_ROW = {16: 64, 32: 16, 64: 64}, {16: 8, 32: 16, 64: 8}
+FEW_ROWS, TERMS_FOR_A_ROW = {16: 64, 32: 16, 64: 16}, {16: 8, 32: 16, 64: 8}
 # From so many rows on it pays to lay a panel out, as long as the left matrix, which is read again for each panel, comes
 # from a cache fast enough: so many elements, and terms of a row that are not so many bytes from each other that they
 # drive each other out. A panel has to fit a cache, too. With the last one filled up to so many times the columns, tiles
 # only pay where columns follow memory.
 FEWEST_ROWS, NEAR, MOST_TERMS, FILLED = 4, 2048, 4096, 1.2
 CACHED = {np.dtype(np.float32): 2**20, np.dtype(np.float64): 2**17}
+# With registers of so many bytes, tiles that lay their panels out in scratch are as fast as those that find them in
+# memory; with shorter ones, they take about an eighth longer.
+FAST_FROM_SCRATCH = 64
 
 
 def is_product(kernel: Kernel) -> bool:
@@ -44,7 +47,8 @@ class Panels:
     """How the matrix that a product multiplies with lies in panels: the argument with this number, and its value.
 
     ``shape`` is that of the panels: how many there are, their rows, their columns. ``across`` says that the rows of the
-    panels are columns of the matrix, whose columns are ``parted``. So many ``rows`` are multiplied with it.
+    panels are columns of the matrix, whose columns are ``parted``. So many ``rows`` are multiplied with it. ``alone``
+    says that panels in memory pay even for this product alone, as it is slower with panels in scratch.
     """
 
     argument: int
@@ -53,6 +57,7 @@ class Panels:
     parted: Shape
     shape: Shape
     rows: int
+    alone: bool
 
 
 def panels_of(kernel: Kernel) -> Panels | None:
@@ -66,7 +71,8 @@ def panels_of(kernel: Kernel) -> Panels | None:
     if matrices is None or matrices.around or matrices.over or dtypes.isdisjoint(native_blas.GEMM):
         return None
     right = stage.reads[0 if matrices.swapped else 1]
-    width = panel_width(dtypes.pop(), vectors)
+    dtype = dtypes.pop()
+    width = panel_width(dtype, vectors)
     if not FEW_TERMS <= matrices.k <= MOST_TERMS:
         return None
     if len(right.axes) != 2 or matrices.m < FEWEST_ROWS or matrices.n % width:
@@ -75,7 +81,8 @@ def panels_of(kernel: Kernel) -> Panels | None:
     across = right.axes[0] == stage.axes[-1]
     parted = (count, width, matrices.k) if across else (matrices.k, count, width)
     number = kernel.arguments.index(right.value)
-    return Panels(number, right.value, across, parted, (count, matrices.k, width), matrices.m)
+    alone = vectors.bytes < FAST_FROM_SCRATCH or not _is_cached(matrices, dtype)
+    return Panels(number, right.value, across, parted, (count, matrices.k, width), matrices.m, alone)
 
 
 def phases_of_product(
@@ -138,7 +145,11 @@ def _preferred(given: Matrices, dtype: DType) -> Sequence[str]:
     few_rows = given.m <= FEW_ROWS[vectors.bytes] and given.m * TERMS_FOR_A_ROW[vectors.bytes] <= given.k
     if given.a[1] == given.b[0] == 1 and (few_rows or given.n <= FEW_COLUMNS or filled):
         return ("dots", "tiles", "blas") if given.m >= FEWEST_ROWS else ("dots", "blas", "tiles")
-    cached = given.m * given.k <= CACHED[dtype] and given.a[1] * dtype.itemsize <= NEAR
-    if given.m >= FEWEST_ROWS and cached and not filled:
+    if given.m >= FEWEST_ROWS and _is_cached(given, dtype) and not filled:
         return ("tiles", "blas")
     return ("blas", "tiles")
+
+
+def _is_cached(given: Matrices, dtype: DType) -> bool:
+    """Whether the left matrix, which tiles read again for each panel, comes from a cache."""
+    return given.m * given.k <= CACHED[dtype] and given.a[1] * dtype.itemsize <= NEAR

@@ -65,7 +65,7 @@ def test_code_is_that_of_the_level(monkeypatch, level):
     [
         *(("x86-64-v2", rows, "blas") for rows in (8, 64, 512)),
         *(("x86-64-v3", rows, way) for rows, way in ((8, "dots"), (64, "tiles"), (512, "tiles"))),
-        *(("x86-64-v4", rows, way) for rows, way in ((8, "dots"), (64, "dots"), (512, "tiles"))),
+        *(("x86-64-v4", rows, way) for rows, way in ((16, "dots"), (64, "tiles"), (512, "tiles"))),
     ],
 )
 def test_how_rows_meet_a_weight_follows_from_the_level(monkeypatch, level, rows, way):
