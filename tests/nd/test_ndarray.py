@@ -348,5 +348,5 @@ def test_many_threads_compute_at_once():
 
 
 def test_a_device_that_is_none_is_refused():
-    with pytest.raises(TypeError, match="expected a Context such as mx.cpu"):
+    with pytest.raises(TypeError, match=r"expected a Context such as mx\.cpu"):
         mx.nd.zeros((2,), ctx="gpu", dtype="float16")
