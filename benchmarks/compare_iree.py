@@ -127,7 +127,7 @@ def run_jobs(iree: Path, jobs: Sequence[Job], folder: Path, binaries: dict[str, 
 
 def structured(trace: Any, grads: tuple[int, ...]) -> Any:
     """The structured stage of a trace, with its backward if gradients are wanted."""
-    from hybridc.stages import Traced
+    from hybridc.compile.stages import Traced
 
     return Traced(trace, grads).optimize().structure()
 

@@ -23,7 +23,7 @@ if __package__ is None:
 
 import hybridc as mx
 from benchmarks.workloads import Encoder, encoder_inputs
-from hybridc import stages
+from hybridc.compile import stages
 from hybridc.trace.tracer import trace_call
 
 LAYERS = (1, 2, 6, 12, 24)

@@ -20,7 +20,7 @@ if __package__ is None:
 import hybridc as mx
 from benchmarks.overhead import microseconds
 from hybridc.dialects import registry
-from hybridc.runtime.extension_compute import Frame
+from hybridc.library.extension_compute import Frame
 
 SOURCE = Path(__file__).resolve().parents[1] / "examples" / "extensions" / "lib_custom_op" / "gemm_lib.cc"
 ALLOWED = 15.0  # µs over the kernel

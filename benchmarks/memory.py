@@ -41,7 +41,7 @@ def _peak() -> float:
 
 def measure(name: str, hybridized: bool) -> tuple[float, float]:
     """Peak MiB of the first step and of those that follow, in this process."""
-    import hybridc.stages  # noqa: F401 - the compiler belongs to the level that is subtracted
+    import hybridc.compile.stages  # noqa: F401 - the compiler belongs to the level that is subtracted
     from benchmarks.workloads import WORKLOADS
 
     program = WORKLOADS[name].build(hybridized)

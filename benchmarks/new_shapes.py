@@ -123,8 +123,8 @@ def print_sizes() -> bool:
 @contextlib.contextmanager
 def constant_sizes() -> Generator[None]:
     """What is compiled meanwhile has all its sizes as constants, but for those of products of matrices."""
+    from hybridc.compile import new_sizes, warm_start
     from hybridc.lower.llvm import kernel_phases
-    from hybridc.runtime import new_sizes, warm_start
 
     plan_nest = kernel_phases.plan_nest
     before: list[Any] = [new_sizes._enabled, warm_start._enabled]  # pyright: ignore[reportPrivateUsage]

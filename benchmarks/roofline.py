@@ -39,16 +39,16 @@ if __package__ is None:
     sys.path[0] = str(Path(__file__).resolve().parent.parent)
 
 from benchmarks.workloads import WORKLOADS
-from hybridc.lower.kernel import analyse
+from hybridc.compile import warm_start
+from hybridc.compile.targets import LLVM, TARGETS, Planning
+from hybridc.ir.kernel import analyse
+from hybridc.ir.native_plan import Array, Host, NativePlan, Phase, Place
+from hybridc.ir.program import Program
+from hybridc.ir.structured import is_host, kernels
 from hybridc.lower.llvm import codegen
 from hybridc.lower.llvm.kernel_phases import copy_phase
 from hybridc.lower.llvm.native_source import NativeSource
-from hybridc.lower.program import Program
-from hybridc.lower.structured import is_host, kernels
-from hybridc.lower.targets import LLVM, TARGETS, Planning
 from hybridc.options import OPTIONS
-from hybridc.runtime import warm_start
-from hybridc.runtime.native.plan import Array, Host, NativePlan, Phase, Place
 from hybridc.runtime.native.program import NativeProgram
 from hybridc.runtime.native_executable import NativeExecutable
 

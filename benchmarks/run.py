@@ -18,7 +18,7 @@ from typing import Any
 if __package__ is None:
     sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-import hybridc.stages  # noqa: F401 - importing the compiler is no part of any first call
+import hybridc.compile.stages  # noqa: F401 - importing the compiler is no part of any first call
 from benchmarks import limits, memory, timing
 from benchmarks.workloads import WORKLOADS, Workload
 

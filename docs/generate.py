@@ -23,7 +23,7 @@ def passes() -> str:
 
     Those with an n are the numpy target's; those with an s lead from the graph to the structured form.
     """
-    from hybridc import pipeline
+    from hybridc.compile import pipeline
 
     lines = ["| step | pass | what it does | source |", "|---|---|---|---|"]
     steps: dict[str, list[str]] = {}

@@ -10,11 +10,13 @@ import warnings
 from typing import Any
 
 from hybridc import autograd, nd, random
+from hybridc.connect import connect
 from hybridc.context import Context, cpu, cpu_pinned, current_context, gpu, num_gpus
 from hybridc.debug import no_recompile
 from hybridc.errors import MXNetError
+from hybridc.version import __version__ as __version__
 
-__version__ = "0.1.0"
+connect()
 
 # NumPy's warnings (overflow, 0 / 0, …) from our own calls: inf and nan are results here, as in MXNet.
 warnings.filterwarnings("ignore", category=RuntimeWarning, module=r"hybridc\.")

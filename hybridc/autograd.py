@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import itertools
 import operator
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -10,13 +9,14 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from hybridc.array.ndarray import NDArray, wrap
+from hybridc.array.takeover import WORTH_TAKING, taken_over
 from hybridc.dialects.gradient import vjp
 from hybridc.dialects.operator import Operator
 from hybridc.errors import CheckError, MXNetError, ShapeError, TraceError, UnknownNameError
-from hybridc.nd.ndarray import NDArray, wrap
-from hybridc.nd.takeover import WORTH_TAKING, taken_over
-from hybridc.runtime.state import STATE
-from hybridc.trace.location import user_location
+from hybridc.hooks import HOOKS
+from hybridc.location import user_location
+from hybridc.state import STATE
 
 _ORDER = itertools.count()
 
@@ -77,7 +77,7 @@ class TapeNode:
             return self.op.vjp(ograds, self, into)
         outputs = [_restore(a, (self, i)) for i, a in enumerate(self.outputs)]
         needed = [e is not None for e in self.entries]
-        return vjp(self.op, _functions(), _filled(ograds, self.outputs), self.inputs(), outputs, needed)
+        return vjp(self.op, HOOKS.arrays(), _filled(ograds, self.outputs), self.inputs(), outputs, needed)
 
     def inputs(self) -> list[NDArray]:
         """What it was given, known to the tape as then."""
@@ -95,14 +95,6 @@ class TapeNode:
             self.op.release()
         self.arrays = None
         self.outputs = [None] * len(self.outputs)
-
-
-@functools.cache
-def _functions() -> Any:
-    """The ``F`` of gradient rules on NDArrays."""
-    from hybridc import nd
-
-    return nd
 
 
 def _filled(ograds: Sequence[NDArray | None], outputs: Sequence[Any]) -> list[NDArray]:
@@ -173,9 +165,7 @@ def predict_mode() -> _Scope:
 def is_recording() -> bool:
     """Whether operators are being recorded; while a block is traced, whether its call is."""
     if STATE.trace is not None:
-        from hybridc.trace.attributes import note_recording
-
-        return note_recording()
+        return STATE.recording if STATE.reading is None else STATE.reading.is_recording()
     return STATE.recording
 
 

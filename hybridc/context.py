@@ -6,6 +6,7 @@ import threading
 from typing import ClassVar
 
 from hybridc.errors import ArgumentTypeError, UnknownNameError
+from hybridc.hooks import HOOKS
 
 
 class Context:
@@ -81,16 +82,12 @@ def gpu(device_id: int = 0) -> Context:
 
 def num_gpus() -> int:
     """How many GPUs arrays can be put on."""
-    from hybridc.runtime.devices.choose import count
-
-    return count()
+    return HOOKS.devices().count()
 
 
 def gpu_memory_info(device_id: int = 0) -> tuple[int, int]:
     """The free bytes and all bytes of a GPU's memory; what is kept for the next arrays is not free."""
-    from hybridc.runtime.devices.choose import device
-
-    return device(device_id).memory()
+    return HOOKS.devices().device(device_id).memory()
 
 
 def current_context() -> Context:
@@ -104,7 +101,5 @@ def check_device(ctx: Context | None) -> Context:
     if not isinstance(ctx, Context):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise ArgumentTypeError(f"Context type error: expected a Context such as mx.cpu(), got {ctx!r}")
     if ctx.device_type == "gpu":
-        from hybridc.runtime.devices.choose import device
-
-        device(ctx.device_id)
+        HOOKS.devices().device(ctx.device_id)
     return ctx

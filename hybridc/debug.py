@@ -10,7 +10,7 @@ from collections.abc import Generator, Iterable
 
 from hybridc.errors import RecompileError
 from hybridc.options import OPTIONS
-from hybridc.runtime.state import STATE
+from hybridc.state import STATE
 
 _LOG = logging.getLogger("hybridc")
 

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from hybridc.absent import absent as _absent
+from hybridc.array.ndarray import NDArray
 from hybridc.errors import MXNetError
 from hybridc.nd import storage
-from hybridc.nd.ndarray import NDArray
+from hybridc.symbol.json import load
 
 __all__ = ["load_checkpoint", "load_params", "save_checkpoint"]
 
@@ -50,12 +52,8 @@ def load_params(prefix: str, epoch: int) -> tuple[dict[str, NDArray], dict[str, 
 
 def load_checkpoint(prefix: str, epoch: int) -> tuple[Any, dict[str, NDArray], dict[str, NDArray]]:
     """The symbol, the arguments and the auxiliary states that :func:`save_checkpoint` or MXNet saved."""
-    from hybridc.symbol.json import load
-
     return load(f"{prefix}-symbol.json"), *load_params(prefix, epoch)
 
 
 def __getattr__(name: str) -> Any:
-    from hybridc.absent import absent
-
-    raise absent("mx.model", name, "attribute", __all__)
+    raise _absent("mx.model", name, "attribute", __all__)

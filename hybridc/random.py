@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from hybridc.runtime.locks import ForkLock
+from hybridc.hooks import HOOKS
+from hybridc.locks import ForkLock
 
 if TYPE_CHECKING:
     from hybridc.context import Context
@@ -126,9 +127,7 @@ _OPERATORS = (
 def __getattr__(name: str) -> Any:
     """``mx.random.uniform`` and the like are ``mx.nd.random.uniform``, looked up when first used."""
     if name in _OPERATORS:
-        from hybridc import nd
-
-        return getattr(nd.random, name)
+        return getattr(HOOKS.arrays().random, name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 

@@ -93,7 +93,7 @@ def check_op(name: str) -> None:
 def rand_ndarray(shape: tuple[int, ...], dtype: Any = "float32") -> Any:
     """An array of uniform random numbers from [-1, 1)."""
     from hybridc import random
-    from hybridc.nd.ndarray import NDArray
+    from hybridc.array.ndarray import NDArray
 
     values = random.generator(random.next_key()).random(shape) * 2 - 1
     return NDArray(values.astype(dtype))

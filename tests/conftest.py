@@ -37,8 +37,7 @@ def verified(request):
     if request.path.parent not in [TESTS / name for name in FOLDERS] and request.path.name not in FILES:
         yield
         return
-    from hybridc import pipeline
-    from hybridc.runtime import new_sizes, warm_start
+    from hybridc.compile import new_sizes, pipeline, warm_start
 
     with pytest.MonkeyPatch.context() as patch:
         for module in (pipeline, new_sizes, warm_start):

@@ -10,19 +10,19 @@ import pytest
 from xdsl.dialects.linalg.ops import MatmulOp
 
 import hybridc as mx
-from hybridc import pipeline
+from hybridc.compile import pipeline
+from hybridc.compile.stages import Traced
 from hybridc.dialects import registry
 from hybridc.dtypes import BFLOAT16
 from hybridc.errors import DTypeError, MXNetError
 from hybridc.gluon import nn
 from hybridc.gluon.nn import HybridLambda
-from hybridc.lower.kernel import analyse
-from hybridc.lower.structured import kernels
+from hybridc.ir.kernel import analyse
+from hybridc.ir.structured import kernels
 from hybridc.lower.triton.attention import phases_of_attention
 from hybridc.lower.triton.products import phases_of_product
 from hybridc.runtime.devices.dlpack import array_of, capsule_of
 from hybridc.runtime.devices.interpreter import Interpreter
-from hybridc.stages import Traced
 from hybridc.tools.check_op import case as check
 from hybridc.tools.triton_report import NVIDIA_A100, NVIDIA_H100, report
 from hybridc.trace.tracer import trace_call

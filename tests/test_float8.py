@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 
 import hybridc as mx
+from hybridc.compile.stages import Traced
 from hybridc.dialects import registry
 from hybridc.dtypes import FLOAT8_E4M3FN, FLOAT8_E5M2, exact_integers
 from hybridc.errors import DTypeError, MXNetError
 from hybridc.gluon.nn import HybridLambda
 from hybridc.runtime.devices.dlpack import array_of, capsule_of
 from hybridc.runtime.devices.interpreter import Interpreter
-from hybridc.stages import Traced
 from hybridc.tools.check_op import case as check
 from hybridc.trace.tracer import trace_call
 from tests.slices import one_in

@@ -7,10 +7,10 @@ import pytest
 
 import hybridc as mx
 from benchmarks.workloads import WORKLOADS
+from hybridc.compile.stages import Traced
 from hybridc.gluon import nn
-from hybridc.lower.kernel import analyse
-from hybridc.lower.structured import is_host, kernels
-from hybridc.stages import Traced
+from hybridc.ir.kernel import analyse
+from hybridc.ir.structured import is_host, kernels
 from hybridc.trace.tracer import trace_call
 
 

@@ -12,10 +12,9 @@ from hypothesis import HealthCheck, Phase, assume, given, settings
 from hypothesis import strategies as st
 
 import hybridc as mx
-from hybridc.lower import targets
+from hybridc.compile import targets, trace_key, warm_start
 from hybridc.lower.llvm import kernel_phases
 from hybridc.options import OPTIONS
-from hybridc.runtime import trace_key, warm_start
 from tests.random_programs import EXAMPLES, FLOATS, INTEGERS, Net, programs, tiles
 
 pytestmark = [pytest.mark.triton, pytest.mark.long]

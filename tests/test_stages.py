@@ -9,13 +9,12 @@ import pytest
 from xdsl.parser import Parser
 
 import hybridc as mx
-from hybridc import pipeline
+from hybridc.compile import pipeline
+from hybridc.compile.pipeline import context
+from hybridc.compile.targets import target_named
 from hybridc.errors import UnsupportedError
-from hybridc.gluon import nn
+from hybridc.gluon import cached_graph, nn
 from hybridc.gluon.nn import HybridLambda
-from hybridc.lower.targets import target_named
-from hybridc.pipeline import context
-from hybridc.runtime import cached_graph
 from hybridc.transforms.verify_plan import VerifyPlan
 
 

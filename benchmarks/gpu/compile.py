@@ -24,12 +24,12 @@ import hybridc as mx
 from benchmarks.gpu import bench_networks, bench_workloads
 from benchmarks.gpu.bench import Workload, measured_in
 from benchmarks.workloads import WORKLOADS, WithParameters
+from hybridc.compile import warm_start
+from hybridc.compile.compiled_graph import CompiledGraph
+from hybridc.compile.stages import Traced
 from hybridc.gluon import nn
 from hybridc.lower.triton.functions import TritonFunction
 from hybridc.lower.triton.program import Launch, TritonProgram
-from hybridc.runtime import warm_start
-from hybridc.runtime.compiled_graph import CompiledGraph
-from hybridc.stages import Traced
 from hybridc.tools.triton_report import TARGETS, Compiled, Work, fitting, report
 
 

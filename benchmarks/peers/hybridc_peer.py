@@ -16,7 +16,7 @@ class Hybridc(Peer):
     """The networks of ``benchmarks/``; training steps as one program."""
 
     def __init__(self, target: str) -> None:
-        importlib.import_module("hybridc.stages")  # importing the compiler is no part of the first call
+        importlib.import_module("hybridc.compile.stages")  # importing the compiler is no part of the first call
         if target == "llvm":
             importlib.import_module("hybridc.runtime.native_executable")
             importlib.import_module("hybridc.lower.llvm.llvm_c").version()  # other frameworks load LLVM at import, too

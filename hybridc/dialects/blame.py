@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import inspect
 import re
 import traceback
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
 from pathlib import Path
 from typing import Any
 
 from hybridc.dialects.operator import Operator
 from hybridc.errors import CustomOpError, MXNetError
-from hybridc.trace.location import is_users
+from hybridc.location import is_users
+from hybridc.state import STATE
 
 _PACKAGE = str(Path(__file__).resolve().parents[1]) + "/"
 _TOLD = re.compile(r"[^:\n]*:\d+( \(in [^)]*\))?: ")  # a file and a line, as Location prints them
@@ -148,3 +150,24 @@ def _blame_signature(op: Operator, method: str, error: Exception, args: Sequence
             f"operator {op.NAME}: {method}{takes} is called with {_CALLED.get(method, 'other arguments')}, "
             f"{len(args)} arguments after self{defined(op, method)}"
         ) from error
+
+
+@contextlib.contextmanager
+def user_code(where: str, training: bool | None = None) -> Generator[None]:
+    """Run a user's method: recording and tracing rest; what it raises says which operator and line it was."""
+    before = STATE.recording, STATE.training, STATE.trace
+    STATE.recording, STATE.trace = False, None
+    if training is not None:
+        STATE.training = training
+    try:
+        yield
+    except MXNetError as error:
+        error.add_note(f"raised in {where}, {user_line(error)}")
+        raise
+    except Exception as error:
+        what = f"{type(error).__name__}: {error}"
+        if isinstance(error, ValueError) and "read-only" in str(error):
+            what += "; an operator must not change its inputs, so work on a copy: x.copy()"
+        raise CustomOpError(f"{where} raised {what} ({user_line(error)})") from error
+    finally:
+        STATE.recording, STATE.training, STATE.trace = before

@@ -8,13 +8,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hybridc.dialects.attribute import DType, Shape
-from hybridc.runtime.state import STATE
+from hybridc.hooks import HOOKS
+from hybridc.state import STATE
 
 if TYPE_CHECKING:
     from hybridc.dialects.operator import Operator
-    from hybridc.nd.ndarray import NDArray
-    from hybridc.trace.location import Location
-    from hybridc.trace.tracer import Trace
+    from hybridc.location import Location
 
 _FLOAT32 = np.dtype(np.float32)
 
@@ -188,11 +187,9 @@ class Body:
         grads = pull_back(F, steps, values, heads, {i for i, n in enumerate(needed) if n})
         return [grads.get(i) if n else None for i, n in enumerate(needed)]
 
-    def trace(self, names: Sequence[str], shapes: Sequence[Shape], dtypes: Sequence[DType], training: bool) -> Trace:
+    def trace(self, names: Sequence[str], shapes: Sequence[Shape], dtypes: Sequence[DType], training: bool) -> Any:
         """The body as a graph of its own, for arguments of these shapes and dtypes."""
-        from hybridc.trace.tracer import Trace
-
-        trace = Trace(training)
+        trace = HOOKS.new_trace(training)
         trace.track_locations = False
         for name, shape, dtype in zip(names, shapes, dtypes, strict=True):
             trace.leaf(name, shape, dtype, "data")
@@ -222,9 +219,6 @@ def _at_moment(op: Operator, train: bool, draw: int | None) -> Operator:
 
 def outputs_of(op: Operator, inputs: Sequence[Any], location: Location | None = None) -> list[Any]:
     """All outputs of an operator that is bound to its moment, hidden ones too."""
-    from hybridc.dispatch import execute
-
     if STATE.trace is not None:
         return STATE.trace.emit(op, list(inputs), location)
-    arrays: Sequence[NDArray] = inputs
-    return execute(op, arrays, [x._data for x in arrays])
+    return HOOKS.execute(op, inputs)

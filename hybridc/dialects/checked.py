@@ -10,7 +10,7 @@ import numpy as np
 
 from hybridc.dialects.attribute import DType, Shape
 from hybridc.errors import CustomOpError
-from hybridc.trace.structure import as_list
+from hybridc.nesting import as_list
 
 if TYPE_CHECKING:
     from hybridc.dialects.operator import Operator
@@ -161,3 +161,8 @@ def _where(op: Operator, method: str) -> str:
     from hybridc.dialects.blame import defined
 
     return defined(op, method)
+
+
+def lasting(array: Any) -> Any:
+    """An array that the user may keep: not a view, because a compiled graph reuses the memory behind it."""
+    return array if array.base is None else array.copy()

@@ -18,8 +18,9 @@ from hybridc.dialects.body import outputs_of
 from hybridc.dialects.operator import Composite, Elementwise, Operator
 from hybridc.dialects.scalar import NUMPY, PREDICATES, Scalar, record
 from hybridc.errors import MXNetError, UnsupportedError
-from hybridc.runtime.state import STATE
-from hybridc.trace.structure import as_list
+from hybridc.hooks import HOOKS
+from hybridc.nesting import as_list
+from hybridc.state import STATE
 
 # Steps as operators, where the names differ.
 _OPERATORS = {
@@ -66,8 +67,7 @@ class _Steps:
 
     def __getattr__(self, step: str) -> Callable[..., Any]:
         def apply(*operands: Any) -> Any:
-            from hybridc.dispatch import invoke
-
+            invoke = HOOKS.invoke
             if not any(hasattr(x, "shape") for x in operands):
                 return getattr(NUMPY, step)(*operands)
             if step == "cast":
@@ -113,20 +113,17 @@ def _written_out(op: Operator, inputs: Sequence[Any]) -> tuple[Any, list[Any], l
 
     It is kept for the next call, unless a user's ``decompose`` made it, which may give something else then.
     """
-    from hybridc import symbol
-    from hybridc.trace.tracer import Trace
-
     kept: dict[Any, Any] = op.__dict__.setdefault("_written_out", {})
     is_own = type(op).__module__.partition(".")[0] == "hybridc"
     body = _body(op, len(inputs)) if isinstance(op, Elementwise) and not is_own else None
     key = (STATE.training, body, *((x.shape, x.dtype) for x in inputs))
     if key in kept:
         return kept[key]
-    trace = Trace(STATE.training)
+    trace = HOOKS.new_trace(STATE.training)
     trace.track_locations = False
     leaves = [trace.leaf("x", x.shape, x.dtype, "value") for x in inputs]
     with trace.active():
-        outputs = _outputs(op, symbol, leaves)
+        outputs = _outputs(op, HOOKS.symbols(), leaves)
     if len(trace.leaves) > len(leaves) + trace.draws:
         raise UnsupportedError(
             f"operator {op.NAME}: its decomposition uses an array that is not one of its inputs; make it an input"
@@ -170,20 +167,17 @@ def gradients(
 
 def computed(op: Operator, arrays: Sequence[Any]) -> Any:
     """A composite's results, by its decomposition on NumPy arrays."""
-    from hybridc import nd
-    from hybridc.nd.ndarray import NDArray
-
     before = STATE.recording, STATE.trace
     STATE.recording, STATE.trace = False, None
     try:
-        made = as_list(op.decompose(nd, *[NDArray(a) for a in arrays]))
+        made = as_list(op.decompose(HOOKS.arrays(), *[HOOKS.wrap(a) for a in arrays]))
     except MXNetError:
         op.infer_shape([a.shape for a in arrays])  # which says it better, if the shapes are what is wrong
         raise
     finally:
         STATE.recording, STATE.trace = before
     dtype = arrays[0].dtype if arrays else np.dtype(np.float32)
-    values = [y._data if isinstance(y, NDArray) else np.asarray(y, dtype) for y in made]
+    values = [np.asarray(y, dtype) if isinstance(y, int | float | np.generic) else y._data for y in made]
     results = [v.copy() if any(np.may_share_memory(v, a) for a in arrays) else v for v in values]
     return results[0] if len(results) == 1 else tuple(results)
 

@@ -24,6 +24,7 @@ from hybridc.dialects.scalar import NUMPY
 from hybridc.dialects.scatter import in_single
 from hybridc.dialects.shape import normalize_axis
 from hybridc.errors import DTypeError, MXNetError, ShapeError
+from hybridc.hooks import HOOKS
 
 
 class _IndexedND(Movement):
@@ -281,11 +282,10 @@ def where(condition: Any, x: Any, y: Any, out: Any = None, name: str | None = No
     x : NDArray, Symbol or number
     y : NDArray, Symbol or number
     """
-    from hybridc.dispatch import invoke
-    from hybridc.nd.functions import function
-
-    if any(hasattr(v, "entries") for v in (condition, x, y)):
-        return _composed(condition, x, y, out)
+    function, invoke = HOOKS.function, HOOKS.invoke
+    composed = next((v for v in (condition, x, y) if hasattr(v, "entries")), None)
+    if composed is not None:  # whose shape is not known yet
+        return composed.choose(condition, x, y, out)
     # COMPAT(mxnet): numbers and broadcasting; MXNet wants arrays of one shape.
     if not hasattr(x, "shape") and hasattr(y, "shape"):
         x = function("full_like")(y, x)
@@ -296,20 +296,6 @@ def where(condition: Any, x: Any, y: Any, out: Any = None, name: str | None = No
     if len(rows) == 1 and len(shape) > 1 and rows[0] == shape[0]:
         condition = function("reshape_to")(condition, shape=(*rows, *(1,) * (len(shape) - 1)))
     return invoke(Where.bind(), (condition, x, y), out)
-
-
-def _composed(condition: Any, x: Any, y: Any, out: Any) -> Any:
-    """where of composed symbols; a number is an array like the symbol beside it, whatever dtype the condition has."""
-    from hybridc.dispatch import invoke
-    from hybridc.nd.functions import function
-    from hybridc.symbol.compose import COMPOSER
-
-    with COMPOSER.naming(None, "full_like", {}):
-        if hasattr(x, "entries") and isinstance(y, int | float):
-            y = function("full_like")(x, y)
-        elif hasattr(y, "entries") and isinstance(x, int | float):
-            x = function("full_like")(y, x)
-    return invoke(WhereByShapes.bind(), (condition, x, y), out)
 
 
 @register("hybrid.where_by_shapes")

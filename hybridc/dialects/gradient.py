@@ -10,7 +10,7 @@ from hybridc.dialects.blame import blame, defined
 from hybridc.dialects.derived import derives, gradients
 from hybridc.dialects.operator import Operator
 from hybridc.errors import MXNetError, ShapeError
-from hybridc.trace.structure import as_list
+from hybridc.nesting import as_list
 
 
 def vjp(

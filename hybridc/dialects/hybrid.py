@@ -67,8 +67,8 @@ from hybridc.dialects.body import Body, Step
 from hybridc.dialects.operator import Operator
 from hybridc.dtypes import BFLOAT16, FLOAT8_E4M3FN, FLOAT8_E5M2
 from hybridc.errors import MXNetError
-from hybridc.trace.location import Location
-from hybridc.trace.structure import as_list
+from hybridc.location import Location
+from hybridc.nesting import as_list
 
 # --- types -------------------------------------------------------------------------------------------------
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -102,8 +102,8 @@ class Interchange:
         """Its name there, where that depends on the attributes."""
         return self.nnvm_name()
 
-    def nnvm_graphs(self) -> list[Any]:
-        """The graphs inside it: for each the results, as entries of a graph of nodes."""
+    def nnvm_graphs(self) -> list[tuple[Any, Sequence[str], int]]:
+        """The graphs inside it: of each its body, the names of its arguments, and how many of its results count."""
         return []
 
     def for_nnvm(self, F: Any, *inputs: Any) -> Any:

@@ -1,4 +1,4 @@
-"""All of our operators: importing this module registers them. One line for each family."""
+"""The families of operators: importing this module registers them. Operators that call users' code are elsewhere."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from hybridc.dialects import cast as cast
 from hybridc.dialects import contraction as contraction
 from hybridc.dialects import contrib as contrib
 from hybridc.dialects import creation as creation
-from hybridc.dialects import custom as custom
 from hybridc.dialects import dropout as dropout
 from hybridc.dialects import elementwise as elementwise
 from hybridc.dialects import gather as gather
@@ -30,6 +29,5 @@ from hybridc.dialects import softmax as softmax
 from hybridc.dialects import sorting as sorting
 from hybridc.dialects import stateful as stateful
 from hybridc.dialects import statistics as statistics
-from hybridc.dialects import subgraph as subgraph
 from hybridc.dialects import trigonometry as trigonometry
 from hybridc.dialects import unary as unary

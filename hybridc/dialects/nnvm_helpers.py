@@ -10,7 +10,8 @@ import numpy as np
 from hybridc.dialects.nnvm import Node, NodeAttrs, get
 from hybridc.dialects.nnvm_operator import NNVMOperator, NNVMStateful
 from hybridc.errors import DTypeError, MXNetError, ShapeError
-from hybridc.trace.structure import as_list
+from hybridc.hooks import HOOKS
+from hybridc.nesting import as_list
 
 Infer = Callable[[NodeAttrs, list[Any], list[Any]], bool]
 Gradient = Callable[[Node, Sequence[Any]], list[Any]]
@@ -67,8 +68,6 @@ def MakeGradNode(op_name: str, node: Node, heads: Sequence[Any], dict: Mapping[s
 
     An operator with TIsBackward takes its shapes and dtypes from the inputs of ``node``.
     """
-    from hybridc.dispatch import invoke
-
     cls = get(op_name)
     given: Any = dict or {}
     if issubclass(cls, NNVMOperator | NNVMStateful):
@@ -78,7 +77,7 @@ def MakeGradNode(op_name: str, node: Node, heads: Sequence[Any], dict: Mapping[s
             "forward_types": tuple(np.dtype(x.dtype).name for x in node.inputs),
             "forward_attrs": tuple((k, str(v)) for k, v in given.items() if k not in cls.ATTRIBUTES),
         }
-    return as_list(invoke(cls.bind(**given), list(heads)))
+    return as_list(HOOKS.invoke(cls.bind(**given), list(heads)))
 
 
 def _shared(op_name: str, node: Node) -> Any:

@@ -7,11 +7,14 @@ from typing import Any
 
 import numpy as np
 
+from hybridc.dialects.gradient import vjp
 from hybridc.dialects.nnvm import Interface, Node, NodeAttrs, OpContext, kAddTo, kNullOp, kWriteInplace, kWriteTo
+from hybridc.dialects.nnvm_operator import become_stateful
 from hybridc.dialects.operator import Operator
 from hybridc.dialects.stateful import Stateful
 from hybridc.errors import DTypeError, MXNetError, ShapeError
-from hybridc.trace.structure import as_list
+from hybridc.hooks import HOOKS
+from hybridc.nesting import as_list
 
 
 def _results(op: Operator) -> int:
@@ -118,10 +121,7 @@ def _install_gradient(cls: type[Operator], value: Callable[..., Any]) -> None:
 
 def gradient_of(node: Node, ograds: Sequence[Any]) -> list[Any]:
     """FGradient of an operator that is written as a class."""
-    from hybridc import nd
-    from hybridc.dialects.gradient import vjp
-
-    return vjp(node.attrs.bound, nd, ograds, node.inputs, node.outputs, [True] * len(node.inputs))
+    return vjp(node.attrs.bound, HOOKS.arrays(), ograds, node.inputs, node.outputs, [True] * len(node.inputs))
 
 
 # --- FCompute -------------------------------------------------------------------------------------------------
@@ -169,8 +169,6 @@ def compute_of(attrs: NodeAttrs, ctx: OpContext, inputs: Any, req: Sequence[str]
 
 
 def _install_state(cls: type[Operator], value: Callable[..., Any]) -> None:
-    from hybridc.dialects.nnvm_operator import become_stateful
-
     become_stateful(cls)
 
     def create_state(self: Any, shapes: Any, dtypes: Any) -> Any:

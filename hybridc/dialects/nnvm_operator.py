@@ -18,7 +18,7 @@ from hybridc.dialects.nnvm import Attached, NodeAttrs
 from hybridc.dialects.operator import Opaque, Operator
 from hybridc.dialects.stateful import Stateful
 from hybridc.errors import AttributeValueError, MXNetError, ShapeError, UnsupportedError
-from hybridc.trace.structure import as_list
+from hybridc.nesting import as_list
 
 kVarg = -1
 Parser = Callable[[NodeAttrs], None]

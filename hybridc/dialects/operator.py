@@ -15,7 +15,7 @@ from typing import Any, ClassVar, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from hybridc.dialects import checked
+from hybridc.dialects import checked, registry
 from hybridc.dialects.attribute import REQUIRED, Attribute, Axis, DType, Shape, attribute, from_annotation
 from hybridc.dialects.interchange import Interchange
 from hybridc.dialects.sample import Bad, Sample
@@ -23,7 +23,8 @@ from hybridc.dialects.scalar import NUMPY, depends_on_all
 from hybridc.dialects.shape_rules import broadcast_shapes, filled_shapes, reduced_axes, reduced_shape
 from hybridc.dtypes import STORED, computed, is_float
 from hybridc.errors import AttributeValueError, DTypeError, MXNetError, UnsupportedError
-from hybridc.trace.structure import as_list
+from hybridc.hooks import HOOKS
+from hybridc.nesting import as_list
 
 __all__ = [
     "Composite",
@@ -318,9 +319,7 @@ def no_gradient(self: Operator, F: Any, *values: Any) -> Any:  # noqa: ARG001 - 
 
 def invoke_bound(op: Operator, *inputs: Any) -> Any:
     """Apply an operator that is bound already, inside ``decompose`` and ``gradient``."""
-    from hybridc.dispatch import invoke
-
-    return invoke(op, inputs)
+    return HOOKS.invoke(op, inputs)
 
 
 class Elementwise(Operator):
@@ -498,7 +497,6 @@ def register(name: str, *aliases: str, override: bool = False) -> Callable[[Clas
     """
 
     def enter(cls: Class) -> Class:
-        from hybridc.dialects import registry
         from hybridc.dialects.registration import require_operator
 
         require_operator(cls, name, aliases)

@@ -16,7 +16,7 @@ from hybridc.dialects.operator import (
     Reduction,
 )
 from hybridc.errors import MXNetError
-from hybridc.trace.location import user_location
+from hybridc.location import user_location
 
 NAME = r"[a-z][a-z0-9_]*\.[a-z_][a-z0-9_]*"
 ALIAS = r"[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)?"

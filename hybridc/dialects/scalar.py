@@ -21,9 +21,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from hybridc.dialects import special
 from hybridc.errors import CustomOpError, TraceError
 
-# Steps that NumPy lacks: the function of hybridc.runtime.special (and of scipy) that computes them.
+# Steps that NumPy lacks: the function of hybridc.dialects.special (and of scipy) that computes them.
 SPECIAL = {"erf": "erf", "erfinv": "erfinv", "lgamma": "gammaln", "gamma": "gamma", "digamma": "psi"}
 
 
@@ -31,8 +32,6 @@ def _special(step: str) -> Any:
     """A special function, imported when first used: scipy costs more import time than all of hybridc."""
 
     def call(*args: Any, **kwargs: Any) -> Any:
-        from hybridc.runtime import special
-
         return getattr(special, SPECIAL[step])(*args, **kwargs)
 
     return call
@@ -67,8 +66,6 @@ def _quotient(x: Any, y: Any) -> Any:
         return np.logical_and(x, y)
     if dtype.kind not in "iu":
         return np.divide(x, y)
-    from hybridc.runtime import special
-
     with np.errstate(all="ignore"):
         return special.quotient(x, y)
 
@@ -83,8 +80,6 @@ def _logistic(x: Any) -> Any:
 def _power(x: Any, y: Any) -> Any:
     dtype = np.result_type(x, y)
     if dtype.kind not in "iu":
-        from hybridc.runtime import special
-
         return special.power(x, y)
     with np.errstate(all="ignore"):
         power: Any = np.power(x, np.maximum(y, 0), dtype=dtype)

@@ -17,7 +17,8 @@ from hybridc.dialects import checked
 from hybridc.dialects.attribute import DType, Shape
 from hybridc.dialects.operator import Opaque, Operator, attribute, register
 from hybridc.errors import MXNetError
-from hybridc.trace.structure import as_list
+from hybridc.hooks import HOOKS
+from hybridc.nesting import as_list
 
 CELL = np.dtype(object)
 
@@ -153,8 +154,6 @@ class Stateful(Opaque):
 
     def gradient_of(self, needed: Sequence[bool], F: Any, *values: Any) -> Any:
         """The backward as one more host call, for the needed inputs only."""
-        from hybridc.dispatch import invoke
-
         visible = self.num_visible_outputs()
         count = len(needed)
         wanted = tuple(bool(n) and i not in self.mutated for i, n in enumerate(needed))
@@ -171,7 +170,7 @@ class Stateful(Opaque):
             shapes=tuple(x.shape for x in inputs),
             dtypes=tuple(np.dtype(x.dtype) for x in inputs),
         )
-        grads = iter(as_list(invoke(op, [*[there[i] for i in read], cell])))
+        grads = iter(as_list(HOOKS.invoke(op, [*[there[i] for i in read], cell])))
         return [next(grads) if n else None for n in wanted]
 
 

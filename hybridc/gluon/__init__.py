@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
+from hybridc.absent import absent as _absent
 from hybridc.errors import DeferredInitializationError
 from hybridc.gluon import block, parameter, utils
 from hybridc.gluon.block import Block, HybridBlock
@@ -41,9 +42,7 @@ def __getattr__(name: str) -> Any:
         return SymbolBlock
     if name in _SUBMODULES:
         return importlib.import_module(f"hybridc.gluon.{name}")
-    from hybridc.absent import absent
-
-    raise absent("mx.gluon", name, "attribute", __dir__())
+    raise _absent("mx.gluon", name, "attribute", __dir__())
 
 
 def __dir__() -> list[str]:

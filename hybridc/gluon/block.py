@@ -6,9 +6,11 @@ import re
 import warnings
 import weakref
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, cast
+from typing import Any, ClassVar, cast
 
-from hybridc import nd
+from hybridc import nd, symbol
+from hybridc.array.ndarray import NDArray
+from hybridc.compile.stages import trace_block
 from hybridc.errors import (
     AttributeValueError,
     CheckError,
@@ -27,9 +29,8 @@ from hybridc.gluon.parameter import Parameter
 from hybridc.gluon.parameter_dict import ParameterDict
 from hybridc.gluon.report import Report
 from hybridc.gluon.utils import HookHandle, Hooks, has_arrays, indent, same, shape_is_known, traces
-from hybridc.nd.ndarray import NDArray
-from hybridc.runtime.locks import ForkLock
-from hybridc.runtime.state import STATE
+from hybridc.locks import ForkLock
+from hybridc.state import STATE
 
 __all__ = ["ATTRIBUTE_EPOCH", "Block", "HybridBlock"]
 
@@ -45,6 +46,8 @@ class Block(metaclass=BlockType):
     them names that begin with this block's. ``params`` shares the parameters of another block:
     ``nn.Dense(20, params=other.collect_params())``.
     """
+
+    IN_SUMMARY: ClassVar[bool] = True  # whether it is a line of the table that summary prints
 
     def __init__(self, prefix: str | None = None, params: ParameterDict | None = None) -> None:
         self._prefix, self._params = BlockScope.create(prefix, params, self._alias())
@@ -395,7 +398,7 @@ class HybridBlock(Block):
 
     def _compile(self, args: tuple[Any, ...]) -> Any:
         """The graph cache of this block, made at the first hybridized call."""
-        from hybridc.runtime.cached_graph import CachedGraph
+        from hybridc.gluon.cached_graph import CachedGraph
 
         params = self.collect_params()
         if any(p.is_deferred for p in params.values()):
@@ -406,8 +409,6 @@ class HybridBlock(Block):
         """Call ``hybrid_forward`` with ``F`` and the parameters; override this where ``F`` is not wanted."""
         trace = STATE.trace
         if trace is not None:
-            from hybridc import symbol
-
             symbols = {name: trace.parameter(p) for name, p in self._reg_params.items()}
             return self.hybrid_forward(symbol, *args, **symbols)
         try:
@@ -431,7 +432,7 @@ class HybridBlock(Block):
 
     def infer_shape(self, *args: Any) -> None:
         """Give parameters of unknown shape the shape that follows from the inputs."""
-        from hybridc.trace.tracer import infer_parameter_shapes
+        from hybridc.gluon.parameter_shapes import infer_parameter_shapes
 
         infer_parameter_shapes(self, args)
 
@@ -454,8 +455,6 @@ class HybridBlock(Block):
 
     def trace(self, *args: Any) -> Any:
         """The first stage of the compiler for these inputs: ``net.trace(x).optimize().lower().compile()``."""
-        from hybridc.trace.tracer import trace_block
-
         params = self.collect_params()
         if any(p.is_deferred for p in params.values()):
             self._finish_deferred(params, args)

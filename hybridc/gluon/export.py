@@ -8,17 +8,17 @@ from collections.abc import Sequence
 from typing import Any
 
 from hybridc import name as naming
+from hybridc.array.ndarray import NDArray
 from hybridc.errors import MXNetError
 from hybridc.model import save_checkpoint
-from hybridc.nd.ndarray import NDArray
-from hybridc.runtime.state import STATE
+from hybridc.nesting import flatten, regroup
+from hybridc.state import STATE
 from hybridc.symbol.compose import COMPOSER
 from hybridc.symbol.composed import ComposedSymbol
 from hybridc.symbol.graph import Entry, Node
 from hybridc.symbol.json import load
-from hybridc.symbol.symbol import Symbol
 from hybridc.symbol.variables import var
-from hybridc.trace.structure import flatten, regroup
+from hybridc.trace.symbol import Symbol
 from hybridc.trace.tracer import Trace
 
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from hybridc.errors import AttributeValueError
+from hybridc.subgraph import backend_steps
 
 FLAGS: dict[str, Any] = {
     "backend": None,
@@ -23,8 +24,6 @@ def check_flags(flags: Mapping[str, Any]) -> None:
     """Raise if ``hybridize`` does not know a keyword, or the backend; what it does not know is the backend's."""
     # COMPAT(mxnet): an unknown backend is only logged there, and the network runs without it.
     if flags.get("backend") is not None:
-        from hybridc.subgraph import backend_steps
-
         backend_steps(flags["backend"])
         return
     # COMPAT(mxnet): there a misspelt keyword is an option of the backend also where there is none.

@@ -9,6 +9,7 @@ import math
 import numbers
 from typing import Any
 
+from hybridc.absent import absent as _absent
 from hybridc.errors import CheckError
 from hybridc.gluon.block import HybridBlock
 
@@ -322,6 +323,4 @@ class CosineEmbeddingLoss(Loss):
 
 
 def __getattr__(name: str) -> Any:
-    from hybridc.absent import absent
-
-    raise absent("mx.gluon.loss", name, "loss", globals())
+    raise _absent("mx.gluon.loss", name, "loss", globals())

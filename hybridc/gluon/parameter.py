@@ -9,12 +9,13 @@ from typing import Any, cast
 import numpy as np
 
 from hybridc import autograd, initializer, random
+from hybridc.array.ndarray import NDArray, wrap
 from hybridc.context import Context, check_device, cpu
 from hybridc.errors import CheckError, DeferredInitializationError, UnsupportedError
 from hybridc.gluon.epoch import ATTRIBUTE_EPOCH
 from hybridc.gluon.utils import shape_is_known
-from hybridc.nd.ndarray import NDArray, wrap
-from hybridc.runtime.state import STATE
+from hybridc.state import STATE
+from hybridc.symbol.variables import parameter_variable
 
 __all__ = ["Constant", "DeferredInitializationError", "Parameter"]
 
@@ -192,8 +193,6 @@ class Parameter:
         """The Symbol that stands for this parameter: in the graph being traced, or else a variable of its name."""
         if STATE.trace is not None and not STATE.trace.creates_inputs:
             return STATE.trace.parameter(self)
-        from hybridc.symbol.variables import parameter_variable
-
         self._var = parameter_variable(self, self._var)
         return self._var
 

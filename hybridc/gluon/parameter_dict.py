@@ -8,11 +8,12 @@ from typing import Any
 import numpy as np
 
 from hybridc import initializer
+from hybridc.array.ndarray import NDArray
 from hybridc.context import Context
 from hybridc.errors import CheckError
 from hybridc.gluon.parameter import Constant, Parameter
 from hybridc.gluon.utils import brief, indent
-from hybridc.nd.ndarray import NDArray
+from hybridc.nd import storage
 
 __all__ = ["ParameterDict"]
 
@@ -143,8 +144,6 @@ class ParameterDict:
 
     def save(self, filename: str, strip_prefix: str = "") -> None:
         """Save the values under the parameters' names without ``strip_prefix``."""
-        from hybridc.nd import storage
-
         named: dict[str, NDArray] = {}
         for param in self.values():
             if not param.name.startswith(strip_prefix):
@@ -167,8 +166,6 @@ class ParameterDict:
         dtype_source: str = "current",
     ) -> None:
         """Load values that :meth:`save` wrote; ``restore_prefix`` is put before the names in the file."""
-        from hybridc.nd import storage
-
         for name in self.keys():
             if not name.startswith(restore_prefix):
                 raise CheckError(

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from hybridc.stages import Traced
+    from hybridc.compile.stages import Traced
 
 
 class Report(str):
@@ -32,7 +32,7 @@ class Report(str):
 
     def html(self) -> str:
         """The page: source line → operators → kernel → generated code, with bytes, FLOPs and a map of the arena."""
-        from hybridc.tools.explain_html import page
+        from hybridc.compile.explain_html import page
 
         return page(self, self._signatures)
 
@@ -41,6 +41,6 @@ class Report(str):
         Path(path).write_text(self.html(), encoding="utf-8")
 
     def _repr_html_(self) -> str:
-        from hybridc.tools.explain_html import framed
+        from hybridc.compile.explain_html import framed
 
         return framed(self.html())

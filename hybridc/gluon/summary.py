@@ -24,8 +24,6 @@ class _Row:
 
 def summary(block: Block, inputs: tuple[Any, ...]) -> str:
     """The layers in the order in which they ran, with output shapes and parameter counts."""
-    from hybridc.gluon.nn.basic_layers import HybridSequential, Sequential
-
     rows = [_Row("Input", _shapes(inputs))]
     seen: set[int] = set()
     handles: list[Any] = []
@@ -41,7 +39,7 @@ def summary(block: Block, inputs: tuple[Any, ...]) -> str:
         rows.append(row)
 
     def listen(layer: Block) -> None:
-        if not isinstance(layer, Sequential | HybridSequential):
+        if layer.IN_SUMMARY:
             handles.append(layer.register_forward_hook(note))
 
     try:

@@ -10,9 +10,11 @@ import numpy as np
 from hybridc import initializer
 from hybridc.errors import CheckError, DTypeError, MXNetError, ShapeError
 from hybridc.gluon.block import HybridBlock
+from hybridc.gluon.export import imports
 from hybridc.gluon.parameter_dict import ParameterDict
 from hybridc.gluon.utils import shape_is_known
-from hybridc.runtime.state import STATE
+from hybridc.nesting import as_list
+from hybridc.state import STATE
 from hybridc.symbol import graph
 from hybridc.symbol.attributes import declared_dtype, declared_shape
 from hybridc.symbol.bind import evaluate
@@ -20,7 +22,6 @@ from hybridc.symbol.compose import Composer
 from hybridc.symbol.composed import ComposedSymbol
 from hybridc.symbol.graph import Entry, Node
 from hybridc.symbol.infer import Shapes, Types
-from hybridc.trace.structure import as_list
 
 __all__ = ["SymbolBlock"]
 
@@ -60,8 +61,6 @@ class SymbolBlock(HybridBlock):
         ignore_extra: bool = False,
     ) -> SymbolBlock:
         """The network that ``HybridBlock.export`` or MXNet wrote; without ``param_file`` it must be initialized."""
-        from hybridc.gluon.export import imports
-
         return imports(SymbolBlock, symbol_file, input_names, param_file, ctx, allow_missing, ignore_extra)
 
     def __repr__(self) -> str:

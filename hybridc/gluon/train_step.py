@@ -6,18 +6,18 @@ from collections.abc import Sequence
 from typing import Any
 
 from hybridc import autograd
+from hybridc.array.ndarray import NDArray, wrap
 from hybridc.errors import MXNetError, TraceError, UnsupportedError
 from hybridc.gluon.block import Block, HybridBlock
 from hybridc.gluon.report import Report
+from hybridc.gluon.step_graph import REMEDY, Bound, StepEntry, StepGraphs
 from hybridc.gluon.trainer import Trainer
-from hybridc.nd.ndarray import NDArray, wrap
+from hybridc.locks import ForkLock
+from hybridc.nesting import as_list, regroup
 from hybridc.optimizer import Optimizer
 from hybridc.optimizer.binding import advance
 from hybridc.optimizer.formula import Values
-from hybridc.runtime.locks import ForkLock
-from hybridc.runtime.state import STATE
-from hybridc.runtime.step_graph import REMEDY, Bound, StepEntry, StepGraphs
-from hybridc.trace.structure import as_list, regroup
+from hybridc.state import STATE
 
 __all__ = ["TrainStep"]
 

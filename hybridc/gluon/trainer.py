@@ -8,10 +8,10 @@ from typing import Any
 
 from hybridc import autograd
 from hybridc import optimizer as opt
+from hybridc.array.ndarray import NDArray
 from hybridc.errors import CheckError, UnsupportedError
 from hybridc.gluon.parameter import Parameter
 from hybridc.gluon.parameter_dict import ParameterDict
-from hybridc.nd.ndarray import NDArray
 
 __all__ = ["Trainer"]
 

@@ -13,10 +13,11 @@ from typing import Any, cast
 
 import numpy as np
 
+from hybridc.absent import absent as _absent
+from hybridc.array.dispatch import is_symbol
+from hybridc.array.ndarray import NDArray, values_of
 from hybridc.context import Context, check_device
-from hybridc.dispatch import is_symbol
 from hybridc.errors import CheckError
-from hybridc.nd.ndarray import NDArray, values_of
 
 __all__ = ["HookHandle", "check_sha1", "clip_global_norm", "shape_is_known", "split_and_load", "split_data"]
 
@@ -168,6 +169,4 @@ def has_arrays(args: Any) -> bool:
 
 
 def __getattr__(name: str) -> Any:
-    from hybridc.absent import absent
-
-    raise absent("mx.gluon.utils", name, "function", globals())
+    raise _absent("mx.gluon.utils", name, "function", globals())

@@ -28,15 +28,15 @@ from hybridc.dialects.hybrid_rt import (
     aligned,
 )
 from hybridc.dialects.operator import Opaque, Operator
-from hybridc.lower.host import operator_of
-from hybridc.lower.numbers import numbers_in
-from hybridc.lower.planned import ARENA, Cell, HostCall, PlannedProgram, View
+from hybridc.ir.host import operator_of
+from hybridc.ir.native_plan import Array, Host, Place
+from hybridc.ir.numbers import numbers_in
+from hybridc.ir.planned import ARENA, Cell, HostCall, PlannedProgram, View
+from hybridc.ir.strides import row_major
+from hybridc.ir.structured import is_host, kernels
+from hybridc.ir.values import functions, volume
 from hybridc.lower.poison import Bytes, Poison
-from hybridc.lower.strides import row_major
-from hybridc.lower.structured import is_host, kernels
 from hybridc.quoting import one_line
-from hybridc.runtime.native.plan import Array, Host, Place
-from hybridc.transforms.values import functions, volume
 
 
 class PlanEmitter(ABC):

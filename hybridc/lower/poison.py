@@ -15,8 +15,8 @@ from xdsl.ir import Operation, SSAValue
 
 from hybridc.dialects.hybrid import element_dtype
 from hybridc.dialects.hybrid_rt import AliasOp, LaunchOp, ViewOp, aliased
-from hybridc.lower.host import pairs_of
-from hybridc.transforms.values import volume
+from hybridc.ir.host import pairs_of
+from hybridc.ir.values import volume
 
 Bytes = tuple[int, int]
 

@@ -9,8 +9,8 @@ from typing import Any, cast
 import numpy
 import numpy.typing as npt
 
+from hybridc.array.ndarray import NDArray, values_of
 from hybridc.dtypes import computed
-from hybridc.nd.ndarray import NDArray, values_of
 from hybridc.registry import get_alias_func, get_create_func, get_register_func
 
 Array = npt.NDArray[Any]

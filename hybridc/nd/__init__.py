@@ -4,9 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+from hybridc.absent import absent as _absent
+from hybridc.array import fluent
+from hybridc.array import indexing as indexing
+from hybridc.array.functions import function as _function
+from hybridc.array.ndarray import NDArray
 from hybridc.dialects import library as library  # importing it registers the operators
 from hybridc.dialects import registry as _registry
-from hybridc.nd import contrib, fluent, image, linalg, op, random
+from hybridc.nd import contrib, image, linalg, op, random
 from hybridc.nd.creation import (
     arange,
     array,
@@ -29,9 +34,9 @@ from hybridc.nd.creation import (
     zeros,
 )
 from hybridc.nd.extension import CustomOp
-from hybridc.nd.functions import function as _function
-from hybridc.nd.ndarray import NDArray
 from hybridc.nd.storage import load, load_frombuffer, save
+from hybridc.operator import custom as custom  # importing these registers operators, too
+from hybridc.subgraph import subgraph_operator as subgraph_operator
 
 __all__ = [
     "CustomOp",
@@ -80,9 +85,7 @@ def __getattr__(name: str) -> Any:
     if _registry.has_function(name):
         made = globals()[name] = _function(name)
         return made
-    from hybridc.absent import absent
-
-    raise absent("mx.nd", name, "operator", __dir__())
+    raise _absent("mx.nd", name, "operator", __dir__())
 
 
 def __dir__() -> list[str]:

@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from hybridc.array.functions import function
+from hybridc.array.ndarray import NDArray, wrap
 from hybridc.context import Context, check_device, current_context
 from hybridc.errors import ArgumentTypeError, MXNetError
-from hybridc.nd.functions import function
-from hybridc.nd.ndarray import NDArray, wrap
 
 Shape = int | Sequence[int]
 _CUDA = 2  # as DLPack numbers devices

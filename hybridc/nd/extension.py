@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from hybridc.array.functions import function
 from hybridc.dialects import registry
 from hybridc.errors import MXNetError
-from hybridc.nd.functions import function
 
 _DIALECT = "extension."
 

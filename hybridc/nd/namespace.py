@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from hybridc.absent import absent as _absent
+from hybridc.array.functions import function
 from hybridc.dialects import registry
-from hybridc.nd.functions import function
 
 
 def lookup(namespace: str, *prefixes: str) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
@@ -20,9 +21,7 @@ def lookup(namespace: str, *prefixes: str) -> tuple[Callable[[str], Any], Callab
         for start in starts:
             if registry.has_function(start + name):
                 return function(start + name)
-        from hybridc.absent import absent
-
-        raise absent(f"mx.nd.{namespace}", name, "operator", dir_())
+        raise _absent(f"mx.nd.{namespace}", name, "operator", dir_())
 
     def dir_() -> list[str]:
         found = {n.removeprefix(s) for n in registry.FUNCTIONS for s in starts if n.startswith(s)}

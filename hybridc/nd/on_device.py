@@ -13,21 +13,24 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 import numpy.typing as npt
 
+from hybridc import autograd
+from hybridc.array import indexing
+from hybridc.array.dispatch import as_ndarray, explain, in_context, own, record, write_out
+from hybridc.array.functions import function
+from hybridc.array.ndarray import NDArray, wrap
+from hybridc.compile.stages import Traced
 from hybridc.context import Context
 from hybridc.dialects.checked import evaluated
-from hybridc.dispatch import as_ndarray, explain, in_context, own, record, write_out
 from hybridc.errors import MXNetError
-from hybridc.nd import indexing
-from hybridc.nd.functions import function
-from hybridc.nd.ndarray import NDArray, wrap
+from hybridc.locks import ForkLock
 from hybridc.runtime.devices.array import DeviceArray
 from hybridc.runtime.devices.device import Device
-from hybridc.runtime.locks import ForkLock
-from hybridc.runtime.state import STATE
+from hybridc.state import STATE
+from hybridc.trace.tracer import Trace
 
 if TYPE_CHECKING:
+    from hybridc.compile.compiled_graph import CompiledGraph
     from hybridc.dialects.operator import Operator
-    from hybridc.runtime.compiled_graph import CompiledGraph
 
 # Graphs of one operator that are kept.
 _KEPT = 256
@@ -255,8 +258,6 @@ def calculate(ufunc: Any, inputs: Sequence[Any], out: Any) -> Any:
 
 
 def _not_recording() -> Any:
-    from hybridc import autograd
-
     return autograd.pause(STATE.training)
 
 
@@ -284,9 +285,6 @@ _LOCK = ForkLock()
 
 def _graph(op: Operator, arrays: Sequence[Any], device: Device) -> CompiledGraph:
     """The compiled graph of one operator for these shapes; made once, as long as it is among those used last."""
-    from hybridc.stages import Traced
-    from hybridc.trace.tracer import Trace
-
     key = (id(op), device, *((a.shape, a.dtype) for a in arrays))
     with _LOCK.current:
         if key not in _GRAPHS:

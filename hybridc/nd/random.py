@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from hybridc.array.fluent import Fluent
+from hybridc.array.functions import function
 from hybridc.context import Context, check_device
 from hybridc.errors import CheckError
 from hybridc.nd.creation import placed
-from hybridc.nd.fluent import Fluent
-from hybridc.nd.functions import function
 from hybridc.nd.namespace import lookup
 
 Shape = int | tuple[int, ...] | None

@@ -28,9 +28,9 @@ from typing import Any, BinaryIO
 import numpy as np
 import numpy.typing as npt
 
+from hybridc.array.ndarray import NDArray, values_of
 from hybridc.dtypes import BFLOAT16, DType
 from hybridc.errors import MXNetError
-from hybridc.nd.ndarray import NDArray, values_of
 
 _FILE = 0x112
 _V1, _V2, _V3 = 0xF993FAC8, 0xF993FAC9, 0xF993FACA

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from hybridc.absent import absent as _absent
 from hybridc.optimizer.adaptive import AdaDelta, AdaGrad, Adam, Adamax, AdamW, Ftrl, Nadam, RMSProp
 from hybridc.optimizer.layerwise import LAMB, LARS
 from hybridc.optimizer.optimizer import Optimizer, create, register
@@ -17,6 +18,4 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    from hybridc.absent import absent
-
-    raise absent("mx.optimizer", name, "optimizer", globals())
+    raise _absent("mx.optimizer", name, "optimizer", globals())

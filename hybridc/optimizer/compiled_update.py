@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 
 from hybridc import symbol as F
+from hybridc.compile.stages import Traced
 from hybridc.errors import MXNetError
 from hybridc.optimizer.formula import Formula, Kind, Number, Numbers, Values
-from hybridc.stages import Traced
-from hybridc.symbol.traced import TracedSymbol
+from hybridc.trace.traced import TracedSymbol
 from hybridc.trace.tracer import Node, Trace
 
 _NUMBER = itertools.count()

@@ -23,9 +23,9 @@ from typing import Any
 
 import numpy as np
 
+from hybridc.array.functions import function
 from hybridc.context import Context, cpu
-from hybridc.nd.functions import function
-from hybridc.symbol.traced import TracedSymbol
+from hybridc.trace.traced import TracedSymbol
 from hybridc.trace.tracer import Trace
 
 _CPU = cpu()

@@ -8,10 +8,10 @@ from typing import Any, ClassVar, TypeVar, cast
 
 import numpy as np
 
+from hybridc.array.ndarray import NDArray, wrap
 from hybridc.dtypes import is_half
 from hybridc.errors import AttributeValueError, MXNetError
 from hybridc.lr_scheduler import LRScheduler
-from hybridc.nd.ndarray import NDArray, wrap
 from hybridc.optimizer.runner import Array, Row, Runner
 
 C = TypeVar("C", bound=type[Any])

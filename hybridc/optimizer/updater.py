@@ -11,8 +11,8 @@ import numpy as np
 import numpy.typing as npt
 
 from hybridc import lr_scheduler
+from hybridc.array.ndarray import NDArray
 from hybridc.errors import MXNetError
-from hybridc.nd.ndarray import NDArray
 from hybridc.optimizer.optimizer import Optimizer
 
 _FORMAT, _FIRST_FORMAT = "hybridc.updater.2", "hybridc.updater.1"

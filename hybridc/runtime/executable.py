@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 from hybridc.errors import CustomOpError, MXNetError
 
 if TYPE_CHECKING:
+    from hybridc.ir.program import Program
     from hybridc.lower.numpy.emit import PythonProgram
-    from hybridc.lower.program import Program
 
 _NUMBER = itertools.count()
 # Workspaces kept for the next call: one for each thread that ever ran the graph at the same time, but no more than

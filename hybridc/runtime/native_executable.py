@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from hybridc.ir.native_plan import Host
 from hybridc.lower.llvm.codegen import Code
 from hybridc.lower.llvm.native_source import NativeSource
 from hybridc.runtime.native.boxed import boxed_entry
-from hybridc.runtime.native.plan import Host
 from hybridc.runtime.native.program import NativeProgram
 from hybridc.runtime.planned_executable import PlannedExecutable
 

@@ -18,13 +18,13 @@ import numpy as np
 from hybridc.dialects import registry
 from hybridc.dialects.operator import Operator
 from hybridc.dtypes import kind_of
+from hybridc.ir.native_plan import Array, Host, Phase, Place
+from hybridc.ir.planned import Cell, HostCall, PlannedProgram, View
 from hybridc.lower.llvm.codegen import NativeFunction
 from hybridc.lower.llvm.native_source import NativeSource, built_before
-from hybridc.lower.planned import Cell, HostCall, PlannedProgram, View
 from hybridc.lower.triton.functions import Config, TritonFunction
 from hybridc.lower.triton.program import Alternative, Launch, LibraryProduct, Matrix, TritonProgram
-from hybridc.runtime.native.plan import Array, Host, Phase, Place
-from hybridc.trace.structure import as_list
+from hybridc.nesting import as_list
 
 _LENGTH = 8
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from hybridc.lower.planned import ARENA, Cell, PlannedProgram, View
+from hybridc.ir.planned import ARENA, Cell, PlannedProgram, View
 from hybridc.runtime.executable import Executable
 
 

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from hybridc.dtypes import BFLOAT16
-from hybridc.runtime.fused import fused_multiply_add
+from hybridc.runtime.fused_multiply_add import fused_multiply_add
 
 
 @functools.cache

@@ -20,10 +20,10 @@ import numpy.typing as npt
 
 from hybridc.dtypes import held
 from hybridc.errors import UnsupportedError
+from hybridc.locks import ForkLock
 from hybridc.lower.triton.functions import Config, TritonFunction
-from hybridc.runtime.locks import ForkLock
-from hybridc.runtime.store import Store, store
 from hybridc.runtime.triton_interpreter import integer, interpreter
+from hybridc.store import Store, store
 
 _LOADED: dict[str, Any] = {}
 _LOADING = ForkLock()

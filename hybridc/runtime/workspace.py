@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from hybridc.runtime.buffers import empty
-from hybridc.runtime.native.plan import Array
+from hybridc.buffers import empty
+from hybridc.ir.native_plan import Array
 
 ALIGNMENT = 64
 

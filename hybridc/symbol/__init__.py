@@ -10,7 +10,8 @@ import types
 from typing import Any
 
 from hybridc import nd as _nd
-from hybridc.symbol.symbol import Symbol
+from hybridc.absent import absent as _absent
+from hybridc.trace.symbol import Symbol
 
 __all__ = ["Symbol"]
 
@@ -39,9 +40,7 @@ def __getattr__(name: str) -> Any:
         return _import(name)
     found = None if name in _ARRAYS_ONLY else getattr(_nd, name, None)
     if found is None or name.startswith("__"):
-        from hybridc.absent import absent
-
-        raise absent("mx.sym", name, "operator", __dir__())
+        raise _absent("mx.sym", name, "operator", __dir__())
     from hybridc.symbol.namespace import Namespace, function
 
     made = globals()[name] = Namespace(found, name) if isinstance(found, types.ModuleType) else function(name, found)

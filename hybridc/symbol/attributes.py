@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 
@@ -11,8 +13,10 @@ from hybridc.dialects.interchange import text
 from hybridc.errors import AttributeValueError, UnsupportedError
 from hybridc.nd.storage import TYPE_FLAGS
 from hybridc.symbol import graph
-from hybridc.symbol.compose import HIDDEN, checked
 from hybridc.symbol.graph import Entry, Node
+
+# Attributes that MXNet also takes without the underscores around them.
+HIDDEN = ("ctx_group", "lr_mult", "wd_mult", "force_mirroring", "mirror_stage")
 
 
 def of_node(node: Node) -> dict[str, str]:
@@ -115,3 +119,22 @@ class AttributesOfNodes:
     def declared_dtype(self) -> DType | None:
         """The dtype that a variable was made with, or None."""
         return declared_dtype(self.entries[0][0]) if len(self.entries) == 1 else None
+
+
+def inherited(attrs: Mapping[str, str]) -> dict[str, str]:
+    """Of the attributes of a node, those that a variable made for a missing input has, too."""
+    # COMPAT(mxnet): there a variable made for a missing input also lists the operator's own attributes.
+    return checked({k: v for k, v in attrs.items() if k in HIDDEN or is_hidden(k)})
+
+
+def is_hidden(key: str) -> bool:
+    """Whether it is an attribute that MXNet hides."""
+    return key.startswith("__") and key.endswith("__")
+
+
+def checked(attrs: Mapping[str, Any]) -> dict[str, str]:
+    """Attributes as a node keeps them: strings, ``lr_mult`` as ``__lr_mult__``."""
+    for key, value in attrs.items():
+        if not isinstance(value, str):
+            raise ValueError(f"Set Attr only accepts string values, got {key}={value!r}")
+    return {f"__{k}__" if k in HIDDEN else k: v for k, v in attrs.items()}

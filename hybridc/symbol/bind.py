@@ -7,12 +7,12 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from hybridc.array.dispatch import invoke
 from hybridc.dialects.attribute import DType, Shape
-from hybridc.dispatch import invoke
-from hybridc.runtime.state import STATE
+from hybridc.nesting import as_list
+from hybridc.state import STATE
 from hybridc.symbol import graph
 from hybridc.symbol.graph import Entry, Node
-from hybridc.trace.structure import as_list
 from hybridc.trace.tracer import Trace
 
 _NUMBER = itertools.count()

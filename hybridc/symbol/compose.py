@@ -15,17 +15,15 @@ from typing import Any
 import numpy as np
 
 from hybridc import attribute, name
+from hybridc.array.ndarray import NDArray
 from hybridc.dialects import registry
 from hybridc.dialects.operator import Operator
 from hybridc.errors import ArgumentTypeError, MXNetError, TraceError
-from hybridc.nd.ndarray import NDArray
-from hybridc.runtime.state import STATE
+from hybridc.location import Location, user_location
+from hybridc.state import STATE
+from hybridc.symbol.attributes import HIDDEN, checked, inherited, is_hidden
 from hybridc.symbol.graph import Entry, Node
-from hybridc.symbol.symbol import Symbol
-from hybridc.trace.location import Location, user_location
-
-# Attributes that MXNet also takes without the underscores around them.
-HIDDEN = ("ctx_group", "lr_mult", "wd_mult", "force_mirroring", "mirror_stage")
+from hybridc.trace.symbol import Symbol
 
 
 class Composer(threading.local):
@@ -106,7 +104,7 @@ class Composer(threading.local):
         entries: list[Entry] = []
         for key, value in zip(names, values, strict=True):
             if value is None:  # it shares the attributes that users add, such as ctx_group
-                entries.append((Node(None, f"{label}_{key}", (), _inherited(attrs), location), 0))
+                entries.append((Node(None, f"{label}_{key}", (), inherited(attrs), location), 0))
             else:
                 entries.append(self._entry(op, key, value, location))
         node = Node(op, label, entries, checked(attrs), location)
@@ -148,23 +146,6 @@ def composing() -> bool:
     return STATE.trace is None or isinstance(STATE.trace, Composer)
 
 
-def _inherited(attrs: Mapping[str, str]) -> dict[str, str]:
-    # COMPAT(mxnet): there a variable made for a missing input also lists the operator's own attributes.
-    return checked({k: v for k, v in attrs.items() if k in HIDDEN or _is_hidden(k)})
-
-
-def _is_hidden(key: str) -> bool:
-    return key.startswith("__") and key.endswith("__")
-
-
-def checked(attrs: Mapping[str, Any]) -> dict[str, str]:
-    """Attributes as a node keeps them: strings, ``lr_mult`` as ``__lr_mult__``."""
-    for key, value in attrs.items():
-        if not isinstance(value, str):
-            raise ValueError(f"Set Attr only accepts string values, got {key}={value!r}")
-    return {f"__{k}__" if k in HIDDEN else k: v for k, v in attrs.items()}
-
-
 def _locate(error: MXNetError) -> None:
     """Let an error say which line of the user it comes from."""
     where, said = str(user_location(COMPOSER.path())), str(error)
@@ -188,7 +169,7 @@ def symbolic(owner: Any, function: str, hint: str, scalar_hint: str = "", reflec
             numbers = [isinstance(a, int | float | np.number) for a in args[:2]]
             chosen = scalar_hint if numbers[1] else reflected_hint if numbers[0] else hint
         given, attrs = kwargs.pop("name", None), dict(kwargs.pop("attr", None) or {})
-        for key in [k for k in kwargs if k in HIDDEN or _is_hidden(k)]:
+        for key in [k for k in kwargs if k in HIDDEN or is_hidden(k)]:
             attrs[key] = str(kwargs.pop(key))
         with COMPOSER.active(), COMPOSER.naming(given, chosen, attrs):
             try:

@@ -6,14 +6,18 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NoReturn
 
 from hybridc import nd
+from hybridc.array import fluent
+from hybridc.array.dispatch import invoke
+from hybridc.array.functions import function
+from hybridc.dialects import registry
 from hybridc.errors import MXNetError, NotImplementedForSymbol, UnknownShapeError, UnsupportedError
-from hybridc.nd import fluent
+from hybridc.location import user_location
 from hybridc.symbol import graph
 from hybridc.symbol.attributes import AttributesOfNodes
 from hybridc.symbol.compose import COMPOSER, symbolic
 from hybridc.symbol.graph import Entry, Node
-from hybridc.symbol.symbol import Symbol
-from hybridc.trace.location import user_location
+from hybridc.symbol.infer import listed_shapes, listed_types
+from hybridc.trace.symbol import Symbol
 
 
 class ComposedSymbol(AttributesOfNodes, Symbol):
@@ -29,6 +33,16 @@ class ComposedSymbol(AttributesOfNodes, Symbol):
 
     def __init__(self, entries: Sequence[Entry]) -> None:
         self.entries = list(entries)
+
+    @staticmethod
+    def choose(condition: Any, x: Any, y: Any, out: Any) -> Any:
+        """``F.where``; a number is an array like the symbol beside it, whatever dtype the condition has."""
+        with COMPOSER.naming(None, "full_like", {}):
+            if hasattr(x, "entries") and isinstance(y, int | float):
+                y = function("full_like")(x, y)
+            elif hasattr(y, "entries") and isinstance(x, int | float):
+                x = function("full_like")(y, x)
+        return invoke(registry.operator("hybrid.where_by_shapes").bind(), (condition, x, y), out)
 
     # --- what it is ----------------------------------------------------------------------------------------
 
@@ -169,26 +183,18 @@ class ComposedSymbol(AttributesOfNodes, Symbol):
         Shapes are given in the order of the arguments, or by name. Three times None, with a warning, if some remain
         unknown.
         """
-        from hybridc.symbol.infer import listed_shapes
-
         return listed_shapes(self.entries, args, kwargs, partial=False)
 
     def infer_shape_partial(self, *args: Any, **kwargs: Any) -> Any:
         """As :meth:`infer_shape`; what remains unknown is ``()``, or has sizes of 0."""
-        from hybridc.symbol.infer import listed_shapes
-
         return listed_shapes(self.entries, args, kwargs, partial=True)
 
     def infer_type(self, *args: Any, **kwargs: Any) -> Any:
         """Dtypes of (arguments, outputs, auxiliary states) that follow from those given."""
-        from hybridc.symbol.infer import listed_types
-
         return listed_types(self.entries, args, kwargs, partial=False)
 
     def infer_type_partial(self, *args: Any, **kwargs: Any) -> Any:
         """As :meth:`infer_type`; what remains unknown is None."""
-        from hybridc.symbol.infer import listed_types
-
         return listed_types(self.entries, args, kwargs, partial=True)
 
     @property

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from hybridc.dialects.operator import Operator
-    from hybridc.trace.location import Location
+    from hybridc.location import Location
 
 
 class Node:

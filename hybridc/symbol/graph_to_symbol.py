@@ -12,11 +12,11 @@ from xdsl.ir import Operation, SSAValue
 
 from hybridc.dialects.hybrid import HybridOp, location_of
 from hybridc.dialects.operator import Operator
-from hybridc.dialects.subgraph import Subgraph
 from hybridc.errors import MXNetError
+from hybridc.ir.values import functions, result_count
+from hybridc.subgraph.subgraph_operator import Subgraph
 from hybridc.symbol.graph import Entry, Node
 from hybridc.symbol.symbol_to_graph import Origins
-from hybridc.transforms.values import functions, result_count
 
 
 @dataclass

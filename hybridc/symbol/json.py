@@ -16,16 +16,17 @@ from pathlib import Path
 from typing import Any, cast
 
 from hybridc import name as naming
+from hybridc import symbol
 from hybridc.dialects import registry
 from hybridc.dialects.interchange import text
 from hybridc.dialects.operator import Operator
 from hybridc.errors import MXNetError
 from hybridc.nd.storage import replacing
-from hybridc.symbol.compose import HIDDEN
+from hybridc.nesting import as_list
+from hybridc.symbol.attributes import HIDDEN
 from hybridc.symbol.composed import ComposedSymbol
 from hybridc.symbol.graph import Entry, Node, topological
-from hybridc.symbol.subgraph_nodes import read_subgraph
-from hybridc.trace.structure import as_list
+from hybridc.symbol.subgraph_nodes import body_to_nodes, read_subgraph
 
 _VERSION = 10901
 
@@ -162,8 +163,6 @@ class _Writer:
 
     def _by_others(self, node: Node, op: Operator) -> list[Entry] | None:
         """The results by operators that MXNet has, if it lacks this one."""
-        from hybridc import symbol
-
         inputs = [n.number if n.number is not None else ComposedSymbol([(n, i)]) for n, i in node.inputs]
         with naming.Prefix(f"{node.name}_"):
             made = op.for_nnvm(symbol, *inputs)
@@ -183,8 +182,9 @@ class _Writer:
             attrs[op.NNVM_COUNT] = str(len(inputs))
         outputs = op.nnvm_outputs()
         states = frozenset(op.auxiliary())
+        graphs = [body_to_nodes(*graph) for graph in op.nnvm_graphs()]
         attrs.update(node.attrs)
-        self.nodes.append(_Written(op.nnvm_title(), node.name, attrs, inputs, outputs, states, op.nnvm_graphs()))
+        self.nodes.append(_Written(op.nnvm_title(), node.name, attrs, inputs, outputs, states, graphs))
         return [(len(self.nodes) - 1, i) for i in range(outputs)]
 
 

@@ -9,15 +9,15 @@ import numpy as np
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp, UnitAttr
 
+from hybridc.array.ndarray import NDArray
 from hybridc.errors import MXNetError
-from hybridc.nd.ndarray import NDArray
+from hybridc.ir.values import functions
 from hybridc.subgraph import backend_steps
+from hybridc.subgraph.partition_graph import PartitionGraph
 from hybridc.symbol.composed import ComposedSymbol
 from hybridc.symbol.graph_to_symbol import graph_to_symbol
 from hybridc.symbol.infer import Shapes, Types
 from hybridc.symbol.symbol_to_graph import Origins, convert
-from hybridc.transforms.partition_graph import PartitionGraph
-from hybridc.transforms.values import functions
 
 _FLOAT32 = np.dtype(np.float32)
 

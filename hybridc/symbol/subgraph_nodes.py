@@ -63,14 +63,6 @@ def nodes_to_body(entries: Sequence[Entry], variables: Sequence[Node]) -> tuple[
     return Body(arguments, steps, [*results, *updated.values()]), tuple(updated), keyed
 
 
-def written_attributes(op: Any) -> dict[str, Any]:
-    """What a file says of a subgraph besides the graph inside."""
-    if subgraph.operator_of(op.backend, op.partitioner):
-        return {k: v for k, v in op.properties if k != "subgraph_sym_json"}
-    pairs = {name: repr(dict(getattr(op, name))) for name in _PAIRS if getattr(op, name)}
-    return {**{name: getattr(op, name) for name in _NAMES}, **pairs}
-
-
 def read_subgraph(
     operator: str,
     label: str,

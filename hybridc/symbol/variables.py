@@ -9,11 +9,11 @@ import numpy as np
 
 from hybridc import attribute
 from hybridc.errors import DTypeError, UnsupportedError
+from hybridc.location import user_location
 from hybridc.nd.storage import TYPE_FLAGS
-from hybridc.symbol.compose import checked
+from hybridc.symbol.attributes import checked
 from hybridc.symbol.composed import ComposedSymbol
 from hybridc.symbol.graph import Node
-from hybridc.trace.location import user_location
 
 
 def var(

@@ -25,19 +25,20 @@ from xdsl.utils.exceptions import VerifyException
 from xdsl.utils.target import Target
 from xdsl.xdsl_opt_main import xDSLOptMain
 
-from hybridc import library, nd, pipeline
+from hybridc import library, nd
+from hybridc.compile import pipeline
 from hybridc.dialects.arith import Arith
 from hybridc.dialects.hybrid import dialects
 from hybridc.dialects.hybrid_rt import HybridRt
 from hybridc.dialects.tensor import Tensor
 from hybridc.errors import MXNetError
+from hybridc.ir.values import functions
 from hybridc.lower.llvm.expand_math import ExpandMath
 from hybridc.lower.llvm.llvm_ops import NativeLLVM
 from hybridc.lower.llvm.loops_to_llvm import LoopsToLLVM
+from hybridc.lower.llvm.pack_panels import PackPanels
+from hybridc.lower.llvm.schedule_phases import SchedulePhases
 from hybridc.lower.numpy.emit import emit
-from hybridc.transforms.pack_panels import PackPanels
-from hybridc.transforms.schedule_phases import SchedulePhases
-from hybridc.transforms.values import functions
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,8 @@ from typing import Any
 from hybridc.dialects.blame import located
 from hybridc.dialects.gradient import vjp
 from hybridc.errors import MXNetError
-from hybridc.symbol.traced import TracedSymbol
+from hybridc.hooks import HOOKS
+from hybridc.trace.traced import TracedSymbol
 from hybridc.trace.tracer import Node, Trace
 
 
@@ -18,8 +19,7 @@ def append_gradients(trace: Trace, head: TracedSymbol, wanted: Sequence[TracedSy
     Zeros where nothing flows back, as through floor or BlockGrad. Operators of the backward have the locations of those
     whose gradients they are.
     """
-    from hybridc import symbol as F
-
+    F = HOOKS.symbols()
     active, reached = _active(trace.nodes, wanted), ancestors(trace.nodes, head)
     grads: dict[int, TracedSymbol] = {}
     trace.forget_updates()

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from hybridc.runtime.state import STATE
+from hybridc.state import STATE
 
 MISSING = object()
 _CHANGES = object()

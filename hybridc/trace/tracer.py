@@ -13,18 +13,18 @@ from typing import Any
 import numpy as np
 
 from hybridc import random
+from hybridc.array.dispatch import as_scalar
+from hybridc.array.ndarray import NDArray
 from hybridc.context import Context, cpu
 from hybridc.dialects import registry
 from hybridc.dialects.blame import blame, located, pair, statement
 from hybridc.dialects.operator import Operator
 from hybridc.dtypes import is_float
 from hybridc.errors import ArgumentTypeError, MXNetError, ParameterShapeError, ShapeError, TraceError
-from hybridc.nd.ndarray import NDArray
-from hybridc.runtime.state import STATE
-from hybridc.symbol.traced import Shape, TracedSymbol
-from hybridc.trace.attributes import meet
-from hybridc.trace.location import Location, user_location
-from hybridc.trace.structure import as_list, flatten
+from hybridc.location import Location, user_location
+from hybridc.nesting import as_list, flatten
+from hybridc.state import STATE
+from hybridc.trace.traced import Shape, TracedSymbol
 from hybridc.trace.varying import Number, Varying
 
 _NUMBER = itertools.count()
@@ -118,8 +118,6 @@ class Trace:
 
     def constant(self, value: Any, dtype: Any) -> TracedSymbol:
         """A number as a value of the graph."""
-        from hybridc.dispatch import as_scalar
-
         dtype = np.dtype(dtype)
         number = as_scalar(value, dtype).item()
         known = (dtype.str, repr(number))
@@ -146,7 +144,8 @@ class Trace:
     def scope(self, block: Any) -> Generator[None]:
         """Operators recorded inside belong to this block, and so does what goes wrong."""
         self._blocks.append(block.name)
-        meet(block)  # it may be no child of the block being traced
+        if STATE.reading is not None:
+            STATE.reading.meet(block)  # it may be no child of the block being traced
         try:
             yield
         except MXNetError as error:
@@ -331,50 +330,6 @@ def trace_call(block: Any, args: Sequence[Any], training: bool) -> Trace:
         )
     trace.infer()
     return trace
-
-
-def infer_parameter_shapes(block: Any, args: Sequence[Any]) -> None:
-    """Give every parameter that ``block(*args)`` uses the shape that follows from the arguments' shapes."""
-    try:
-        trace = trace_call(block, args, STATE.training)
-    except ShapeError:
-        if not _infer_backwards(block, args):
-            raise
-        return
-    for leaf, role, parameter in zip(trace.leaves, trace.roles, trace.sources, strict=True):
-        if role == "parameter":
-            parameter.shape = leaf.shape
-
-
-def _infer_backwards(block: Any, args: Sequence[Any]) -> bool:
-    """Whether all parameters got their shapes from the graph of the block, which is also asked from its end."""
-    from hybridc.symbol.composed import ComposedSymbol
-    from hybridc.symbol.infer import Shapes
-    from hybridc.symbol.variables import var
-
-    if not all(isinstance(a, NDArray) for a in args):
-        return False
-    given = {f"data{i}": a.shape for i, a in enumerate(args)}
-    try:
-        outputs, _ = flatten(block(*map(var, given)), (ComposedSymbol,), f"the result of {block.name}")
-        entries = [entry for output in outputs for entry in output.entries]
-        found = Shapes(entries, given, exact=True)
-    except MXNetError:  # it asks for shapes, or they do not fit: the trace says it better
-        return False
-    shapes = {node.name: found.get((node, 0)) for node in found.nodes if node.is_variable}
-    params = [p for p in block.collect_params().values() if p.is_deferred]
-    if not all(known(shapes.get(p.name)) for p in params):
-        return False
-    for p in params:
-        p.shape = shapes[p.name]
-    return True
-
-
-def trace_block(block: Any, args: Sequence[Any], training: bool = False) -> Any:
-    """The first stage of the compiler for ``block(*args)``; see :mod:`hybridc.stages`."""
-    from hybridc.stages import Traced
-
-    return Traced(trace_call(block, args, training), (), block.__dict__.get("_backends", ()))
 
 
 def _is_closed(shape: Any) -> bool:

@@ -126,7 +126,7 @@ class Number:
 
     def data(self, context: Context) -> Any:
         """Its value now, as an array."""
-        from hybridc.nd.ndarray import NDArray
+        from hybridc.array.ndarray import NDArray
 
         array = NDArray(np.asarray(self._dtype.type(self._varying.compute())))
         return array if context.device_type == "cpu" else array.as_in_context(context)

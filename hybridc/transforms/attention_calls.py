@@ -22,9 +22,8 @@ from xdsl.ir import Attribute, Block, Region, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from hybridc.dialects.hybrid import fused_location
-from hybridc.lower.hybrid_to_linalg_tensor import Builder, Tensor
-from hybridc.lower.kernel import Axes, Stage, analyse
-from hybridc.lower.structured import (
+from hybridc.ir.kernel import Axes, Stage, analyse
+from hybridc.ir.structured import (
     DType,
     Shape,
     dtype_of,
@@ -35,6 +34,7 @@ from hybridc.lower.structured import (
     places_of,
     shape_of,
 )
+from hybridc.ir.tensor_builder import Builder, Tensor
 from hybridc.transforms.attention_draws import Drawn, draw_in, draws_of
 
 # What each axis of a kernel is in another.

@@ -27,15 +27,15 @@ from xdsl.rewriter import InsertPoint, Rewriter
 
 from hybridc.dialects.draws import DrawsUniform
 from hybridc.dialects.hybrid_rt import UniformOp
-from hybridc.lower.host import operator_of
-from hybridc.lower.hybrid_to_linalg_body import Element, signless
-from hybridc.lower.hybrid_to_linalg_tensor import Builder, Tensor
-from hybridc.lower.joined import RESHAPES
-from hybridc.lower.kernel import Axes, analyse
-from hybridc.lower.philox import signed
-from hybridc.lower.structured import DType, function_called, is_host, note_dtype, note_dtypes, shape_of
+from hybridc.ir.host import operator_of
+from hybridc.ir.joined import RESHAPES
+from hybridc.ir.kernel import Axes, analyse
+from hybridc.ir.philox import signed
+from hybridc.ir.scalar_builder import Element, signless
+from hybridc.ir.structured import DType, function_called, is_host, note_dtype, note_dtypes, shape_of
+from hybridc.ir.tensor_builder import Builder, Tensor
+from hybridc.ir.values import functions, put
 from hybridc.transforms.kept_values import unshaped
-from hybridc.transforms.values import functions, put
 
 UINT64 = DType("uint64")
 # A key has two words: that of the generator, and the number of the first of its draws.

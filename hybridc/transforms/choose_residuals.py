@@ -31,8 +31,8 @@ from xdsl.rewriter import InsertPoint, Rewriter
 from hybridc.dialects.hybrid import HybridOp
 from hybridc.dialects.operator import Elementwise, Movement
 from hybridc.dialects.scalar import record
+from hybridc.ir.values import byte_size, functions, is_constant, result_count
 from hybridc.transforms.differentiate import OF_HEADS
-from hybridc.transforms.values import byte_size, functions, is_constant, result_count
 
 # What the steps of scalar bodies cost, in additions; those that are missing are not computed twice. Measured with NumPy
 # on arrays in the second-level cache: an addition takes 0.16 ns, a division 0.24, a root 0.28, a cast 0.35, an

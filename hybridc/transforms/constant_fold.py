@@ -12,9 +12,9 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 
 from hybridc.dialects.hybrid import HybridOp, dtype_of, shape_of
-from hybridc.symbol.traced import TracedSymbol
+from hybridc.ir.values import constant_value, functions, hybrid_ops
+from hybridc.trace.traced import TracedSymbol
 from hybridc.transforms.splice import Splicer
-from hybridc.transforms.values import constant_value, functions, hybrid_ops
 
 
 @dataclass(frozen=True)

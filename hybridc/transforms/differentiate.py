@@ -28,11 +28,12 @@ from hybridc.dialects.blame import located
 from hybridc.dialects.gradient import vjp
 from hybridc.dialects.hybrid import HybridOp, dtype_of, location_of, shape_of
 from hybridc.errors import MXNetError
-from hybridc.symbol.traced import TracedSymbol
+from hybridc.hooks import HOOKS
+from hybridc.ir.values import constant_value, functions, hybrid_ops, result_count, root
 from hybridc.trace.trace_to_graph import operations
+from hybridc.trace.traced import TracedSymbol
 from hybridc.trace.tracer import Node
 from hybridc.transforms.splice import Splicer
-from hybridc.transforms.values import constant_value, functions, hybrid_ops, result_count, root
 
 # The backward from some results only, beside that from all.
 OF_HEADS = "backward_of_heads"
@@ -92,8 +93,7 @@ class _Backward:
 
     def _gradients(self) -> list[TracedSymbol]:
         """The gradients of the inputs, in the trace."""
-        from hybridc import symbol as F
-
+        F = HOOKS.symbols()
         active = self._active()
         with self.trace.active():
             for i, head in enumerate(self.heads):

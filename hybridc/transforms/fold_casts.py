@@ -20,9 +20,9 @@ from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from hybridc.dtypes import FLOAT8
-from hybridc.lower.kernel import Kernel, analyse
-from hybridc.lower.product_shape import multiplied
-from hybridc.lower.structured import (
+from hybridc.ir.kernel import Kernel, analyse
+from hybridc.ir.product_shape import multiplied
+from hybridc.ir.structured import (
     VIEWS,
     dtype_of,
     element_dtype,
@@ -33,7 +33,7 @@ from hybridc.lower.structured import (
     note_dtypes,
     shape_of,
 )
-from hybridc.transforms.values import functions, new_name
+from hybridc.ir.values import functions, new_name
 
 
 @dataclass(frozen=True)

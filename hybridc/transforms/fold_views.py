@@ -30,7 +30,7 @@ from xdsl.passes import ModulePass
 from xdsl.rewriter import Rewriter
 
 from hybridc.dialects.tensor import ExpandShapeOp
-from hybridc.lower.hybrid_to_linalg_attributes import (
+from hybridc.ir.linalg_attributes import (
     groups,
     integers,
     iterators,
@@ -40,11 +40,11 @@ from hybridc.lower.hybrid_to_linalg_attributes import (
     slice_properties,
     string,
 )
-from hybridc.lower.structured import VIEWS, DType, dtype_of, is_scaffold, shape_of
+from hybridc.ir.structured import VIEWS, DType, dtype_of, is_scaffold, shape_of
+from hybridc.ir.values import functions
 from hybridc.transforms.fold_views_cuts import Cutting, Loops, loops_of
 from hybridc.transforms.fold_views_layout import Piece, Pieces, Shape, by_axis, in_memory, merged, row_major, split
 from hybridc.transforms.fold_views_order import result_orders
-from hybridc.transforms.values import functions
 
 
 @dataclass(frozen=True)

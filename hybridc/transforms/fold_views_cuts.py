@@ -17,7 +17,7 @@ from xdsl.dialects import tensor
 from xdsl.dialects.linalg import ops as linalg
 from xdsl.ir import Block, Operation, SSAValue
 
-from hybridc.lower.structured import VIEWS, groups_of, is_scaffold, loop_sizes, places_of, shape_of
+from hybridc.ir.structured import VIEWS, groups_of, is_scaffold, loop_sizes, places_of, shape_of
 from hybridc.transforms.fold_views_layout import Shape
 
 KNOW_PLACES = (linalg.IndexOp.name, tensor.ExtractOp.name)  # operations of bodies whose loops must stay

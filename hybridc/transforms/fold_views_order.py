@@ -15,7 +15,7 @@ from xdsl.dialects import func, tensor
 from xdsl.dialects.linalg import ops as linalg
 from xdsl.ir import Operation, SSAValue
 
-from hybridc.lower.structured import VIEWS, shape_of
+from hybridc.ir.structured import VIEWS, shape_of
 from hybridc.transforms.fold_views_cuts import Loops
 from hybridc.transforms.fold_views_layout import Pieces, Shape, by_axis, merged, row_major, split
 

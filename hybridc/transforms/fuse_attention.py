@@ -1,7 +1,7 @@
 """Make one kernel of an attention: of scores, weights and sums, where scores and weights are used nowhere else.
 
 They are three kernels: a product, a softmax of its rows, and a product of that with values. Together they are a kernel
-of three nests, which :mod:`hybridc.lower.attention` recognises, and a target may compute without scores or weights in
+of three nests, which :mod:`hybridc.ir.attention` recognises, and a target may compute without scores or weights in
 memory. Where a view or another use is between them, as where a backward reads the weights, they stay three.
 
 A mask that the softmax reads is computed again in its nest, if a kernel of maps makes it from arrays that are much
@@ -19,9 +19,10 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 from xdsl.rewriter import Rewriter
 
-from hybridc.lower.attention import attention_of
-from hybridc.lower.kernel import analyse
-from hybridc.lower.structured import kernels
+from hybridc.ir.attention import attention_of
+from hybridc.ir.kernel import analyse
+from hybridc.ir.structured import kernels
+from hybridc.ir.values import functions, put
 from hybridc.transforms.attention_calls import (
     AxisMap,
     call_instead,
@@ -34,7 +35,6 @@ from hybridc.transforms.attention_calls import (
 )
 from hybridc.transforms.attention_draws import erase_draws, give_keys, key_of
 from hybridc.transforms.fuse_attention_backward import fuse_backward
-from hybridc.transforms.values import functions, put
 
 # What two attentions must share to be one kernel: the functions that they call, and which arguments are the same.
 _Key = tuple[tuple[str, ...], tuple[object, ...]]

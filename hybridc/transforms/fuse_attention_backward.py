@@ -8,7 +8,7 @@ so it needs no row of weights. Everything else needs a row and a key at a time.
 
 Forward and backward are two functions, or parts of one: a training step. So the forward becomes one kernel, which also
 gives each row's greatest score and sum of powers, and the backward becomes one kernel,
-:mod:`hybridc.lower.attention_backward`, which computes weights again from those.
+:mod:`hybridc.ir.attention_backward`, which computes weights again from those.
 """
 
 from __future__ import annotations
@@ -23,11 +23,12 @@ from xdsl.ir import Block, Operation, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from hybridc.dialects.hybrid import fused_location
-from hybridc.lower.attention import CASTS, Attention, attention_of
-from hybridc.lower.attention_backward import attention_backward_of
-from hybridc.lower.joined import RESHAPES
-from hybridc.lower.kernel import Axes, Kernel, Stage, analyse
-from hybridc.lower.structured import dtype_of, note_dtypes
+from hybridc.ir.attention import CASTS, Attention, attention_of
+from hybridc.ir.attention_backward import attention_backward_of
+from hybridc.ir.joined import RESHAPES
+from hybridc.ir.kernel import Axes, Kernel, Stage, analyse
+from hybridc.ir.structured import dtype_of, note_dtypes
+from hybridc.ir.values import functions, put
 from hybridc.transforms.attention_backward_kernel import (
     OUTPUT,
     PEAK,
@@ -42,7 +43,6 @@ from hybridc.transforms.attention_calls import call_instead, erase_unused, has_o
 from hybridc.transforms.factors import Factors, Products
 from hybridc.transforms.kept_values import KeptValues, unshaped
 from hybridc.transforms.split_calls import untangle
-from hybridc.transforms.values import functions, put
 
 
 def fuse_backward(module: ModuleOp, row: int) -> None:

@@ -38,11 +38,10 @@ from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from hybridc.dialects.hybrid import fused_location
-from hybridc.lower.hybrid_to_linalg_body import Body, Element
-from hybridc.lower.hybrid_to_linalg_tensor import Builder, Tensor, first
-from hybridc.lower.joined import RESHAPES, part_of, strides_in_whole
-from hybridc.lower.strides import row_major
-from hybridc.lower.structured import (
+from hybridc.ir.joined import RESHAPES, part_of, strides_in_whole
+from hybridc.ir.scalar_builder import Body, Element
+from hybridc.ir.strides import row_major
+from hybridc.ir.structured import (
     DType,
     Shape,
     dtype_of,
@@ -53,9 +52,10 @@ from hybridc.lower.structured import (
     root,
     shape_of,
 )
+from hybridc.ir.tensor_builder import Builder, Tensor, first
+from hybridc.ir.values import functions, new_name, volume
 from hybridc.trace.trace_to_graph import identifier
 from hybridc.transforms.loop_groups import Group, Partition, loops_of
-from hybridc.transforms.values import functions, new_name, volume
 
 # Elements that are rather computed again than by a kernel of their own, if the reader walks over many times as many.
 CHEAP, MANY = 4096, 16

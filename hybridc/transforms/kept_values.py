@@ -11,11 +11,11 @@ from xdsl.ir import BlockArgument, Operation, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from hybridc.dialects.tensor import ExpandShapeOp
-from hybridc.lower.joined import RESHAPES
-from hybridc.lower.kernel import Kernel, analyse
-from hybridc.lower.sources import yielded
-from hybridc.lower.structured import VIEWS, DType, dtype_of, function_called, is_host, note_dtypes, shape_of
-from hybridc.transforms.values import result_count
+from hybridc.ir.joined import RESHAPES
+from hybridc.ir.kernel import Kernel, analyse
+from hybridc.ir.sources import yielded
+from hybridc.ir.structured import VIEWS, DType, dtype_of, function_called, is_host, note_dtypes, shape_of
+from hybridc.ir.values import result_count
 
 
 def unshaped(value: SSAValue) -> SSAValue:

@@ -23,7 +23,7 @@ from xdsl.dialects.linalg import ops as linalg
 from xdsl.ir import Operation, SSAValue
 from xdsl.rewriter import Rewriter
 
-from hybridc.lower.structured import Shape, is_scaffold, loop_sizes, places_of, reads_anywhere
+from hybridc.ir.structured import Shape, is_scaffold, loop_sizes, places_of, reads_anywhere
 
 # A domain of at most this many elements is walked as one tile.
 SMALL = 65536

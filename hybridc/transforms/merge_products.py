@@ -18,10 +18,10 @@ from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from hybridc.dialects.hybrid import fused_location
-from hybridc.lower.hybrid_to_linalg_tensor import Builder
-from hybridc.lower.kernel import Kernel, Stage, analyse
-from hybridc.lower.structured import VIEWS, Shape, dtype_of, groups_of, is_host, kernels, note_dtypes, shape_of
-from hybridc.transforms.values import functions, volume
+from hybridc.ir.kernel import Kernel, Stage, analyse
+from hybridc.ir.structured import VIEWS, Shape, dtype_of, groups_of, is_host, kernels, note_dtypes, shape_of
+from hybridc.ir.tensor_builder import Builder
+from hybridc.ir.values import functions, volume
 
 # Products with more rows use the processor well enough by themselves.
 ROWS = 64

@@ -45,10 +45,10 @@ from hybridc.dialects.hybrid_rt import (
     ViewOp,
     aligned,
 )
-from hybridc.lower import structured
-from hybridc.lower.host import inplace_pairs, pairs_of
-from hybridc.lower.joined import part_of
-from hybridc.lower.structured import (
+from hybridc.ir import structured
+from hybridc.ir.host import inplace_pairs, pairs_of
+from hybridc.ir.joined import part_of
+from hybridc.ir.structured import (
     DType,
     Shape,
     declared_dtypes,
@@ -59,8 +59,8 @@ from hybridc.lower.structured import (
     root,
     shape_of,
 )
+from hybridc.ir.values import functions, result_count, volume
 from hybridc.transforms.plan_memory_offsets import Buffer, assign_offsets, largest_live_set
-from hybridc.transforms.values import functions, result_count, volume
 
 Memory = MemRefType[Any]
 

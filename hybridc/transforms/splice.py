@@ -10,11 +10,12 @@ from xdsl.ir import Operation, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from hybridc.dialects.hybrid import HybridOp, dtype_of, shape_of
-from hybridc.symbol.traced import TracedSymbol
-from hybridc.trace.structure import as_list
+from hybridc.hooks import HOOKS
+from hybridc.ir.values import constant_value, functions, hybrid_ops
+from hybridc.nesting import as_list
 from hybridc.trace.trace_to_graph import operations
+from hybridc.trace.traced import TracedSymbol
 from hybridc.trace.tracer import Trace
-from hybridc.transforms.values import constant_value, functions, hybrid_ops
 
 
 def rewrite(module: ModuleOp, step: Callable[[Splicer, HybridOp], list[Operation] | None]) -> None:
@@ -60,8 +61,7 @@ class Splicer:
 
     def replace(self, op: HybridOp, build: Callable[[Any, Sequence[TracedSymbol]], Any]) -> list[Operation] | None:
         """Replace an operation by what ``build(F, inputs)`` writes; None, and no change, if it returns None."""
-        from hybridc import symbol as F
-
+        F = HOOKS.symbols()
         with self.trace.active():
             new = build(F, [self.symbol(v) for v in op.operands])
         if new is None:

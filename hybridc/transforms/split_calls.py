@@ -9,8 +9,8 @@ from xdsl.dialects.builtin import FunctionType, StringAttr
 from xdsl.ir import BlockArgument, Operation, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
-from hybridc.lower.kernel import analyse
-from hybridc.lower.structured import function_called
+from hybridc.ir.kernel import analyse
+from hybridc.ir.structured import function_called
 from hybridc.transforms.attention_calls import has_one_nest
 
 

@@ -16,10 +16,10 @@ from xdsl.ir import Block, Operation, Region, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 
-from hybridc.lower.kernel import Kernel, Stage, analyse, number_of
-from hybridc.lower.product_shape import body_key
-from hybridc.lower.structured import dtype_of, is_host, is_scaffold, kernels, note_dtypes
-from hybridc.transforms.values import functions, new_name
+from hybridc.ir.kernel import Kernel, Stage, analyse, number_of
+from hybridc.ir.product_shape import body_key
+from hybridc.ir.structured import dtype_of, is_host, is_scaffold, kernels, note_dtypes
+from hybridc.ir.values import functions, new_name
 
 
 @dataclass(frozen=True)

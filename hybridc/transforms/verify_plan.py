@@ -42,9 +42,9 @@ from hybridc.dialects.hybrid_rt import (
     aliased,
 )
 from hybridc.errors import VerifyError
-from hybridc.lower import structured
-from hybridc.lower.host import inplace_pairs
-from hybridc.transforms.values import functions
+from hybridc.ir import structured
+from hybridc.ir.host import inplace_pairs
+from hybridc.ir.values import functions
 
 Shape = tuple[int, ...]
 

@@ -8,7 +8,7 @@ import re
 import pytest
 
 from benchmarks import workloads
-from hybridc import stages
+from hybridc.compile import stages
 from hybridc.trace.tracer import trace_call
 
 LINE = re.compile(r"/(benchmarks|tests)/\S+\.py:\d+ \(in \w+\)")  # a library's layer has the line of its call

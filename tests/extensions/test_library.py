@@ -196,7 +196,7 @@ def test_backward_meets_the_state_of_its_forward(loaded, hybridize):
 def test_states_are_deleted(loaded):
     import gc
 
-    from hybridc.runtime.extension_call import State
+    from hybridc.library.extension_call import State
 
     def alive():
         gc.collect()
@@ -358,8 +358,8 @@ def test_graph_prints_and_parses(loaded):
     from xdsl.dialects import builtin, func
     from xdsl.parser import Parser
 
+    from hybridc.compile.stages import text
     from hybridc.dialects.hybrid import dialects
-    from hybridc.stages import text
 
     block = Function(lambda F, x: F.lib_scale(F.lib_gemm(x, x), scale=2))
     printed = text(block.trace(mx.nd.ones((2, 2))).module)

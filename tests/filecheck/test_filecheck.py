@@ -12,7 +12,7 @@ import pytest
 from filecheck.matcher import Matcher
 from filecheck.options import parse_argv_options
 
-from hybridc import pipeline
+from hybridc.compile import pipeline
 from hybridc.tools.opt import HybridcOpt
 
 FOLDER = Path(__file__).parent
@@ -69,7 +69,7 @@ def test_a_file_that_is_wrong_is_found_wrong(tmp_path):
 @pytest.mark.parametrize("each", pipeline.alone(), ids=lambda each: each.name)
 def test_every_pass_has_a_file(each):
     """It lies where the pass lies, has its name, and runs it."""
-    folder, name = each.__module__.split(".")[1:]
-    file = FOLDER / folder / f"{name}.mlir"
+    *folders, name = each.__module__.split(".")[1:]
+    file = FOLDER.joinpath(*folders, f"{name}.mlir")
     programs = [program for pipe in commands(file.read_text()) for program in pipe]
     assert any(each.name in argument for program in programs for argument in program)

@@ -9,7 +9,7 @@ from xdsl.parser import Parser
 
 import hybridc as mx
 from benchmarks import workloads
-from hybridc import pipeline, stages
+from hybridc.compile import pipeline, stages
 from hybridc.dialects import registry
 from hybridc.dialects.hybrid import HandleAttr, from_attribute, tensor_type, to_attribute
 from hybridc.errors import MXNetError

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import hybridc as mx
-from hybridc.dispatch import invoke
+from hybridc.array.dispatch import invoke
 from hybridc.symbol.graph import topological
 from tests.golden.store import Reader
 from tests.golden.symbol_cases import (

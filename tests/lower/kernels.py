@@ -7,11 +7,11 @@ import math
 import numpy as np
 from xdsl.parser import Parser
 
+from hybridc.compile.pipeline import context
+from hybridc.dialects import special
+from hybridc.ir.structured import dtype_of, kernels, shape_of
 from hybridc.lower.numpy.emit_kernel import KernelEmitter
-from hybridc.lower.structured import dtype_of, kernels, shape_of
-from hybridc.pipeline import context
-from hybridc.runtime import special
-from hybridc.runtime.threads import parallel
+from hybridc.lower.numpy.tile_threads import parallel
 
 
 def parse(text):

@@ -11,15 +11,15 @@ from xdsl.transforms.common_subexpression_elimination import CommonSubexpression
 from xdsl.transforms.dead_code_elimination import DeadCodeElimination
 
 from hybridc import random
-from hybridc.lower import spec
-from hybridc.lower.hybrid_to_linalg import HybridToLinalg
+from hybridc.compile.pipeline import context
+from hybridc.ir import spec
+from hybridc.ir.structured import VIEWS, is_host, kernels, shape_of
 from hybridc.lower.numpy.emit import emit
 from hybridc.lower.numpy.emit_kernel import KernelEmitter
-from hybridc.lower.structured import VIEWS, is_host, kernels, shape_of
-from hybridc.pipeline import context
 from hybridc.runtime.executable import PythonExecutable
 from hybridc.tools.check_op.compiled import _EXTRA
 from hybridc.transforms.fold_views import FoldViews
+from hybridc.transforms.hybrid_to_linalg import HybridToLinalg
 from hybridc.transforms.plan_memory import PlanMemory
 from hybridc.transforms.verify_plan import VerifyPlan
 from tests.lower.outline import outline

@@ -10,7 +10,7 @@ from xdsl.ir import Block, Operation, Region
 from xdsl.ir.affine import AffineMap
 from xdsl.rewriter import InsertPoint, Rewriter
 
-from hybridc.lower.structured import VIEWS, dtype_of, function_called, is_host, note_dtypes, shape_of
+from hybridc.ir.structured import VIEWS, dtype_of, function_called, is_host, note_dtypes, shape_of
 
 
 def outline(module):

@@ -8,7 +8,7 @@ from xdsl.parser import Parser
 from xdsl.transforms import common_subexpression_elimination, dead_code_elimination
 
 import hybridc as mx
-from hybridc import pipeline, stages
+from hybridc.compile import pipeline, stages
 from hybridc.gluon import nn
 from hybridc.trace.tracer import trace_call
 from hybridc.transforms.cse import CommonSubexpressionElimination

@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 
 import hybridc as mx
+from hybridc.array.ndarray import NDArray
+from hybridc.compile.stages import Traced
 from hybridc.dialects.hybrid_rt import ViewOp
 from hybridc.gluon.nn import HybridLambda
 from hybridc.lower.numpy.emit import emit
-from hybridc.nd.ndarray import NDArray
 from hybridc.runtime.executable import PythonExecutable
-from hybridc.stages import Traced
 from hybridc.trace.tracer import trace_call
 from tests.lower.levels import numpy_form, program
 from tests.lower.levels import planned as plan

@@ -15,20 +15,20 @@ from xdsl.transforms.dead_code_elimination import DeadCodeElimination
 
 from benchmarks import workloads
 from hybridc import autograd
+from hybridc.array.ndarray import NDArray
+from hybridc.compile.stages import Traced
 from hybridc.dialects.hybrid import location_of
 from hybridc.gluon import HybridBlock
 from hybridc.gluon.nn import HybridLambda
-from hybridc.lower import spec
-from hybridc.lower.hybrid_to_linalg import HybridToLinalg
-from hybridc.lower.structured import shape_of
-from hybridc.nd.ndarray import NDArray
-from hybridc.stages import Traced
+from hybridc.ir import spec
+from hybridc.ir.structured import shape_of
 from hybridc.tools.check_op.case import (
     ndarrays,
 )
 from hybridc.trace.tracer import trace_call
 from hybridc.transforms.fold_views import FoldViews
 from hybridc.transforms.fold_views_layout import by_axis, in_memory, merged, row_major, split
+from hybridc.transforms.hybrid_to_linalg import HybridToLinalg
 from tests.lower.evaluate import Evaluator
 from tests.lower.levels import check_folded, saved
 from tests.slices import one_in

@@ -12,8 +12,8 @@ from xdsl.context import Context
 from xdsl.dialects.linalg import ops as linalg
 
 import hybridc as mx
-from hybridc.lower.structured import kernels, shape_of
-from hybridc.stages import Traced
+from hybridc.compile.stages import Traced
+from hybridc.ir.structured import kernels, shape_of
 from hybridc.trace.tracer import trace_call
 from hybridc.transforms import fuse_kernels, loop_groups
 from tests.lower.evaluate import Evaluator

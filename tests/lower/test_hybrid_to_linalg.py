@@ -11,19 +11,19 @@ import pytest
 from xdsl.context import Context
 from xdsl.dialects.func import FuncOp, ReturnOp
 
+from hybridc.compile.stages import Traced
 from hybridc.dialects.hybrid import location_of
 from hybridc.dialects.operator import Opaque
 from hybridc.errors import VerifyError
 from hybridc.gluon import HybridBlock
-from hybridc.lower.hybrid_to_linalg import HybridToLinalg
-from hybridc.lower.structured import is_host
-from hybridc.stages import Traced
+from hybridc.ir.structured import is_host
 from hybridc.tools.check_op.case import (
     each_sample,
     ndarrays,
 )
 from hybridc.tools.check_op.compiled import _EXTRA, Net
 from hybridc.trace.tracer import trace_call
+from hybridc.transforms.hybrid_to_linalg import HybridToLinalg
 from tests.lower.evaluate import Evaluator
 from tests.lower.levels import inputs_of
 from tests.ops.samples import OURS

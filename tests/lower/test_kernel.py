@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from hybridc.lower.kernel import analyse
+from hybridc.ir.kernel import analyse
 from tests.lower.kernels import kernel
 from tests.lower.write_kernel import BODIES, Writer
 
@@ -138,7 +138,7 @@ func.func private @f(%x: tensor<3xf32>) -> tensor<3xf32> attributes {hybrid.doma
 }"""
     )
     from hybridc.dialects.hybrid import file_line
-    from hybridc.trace.location import Location
+    from hybridc.location import Location
 
     for op in function.body.block.ops:
         op.location = file_line(Location("net.py", 7, ""))

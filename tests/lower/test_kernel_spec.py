@@ -6,9 +6,9 @@ import pytest
 from xdsl.parser import Parser
 
 import hybridc as mx
-from hybridc import pipeline
+from hybridc.compile import pipeline
 from hybridc.errors import VerifyError
-from hybridc.lower import spec
+from hybridc.ir import spec
 
 assert mx.nd  # importing it registers the operators
 

@@ -10,9 +10,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from hybridc.array.ndarray import NDArray
+from hybridc.compile.stages import Traced
 from hybridc.lower.numpy import tiling
-from hybridc.nd.ndarray import NDArray
-from hybridc.stages import Traced
 from hybridc.tools.check_op.case import all_close, close, gradients, ndarrays, run, weights_of
 from hybridc.tools.check_op.compiled import _EXTRA
 from hybridc.trace.tracer import trace_call

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from hybridc.ir.structured import shape_of
 from hybridc.lower.numpy import tiling
-from hybridc.lower.structured import shape_of
 from tests.lower.evaluate import Evaluator
 from tests.lower.kernels import compiled, parse
 from tests.lower.write_kernel import kernels as random_kernels

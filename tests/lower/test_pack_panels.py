@@ -7,15 +7,14 @@ import pytest
 
 import hybridc as mx
 from hybridc.gluon.nn import HybridLambda
-from hybridc.lower import spec
-from hybridc.lower.llvm import products
+from hybridc.ir import spec
+from hybridc.ir.structured import kernels
+from hybridc.ir.values import functions
+from hybridc.lower.llvm import pack_panels, products
 from hybridc.lower.llvm.gemm_vectors import registers
-from hybridc.lower.structured import kernels
-from hybridc.transforms import pack_panels
+from hybridc.lower.llvm.pack_panels import ROWS, PackPanels
 from hybridc.transforms.merge_products import MergeProducts
-from hybridc.transforms.pack_panels import ROWS, PackPanels
 from hybridc.transforms.split_products import SplitProducts
-from hybridc.transforms.values import functions
 from tests.lower.llvm.guarded import Native, lowered, native_kernels
 from tests.lower.test_split_products import check, kernels_of
 

@@ -10,11 +10,11 @@ from xdsl.parser import Parser
 from xdsl.utils.exceptions import ParseError
 
 import hybridc as mx
-from hybridc import pipeline
+from hybridc.compile import pipeline
+from hybridc.compile.explain_html import page
 from hybridc.errors import VerifyError
 from hybridc.lower.numpy.emit import emit
 from hybridc.quoting import docstring, one_line
-from hybridc.tools.explain_html import page
 
 HOSTILE = [
     '"""\n    PWNED()\n    """',

@@ -8,11 +8,11 @@ import pytest
 from xdsl.parser import Parser
 
 import hybridc as mx
-from hybridc import pipeline
+from hybridc.compile import pipeline
 from hybridc.dialects.hybrid import file_line
 from hybridc.errors import VerifyError
-from hybridc.lower import spec
-from hybridc.trace.location import Location
+from hybridc.ir import spec
+from hybridc.location import Location
 
 assert mx.nd  # importing it registers the operators
 

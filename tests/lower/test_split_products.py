@@ -8,11 +8,11 @@ from hypothesis import HealthCheck, given, settings
 from xdsl.context import Context
 
 import hybridc as mx
-from hybridc import pipeline
-from hybridc.lower import spec
-from hybridc.lower.kernel import analyse
-from hybridc.lower.structured import is_host, kernels, shape_of
-from hybridc.stages import Traced
+from hybridc.compile import pipeline
+from hybridc.compile.stages import Traced
+from hybridc.ir import spec
+from hybridc.ir.kernel import analyse
+from hybridc.ir.structured import is_host, kernels, shape_of
 from hybridc.trace.tracer import trace_call
 from hybridc.transforms.merge_products import ROWS, MergeProducts
 from hybridc.transforms.split_products import SplitProducts

@@ -12,13 +12,13 @@ from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr, i64
 from xdsl.parser import Parser
 
 import hybridc as mx
-from hybridc import pipeline
+from hybridc.compile import pipeline
+from hybridc.compile.targets import target_named
 from hybridc.errors import VerifyError
 from hybridc.gluon.nn import HybridLambda
-from hybridc.lower import spec
-from hybridc.lower.targets import target_named
+from hybridc.ir import spec
+from hybridc.ir.values import functions
 from hybridc.transforms.plan_memory import PlanMemory
-from hybridc.transforms.values import functions
 from hybridc.transforms.verify_plan import VerifyPlan
 
 RUN = VerifyPlan().apply

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from hybridc.array.functions import function
 from hybridc.dialects.registry import FUNCTIONS
 from hybridc.errors import OperatorCheckError
-from hybridc.nd.functions import function
 from hybridc.tools.check_op import contract
 from tests.ops.samples import OURS, each
 

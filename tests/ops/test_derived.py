@@ -9,10 +9,10 @@ import pytest
 
 import hybridc as mx
 from hybridc import nd, op
+from hybridc.array.ndarray import NDArray
 from hybridc.dialects import derived
 from hybridc.dialects.operator import Composite, Elementwise
 from hybridc.errors import UnsupportedError
-from hybridc.nd.ndarray import NDArray
 from hybridc.tools.check_op.case import each_gradient, gradients, ndarrays, run, weights_of
 from tests.ops.samples import OURS
 

@@ -12,10 +12,11 @@ import pytest
 
 import hybridc as mx
 from hybridc import autograd
+from hybridc.array.dispatch import invoke
 from hybridc.errors import AttributeValueError, DTypeError, IndexRangeError, MXNetError, ShapeError
 from hybridc.gluon import nn
 from hybridc.gluon.nn import HybridLambda
-from hybridc.trace.structure import as_list
+from hybridc.nesting import as_list
 from tests.ops.samples import OURS
 from tests.ops.test_contract import NO_SAMPLES
 
@@ -536,7 +537,7 @@ def test_eager_calls_take_the_shapes_that_inference_takes_and_give_those_that_it
             except MXNetError:
                 expected = None
             try:
-                found = as_list(mx.dispatch.invoke(operator, [mx.nd.array(x, dtype=x.dtype) for x in given]))
+                found = as_list(invoke(operator, [mx.nd.array(x, dtype=x.dtype) for x in given]))
             except IndexRangeError:  # for its values, not its shape
                 continue
             except MXNetError:

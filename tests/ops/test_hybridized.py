@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 from hybridc import autograd
+from hybridc.array.ndarray import NDArray
 from hybridc.dialects.operator import Elementwise
 from hybridc.dialects.stateful import Stateful
-from hybridc.nd.ndarray import NDArray
 from hybridc.tools.check_op import compiled
 from hybridc.tools.check_op.case import (
     all_close,

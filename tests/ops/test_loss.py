@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from hybridc import autograd, nd
-from hybridc.nd.ndarray import NDArray
+from hybridc.array.ndarray import NDArray
 
 RNG = np.random.default_rng(0)
 SCORES = RNG.uniform(-2, 2, (4, 3))

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import hybridc as mx
-from hybridc.nd.ndarray import NDArray
+from hybridc.array.ndarray import NDArray
 
 X = np.array([[1.5, -2.0, 0.0], [-0.0, np.inf, 3.0]], dtype=np.float32)
 

@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 
+from hybridc.array.dispatch import invoke
 from hybridc.dialects.stateful import Stateful
-from hybridc.dispatch import invoke
 from hybridc.gluon.block import HybridBlock
+from hybridc.nesting import as_list
 from hybridc.tools.check_op.case import SPECIAL, Case, each_dtype, each_elementwise, each_gradient, ndarrays
 from hybridc.tools.check_op.compiled import each_other_dtype
-from hybridc.trace.structure import as_list
 from tests.slices import alone_if_wrong
 
 

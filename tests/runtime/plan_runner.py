@@ -23,7 +23,7 @@ from hybridc.dialects.hybrid_rt import (
     ViewOp,
 )
 from hybridc.dialects.movement import NUMPY_MOVES
-from hybridc.lower.structured import is_host, kernels
+from hybridc.ir.structured import is_host, kernels
 from tests.lower.evaluate import Evaluator
 
 

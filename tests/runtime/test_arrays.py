@@ -149,7 +149,7 @@ VIEWS = {
 @pytest.mark.parametrize("view", VIEWS)
 @pytest.mark.parametrize("shape", [(4, 6), (64, 1000), (3, 5, 7)])
 def test_inputs_of_every_layout(view, shape):
-    from hybridc.nd.ndarray import NDArray
+    from hybridc.array.ndarray import NDArray
 
     def function(F, x, w):
         return [F.exp(x) + w, F.sum(x * w, axis=-1), F.dot(x.reshape((-1, shape[-1])), w), F.softmax(x)]

@@ -8,7 +8,7 @@ import sys
 import numpy as np
 import pytest
 
-from hybridc.runtime import buffers
+from hybridc import buffers
 
 _COUNT = sys.getrefcount
 SIZE = buffers.SMALLEST

@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 
 import hybridc as mx
+from hybridc.compile import trace_key
+from hybridc.compile.definitions import changed_operators
+from hybridc.compile.stages import Traced
 from hybridc.dialects import registry
 from hybridc.dialects.nnvm import Attached
-from hybridc.runtime import trace_key
-from hybridc.runtime.definitions import changed_operators
 from hybridc.runtime.plan_bytes import NotWritable
-from hybridc.stages import Traced
 from hybridc.trace.tracer import trace_call
 from tests.runtime.test_warm_start import Session
 

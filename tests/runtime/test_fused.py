@@ -7,7 +7,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from hybridc.runtime.fused import fused_multiply_add
+from hybridc.runtime.fused_multiply_add import fused_multiply_add
 
 
 def nearest(exact, dtype):

@@ -13,15 +13,15 @@ from xdsl.dialects import func
 from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr, i64
 
 import hybridc as mx
+from hybridc.compile.stages import Traced
 from hybridc.dialects.hybrid_rt import AliasOp, AllocOp, ArenaOp, DonatedOp, LaunchOp, ViewOp
 from hybridc.errors import VerifyError
 from hybridc.gluon.nn import HybridLambda
-from hybridc.lower import spec
-from hybridc.lower.structured import kernels
-from hybridc.stages import Traced
+from hybridc.ir import spec
+from hybridc.ir.structured import kernels
+from hybridc.ir.values import functions
 from hybridc.transforms.plan_memory import PlanMemory
 from hybridc.transforms.plan_memory_offsets import Buffer, assign_offsets, largest_live_set
-from hybridc.transforms.values import functions
 from hybridc.transforms.verify_plan import VerifyPlan
 from tests.lower.outline import outline
 from tests.runtime.plan_runner import PlanRunner, declare_inplace

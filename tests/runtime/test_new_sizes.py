@@ -14,15 +14,14 @@ from hypothesis import assume, given, settings
 
 import hybridc as mx
 from benchmarks import workloads
+from hybridc.compile import new_sizes, targets, trace_key, warm_start
+from hybridc.compile.fused import fuse
+from hybridc.compile.stages import Traced
 from hybridc.errors import MXNetError, RecompileError, VerifyError
-from hybridc.lower import targets
-from hybridc.lower.fused import fuse
-from hybridc.lower.outline import Line
-from hybridc.lower.resizable import line_through
+from hybridc.ir.native_plan import Place
+from hybridc.ir.outline import Line
+from hybridc.ir.resizable import line_through
 from hybridc.options import OPTIONS
-from hybridc.runtime import new_sizes, trace_key, warm_start
-from hybridc.runtime.native.plan import Place
-from hybridc.stages import Traced
 from hybridc.trace.tracer import trace_call
 from tests.random_programs import EXAMPLES, FLOATS, INTEGERS, Net, programs
 from tests.test_random_programs import SETTINGS
@@ -365,7 +364,7 @@ def test_builders_are_forgotten():
 
 
 def test_nobody_plans_where_stages_are_watched(monkeypatch, tmp_path):
-    from hybridc import pipeline
+    from hybridc.compile import pipeline
 
     monkeypatch.setattr(pipeline, "OPTIONS", dataclasses.replace(OPTIONS, dump=str(tmp_path)))
     assert agrees(mlp(), lambda n: [array(n, 32)], (4, 8, 6), [False]) == 0

@@ -12,8 +12,7 @@ import numpy as np
 import pytest
 
 import hybridc as mx
-from hybridc.gluon import HybridBlock, nn
-from hybridc.runtime import cached_graph
+from hybridc.gluon import HybridBlock, cached_graph, nn
 
 
 class Scale(HybridBlock):

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import special as scipy_special
 
-from hybridc.runtime import special
+from hybridc.dialects import special
 
 
 def test_erf_is_within_seven_last_places_everywhere():

@@ -13,11 +13,10 @@ import pytest
 
 import hybridc as mx
 from hybridc.errors import CustomOpError
-from hybridc.gluon import HybridBlock, nn
+from hybridc.gluon import HybridBlock, cached_graph, nn
+from hybridc.lower.numpy import tile_threads as workers
 from hybridc.lower.numpy import tiling
 from hybridc.options import OPTIONS
-from hybridc.runtime import cached_graph
-from hybridc.runtime import threads as workers
 
 THREADS, CALLS = 8, 200
 

@@ -13,14 +13,14 @@ import numpy as np
 import pytest
 
 import hybridc as mx
+from hybridc.compile import warm_start
+from hybridc.compile.definitions import Definitions
+from hybridc.compile.stages import Traced
+from hybridc.compile.trace_key import structure
+from hybridc.ir.native_plan import Host, Phase
 from hybridc.lower.llvm.emit import emit
 from hybridc.options import Options
-from hybridc.runtime import warm_start
-from hybridc.runtime.definitions import Definitions
-from hybridc.runtime.native.plan import Host, Phase
 from hybridc.runtime.plan_bytes import KeptGraph, NotWritable, from_bytes, read, to_bytes, written
-from hybridc.runtime.trace_key import structure
-from hybridc.stages import Traced
 from hybridc.trace.tracer import trace_call
 from tests.slices import but, one_in
 
@@ -45,7 +45,7 @@ if "warm" in sys.argv:
 
     class Forbidden(importlib.abc.MetaPathFinder):
         def find_spec(self, name, *_):
-            if name.startswith("xdsl.") or name == "hybridc.pipeline":
+            if name.startswith("xdsl.") or name == "hybridc.compile.pipeline":
                 raise AssertionError(f"the compiler is imported: {name}")
 
     sys.meta_path.insert(0, Forbidden())

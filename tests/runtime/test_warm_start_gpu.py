@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 import hybridc as mx
+from hybridc.compile.stages import Traced
 from hybridc.gluon.nn import HybridLambda
+from hybridc.ir.native_plan import Host
 from hybridc.lower.triton.program import TritonProgram
-from hybridc.runtime.native.plan import Host
 from hybridc.runtime.plan_bytes import KeptGraph, from_bytes, to_bytes
-from hybridc.stages import Traced
 from hybridc.trace.tracer import trace_call
 from tests.runtime.test_warm_start import DENSE, GRADIENTS, HOST, STEP, Mixed, Session, parts
 from tests.slices import but
@@ -102,8 +102,8 @@ def test_bytes_that_name_another_function_are_refused() -> None:
 
 KEYS = """
 from hybridc.gluon.nn import HybridLambda
-from hybridc.runtime.trace_key import key_of
-from hybridc.stages import Traced
+from hybridc.compile.trace_key import key_of
+from hybridc.compile.stages import Traced
 from hybridc.trace.tracer import trace_call
 def key(context):
     return key_of(Traced(trace_call(HybridLambda("exp"), [mx.nd.ones((3,), ctx=context)], False)))

@@ -6,8 +6,8 @@ import numpy as np
 
 import hybridc as mx
 from hybridc import autograd, gluon, nd
-from hybridc.transforms.partition_graph import PartitionGraph
-from hybridc.transforms.values import functions, hybrid_ops
+from hybridc.ir.values import functions, hybrid_ops
+from hybridc.subgraph.partition_graph import PartitionGraph
 
 RAN = []  # what the backends below were asked to run: (backend, subgraph, operators)
 
@@ -67,7 +67,7 @@ def partitioned(net, *arrays, backend, **options):
 
 
 def mx_context():
-    from hybridc.pipeline import context
+    from hybridc.compile.pipeline import context
 
     return context()
 

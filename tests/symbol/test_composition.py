@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 import hybridc as mx
+from hybridc.compile.stages import text
 from hybridc.gluon import nn
-from hybridc.stages import text
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "golden"))
 

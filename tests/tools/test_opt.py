@@ -8,7 +8,7 @@ import re
 
 import pytest
 
-from hybridc import pipeline
+from hybridc.compile import pipeline
 from hybridc.tools.opt import HybridcOpt
 
 GRAPH = """

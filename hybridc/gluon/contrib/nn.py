@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from hybridc.absent import absent as _absent
 from hybridc.gluon.nn.concurrent import Concurrent, HybridConcurrent, Identity
 
 __all__ = ["Concurrent", "HybridConcurrent", "Identity"]
 
 
 def __getattr__(name: str) -> Any:
-    from hybridc.absent import absent
-
-    raise absent("mx.gluon.contrib.nn", name, "layer", globals())
+    raise _absent("mx.gluon.contrib.nn", name, "layer", globals())

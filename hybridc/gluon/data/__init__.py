@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from hybridc.absent import absent as _absent
 from hybridc.gluon.data import batchify, vision
 from hybridc.gluon.data.dataloader import DataLoader, default_batchify_fn, default_mp_batchify_fn
 from hybridc.gluon.data.dataset import ArrayDataset, Dataset, SimpleDataset
@@ -23,6 +24,4 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    from hybridc.absent import absent
-
-    raise absent("mx.gluon.data", name, "attribute", globals())
+    raise _absent("mx.gluon.data", name, "attribute", globals())

@@ -11,9 +11,9 @@ from typing import Any, cast
 import numpy as np
 import numpy.typing as npt
 
+from hybridc.array.ndarray import NDArray
 from hybridc.dtypes import kind_of
 from hybridc.errors import MXNetError
-from hybridc.nd.ndarray import NDArray
 
 Array = npt.NDArray[Any]
 

@@ -7,10 +7,10 @@ from typing import Any, cast
 
 import numpy as np
 
+from hybridc.array.ndarray import NDArray
 from hybridc.dtypes import kind_of
 from hybridc.errors import CheckError
 from hybridc.gluon.data.sampler import Sampler, SequentialSampler
-from hybridc.nd.ndarray import NDArray
 
 
 class Dataset:

@@ -27,8 +27,8 @@ import numpy as np
 import numpy.typing as npt
 
 from hybridc import random
+from hybridc.array.ndarray import NDArray
 from hybridc.errors import MXNetError
-from hybridc.nd.ndarray import NDArray
 
 Array = npt.NDArray[Any]
 Load = Callable[[Sequence[Any]], Any]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from hybridc.absent import absent as _absent
 from hybridc.gluon.block import Block, HybridBlock
 from hybridc.gluon.nn.activations import ELU, GELU, SELU, Activation, LeakyReLU, PReLU, Swish
 from hybridc.gluon.nn.basic_layers import (
@@ -47,6 +48,4 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    from hybridc.absent import absent
-
-    raise absent("mx.gluon.nn", name, "layer", globals())
+    raise _absent("mx.gluon.nn", name, "layer", globals())

@@ -15,6 +15,8 @@ from hybridc.gluon.nn.activations import Activation
 class _Stack(Block):
     """What Sequential and HybridSequential share: children in order, by number."""
 
+    IN_SUMMARY = False
+
     def add(self, *blocks: Block) -> None:
         """Put blocks on top of the stack."""
         for block in blocks:

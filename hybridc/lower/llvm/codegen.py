@@ -22,12 +22,12 @@ from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from hybridc.lower.llvm import llvm_c, processor
+from hybridc.locks import ForkLock
+from hybridc.lower.llvm import llvm_c, native_blas, processor
+from hybridc.lower.llvm.half import half_functions
 from hybridc.lower.llvm.object_file import undefined_symbols
 from hybridc.options import OPTIONS
-from hybridc.runtime import native_blas
-from hybridc.runtime.locks import ForkLock
-from hybridc.runtime.store import compiler_version, store
+from hybridc.store import compiler_version, store
 
 if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp
@@ -144,7 +144,6 @@ def text(functions: Sequence[NativeFunction]) -> str:
     from xdsl.context import Context
 
     from hybridc.lower.llvm.expand_math import ExpandMath
-    from hybridc.lower.llvm.half import half_functions
     from hybridc.lower.llvm.llvm_ir import llvm_ir
     from hybridc.lower.llvm.loops_to_llvm import LoopsToLLVM
 

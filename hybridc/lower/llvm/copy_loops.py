@@ -10,11 +10,11 @@ import numpy as np
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Block, SSAValue
 
-from hybridc.lower.hybrid_to_linalg_body import signless
+from hybridc.ir.nest_plan import TILE
+from hybridc.ir.scalar_builder import signless
+from hybridc.ir.structured import Shape
 from hybridc.lower.llvm.loop_builder import BYTES, INDEX, LoopBuilder, array_type
 from hybridc.lower.llvm.loop_functions import first_and_last, phase_module, walk_tile
-from hybridc.lower.nest_plan import TILE
-from hybridc.lower.structured import Shape
 
 Strides = tuple[int, ...]
 

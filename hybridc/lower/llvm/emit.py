@@ -16,19 +16,19 @@ from hybridc.dialects.hybrid import dtype_of, shape_of
 from hybridc.dialects.hybrid_rt import LaunchOp, aligned
 from hybridc.dialects.operator import Operator
 from hybridc.dialects.scatter import AddsRows
+from hybridc.ir.host import numbers_of
+from hybridc.ir.launch_check import check_launch
+from hybridc.ir.native_plan import Phase, Place
+from hybridc.ir.planned import ARENA, View
+from hybridc.ir.values import volume
 from hybridc.lower.emit_planned import PlanEmitter, comment, place_of
-from hybridc.lower.host import numbers_of
-from hybridc.lower.launch_check import check_launch
 from hybridc.lower.llvm.kernel_code import Codes
 from hybridc.lower.llvm.kernel_phases import KernelPhase, copy_phase, fill_phase
 from hybridc.lower.llvm.native_source import NativeSource
 from hybridc.lower.llvm.philox_loops import uniform_phase
 from hybridc.lower.llvm.scatter_loops import row_sums_phase
-from hybridc.lower.planned import ARENA, View
 from hybridc.lower.poison import Bytes
 from hybridc.options import OPTIONS
-from hybridc.runtime.native.plan import Phase, Place
-from hybridc.transforms.values import volume
 
 
 def emit(

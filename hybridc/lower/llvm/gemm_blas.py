@@ -19,6 +19,8 @@ from xdsl.dialects.builtin import AnyFloat, FloatAttr, IntegerAttr, ModuleOp, Sy
 from xdsl.ir import Attribute, SSAValue
 
 from hybridc.dialects.attribute import DType
+from hybridc.ir.product_shape import Loop, Matrices
+from hybridc.lower.llvm import native_blas
 from hybridc.lower.llvm.codegen import NativeFunction
 from hybridc.lower.llvm.gemm_phase import (
     EFFORT_TO_SHARE,
@@ -33,8 +35,6 @@ from hybridc.lower.llvm.gemm_phase import (
 )
 from hybridc.lower.llvm.kernel_phases import KernelPhase
 from hybridc.lower.llvm.loop_builder import array_type
-from hybridc.lower.product_shape import Loop, Matrices
-from hybridc.runtime import native_blas
 
 ROW_MAJOR, PLAIN, TRANSPOSED = 101, 111, 112  # numbers of the CBLAS interface
 

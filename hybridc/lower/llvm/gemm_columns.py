@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 
 from xdsl.dialects.builtin import ModuleOp
 
+from hybridc.ir.product_shape import Loop, Matrices
 from hybridc.lower.llvm.codegen import NativeFunction
 from hybridc.lower.llvm.gemm_phase import (
     EFFORT_TO_SHARE,
@@ -21,7 +22,6 @@ from hybridc.lower.llvm.gemm_phase import (
 )
 from hybridc.lower.llvm.gemm_tile import Form
 from hybridc.lower.llvm.kernel_phases import KernelPhase
-from hybridc.lower.product_shape import Loop, Matrices
 
 # Writes the body of a phase: of its arguments, whose last numbers are those of the walk.
 Write = Callable[[Arguments, Walk], None]

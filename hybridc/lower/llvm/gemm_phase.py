@@ -10,8 +10,8 @@ from xdsl.dialects.builtin import FunctionType, ModuleOp, UnitAttr
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
 from hybridc.dialects.attribute import DType
+from hybridc.ir.product_shape import Loop, Matrices
 from hybridc.lower.llvm.loop_builder import BYTES, INDEX, LoopBuilder, array_type
-from hybridc.lower.product_shape import Loop, Matrices
 
 # The effort, in operations of a fast product, from which on it pays to wake other threads, and that of a part of it:
 # waking costs as much as some hundred thousand.

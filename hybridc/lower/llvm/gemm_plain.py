@@ -20,11 +20,11 @@ from xdsl.dialects.linalg import ops as linalg
 from xdsl.dialects.utils import FastMathFlag
 from xdsl.ir import Attribute, SSAValue
 
-from hybridc.lower.kernel import number_of
+from hybridc.ir.kernel import number_of
+from hybridc.ir.product_shape import Loop, Product, body_key
 from hybridc.lower.llvm.codegen import NativeFunction
 from hybridc.lower.llvm.gemm_phase import FLOP_NS, Arguments, Index, Walk, grain_of, phase
 from hybridc.lower.llvm.kernel_phases import KernelPhase
-from hybridc.lower.product_shape import Loop, Product, body_key
 
 # How many times as long an operation takes as in a product that stays in registers.
 _SLOW = 5

@@ -13,12 +13,12 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import SSAValue
 
 from hybridc.dialects.attribute import DType
+from hybridc.ir.product_shape import COLUMN, Loop, Matrices
 from hybridc.lower.llvm.codegen import NativeFunction
 from hybridc.lower.llvm.gemm_phase import EFFORT_TO_SHARE, FLOP_NS, PARTS, Arguments, Index, effort_of, phase
 from hybridc.lower.llvm.gemm_tile import ABREAST, LOW, Form, Panel, Tiles
 from hybridc.lower.llvm.gemm_vectors import Vectors, registers
 from hybridc.lower.llvm.kernel_phases import KernelPhase
-from hybridc.lower.product_shape import COLUMN, Loop, Matrices
 
 # Tiles of a block of rows, one below the other.
 _TILES = 8

@@ -19,12 +19,12 @@ from xdsl.dialects.builtin import i1
 from xdsl.ir import SSAValue
 
 from hybridc.dialects.attribute import DType
+from hybridc.ir.product_shape import Loop, Matrices
 from hybridc.lower.llvm.gemm_columns import column_phase
 from hybridc.lower.llvm.gemm_phase import Arguments, Index, Walk
 from hybridc.lower.llvm.gemm_tile import ABREAST, Form, Panel, Tiles
 from hybridc.lower.llvm.gemm_vectors import Registers, Vectors, registers
 from hybridc.lower.llvm.kernel_phases import KernelPhase
-from hybridc.lower.product_shape import Loop, Matrices
 
 # Rows for which a panel is laid out, at least, where there are more.
 _ROWS = 48

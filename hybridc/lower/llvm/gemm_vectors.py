@@ -12,10 +12,10 @@ from xdsl.dialects.builtin import AnyFloat, DenseArrayBase, DenseIntOrFPElements
 from xdsl.ir import SSAValue
 
 from hybridc.dialects.attribute import DType
+from hybridc.ir.structured import shape_of
 from hybridc.lower.llvm import processor
 from hybridc.lower.llvm.gemm_phase import Index
 from hybridc.lower.llvm.loop_builder import LoopBuilder
-from hybridc.lower.structured import shape_of
 
 
 @dataclass(frozen=True)

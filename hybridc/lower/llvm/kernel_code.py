@@ -7,14 +7,14 @@ from typing import Any
 
 from xdsl.dialects.func import FuncOp
 
-from hybridc.lower.kernel import Kernel, analyse, resized
+from hybridc.ir.kernel import Kernel, analyse, resized
+from hybridc.ir.strides import row_major
+from hybridc.ir.structured import shape_of
+from hybridc.location import Location
 from hybridc.lower.llvm.copy_loops import Strides
 from hybridc.lower.llvm.kernel_phases import KernelLoops, KernelPhases
 from hybridc.lower.llvm.products import is_product, phases_of_product
 from hybridc.lower.llvm.transpose_loops import transpose_phase
-from hybridc.lower.strides import row_major
-from hybridc.lower.structured import shape_of
-from hybridc.trace.location import Location
 
 
 def code_of(

@@ -18,18 +18,18 @@ from xdsl.dialects import arith, tensor
 from xdsl.dialects.linalg import ops as linalg
 from xdsl.ir import Attribute, Operation, SSAValue
 
-import hybridc
 from hybridc.cached import cached_property
-from hybridc.lower.inplace import inplace_pairs
-from hybridc.lower.kernel import Kernel, Nest, Stage, number_of
+from hybridc.ir.inplace import inplace_pairs
+from hybridc.ir.kernel import Kernel, Nest, Stage, number_of
+from hybridc.ir.nest_parts import nests_of, read_elsewhere
+from hybridc.ir.nest_plan import NestPlan, loop_axes, plan_nest, scratch_bytes
+from hybridc.ir.strides import row_major
+from hybridc.ir.structured import Shape, dtype_of, shape_of
 from hybridc.lower.llvm.codegen import NativeFunction
 from hybridc.lower.llvm.copy_loops import Strides, copy_module, plan_copy
 from hybridc.lower.llvm.loop_functions import combine_parts, fill_number
 from hybridc.lower.llvm.nest_to_loops import BLOCK, Buffers, NestLoops
-from hybridc.lower.nest_parts import nests_of, read_elsewhere
-from hybridc.lower.nest_plan import NestPlan, loop_axes, plan_nest, scratch_bytes
-from hybridc.lower.strides import row_major
-from hybridc.lower.structured import Shape, dtype_of, shape_of
+from hybridc.version import __version__
 
 # Work that is shared among threads at all, and the least that one takes at a time, in nanoseconds on one thread: a
 # thread that spins begins after half a microsecond, one that sleeps after five.
@@ -334,7 +334,7 @@ def _cost(op: Operation) -> float:
 
 
 def _hash(*parts: Any) -> str:
-    return hashlib.sha256(repr((hybridc.__version__, *parts)).encode()).hexdigest()
+    return hashlib.sha256(repr((__version__, *parts)).encode()).hexdigest()
 
 
 @functools.lru_cache(4096)

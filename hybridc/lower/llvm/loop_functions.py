@@ -10,11 +10,11 @@ from xdsl.dialects.builtin import FunctionType, ModuleOp, UnitAttr
 from xdsl.dialects.utils import FastMathFlag
 from xdsl.ir import Block, Region, SSAValue
 
-from hybridc.lower.hybrid_to_linalg_body import number_attribute, signless
-from hybridc.lower.kernel import Stage, number_of
+from hybridc.ir.kernel import Stage, number_of
+from hybridc.ir.nest_plan import TILE
+from hybridc.ir.scalar_builder import number_attribute, signless
+from hybridc.ir.structured import dtype_of
 from hybridc.lower.llvm.loop_builder import BYTES, INDEX, LoopBuilder, array_type
-from hybridc.lower.nest_plan import TILE
-from hybridc.lower.structured import dtype_of
 
 REORDER = arith.FastMathFlagsAttr([FastMathFlag.REASSOC, FastMathFlag.NO_SIGNED_ZEROS, FastMathFlag.ALLOW_CONTRACT])
 

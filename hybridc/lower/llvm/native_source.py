@@ -9,10 +9,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any, NoReturn
 
+from hybridc.ir.native_plan import Host, NativePlan, Phase
+from hybridc.ir.planned import PlannedProgram
 from hybridc.lower.llvm import codegen
 from hybridc.lower.llvm.codegen import Code, NativeFunction
-from hybridc.lower.planned import PlannedProgram
-from hybridc.runtime.native.plan import Host, NativePlan, Phase
 
 
 @dataclass

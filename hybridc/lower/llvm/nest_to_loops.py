@@ -1,6 +1,6 @@
 """One nest of a kernel as a function of loops over memory: ``scf``, ``arith``, ``math`` and ``memref``.
 
-The function does some of the nest's points, from ``lo`` to ``hi`` (see :mod:`~hybridc.lower.nest_plan`). What
+The function does some of the nest's points, from ``lo`` to ``hi`` (see :mod:`~hybridc.ir.nest_plan`). What
 reduces across points is computed in *pieces*: each has its part of the result in memory of its own, and a second
 function combines them in order, so that results do not depend on how threads share the work.
 """
@@ -18,12 +18,12 @@ from xdsl.dialects.utils import FastMathFlag
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from hybridc.dialects.hybrid_rt import ALIGNMENT
-from hybridc.lower.hybrid_to_linalg_body import number_attribute, signless
-from hybridc.lower.kernel import Axes, Read, Stage, number_of
+from hybridc.ir.kernel import Axes, Read, Stage, number_of
+from hybridc.ir.nest_plan import NestPlan, Sweep, loop_axes
+from hybridc.ir.scalar_builder import number_attribute, signless
+from hybridc.ir.structured import dtype_of, shape_of
 from hybridc.lower.llvm.loop_builder import BYTES, INDEX, LoopBuilder, array_type
 from hybridc.lower.llvm.loop_functions import REORDER, combine, fill, first_and_last, phase_module, start_of, walk_tile
-from hybridc.lower.nest_plan import NestPlan, Sweep, loop_axes
-from hybridc.lower.structured import dtype_of, shape_of
 
 # Elements of a sum over one axis that are added up before their sum is added to those of other blocks; and blocks whose
 # sums are added up before.

@@ -11,13 +11,13 @@ from xdsl.dialects import arith
 from xdsl.dialects.builtin import IntegerAttr, IntegerType, ModuleOp, f32, f64, i32, i64
 from xdsl.ir import Block, Operation, SSAValue
 
-import hybridc
-from hybridc.lower.hybrid_to_linalg_body import number_attribute, signless
+from hybridc.ir.philox import MULTIPLIERS, ROUNDS, STEPS, WORDS, numbers_each, signed
+from hybridc.ir.scalar_builder import number_attribute, signless
 from hybridc.lower.llvm.codegen import NativeFunction
 from hybridc.lower.llvm.kernel_phases import KernelPhase, sharing
 from hybridc.lower.llvm.loop_builder import BYTES, INDEX, LoopBuilder, array_type
 from hybridc.lower.llvm.loop_functions import phase_module
-from hybridc.lower.philox import MULTIPLIERS, ROUNDS, STEPS, WORDS, numbers_each, signed
+from hybridc.version import __version__
 
 DType = np.dtype[Any]
 
@@ -28,7 +28,7 @@ BLOCK_NS = 15.0
 
 def uniform_phase(count: int, dtype: DType, draw: int) -> KernelPhase:
     """The phase that draws ``count`` numbers; its buffers: the key, the result."""
-    digest = hashlib.sha256(repr(("uniform", hybridc.__version__, dtype.name)).encode()).hexdigest()
+    digest = hashlib.sha256(repr(("uniform", __version__, dtype.name)).encode()).hexdigest()
     function = NativeFunction(digest, lambda: uniform_module(dtype))
     extent = -(-count // numbers_each(dtype))
     grain, least = sharing(extent * BLOCK_NS, extent)

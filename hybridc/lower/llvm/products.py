@@ -9,7 +9,10 @@ import numpy as np
 from xdsl.ir import SSAValue
 
 from hybridc.dialects.attribute import DType
-from hybridc.lower.kernel import Kernel
+from hybridc.ir.kernel import Kernel
+from hybridc.ir.product_shape import Matrices, Strides, matrices_of, product_of
+from hybridc.ir.structured import Shape, dtype_of
+from hybridc.lower.llvm import native_blas
 from hybridc.lower.llvm.gemm_blas import blas_phase
 from hybridc.lower.llvm.gemm_dots import dot_phase
 from hybridc.lower.llvm.gemm_plain import plain_phase
@@ -17,9 +20,6 @@ from hybridc.lower.llvm.gemm_rows import lies_in_panels, row_phase
 from hybridc.lower.llvm.gemm_tiles import panel_columns, panel_width, tile_phase
 from hybridc.lower.llvm.gemm_vectors import registers
 from hybridc.lower.llvm.kernel_phases import KernelPhase
-from hybridc.lower.product_shape import Matrices, Strides, matrices_of, product_of
-from hybridc.lower.structured import Shape, dtype_of
-from hybridc.runtime import native_blas
 
 # With so few columns the terms of dot products go into registers, or with so few rows, if there are so many terms for
 # each row that adding up the registers does not count: by the bytes of a register, as 32 hold few sums at once. With

@@ -14,15 +14,15 @@ from xdsl.dialects import arith
 from xdsl.dialects.builtin import UNKNOWN_LOC, IntegerAttr, ModuleOp, i64
 from xdsl.ir import Block, SSAValue
 
-import hybridc
 from hybridc.dialects.movement import bounded_index
 from hybridc.dialects.scatter import RowSums
 from hybridc.dtypes import FLOAT32, STORED
-from hybridc.lower.hybrid_to_linalg_body import Body, Element, number_attribute, signless
+from hybridc.ir.scalar_builder import Body, Element, number_attribute, signless
 from hybridc.lower.llvm.codegen import NativeFunction
 from hybridc.lower.llvm.kernel_phases import BYTE_NS, GRAIN_NS, SIMPLE_NS, KernelPhase
 from hybridc.lower.llvm.loop_builder import BYTES, INDEX, LoopBuilder, array_type
 from hybridc.lower.llvm.loop_functions import fill, phase_module
+from hybridc.version import __version__
 
 DType = np.dtype[Any]
 
@@ -34,7 +34,7 @@ INDEX_NS = 1.0
 
 def row_sums_phase(sums: RowSums, count: int, data: DType, index: DType, threads: int) -> KernelPhase:
     """The phase that computes it for ``count`` indices; its buffers: data, indices, result."""
-    key = ("row sums", hybridc.__version__, sums.rows, sums.mode, data.name, index.name)
+    key = ("row sums", __version__, sums.rows, sums.mode, data.name, index.name)
     digest = hashlib.sha256(repr(key).encode()).hexdigest()
     function = NativeFunction(digest, lambda: row_sums_module(sums.rows, sums.mode, data, index))
     elements = sums.outer * sums.inner * (sums.rows + 2 * count)

@@ -15,14 +15,14 @@ from xdsl.dialects.linalg import ops as linalg
 from xdsl.ir import SSAValue
 
 from hybridc.dialects.attribute import DType
-from hybridc.lower.kernel import Kernel, Stage
+from hybridc.ir.kernel import Kernel, Stage
+from hybridc.ir.product_shape import Loop
+from hybridc.ir.strides import row_major
+from hybridc.ir.structured import dtype_of, shape_of
 from hybridc.lower.llvm.codegen import NativeFunction
 from hybridc.lower.llvm.gemm_phase import Arguments, Index, Walk, few_forms, phase
 from hybridc.lower.llvm.gemm_vectors import Registers, Vectors, registers
 from hybridc.lower.llvm.kernel_phases import BYTE_NS, KernelPhase, sharing
-from hybridc.lower.product_shape import Loop
-from hybridc.lower.strides import row_major
-from hybridc.lower.structured import dtype_of, shape_of
 
 # Squares beside each other in a strip, at most.
 _SQUARES = 16

@@ -17,6 +17,7 @@ from xdsl.dialects import func
 from xdsl.dialects.builtin import IntegerAttr, ModuleOp
 from xdsl.ir import Operation, SSAValue
 
+from hybridc.buffers import SMALLEST
 from hybridc.dialects.hybrid import dtype_of, location_of, shape_of
 from hybridc.dialects.hybrid_rt import (
     AliasOp,
@@ -31,18 +32,17 @@ from hybridc.dialects.hybrid_rt import (
 )
 from hybridc.dialects.operator import Opaque, Operator
 from hybridc.dtypes import kind_of
-from hybridc.lower.host import numbers_of, operator_of
-from hybridc.lower.launch_check import check_launch, written_over
-from hybridc.lower.numbers import numbers_in
+from hybridc.ir.host import numbers_of, operator_of
+from hybridc.ir.launch_check import check_launch, written_over
+from hybridc.ir.numbers import numbers_in
+from hybridc.ir.program import Program
+from hybridc.ir.structured import is_host, kernels
+from hybridc.ir.values import functions, volume
 from hybridc.lower.numpy.emit_kernel import KernelEmitter
 from hybridc.lower.poison import Bytes, Poison
-from hybridc.lower.program import Program
-from hybridc.lower.structured import is_host, kernels
 from hybridc.options import OPTIONS
 from hybridc.quoting import one_line, required_name
-from hybridc.runtime.buffers import SMALLEST
 from hybridc.trace.trace_to_graph import identifier
-from hybridc.transforms.values import functions, volume
 
 _OURS = re.compile(r"[acsvy]\d+|\w+_\d+")  # names that the emitter makes
 
@@ -151,11 +151,11 @@ class _ProgramEmitter:
         header = ["import numpy as np"]
         text = "\n".join(self.sources)
         if "special." in text:
-            header.append("from hybridc.runtime import special")
+            header.append("from hybridc.dialects import special")
         if any(" = empty(" in line for line in self.body):
-            header.append("from hybridc.runtime.buffers import empty")
+            header.append("from hybridc.buffers import empty")
         if "parallel(" in text:
-            header.append("from hybridc.runtime.threads import parallel")
+            header.append("from hybridc.lower.numpy.tile_threads import parallel")
         header += [f"# {n} = {one_line(repr(v))}" for n, v in self.program.scope.items() if isinstance(v, Operator)]
         parts.append("\n".join(header) + "\n")
         parts += self.sources

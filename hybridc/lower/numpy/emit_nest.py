@@ -7,13 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from hybridc.lower.kernel import Axes
+from hybridc.ir.kernel import Axes
+from hybridc.ir.structured import Shape
 from hybridc.lower.numpy.matmul import matmul
 from hybridc.lower.numpy.schedule import Given, Operand, Part, Schedule, Step, Value
 from hybridc.lower.numpy.sums import MANY_ROWS, NARROW, SHORT_COLUMN, SHORT_ROW
 from hybridc.lower.numpy.tiling import Tiling
 from hybridc.lower.numpy.ufuncs import literal, neutral
-from hybridc.lower.structured import Shape
 
 
 class NestEmitter:

@@ -11,9 +11,9 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from hybridc.lower.kernel import Axes
+from hybridc.ir.kernel import Axes
+from hybridc.ir.structured import Shape
 from hybridc.lower.numpy.schedule import Operand
-from hybridc.lower.structured import Shape
 
 Group = Axes  # neighbouring loops, taken as one
 

@@ -10,10 +10,10 @@ import numpy as np
 from xdsl.dialects import arith, math
 from xdsl.ir import Operation, SSAValue
 
-from hybridc.lower.kernel import Axes, Kernel, Number, Read, Stage, number_of
+from hybridc.ir.kernel import Axes, Kernel, Number, Read, Stage, number_of
+from hybridc.ir.scalars import CASTS, number_as, sign, signed_as
+from hybridc.ir.structured import Shape, dtype_of, element_dtype, shape_of
 from hybridc.lower.numpy.ufuncs import fold, ufunc
-from hybridc.lower.scalars import CASTS, number_as, sign, signed_as
-from hybridc.lower.structured import Shape, dtype_of, element_dtype, shape_of
 
 DType = np.dtype[Any]
 

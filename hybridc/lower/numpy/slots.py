@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from hybridc.lower.kernel import Axes
+from hybridc.ir.kernel import Axes
 from hybridc.lower.numpy.schedule import Operand, Part, Schedule, Step, Value
 
 Kind = tuple[np.dtype[Any], Axes]

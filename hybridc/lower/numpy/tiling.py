@@ -7,10 +7,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from hybridc.dialects.reduction import LONG_COLUMN
-from hybridc.lower.kernel import Axes
+from hybridc.ir.kernel import Axes
+from hybridc.ir.structured import Shape
 from hybridc.lower.numpy.schedule import Operand, Part, Step
-from hybridc.lower.structured import Shape
-from hybridc.runtime.threads import CHUNKS
+from hybridc.lower.numpy.tile_threads import CHUNKS
 
 # Elements in a tile: larger ones spill the caches, smaller ones drown in the cost of calling ufuncs (about 1 µs each).
 TILE_ELEMENTS = 65536

@@ -9,10 +9,11 @@ import numpy as np
 from xdsl.dialects import arith
 from xdsl.ir import Operation
 
+from hybridc.dialects import special
 from hybridc.dialects.hybrid import location_of
 from hybridc.errors import UnsupportedError
-from hybridc.lower import scalars
-from hybridc.lower.kernel import Number
+from hybridc.ir import scalars
+from hybridc.ir.kernel import Number
 
 DType = np.dtype[Any]
 
@@ -81,6 +82,4 @@ def fold(function: str, numbers: list[Number], dtype: DType, result: DType) -> N
             return arrays[0].astype(result).item()
         if function.startswith("np."):
             return getattr(np, function[3:])(*arrays).item()
-    from hybridc.runtime import special
-
     return getattr(special, function.partition(".")[2])(*arrays).item()

@@ -19,9 +19,9 @@ from xdsl.ir import SSAValue
 from hybridc.dialects.attribute import DType
 from hybridc.dialects.hybrid_rt import UniformOp
 from hybridc.dtypes import HALVES
-from hybridc.lower.attention import Attention, attention_of
-from hybridc.lower.kernel import Kernel, Read, Stage
-from hybridc.lower.structured import dtype_of
+from hybridc.ir.attention import Attention, attention_of
+from hybridc.ir.kernel import Kernel, Read, Stage
+from hybridc.ir.structured import dtype_of
 from hybridc.lower.triton import body
 from hybridc.lower.triton.attention_draws import read_keys, write_stage
 from hybridc.lower.triton.attention_loads import (

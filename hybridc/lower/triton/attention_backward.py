@@ -16,10 +16,10 @@ from xdsl.dialects import math as functions
 from xdsl.ir import SSAValue
 
 from hybridc.dtypes import HALVES
-from hybridc.lower.attention_backward import AttentionBackward, Given, Made, attention_backward_of
-from hybridc.lower.kernel import Axes, Kernel, Read, Stage
-from hybridc.lower.strides import row_major
-from hybridc.lower.structured import Shape, dtype_of, shape_of
+from hybridc.ir.attention_backward import AttentionBackward, Given, Made, attention_backward_of
+from hybridc.ir.kernel import Axes, Kernel, Read, Stage
+from hybridc.ir.strides import row_major
+from hybridc.ir.structured import Shape, dtype_of, shape_of
 from hybridc.lower.triton.attention_draws import read_keys, write_stage
 from hybridc.lower.triton.attention_loads import (
     PROGRAMS,

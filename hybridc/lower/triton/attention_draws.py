@@ -13,12 +13,12 @@ from xdsl.dialects.linalg import ops as linalg
 from xdsl.ir import SSAValue
 
 from hybridc.dialects.hybrid_rt import UniformOp
-from hybridc.lower.kernel import Stage
-from hybridc.lower.nest_plan import loop_axes
-from hybridc.lower.philox import numbers_each
-from hybridc.lower.sources import yielded
-from hybridc.lower.strides import row_major
-from hybridc.lower.structured import dtype_of
+from hybridc.ir.kernel import Stage
+from hybridc.ir.nest_plan import loop_axes
+from hybridc.ir.philox import numbers_each
+from hybridc.ir.sources import yielded
+from hybridc.ir.strides import row_major
+from hybridc.ir.structured import dtype_of
 from hybridc.lower.triton import draws
 from hybridc.lower.triton.blocks import Blocks
 

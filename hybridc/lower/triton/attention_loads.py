@@ -9,10 +9,10 @@ import numpy as np
 from xdsl.ir import SSAValue
 
 from hybridc.dialects.attribute import DType
-from hybridc.lower.kernel import Axes, Kernel, Nest, Stage
-from hybridc.lower.nest_plan import NestPlan
-from hybridc.lower.strides import row_major
-from hybridc.lower.structured import Shape, dtype_of, shape_of
+from hybridc.ir.kernel import Axes, Kernel, Nest, Stage
+from hybridc.ir.nest_plan import NestPlan
+from hybridc.ir.strides import row_major
+from hybridc.ir.structured import Shape, dtype_of, shape_of
 from hybridc.lower.triton.blocks import NARROW, Parameters
 from hybridc.lower.triton.body import triton_type
 from hybridc.lower.triton.functions import power_of_two

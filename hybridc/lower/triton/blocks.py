@@ -15,10 +15,10 @@ from xdsl.dialects import tensor
 from xdsl.ir import SSAValue
 
 from hybridc.dialects.hybrid_rt import UniformOp
-from hybridc.lower.kernel import Axes, Kernel, Read, Stage, number_of
-from hybridc.lower.nest_plan import NestPlan, loop_axes
-from hybridc.lower.strides import row_major
-from hybridc.lower.structured import dtype_of, element_dtype, shape_of
+from hybridc.ir.kernel import Axes, Kernel, Read, Stage, number_of
+from hybridc.ir.nest_plan import NestPlan, loop_axes
+from hybridc.ir.strides import row_major
+from hybridc.ir.structured import dtype_of, element_dtype, shape_of
 from hybridc.lower.triton import body, draws
 from hybridc.lower.triton.source import Writer
 

@@ -9,12 +9,12 @@ from typing import Any
 
 from xdsl.dialects.func import FuncOp
 
-from hybridc.lower.inplace import inplace_pairs, pairs_in
-from hybridc.lower.kernel import Kernel, Nest, Stage, analyse
-from hybridc.lower.nest_parts import nests_of
-from hybridc.lower.nest_plan import NestPlan
-from hybridc.lower.strides import row_major
-from hybridc.lower.structured import shape_of
+from hybridc.ir.inplace import inplace_pairs, pairs_in
+from hybridc.ir.kernel import Kernel, Nest, Stage, analyse
+from hybridc.ir.nest_parts import nests_of
+from hybridc.ir.nest_plan import NestPlan
+from hybridc.ir.strides import row_major
+from hybridc.ir.structured import shape_of
 from hybridc.lower.triton.attention import phases_of_attention
 from hybridc.lower.triton.attention_backward import phases_of_attention_backward
 from hybridc.lower.triton.functions import TritonPhases

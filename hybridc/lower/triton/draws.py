@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from hybridc.dialects.attribute import DType
-from hybridc.lower.philox import MULTIPLIERS, ROUNDS, STEPS, WORDS, numbers_each, signed
+from hybridc.ir.philox import MULTIPLIERS, ROUNDS, STEPS, WORDS, numbers_each, signed
 from hybridc.lower.triton.functions import Config, TritonFunction, TritonPhase
 from hybridc.lower.triton.ops import triton_type
 from hybridc.lower.triton.source import Writer

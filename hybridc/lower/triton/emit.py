@@ -15,10 +15,12 @@ from hybridc.dialects.hybrid import dtype_of, shape_of
 from hybridc.dialects.hybrid_rt import LaunchOp, aligned
 from hybridc.dialects.operator import Operator
 from hybridc.dialects.scatter import AddsRows
+from hybridc.ir.host import numbers_of
+from hybridc.ir.launch_check import check_launch, written_over
+from hybridc.ir.native_plan import Place
+from hybridc.ir.planned import ARENA, View
+from hybridc.ir.values import volume
 from hybridc.lower.emit_planned import PlanEmitter, comment, place_of
-from hybridc.lower.host import numbers_of
-from hybridc.lower.launch_check import check_launch, written_over
-from hybridc.lower.planned import ARENA, View
 from hybridc.lower.poison import Bytes
 from hybridc.lower.triton.codes import TritonCodes
 from hybridc.lower.triton.draws import uniform_phase
@@ -26,9 +28,8 @@ from hybridc.lower.triton.functions import LibraryWay, TritonPhase
 from hybridc.lower.triton.program import Alternative, Launch, TritonProgram
 from hybridc.lower.triton.scatter import row_sums_phase
 from hybridc.lower.triton.texts import copy_phase, fill_phase
+from hybridc.lower.triton.user_kernel import launch
 from hybridc.options import OPTIONS
-from hybridc.runtime.native.plan import Place
-from hybridc.transforms.values import volume
 
 
 def emit(module: ModuleOp, name: str, poison: bool = OPTIONS.poison, codes: TritonCodes | None = None) -> TritonProgram:
@@ -89,7 +90,7 @@ class _Emitter(PlanEmitter):
     def computed(self, operator: Operator, ins: Sequence[SSAValue], outs: Sequence[SSAValue]) -> TritonPhase | None:
         if isinstance(operator, HasGPUKernel):
             specs = [[ArraySpec(shape_of(v), dtype_of(v)) for v in values] for values in (ins, outs)]
-            return operator.gpu(*specs).phase([spec.dtype for values in specs for spec in values])
+            return launch(operator.gpu(*specs), [spec.dtype for values in specs for spec in values])
         if isinstance(operator, AddsRows) and (sums := operator.row_sums()) is not None:
             data, indices = ins
             return row_sums_phase(sums, volume(shape_of(indices)), dtype_of(data), dtype_of(indices))

@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 
 from xdsl.ir import SSAValue
 
-from hybridc.lower.kernel import Axes, Kernel, Stage
-from hybridc.lower.nest_plan import NestPlan
-from hybridc.lower.running import Running
-from hybridc.lower.structured import dtype_of, shape_of
+from hybridc.ir.kernel import Axes, Kernel, Stage
+from hybridc.ir.nest_plan import NestPlan
+from hybridc.ir.running import Running
+from hybridc.ir.structured import dtype_of, shape_of
 from hybridc.lower.triton import body
 from hybridc.lower.triton.blocks import Blocks, Dim, Parameters, Strides, is_wide, title
 from hybridc.lower.triton.functions import Config, Elements, TritonFunction, TritonPhase

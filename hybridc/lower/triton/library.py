@@ -15,9 +15,9 @@ from typing import Any
 
 from xdsl.dialects import arith
 
-from hybridc.lower.kernel import Read, Stage
-from hybridc.lower.product_shape import Strides
-from hybridc.lower.structured import dtype_of
+from hybridc.ir.kernel import Read, Stage
+from hybridc.ir.product_shape import Strides
+from hybridc.ir.structured import dtype_of
 from hybridc.lower.triton.functions import LibraryWay
 from hybridc.lower.triton.nests import phases_of
 from hybridc.lower.triton.product_loops import FusedProduct, Operand, strides_along

@@ -5,7 +5,7 @@
 * *rows*: a program holds whole rows in registers; all sweeps over them happen there. Sums across rows are added up over
   the rows of a program, as parts.
 * *sums*: one sweep whose reductions all go along the same axes: programs share these axes, too, and give parts. Of two
-  reductions one may be of the other's result, if they can be made together (:mod:`hybridc.lower.running`).
+  reductions one may be of the other's result, if they can be made together (:mod:`hybridc.ir.running`).
 * A nest that is none of these is cut: values between its sweeps go through memory.
 """
 
@@ -18,12 +18,12 @@ from types import MappingProxyType
 
 from xdsl.ir import SSAValue
 
-from hybridc.lower.kernel import Axes, Kernel, Nest, Read, Stage, grid_of, number_of
-from hybridc.lower.nest_parts import nests_of, read_elsewhere
-from hybridc.lower.nest_plan import NestPlan, plan_nest
-from hybridc.lower.running import Running, running_pairs
-from hybridc.lower.strides import row_major
-from hybridc.lower.structured import dtype_of, shape_of
+from hybridc.ir.kernel import Axes, Kernel, Nest, Read, Stage, grid_of, number_of
+from hybridc.ir.nest_parts import nests_of, read_elsewhere
+from hybridc.ir.nest_plan import NestPlan, plan_nest
+from hybridc.ir.running import Running, running_pairs
+from hybridc.ir.strides import row_major
+from hybridc.ir.structured import dtype_of, shape_of
 from hybridc.lower.triton import body
 from hybridc.lower.triton.blocks import Dim, Strides, product
 from hybridc.lower.triton.function_text import VECTORS, FunctionText, KernelMemory, Part

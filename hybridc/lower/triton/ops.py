@@ -15,9 +15,9 @@ from xdsl.ir import Operation
 from hybridc.dialects.hybrid import location_of
 from hybridc.dtypes import FLOAT8, held, is_float
 from hybridc.errors import UnsupportedError
-from hybridc.lower import scalars
-from hybridc.lower.kernel import Number
-from hybridc.lower.scalars import number_as
+from hybridc.ir import scalars
+from hybridc.ir.kernel import Number
+from hybridc.ir.scalars import number_as
 
 DType = np.dtype[Any]
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from hybridc.lower.running import Running
-from hybridc.lower.structured import dtype_of, shape_of
+from hybridc.ir.running import Running
+from hybridc.ir.structured import dtype_of, shape_of
 from hybridc.lower.triton import body
 from hybridc.lower.triton.blocks import with_start
 from hybridc.lower.triton.function_text import KernelMemory, Part

@@ -13,11 +13,11 @@ from dataclasses import dataclass
 from xdsl.ir import SSAValue
 
 from hybridc.dialects.attribute import DType
-from hybridc.lower.kernel import Axes, Kernel, Nest, Number, Read, Stage, number_of
-from hybridc.lower.nest_plan import NestPlan, indexed_axes
-from hybridc.lower.product_shape import BATCH, COLUMN, ROW, SUM, Loop, Strides, loops_of, multiplied_eight
-from hybridc.lower.strides import row_major
-from hybridc.lower.structured import Shape, shape_of
+from hybridc.ir.kernel import Axes, Kernel, Nest, Number, Read, Stage, number_of
+from hybridc.ir.nest_plan import NestPlan, indexed_axes
+from hybridc.ir.product_shape import BATCH, COLUMN, ROW, SUM, Loop, Strides, loops_of, multiplied_eight
+from hybridc.ir.strides import row_major
+from hybridc.ir.structured import Shape, shape_of
 
 
 @dataclass(frozen=True, eq=False)

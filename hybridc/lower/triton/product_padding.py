@@ -9,8 +9,8 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
-from hybridc.lower.strides import row_major
-from hybridc.lower.structured import Shape, dtype_of, shape_of
+from hybridc.ir.strides import row_major
+from hybridc.ir.structured import Shape, dtype_of, shape_of
 from hybridc.lower.triton.blocks import NARROW
 from hybridc.lower.triton.functions import Config, TritonFunction, TritonPhase
 from hybridc.lower.triton.product_configs import LAUNCH, MEMORY, PROCESSORS, SPEED

@@ -14,7 +14,7 @@ import numpy as np
 
 from hybridc.dialects.attribute import DType
 from hybridc.dtypes import FLOAT8
-from hybridc.lower.structured import Shape, dtype_of
+from hybridc.ir.structured import Shape, dtype_of
 from hybridc.lower.triton.blocks import NARROW, Blocks, Dim, Parameters, title
 from hybridc.lower.triton.body import as_wide, literal, triton_type
 from hybridc.lower.triton.eight_bits import TRITON_EIGHT, knows_float8

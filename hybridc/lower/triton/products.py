@@ -10,8 +10,8 @@ import math
 from collections.abc import Mapping, Sequence
 
 from hybridc.dtypes import STORED
-from hybridc.lower.kernel import Kernel
-from hybridc.lower.product_shape import Strides
+from hybridc.ir.kernel import Kernel
+from hybridc.ir.product_shape import Strides
 from hybridc.lower.triton.functions import Config, TritonPhase, TritonPhases
 from hybridc.lower.triton.library import library_way
 from hybridc.lower.triton.product_configs import Tile, choose, choose_sum, choose_vector

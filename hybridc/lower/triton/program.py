@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from hybridc.dialects.attribute import DType
-from hybridc.lower.planned import PlannedProgram
+from hybridc.ir.native_plan import Host, Place
+from hybridc.ir.planned import PlannedProgram
 from hybridc.lower.triton.functions import Config, TritonFunction
-from hybridc.runtime.native.plan import Host, Place
 
 
 class Launch(NamedTuple):

@@ -10,9 +10,9 @@ from collections.abc import Sequence
 
 from xdsl.ir import SSAValue
 
-from hybridc.lower.kernel import Stage, number_of
-from hybridc.lower.nest_plan import NestPlan
-from hybridc.lower.structured import dtype_of
+from hybridc.ir.kernel import Stage, number_of
+from hybridc.ir.nest_plan import NestPlan
+from hybridc.ir.structured import dtype_of
 
 # Bytes of a register, which holds one number of half precision, too, once it is computed with.
 _REGISTER = 4

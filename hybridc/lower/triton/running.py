@@ -14,8 +14,8 @@ from dataclasses import dataclass
 
 from xdsl.ir import SSAValue
 
-from hybridc.lower.running import Running
-from hybridc.lower.structured import dtype_of
+from hybridc.ir.running import Running
+from hybridc.ir.structured import dtype_of
 from hybridc.lower.triton import body
 from hybridc.lower.triton.blocks import Blocks
 from hybridc.lower.triton.body import literal, triton_type

@@ -12,7 +12,7 @@ from hybridc.dialects.attribute import DType
 from hybridc.dialects.movement import bounded_index
 from hybridc.dialects.scatter import RowSums
 from hybridc.dtypes import computed
-from hybridc.lower.hybrid_to_linalg_body import Body, Element, signless
+from hybridc.ir.scalar_builder import Body, Element, signless
 from hybridc.lower.triton.blocks import NARROW
 from hybridc.lower.triton.body import triton_type
 from hybridc.lower.triton.functions import Config, TritonFunction, TritonPhase, power_of_two

@@ -17,15 +17,15 @@ from xdsl.dialects.linalg import ops as linalg
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from hybridc.dialects.hybrid_rt import UniformOp
-from hybridc.lower.hybrid_to_linalg_body import signless
-from hybridc.lower.kernel import number_of
+from hybridc.ir.kernel import number_of
+from hybridc.ir.scalar_builder import signless
+from hybridc.ir.scalars import CASTS, sign, signed_as
+from hybridc.ir.structured import dtype_of, element_dtype
 from hybridc.lower.mathlib import Formula
 from hybridc.lower.mathlib.float8 import EIGHTS, conversion
 from hybridc.lower.mathlib.power import short_power
 from hybridc.lower.mathlib.value import FORMATS, Value
 from hybridc.lower.mathlib.value import Writer as FormulaWriter
-from hybridc.lower.scalars import CASTS, sign, signed_as
-from hybridc.lower.structured import dtype_of, element_dtype
 from hybridc.lower.triton import ops
 from hybridc.lower.triton.eight_bits import narrowing, widening
 from hybridc.lower.triton.formulas import FORMULAS

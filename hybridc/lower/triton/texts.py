@@ -14,7 +14,7 @@ from hybridc.quoting import required_name
 
 # A card fills and copies arrays also where the compiler is not needed.
 if TYPE_CHECKING:
-    from hybridc.lower.structured import Shape
+    from hybridc.ir.structured import Shape
 
 # Elements that a program fills or copies.
 BLOCK = 1024

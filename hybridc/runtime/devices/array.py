@@ -11,10 +11,11 @@ import numpy.typing as npt
 
 from hybridc.dtypes import held
 from hybridc.errors import UnsupportedError
+from hybridc.hooks import HOOKS
 from hybridc.runtime.devices.device import Buffer
 
 if TYPE_CHECKING:
-    from hybridc.lower.planned import View
+    from hybridc.ir.planned import View
     from hybridc.runtime.devices.device import Device
     from hybridc.runtime.devices.replay import Replay
 
@@ -148,9 +149,7 @@ class DeviceArray:
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, out: Any = None, **kwargs: Any) -> Any:
         if method != "__call__" or kwargs:
             return NotImplemented
-        from hybridc.nd.on_device import calculate
-
-        return calculate(ufunc, inputs, None if out is None else out[0])
+        return HOOKS.on_device().calculate(ufunc, inputs, None if out is None else out[0])
 
     def __array__(self, *_args: Any, **_kwargs: Any) -> Any:
         raise UnsupportedError(

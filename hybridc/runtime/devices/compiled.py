@@ -15,8 +15,8 @@ from typing import Any
 from hybridc.dtypes import held
 from hybridc.errors import UnsupportedError
 from hybridc.lower.triton.functions import QUOTES, Config, TritonFunction
-from hybridc.runtime.store import store
 from hybridc.runtime.triton_kernel import load, triton
+from hybridc.store import store
 
 # Addresses and numbers that are divisible by this let Triton read and write 16 bytes at a time.
 DIVISIBLE = 16

@@ -14,12 +14,13 @@ import numpy.typing as npt
 
 from hybridc.errors import DeviceError
 from hybridc.lower.triton.functions import Config, TritonFunction
+from hybridc.lower.triton.texts import copy_phase, fill_phase
 
 if TYPE_CHECKING:
-    from hybridc.lower.planned import View
+    from hybridc.ir.native_plan import Array
+    from hybridc.ir.planned import View
     from hybridc.lower.triton.program import LibraryProduct
     from hybridc.runtime.devices.array import DeviceArray
-    from hybridc.runtime.native.plan import Array
 
 # Bytes of an array up to which it is copied to a device with others, and to which their beginnings are aligned.
 _SMALL = 4096
@@ -103,8 +104,6 @@ class Device(ABC):
 
     def fill(self, target: int, dtype: Any, size: int, number: int) -> None:
         """Put 0 or 1 into so many elements."""
-        from hybridc.lower.triton.texts import fill_phase
-
         phase = fill_phase(np.dtype(dtype), size, str(number), 0)
         self.launch(phase.function, phase.configs[0], (target,), phase.numbers)
 
@@ -210,8 +209,6 @@ class Device(ABC):
 
     def gathered(self, pointer: int, view: View) -> DeviceArray:
         """The elements that a view shows of memory that begins at an address, in C order."""
-        from hybridc.lower.triton.texts import copy_phase
-
         made = self.empty(view.shape, view.dtype)
         phase = copy_phase(view.dtype, view.shape, view.strides, 0, 1)
         self.launch(phase.function, phase.configs[0], (pointer, made.pointer), phase.numbers)

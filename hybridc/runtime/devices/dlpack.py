@@ -13,7 +13,8 @@ import numpy as np
 
 from hybridc.dtypes import BFLOAT16, FLOAT8_E4M3FN, FLOAT8_E5M2, DType
 from hybridc.errors import MXNetError, UnsupportedError
-from hybridc.lower.strides import row_major
+from hybridc.ir.planned import View
+from hybridc.ir.strides import row_major
 from hybridc.runtime.devices.array import DeviceArray
 from hybridc.runtime.devices.device import Buffer, Device
 
@@ -135,8 +136,6 @@ def array_of(tensor: Any, device: Device) -> DeviceArray:
 
 
 def _plain(array: DeviceArray, strides: tuple[int, ...]) -> DeviceArray:
-    from hybridc.lower.planned import View
-
     made = array.device.gathered(array.pointer, View(0, 0, array.dtype, array.shape, strides))
     array.device.synchronise()  # the other library may then use its memory for something else
     return made

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from hybridc.lower.planned import Cell, HostCall, View
+from hybridc.ir.planned import Cell, HostCall, View
 from hybridc.runtime.devices.device import Device
 
 

@@ -18,7 +18,7 @@ from typing import Any
 import numpy.typing as npt
 
 from hybridc.errors import DeviceError, DeviceMemoryError, MXNetError
-from hybridc.lower.planned import PlannedProgram
+from hybridc.ir.planned import PlannedProgram
 from hybridc.runtime.devices.array import DeviceArray
 from hybridc.runtime.devices.device import Buffer, Device, packed_size
 from hybridc.runtime.devices.step import Run, Step

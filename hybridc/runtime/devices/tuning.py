@@ -15,7 +15,7 @@ from hybridc.lower.triton.functions import Config, TritonFunction
 from hybridc.lower.triton.program import LibraryProduct
 from hybridc.runtime.devices.compiled import code_key
 from hybridc.runtime.devices.device import Device
-from hybridc.runtime.store import store
+from hybridc.store import store
 
 # How often each configuration is run: some for its caches and clocks, then timed.
 WARM, TIMED = 3, 7

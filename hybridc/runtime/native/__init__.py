@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from hybridc.ir.native_plan import Array, Code, Host, NativePlan, Phase, Place
 from hybridc.runtime.native.boxed import boxed_entry
-from hybridc.runtime.native.plan import Array, Code, Host, NativePlan, Phase, Place
 from hybridc.runtime.native.program import NativeProgram, num_threads, set_num_threads
 from hybridc.runtime.workspace import Workspace
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import sys
 
-from hybridc.runtime.buffers import ALIGNMENT
+from hybridc.buffers import ALIGNMENT
 from hybridc.runtime.native.ir_text import Function, Module, Record, Value
 from hybridc.runtime.native.layout import (
     ALIGNED,

@@ -6,8 +6,8 @@ import ctypes
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from hybridc.ir.native_plan import Host
 from hybridc.runtime.native.library import library
-from hybridc.runtime.native.plan import Host
 from hybridc.runtime.workspace import Workspace, fits, fresh
 
 if TYPE_CHECKING:

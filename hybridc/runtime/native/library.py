@@ -11,12 +11,12 @@ from typing import Any
 
 import numpy as np
 
+from hybridc.buffers import take
 from hybridc.lower.llvm import codegen
-from hybridc.runtime.buffers import take
 from hybridc.runtime.native.layout import Outside
 from hybridc.runtime.native.threads import Threads, system_functions
-from hybridc.runtime.store import store
 from hybridc.runtime.workspace import Workspace
+from hybridc.store import store
 
 # Positions in NumPy's table of C functions, which only grows: part of its binary interface.
 _NEW_FROM_DESCR = 94

@@ -9,11 +9,11 @@ from typing import Any, cast
 
 import numpy as np
 
-from hybridc.runtime.buffers import SMALLEST
+from hybridc.buffers import SMALLEST
+from hybridc.ir.native_plan import Array, Host, NativePlan, Phase, Place
 from hybridc.runtime.native.fallback import python_entry
 from hybridc.runtime.native.layout import ArrayCell, PlaceCell, Program, StepCell
 from hybridc.runtime.native.library import library
-from hybridc.runtime.native.plan import Array, Host, NativePlan, Phase, Place
 from hybridc.runtime.native.probe import objects_are_as_declared
 from hybridc.runtime.workspace import Workspace, workspace
 

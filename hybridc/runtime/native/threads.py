@@ -11,8 +11,8 @@ import sys
 import time
 from typing import Any
 
+from hybridc.locks import ForkLock
 from hybridc.options import OPTIONS
-from hybridc.runtime.locks import ForkLock
 from hybridc.runtime.native.layout import ClaimCell, Outside, Pool
 
 # The number of the system call futex, on systems where our threads can wait with it.

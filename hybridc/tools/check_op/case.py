@@ -11,12 +11,12 @@ import numpy as np
 import numpy.typing as npt
 
 from hybridc import autograd, random
+from hybridc.array.dispatch import invoke
+from hybridc.array.ndarray import NDArray
 from hybridc.dialects.operator import Bad, Elementwise, Operator, Sample
-from hybridc.dispatch import invoke
 from hybridc.dtypes import computed, is_float
 from hybridc.errors import OperatorCheckError
-from hybridc.nd.ndarray import NDArray
-from hybridc.trace.structure import as_list
+from hybridc.nesting import as_list
 
 Array = npt.NDArray[Any]
 Found = tuple[str, Any]  # a case's label and the case

@@ -8,11 +8,13 @@ from typing import Any
 import numpy as np
 
 from hybridc import autograd, random
+from hybridc.array.dispatch import invoke
+from hybridc.array.ndarray import NDArray
+from hybridc.compile.stages import Traced
 from hybridc.dialects.operator import Elementwise, Operator, Reduction
 from hybridc.dialects.stateful import Stateful
-from hybridc.dispatch import invoke
 from hybridc.gluon.block import HybridBlock
-from hybridc.nd.ndarray import NDArray
+from hybridc.nesting import as_list
 from hybridc.tools.check_op.case import (
     SPECIAL,
     Case,
@@ -34,7 +36,7 @@ from hybridc.tools.check_op.case import (
     within,
 )
 from hybridc.tools.check_op.check import check
-from hybridc.trace.structure import as_list
+from hybridc.trace.tracer import trace_call
 
 _EXTRA = NDArray(np.zeros(1, dtype=np.float32))
 
@@ -182,7 +184,7 @@ def other_dtypes(case: Case) -> None:
 @check(each_sample)
 def every_stage_on_every_target(case: Case) -> None:
     """The IR and the memory plan are valid after each stage, and every target computes what eager calls do."""
-    from hybridc.lower.targets import TARGETS
+    from hybridc.compile.targets import TARGETS
 
     for name, target in TARGETS.items():
         if target.is_runnable():
@@ -220,8 +222,6 @@ def _stages(op: Operator, inputs: list[NDArray], grads: tuple[int, ...], target:
     """The graph of one operator, compiled stage by stage, each verified."""
     from xdsl.context import Context
 
-    from hybridc.stages import Traced
-    from hybridc.trace.tracer import trace_call
     from hybridc.transforms.verify_plan import VerifyPlan
 
     traced = Traced(trace_call(Net(op), inputs, training=False), grads)

@@ -7,12 +7,13 @@ from typing import Any
 
 import numpy as np
 
+from hybridc.array.dispatch import invoke
+from hybridc.array.functions import function as made
+from hybridc.array.ndarray import NDArray
 from hybridc.dialects import registration
 from hybridc.dialects.attribute import REQUIRED
 from hybridc.dialects.operator import Operator
-from hybridc.dispatch import invoke
 from hybridc.errors import MXNetError
-from hybridc.nd.ndarray import NDArray
 from hybridc.tools.check_op.case import Case, each_bad, each_class, each_sample, fail, require
 from hybridc.tools.check_op.check import check
 
@@ -54,8 +55,6 @@ def what_its_kind_needs(cls: type[Operator]) -> None:
 @check(each_class)
 def function(cls: type[Operator]) -> None:
     """There is a function, and it has a docstring."""
-    from hybridc.nd.functions import function as made
-
     for each in (cls.NAME.partition(".")[2], *cls.ALIASES):
         require(bool(made(each).__doc__), f"mx.nd.{each} has no docstring")
 

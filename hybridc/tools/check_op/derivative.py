@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from hybridc import autograd, nd
+from hybridc.array.ndarray import NDArray
 from hybridc.dialects.operator import Opaque
 from hybridc.errors import MXNetError, UnsupportedError
-from hybridc.nd.ndarray import NDArray
 from hybridc.tools.check_op.case import (
     Array,
     Case,

@@ -8,12 +8,13 @@ from typing import Any
 import numpy as np
 
 from hybridc import nd
+from hybridc.array.ndarray import NDArray
 from hybridc.dialects.blame import pair
 from hybridc.dialects.movement import NUMPY_MOVES
 from hybridc.dialects.operator import Elementwise, Movement, Operator
 from hybridc.dialects.scalar import NUMPY
 from hybridc.errors import MXNetError
-from hybridc.nd.ndarray import NDArray
+from hybridc.nesting import as_list
 from hybridc.tools.check_op.case import (
     SPECIAL,
     Array,
@@ -35,7 +36,6 @@ from hybridc.tools.check_op.case import (
     within,
 )
 from hybridc.tools.check_op.check import check
-from hybridc.trace.structure import as_list
 
 
 @check(each_dtype)

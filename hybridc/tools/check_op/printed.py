@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from hybridc.compile.stages import text
 from hybridc.dialects.operator import Opaque
+from hybridc.location import Location
 from hybridc.tools.check_op.case import Case, each_sample, equal, fail, keyed, require
 from hybridc.tools.check_op.check import check
 
@@ -18,7 +20,6 @@ def operation(case: Case) -> tuple[Any, Any]:
     from xdsl.ir import Block, Region
 
     from hybridc.dialects.hybrid import HybridOp, tensor_type
-    from hybridc.trace.location import Location
 
     operator = case.unbound()
     types = [tensor_type(x.shape, x.dtype) for x in keyed(operator, case.arrays())]
@@ -34,9 +35,8 @@ def print_and_parse(case: Case) -> str | None:
     """The operation verifies, and its text parses to the same operation, location included."""
     from xdsl.parser import Parser
 
-    from hybridc import pipeline
+    from hybridc.compile import pipeline
     from hybridc.dialects.hybrid import HandleAttr, HybridOp
-    from hybridc.stages import text
 
     module, op = operation(case)
     module.verify()

@@ -6,6 +6,7 @@ import importlib
 from dataclasses import dataclass
 from pathlib import Path
 
+from hybridc import library
 from hybridc.dialects.blame import user_frames, user_line
 from hybridc.dialects.operator import Operator
 from hybridc.errors import OperatorCheckError
@@ -93,8 +94,6 @@ def print_checks(name: str) -> bool:
 
 def load(module: str) -> None:
     """Import what registers the operators: a file, a package's folder, a compiled library, or a module's name."""
-    from hybridc import library
-
     path = Path(module)
     if path.exists():
         library.load(str(path.resolve()), verbose=False)

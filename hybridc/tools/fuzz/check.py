@@ -17,6 +17,7 @@ import numpy as np
 
 from hybridc import autograd
 from hybridc import random as random_state
+from hybridc.array.ndarray import NDArray
 from hybridc.dialects.operator import Elementwise, Movement, Opaque, Operator, Reduction
 from hybridc.dialects.scalar import PREDICATES, record
 from hybridc.dtypes import computed, is_float
@@ -24,7 +25,6 @@ from hybridc.errors import MXNetError, UnsupportedError
 from hybridc.lower.llvm import kernel_phases
 from hybridc.lower.numpy import tiling
 from hybridc.nd.creation import array
-from hybridc.nd.ndarray import NDArray
 from hybridc.tools.fuzz.program import Array, Net, Program, evaluate
 
 RUNS = 6  # disturbed runs, in pairs of opposite signs

@@ -23,15 +23,15 @@ import numpy as np
 
 from hybridc import nd, optimizer, symbol
 from hybridc import random as random_state
-from hybridc.dispatch import invoke
+from hybridc.array.dispatch import invoke
+from hybridc.array.ndarray import NDArray
 from hybridc.dtypes import is_float
 from hybridc.errors import MXNetError
 from hybridc.nd.creation import array
-from hybridc.nd.ndarray import NDArray
+from hybridc.nesting import as_list
 from hybridc.tools.fuzz.check import is_raw
 from hybridc.tools.fuzz.generate import program as generated
 from hybridc.tools.fuzz.program import FLOATS, INTEGERS, Array, Program
-from hybridc.trace.structure import as_list
 
 _SIZES = ((), (0,), (1,), (3,), (2, 3), (2, 0, 2), (1, 2, 1, 3))
 _NUMBERS = (0, 1, -1, 7, 2**31 - 1, 2**31, 2**32 - 1, 2**63 - 1, -(2**63))

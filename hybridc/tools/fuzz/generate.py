@@ -18,15 +18,16 @@ import numpy as np
 
 from hybridc import autograd
 from hybridc import random as random_state
+from hybridc.array.dispatch import invoke
+from hybridc.array.ndarray import NDArray
 from hybridc.dialects import registry
 from hybridc.dialects.attribute import REQUIRED, Attribute
 from hybridc.dialects.operator import Operator, Sample
-from hybridc.dispatch import invoke
 from hybridc.dtypes import is_float
 from hybridc.errors import MXNetError
+from hybridc.nesting import as_list
 from hybridc.tools.fuzz.check import is_raw
 from hybridc.tools.fuzz.program import FLOATS, INTEGERS, Array, Input, Program, Shape, Step, nested
-from hybridc.trace.structure import as_list
 
 SIZES = (0, 1, 1, 2, 2, 3, 3, 5, 7, 17)
 LARGE = (31, 64, 129, 500)
@@ -239,8 +240,6 @@ class _Writer:
 
     def results(self, cls: type[Operator], attrs: dict[str, Any], data: Sequence[Array]) -> list[Array]:
         """What the operator gives; its shapes are asked first, so that nothing huge is computed."""
-        from hybridc.nd.ndarray import NDArray
-
         op = cls.bind(**attrs)
         if not op.VARIADIC and len(data) + int(op.DRAWS) != len(op.input_names()):
             raise _Refused

@@ -11,14 +11,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from hybridc.array.dispatch import invoke
+from hybridc.array.ndarray import NDArray
 from hybridc.dialects import registry
 from hybridc.dialects.operator import Operator
-from hybridc.dispatch import invoke
 from hybridc.dtypes import is_float
 from hybridc.gluon.block import HybridBlock
 from hybridc.nd.creation import array
-from hybridc.nd.ndarray import NDArray
-from hybridc.trace.structure import as_list
+from hybridc.nesting import as_list
 
 Array = npt.NDArray[Any]
 Shape = tuple[int, ...]

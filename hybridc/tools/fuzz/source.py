@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from hybridc.array.functions import function
 from hybridc.dialects import registry
-from hybridc.nd.functions import function
 from hybridc.tools.fuzz.program import Input, Program, Step
 
 # The results of a call, or its error, as text.

@@ -9,16 +9,16 @@ import math
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
-from hybridc.lower.inplace import inplace_pairs
-from hybridc.lower.kernel import analyse
+from hybridc.compile.pipeline import context
+from hybridc.compile.targets import target_named
+from hybridc.ir.inplace import inplace_pairs
+from hybridc.ir.kernel import analyse
+from hybridc.ir.structured import dtype_of, is_host, kernels, shape_of
 from hybridc.lower.llvm.codegen import load
 from hybridc.lower.llvm.kernel_code import code_of
 from hybridc.lower.llvm.kernel_phases import row_major
 from hybridc.lower.llvm.nest_to_loops import SHORT
 from hybridc.lower.llvm.products import is_product
-from hybridc.lower.structured import dtype_of, is_host, kernels, shape_of
-from hybridc.lower.targets import target_named
-from hybridc.pipeline import context
 from tests.lower.evaluate import Evaluator
 from tests.lower.llvm.native import Guarded, call
 

@@ -8,14 +8,14 @@ from xdsl.context import Context
 from xdsl.parser import Parser
 
 import hybridc as mx
-from hybridc import pipeline
+from hybridc.compile import pipeline
 from hybridc.errors import VerifyError
 from hybridc.gluon.nn import HybridLambda
-from hybridc.lower import spec
+from hybridc.ir import spec
 from hybridc.lower.llvm.emit import emit
+from hybridc.lower.llvm.schedule_phases import SchedulePhases
 from hybridc.runtime.native_executable import NativeExecutable
 from hybridc.transforms.plan_memory import PlanMemory
-from hybridc.transforms.schedule_phases import SchedulePhases
 from hybridc.transforms.split_products import SplitProducts
 from hybridc.transforms.verify_plan import VerifyPlan
 

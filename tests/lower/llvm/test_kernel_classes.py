@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 
 import hybridc as mx
 from hybridc.gluon.nn import HybridLambda
-from hybridc.lower.kernel import analyse
+from hybridc.ir.kernel import analyse
+from hybridc.ir.structured import dtype_of, kernels, shape_of
 from hybridc.lower.llvm import kernel_phases
 from hybridc.lower.llvm.kernel_phases import row_major
-from hybridc.lower.structured import dtype_of, kernels, shape_of
 from hybridc.transforms.split_products import SplitProducts
 from tests.lower.evaluate import Evaluator
 from tests.lower.kernels import parse

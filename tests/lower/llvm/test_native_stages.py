@@ -10,15 +10,15 @@ from xdsl.dialects.vector import Vector
 from xdsl.parser import Parser
 
 from benchmarks import workloads
-from hybridc import pipeline, stages
+from hybridc.compile import pipeline, stages
+from hybridc.compile.targets import target_named
+from hybridc.ir.native_plan import Host
+from hybridc.ir.values import functions
 from hybridc.lower.llvm.emit import emit
 from hybridc.lower.llvm.expand_math import ExpandMath
 from hybridc.lower.llvm.llvm_ops import NativeLLVM
 from hybridc.lower.llvm.loops_to_llvm import LoopsToLLVM
-from hybridc.lower.targets import target_named
-from hybridc.runtime.native.plan import Host
 from hybridc.trace.tracer import trace_call
-from hybridc.transforms.values import functions
 from tests.slices import but
 
 PASSES = target_named("llvm").passes()

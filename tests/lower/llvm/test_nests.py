@@ -15,13 +15,13 @@ from xdsl.context import Context
 from xdsl.dialects import func
 
 import hybridc as mx
-from hybridc import pipeline
+from hybridc.compile import pipeline
 from hybridc.dialects.scatter import RowSums
 from hybridc.gluon.nn import HybridLambda
-from hybridc.lower.kernel import analyse
+from hybridc.ir.kernel import analyse
+from hybridc.ir.structured import dtype_of, is_host, kernels, root, shape_of
 from hybridc.lower.llvm.kernel_phases import phases_of
 from hybridc.lower.llvm.scatter_loops import row_sums_phase
-from hybridc.lower.structured import dtype_of, is_host, kernels, root, shape_of
 from tests.lower.llvm.guards import in_guards
 
 RNG = np.random.default_rng(5)

@@ -6,10 +6,10 @@ import pytest
 from llvmlite import binding
 
 import hybridc as mx
+from hybridc.compile.stages import Traced
 from hybridc.gluon.nn import HybridLambda
 from hybridc.lower.llvm import codegen, llvm_c
 from hybridc.lower.llvm.object_file import undefined_symbols
-from hybridc.stages import Traced
 from hybridc.trace.tracer import trace_call
 from tests.lower.llvm.test_processor import LEVELS, choose, x86
 

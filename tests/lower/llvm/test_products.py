@@ -8,7 +8,7 @@ import itertools
 import numpy as np
 import pytest
 
-from hybridc.lower.kernel import analyse
+from hybridc.ir.kernel import analyse
 from hybridc.lower.llvm import gemm_rows, products
 from hybridc.lower.llvm.codegen import load
 from hybridc.lower.llvm.gemm_vectors import Registers, registers

@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 
 import hybridc as mx
-from hybridc import options, pipeline
+from hybridc import options
+from hybridc.compile import pipeline, targets
+from hybridc.compile.stages import Traced
 from hybridc.gluon import HybridBlock, nn
-from hybridc.lower import targets
 from hybridc.lower.llvm.gemm_vectors import registers
 from hybridc.lower.llvm.products import phases_of_product
 from hybridc.runtime.native import num_threads, set_num_threads
-from hybridc.stages import Traced
 from hybridc.trace.tracer import trace_call
 from tests.lower.llvm.test_processor import choose
 from tests.lower.llvm.test_products import product_kernel, run

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from xdsl.parser import Parser
 
-from hybridc.lower.structured import is_host, kernels
-from hybridc.pipeline import KERNELS, context, structured
-from hybridc.transforms.schedule_phases import SchedulePhases
+from hybridc.compile.pipeline import KERNELS, context, structured
+from hybridc.ir.structured import is_host, kernels
+from hybridc.lower.llvm.schedule_phases import SchedulePhases
 from hybridc.transforms.split_products import SplitProducts
 
 # Name: a function, and for each of its kernels: scratch in bytes, pairs in place, what may be strided.

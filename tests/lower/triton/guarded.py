@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 
-from hybridc.lower.kernel import analyse
-from hybridc.lower.strides import row_major
-from hybridc.lower.structured import dtype_of, is_host, shape_of
+from hybridc.ir.kernel import analyse
+from hybridc.ir.strides import row_major
+from hybridc.ir.structured import dtype_of, is_host, shape_of
 from hybridc.runtime.triton_kernel import interpret
 from tests.lower.evaluate import Evaluator
 from tests.lower.llvm.guarded import GAP, Array, strided

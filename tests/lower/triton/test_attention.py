@@ -9,11 +9,11 @@ import pytest
 
 import hybridc as mx
 from benchmarks import workloads
-from hybridc import pipeline
+from hybridc.compile import pipeline
 from hybridc.gluon.nn import HybridLambda
-from hybridc.lower.attention import attention_of
-from hybridc.lower.kernel import analyse
-from hybridc.lower.structured import kernels
+from hybridc.ir.attention import attention_of
+from hybridc.ir.kernel import analyse
+from hybridc.ir.structured import kernels
 from hybridc.lower.triton import attention_loads, codes
 from hybridc.lower.triton.attention import Tile, phases_of_attention
 from hybridc.lower.triton.codes import TritonCodes

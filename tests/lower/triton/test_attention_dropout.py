@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from hybridc.lower.attention import attention_of
+from hybridc.ir.attention import attention_of
 from hybridc.lower.triton import codes
 from hybridc.lower.triton.attention import phases_of_attention
 from hybridc.lower.triton.attention_backward import phases_of_attention_backward

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 import hybridc as mx
-from hybridc import pipeline
+from hybridc.compile import pipeline
 from hybridc.gluon.nn import HybridLambda
-from hybridc.lower.kernel import analyse
-from hybridc.lower.structured import kernels
+from hybridc.ir.kernel import analyse
+from hybridc.ir.structured import kernels
 from hybridc.lower.triton import product_source, products
 from hybridc.lower.triton.products import phases_of_product
 from hybridc.tools.triton_report import AMD_MI300, NVIDIA_A100, NVIDIA_H100, SHARED, fitting, report

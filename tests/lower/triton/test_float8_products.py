@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 
 import hybridc as mx
+from hybridc.compile.stages import Traced
 from hybridc.dtypes import FLOAT8
 from hybridc.gluon.nn import HybridLambda
-from hybridc.lower.kernel import analyse
-from hybridc.lower.structured import dtype_of, kernels
+from hybridc.ir.kernel import analyse
+from hybridc.ir.structured import dtype_of, kernels
 from hybridc.lower.triton.nests import phases_of
 from hybridc.lower.triton.products import phases_of_product
-from hybridc.stages import Traced
 from hybridc.tools.triton_report import AMD_MI300, NVIDIA_A100, NVIDIA_H100, fitting, report
 from hybridc.trace.tracer import trace_call
 

@@ -8,11 +8,12 @@ import pytest
 import hybridc as mx
 from hybridc.dialects.scatter import RowSums
 from hybridc.errors import UnsupportedError
-from hybridc.lower.kernel import analyse
+from hybridc.ir.kernel import analyse
 from hybridc.lower.triton.functions import PROGRAMS
 from hybridc.lower.triton.nests import phases_of
 from hybridc.lower.triton.products import phases_of_product
 from hybridc.lower.triton.scatter import row_sums_phase
+from hybridc.lower.triton.user_kernel import launch
 from hybridc.runtime.triton_kernel import run_interpreted
 from tests.lower.kernels import kernel
 from tests.lower.llvm.test_products import product_kernel
@@ -94,4 +95,4 @@ def nothing(x_ptr):
 
 def test_a_grid_of_an_authors_that_no_gpu_takes():
     with pytest.raises(UnsupportedError, match=r"nothing: .* needs 1x65536x1 programs; a GPU runs at most "):
-        mx.op.GPUKernel(nothing, (1, 65536)).phase([F32])
+        launch(mx.op.GPUKernel(nothing, (1, 65536)), [F32])

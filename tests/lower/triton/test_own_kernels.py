@@ -10,6 +10,7 @@ import pytest
 
 import hybridc as mx
 from hybridc.errors import MXNetError
+from hybridc.lower.triton.user_kernel import launch
 from tests.lower.triton.test_triton_networks import by_triton  # noqa: F401  (a fixture)
 
 sys.path.insert(0, str(Path(__file__).parents[3] / "examples"))
@@ -54,11 +55,11 @@ def twice(x):
 
 def test_helpers_are_brought_along():
     kernel = mx.op.GPUKernel(twice_kernel, (1,), constants={"BLOCK": 8}, helpers=[twice])
-    phase = kernel.phase([np.dtype("float32")] * 2)
+    phase = launch(kernel, [np.dtype("float32")] * 2)
     assert phase.function.source.index("def twice(") < phase.function.source.index("def twice_kernel(")
     assert phase.configs[0].grid == (1, 1, 1)
 
 
 def test_a_kernel_without_source():
     with pytest.raises(MXNetError, match="define it with def, in a file"):
-        mx.op.GPUKernel(eval("lambda x_ptr: None"), (1,)).phase([np.dtype("float32")])
+        launch(mx.op.GPUKernel(eval("lambda x_ptr: None"), (1,)), [np.dtype("float32")])

@@ -15,8 +15,8 @@ import hybridc as mx
 from hybridc import gluon
 from hybridc.gluon import nn
 from hybridc.gluon.nn import HybridLambda
-from hybridc.lower.host import pairs_of
-from hybridc.lower.structured import is_host, kernels
+from hybridc.ir.host import pairs_of
+from hybridc.ir.structured import is_host, kernels
 from hybridc.lower.triton.codes import TritonCodes
 from tests.lower.triton.test_triton_kernel_classes import results_of
 

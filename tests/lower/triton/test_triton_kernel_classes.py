@@ -10,9 +10,9 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 import hybridc as mx
+from hybridc.compile.targets import target_named
 from hybridc.gluon.nn import HybridLambda
-from hybridc.lower.structured import dtype_of, kernels, shape_of
-from hybridc.lower.targets import target_named
+from hybridc.ir.structured import dtype_of, kernels, shape_of
 from hybridc.lower.triton.codes import TritonCodes
 from tests.lower.evaluate import Evaluator
 from tests.lower.kernels import parse

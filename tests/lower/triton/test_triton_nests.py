@@ -10,8 +10,8 @@ from xdsl.dialects.builtin import ModuleOp
 
 import hybridc as mx
 from hybridc.gluon.nn import HybridLambda
-from hybridc.lower.kernel import analyse
-from hybridc.lower.structured import kernels, shape_of
+from hybridc.ir.kernel import analyse
+from hybridc.ir.structured import kernels, shape_of
 from hybridc.lower.triton import nests
 from hybridc.lower.triton.nests import phases_of
 from tests.lower.kernels import parse

@@ -9,9 +9,8 @@ import pytest
 
 import hybridc as mx
 from benchmarks import workloads
-from hybridc.lower import targets
+from hybridc.compile import targets, trace_key, warm_start
 from hybridc.options import OPTIONS
-from hybridc.runtime import trace_key, warm_start
 
 pytestmark = pytest.mark.triton
 

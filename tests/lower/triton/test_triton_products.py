@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 from scipy import special
 
 import hybridc as mx
-from hybridc import pipeline
+from hybridc.compile import pipeline
 from hybridc.gluon.nn import HybridLambda
-from hybridc.lower.kernel import analyse
-from hybridc.lower.structured import dtype_of, kernels, shape_of
+from hybridc.ir.kernel import analyse
+from hybridc.ir.structured import dtype_of, kernels, shape_of
 from hybridc.lower.triton import product_padding
 from hybridc.lower.triton.product_configs import CANDIDATES, MOST, Tile, choose, choose_vector
 from hybridc.lower.triton.products import phases_of_product

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import hybridc as mx
-from hybridc.lower.kernel import analyse
-from hybridc.lower.structured import kernels
+from hybridc.ir.kernel import analyse
+from hybridc.ir.structured import kernels
 from hybridc.lower.triton import together
 from hybridc.lower.triton.nests import phases_of
 from tests.lower.evaluate import Evaluator

@@ -19,7 +19,7 @@ from hybridc.runtime.devices import cublas
 from hybridc.runtime.devices.cublas import Cublas
 from hybridc.runtime.devices.cuda import Cuda
 from hybridc.runtime.plan_bytes import KeptGraph, from_bytes, to_bytes
-from hybridc.runtime.store import Store
+from hybridc.store import Store
 from tests.lower.llvm.test_products import TOLERANCE, expected, numbers_of, product_kernel
 from tests.runtime.devices.simulated import SimulatedCuda
 from tests.runtime.devices.stub_cublas import Multiplied, StubCublas

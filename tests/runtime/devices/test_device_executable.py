@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from hybridc.lower.planned import View
+from hybridc.ir.native_plan import Array, Place
+from hybridc.ir.planned import View
 from hybridc.lower.triton.program import Launch, TritonProgram
 from hybridc.runtime.device_executable import DeviceExecutable
 from hybridc.runtime.devices.driver import LaunchConfig
 from hybridc.runtime.devices.interpreter import Interpreter
-from hybridc.runtime.native.plan import Array, Place
-from hybridc.runtime.store import Store
+from hybridc.store import Store
 from tests.runtime.devices.simulated import simulated_card
 from tests.runtime.devices.sources import ADD, F32, add_config
 

@@ -14,12 +14,12 @@ import hybridc as mx
 from hybridc import autograd, gluon, nd
 from hybridc.errors import DeviceError
 from hybridc.gluon import nn
-from hybridc.lower.planned import View
+from hybridc.ir.native_plan import Array, Host, Place
+from hybridc.ir.planned import View
 from hybridc.lower.triton.program import Launch, TritonProgram
 from hybridc.runtime.device_executable import DeviceExecutable
 from hybridc.runtime.devices import replay
 from hybridc.runtime.devices.cuda import Cuda
-from hybridc.runtime.native.plan import Array, Host, Place
 from tests.runtime.devices.simulated import SimulatedCuda, simulated_card
 from tests.runtime.devices.sources import ADD, F32, add_config
 

@@ -12,7 +12,7 @@ from hybridc.lower.triton.functions import Config
 from hybridc.lower.triton.texts import fill_phase
 from hybridc.runtime.devices.interpreter import Interpreter
 from hybridc.runtime.devices.tuning import fastest
-from hybridc.runtime.store import store
+from hybridc.store import store
 
 pytestmark = pytest.mark.triton
 
@@ -25,7 +25,7 @@ MANY, FEW = Config((("BLOCK", 16),), (SIZE // 16, 1, 1)), Config((("BLOCK", SIZE
 @pytest.fixture
 def given(monkeypatch, tmp_path):
     """A function, and an array to fill; nothing is known of them."""
-    from hybridc.runtime.store import Store
+    from hybridc.store import Store
 
     own = Store(tmp_path)
     monkeypatch.setattr("hybridc.runtime.devices.tuning.store", lambda: own)

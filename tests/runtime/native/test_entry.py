@@ -11,7 +11,7 @@ import weakref
 import numpy as np
 import pytest
 
-from hybridc.runtime.buffers import SMALLEST
+from hybridc.buffers import SMALLEST
 from hybridc.runtime.native import Array, Host, NativePlan, NativeProgram, Phase, Place, Workspace
 from hybridc.runtime.native.fallback import python_entry
 from hybridc.runtime.native.program import Tables, native_entry

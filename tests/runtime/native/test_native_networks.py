@@ -12,10 +12,9 @@ import numpy as np
 import pytest
 
 import hybridc as mx
-from hybridc.gluon import HybridBlock, nn
+from hybridc.gluon import HybridBlock, cached_graph, nn
 from hybridc.gluon.nn import HybridLambda
 from hybridc.lower.llvm.codegen import Code
-from hybridc.runtime import cached_graph
 from hybridc.runtime.native_executable import NativeExecutable
 from tests.random_programs import EXAMPLES
 from tests.slices import but

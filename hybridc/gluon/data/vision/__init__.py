@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from hybridc.absent import absent as _absent
 from hybridc.gluon.data.vision import transforms
 
 __all__ = ["transforms"]
 
 
 def __getattr__(name: str) -> Any:
-    from hybridc.absent import absent
-
-    raise absent("mx.gluon.data.vision", name, "data set", globals())
+    raise _absent("mx.gluon.data.vision", name, "data set", globals())

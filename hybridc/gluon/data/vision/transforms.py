@@ -10,10 +10,11 @@ import numpy as np
 import numpy.typing as npt
 
 from hybridc import random
+from hybridc.absent import absent as _absent
+from hybridc.array.ndarray import NDArray, values_of
 from hybridc.dtypes import is_float
 from hybridc.errors import MXNetError
 from hybridc.gluon.block import Block
-from hybridc.nd.ndarray import NDArray, values_of
 
 Array = npt.NDArray[Any]
 
@@ -238,6 +239,4 @@ def _check_image(x: Array, name: str) -> None:
 
 
 def __getattr__(name: str) -> Any:
-    from hybridc.absent import absent
-
-    raise absent("mx.gluon.data.vision.transforms", name, "transform", globals())
+    raise _absent("mx.gluon.data.vision.transforms", name, "transform", globals())

@@ -2,7 +2,7 @@
 // RUN: hybridc-opt %s -p 'hybrid-to-linalg,cse,dce,fold-views,cse,dce,fuse-kernels,tile-kernels{threads=2},plan-memory,verify-plan' -t numpy | filecheck %s
 // RUN: hybridc-opt %s -p 'hybrid-to-linalg,cse,dce,fold-views,cse,dce,fuse-kernels,tile-kernels{threads=1},plan-memory,verify-plan' -t 'numpy{threads=1}' | filecheck %s --check-prefix ONE
 
-// CHECK:       from hybridc.runtime.threads import parallel
+// CHECK:       from hybridc.lower.numpy.tile_threads import parallel
 // CHECK:       def fused_add_tanh_sum(x0, x1, y0, scratch):
 // CHECK-NEXT:      """Over 5003x211 in tiles of {{.*}}, shared by 2 threads."""
 // CHECK:           def tiles(lo, hi, scratch):

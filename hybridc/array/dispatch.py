@@ -1,0 +1,228 @@
+"""Where an operator meets its inputs: run it now on arrays, or put it into the graph being traced."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from hybridc import random
+from hybridc.array.fluent import Fluent
+from hybridc.array.ndarray import NDArray
+from hybridc.autograd import record_operator
+from hybridc.dialects.blame import blame
+from hybridc.dialects.checked import evaluated, wrong_results
+from hybridc.dialects.operator import Elementwise, Movement
+from hybridc.errors import ArgumentTypeError, AttributeValueError, MXNetError
+from hybridc.hooks import HOOKS
+from hybridc.locks import UPDATES
+from hybridc.state import STATE
+
+if TYPE_CHECKING:
+    from hybridc.dialects.operator import Operator
+
+
+def invoke(op: Operator, inputs: Sequence[Any], out: Any = None) -> Any:
+    """Apply an operator: to NDArrays at once, to Symbols by recording it in their graph.
+
+    Python numbers take the dtype of the first array. Returns one value, or a list for several visible
+    outputs.
+    """
+    if STATE.trace is not None:
+        return STATE.trace.invoke(op, inputs, out)
+    arrays: list[Any] = []
+    dtype = None
+    mixed = False
+    for x in inputs:
+        if type(x) is not NDArray:
+            return _invoke_converted(op, inputs, out)
+        data = x._data
+        if data.dtype is not dtype:
+            mixed = dtype is not None
+            dtype = data.dtype
+        arrays.append(data)
+    return run(op, inputs, arrays, mixed, out)
+
+
+def _invoke_converted(op: Operator, inputs: Sequence[Any], out: Any) -> Any:
+    """Inputs that are not all NDArrays: numbers and NumPy arrays are converted, Symbols are traced."""
+    for x in inputs:
+        if hasattr(x, "trace") and not isinstance(x, np.ndarray | np.generic):
+            return x.trace.invoke(op, inputs, out)
+    if any(isinstance(x, NDArray) and type(x) is not NDArray for x in inputs):
+        return HOOKS.on_device().invoke(op, inputs, out)
+    first = next((x for x in inputs if isinstance(x, NDArray)), None)
+    if first is None and len(inputs) == 2 and all(isinstance(x, int | float) for x in inputs):
+        return _of_numbers(op, inputs)
+    dtype = np.dtype("float32") if first is None else first._data.dtype
+    converted = [as_ndarray(op, x, dtype) for x in inputs]
+    arrays = [x._data for x in converted]
+    return run(op, converted, arrays, len({a.dtype for a in arrays}) > 1, out)
+
+
+def is_symbol(x: Any) -> bool:
+    """Whether this is a value of a trace."""
+    return isinstance(x, Fluent) and not isinstance(x, NDArray)
+
+
+def _of_numbers(op: Operator, inputs: Sequence[Any]) -> Any:
+    """``nd.maximum(2, 3)`` is 3, as in MXNet: numbers alone give a number."""
+    if not isinstance(op, Elementwise):
+        raise MXNetError(f"{op.title()}: inputs must be NDArrays, got numbers alone; use mx.nd.array(…)")
+    number = op.eager(*[np.float64(x) for x in inputs]).item()
+    return int(number) if number.is_integer() and all(isinstance(x, int) for x in inputs) else number
+
+
+def as_ndarray(op: Operator, x: Any, dtype: Any) -> NDArray:
+    """An input of an operator as an array: numbers take this dtype."""
+    if isinstance(x, NDArray):
+        return x
+    if isinstance(x, bool | int | float | np.generic):
+        return NDArray(np.asarray(as_scalar(x, dtype)))
+    if x.__class__ is np.ndarray:
+        return NDArray(x)
+    raise ArgumentTypeError(
+        f"{op.title()}: inputs must be NDArrays or numbers, got {type(x).__name__}; convert it with mx.nd.array(…)"
+    )
+
+
+def as_scalar(x: Any, dtype: Any) -> Any:
+    """A number in the dtype of the array beside it; integers truncate and wrap, as in MXNet."""
+    try:
+        return dtype.type(x if dtype.kind not in "iu" else int(x))
+    except (OverflowError, ValueError) as error:
+        if dtype.kind in "iu" and (isinstance(x, int) or np.isfinite(x)):
+            return np.uint64(int(x) & (2**64 - 1)).astype(dtype)
+        shown = f"an integer of {x.bit_length()} bits" if isinstance(x, int) else str(x)
+        raise AttributeValueError(
+            f"{shown} is no number of {dtype}, the dtype of the array beside it; cast the array with .astype"
+        ) from error
+
+
+def in_context(op: Operator, inputs: Sequence[Any]) -> tuple[Operator, list[Any], list[Any]]:
+    """Bind what depends on the moment: train mode and the random key."""
+    if op.TRAIN_MODE and op.attrs["train"] is None:
+        op = op.bind(**{**op.attrs, "train": STATE.training})
+    if not op.DRAWS:
+        return op, list(inputs), []
+    key = NDArray(random.next_key(op.num_draws()))
+    return op, [*inputs, key], [key._data]
+
+
+def run(op: Operator, inputs: Sequence[Any], arrays: list[Any], mixed: bool, out: Any) -> Any:
+    """Run an operator eagerly on NumPy arrays and put it on the tape if recording."""
+    if op.TRAIN_MODE or op.DRAWS:
+        op, inputs, keys = in_context(op, inputs)
+        arrays = [*arrays, *keys]
+    if op.mutated:
+        with UPDATES.held([arrays[i] for i in op.mutated]):
+            return _run(op, inputs, arrays, mixed, out)
+    return _run(op, inputs, arrays, mixed, out)
+
+
+def _run(op: Operator, inputs: Sequence[Any], arrays: list[Any], mixed: bool, out: Any) -> Any:
+    try:
+        if mixed and op.SAME_DTYPE:
+            op.infer_type([a.dtype for a in arrays])
+        result: Any = evaluated(op, arrays) if op.foreign else op.evaluate(*arrays)
+    except Exception as error:
+        explain(op, arrays, error)
+        raise
+    if out is not None:
+        results: tuple[Any, ...] = result if result.__class__ is tuple else (result,)
+        write_back(op, arrays, results)
+        return write_out(out, results[: op.num_visible_outputs()])
+    return finish(op, inputs, arrays, result)
+
+
+def finish(op: Operator, inputs: Sequence[Any], arrays: Sequence[Any], result: Any) -> Any:
+    """Wrap what ``eager`` returned, and put the operator on the tape if recording."""
+    if result.__class__ is not tuple:
+        if result.__class__ is list or op.results != 1:
+            raise wrong_results(op, "eager", result)
+        y = NDArray(own(op, arrays, result))
+        if STATE.recording:
+            record_operator(op, inputs, arrays, [y])
+        return y
+    parts: tuple[Any, ...] = result
+    if len(parts) != op.results:
+        raise wrong_results(op, "eager", result)
+    ys = [NDArray(own(op, arrays, r)) for r in parts]
+    if op.mutated:
+        # The gradient rule sees the values that the operator saw.
+        saved = [a.copy() if i in op.mutated else a for i, a in enumerate(arrays)] if STATE.recording else arrays
+        write_back(op, arrays, parts)
+        arrays = saved
+    if STATE.recording:
+        record_operator(op, inputs, arrays, ys)
+    visible = op.num_visible_outputs()
+    return ys[0] if visible == 1 else ys[:visible]
+
+
+def write_back(op: Operator, arrays: Sequence[Any], results: Sequence[Any]) -> None:
+    """Put the new values of the inputs that an operator mutates, its last results, into their arrays."""
+    for i, value in zip(op.mutated, results[len(results) - len(op.mutated) :], strict=True):
+        np.copyto(arrays[i], value, casting="unsafe")
+
+
+def own(op: Operator, arrays: Sequence[Any], result: Any) -> Any:
+    """An array of its own: a view is for the compiler, never for a user who may change it in place."""
+    if type(result) is not np.ndarray:
+        result = np.asarray(result)
+    if isinstance(op, Elementwise) and result.dtype is not arrays[0].dtype:
+        return result.astype(op.infer_type([a.dtype for a in arrays])[1][0], copy=False)
+    return result.copy() if result.base is not None and isinstance(op, Movement) else result
+
+
+def record(op: Operator, inputs: Sequence[Any], arrays: Sequence[Any], outputs: list[NDArray]) -> None:
+    """Put an operator that ran already on the tape, if recording."""
+    if STATE.recording:
+        record_operator(op, inputs, arrays, outputs)
+
+
+def write_out(out: Any, results: Sequence[Any]) -> Any:
+    """Write results into the caller's ``out=`` arrays."""
+    outs = [out] if isinstance(out, NDArray) else list(out)
+    for target, result in zip(outs, results, strict=False):
+        if target.shape != result.shape:
+            raise MXNetError(f"out= has shape {target.shape}, but the result has shape {result.shape}")
+        np.copyto(target._data, result, casting="unsafe")
+    return out
+
+
+def explain(op: Operator, arrays: Sequence[Any], error: Exception) -> None:
+    """Raise what says more than an error of ``eager``: the operator's own words, or whose line it was; else return.
+
+    The operator's inference explains bad inputs better than NumPy does.
+    """
+    kinds = ValueError, TypeError, IndexError, OverflowError
+    bad_input = isinstance(error, kinds) and not isinstance(error, MXNetError)
+    if bad_input:
+        try:
+            op.infer_shape([a.shape for a in arrays])
+            op.infer_type([a.dtype for a in arrays])
+        except MXNetError as better:
+            raise better from error
+        except Exception as worse:  # inference itself is wrong
+            blame(op, "infer_shape", worse)
+    blame(op, "eager", error, *arrays)
+    if bad_input:
+        got = ", ".join(f"{a.dtype}{list(a.shape)}" for a in arrays)
+        raise MXNetError(f"{op.title()}: {error} (inputs: {got}; attributes: {op.attrs})") from error
+
+
+def execute(op: Operator, inputs: Sequence[NDArray]) -> list[NDArray]:
+    """Run an operator that is bound to its moment (train mode, draw, key); all outputs, hidden ones too."""
+    if any(type(x) is not NDArray for x in inputs):
+        return HOOKS.on_device().executed(op, inputs)
+    arrays = [x._data for x in inputs]
+    result: Any = evaluated(op, arrays) if op.foreign else op.evaluate(*arrays)
+    results: tuple[Any, ...] = result if result.__class__ is tuple else (result,)
+    ys = [NDArray(np.asarray(r)) for r in results]
+    if STATE.recording:
+        record_operator(op, inputs, arrays, ys)
+    return ys
+
+
+HOOKS.register(invoke=invoke, execute=execute)

@@ -1,0 +1,162 @@
+"""What NDArray and Symbol share: each method is the operator of that name, applied to ``self``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from hybridc.dialects.registry import FUNCTIONS, LISTENERS
+from hybridc.hooks import HOOKS
+
+# Every operator that MXNet also offers as a method of its arrays.
+METHODS = """
+    abs arccos arccosh arcsin arcsinh arctan arctanh argmax argmax_channel argmin argsort batch_dot
+    broadcast_axes broadcast_to cbrt ceil clip cos cosh degrees depth_to_space diag dot erf
+    erfinv exp expm1 fix flip floor gamma gammaln log log10 log1p log2 log_sigmoid
+    log_softmax max mean mish min nanprod nansum norm one_hot ones_like pad pick prod radians rcbrt
+    reciprocal relu repeat reshape_like rint round rsqrt shape_array sigmoid sign sin sinh size_array
+    slice slice_assign slice_assign_scalar slice_axis slice_like softmax softmin sort space_to_depth split
+    split_v2 sqrt square sum swapaxes take tan tanh tile topk trunc zeros_like
+"""
+# Python's operators, by the name of the function of that meaning.
+OPERATORS = {
+    "add": "add",
+    "sub": "subtract",
+    "mul": "multiply",
+    "truediv": "divide",
+    "mod": "modulo",
+    "pow": "power",
+}
+COMPARISONS = {"lt": "lesser", "le": "lesser_equal", "gt": "greater", "ge": "greater_equal"}
+
+
+def _call(name: str, *args: Any, **kwargs: Any) -> Any:
+    return HOOKS.function(name)(*args, **kwargs)
+
+
+def _reflected(call: Any) -> Any:
+    def method(self: Any, other: Any) -> Any:
+        return call(other, self)
+
+    return method
+
+
+def _make_method(name: str) -> Any:
+    def method(self: Any, *args: Any, **kwargs: Any) -> Any:
+        return _call(name, self, *args, **kwargs)
+
+    method.__name__ = name
+    method.__doc__ = f"``F.{name}`` of this array."
+    return method
+
+
+class Fluent:
+    """Arithmetic, comparison and the operators as methods."""
+
+    __slots__ = ()
+
+    if TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any: ...
+        def __add__(self, other: Any) -> Any: ...
+        def __radd__(self, other: Any) -> Any: ...
+        def __sub__(self, other: Any) -> Any: ...
+        def __rsub__(self, other: Any) -> Any: ...
+        def __mul__(self, other: Any) -> Any: ...
+        def __rmul__(self, other: Any) -> Any: ...
+        def __truediv__(self, other: Any) -> Any: ...
+        def __rtruediv__(self, other: Any) -> Any: ...
+        def __mod__(self, other: Any) -> Any: ...
+        def __rmod__(self, other: Any) -> Any: ...
+        def __pow__(self, other: Any) -> Any: ...
+        def __rpow__(self, other: Any) -> Any: ...
+        def __lt__(self, other: Any) -> Any: ...
+        def __le__(self, other: Any) -> Any: ...
+        def __gt__(self, other: Any) -> Any: ...
+        def __ge__(self, other: Any) -> Any: ...
+        def __neg__(self) -> Any: ...
+
+    def __matmul__(self, other: Any) -> Any:
+        return _call("dot", self, other)
+
+    def __abs__(self) -> Any:
+        return _call("abs", self)
+
+    def __eq__(self, other: Any) -> Any:
+        return False if other is None else _call("equal", self, other)
+
+    def __ne__(self, other: Any) -> Any:
+        return True if other is None else _call("not_equal", self, other)
+
+    __hash__: Any = None
+
+    def reshape(self, *shape: Any, **kwargs: Any) -> Any:
+        """``F.reshape``; the shape as one tuple or as several numbers."""
+        if len(shape) == 1 and not isinstance(shape[0], int):
+            shape = tuple(shape[0])
+        if not shape:
+            shape = kwargs.pop("shape")
+        return _call("reshape", self, shape, **kwargs)
+
+    def transpose(self, *axes: Any, **kwargs: Any) -> Any:
+        """``F.transpose``; the axes as one tuple or as several numbers."""
+        if not axes:
+            axes = (kwargs.pop("axes", ()),)
+        if len(axes) == 1 and not isinstance(axes[0], int):
+            axes = () if axes[0] is None else tuple(axes[0])
+        return _call("transpose", self, axes, **kwargs)
+
+    def broadcast_like(self, other: Any, **kwargs: Any) -> Any:
+        """``F.broadcast_like``: this array with the shape of ``other``."""
+        return _call("broadcast_like", self, other, **kwargs)
+
+    def expand_dims(self, axis: int, inplace: bool = False, **kwargs: Any) -> Any:
+        """``F.expand_dims``; ``inplace`` makes the result a view of this array."""
+        return self._view_if(inplace, _call("expand_dims", self, axis, **kwargs))
+
+    def flatten(self, inplace: bool = False, **kwargs: Any) -> Any:
+        """``F.flatten``; ``inplace`` makes the result a view of this array."""
+        return self._view_if(inplace, _call("flatten", self, **kwargs))
+
+    def squeeze(self, axis: Any = None, inplace: bool = False, **kwargs: Any) -> Any:
+        """``F.squeeze``; ``inplace`` makes the result a view of this array."""
+        return self._view_if(inplace, _call("squeeze", self, axis, **kwargs))
+
+    def _view_if(self, inplace: bool, result: Any) -> Any:
+        # In a shape given to reshape, 0 means "as before"; an empty array shares nothing anyway.
+        return self.reshape(result.shape) if inplace and 0 not in result.shape else result
+
+    def astype(self, dtype: Any, copy: bool = True) -> Any:
+        """The same values in another dtype; a copy, unless ``copy=False`` and the dtype is the same."""
+        if not copy and np.dtype(self.dtype) == np.dtype(dtype):
+            return self
+        return _call("cast", self, dtype)
+
+    def copy(self) -> Any:
+        """A copy."""
+        return _call("identity", self)
+
+
+def install() -> None:
+    """Give :class:`Fluent` the functions of the registered operators as its methods.
+
+    The functions are the methods: ``x + y`` costs one call of ``nd.add``.
+    """
+    function = HOOKS.function
+    for name in METHODS.split():
+        setattr(Fluent, name, function(name) if name in FUNCTIONS else _make_method(name))
+    for symbol, name in OPERATORS.items():
+        setattr(Fluent, f"__{symbol}__", function(name))
+        setattr(Fluent, f"__r{symbol}__", _reflected(function(name)))
+    for symbol, name in COMPARISONS.items():
+        setattr(Fluent, f"__{symbol}__", function(name))
+    setattr(Fluent, "__neg__", function("negative"))  # noqa: B010  (pyright: it is declared nowhere)
+    LISTENERS.append(_replace)
+
+
+def _replace(name: str) -> None:
+    """The operator of a method was replaced by another of its name."""
+    function = HOOKS.function
+    if name in METHODS.split():
+        setattr(Fluent, name, function(name))

@@ -1,0 +1,231 @@
+"""Functions of operators, generated from their classes: a real signature and a docstring.
+
+They serve ``mx.nd``, ``mx.sym`` and ``F`` alike: what they are given decides whether they run or record.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from hybridc.array.dispatch import as_scalar, explain, finish, invoke
+from hybridc.array.ndarray import NDArray
+from hybridc.dialects import registry
+from hybridc.dialects.attribute import REQUIRED
+from hybridc.dialects.checked import on_arrays
+from hybridc.dialects.operator import Elementwise, Movement, Operator
+from hybridc.dialects.scalar import NUMPY, record
+from hybridc.dtypes import STORED
+from hybridc.errors import MXNetError
+from hybridc.hooks import HOOKS
+from hybridc.state import STATE
+
+_BUILT: dict[str, Callable[..., Any]] = {}
+
+
+def _forget(name: str) -> None:
+    """The function means another operator now: it is made anew when it is next asked for."""
+    _BUILT.pop(name, None)
+
+
+registry.LISTENERS.append(_forget)
+
+
+def function(name: str) -> Callable[..., Any]:
+    """The function of the operator that is called ``name`` (an alias will do)."""
+    if name not in _BUILT:
+        cls = registry.FUNCTIONS[name]
+        _BUILT[name] = cls.function() or _build(name, cls)
+    return _BUILT[name]
+
+
+def _build(name: str, cls: type[Operator]) -> Callable[..., Any]:
+    """Compile ``def softmax(data=None, axis=-1, …, out=None, name=None, ctx=None)``; see :func:`_source`."""
+    scope: dict[str, Any] = {
+        "__name__": "hybridc.nd.generated",  # NumPy's warnings about inf and nan name it, and are ignored
+        "_bind": cls.bind_values,
+        "_bound": cls._BOUND,
+        "_invoke": invoke,
+        "_check_inputs": _check_inputs,
+        "_flat": _flat,
+        "_state": STATE,
+        "_NDArray": NDArray,
+        "_ndarray": np.ndarray,
+        "_asarray": np.asarray,
+        "_finish": finish,
+        "_as_scalar": as_scalar,
+        "_stored": STORED,
+        "_explain": explain,
+        **{f"_default_{n}": a.default for n, a in cls.ATTRIBUTES.items()},
+    }
+    if not cls.ATTRIBUTES:
+        op = scope["_op"] = cls.bind()
+        scope["_eager"] = _ufunc(op) or op.eager
+    safe = name.rpartition(".")[2]
+    exec(compile(_source(safe, cls), f"<function of {cls.NAME}>", "exec"), scope)
+    made = scope[safe]
+    made.__doc__ = _docstring(cls)
+    made.__module__ = "hybridc.nd"
+    return made
+
+
+def _ufunc(op: Operator) -> Any:
+    """The NumPy ufunc that is the whole scalar body of an elementwise operator, or None."""
+    if type(op).eager is not Elementwise.eager:
+        return None
+    arguments, steps, result = record(op, len(op.INPUTS))
+    if steps != [result] or list(result.operands) != arguments or result.is_predicate:
+        return None
+    found = getattr(NUMPY, str(result.step))
+    return found if isinstance(found, np.ufunc) else None
+
+
+def _source(safe: str, cls: type[Operator]) -> str:
+    """The text of an operator's function: bind the attributes, then run at once or ask ``invoke``.
+
+    The branch that runs at once serves one or two NDArrays (or an NDArray and a number, if elementwise) while
+    nothing is traced. It does what ``invoke`` does, at a quarter of the cost.
+    """
+    attrs = [k for k, a in cls.ATTRIBUTES.items() if not a.doc.startswith("internal")]
+    names = [n for n in cls.INPUTS if not (cls.DRAWS and n == "key")]
+    parameters = [f"*{names[0]}"] if cls.VARIADIC else [f"{n}=None" for n in names]
+    parameters += [f"{n}=_default_{n}" for n in attrs] + ["out=None", "name=None", "ctx=None"]
+    values = "".join((n if n in attrs else f"_default_{n}") + ", " for n in cls.ATTRIBUTES)
+    inputs = f"_flat({names[0]})" if cls.VARIADIC else "(" + "".join(f"{n}, " for n in names) + ")"
+    lines = [f"def {safe}({', '.join(parameters)}):"]
+    if cls.ATTRIBUTES:
+        bind = [f"_op = _bind(({values}))"]
+        if cls.bind_values.__func__ is Operator.bind_values.__func__:  # look among the bound ones without a call
+            bind = [f"_values = ({values})", "try:", "    _op = _bound.get(_values) or _bind(_values)"]
+            bind += ["except TypeError:", "    _op = _bind(_values)"]  # a list among them has no hash
+        lines += ["    " + line for line in bind]
+    exact = not cls.OPTIONAL and not cls.VARIADIC
+    mutates = cls.MUTATES or cls.mutates is not Operator.mutates  # updates take turns, see dispatch.run
+    plain = not cls.VARIADIC and not cls.DRAWS and not cls.TRAIN_MODE and not mutates
+    if plain and names and not on_arrays(cls):  # what a user wrote is checked by dispatch.run
+        if exact and len(names) <= 2:
+            lines += _direct(cls, names)
+        elif len(names) <= 4:
+            lines += _direct_by_arity(cls, names)
+    if cls.VARIADIC or not names:
+        checked = inputs
+    elif exact:
+        checked = f"{inputs} if {names[-1]} is not None else _check_inputs(_op, {inputs})"
+    else:
+        checked = f"_check_inputs(_op, {inputs})"
+    return "\n".join([*lines, f"    return _invoke(_op, {checked}, out)", ""])
+
+
+def _direct(cls: type[Operator], names: list[str]) -> list[str]:
+    """The branch of :func:`_source` that runs at once."""
+    eager = "_op.eager" if cls.ATTRIBUTES else "_eager"
+    first, second = names[0], names[-1]
+    same = " and _a.dtype is _b.dtype" if cls.SAME_DTYPE else ""
+    idle = "out is None and _state.trace is None"
+    native = _native(cls, names)
+    run = _run(cls, eager, "(" + ", ".join(names) + ",)")
+    if len(names) == 1:
+        body = [f"if type({first}) is _NDArray and {idle}:", f"    _arrays = ({first}._data,)"]
+        run = run if native == "True" else [f"if {native}:", *("    " + r for r in run)]
+        return ["    " + line for line in (*body, *("    " + r for r in run))]
+    body = [f"if {idle}:", "    _arrays = None", f"    if type({first}) is _NDArray:"]
+    body += [
+        f"        _a = {first}._data",
+        f"        if type({second}) is _NDArray:",
+        f"            _b = {second}._data",
+    ]
+    body += [f"            if True{same}:", "                _arrays = (_a, _b)"]
+    if issubclass(cls, Elementwise):
+        body += [f"        elif type({second}) is float or type({second}) is int:"]
+        body += [f"            _b = _as_scalar({second}, _a.dtype)"]
+        body += ["            if _state.recording:"]
+        body += [f"                {second} = _NDArray(_asarray(_b))", f"                _b = {second}._data"]
+        body += ["            _arrays = (_a, _b)"]
+        body += [f"    elif type({second}) is _NDArray and (type({first}) is float or type({first}) is int):"]
+        body += [f"        _b = {second}._data", f"        _a = _as_scalar({first}, _b.dtype)"]
+        body += ["        if _state.recording:"]
+        body += [f"            {first} = _NDArray(_asarray(_a))", f"            _a = {first}._data"]
+        body += ["        _arrays = (_a, _b)"]
+    body += [f"    if _arrays is not None and {native}:", *("        " + r for r in run)]
+    return ["    " + line for line in body]
+
+
+def _direct_by_arity(cls: type[Operator], names: list[str]) -> list[str]:
+    """As :func:`_direct`, for operators of up to four NDArrays of which the last may be missing."""
+    body = ["if out is None and _state.trace is None:", "    _arrays = None"]
+    for n in range(len(names) - cls.OPTIONAL, len(names) + 1):
+        arrays = [f"type({x}) is _NDArray" for x in names[:n]]
+        if cls.SAME_DTYPE and n > 1:
+            arrays.append(" is ".join(f"{x}._data.dtype" for x in names[:n]))
+        body += [f"    {'if' if len(body) == 2 else 'elif'} _op.arity == {n}:", f"        if {' and '.join(arrays)}:"]
+        body.append(f"            _arrays = ({''.join(f'{x}._data, ' for x in names[:n])})")
+    inputs = f"({', '.join(names)},)[: _op.arity]"
+    native = _native(cls, names)
+    body += [f"    if _arrays is not None and {native}:", *("        " + r for r in _run(cls, "_op.eager", inputs))]
+    return ["    " + line for line in body]
+
+
+def _native(cls: type[Operator], names: list[str]) -> str:
+    """Whether NumPy computes in the dtypes of ``_arrays``, so that ``eager`` is all that is to be done."""
+    if cls.evaluate is not Operator.evaluate or (not cls.ATTRIBUTES and _ufunc(cls.bind()) is not None):
+        return "True"
+    if cls.SAME_DTYPE or len(names) == 1:
+        return "_arrays[0].dtype not in _stored"
+    return "_stored.isdisjoint([_x.dtype for _x in _arrays])"
+
+
+def _run(cls: type[Operator], eager: str, inputs: str) -> list[str]:
+    """Run an operator on ``_arrays`` and return its result as an NDArray, by ``_finish`` if it is recorded."""
+    plain, result = "type(_r) is _ndarray and not _state.recording", "_NDArray(_r)"
+    if cls.num_outputs is not Operator.num_outputs:  # how many there are is checked by _finish
+        plain += " and _op.results == 1"
+    if issubclass(cls, Movement):  # a result never shares memory with an input
+        result = "_NDArray(_r if _r.base is None else _r.copy())"
+    elif issubclass(cls, Elementwise):
+        plain += " and _r.dtype is _arrays[0].dtype"
+    return [
+        "try:",
+        f"    _r = {eager}(*_arrays)",
+        "except Exception as _error:",
+        "    _explain(_op, _arrays, _error)",
+        "    raise",
+        f"if {plain}:",
+        f"    return {result}",
+        f"return _finish(_op, {inputs}, _arrays, _r)",
+    ]
+
+
+def _check_inputs(op: Operator, given: tuple[Any, ...]) -> tuple[Any, ...]:
+    """The inputs without the absent optional ones; an error that names the first missing."""
+    names: tuple[str, ...] | None = op.__dict__.get("_given_names")
+    if names is None:  # worked out once for each operator: this is on the way of every eager call
+        names = tuple(n for n in op.input_names() if not (op.DRAWS and n == "key"))
+        op.__dict__["_given_names"] = names
+    inputs = given[: len(names)]
+    for i, value in enumerate(inputs):
+        if value is None and not (STATE.trace is not None and STATE.trace.creates_inputs):
+            raise MXNetError(f"{op.title()}: input {names[i]!r} is missing; it takes ({', '.join(names)})")
+    return inputs
+
+
+def _flat(values: tuple[Any, ...]) -> tuple[Any, ...]:
+    """``concat(a, b)`` and ``concat([a, b])`` alike."""
+    first: Any = values[0] if len(values) == 1 else None
+    return tuple(first) if first.__class__ in (list, tuple) else values
+
+
+def _docstring(cls: type[Operator]) -> str:
+    lines = [(cls.__doc__ or cls.title()).strip(), "", "Parameters", "----------"]
+    told = [(f"{n} : NDArray or Symbol", cls.INPUT_DOCS.get(n, "")) for n in cls.INPUTS if n != "key"]
+    for name, a in cls.ATTRIBUTES.items():
+        if not a.doc.startswith("internal"):
+            default = "required" if a.default is REQUIRED else f"default {a.default!r}"
+            told.append((f"{name} : {a.describe()}, {default}", a.doc))
+    for head, doc in told:
+        lines += [head, *([f"    {doc}"] if doc else [])]
+    return "\n".join(lines)
+
+
+HOOKS.register(function=function)

@@ -1,0 +1,325 @@
+"""NDArray: an n-dimensional array on a device, with MXNet's legacy semantics."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from hybridc.array.fluent import Fluent
+from hybridc.context import Context, check_device, cpu
+from hybridc.dialects.shape import resolve_shape
+from hybridc.dtypes import STORED
+from hybridc.errors import ArgumentTypeError, CheckError, MXNetError, OneElementError
+from hybridc.hooks import HOOKS
+from hybridc.state import STATE
+
+_CPU = cpu()
+
+
+class NDArray(Fluent):
+    """An array on the CPU: one NumPy buffer, or a view of one.
+
+    Operators run at once; under ``autograd.record()`` they are also put on the tape. NumPy's functions take
+    NDArrays and give NumPy arrays; Python's operators with an NDArray on either side give NDArrays. Basic
+    indexing and ``x.reshape`` give views, every other operator a new array.
+    """
+
+    __slots__ = ("__weakref__", "_data", "_entry", "_leaf")
+    __array_priority__ = 1000.0
+
+    def __init__(self, data: npt.NDArray[Any]) -> None:
+        self._data = data
+        self._entry: tuple[Any, int] | None = None  # a node of the tape, and which of its outputs
+        self._leaf: Any = None  # its gradient buffer, if it has one
+
+    # --- what it is ----------------------------------------------------------------------------------------
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The sizes of all dimensions."""
+        return self._data.shape
+
+    @property
+    def dtype(self) -> Any:
+        """The element type, as a NumPy scalar type (``numpy.float32``)."""
+        return self._data.dtype.type
+
+    @property
+    def ndim(self) -> int:
+        """The number of dimensions."""
+        return self._data.ndim
+
+    @property
+    def size(self) -> int:
+        """The number of elements."""
+        return self._data.size
+
+    @property
+    def context(self) -> Context:
+        """The device that holds the array."""
+        return _CPU
+
+    ctx = context
+    device = context
+
+    @property
+    def stype(self) -> str:
+        """The storage type: always ``'default'`` (dense)."""
+        return "default"
+
+    @property
+    def T(self) -> Any:
+        """The transpose."""
+        return self.transpose()
+
+    @property
+    def grad(self) -> NDArray | None:
+        """The gradient buffer that ``attach_grad`` made, or None."""
+        return None if self._leaf is None else self._leaf.grad
+
+    @property
+    def writable(self) -> bool:
+        """Whether the values can be assigned."""
+        return self._data.flags.writeable
+
+    def __len__(self) -> int:
+        return len(self._data)
+
+    def reshape(self, *shape: Any, **kwargs: Any) -> Any:
+        """The same elements in another shape, sharing memory; see ``nd.reshape`` for 0, -1, -2, -3 and -4."""
+        if STATE.trace is not None or (STATE.recording and self._entry is not None):
+            return self._recorded_reshape(shape, kwargs)
+        if len(shape) == 1 and not isinstance(shape[0], int):
+            shape = tuple(shape[0])
+        elif not shape:
+            shape = _as_shape(kwargs.get("shape"))
+        return type(self)(
+            self._data.reshape(resolve_shape(self._data.shape, shape, bool(kwargs.get("reverse", False))))
+        )
+
+    def _recorded_reshape(self, shape: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        y = super().reshape(*shape, **kwargs)
+        if isinstance(y, NDArray):
+            y._data = self._data.reshape(y.shape)  # shares memory, as outside of record()
+        return y
+
+    def __repr__(self) -> str:
+        shape = "x".join(map(str, self.shape))
+        return f"\n{self.asnumpy()!s}\n<NDArray {shape} @{self.context}>"
+
+    # --- values --------------------------------------------------------------------------------------------
+
+    def asnumpy(self) -> npt.NDArray[Any]:
+        """A NumPy copy of the values."""
+        return self._numbers().copy()
+
+    def _numbers(self) -> npt.NDArray[Any]:
+        """The buffer, of which values become Python's: what a trace would then contain is noted."""
+        if STATE.trace is not None and STATE.reading is not None:
+            STATE.reading.numbers(self)
+        return self._data
+
+    def asscalar(self) -> Any:
+        """The value of an array of one element."""
+        if self._data.size != 1:
+            raise OneElementError(
+                f"The current array is not a scalar: asscalar needs one element, its shape is {self.shape}"
+            )
+        return self._numbers().reshape(-1)[0]
+
+    item = asscalar
+
+    def tolist(self) -> list[Any]:
+        """The values as nested lists."""
+        return self._numbers().tolist()
+
+    def __bool__(self) -> bool:
+        if self._data.size > 1:
+            raise ValueError(
+                "The truth value of an NDArray with multiple elements is ambiguous: "
+                f"its shape is {self.shape}; reduce it to one element first"
+            )
+        return bool(self._numbers().any())
+
+    def __float__(self) -> float:
+        return float(self.asscalar())
+
+    def __int__(self) -> int:
+        return int(self.asscalar())
+
+    def __index__(self) -> int:
+        if self._data.dtype.kind not in "iu":
+            raise TypeError("only integer arrays of one element can be an index")
+        return int(self.asscalar())
+
+    def __array__(self, dtype: npt.DTypeLike | None = None, copy: bool | None = None) -> npt.NDArray[Any]:
+        if dtype is not None and np.dtype(dtype) != self._data.dtype:
+            if copy is False:
+                raise ValueError(f"an array of dtype {self._data.dtype} cannot become {dtype} without a copy")
+            return self._numbers().astype(dtype)
+        return self._numbers().copy() if copy else self._numbers()
+
+    def __dlpack__(self, **kwargs: Any) -> Any:
+        if self._data.dtype in STORED:
+            raise MXNetError(
+                f"an array of {self._data.dtype} on the CPU cannot be shared by DLPack, which NumPy does without it; "
+                "share x.astype('float32')"
+            )
+        return self._numbers().__dlpack__(**kwargs)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return self._data.__dlpack_device__()
+
+    def to_dlpack_for_read(self) -> Any:
+        """A DLPack capsule that shares memory."""
+        return self.__dlpack__()
+
+    to_dlpack_for_write = to_dlpack_for_read
+
+    def wait_to_read(self) -> None:
+        """Return when the values are there; on the CPU they always are."""
+
+    wait_to_write = wait_to_read
+
+    # --- copies --------------------------------------------------------------------------------------------
+
+    def copyto(self, other: NDArray | Context) -> NDArray:
+        """Copy the values into another array, or to a device."""
+        if isinstance(other, Context):
+            return _copied(self, check_device(other))
+        if other is self:
+            return other
+        if not isinstance(other, NDArray):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise ArgumentTypeError(f"copyto: expected an NDArray or a Context such as mx.cpu(), got {other!r}")
+        if other.shape != self.shape:
+            raise MXNetError(f"copyto: cannot copy shape {self.shape} into shape {other.shape}")
+        np.copyto(other._data, self._data, casting="unsafe")
+        return other
+
+    def as_in_context(self, context: Context) -> NDArray:
+        """This array if it is on that device, else a copy there."""
+        return self if check_device(context).device_type != "gpu" else self.copyto(context)
+
+    as_in_ctx = as_in_context
+    to_device = as_in_context
+
+    def asnative(self) -> npt.NDArray[Any]:
+        """The NumPy buffer itself, not a copy."""
+        return self._data
+
+    def as_nd_ndarray(self) -> NDArray:
+        """This array."""
+        return self
+
+    def tostype(self, stype: str) -> NDArray:
+        """This array; only ``'default'`` storage exists."""
+        if stype != "default":
+            raise MXNetError(f"storage type {stype!r} is not supported; only 'default' (dense) arrays exist")
+        return self
+
+    # --- autograd ------------------------------------------------------------------------------------------
+
+    def attach_grad(self, grad_req: str = "write", stype: str | None = None) -> None:
+        """Allocate a gradient buffer, so that ``backward`` computes this array's gradient."""
+        HOOKS.autograd().mark_variables([self], [type(self)(np.zeros_like(self._data))], grad_req)
+
+    def drop_grad(self) -> None:
+        """Free the gradient buffer."""
+        self._leaf = None
+        self._entry = None
+
+    def detach(self) -> NDArray:
+        """The same values, unknown to autograd."""
+        return type(self)(self._data)
+
+    def backward(self, out_grad: NDArray | None = None, retain_graph: bool = False, train_mode: bool = True) -> None:
+        """Compute the gradients of this array with respect to the marked variables."""
+        HOOKS.autograd().backward([self], None if out_grad is None else [out_grad], retain_graph, train_mode)
+
+    # --- indexing ------------------------------------------------------------------------------------------
+
+    if TYPE_CHECKING:  # by operators, which need this class: hybridc.array.indexing puts them here
+
+        def __getitem__(self, key: Any) -> Any: ...
+        def __setitem__(self, key: Any, value: Any) -> None: ...
+        def _update(self, name: str, other: Any) -> NDArray: ...
+
+    def __iter__(self) -> Any:
+        for i in range(len(self)):
+            yield self[i]
+
+    # --- in place -------------------------------------------------------------------------------------------
+
+    def _inplace(self, name: str, ufunc: Any, other: Any) -> NDArray:
+        """``ufunc`` into this buffer; where dtypes or shapes need care, the operator ``name`` into it."""
+        if STATE.recording and (self._entry is not None or getattr(other, "_entry", None) is not None):
+            raise MXNetError(
+                "inplace operations (+=, -=, x[:] = y, ...) are not supported on arrays of a graph that "
+                "autograd is recording; write x = x + y"
+            )
+        data = self._data
+        if STATE.trace is None and data.dtype.kind == "f" and ufunc is not None:
+            if type(other) is NDArray and other._data.dtype is data.dtype and other._data.shape == data.shape:
+                ufunc(data, other._data, out=data)
+                return self
+            if type(other) is float or type(other) is int:
+                ufunc(data, data.dtype.type(other), out=data)
+                return self
+        return self._update(name, other)
+
+    def __iadd__(self, other: Any) -> NDArray:
+        return self._inplace("add", np.add, other)
+
+    def __isub__(self, other: Any) -> NDArray:
+        return self._inplace("subtract", np.subtract, other)
+
+    def __imul__(self, other: Any) -> NDArray:
+        return self._inplace("multiply", np.multiply, other)
+
+    def __itruediv__(self, other: Any) -> NDArray:
+        return self._inplace("divide", np.divide, other)
+
+    def __imod__(self, other: Any) -> NDArray:
+        return self._inplace("modulo", None, other)
+
+    def __hash__(self) -> int:
+        return id(self) >> 4
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return NDArray, (self._data.copy(),)
+
+    def __copy__(self) -> NDArray:
+        return type(self)(self._data.copy())
+
+    def __deepcopy__(self, memo: Any) -> NDArray:
+        return type(self)(self._data.copy())
+
+
+def wrap(data: Any) -> NDArray:
+    """The NDArray of a raw array, on the device where that is."""
+    if type(data) is np.ndarray or not hasattr(data, "pointer"):
+        return NDArray(data)
+    return HOOKS.on_device().DeviceNDArray(data)
+
+
+def values_of(x: NDArray) -> npt.NDArray[Any]:
+    """The values for who only reads them: the buffer itself if it is on the CPU, else a copy."""
+    return x._data if type(x) is NDArray else x.asnumpy()
+
+
+def _copied(x: NDArray, context: Context) -> NDArray:
+    """A copy on a device."""
+    if context.device_type != "gpu":
+        return NDArray(x.asnumpy())
+    return HOOKS.on_device().to_device(x.asnumpy(), context.device_id)
+
+
+def _as_shape(shape: Any) -> tuple[int, ...]:
+    if shape is None:
+        raise CheckError("reshape: the new shape is missing; write x.reshape((2, 3)) or x.reshape(2, 3)")
+    return (shape,) if isinstance(shape, int) else tuple(shape)
+
+
+HOOKS.register(wrap=wrap)

@@ -1,0 +1,113 @@
+"""Memory for results: large buffers are kept and used again, because fresh pages cost more than most kernels.
+
+A fresh array of 16 MiB costs 4096 page faults, several milliseconds; an elementwise kernel over it costs less. So the
+pool keeps the buffers it gave out. A buffer is free again when nobody but the pool refers to it: every view of an
+array refers to the array that owns the memory, so its reference count tells. How a count reads that nobody adds to
+depends on the interpreter, so it is measured when this module is imported; where counts are not exact nothing is kept.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+from typing import Any
+
+import numpy as np
+
+from hybridc.locks import ForkLock
+from hybridc.options import OPTIONS
+
+# Smaller arrays come from malloc's own free lists without page faults.
+SMALLEST = 1 << 17
+# Where vectors and cache lines begin.
+ALIGNMENT = 64
+# A buffer, and where its aligned bytes begin.
+_Entry = tuple[Any, int]
+
+
+def _references(entry: _Entry) -> int:
+    """How often a buffer is referred to, in this very expression: by its entry, by others, perhaps by the call."""
+    return sys.getrefcount(entry[0])
+
+
+def _idle() -> int | None:
+    """What :func:`_references` says of a buffer that nobody but its entry refers to; None if that does not tell."""
+    if not getattr(sys, "_is_gil_enabled", lambda: True)():
+        return None
+    entry = (np.empty(1, np.uint8), 0)
+    idle = _references(entry)
+    view = entry[0][:0].view(np.int8)
+    in_use = _references(entry)
+    del view
+    return idle if in_use == idle + 1 and _references(entry) == idle else None
+
+
+_IDLE = _idle()
+COUNTS_ARE_EXACT = _IDLE is not None
+
+
+class BufferPool:
+    """Buffers by size; at most ``limit`` bytes are kept."""
+
+    def __init__(self, limit: int) -> None:
+        self.limit = limit
+        self.bytes = 0
+        self._buffers: dict[int, list[_Entry]] = {}
+        self._lock = ForkLock()
+
+    def empty(self, shape: tuple[int, ...], dtype: str) -> Any:
+        """An uninitialised array, in memory that was used before if possible."""
+        size = math.prod(shape) * np.dtype(dtype).itemsize
+        if size < SMALLEST:
+            return np.empty(shape, dtype)
+        buffer, start = self._take(size)
+        return np.ndarray(shape, dtype, buffer, start)
+
+    def take(self, size: int) -> Any:
+        """A buffer of bytes that nobody else has; ``size`` of them follow its first address divisible by ALIGNMENT.
+
+        It is in use as long as the array returned, or an array over its memory, exists.
+        """
+        return self._take(size)[0]
+
+    def _take(self, size: int) -> _Entry:
+        if not COUNTS_ARE_EXACT:
+            return _aligned(size)
+        with self._lock.current:
+            for entry in self._buffers.get(size, ()):
+                if _references(entry) == _IDLE:
+                    buffer, start = entry
+                    return buffer, start  # refers to it before another thread may ask
+            if self.bytes + size > self.limit:
+                self._trim()
+            buffer, start = _aligned(size)
+            if self.bytes + size <= self.limit:
+                self._buffers.setdefault(size, []).append((buffer, start))
+                self.bytes += size
+            return buffer, start
+
+    def owns(self, buffer: Any) -> bool:
+        """Whether this is a buffer of the pool."""
+        return any(buffer is own for own, _ in self._buffers.get(buffer.nbytes - ALIGNMENT, ()))
+
+    def trim(self) -> None:
+        """Return all free buffers to the system."""
+        with self._lock.current:
+            self._trim()
+
+    def _trim(self) -> None:
+        for size, buffers in list(self._buffers.items()):
+            busy = [entry for entry in buffers if _references(entry) != _IDLE]
+            self.bytes -= size * (len(buffers) - len(busy))
+            self._buffers[size] = busy
+
+
+def _aligned(size: int) -> _Entry:
+    """A fresh buffer."""
+    buffer = np.empty(size + ALIGNMENT, np.uint8)
+    return buffer, -buffer.ctypes.data % ALIGNMENT
+
+
+POOL = BufferPool(OPTIONS.pool_bytes)
+empty = POOL.empty
+take = POOL.take

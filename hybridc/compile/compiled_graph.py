@@ -1,0 +1,216 @@
+"""A compiled graph: programs that run on raw arrays, their workspaces, and the link to the tape."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from hybridc.array.ndarray import NDArray, wrap
+from hybridc.autograd import record_operator
+from hybridc.cached import cached_property
+from hybridc.compile.recorded_call import RecordedCall
+from hybridc.debug import compiling
+from hybridc.locks import UPDATES
+from hybridc.nesting import grouping, regroup
+from hybridc.runtime.executable import Executable
+from hybridc.state import STATE
+from hybridc.trace.gradients import ancestors
+from hybridc.trace.tracer import Trace
+
+if TYPE_CHECKING:
+    from hybridc.compile.stages import Traced
+
+
+class CompiledGraph:
+    """A network for one signature: a forward program and, where gradients are wanted, a backward one.
+
+    ``saved`` says what the backward's first arguments are (inputs, then results of the forward, by number), ``grads``
+    which inputs it differentiates, ``kept`` how many bytes a forward leaves in its workspace for its backward.
+    ``origin`` says in words where it is from, if it was not compiled for this trace.
+    """
+
+    def __init__(
+        self,
+        trace: Trace,
+        forward: Executable,
+        backward: Executable | None,
+        saved: Sequence[int],
+        grads: Sequence[int],
+        kept: int = 0,
+        heads: tuple[int, ...] | None = None,
+    ) -> None:
+        self.trace = trace
+        self.forward = forward
+        self.backward = backward
+        self.saved = saved
+        self.grads = grads
+        self.kept = kept
+        self.origin = ""
+        self.updates = trace.updates
+        self.visible = len(trace.outputs) - len(self.updates)
+        self.single = type(trace.structure) is int
+        #: The numbers of the results from which the backward starts.
+        self.heads = tuple(range(self.visible)) if heads is None else heads
+        #: What it was made of, for backwards from some results only.
+        self.traced: Traced | None = None
+        self._of_heads: dict[tuple[int, ...], CompiledGraph] = {}
+        self._is_repeated = False
+        self._inputs_of: dict[int, frozenset[int]] = {}
+        self._inputs_of_heads: dict[tuple[int, ...], frozenset[int]] = {}
+
+    @cached_property
+    def at_once(self) -> Callable[..., Any] | None:
+        """``call(*NDArrays)`` for all inputs, without gradients: what :meth:`run` gives, by one native call.
+
+        It answers None, and has done nothing, where the arrays are not as the program wants them. None if there is no
+        such function.
+        """
+        call = None if self.updates or not self.visible else self.forward.boxed(NDArray)
+        if call is None or self.single:
+            return call
+        several, group = self.visible > 1, grouping(self.trace.structure, self.visible)
+        if several and group is tuple:
+            return call
+
+        def grouped(*inputs: NDArray) -> Any:
+            results = call(*inputs)
+            if results is None:
+                return None
+            return group(results if several else (results,))
+
+        return grouped
+
+    def __str__(self) -> str:
+        parts = [self.forward.program.source]
+        if self.backward is not None:
+            parts.append(self.backward.program.source)
+        return "\n\n".join(parts)
+
+    def stages(self) -> list[Traced]:
+        """The first stage of this graph, and of those with backwards from some results."""
+        return [g.traced for g in (self, *self._of_heads.values()) if g.traced is not None]
+
+    def summary(self) -> list[str]:
+        """Where it is from, kernels, memory and host calls in words."""
+        lines = [self.origin] if self.origin else []
+        kept = "" if self.backward is None else f", {self.kept} of them for the backward"
+        lines += _described(self.forward, "forward", kept)
+        if self.backward is not None:
+            lines += _described(self.backward, "backward")
+        for heads, graph in self._of_heads.items():
+            assert graph.backward is not None
+            again = "" if graph.forward is self.forward else ", after a forward of its own"
+            lines += _described(graph.backward, f"backward from {_some(heads)}{again}")
+        return lines
+
+    def inputs_of(self, output: int) -> frozenset[int]:
+        """The numbers of the inputs on which a result depends."""
+        found = self._inputs_of.get(output)
+        if found is None:
+            there = ancestors(self.trace.nodes, self.trace.outputs[output])
+            found = frozenset(i for i, leaf in enumerate(self.trace.leaves) if id(leaf) in there)
+            self._inputs_of[output] = found
+        return found
+
+    def inputs_of_heads(self, heads: tuple[int, ...]) -> frozenset[int]:
+        """The numbers of the inputs on which any of some results depends."""
+        found = self._inputs_of_heads.get(heads)
+        if found is None:
+            found = self._inputs_of_heads[heads] = frozenset[int]().union(*map(self.inputs_of, heads))
+        return found
+
+    def of_heads(self, heads: tuple[int, ...]) -> CompiledGraph:
+        """The same graph with a backward that starts from the results of these numbers only, compiled if it is new."""
+        if heads == self.heads:
+            return self
+        found = self._of_heads.get(heads)
+        if found is None:
+            assert self.traced is not None, "a graph with a backward is made of a trace"
+            compiling(self.trace.name.rpartition("-")[0], f"gradients start from {_some(heads)} of {self.visible}")
+            found = replace(self.traced, heads=heads).graph()
+            if found.forward.program.is_like(self.forward.program):  # it keeps the same values
+                found.forward = self.forward
+            if self._is_repeated:
+                found.repeat()
+            self._of_heads[heads] = found
+        return found
+
+    def repeat(self) -> None:
+        """Expect many calls that are alike (``static_alloc``)."""
+        self._is_repeated = True
+        for executable in (self.forward, self.backward):
+            if executable is not None:
+                executable.repeat()
+
+    def __call__(self, *args: NDArray) -> Any:
+        """Run on NDArrays for the inputs of role ``data``; parameters, captured arrays and the key are fetched."""
+        inputs = list(args)
+        for role, source in zip(self.trace.roles, self.trace.sources, strict=True):
+            if role == "key":
+                inputs.append(self.trace.draw_key())
+            elif role != "data":
+                inputs.append(source.data() if role == "parameter" else source)
+        return self.run(inputs)
+
+    def run(self, inputs: Sequence[NDArray]) -> Any:
+        """Run on NDArrays for all inputs, and put the call on the tape if autograd records and there is a backward."""
+        arrays = [x._data for x in inputs]
+        if self.updates:
+            with UPDATES.held([arrays[i] for i in self.updates]):
+                return self._run(inputs, arrays)
+        return self._run(inputs, arrays)
+
+    def _run(self, inputs: Sequence[NDArray], arrays: list[Any]) -> Any:
+        if self.backward is not None and STATE.recording:
+            return self._recorded(inputs, arrays)
+        forward = self.forward
+        workspace = forward.acquire()
+        try:
+            results = forward.run_in(workspace, arrays)
+            self._write_back(arrays, results)
+        finally:
+            forward.release(workspace)
+        if self.single:
+            return wrap(results[0])
+        return regroup([wrap(r) for r in results[: self.visible]], self.trace.structure)
+
+    def _recorded(self, inputs: Sequence[NDArray], arrays: list[Any]) -> Any:
+        workspace = self.forward.acquire()
+        try:
+            results = self.forward.run_in(workspace, arrays)
+        except Exception:
+            self.forward.release(workspace)
+            raise
+        outputs = [wrap(r) for r in results[: self.visible]]
+        if self.updates:
+            before = [a.copy() if i in self.updates else a for i, a in enumerate(arrays)]  # what the forward saw
+            self._write_back(arrays, results)
+            arrays = before
+        call = RecordedCall(self, workspace, arrays, results)
+        record_operator(call, inputs, arrays, outputs)
+        return outputs[0] if self.single else regroup(outputs, self.trace.structure)
+
+    def _write_back(self, arrays: Sequence[Any], results: Sequence[Any]) -> None:
+        """Put the new values of inputs that operators mutate into their arrays."""
+        for i, value in zip(self.updates, results[self.visible :], strict=False):
+            np.copyto(arrays[i], value)
+
+
+def _some(heads: Sequence[int]) -> str:
+    return f"result{'s' * (len(heads) > 1)} {', '.join(map(str, heads))}"
+
+
+def _described(executable: Executable, name: str, more: str = "") -> list[str]:
+    """Kernels, memory and host calls of a program, in words."""
+    program = executable.program
+    kernels, calls = len(program.launches), len(program.host_calls)
+    return [
+        f"{name}: {kernels} kernel{'s' * (kernels != 1)}, {calls} of them host calls; "
+        f"arena {program.arena} bytes ({program.live} at once){more}",
+        *[f"  kernel {kernel}" for kernel in program.launches],
+        *[f"  host call {call}" for call in program.host_calls],
+        *[f"  {note}" for note in executable.notes()],
+    ]

@@ -1,0 +1,369 @@
+"""What the operators that users wrote give the compiler, as data: their *definitions*, which are a part of keys.
+
+A method of an operator may reach anywhere: into other modules, files, the environment. So a definition has nothing of
+its source. It has what the methods gave for the inputs at hand: the steps of a scalar body, a movement or a
+decomposition, the graph of the gradient, shapes and dtypes. Code that a program calls at run time is no part of it.
+What the compiler asks for and is not recorded here is :class:`~hybridc.runtime.plan_bytes.NotWritable`.
+"""
+
+from __future__ import annotations
+
+import operator
+import sys
+import types
+import weakref
+from collections.abc import Callable, Sequence
+from typing import Any, cast
+
+import numpy as np
+
+from hybridc.dialects import registry
+from hybridc.dialects.gradient import vjp
+from hybridc.dialects.operator import Contraction, Elementwise, Movement, Operator, Reduction
+from hybridc.dialects.scalar import Recorder, Scalar, record
+from hybridc.hooks import HOOKS
+from hybridc.nesting import as_list
+from hybridc.runtime.plan_bytes import NotWritable, dtype_name, operator_written, written
+from hybridc.trace.traced import TracedSymbol
+from hybridc.trace.tracer import Trace
+
+# The methods whose answers are recorded: here, or as a part of the trace.
+_RECORDED = frozenset(
+    {
+        "auxiliary",
+        "check",
+        "complete_shapes",
+        "complete_types",
+        "decompose",
+        "decomposes",
+        "gradient",
+        "infer_shape",
+        "infer_type",
+        "input_names",
+        "is_view",
+        "loops",
+        "move",
+        "mutates",
+        "num_draws",
+        "num_outputs",
+        "num_visible_outputs",
+        "output_names",
+        "reads",
+        "require_same_dtype",
+        "result_shapes",
+        "result_types",
+        "scalar",
+    }
+)
+# Methods that are called by programs when they run, by users, or by tests.
+_CALLED_LATER = frozenset(
+    {
+        "backward",
+        "bad_samples",
+        "create_state",
+        "described",
+        "eager",
+        "eager_out",
+        "evaluate",
+        "forward",
+        "from_nnvm",
+        "function",
+        "nnvm_outputs",
+        "samples",
+        "title",
+        "to_nnvm",
+    }
+)
+# Fields of classes that say nothing to the compiler, or are in the trace.
+_APART = frozenset({"ALIASES", "ATTRIBUTES", "INPUT_DOCS", "NAME"})
+
+Array = tuple[tuple[int, ...], Any]
+# The fields that hybridc's own classes had when they were looked at.
+_FIELDS: weakref.WeakKeyDictionary[type, Sequence[Any]] = weakref.WeakKeyDictionary()
+
+
+# --- whose an operator is ---------------------------------------------------------------------------------------
+
+
+def is_own(cls: type) -> bool:
+    """Whether a class is one that a module of hybridc defines."""
+    return _is_ours(cls.__module__) and getattr(sys.modules.get(cls.__module__), cls.__qualname__, None) is cls
+
+
+def _is_ours(module: str | None) -> bool:
+    return module is not None and module.partition(".")[0] == "hybridc"
+
+
+def changed_operators() -> tuple[Any, ...]:
+    """What users changed of hybridc's own operators: methods, attached attributes, classes in their place.
+
+    Operators are made of others, so that a change of one may show in the graph of any.
+    """
+    found: list[Any] = []
+    for name, cls in registry.OPERATORS.items():
+        if not is_own(cls):
+            if name.startswith("hybrid."):
+                found.append((name, cls))
+            continue
+        found += [(name, v) for v in _changes(cls)]
+        for function in (name.partition(".")[2], *cls.ALIASES):
+            if registry.FUNCTIONS.get(function) is not cls:
+                found.append((function, registry.FUNCTIONS.get(function)))
+    return tuple(found)
+
+
+def _changes(cls: type) -> list[Any]:
+    """The methods that were put into one of hybridc's own classes, and how many attributes were attached to it."""
+    fields = [*vars(cls).values()]
+    known = _FIELDS.get(cls, ())
+    if len(fields) == len(known) and all(map(operator.is_, fields, known)):
+        return []
+    nnvm = sys.modules.get("hybridc.dialects.nnvm")  # who attaches some imports it
+    attached: Any = {} if nnvm is None else cls.__dict__.get(nnvm.Attached.FIELD, {})
+    methods = [v for v in fields if type(v) is types.FunctionType and not _is_ours(v.__module__)]
+    if not methods and not attached:
+        _FIELDS[cls] = fields
+        return []
+    return [*methods, *[(key, id(value)) for key, value in attached.items()]]
+
+
+# --- definitions ------------------------------------------------------------------------------------------------
+
+
+class Definitions:
+    """The definitions of the users' operators of one graph, each for inputs of certain shapes and dtypes."""
+
+    def __init__(self) -> None:
+        self.found: list[Any] = []
+        self.classes: dict[type, None] = {}
+        self._numbers: dict[Any, int] = {}
+
+    def number(self, op: Operator, inputs: Sequence[TracedSymbol], training: bool, needed: Sequence[bool] = ()) -> int:
+        """The number of an operator's definition for such inputs, of which the ``needed`` ones get gradients.
+
+        -1 for an operator of hybridc's own.
+        """
+        cls = type(op)
+        if is_own(cls):
+            return -1
+        text = repr((operator_written(op), training, tuple(needed), [(_array(x), x.constant) for x in inputs]))
+        number = self._numbers.get((cls, text))
+        if number is None:
+            self.classes[cls] = None
+            number = self._numbers[cls, text] = len(self.found)
+            self.found.append(None)  # an operator may be a part of its own gradient
+            try:
+                self.found[number] = self._definition(op, inputs, training, needed)
+            except NotWritable:
+                raise
+            except Exception as error:  # the compiler will raise it, and say where, if it asks for it
+                raise NotWritable(f"{op.NAME}, which raises {type(error).__name__}") from error
+        return number
+
+    def _definition(self, op: Operator, inputs: Sequence[TracedSymbol], training: bool, needed: Sequence[bool]) -> Any:
+        _require_recorded(op)
+        shapes, dtypes = [x.shape for x in inputs], [x._dtype for x in inputs]
+        results = list(zip(op.infer_shape(shapes)[1], op.infer_type(dtypes)[1], strict=True))
+        _require_not_computed(op, inputs, results)
+        said: list[Any] = [
+            [base.__qualname__ for base in type(op).__mro__ if is_own(base)],
+            _fields(type(op)),
+            [op.input_names(), op.arity, op.mutated, op.results, op.num_visible_outputs(), op.num_draws()],
+            [(tuple(shape), dtype_name(np.dtype(dtype))) for shape, dtype in results],
+            op.decomposes(),
+        ]
+        if isinstance(op, Elementwise):
+            said.append(_steps(*record(op, len(inputs))[1:]))
+        if isinstance(op, Contraction):
+            said.append(op.loops(len(inputs[0].shape)))
+        if isinstance(op, Movement):
+            said.append(op.is_view())
+        if op.decomposes():
+            said.append(self._graph(training, inputs, (), op.decompose))
+        elif not isinstance(op, Elementwise | Reduction | Contraction):
+            said.append(_movement(op, inputs))
+        if any(needed):
+            visible, count = op.num_visible_outputs(), len(inputs)
+
+            def gradient(F: Any, *values: TracedSymbol) -> Any:
+                ins, outs = values[:count], values[count : count + len(results)]
+                return vjp(op, F, values[count + len(results) :], ins, outs, needed)
+
+            said.append(self._graph(training, inputs, [*results, *results[:visible]], gradient))
+        return said
+
+    def _graph(
+        self, training: bool, inputs: Sequence[TracedSymbol], more: Sequence[Array], build: Callable[..., Any]
+    ) -> Any:
+        """What ``build(F, *values)`` records on values like the inputs and ``more``."""
+        trace = Trace(training)
+        trace.track_locations = False
+        trace.sources = sources = _Numbers()
+        given = [trace.leaf("x", x.shape, x._dtype, "value", x.constant) for x in inputs]
+        given += [trace.leaf("x", tuple(shape), dtype, "value") for shape, dtype in more]
+        with trace.active():
+            outputs = as_list(build(HOOKS.symbols(), *given))
+        if sources.asked:
+            raise NotWritable("an operator that asks whether an input is a number")
+        if "capture" in trace.roles:
+            raise NotWritable("an operator with an array inside")
+        numbers = {id(s): i for i, s in enumerate(trace.leaves)}
+        nodes = self.nodes(trace, numbers)
+        results = [numbers[id(y)] if isinstance(y, TracedSymbol) else [written(y)] for y in outputs]
+        return trace.roles, [_array(s) for s in trace.leaves], nodes, results
+
+    def nodes(self, trace: Trace, numbers: dict[int, int], active: set[int] | None = None) -> list[Any]:
+        """The nodes of a trace by the numbers of their values, which are entered under the symbols' identities.
+
+        ``active`` are the identities of the values that depend on what gets a gradient, for now of inputs only.
+        """
+        operators: dict[int, str] = {}  # equal operators are mostly one object
+        nodes: list[Any] = []
+        for node in trace.nodes:
+            text = operators.get(id(node.op))
+            if text is None:
+                text = operators[id(node.op)] = repr(operator_written(node.op))
+            needed = [id(s) in active for s in node.inputs] if active else ()
+            if active and any(needed):
+                active.update(id(s) for s in node.outputs)
+            definition = self.number(node.op, node.inputs, trace.training, needed if any(needed) else ())
+            made = [_array(s) for s in node.outputs]
+            nodes.append((text, [numbers[id(s)] for s in node.inputs], made, *[definition] * (definition >= 0)))
+            for symbol in node.outputs:
+                numbers[id(symbol)] = len(numbers)
+        return nodes
+
+
+class _Numbers(list[Any]):
+    """The numbers that a graph's inputs are known to be; it notes whether one was asked for that is not known yet."""
+
+    asked = False
+
+    def __getitem__(self, index: Any) -> Any:
+        found = super().__getitem__(index)
+        self.asked |= found is None
+        return found
+
+
+def _array(symbol: TracedSymbol) -> Array:
+    return symbol.shape, dtype_name(symbol._dtype)
+
+
+def _require_recorded(op: Operator) -> None:
+    """Raise if a user wrote a method that the compiler asks for something that is not recorded."""
+    mro = type(op).__mro__
+    known = _RECORDED | _CALLED_LATER
+    for base in filter(is_own, mro):
+        for name, value in vars(base).items():
+            method = callable(value) or isinstance(value, property | staticmethod | classmethod)
+            if not method or name in known or name.startswith("__"):
+                continue
+            if not is_own(next(cls for cls in mro if name in vars(cls))):
+                raise NotWritable(f"{op.NAME}, which overrides {name}")
+
+
+def _require_not_computed(op: Operator, inputs: Sequence[Any], results: Sequence[Array]) -> None:
+    """Raise if the compiler may run the user's ``eager``, for a number that it then knows."""
+    if op.PURE and (not inputs or (len(results) == 1 and results[0][0] == ())):
+        for name in ("eager", "evaluate"):
+            if not is_own(next(cls for cls in type(op).__mro__ if name in vars(cls))):
+                raise NotWritable(f"{op.NAME}, whose {name} may be computed while compiling")
+
+
+def _fields(cls: type) -> list[Any]:
+    """The fields that the interfaces know: flags, pairs that may share memory, names of functions."""
+    names = {name for base in cls.__mro__ if is_own(base) for name in vars(base) if name.isupper()}
+    values = [(name, getattr(cls, name)) for name in sorted(names - _APART) if name[0] != "_"]
+    return [(name, written(value)) for name, value in values if not callable(value)]
+
+
+# --- scalar bodies and movements --------------------------------------------------------------------------------
+
+
+def _steps(steps: Sequence[Scalar], result: Any) -> Any:
+    """The steps of a scalar body, and its result."""
+    return [(s.step, [_operand(s.step, x) for x in s.operands]) for s in steps], _operand(None, result)
+
+
+def _operand(step: str | None, value: Any) -> Any:
+    if isinstance(value, Scalar):
+        return "argument" if value.step is None else "step", value.index
+    if isinstance(value, _Moved):
+        return "array", value.index
+    if step == "cast":
+        return dtype_name(np.dtype(value))
+    return written(value)
+
+
+class _Moved:
+    """An array inside a recorded movement."""
+
+    def __init__(self, index: int, shape: Sequence[int], dtype: Any) -> None:
+        self.index = index
+        self.shape = tuple(shape)
+        self.dtype = np.dtype(dtype)
+
+
+class _Elements(Recorder):
+    """Records how an element follows from its indices."""
+
+    def load(self, x: Any, *index: Any) -> Scalar:
+        """The element of an array at indices."""
+        self.steps.append(Scalar("load", (x, *index), len(self.steps)))
+        return self.steps[-1]
+
+
+class _Moves:
+    """A builder of movements (see :mod:`hybridc.dialects.movement`) that records them."""
+
+    def __init__(self) -> None:
+        self.steps: list[Any] = []
+
+    def _made(self, name: str, shape: Sequence[int], dtype: Any, *operands: Any) -> _Moved:
+        made = _Moved(len(self.steps), shape, dtype)
+        self.steps.append((name, made.shape, dtype_name(made.dtype), operands))
+        return made
+
+    def array(self, x: TracedSymbol) -> _Moved:
+        """An input."""
+        return self._made("input", x.shape, x._dtype)
+
+    def reshape(self, x: Any, shape: Any) -> _Moved:
+        return self._made("reshape", shape, x.dtype, x.index)
+
+    def transpose(self, x: Any, order: Any) -> _Moved:
+        return self._made("transpose", [x.shape[a] for a in order], x.dtype, x.index, tuple(order))
+
+    def slice(self, x: Any, begin: Any, step: Any, shape: Any) -> _Moved:
+        return self._made("slice", shape, x.dtype, x.index, tuple(begin), tuple(step))
+
+    def broadcast(self, x: Any, shape: Any) -> _Moved:
+        return self._made("broadcast", shape, x.dtype, x.index)
+
+    def full(self, shape: Any, dtype: Any, value: Any) -> _Moved:
+        return self._made("full", shape, dtype, repr(written(value)))
+
+    def insert(self, x: Any, into: Any, begin: Any, step: Any) -> _Moved:
+        return self._made("insert", into.shape, into.dtype, x.index, into.index, tuple(begin), tuple(step))
+
+    def concat(self, xs: Any, axis: int) -> _Moved:
+        shape = [*xs[0].shape]
+        shape[axis] = sum(x.shape[axis] for x in xs)
+        return self._made("concat", shape, xs[0].dtype, [x.index for x in xs], axis)
+
+    def combine(self, name: str, x: Any, axis: int) -> _Moved:
+        shape = [*x.shape]
+        shape[axis] = 1
+        return self._made(f"combine {name}", shape, x.dtype, x.index, axis)
+
+    def generate(self, shape: Any, dtype: Any, element: Callable[..., Any]) -> _Moved:
+        b = _Elements()
+        result = element(b, *[Scalar(None, (), i) for i in range(len(shape))])
+        return self._made("generate", shape, dtype, _steps(b.steps, result))
+
+
+def _movement(op: Operator, inputs: Sequence[TracedSymbol]) -> Any:
+    """What an operator's ``move`` records; None if the host computes the results."""
+    m = _Moves()
+    made: Any = op.move(m, *map(m.array, inputs))
+    return None if made is None else (m.steps, [cast(_Moved, y).index for y in as_list(made)])

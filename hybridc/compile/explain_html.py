@@ -1,0 +1,358 @@
+"""``net.explain()`` as one HTML page: source line → operators → kernel → generated code, and a map of the arena.
+
+The page needs nothing but itself. It is made from the stages, which are run again, so a call of the network pays
+nothing for it. What belongs together carries the same word in ``data-k``, and lights up together.
+"""
+
+from __future__ import annotations
+
+import linecache
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from html import escape
+from typing import Any
+
+import numpy as np
+from xdsl.dialects import func
+from xdsl.dialects.builtin import IntegerAttr, MemRefType
+from xdsl.ir import SSAValue
+
+from hybridc.compile.stages import Lowered, Traced
+from hybridc.dialects.hybrid import element_dtype, locations_of
+from hybridc.dialects.hybrid_rt import CopyOp, LaunchOp, ViewOp, aliased
+from hybridc.dialects.operator import Movement, Operator
+from hybridc.ir.host import operator_of, pairs_of
+from hybridc.ir.kernel import Kernel, analyse
+from hybridc.ir.program import Program
+from hybridc.ir.structured import dtype_of, is_host, kernels, shape_of
+from hybridc.ir.values import functions, volume
+from hybridc.location import Location
+
+_STYLE = """
+:root { color-scheme: light dark; }
+body { font: 14px/1.45 system-ui, sans-serif; margin: 1.5em; }
+table { border-collapse: collapse; width: 100%; }
+th, td { border: 1px solid #8886; padding: .3em .5em; text-align: left; vertical-align: top; }
+pre, code { font: 12px/1.4 ui-monospace, monospace; }
+pre { margin: 0; white-space: pre-wrap; overflow-wrap: anywhere; }
+small { opacity: .75; display: block; }
+svg text { font: 10px ui-monospace, monospace; fill: currentColor; }
+svg rect { stroke: #8888; fill-opacity: .55; }
+.value { fill: #4a8fe0; } .scratch { fill: #d9a441; } .saved { fill: #58a866; }
+.host { border-left: .4em solid #d66; }
+.lit { background: #ffd54f55; } svg .lit { fill-opacity: 1; stroke: currentColor; }
+"""
+
+_SCRIPT = """
+addEventListener("mouseover", event => {
+  for (const old of document.querySelectorAll(".lit")) old.classList.remove("lit");
+  const at = event.target.closest("[data-k]");
+  if (!at) return;
+  for (const word of at.dataset.k.split(" ").filter(Boolean))
+    for (const other of document.querySelectorAll(`[data-k~="${word}"]`)) other.classList.add("lit");
+});
+"""
+
+_WIDTH, _ROW, _MARGIN = 900, 18, 36  # of the map of an arena, in pixels
+
+
+def page(text: str, signatures: Sequence[tuple[str, Sequence[Traced]]]) -> str:
+    """The page of a report: its text, and a section for each signature."""
+    title = text.partition("\n")[0]
+    body = [f"<h1>{escape(title)}</h1>", f"<pre>{escape(text)}</pre>"]
+    for number, (signature, compilations) in enumerate(signatures):
+        body.append(f'<section><h2 id="s{number}">{escape(signature)}</h2>')
+        for index, traced in enumerate(compilations):
+            body += _compilation(traced, f"s{number}g{index}")
+        body.append("</section>")
+    lines = "\n".join(body)
+    return (
+        f'<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n<title>{escape(title)}</title>\n'
+        f"<style>{_STYLE}</style>\n</head>\n<body>\n{lines}\n<script>{_SCRIPT}</script>\n</body>\n</html>\n"
+    )
+
+
+def framed(text: str) -> str:
+    """A page inside another one, such as a notebook, with styles and names of its own."""
+    style = "width: 100%; height: 40em; border: 1px solid #8886"
+    return f'<iframe sandbox="allow-scripts" style="{style}" srcdoc="{escape(text)}"></iframe>'
+
+
+# --- what a program does ----------------------------------------------------------------------------------
+
+
+@dataclass
+class Launch:
+    """One kernel, or what the host computes, run on buffers: its row of the page."""
+
+    number: int
+    word: str
+    kernel: func.FuncOp
+    op: LaunchOp
+    lines: list[Location]
+    first: int  # the number of the first launch of this kernel
+    facts: Kernel | None  # None for the host
+    operator: Operator | None  # of the host
+    host_call: str | None = None
+    code: str = ""
+
+    @property
+    def operators(self) -> list[str]:
+        """What is computed in it: each operator with its result."""
+        if self.facts is None:
+            return [f"{self.operator!r} → {', '.join(map(_type, self.op.outs))}"]
+        stages = [(name, s.result) for name, s in zip(self.facts.operators, self.facts.stages, strict=True)]
+        made = [f"{name} → {dtype_of(v).name}{list(shape_of(v))}" for name, v in stages]
+        return [*made, *(f"{number} → {_type(self.op.outs[i])}" for i, number in self.facts.fills)]
+
+    @property
+    def flops(self) -> int | None:
+        """Arithmetic of it: the operations of its bodies for each iteration of their loops; None if the host's."""
+        if self.facts is not None:
+            return self.facts.flops
+        return 0 if isinstance(self.operator, Movement) else None
+
+
+@dataclass
+class Rectangle:
+    """Bytes of the arena while they are needed: from the launch that writes them to the last that reads them."""
+
+    offset: int
+    size: int
+    start: int
+    end: int
+    kind: str
+    values: list[str] = field(default_factory=lambda: list[str]())
+    words: list[str] = field(default_factory=lambda: list[str]())
+
+
+def launches(lowered: Lowered, program: Program, prefix: str) -> list[Launch]:
+    """The launches of a program, in order."""
+    called = kernels(lowered.module)
+    calls = dict(zip(program.host_launches, program.host_calls, strict=True))
+    known: dict[str, tuple[int, Kernel | None, Operator | None]] = {}
+    found: list[Launch] = []
+    for op in _function(lowered, program.name).body.block.ops:
+        if not isinstance(op, LaunchOp):
+            continue
+        name, number = op.kernel.string_value(), len(found)
+        kernel = called[name]
+        if name not in known:
+            facts, operator = (None, operator_of(kernel)) if is_host(kernel) else (analyse(kernel), None)
+            known[name] = (number, facts, operator)
+        lines = locations_of(op)  # those of the kernel are the lines of its first launch
+        launch = Launch(number, f"{prefix}-{number}", kernel, op, lines, *known[name])
+        launch.host_call = calls.get(number)
+        found.append(launch)
+    _attach_code(found, program)
+    return found
+
+
+def _attach_code(found: list[Launch], program: Program) -> None:
+    """Give every launch its part of what was generated: the line that runs it, and the function of its kernel."""
+    shown: dict[str, int] = {}
+    for launch, (own, text) in zip(found, program.launched(), strict=True):
+        if not text:
+            launch.code = own
+        elif shown.setdefault(text, launch.number) != launch.number:
+            launch.code = f"{own}  # as in {shown[text]}"
+        else:
+            launch.code = "\n".join([own, "", text])
+
+
+def rectangles(lowered: Lowered, program: Program, found: list[Launch]) -> list[Rectangle]:
+    """What lies where in the arena, and how long: read off the planned program, not asked of the planner."""
+    function = _function(lowered, program.name)
+    places: dict[SSAValue, Rectangle] = {}
+    for launch in found:
+        scratch = [launch.op.scratch] if launch.op.scratch is not None else []
+        for value in (*launch.op.outs, *scratch):
+            if isinstance(value.owner, ViewOp):
+                _write(places, launch, value, "scratch" if value in scratch else "value")
+        for value in launch.op.ins:
+            place = places.get(aliased(value))
+            if place is not None:
+                place.end = max(place.end, launch.number)
+                place.words.append(launch.word)
+    _read_by_copies(function, places)
+    end = function.body.block.last_op
+    assert end is not None
+    for value in end.operands:
+        if (place := places.get(aliased(value))) is not None:
+            place.end, place.kind = len(found), "saved"  # what follows, such as the backward, reads it
+    return list({id(p): p for p in places.values()}.values())
+
+
+def _read_by_copies(function: func.FuncOp, places: dict[SSAValue, Rectangle]) -> None:
+    """What is copied after a launch is needed until then."""
+    number = -1
+    for op in function.body.block.ops:
+        number += isinstance(op, LaunchOp)
+        if isinstance(op, CopyOp) and (place := places.get(aliased(op.source))) is not None:
+            place.end = max(place.end, number)
+
+
+def _write(places: dict[SSAValue, Rectangle], launch: Launch, value: SSAValue, kind: str) -> None:
+    """Note that a launch writes an array of the arena; over an argument in place, the rectangle goes on."""
+    view = value.owner
+    assert isinstance(view, ViewOp)
+    offset, size = view.offset.value.data, _bytes(value)
+    name = "scratch" if kind == "scratch" else f"{value.name_hint or 'value'} {_type(value)}"
+    for read in _written_over(launch, value):
+        place = places.get(read)
+        if place is not None and (place.offset, place.size) == (offset, size):
+            place.values.append(name)
+            places[value] = place
+            place.end = launch.number
+            return
+    places[value] = Rectangle(offset, size, launch.number, launch.number, kind, [name], [launch.word])
+
+
+def _written_over(launch: Launch, value: SSAValue) -> list[SSAValue]:
+    """The arguments that the kernel declares to write this result over."""
+    outs = list(launch.op.outs)
+    return [launch.op.ins[i] for i, out in pairs_of(launch.kernel, "hybrid.inplace") if outs[out] is value]
+
+
+def _function(lowered: Lowered, name: str) -> func.FuncOp:
+    return next(f for f in functions(lowered.module) if f.sym_name.data == name)
+
+
+def _content(value: SSAValue) -> tuple[np.dtype[Any], tuple[int, ...]]:
+    """Dtype and shape of a tensor or of a buffer."""
+    kind: Any = value.type
+    return element_dtype(kind.get_element_type()), tuple(kind.get_shape())
+
+
+def _bytes(value: SSAValue) -> int:
+    dtype, shape = _content(value)
+    return 0 if dtype.kind == "O" else volume(shape) * dtype.itemsize
+
+
+def _type(value: SSAValue) -> str:
+    if isinstance(value.type, MemRefType) and _content(value)[0].kind == "O":
+        return "state"
+    dtype, shape = _content(value)
+    return f"{dtype.name}{list(shape)}"
+
+
+# --- what the page shows ----------------------------------------------------------------------------------
+
+
+def _compilation(traced: Traced, prefix: str) -> list[str]:
+    """One compilation: the user's lines, then each of its programs."""
+    lowered = traced.optimize().lower()
+    found = {name: launches(lowered, p, f"{prefix}-{name}") for name, p in lowered.programs.items()}
+    what = "forward and backward" if traced.grads else "forward alone"
+    if traced.heads is not None:
+        what += f" from results {', '.join(map(str, traced.heads))}"
+    body = [f'<article id="{prefix}"><h3>Compiled for {what}</h3>']
+    body += _sources(traced, [launch for each in found.values() for launch in each])
+    for name, program in lowered.programs.items():
+        body += _program(lowered, program, found[name])
+    return [*body, "</article>"]
+
+
+def _sources(traced: Traced, found: list[Launch]) -> list[str]:
+    """The user's lines, what was recorded there, and the kernels that come from there."""
+    recorded: dict[Location, list[str]] = {}
+    for node in traced.trace.nodes:
+        if node.location is not None:
+            recorded.setdefault(node.location, []).append(repr(node.op))
+    body = ["<h4>Source</h4>", "<table><tr><th>line</th><th>operators</th><th>kernels</th></tr>"]
+    for where, operators in recorded.items():
+        own = [launch for launch in found if where in launch.lines]
+        links = "".join(f'<a href="#{a.word}"><code>{escape(a.kernel.sym_name.data)}</code></a><br>' for a in own)
+        shown = "\n".join(operators)
+        body.append(
+            f'<tr class="source" data-k="{" ".join(a.word for a in own)}">'
+            f"<td>{_line(where)}</td><td><pre>{escape(shown)}</pre></td><td>{links or _GONE}</td></tr>"
+        )
+    return [*body, "</table>"]
+
+
+_GONE = "<small>part of another kernel, a view, or simplified away</small>"
+
+
+def _line(where: Location) -> str:
+    """A user's line: what it says and where it is."""
+    code = linecache.getline(where.file, where.line).strip()
+    shown = f"<pre>{escape(code)}</pre>" if code else ""
+    return f"{shown}<small>{escape(str(where))}</small>"
+
+
+def _program(lowered: Lowered, program: Program, found: list[Launch]) -> list[str]:
+    """One program: a row for each launch, the map of its arena, and all of its source."""
+    calls = len(program.host_calls)
+    counts = [launch.flops for launch in found]
+    total = f"{sum(c or 0 for c in counts):,} FLOPs" + " and those of the unknown" * (None in counts)
+    head = "<tr><th>#</th><th>source</th><th>operators</th><th>kernel</th><th>generated code</th></tr>"
+    body = [
+        f"<h4>{escape(program.name)}</h4>",
+        f"<p>{len(found)} kernels, {calls} of them host calls; {total}; "
+        f"arena {_size(program.arena)}, of which {_size(program.live)} are needed at one time</p>",
+        f"<table>{head}",
+        *(_row(launch) for launch in found),
+        "</table>",
+    ]
+    body += _map(program, len(found), rectangles(lowered, program, found))
+    summary = f"<summary>all of the generated {escape(program.name)}</summary>"
+    return [*body, f"<details>{summary}<pre>{escape(program.source)}</pre></details>"]
+
+
+def _row(launch: Launch) -> str:
+    source = "".join(_line(where) for where in launch.lines)
+    if launch.first != launch.number:
+        source += f"<small>the same kernel as {launch.first}</small>"
+    operators = "\n".join(launch.operators)
+    host = f"<small>host call {escape(launch.host_call)}</small>" if launch.host_call is not None else ""
+    count = launch.flops
+    read, written = sum(map(_bytes, launch.op.ins)), sum(map(_bytes, launch.op.outs))
+    facts = [
+        f"{', '.join(map(_type, launch.op.ins))} → {', '.join(map(_type, launch.op.outs))}",
+        f"reads {_size(read)}, writes {_size(written)}",
+        "FLOPs unknown" if count is None else f"{count:,} FLOPs",
+    ]
+    if launch.op.scratch is not None:
+        facts.append(f"scratch {_size(_bytes(launch.op.scratch))}")
+    threads = launch.kernel.attributes.get("hybrid.threads")
+    if isinstance(threads, IntegerAttr) and threads.value.data > 1:
+        facts.append(f"{threads.value.data} threads")
+    shown = "".join(f"<small>{escape(fact)}</small>" for fact in facts)
+    return (
+        f'<tr class="launch{" host" * (launch.host_call is not None)}" id="{launch.word}" data-k="{launch.word}" '
+        f'data-read="{read}" data-written="{written}" data-flops="{"" if count is None else count}">'
+        f"<td>{launch.number}</td><td>{source}</td><td><pre>{escape(operators)}</pre></td>"
+        f"<td><code>{escape(launch.kernel.sym_name.data)}</code>{host}{shown}</td>"
+        f"<td><pre>{escape(launch.code)}</pre></td></tr>"
+    )
+
+
+def _map(program: Program, count: int, found: list[Rectangle]) -> list[str]:
+    """The arena as a picture: offsets to the right, the program downwards."""
+    if not found:
+        return ["<p>Nothing lies in the arena.</p>"]
+    height = (count + 1) * _ROW
+    scale = _WIDTH / program.arena
+    body = [
+        "<p>The arena: offsets to the right, launches downwards; "
+        "blue: values, orange: scratch, green: kept for the backward.</p>",
+        f'<svg class="arena" width="{_MARGIN + _WIDTH}" height="{height}" data-arena="{program.arena}">',
+    ]
+    body += [f'<text x="2" y="{(i + 0.7) * _ROW:g}">{i}</text>' for i in range(count)]
+    body.append(f'<text x="2" y="{(count + 0.7) * _ROW:g}">end</text>')
+    for r in found:
+        until = "the end" if r.end == count else f"launch {r.end}"
+        title = f"{', then '.join(r.values)}: {_size(r.size)} at {r.offset}, from launch {r.start} to {until}"
+        body.append(
+            f'<rect class="{r.kind}" x="{_MARGIN + r.offset * scale:.2f}" y="{r.start * _ROW}" '
+            f'width="{r.size * scale:.2f}" height="{(r.end - r.start + 1) * _ROW}" data-offset="{r.offset}" '
+            f'data-size="{r.size}" data-start="{r.start}" data-end="{r.end}" '
+            f'data-k="{" ".join(dict.fromkeys(r.words))}"><title>{escape(title)}</title></rect>'
+        )
+    return [*body, "</svg>"]
+
+
+def _size(count: int) -> str:
+    """Bytes for a reader."""
+    return f"{count} bytes" if count < 1 << 14 else f"{count / 1024:,.1f} KiB ({count} bytes)"

@@ -1,0 +1,223 @@
+"""The compiler's table of contents: the passes, in order, from the traced graph to the planned program."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import Builtin, ModuleOp
+from xdsl.dialects.func import Func
+from xdsl.dialects.linalg import Linalg
+from xdsl.dialects.math import Math
+from xdsl.passes import ModulePass
+
+from hybridc import debug
+from hybridc.dialects.arith import Arith
+from hybridc.dialects.hybrid import dialects
+from hybridc.dialects.hybrid_rt import HybridRt
+from hybridc.dialects.tensor import Tensor
+from hybridc.errors import AttributeValueError
+from hybridc.ir.verified import Verifier
+from hybridc.lower.numpy.tile_kernels import TileKernels
+from hybridc.options import OPTIONS
+from hybridc.subgraph.partition_graph import PartitionGraph
+from hybridc.transforms.canonicalize import Canonicalize
+from hybridc.transforms.choose_residuals import ChooseResiduals
+from hybridc.transforms.constant_fold import ConstantFold
+from hybridc.transforms.cse import CommonSubexpressionElimination
+from hybridc.transforms.dce import DeadCodeElimination
+from hybridc.transforms.decompose import Decompose
+from hybridc.transforms.differentiate import Differentiate
+from hybridc.transforms.fold_casts import FoldCasts
+from hybridc.transforms.fold_views import FoldViews
+from hybridc.transforms.fuse_kernels import FuseKernels
+from hybridc.transforms.hybrid_to_linalg import HybridToLinalg
+from hybridc.transforms.merge_products import MergeProducts
+from hybridc.transforms.plan_memory import PlanMemory
+from hybridc.transforms.split_products import SplitProducts
+from hybridc.transforms.verify_plan import VerifyPlan
+
+if TYPE_CHECKING:
+    from hybridc.ir.verified import Verifier
+    from hybridc.lower.llvm.kernel_code import Codes
+    from hybridc.lower.triton.codes import TritonCodes
+
+CLEANUP: tuple[ModulePass, ...] = (
+    Canonicalize(),
+    ConstantFold(),
+    CommonSubexpressionElimination(),
+    DeadCodeElimination(),
+)
+
+
+def graph(backends: Sequence[PartitionGraph] = ()) -> tuple[ModulePass, ...]:
+    """Graph level: operators as the user wrote them, parts for backends, then differentiated, then primitive."""
+    return (
+        *CLEANUP,
+        *backends,
+        Differentiate(),
+        Decompose(),
+        *CLEANUP,
+        ChooseResiduals(),
+        CommonSubexpressionElimination(),
+        DeadCodeElimination(),
+    )
+
+
+GRAPH: tuple[ModulePass, ...] = graph()
+
+
+def structured(library: str = "") -> tuple[ModulePass, ...]:
+    """From the graph to loops over tensors; what a library does better than loops is left to it."""
+    return (HybridToLinalg(library), CommonSubexpressionElimination(), DeadCodeElimination())
+
+
+# From loops over tensors to kernels, which every target consumes.
+KERNELS: tuple[ModulePass, ...] = (
+    FoldViews(),
+    CommonSubexpressionElimination(),
+    DeadCodeElimination(),
+    FuseKernels(),
+)
+
+# From the graph to kernels for the numpy target, and from these to a memory plan.
+NUMPY_KERNELS: tuple[ModulePass, ...] = (*structured("numpy"), *KERNELS)
+NUMPY_PLAN: tuple[ModulePass, ...] = (
+    TileKernels(threads=min(2, OPTIONS.num_threads)),  # more wait for the interpreter
+    PlanMemory(),
+    VerifyPlan(),
+)
+NUMPY: tuple[ModulePass, ...] = (*NUMPY_KERNELS, *NUMPY_PLAN)
+
+
+def llvm_kernels() -> tuple[ModulePass, ...]:
+    """From the graph to kernels for the native target."""
+    from hybridc.lower.llvm.pack_panels import PackPanels
+
+    return (*structured("llvm"), *KERNELS, SplitProducts(), MergeProducts(), PackPanels())
+
+
+def llvm_plan(codes: Codes | None = None) -> tuple[ModulePass, ...]:
+    """From kernels to a memory plan, for the native target; calls stay as they are, and so do kernels.
+
+    ``codes`` of the kernels are made, for the emitter.
+    """
+    from hybridc.lower.llvm.schedule_phases import SchedulePhases
+
+    return (SchedulePhases(OPTIONS.num_threads, codes), PlanMemory({}), VerifyPlan())
+
+
+def llvm() -> tuple[ModulePass, ...]:
+    """From the graph to kernels and a memory plan, for the native target."""
+    return (*llvm_kernels(), *llvm_plan())
+
+
+def triton_kernels() -> tuple[ModulePass, ...]:
+    """From the graph to kernels for the GPU: products keep what follows them, attention is one kernel."""
+    from hybridc.transforms.fuse_attention import FuseAttention
+
+    return (*structured("triton"), *KERNELS, FuseAttention(), FoldCasts())
+
+
+def triton_plan(codes: TritonCodes | None = None) -> tuple[ModulePass, ...]:
+    """From kernels to a memory plan, for the GPU; ``codes`` of the kernels are made, for the emitter."""
+    from hybridc.lower.llvm.schedule_phases import SchedulePhases
+    from hybridc.lower.triton.codes import TritonCodes
+
+    return (SchedulePhases(1, TritonCodes() if codes is None else codes), PlanMemory(), VerifyPlan())
+
+
+def alone() -> tuple[type[ModulePass], ...]:
+    """All passes of graphs and kernels that can be run alone, for any target."""
+    from hybridc.transforms.fuse_attention import FuseAttention
+
+    return (
+        Canonicalize,
+        ChooseResiduals,
+        ConstantFold,
+        Decompose,
+        Differentiate,
+        FoldCasts,
+        FoldViews,
+        FuseAttention,
+        FuseKernels,
+        HybridToLinalg,
+        MergeProducts,
+        PartitionGraph,
+        PlanMemory,
+        SplitProducts,
+        TileKernels,
+        VerifyPlan,
+    )
+
+
+def context() -> Context:
+    """An IR context that knows all dialects."""
+    made = Context()
+    for dialect in (Builtin, Func, HybridRt, Arith, Linalg, Math, Tensor, *dialects().values()):
+        made.load_dialect(dialect)
+    return made
+
+
+def run(passes: Sequence[ModulePass], module: ModuleOp, name: str = "graph", after: Sequence[ModulePass] = ()) -> None:
+    """Apply passes to a module; with the options to verify, to dump or to print, do so after each.
+
+    ``after`` are those of the same stage that were applied before.
+    """
+    _require_passes(OPTIONS.print_after)
+    ctx = Context()
+    verifier = _verifier(module, after) if OPTIONS.verify else None
+    seconds: list[tuple[str, float]] = []
+    for number, each in enumerate(passes, len(after)):
+        if isinstance(each, VerifyPlan) and not (OPTIONS.verify or OPTIONS.verify_plan):
+            continue
+        start = time.perf_counter()
+        each.apply(ctx, module)
+        seconds.append((each.name, time.perf_counter() - start))
+        if verifier is not None:
+            verifier.verify(each.name)
+        if OPTIONS.dump:
+            dump(f"{name}.{number:02}-{each.name}.mlir", str(module))
+        if each.name in OPTIONS.print_after or "all" in OPTIONS.print_after:
+            debug.show(f"{name}.{number:02}-{each.name}", str(module))
+    if OPTIONS.time:
+        debug.show_times(f"{name}, time of each {'further ' * bool(after)}pass", seconds)
+
+
+def _verifier(module: ModuleOp, passes: Sequence[ModulePass]) -> Verifier:
+    """Of a module to which some passes of a stage were applied; making one imports what only verification needs."""
+    return Verifier(module, passes)
+
+
+def _require_passes(names: Sequence[str]) -> None:
+    """Raise if ``HYBRIDC_PRINT`` names a pass that does not exist."""
+    if not names:
+        return
+    known = sorted({each.name for each in (*alone(), *CLEANUP, *llvm())})
+    unknown = [name for name in names if name not in known and name != "all"]
+    if unknown:
+        raise AttributeValueError(f"HYBRIDC_PRINT: there is no pass {unknown[0]!r}; it takes all, {', '.join(known)}")
+
+
+def is_watched() -> bool:
+    """Whether the options ask to see the stages of compilations."""
+    return bool(OPTIONS.dump or OPTIONS.print_after or OPTIONS.print_source or OPTIONS.time)
+
+
+def source(name: str, text: str) -> None:
+    """Dump or print what a target made of a program, where the options ask for it."""
+    dump(name, text)
+    if OPTIONS.print_source:
+        debug.show(name, text)
+
+
+def dump(name: str, text: str) -> None:
+    """Write a stage of a compilation into the folder ``HYBRIDC_DUMP``, if that is set."""
+    if OPTIONS.dump:
+        folder = Path(OPTIONS.dump)
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / re.sub(r"[^\w.-]", "_", name)).write_text(text, "utf-8", "backslashreplace")

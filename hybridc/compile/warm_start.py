@@ -1,0 +1,130 @@
+"""Compiled graphs from the disk: what a process compiled, later ones load without the compiler.
+
+A graph is kept under the key of its trace (:mod:`hybridc.compile.trace_key`): its plans as data
+(:mod:`hybridc.runtime.plan_bytes`). Plans of native code name kernels by the keys of their machine code, which is kept
+by :mod:`hybridc.lower.llvm.codegen`; those of GPUs have the sources of kernels, whose machine code for a card
+:mod:`hybridc.runtime.devices.compiled` keeps. What cannot be kept, or was damaged, or lacks a kernel, is compiled.
+Nothing is kept while the settings ask to see or to check the compiler's work.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
+
+from hybridc.compile.compiled_graph import CompiledGraph
+from hybridc.compile.trace_key import key_of, target_of
+from hybridc.ir.planned import PlannedProgram
+from hybridc.lower.llvm import codegen
+from hybridc.lower.llvm.native_source import NativeSource
+from hybridc.lower.triton.program import TritonProgram
+from hybridc.options import OPTIONS
+from hybridc.runtime.executable import Executable
+from hybridc.runtime.native.library import compile_ahead
+from hybridc.runtime.native_executable import NativeExecutable
+from hybridc.runtime.plan_bytes import KeptGraph, NotWritable, from_bytes, to_bytes
+from hybridc.runtime.planned_executable import PlannedExecutable
+from hybridc.store import store
+from hybridc.trace.tracer import Trace
+
+if TYPE_CHECKING:
+    from hybridc.compile.stages import Traced
+
+
+def graph(traced: Traced, compiled: Callable[[], CompiledGraph]) -> CompiledGraph:
+    """The graph of a trace: that of an earlier process, or else ``compiled()``, which later processes find."""
+    target = target_of(traced.trace)
+    if not _enabled(target):
+        return compiled()
+    try:
+        key = key_of(traced)
+    except NotWritable:
+        return compiled()
+    found = _found(key, traced)
+    if found is None:
+        if target == "llvm":
+            compile_ahead()
+        found = compiled()
+        _keep(key, traced, found)
+    return found
+
+
+def _enabled(target: str) -> bool:
+    """Whether plans of a target are data, and nobody wants to see or to check how they are made."""
+    watched = OPTIONS.verify or OPTIONS.poison or OPTIONS.dump or OPTIONS.print_after or OPTIONS.print_source
+    return target in ("llvm", "triton") and not watched and not OPTIONS.time
+
+
+def _found(key: str, traced: Traced) -> CompiledGraph | None:
+    """The graph that is kept under a key, if it is whole and its kernels are there."""
+    data = store().get(key)
+    if data is None:
+        return None
+    try:
+        kept = from_bytes(data)
+        _move_lines(kept, traced.trace)
+        made = _loaded(kept.programs, traced.trace)
+    except (ValueError, LookupError, TypeError):
+        return None
+    if made is None:
+        return None
+    forward, backward = made["forward"], made.get("backward")
+    graph = CompiledGraph(traced.trace, forward, backward, kept.saved, kept.grads, kept.kept, kept.heads)
+    graph.origin = "from the cache on the disk, which an earlier process filled"
+    return graph
+
+
+def _loaded(programs: Mapping[str, PlannedProgram], trace: Trace) -> dict[str, Executable] | None:
+    """The programs made callable; None if code of theirs is not there."""
+    native = {name: program for name, program in programs.items() if isinstance(program, NativeSource)}
+    codes = codegen.load_stored([f for program in native.values() for f in program.functions_called()])
+    if codes is None:
+        return None
+    given = iter(codes)
+    made: dict[str, Executable] = {}
+    for name, program in programs.items():
+        if isinstance(program, NativeSource):
+            made[name] = NativeExecutable(program, [next(given) for _ in program.functions_called()])
+        elif isinstance(program, TritonProgram):
+            from hybridc.runtime.device_executable import DeviceExecutable
+
+            made[name] = DeviceExecutable.of(program, trace.context)
+    return made
+
+
+def _keep(key: str, traced: Traced, made: CompiledGraph) -> None:
+    """Keep a graph that was compiled for later processes."""
+    programs = {e.program.name: e.planned for e in (made.forward, made.backward) if isinstance(e, PlannedExecutable)}
+    try:
+        lines = _lines(programs, traced.trace)
+        data = to_bytes(KeptGraph(programs, tuple(made.saved), tuple(made.grads), made.kept, made.heads, lines))
+    except NotWritable:
+        return
+    store().put(key, data)
+
+
+# --- the lines that host calls name ---------------------------------------------------------------------------
+
+
+def _lines(programs: Mapping[str, PlannedProgram], trace: Trace) -> dict[str, list[int]]:
+    """Each line that a host call names, and the nodes of the trace that are there."""
+    nodes: dict[str, list[int]] = {}
+    for number, node in enumerate(trace.nodes):
+        nodes.setdefault(str(node.location), []).append(number)
+    named = {call.where for program in programs.values() for call in program.host_calls_made() if call.where}
+    if missing := named - nodes.keys():
+        raise NotWritable(f"the line {min(missing)}, where no node of the trace is")
+    return {line: nodes[line] for line in sorted(named)}
+
+
+def _move_lines(kept: KeptGraph, trace: Trace) -> None:
+    """Let host calls name the lines where this trace has their nodes; ValueError if it has them in several."""
+    moved: dict[str, str] = {}
+    for line, nodes in kept.lines.items():
+        now = {str(trace.nodes[n].location) for n in nodes}
+        if len(now) > 1:
+            raise ValueError(f"the nodes of {line} are apart now")
+        moved[line] = now.pop()
+    if any(line != now for line, now in moved.items()):
+        for program in kept.programs.values():
+            program.rename_lines(moved)

@@ -1,0 +1,73 @@
+"""Connects lower layers with the higher ones that they call, by :data:`hybridc.hooks.HOOKS`.
+
+Each function imports its module when it is first called: to import hybridc imports neither the compiler nor devices.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from hybridc.hooks import HOOKS
+
+
+def _arrays() -> Any:
+    from hybridc import nd
+
+    return nd
+
+
+def _symbols() -> Any:
+    from hybridc import symbol
+
+    return symbol
+
+
+def _new_trace(training: bool) -> Any:
+    from hybridc.trace.tracer import Trace
+
+    return Trace(training)
+
+
+def _compile(trace: Any) -> Callable[..., Any]:
+    from hybridc.compile.stages import Traced
+
+    return Traced(trace).graph()
+
+
+def _on_device() -> Any:
+    from hybridc.nd import on_device
+
+    return on_device
+
+
+def _devices() -> Any:
+    from hybridc.runtime.devices import choose
+
+    return choose
+
+
+def _autograd() -> Any:
+    from hybridc import autograd
+
+    return autograd
+
+
+def _library() -> Any:
+    from hybridc import library
+
+    return library
+
+
+def connect() -> None:
+    """Register them all."""
+    HOOKS.register(
+        arrays=_arrays,
+        symbols=_symbols,
+        new_trace=_new_trace,
+        compile=_compile,
+        on_device=_on_device,
+        devices=_devices,
+        library=_library,
+        autograd=_autograd,
+    )

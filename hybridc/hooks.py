@@ -1,0 +1,51 @@
+"""What lower layers call of higher ones: each higher layer registers its own here, so that imports point one way.
+
+An operator's rule applies other operators, but operators know neither arrays nor symbols; a device is found by the
+runtime, but contexts name it; a part of a graph is compiled where the compiler is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+
+class Hooks:
+    """The functions that were registered. Those that give a module import it when they are first called."""
+
+    #: ``invoke(op, inputs, out=None)`` applies an operator to arrays at once, to symbols by recording it.
+    invoke: Callable[..., Any]
+    #: ``execute(op, arrays)`` applies an operator bound to its moment (train mode, draw, key): all of its outputs.
+    execute: Callable[[Any, Any], list[Any]]
+    #: ``function(name)`` is the function of an operator: ``nd.<name>``.
+    function: Callable[[str], Callable[..., Any]]
+    #: ``getitem(x, key)`` is ``x[key]``, of an array or a symbol.
+    getitem: Callable[[Any, Any], Any]
+    #: The NDArray of a raw array.
+    wrap: Callable[[Any], Any]
+    #: The ``F`` of rules that are applied to arrays: ``mx.nd``.
+    arrays: Callable[[], Any]
+    #: The ``F`` of rules that are recorded: ``mx.sym``.
+    symbols: Callable[[], Any]
+    #: ``new_trace(training)`` is an empty trace.
+    new_trace: Callable[[bool], Any]
+    #: ``compile(trace)`` is the compiled graph of a trace.
+    compile: Callable[[Any], Callable[..., Any]]
+    #: The module of arrays on GPUs, :mod:`hybridc.nd.on_device`.
+    on_device: Callable[[], Any]
+    #: The module of the tape, :mod:`hybridc.autograd`.
+    autograd: Callable[[], Any]
+    #: The module of loaded libraries, :mod:`hybridc.library`.
+    library: Callable[[], Any]
+    #: The module that finds devices, :mod:`hybridc.runtime.devices.choose`.
+    devices: Callable[[], Any]
+
+    def register(self, **functions: Callable[..., Any]) -> None:
+        """Set functions by their names above."""
+        unknown = functions.keys() - Hooks.__annotations__.keys()
+        if unknown:
+            raise ValueError(f"there are no hooks {sorted(unknown)}")
+        vars(self).update(functions)
+
+
+HOOKS = Hooks()

@@ -1,0 +1,1 @@
+"""What kernels, loops, plans and programs are: data and analyses, no passes."""

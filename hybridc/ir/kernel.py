@@ -1,0 +1,295 @@
+"""What a kernel is, for every target: its nests of loops, and what each of them reads, writes and costs.
+
+A kernel is a private function of linalg operations. Its *nests* run one after the other; each is a list of stages over
+one *domain*, whose axes are all the loops there are. ``hybrid.domains`` of the function lists the sizes; an operation
+says in ``hybrid.nest`` to which it belongs (0 if nothing is said), and in ``hybrid.axes`` which axis each loop is.
+``hybrid.varying`` lists, for each nest, the axes whose sizes are known to vary from one call of the network to the
+next. The loops that a contraction sums have no axis (-1 in the attribute); here they are numbered from the domain's
+rank on.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, cast
+
+from xdsl.dialects import arith, func
+from xdsl.dialects.builtin import ArrayAttr, DenseArrayBase, DenseIntOrFPElementsAttr, IntegerAttr, StringAttr
+from xdsl.dialects.linalg import ops as linalg
+from xdsl.dialects.linalg.attrs import IteratorType
+from xdsl.ir import Operation, SSAValue
+
+from hybridc.cached import cached_property
+from hybridc.dialects.hybrid import locations_of
+from hybridc.ir.structured import Shape, dtype_of, is_scaffold, loop_sizes, places_of, reads_anywhere, shape_of
+from hybridc.location import Location
+
+Axes = tuple[int, ...]
+Number = int | float
+
+
+@dataclass(frozen=True, eq=False)
+class Read:
+    """A value as loops see it: for each of its dimensions the axis of the domain that it follows."""
+
+    value: SSAValue
+    axes: Axes
+
+
+@dataclass(frozen=True, eq=False)
+class Stage:
+    """One operation with loops.
+
+    ``axes`` are those of its result, ``reduced`` those it reduces: by ``combine``, an operation of its body. Its
+    ``kind`` is ``map`` (it reduces nothing), ``row`` (not axis 0), ``across`` (axis 0, perhaps more) or ``product`` (a
+    contraction of its two reads).
+    """
+
+    op: linalg.GenericOp | linalg.MatmulOp
+    kind: str
+    reads: tuple[Read, ...]
+    axes: Axes
+    reduced: Axes
+    combine: Operation | None
+
+    @property
+    def result(self) -> SSAValue:
+        """The value that it makes."""
+        return self.op.results[0]
+
+    @property
+    def anywhere(self) -> list[SSAValue]:
+        """The kernel's arguments that it reads at computed indices."""
+        return reads_anywhere(self.op)
+
+    @property
+    def steps(self) -> list[Operation]:
+        """The operations of its body that compute."""
+        return [op for op in self.op.regions[0].block.ops if not isinstance(op, arith.ConstantOp | linalg.YieldOp)]
+
+    @property
+    def sizes(self) -> Shape:
+        """How often each of its loops runs."""
+        places = places_of(self.op)
+        assert places is not None, "a kernel's operand follows loops"
+        return loop_sizes(self.op, places)
+
+    @property
+    def flops(self) -> int:
+        """Operations of the body, times iterations."""
+        return len(self.steps) * math.prod(self.sizes)
+
+
+@dataclass(frozen=True, eq=False)
+class Nest:
+    """Stages over one domain. ``grid`` counts its leading axes along which nothing waits for anything: tiles go there.
+
+    Reductions across the grid are no hindrance, as their results are read outside of the nest only; a nest that reads
+    them itself has no grid and is computed as a whole. ``varying`` are axes that are known to have other sizes at other
+    times. It is nest ``number`` of its kernel, or a part of that which leaves out some axes: these have one element.
+    """
+
+    domain: Shape
+    stages: tuple[Stage, ...]
+    grid: int
+    varying: Axes = ()
+    number: int = 0
+    left_out: Axes = ()
+
+    def at(self, domain: Shape) -> Nest:
+        """The same nest where the domain of the kernel's is this one."""
+        sizes = tuple([1 if a in self.left_out else n for a, n in enumerate(domain)])
+        return Nest(sizes, self.stages, self.grid, self.varying, self.number, self.left_out)
+
+    @property
+    def product(self) -> Stage | None:
+        """The contraction of the nest. It reads nothing that the nest makes."""
+        return next((s for s in self.stages if s.kind == "product"), None)
+
+    @property
+    def vector(self) -> int | None:
+        """The axis that follows memory most often: the last of most values of those with the most axes."""
+        found = [axes for s in self.stages for axes in (*(r.axes for r in s.reads), s.axes) if axes]
+        found = [axes for axes in found if axes[-1] < len(self.domain)]
+        most = max(map(len, found), default=0)
+        last = [axes[-1] for axes in found if len(axes) == most]
+        return max(last, key=lambda a: (last.count(a), a)) if last else None
+
+    def __str__(self) -> str:
+        domain = "x".join(map(str, self.domain)) or "scalar"
+        kinds = [s.kind if s.combine is None else f"{s.kind} {s.combine.name}" for s in self.stages]
+        return f"{domain}, grid {'x'.join(map(str, self.domain[: self.grid])) or 'none'}: {', '.join(kinds)}"
+
+
+@dataclass(frozen=True, eq=False)
+class Kernel:
+    """The facts about one kernel. ``fills`` are results that are one number everywhere, with that number."""
+
+    function: func.FuncOp
+    nests: tuple[Nest, ...]
+    fills: tuple[tuple[int, Number], ...]
+
+    @property
+    def name(self) -> str:
+        """Its symbol."""
+        return self.function.sym_name.data
+
+    @cached_property
+    def arguments(self) -> list[SSAValue]:
+        """What it is given."""
+        return list(self.function.body.block.args)
+
+    @cached_property
+    def results(self) -> list[SSAValue]:
+        """What it returns."""
+        end = self.function.body.block.last_op
+        assert isinstance(end, func.ReturnOp)
+        return list(end.arguments)
+
+    @property
+    def stages(self) -> list[Stage]:
+        """All stages, in order."""
+        return [s for nest in self.nests for s in nest.stages]
+
+    @property
+    def bytes(self) -> int:
+        """Bytes that are read and written: each argument and result once."""
+        return sum(byte_count(v) for v in (*self.arguments, *self.results))
+
+    @property
+    def flops(self) -> int:
+        """Operations on numbers; two for each product that is added."""
+        return sum(s.flops for s in self.stages)
+
+    @property
+    def scratch(self) -> int:
+        """Bytes for each point of the grid, of values that are neither arguments nor results."""
+        results = set(self.results)
+        total = 0
+        for nest in self.nests:
+            for stage in nest.stages:
+                if stage.result not in results:
+                    inner = [nest.domain[a] for a in stage.axes if a >= nest.grid]
+                    total += math.prod(inner) * dtype_of(stage.result).itemsize
+        return total
+
+    @property
+    def operators(self) -> list[str]:
+        """What the user called it: the operators of its stages."""
+        return [_operator(s.op) for s in self.stages]
+
+    @property
+    def locations(self) -> list[Location]:
+        """The user's lines, each once."""
+        return locations(s.op for s in self.stages)
+
+    def __str__(self) -> str:
+        cost = f"{self.bytes} bytes, {self.flops} operations, {self.scratch} bytes of scratch a grid point"
+        return "\n".join([f"{self.name}: {cost}", *(f"  {nest}" for nest in self.nests)])
+
+
+def analyse(function: func.FuncOp) -> Kernel:
+    """The facts about a kernel, from its body."""
+    domains = _domains(function)
+    stages: list[list[Stage]] = [[] for _ in domains]
+    for op in function.body.block.ops:
+        if not is_scaffold(op) and not isinstance(op, func.ReturnOp):
+            assert isinstance(op, linalg.GenericOp | linalg.MatmulOp), f"{op.name} in a kernel"
+            number = op.attributes.get("hybrid.nest")
+            at = 0 if number is None else cast(IntegerAttr[Any], number).value.data
+            stages[at].append(_stage(op, domains[at]))
+    noted = function.attributes.get("hybrid.varying")
+    varying = [()] * len(domains) if noted is None else [_integers(v) for v in cast(ArrayAttr[Any], noted)]
+    given = zip(domains, stages, varying, strict=True)
+    nests = tuple(Nest(d, tuple(s), grid_of(d, s), v, i) for i, (d, s, v) in enumerate(given))
+    end = function.body.block.last_op
+    assert isinstance(end, func.ReturnOp)
+    numbers = [(i, number_of(v)) for i, v in enumerate(end.arguments)]
+    return Kernel(function, nests, tuple((i, n) for i, n in numbers if n is not None))
+
+
+def resized(kernel: Kernel) -> Kernel:
+    """The kernel as it is now, where nothing but its sizes may have changed; its stages are the same."""
+    nests = zip(kernel.nests, _domains(kernel.function), strict=True)
+    made = Kernel(kernel.function, tuple([nest.at(domain) for nest, domain in nests]), kernel.fills)
+    made.__dict__.update(arguments=kernel.arguments, results=kernel.results)
+    return made
+
+
+def _domains(function: func.FuncOp) -> list[Shape]:
+    return [_integers(d) for d in cast(ArrayAttr[Any], function.attributes["hybrid.domains"])]
+
+
+def number_of(value: SSAValue) -> Number | None:
+    """The number that a scalar is, or that is everywhere in a tensor; None if that is not known."""
+    owner = value.owner
+    if isinstance(owner, linalg.FillOp):
+        return number_of(owner.operands[0])
+    if not isinstance(owner, arith.ConstantOp):
+        return None
+    found: Any = owner.value
+    if isinstance(found, DenseIntOrFPElementsAttr):
+        return found.get_values()[0] if found.is_splat() else None
+    return found.value.data
+
+
+def byte_count(value: SSAValue) -> int:
+    """The bytes of a tensor."""
+    return math.prod(shape_of(value)) * dtype_of(value).itemsize
+
+
+def locations(ops: Iterable[Operation]) -> list[Location]:
+    """The user's lines that operations come from, each once."""
+    return list(dict.fromkeys(where for op in ops for where in locations_of(op)))
+
+
+def _operator(op: Operation) -> str:
+    name = op.attributes.get("hybrid.operator")
+    return cast(StringAttr, name).data if name is not None else op.name
+
+
+def _integers(attribute: Any) -> Axes:
+    return tuple(cast(DenseArrayBase[Any], attribute).get_values())
+
+
+def _stage(op: linalg.GenericOp | linalg.MatmulOp, domain: Shape) -> Stage:
+    loops = _numbered(_integers(op.attributes["hybrid.axes"]), len(domain))
+    places = places_of(op)
+    assert places is not None, "a kernel's operand follows loops"
+    *read, axes = [tuple(loops[place] for place in each) for each in places]
+    reduced = tuple(sorted(set(loops) - set(axes)))
+    reads = tuple(Read(v, p) for v, p in zip(op.inputs, read, strict=True))
+    end = op.regions[0].block.last_op
+    assert end is not None
+    if any(a >= len(domain) for a in reduced):
+        return Stage(op, "product", reads, axes, reduced, cast(Operation, end.operands[0].owner))
+    if not any(kind is IteratorType.REDUCTION for kind in _kinds(op)):
+        return Stage(op, "map", reads, axes, (), None)
+    combine = end.operands[0].owner
+    assert isinstance(combine, Operation)
+    return Stage(op, "across" if 0 in reduced else "row", reads, axes, reduced, combine)
+
+
+def _kinds(op: linalg.GenericOp | linalg.MatmulOp) -> list[IteratorType]:
+    return [k.data for k in op.get_iterator_types()]
+
+
+def _numbered(axes: Axes, rank: int) -> Axes:
+    """The axes of the loops; those that have none get the numbers from ``rank`` on."""
+    found: list[int] = []
+    for axis in axes:
+        found.append(axis if axis >= 0 else rank)
+        rank += axis < 0
+    return tuple(found)
+
+
+def grid_of(domain: Shape, stages: list[Stage]) -> int:
+    """How many leading axes are parallel in every stage, apart from reductions whose results leave the nest."""
+    inside = {r.value for s in stages for r in s.reads}
+    grid = len(domain)
+    for stage in stages:
+        if stage.kind == "row" or (stage.kind == "across" and stage.result in inside):
+            grid = min(grid, *stage.reduced)
+    return grid

@@ -1,0 +1,54 @@
+"""What the code of a kernel needs of a launch, whatever the plan's attributes claimed when memory was planned."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+
+from xdsl.ir import SSAValue
+
+from hybridc.dialects.hybrid_rt import DonatedOp, ViewOp, aliased
+from hybridc.errors import VerifyError
+from hybridc.ir.structured import shape_of
+from hybridc.ir.values import volume
+
+Pairs = Collection[tuple[int, int]]
+
+
+def check_launch(name: str, given: int, needed: int, over: Pairs, allowed: Callable[[], Pairs]) -> None:
+    """Raise VerifyError unless the code can run so.
+
+    It is given so many bytes of scratch, and ``needed`` some; arguments ``over`` which results are written are among
+    those that it has read by then.
+    """
+    if given < needed:
+        raise VerifyError(f"memory plan: @{name} is given {given} bytes of scratch, and its code needs {needed}")
+    if not over:
+        return
+    wrong = sorted(set(over) - set(allowed()))
+    if wrong:
+        argument, result = wrong[0]
+        raise VerifyError(
+            f"memory plan: @{name} is to write result {result} over argument {argument}, which its code reads later"
+        )
+
+
+def written_over(ins: Sequence[SSAValue], outs: Sequence[SSAValue]) -> list[tuple[int, int]]:
+    """Pairs of an argument and a result that begin at one place."""
+    places = [_place(value) for value in ins]
+    return [
+        (i, j)
+        for j, value in enumerate(outs)
+        for i, place in enumerate(places)
+        if place == _place(value) and volume(shape_of(value))
+    ]
+
+
+def _place(value: SSAValue) -> object:
+    array = aliased(value)
+    match array.owner:
+        case ViewOp():
+            return array.owner.offset.value.data
+        case DonatedOp():
+            return array.owner.argument
+        case _:
+            return array

@@ -1,0 +1,298 @@
+"""How the loops of one nest are walked: which axes are one, what threads share, what is kept between sweeps.
+
+Threads share the *points*: the leading axes of the nest along which nothing waits for anything. At each point,
+*sweeps* run one after the other: loops over the same inner axes, with all the stages that can be computed in one go. A
+value that a later sweep reads is computed again there if that is cheap, else it is kept in scratch.
+"""
+
+from __future__ import annotations
+
+import copy
+import math
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+from xdsl.dialects import arith
+from xdsl.dialects.builtin import DenseArrayBase
+from xdsl.dialects.linalg import ops as linalg
+from xdsl.ir import SSAValue
+
+from hybridc.ir.kernel import Axes, Kernel, Nest, Read, Stage, number_of
+from hybridc.ir.structured import Shape, dtype_of
+
+# Operations that cost about nothing beside reading an element; up to so many are done again instead of kept.
+AGAIN = 3
+# Elements of a tile along both its axes. Larger ones do not stay in the first cache; with shorter rows, stores to lines
+# that are a page apart are waited for (2048 x 2048: 16x8 12.9 ms, 32x32 2.7 ms, 64x64 3.5 ms).
+TILE = 32
+_COSTLY = (arith.DivfOp, arith.RemSIOp, arith.RemUIOp)
+
+
+@dataclass(eq=False)
+class Sweep:
+    """Stages in the same loops: ``axes`` are the inner axes that they walk; none for what is done once at a point."""
+
+    axes: Axes
+    stages: list[Stage] = field(default_factory=lambda: list[Stage]())
+
+
+@dataclass(eq=False)
+class NestPlan:
+    """The walk of a nest over merged axes, whose sizes are ``sizes``.
+
+    ``points`` are the axes that threads share, ``inner`` the others. If there are no points, threads share the one
+    inner axis, if ``shared``. Values that follow memory along another axis than the inner one are walked in tiles of
+    both axes: ``tiled`` is that axis, the last of the points. ``kept`` are the values that lie in scratch, ``again``
+    those that are computed where they are read. ``dynamic`` axes have sizes that the code is given: the first, and of
+    the points those that are known to vary. ``crossed`` are those that some value follows across memory.
+    """
+
+    nest: Nest
+    sizes: Shape
+    merged: Mapping[int, int]
+    points: Axes
+    inner: Axes
+    shared: bool
+    dynamic: frozenset[int]
+    tiled: int | None = None
+    crossed: Axes = ()
+    sweeps: list[Sweep] = field(default_factory=lambda: list[Sweep]())
+    kept: list[SSAValue] = field(default_factory=lambda: list[SSAValue]())
+    again: set[SSAValue] = field(default_factory=lambda: set[SSAValue]())
+    stage_of: dict[SSAValue, Stage] = field(default_factory=lambda: dict[SSAValue, Stage]())
+
+    def axes(self, axes: Axes) -> Axes:
+        """Axes of the nest as merged ones."""
+        return tuple(dict.fromkeys(self.merged[a] for a in axes))
+
+    def loops(self, stage: Stage) -> Axes:
+        """The inner axes that a stage walks, in the order of the loops."""
+        walked = {*self.axes(stage.axes), *self.axes(stage.reduced)}
+        return tuple(a for a in self.inner if a in walked)
+
+    def across(self, stage: Stage) -> bool:
+        """Whether points give parts of what a stage computes."""
+        reduced = self.axes(stage.reduced)
+        return any(a in self.points for a in reduced) or (self.shared and bool(reduced))
+
+    def extent(self, axes: Iterable[int]) -> int:
+        """How many elements merged axes have."""
+        return math.prod(self.sizes[a] for a in axes)
+
+    def at(self, nest: Nest) -> NestPlan | None:
+        """The walk of the same nest with other sizes; None if it would be another walk."""
+        sizes = _sizes(nest, self.merged, len(self.sizes))
+        same = not self.crossed or _tiled(self.crossed, sizes, self.inner[0]) == self.tiled
+        if not same:
+            return None
+        made = copy.copy(self)
+        made.nest, made.sizes = nest, sizes
+        return made
+
+    @property
+    def range(self) -> int:
+        """How many iterations threads share."""
+        if self.shared:
+            return self.extent(self.inner)
+        if self.tiled is None:
+            return self.extent(self.points)
+        return self.extent(self.points[:-1]) * -(-self.sizes[self.tiled] // TILE)
+
+
+def plan_nest(
+    kernel: Kernel, nest: Nest, strided: frozenset[SSAValue], outside: Callable[[SSAValue], bool]
+) -> NestPlan:
+    """The walk of a nest; ``strided`` arguments are no plain arrays, ``outside`` values are in memory after it."""
+    plan = _axes(nest, strided)
+    stages = _wanted(kernel, nest)
+    plan.stage_of = {s.result: s for s in stages}
+    _sweeps(plan, stages)
+    _memory(plan, outside)
+    return plan
+
+
+def _wanted(kernel: Kernel, nest: Nest) -> list[Stage]:
+    """The stages whose results somebody reads."""
+    read = {r.value for s in kernel.stages for r in s.reads} | set(kernel.results)
+    return [s for s in nest.stages if s.result in read]
+
+
+# --- axes -------------------------------------------------------------------------------------------------
+
+
+def _axes(nest: Nest, strided: frozenset[SSAValue]) -> NestPlan:
+    rank = len(nest.domain)
+    orders = [r.axes for s in nest.stages for r in s.reads if number_of(r.value) is None]
+    orders += [s.axes for s in nest.stages]
+    fixed = {a for s in nest.stages for r in s.reads if r.value in strided for a in r.axes} | indexed_axes(nest.stages)
+    fixed |= {a for s in nest.stages if s.result in strided for a in s.axes}
+    groups: list[list[int]] = [[0]] if rank else []
+    for a in range(1, rank):
+        together = (
+            all(_adjacent(order, a - 1) for order in orders)
+            and all((a in s.reduced) == (a - 1 in s.reduced) for s in nest.stages)
+            and (a < nest.grid) == (a - 1 < nest.grid)
+            and not {a - 1, a} & fixed
+        )
+        if together:
+            groups[-1].append(a)
+        else:
+            groups.append([a])
+    merged = {a: i for i, group in enumerate(groups) for a in group}
+    sizes = _sizes(nest, merged, len(groups))
+    grid = sum(group[0] < nest.grid for group in groups)
+    everywhere = tuple(range(len(groups)))
+    dynamic = frozenset({0, *(merged[a] for a in nest.varying)})
+    if grid < len(groups) or not groups:
+        given = dynamic & {0, *everywhere[:grid]} & {*everywhere}
+        return NestPlan(nest, sizes, merged, everywhere[:grid], everywhere[grid:], False, given)
+    vector = merged[nest.vector] if nest.vector is not None else len(groups) - 1
+    crossed = _across_memory(nest, merged, vector)
+    tiled = _tiled(crossed, sizes, vector)
+    points = tuple(a for a in everywhere if a not in (vector, tiled))
+    if tiled is not None:
+        given = dynamic & {0, *points, tiled}
+        return NestPlan(nest, sizes, merged, (*points, tiled), (vector,), False, given, tiled, crossed)
+    given = dynamic & {0, *points}
+    return NestPlan(nest, sizes, merged, points, (vector,), not points, given, crossed=crossed)
+
+
+def _sizes(nest: Nest, merged: Mapping[int, int], count: int) -> Shape:
+    """How many elements the merged axes have."""
+    sizes = [1] * count
+    for a, n in enumerate(nest.domain):
+        sizes[merged[a]] *= n
+    return tuple(sizes)
+
+
+def _across_memory(nest: Nest, merged: Mapping[int, int], vector: int) -> Axes:
+    """The axes along which some value lies in memory that the innermost loop walks across."""
+    if any(s.combine is not None for s in nest.stages):
+        return ()
+    crossed: list[int] = []
+    for stage in nest.stages:
+        for axes in (*(r.axes for r in stage.reads if number_of(r.value) is None), stage.axes):
+            found = {merged[a] for a in axes}
+            last = merged[axes[-1]] if axes else vector
+            if last != vector and vector in found:
+                crossed.append(last)
+    return tuple(dict.fromkeys(crossed))
+
+
+def _tiled(crossed: Axes, sizes: Shape, vector: int) -> int | None:
+    """The axis that is walked in tiles: the first that is long enough."""
+    return next((a for a in crossed if min(sizes[a], sizes[vector]) >= TILE), None)
+
+
+def _adjacent(order: Axes, a: int) -> bool:
+    """Whether a value has both axes ``a`` and the next, one after the other, or none of them."""
+    if a not in order or a + 1 not in order:
+        return (a in order) == (a + 1 in order)
+    return order.index(a + 1) == order.index(a) + 1
+
+
+def indexed_axes(stages: Iterable[Stage]) -> set[int]:
+    """The axes whose index a body reads."""
+    found: set[int] = set()
+    for stage in stages:
+        for op in stage.op.regions[0].block.ops:
+            if isinstance(op, linalg.IndexOp):
+                found.add(loop_axes(stage)[op.dim.value.data])
+    return found
+
+
+def loop_axes(stage: Stage) -> Axes:
+    """The axis that each loop of a stage is."""
+    return tuple(cast("DenseArrayBase[Any]", stage.op.attributes["hybrid.axes"]).get_values())
+
+
+# --- sweeps -----------------------------------------------------------------------------------------------
+
+
+def _sweeps(plan: NestPlan, stages: list[Stage]) -> None:
+    """Put each stage into the first sweep over its axes that comes late enough."""
+    at: dict[SSAValue, int] = {}  # the sweep after which a value is there
+    for stage in stages:
+        axes = plan.loops(stage)
+        earliest = 0
+        for read in stage.reads:
+            made = plan.stage_of.get(read.value)
+            if made is None or read.value not in at:
+                continue
+            ready = made.combine is None and plan.loops(made) == axes and set(made.axes) == set(read.axes)
+            earliest = max(earliest, at[read.value] + (0 if ready and _same_place(made, read) else 1))
+        number = next((i for i in range(earliest, len(plan.sweeps)) if plan.sweeps[i].axes == axes), None)
+        if number is None:
+            number = len(plan.sweeps)
+            plan.sweeps.append(Sweep(axes))
+        plan.sweeps[number].stages.append(stage)
+        at[stage.result] = number
+
+
+def _same_place(made: Stage, read: Read) -> bool:
+    """Whether a value is read at the element that was just made."""
+    return made.axes == read.axes
+
+
+# --- memory -----------------------------------------------------------------------------------------------
+
+
+def _memory(plan: NestPlan, outside: Callable[[SSAValue], bool]) -> None:
+    """Decide about values that are read in a later sweep than the one that makes them."""
+    where = {s.result: sweep for sweep in plan.sweeps for s in sweep.stages}
+    for sweep in plan.sweeps:
+        for stage in sweep.stages:
+            value = stage.result
+            later = [s for w in plan.sweeps if w is not sweep for s in w.stages if _reads(s, value)]
+            if later and sweep.axes and not outside(value) and not plan.across(stage):
+                _place(plan, stage, where, outside)
+
+
+def _place(plan: NestPlan, stage: Stage, where: Mapping[SSAValue, Sweep], outside: Callable[[SSAValue], bool]) -> None:
+    """Keep a value, or compute it again, and with it what it is made of."""
+    if stage.combine is not None:
+        if _kept_inside(plan, stage):  # else it is one number at a point
+            plan.kept.append(stage.result)
+        return
+    chain: set[SSAValue] = set()
+    if _work_again(plan, stage.result, where, outside, chain) <= AGAIN:
+        plan.again |= chain
+    else:
+        plan.kept.append(stage.result)
+
+
+def _reads(stage: Stage, value: SSAValue) -> bool:
+    return any(r.value is value for r in stage.reads)
+
+
+def _kept_inside(plan: NestPlan, stage: Stage) -> bool:
+    """Whether a reduction leaves more than one number at a point."""
+    return any(a in plan.inner for a in plan.axes(stage.axes))
+
+
+def _work_again(
+    plan: NestPlan,
+    value: SSAValue,
+    where: Mapping[SSAValue, Sweep],
+    outside: Callable[[SSAValue], bool],
+    chain: set[SSAValue],
+) -> int:
+    """Operations to compute an element of a value again from what is in memory or known at a point, by a ``chain``."""
+    stage = plan.stage_of.get(value)
+    if stage is None or value in plan.kept or outside(value) or not where[value].axes:
+        return 0
+    if stage.combine is not None:
+        return 0 if not _kept_inside(plan, stage) else AGAIN + 1
+    chain.add(value)
+    total = 0
+    for op in stage.steps:
+        total += AGAIN + 1 if isinstance(op, _COSTLY) or not op.name.startswith("arith.") else 1
+    return total + sum(_work_again(plan, r.value, where, outside, chain) for r in stage.reads)
+
+
+def scratch_bytes(plan: NestPlan, value: SSAValue) -> int:
+    """What a value that is kept takes for one point."""
+    stage = plan.stage_of[value]
+    inner = [a for a in plan.axes(stage.axes) if a in plan.inner]
+    return plan.extent(inner) * dtype_of(value).itemsize

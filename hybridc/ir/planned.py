@@ -1,0 +1,155 @@
+"""A planned program that runs over memory in slots: its steps, and what Python does before and after them.
+
+Nothing here needs the compiler.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.lib.stride_tricks import as_strided
+
+from hybridc.dialects.operator import Operator
+from hybridc.ir.native_plan import Array, Host
+from hybridc.ir.program import Program
+from hybridc.ir.strides import row_major
+
+DType = np.dtype[Any]
+Shape = tuple[int, ...]
+Strides = tuple[int, ...]
+ARENA = 0
+
+
+class View(NamedTuple):
+    """An array in one of a program's slots; offset in bytes, strides in elements."""
+
+    slot: int
+    offset: int
+    dtype: DType
+    shape: Shape
+    strides: Strides
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether its elements follow each other in C order."""
+        return self.strides == row_major(self.shape) or math.prod(self.shape) <= 1
+
+    def is_whole(self, array: Array) -> bool:
+        """Whether it shows all of an array in its order."""
+        return self.is_plain and self.offset == 0 and math.prod(self.shape) == math.prod(array.shape)
+
+    def shows(self, array: Any) -> bool:
+        """Whether it is that very array, which then need not be made: who keeps it sees what is written later."""
+        same = array.shape == self.shape and array.dtype == self.dtype
+        return array.dtype.kind == "O" or (same and self.offset == 0 and self.is_plain)
+
+    def over(self, base: Any) -> Any:
+        """The array, where ``base`` is all of the slot."""
+        strides = tuple(s * self.dtype.itemsize for s in self.strides)
+        return np.ndarray(self.shape, self.dtype, base, self.offset, strides)
+
+    def moved(self, move: Callable[[Any], Any]) -> View:
+        """The view that a movement of NumPy's gives; ValueError if that would be a copy."""
+        base = np.empty(1, np.uint8)
+        now = as_strided(base, self.shape, self.strides)
+        then = move(now)
+        start = then.__array_interface__["data"][0] - now.__array_interface__["data"][0]
+        return View(self.slot, self.offset + start * self.dtype.itemsize, self.dtype, then.shape, then.strides)
+
+
+class Cell(NamedTuple):
+    """The state of an operator, by its number in a workspace."""
+
+    number: int
+    shape: Shape
+
+    def of(self, workspace: Any) -> Any:
+        """The array that holds it."""
+        return workspace.cells.setdefault(self.number, np.empty(self.shape, object))
+
+
+@dataclass
+class PlannedProgram(Program):
+    """Steps, one after the other: launches, as the target has them, and calls of the host; and what the results are.
+
+    ``outputs`` say where each result of the program is. A program that ``takes_into`` arrays is called with one, or
+    None, for each result; ``into`` says which of them a fresh array is. ``donated`` inputs are written.
+    """
+
+    suffix = "plan"
+
+    inputs: list[Array] = field(default_factory=lambda: list[Array]())
+    fresh: list[Array] = field(default_factory=lambda: list[Array]())
+    constants: list[Any] = field(default_factory=lambda: list[Any]())
+    steps: list[Any] = field(default_factory=lambda: list[Any]())
+    outputs: list[View | Cell] = field(default_factory=lambda: list[View | Cell]())
+    into: list[int | None] = field(default_factory=lambda: list[int | None]())
+    takes_into: bool = False
+    donated: set[int] = field(default_factory=lambda: set[int]())
+
+    def facts(self) -> list[Any]:
+        """Also of which arrays, and where its results are."""
+        arrays = [self.inputs, self.fresh, self.outputs, self.into, self.takes_into, self.donated]
+        return [*super().facts(), *arrays, [(c.shape, c.dtype, c.tobytes()) for c in self.constants]]
+
+    def host_calls_made(self) -> list[HostCall]:
+        """The calls of operators on the host, in order."""
+        return [step.call for step in self.steps if isinstance(step, Host) and isinstance(step.call, HostCall)]
+
+    def rename_lines(self, names: Mapping[str, str]) -> None:
+        """Give the users' lines that host calls name other names: the source has moved since."""
+        if not names:
+            return
+        known = re.compile("|".join(map(re.escape, sorted(names, key=len, reverse=True))))
+
+        def renamed(text: str) -> str:
+            return known.sub(lambda found: names[found[0]], text)
+
+        self.source = renamed(self.source)
+        self.host_calls = [renamed(call) for call in self.host_calls]
+        for i, step in enumerate(self.steps):
+            if isinstance(step, Host) and isinstance(step.call, HostCall):
+                where = names.get(step.call.where, step.call.where)
+                self.steps[i] = replace(step, call=replace(step.call, where=where))
+
+
+@dataclass(frozen=True, eq=False)
+class HostCall:
+    """A call of an operator on the host, amid native steps; ``where`` is the user's line."""
+
+    operator: Operator
+    ins: tuple[Any, ...]
+    outs: tuple[Any, ...]
+    inputs: int
+    constants: tuple[Any, ...]
+    where: str
+
+    def __call__(self, workspace: Any, inputs: tuple[Any, ...], results: tuple[Any, ...]) -> None:
+        def array(place: Any) -> Any:
+            if isinstance(place, Cell):
+                return place.of(workspace)
+            base = self._base(place.slot, workspace, inputs, results)
+            return base if place.shows(base) else place.over(base)
+
+        self.on(tuple(map(array, self.ins)), tuple(map(array, self.outs)))
+
+    def on(self, ins: tuple[Any, ...], outs: tuple[Any, ...]) -> None:
+        """Run the operator on arrays."""
+        try:
+            self.operator.call_out(outs, *ins)
+        except Exception as error:
+            error.__hybridc_line__ = self.where  # pyright: ignore[reportAttributeAccessIssue]  (for who tells of it)
+            raise
+
+    def _base(self, slot: int, workspace: Any, inputs: tuple[Any, ...], results: tuple[Any, ...]) -> Any:
+        if slot == ARENA:
+            return workspace
+        if slot <= self.inputs:
+            return inputs[slot - 1]
+        number = slot - 1 - self.inputs
+        return results[number] if number < len(results) else self.constants[number - len(results)]

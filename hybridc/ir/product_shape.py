@@ -1,0 +1,264 @@
+"""A product as loops with strides, and as a matrix product where it is one: what its code is chosen by.
+
+Each loop of a product belongs to the result and one operand (*rows* with the left, *columns* with the right), to all
+three (*batches*), or to the operands alone (*summed*). Loops that follow each other in memory wherever they occur are
+one. Of what is left the largest rows, columns and sums are the matrix product, the others are walked around it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple, cast
+
+import numpy as np
+from xdsl.dialects import arith
+from xdsl.dialects.linalg import ops as linalg
+from xdsl.ir import Block, Operation, SSAValue
+
+from hybridc.dialects.attribute import DType
+from hybridc.dtypes import BFLOAT16, FLOAT8, FLOAT16, FLOAT32, wide
+from hybridc.ir.kernel import Kernel, Stage
+from hybridc.ir.strides import row_major
+from hybridc.ir.structured import element_dtype, shape_of
+
+Strides = tuple[int, ...]
+
+
+class Loop(NamedTuple):
+    """A loop: how often it runs, and by how many elements it moves in the left and right operand and the result.
+
+    A stride is None where the array does not follow the loop.
+    """
+
+    size: int
+    a: int | None
+    b: int | None
+    c: int | None
+
+    @property
+    def kind(self) -> tuple[bool, bool, bool]:
+        """Which arrays follow it."""
+        return (self.a is not None, self.b is not None, self.c is not None)
+
+    @property
+    def steps(self) -> tuple[int, int, int]:
+        """The strides, 0 where the array does not follow."""
+        return (self.a or 0, self.b or 0, self.c or 0)
+
+    @property
+    def swapped(self) -> Loop:
+        """The loop with the operands in the other order."""
+        return self._replace(a=self.b, b=self.a)
+
+    def before(self, inner: Loop) -> bool:
+        """Whether the two are one loop: this one goes on where the inner one ends, in each array."""
+        return self.kind == inner.kind and self.steps == tuple([s * inner.size for s in inner.steps])
+
+
+# Operands that are multiplied as they are, and what their products are added up in.
+_SUMMED_IN = {d: wide(d) for d in (FLOAT16, BFLOAT16, FLOAT32, np.dtype(np.float64))}
+BATCH, ROW, COLUMN, SUM = (True, True, True), (True, False, True), (False, True, True), (True, True, False)
+
+
+@dataclass(frozen=True)
+class Product:
+    """A product's loops; those of the result come first, in the order of its memory.
+
+    ``op`` is the operation whose body says what a product and a sum are.
+    """
+
+    kept: tuple[Loop, ...]
+    summed: tuple[Loop, ...]
+    op: Operation
+
+    @property
+    def outputs(self) -> int:
+        """Elements of the result."""
+        return math.prod(loop.size for loop in self.kept)
+
+    @property
+    def terms(self) -> int:
+        """How many products are added for each element."""
+        return math.prod(loop.size for loop in self.summed)
+
+    @property
+    def flops(self) -> int:
+        """Multiplications and additions."""
+        return 2 * self.outputs * self.terms
+
+
+def product_of(kernel: Kernel, strides: Sequence[Strides] | None = None) -> Product:
+    """The loops of a kernel that is one product; ``strides`` are those of its arguments and then its results."""
+    (stage,) = kernel.stages
+    values = [*kernel.arguments, *kernel.results]
+    steps = [row_major(shape_of(v)) for v in values] if strides is None else strides
+    of = dict(zip(values, steps, strict=True))
+    places = [dict(zip(r.axes, of[r.value], strict=True)) for r in stage.reads]
+    places.append(dict(zip(stage.axes, of[stage.result], strict=True)))
+    sizes = {a: n for r in stage.reads for a, n in zip(r.axes, shape_of(r.value), strict=True)}
+    return Product(*loops_of(sizes, places), stage.op)
+
+
+def loops_of(
+    sizes: Mapping[int, int], places: Sequence[Mapping[int, int]]
+) -> tuple[tuple[Loop, ...], tuple[Loop, ...]]:
+    """The loops of the result and the summed ones, of axes with these sizes and strides in each of the three arrays."""
+    loops = [Loop(n, *[p.get(axis) for p in places]) for axis, n in sizes.items() if n != 1]
+    kept = sorted((loop for loop in loops if loop.c is not None), key=lambda x: -abs(x.c or 0))
+    summed = sorted((loop for loop in loops if loop.c is None), key=lambda x: -abs(x.a or 0))
+    return tuple(_merged(kept)), tuple(_merged(summed))
+
+
+def _merged(loops: Sequence[Loop]) -> list[Loop]:
+    """Loops that go on where the next ends are one with it."""
+    found: list[Loop] = []
+    for loop in reversed(loops):
+        outer = next((i for i, other in enumerate(found) if loop.before(other)), None)
+        if outer is None:
+            found.insert(0, loop)
+        else:
+            found[outer] = found[outer]._replace(size=found[outer].size * loop.size)
+    return found
+
+
+@dataclass(frozen=True)
+class Matrices:
+    """``C[i, j] (+)= sum over l of A[i, l] * B[l, j]``, walked along ``around`` and, adding up, along ``over``.
+
+    Strides are those of (row, sum) in A, of (sum, column) in B and of (row, column) in C, of which the last is 1.
+    ``swapped`` says that A is the product's right operand, in the loops too. Where a matrix has one row, column or
+    term, the stride is 0.
+    """
+
+    m: int
+    n: int
+    k: int
+    a: tuple[int, int]
+    b: tuple[int, int]
+    c: int
+    around: tuple[Loop, ...]
+    over: tuple[Loop, ...]
+    swapped: bool
+
+    @property
+    def batches(self) -> int:
+        """How many products of matrices there are."""
+        return math.prod(loop.size for loop in self.around)
+
+    @property
+    def flops(self) -> int:
+        """Multiplications and additions."""
+        return 2 * self.m * self.n * self.k * self.batches * math.prod(loop.size for loop in self.over)
+
+    def in_blocks(self, count: int, least: int) -> Matrices:
+        """The same product with the rows in blocks that are walked around: at least so many, if they divide the rows.
+
+        Blocks have at least ``least`` rows. So threads can share a product with few columns.
+        """
+        possible = [n for n in range(1, self.m // least + 1) if self.m % n == 0]
+        blocks = next((n for n in possible if n >= count), max(possible, default=1))
+        if blocks == 1:
+            return self
+        rows = self.m // blocks
+        loop = Loop(blocks, rows * self.a[0], 0, rows * self.c)
+        return replace(self, m=rows, around=(*self.around, loop))
+
+
+def matrices_of(product: Product) -> Matrices | None:
+    """The product of two matrices, if the result has rows or columns that follow each other in memory."""
+    return matrices_of_loops(product.kept, product.summed)
+
+
+def matrices_of_loops(kept: Sequence[Loop], summed: Sequence[Loop]) -> Matrices | None:
+    """The product of two matrices whose loops these are."""
+    rows = [loop for loop in kept if loop.kind == ROW]
+    columns = [loop for loop in kept if loop.kind == COLUMN]
+    if any(loop.kind != SUM for loop in summed):
+        return None
+    along = next((loop for loop in kept if loop.c == 1), None)
+    if along is None:
+        along = Loop(1, None, 0, 1)
+    if along.kind == BATCH:
+        return None
+    swapped = along.kind == ROW
+    across = max(columns if swapped else rows, key=lambda x: x.size, default=Loop(1, 0, 0, 0))
+    inner = max(summed, key=_inner, default=Loop(1, 0, 0, None))
+    left, right = (1, 0) if swapped else (0, 1)
+    around = tuple(loop for loop in kept if loop is not across and loop is not along)
+    over = tuple(loop for loop in summed if loop is not inner)
+    return Matrices(
+        m=across.size,
+        n=along.size,
+        k=inner.size,
+        a=(across.steps[left], inner.steps[left]),
+        b=(inner.steps[right], along.steps[right]),
+        c=across.steps[2],
+        around=tuple(loop.swapped for loop in around) if swapped else around,
+        over=tuple(loop.swapped for loop in over) if swapped else over,
+        swapped=swapped,
+    )
+
+
+def _inner(loop: Loop) -> tuple[int, int]:
+    """Which summed loop is the innermost: the longest, of these the one along memory."""
+    return loop.size, -abs(loop.a or 0)
+
+
+def body_key(block: Block) -> str:
+    """The operations of a body, with what each reads."""
+    numbers: dict[SSAValue, int] = {v: i for i, v in enumerate(block.args)}
+    words: list[str] = []
+    for op in block.ops:
+        for result in op.results:
+            numbers[result] = len(numbers)
+        value = f"={op.value}" if isinstance(op, arith.ConstantOp) else ""
+        kinds = ",".join(str(r.type) for r in op.results)
+        words.append(f"{op.name}{value}({','.join(str(numbers[v]) for v in op.operands)}){kinds}")
+    return " ".join(words)
+
+
+def multiplied(stage: Stage) -> tuple[DType, DType] | None:
+    """In what a stage multiplies and adds up, if its body adds the product of two floating-point numbers.
+
+    Eight bits are no numbers that a sum is made of: :func:`multiplied_eight` says in what these are multiplied.
+    """
+    found = _factors(stage)
+    if found is None or not FLOAT8.isdisjoint(found):
+        return None
+    left, right, wide = found
+    return (wide if left != right or _SUMMED_IN[left] != wide else left), wide
+
+
+def multiplied_eight(stage: Stage) -> tuple[DType, DType] | None:
+    """As :func:`multiplied`, of products that may read eight bits: in that dtype, if both do, else in the other one.
+
+    Two that differ are multiplied in half precision, which has all their numbers.
+    """
+    found = _factors(stage)
+    if found is None or FLOAT8.isdisjoint(found):
+        return multiplied(stage)
+    left, right, wide = found
+    others = {left, right} - FLOAT8
+    if wide != FLOAT32 or not all(d in _SUMMED_IN and _SUMMED_IN[d] == wide for d in others):
+        return None
+    return (others.pop() if others else left if left == right else FLOAT16), wide
+
+
+def _factors(stage: Stage) -> tuple[DType, DType, DType] | None:
+    """The dtypes of two factors, and of the sum of their products, if that is what a body is."""
+    block = stage.op.regions[0].block
+    left, right, sofar = block.args
+    total = cast(linalg.YieldOp, block.last_op).operands[0].owner
+    if not isinstance(total, arith.AddfOp) or sofar not in total.operands:
+        return None
+    term = next((v.owner for v in total.operands if v is not sofar), None)
+    if not isinstance(term, arith.MulfOp) or {_narrow(v) for v in term.operands} != {left, right}:
+        return None
+    wide = element_dtype(sofar.type)
+    return None if wide.itemsize < 4 else (element_dtype(left.type), element_dtype(right.type), wide)
+
+
+def _narrow(value: SSAValue) -> SSAValue:
+    return value.owner.operands[0] if isinstance(value.owner, arith.ExtFOp) else value

@@ -1,0 +1,349 @@
+"""The operations that each level of the IR allows, checked after every pass with ``HYBRIDC_VERIFY=1``.
+
+A level is a function of a module: :func:`graph`, :func:`primitive`, :func:`structured`, :func:`kernels`, :func:`plan`.
+Each raises :class:`~hybridc.errors.VerifyError` at the first operation that does not belong, with the pass after which
+it was found and the user's line it comes from. The types of operations are their own verifiers' affair.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NoReturn, cast
+
+from xdsl.dialects import arith, func, tensor
+from xdsl.dialects.builtin import (
+    ArrayAttr,
+    DenseArrayBase,
+    IntegerAttr,
+    IntegerType,
+    ModuleOp,
+    TensorType,
+    bf16,
+    f8E4M3FN,
+    f8E5M2,
+    f16,
+    f32,
+    f64,
+    i1,
+    i32,
+    i64,
+)
+from xdsl.dialects.linalg import ops as linalg
+from xdsl.dialects.linalg.attrs import IteratorType
+from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.ir.affine import AffineDimExpr
+
+from hybridc.dialects import hybrid_rt
+from hybridc.dialects.hybrid import HybridOp, is_open, location_of
+from hybridc.errors import VerifyError
+from hybridc.ir.joined import strides_in_whole
+from hybridc.ir.structured import VIEWS, body_fault, reads_anywhere, root, shape_of, slice_fault
+from hybridc.ir.values import functions, result_count
+
+ELEMENTS = (f8E4M3FN, f8E5M2, f16, bf16, f32, f64, i1, IntegerType(8), i32, i64)
+
+TENSOR_OPERATIONS = (
+    arith.ConstantOp,
+    tensor.EmptyOp,
+    tensor.CollapseShapeOp,
+    tensor.ExpandShapeOp,
+    tensor.ExtractSliceOp,
+    tensor.InsertSliceOp,
+    tensor.ConcatOp,
+    linalg.FillOp,
+    linalg.GenericOp,
+    linalg.MatmulOp,
+    linalg.TransposeOp,
+    func.CallOp,
+    func.ReturnOp,
+)
+IN_BODIES = (linalg.IndexOp, linalg.YieldOp, tensor.ExtractOp)  # beside all of arith and math
+IN_BODIES_OF_KERNELS = (*IN_BODIES, hybrid_rt.UniformOp)
+AROUND_KERNELS = (
+    arith.ConstantOp,
+    tensor.EmptyOp,
+    tensor.CollapseShapeOp,
+    tensor.ExpandShapeOp,
+    tensor.ExtractSliceOp,
+    tensor.ConcatOp,
+    linalg.TransposeOp,
+    func.CallOp,
+    func.ReturnOp,
+)
+IN_KERNELS = (
+    arith.ConstantOp,
+    tensor.EmptyOp,
+    linalg.FillOp,
+    linalg.GenericOp,
+    linalg.MatmulOp,
+    func.ReturnOp,
+)
+PLANNED = (
+    hybrid_rt.ArenaOp,
+    hybrid_rt.ViewOp,
+    hybrid_rt.AllocOp,
+    hybrid_rt.CellOp,
+    hybrid_rt.ConstantOp,
+    hybrid_rt.AliasOp,
+    hybrid_rt.DonatedOp,
+    hybrid_rt.CopyOp,
+    hybrid_rt.LaunchOp,
+    func.ReturnOp,
+)
+
+
+def check(module: ModuleOp, level: str, after: str) -> None:
+    """Raise unless the module is of that level, to which the pass ``after`` has brought it."""
+    _Check(level, after).run(module)
+
+
+def level_after(name: str, before: str) -> str:
+    """The level to which a pass brings a module; most stay on theirs."""
+    return REACHED.get(name, before)
+
+
+# The passes that change the level.
+REACHED = {
+    "decompose": "primitive",
+    "hybrid-to-linalg": "structured",
+    "fuse-kernels": "kernels",
+    "plan-memory": "plan",
+}
+
+
+class _Check:
+    def __init__(self, level: str, after: str) -> None:
+        self.level = level
+        self.after = after
+
+    def run(self, module: ModuleOp) -> None:
+        for op in module.ops:
+            if not isinstance(op, func.FuncOp):
+                self.fail(op, "it is no function")
+        LEVELS[self.level](self, module)
+
+    def fail(self, op: Operation, why: str) -> NoReturn:
+        """Name the pass, the operation, the user's line."""
+        where = location_of(op)
+        name = f"{op.name} at {where}" if where else op.name
+        raise VerifyError(f"after {self.after}: {name} is not allowed on the {self.level} level: {why}")
+
+    def only(self, function: func.FuncOp, allowed: Sequence[type[Operation]], what: str) -> None:
+        """Every operation of the function is of one of these classes."""
+        for op in function.body.block.ops:
+            if not isinstance(op, tuple(allowed)):
+                self.fail(op, f"a function holds {what}")
+
+
+def graph(check: _Check, module: ModuleOp) -> None:
+    """Operators in functions; arguments and results are tensors of known shape."""
+    for function in functions(module):
+        check.only(function, (HybridOp, func.ReturnOp), "operators and func.return")
+        for value in function.body.block.args:
+            _shape(check, function, value)
+        for op in function.body.block.ops:
+            for value in op.results:
+                _shape(check, op, value)
+
+
+def _shape(check: _Check, op: Operation, value: SSAValue) -> None:
+    kind: Attribute = value.type
+    if not isinstance(kind, TensorType) or is_open(value):
+        check.fail(op, f"{kind!s} is not a tensor of known shape")
+
+
+def primitive(check: _Check, module: ModuleOp) -> None:
+    """As the graph, and no operator that is made of others."""
+    graph(check, module)
+    for function in functions(module):
+        for op in function.body.block.ops:
+            if isinstance(op, HybridOp) and op.operator.decomposes():
+                check.fail(op, "it is made of other operators, which decompose puts in its place")
+
+
+# --- structured -------------------------------------------------------------------------------------------
+
+
+def structured(check: _Check, module: ModuleOp) -> None:
+    """Upstream's dialects: ``linalg`` on tensors, bodies in ``arith`` and ``math``, declared calls of the host.
+
+    Shapes are known, integers have no sign, and every indexing map names each loop at most once and nothing else.
+    """
+    hosts = {f.sym_name.data for f in functions(module) if not f.body.blocks}
+    for function in functions(module):
+        if not function.body.blocks:
+            _host(check, function)
+            continue
+        for value in function.body.block.args:
+            _type(check, function, value)
+        for op in function.body.block.ops:
+            if not isinstance(op, TENSOR_OPERATIONS):
+                check.fail(op, "a function holds linalg, tensor, constants, func.call and func.return")
+            if isinstance(op, func.CallOp) and op.callee.string_value() not in hosts:
+                check.fail(op, f"@{op.callee.string_value()} is no declared function of the host")
+            for value in op.results:
+                _type(check, op, value)
+            if isinstance(op, linalg.GenericOp):
+                _generic(check, op)
+            _slice(check, op)
+
+
+def _host(check: _Check, function: func.FuncOp) -> None:
+    if function.sym_visibility is None or "hybrid.operator" not in function.attributes:
+        check.fail(function, "a function without a body is private and says in hybrid.operator what the host computes")
+
+
+def _type(check: _Check, op: Operation, value: SSAValue) -> None:
+    kind: Attribute = value.type
+    if isinstance(kind, TensorType):
+        shaped = cast(TensorType[Any], kind)
+        if any(n < 0 for n in shaped.get_shape()):
+            check.fail(op, f"the shape of {kind} is not known")
+        kind = shaped.get_element_type()
+    if kind not in ELEMENTS:
+        check.fail(op, f"{kind} is neither a float nor a signless integer of 1, 8, 32 or 64 bits")
+
+
+def _slice(check: _Check, op: Operation) -> None:
+    if (why := slice_fault(op)) is not None:
+        check.fail(op, why)
+
+
+def _generic(check: _Check, op: linalg.GenericOp) -> None:
+    if (why := body_fault(op)) is not None:
+        check.fail(op, why)
+    loops = len(op.iterator_types)
+    seen: set[int] = set()
+    for each in op.indexing_maps.data:
+        numbers = [e.position for e in each.data.results if isinstance(e, AffineDimExpr)]
+        if len(numbers) < len(each.data.results) or len(set(numbers)) < len(numbers):
+            check.fail(op, f"the indexing map {each.data} is more than a choice of loops")
+        seen.update(numbers)
+    if seen != set(range(loops)):
+        check.fail(op, "there is a loop whose range no operand gives")
+    (out,) = [m.data for m in op.indexing_maps.data[len(op.inputs) :]]
+    parallel = {i for i, kind in enumerate(op.iterator_types.data) if kind.data is IteratorType.PARALLEL}
+    if parallel != {e.position for e in out.results if isinstance(e, AffineDimExpr)}:
+        check.fail(op, "its parallel loops are not those of its result")
+    allowed = IN_BODIES if check.level == "structured" else IN_BODIES_OF_KERNELS
+    for inner in op.body.block.ops:
+        if not isinstance(inner, allowed) and inner.name.partition(".")[0] not in ("arith", "math"):
+            check.fail(inner, "a body holds arith, math, linalg.index, tensor.extract and linalg.yield")
+
+
+# --- kernels and plan -------------------------------------------------------------------------------------
+
+
+def kernels(check: _Check, module: ModuleOp) -> None:
+    """Functions that call kernels and the host, beside views and constants; kernels have loops, and no views.
+
+    What a function returns are arrays that were made for it, each once: no argument, no constant, no view of these.
+    """
+    private = _kernels(check, module)
+    for function in functions(module):
+        if function.sym_visibility is not None:
+            continue
+        check.only(function, AROUND_KERNELS, "calls of kernels and of the host, views, concatenation and constants")
+        for op in function.body.block.ops:
+            if isinstance(op, func.CallOp) and op.callee.string_value() not in private:
+                check.fail(op, f"@{op.callee.string_value()} is no kernel and no declared function of the host")
+            if isinstance(op, tensor.EmptyOp) and not all(isinstance(u.operation, VIEWS) for u in op.tensor.uses):
+                check.fail(op, "outside of kernels there is no empty tensor, but that of a transpose")
+            for value in op.operands if isinstance(op, tensor.ConcatOp) else ():
+                if not isinstance(root(value).owner, func.CallOp | tensor.ConcatOp) or strides_in_whole(value) is None:
+                    check.fail(op, "an operand is not made for it alone")
+            for value in op.results:
+                _type(check, op, value)
+            _slice(check, op)
+        _returned(check, function)
+
+
+def _returned(check: _Check, function: func.FuncOp) -> None:
+    end = function.body.block.last_op
+    assert end is not None
+    made: set[SSAValue] = set()
+    for number, value in enumerate(end.operands):
+        while isinstance(value.owner, VIEWS):
+            value = value.owner.operands[0]
+        visible = number < result_count(function)
+        if visible and (value in made or not isinstance(value.owner, func.CallOp | tensor.ConcatOp)):
+            check.fail(end, f"result {number} is no array of its own")
+        made.add(value)
+
+
+def plan(check: _Check, module: ModuleOp) -> None:
+    """Memory and launches in public functions; kernels as before."""
+    _kernels(check, module)
+    for function in functions(module):
+        if function.sym_visibility is None:
+            check.only(function, PLANNED, "memory, launches and func.return")
+
+
+def _kernels(check: _Check, module: ModuleOp) -> set[str]:
+    """The names of the private functions: kernels and what the host computes."""
+    names: set[str] = set()
+    for function in functions(module):
+        if function.sym_visibility is None:
+            continue
+        names.add(function.sym_name.data)
+        if not function.body.blocks:
+            _host(check, function)
+            continue
+        check.only(function, IN_KERNELS, "loops, and what they begin from")
+        contractions: list[int] = []
+        for op in function.body.block.ops:
+            for value in op.results:
+                _type(check, op, value)
+            if isinstance(op, linalg.GenericOp):
+                _generic(check, op)
+                for value in reads_anywhere(op):
+                    if value.owner is not function.body.block:
+                        check.fail(op, "its body reads at computed indices what is no argument of the kernel")
+            if isinstance(op, linalg.GenericOp | linalg.MatmulOp) and _loops(check, function, op):
+                contractions.append(_nest(op))
+        if len(set(contractions)) < len(contractions):
+            check.fail(function, "a nest has at most one contraction")
+    return names
+
+
+def _loops(check: _Check, kernel: func.FuncOp, op: linalg.GenericOp | linalg.MatmulOp) -> bool:
+    """Each loop is an axis of its nest's domain, in which it is as long, or summed by a contraction, which is told."""
+    domains = [
+        _numbers(d) for d in cast("ArrayAttr[Attribute]", kernel.attributes.get("hybrid.domains", ArrayAttr([])))
+    ]
+    number = _nest(op)
+    if number >= len(domains):
+        check.fail(op, f"@{kernel.sym_name.data} has {len(domains)} domains, and this is of nest {number}")
+    axes, domain = _numbers(op.attributes.get("hybrid.axes")), domains[number]
+    maps = [[e.position for e in m.data.results if isinstance(e, AffineDimExpr)] for m in op.get_indexing_maps()]
+    sizes = {
+        p: n for places, v in zip(maps, op.operands, strict=True) for p, n in zip(places, shape_of(v), strict=True)
+    }
+    contracts = len(op.inputs) == 2 and len(sizes) > len(maps[-1])
+    if len(axes) != len(sizes):
+        check.fail(op, f"it has {len(sizes)} loops, and hybrid.axes is {axes}")
+    for loop, axis in enumerate(axes):
+        summed = contracts and loop not in maps[-1]
+        if summed != (axis < 0) or axis >= len(domain) or (axis >= 0 and sizes[loop] != domain[axis]):
+            check.fail(op, f"loop {loop} of size {sizes[loop]} is not axis {axis} of the domain {domain}")
+    if len({a for a in axes if a >= 0}) < sum(a >= 0 for a in axes):
+        check.fail(op, f"two loops are one axis: {axes}")
+    return contracts
+
+
+def _nest(op: Operation) -> int:
+    number = op.attributes.get("hybrid.nest")
+    return number.value.data if isinstance(number, IntegerAttr) else 0
+
+
+def _numbers(attribute: Attribute | None) -> list[int]:
+    return [int(n) for n in attribute.get_values()] if isinstance(attribute, DenseArrayBase) else []
+
+
+LEVELS: dict[str, Callable[[_Check, ModuleOp], None]] = {
+    "graph": graph,
+    "primitive": primitive,
+    "structured": structured,
+    "kernels": kernels,
+    "plan": plan,
+}

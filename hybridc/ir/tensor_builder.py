@@ -1,0 +1,380 @@
+"""Tensors of the structured form, and the builder ``m`` of movements that writes operations on them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, cast
+
+import numpy as np
+from xdsl.dialects import arith, tensor
+from xdsl.dialects.builtin import (
+    UNKNOWN_LOC,
+    DenseIntOrFPElementsAttr,
+    IntegerAttr,
+    LocationAttr,
+    i64,
+)
+from xdsl.dialects.linalg import ops as linalg
+from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
+
+from hybridc.dialects.tensor import ExpandShapeOp
+from hybridc.dtypes import computed, wide
+from hybridc.ir.linalg_attributes import (
+    Shape,
+    groups,
+    integers,
+    iterators,
+    maps,
+    reassociation,
+    segments,
+    slice_properties,
+    string,
+    structured_type,
+    wide_axes,
+)
+from hybridc.ir.scalar_builder import (
+    Body,
+    DType,
+    Element,
+    number_attribute,
+    signless,
+)
+from hybridc.ir.scalars import neutral
+from hybridc.ir.structured import note_dtype
+
+
+@dataclass(eq=False)
+class Tensor:
+    """An array of the structured form.
+
+    ``made`` is its value, if there is one yet: a number may stay one (``number``), and a tensor that only has more axes
+    of size 1 than another (``core``, whose axes are ``axes`` of this one) is not made before something else than loops
+    reads it. So a reduction that keeps its axes, and what broadcasts, are read without a reshape.
+    """
+
+    shape: Shape
+    dtype: DType
+    builder: Builder
+    made: SSAValue | None = None
+    number: Any = None
+    core: Tensor | None = None
+    axes: tuple[int, ...] = ()
+
+    @property
+    def value(self) -> SSAValue:
+        """The value with all its axes."""
+        if self.made is None:
+            self.made = self.builder.materialize(self)
+        return self.made
+
+    @property
+    def place(self) -> tuple[SSAValue, tuple[int, ...]]:
+        """The value to read by an indexing map, and which axes of this tensor are its axes."""
+        if self.core is not None:
+            return self.core.value, self.axes
+        return self.value, tuple(range(len(self.shape)))
+
+
+class Builder:
+    """Writes the operations of one function; as ``m``, the movements (see :mod:`hybridc.dialects.movement`)."""
+
+    def __init__(self, block: Block) -> None:
+        self.block = block
+        self.location: LocationAttr = UNKNOWN_LOC
+        self.operator = ""  # the name of the operator at hand
+        self.numbers: dict[tuple[str, DType], SSAValue] = {}
+        self.squeezed: dict[SSAValue, SSAValue] = {}
+
+    def add(
+        self,
+        cls: type[Operation],
+        operands: Sequence[SSAValue],
+        results: Sequence[Attribute],
+        properties: dict[str, Attribute] | None = None,
+        regions: Sequence[Region] = (),
+    ) -> Operation:
+        """Write one operation, which comes from the line of the operator at hand."""
+        op = cls.create(operands=operands, result_types=results, properties=properties or {}, regions=regions)
+        op.location = self.location
+        self.block.add_op(op)
+        return op
+
+    def tensor(self, value: SSAValue, shape: Shape, dtype: DType) -> Tensor:
+        """A value as a tensor."""
+        return Tensor(shape, dtype, self, value)
+
+    def _one(self, cls: type[Operation], operands: Sequence[SSAValue], like: Tensor, **properties: Attribute) -> Tensor:
+        """An operation whose result has the shape and dtype of ``like``, a tensor without a value."""
+        return self._mark(self.add(cls, operands, [structured_type(like.shape, like.dtype)], properties), like)
+
+    def _mark(self, op: Operation, out: Tensor) -> Tensor:
+        """The result of an operation, on which stands whose it is, and its dtype if the type does not say it."""
+        op.attributes["hybrid.operator"] = string(self.operator)
+        note_dtype(op, out.dtype)
+        out.made = op.results[0]
+        return out
+
+    def number(self, value: Any, dtype: DType) -> SSAValue:
+        """A scalar constant, one for all its uses in the function."""
+        key = (repr(value), dtype)
+        if key not in self.numbers:
+            attribute = {"value": number_attribute(value, dtype)}
+            self.numbers[key] = self.add(arith.ConstantOp, [], [signless(dtype)], attribute).results[0]
+        return self.numbers[key]
+
+    def materialize(self, x: Tensor) -> SSAValue:
+        """The value of a tensor that is so far a number or a tensor without its axes of size 1."""
+        if x.core is not None:
+            return self._regroup(x.core, x.shape).value
+        kind = structured_type(x.shape, x.dtype)
+        attribute = number_attribute(x.number, x.dtype)
+        dense = DenseIntOrFPElementsAttr.from_list(cast(Any, kind), [cast(Any, attribute).value.data])
+        made = self.add(arith.ConstantOp, [], [kind], {"value": dense})
+        note_dtype(made, x.dtype)
+        return made.results[0]
+
+    def empty(self, shape: Shape, dtype: DType) -> SSAValue:
+        """A tensor to be written."""
+        return self.add(tensor.EmptyOp, [], [structured_type(shape, dtype)]).results[0]
+
+    # --- loops ---------------------------------------------------------------------------------------------
+
+    def generic(
+        self,
+        inputs: Sequence[tuple[SSAValue, tuple[int, ...], DType]],
+        out: Tensor,
+        body: Callable[..., Any],
+        loops: int | None = None,
+        out_places: tuple[int, ...] | None = None,
+        init: SSAValue | None = None,
+    ) -> Tensor:
+        """``linalg.generic`` into ``out``, a tensor without a value and without axes of size 1.
+
+        ``body(b, *elements of the inputs, element of the result so far)`` gives the element. Loops that the result
+        does not follow are reductions.
+        """
+        rank = len(out.shape)
+        loops = rank if loops is None else loops
+        out_places = tuple(range(rank)) if out_places is None else out_places
+        element = signless(out.dtype)
+        block = Block(arg_types=[*[signless(d) for _, _, d in inputs], element])
+        dtypes = [*[d for _, _, d in inputs], out.dtype]
+        b = self.body(block)
+        result = b.convert(body(b, *map(Element, block.args, dtypes)), out.dtype)
+        end = linalg.YieldOp.create(operands=[result.value])
+        end.location = self.location
+        block.add_op(end)
+        inputs = (*b.reads, *inputs)
+        init = self.empty(out.shape, out.dtype) if init is None else init
+        reduced = tuple(i for i in range(loops) if i not in out_places)
+        properties: dict[str, Attribute] = {
+            "indexing_maps": maps(loops, (*[p for _, p, _ in inputs], out_places)),
+            "iterator_types": iterators(loops, reduced),
+            "operandSegmentSizes": segments(len(inputs), 1),
+        }
+        operands = [*[v for v, _, _ in inputs], init]
+        types = [structured_type(out.shape, out.dtype)]
+        return self._mark(self.add(linalg.GenericOp, operands, types, properties, [Region(block)]), out)
+
+    def reduce(self, combine: str, x: Tensor, axes: Sequence[int], dtype: DType) -> Tensor:
+        """The elements along axes combined; the result lacks these, and all others of size 1."""
+        value, axes_there = self.narrow(x)
+        kept = [a for a in axes_there if a not in axes]
+        shape = tuple(x.shape[a] for a in kept)
+        if len(kept) == len(axes_there):  # one element each
+            return self.cast(self.tensor(value, shape, x.dtype), dtype)
+        by = wide(x.dtype) if combine in ("add", "mul") else computed(x.dtype)
+        start = self.start(shape, by, neutral(combine, by))
+
+        def body(b: Any, element: Element, sofar: Element) -> Any:
+            return getattr(b, combine)(sofar, b.convert(element, by))
+
+        order = [*kept, *(a for a in axes_there if a in axes)]  # the loops
+        given = [(value, tuple(order.index(a) for a in axes_there), x.dtype)]
+        core = self.generic(given, Tensor(shape, by, self), body, len(axes_there), tuple(range(len(kept))), start)
+        return self.cast(core, dtype)
+
+    def body(self, block: Block) -> Body:
+        """The builder of a body."""
+        return Body(block, self.location)
+
+    def map(self, inputs: Sequence[Tensor], out: Tensor, body: Callable[..., Any]) -> Tensor:
+        """``generic`` over the axes of ``out`` that are not of size 1; the inputs broadcast to it."""
+        given = [self.read(x, out.shape) for x in inputs]
+        axes = wide_axes(out.shape)
+        if len(axes) == len(out.shape):
+            return self.generic(given, out, body)
+        out.core = self.generic(given, Tensor(tuple(out.shape[a] for a in axes), out.dtype, self), body)
+        out.axes = axes
+        return out
+
+    def cast(self, x: Tensor, dtype: DType) -> Tensor:
+        """The elements in another dtype."""
+        return x if x.dtype == dtype else self.map([x], Tensor(x.shape, dtype, self), first)
+
+    def read(self, x: Tensor, shape: Shape) -> tuple[SSAValue, tuple[int, ...], DType]:
+        """``x``, which broadcasts to ``shape``, as an input of loops over the axes of ``shape`` not of size 1."""
+        value, axes = self.narrow(x)
+        lead = len(shape) - len(x.shape)
+        loops = {axis: loop for loop, axis in enumerate(wide_axes(shape))}
+        return value, tuple(loops[a + lead] for a in axes), x.dtype
+
+    def narrow(self, x: Tensor) -> tuple[SSAValue, tuple[int, ...]]:
+        """The value without axes of size 1, and which axes of ``x`` it has."""
+        value, axes = x.place
+        kept = wide_axes(x.shape)
+        if kept == axes:
+            return value, kept
+        if value not in self.squeezed:
+            self.squeezed[value] = self._regroup(x.core or x, tuple(x.shape[a] for a in kept)).value
+        return self.squeezed[value], kept
+
+    def named(
+        self, cls: type[Operation], operands: Sequence[SSAValue], dtypes: Sequence[DType], init: SSAValue,
+        out: Tensor, body: Callable[..., Any], **properties: Attribute,
+    ) -> Tensor:  # fmt: skip
+        """A named operation of linalg, with the region that it implies."""
+        block = Block(arg_types=[signless(d) for d in dtypes])
+        b = Body(block, self.location)
+        end = linalg.YieldOp.create(operands=[body(b, *map(Element, block.args, dtypes)).value])
+        end.location = self.location
+        block.add_op(end)
+        types = [structured_type(out.shape, out.dtype)]
+        return self._mark(self.add(cls, [*operands, init], types, properties, [Region(block)]), out)
+
+    def fill(self, shape: Shape, dtype: DType, value: Any) -> Tensor:
+        """One number everywhere."""
+        number, init = self.number(value, dtype), self.empty(shape, dtype)
+        out, sizes = Tensor(shape, dtype, self), segments(1, 1)
+        return self.named(linalg.FillOp, [number], [dtype] * 2, init, out, first, operandSegmentSizes=sizes)
+
+    def start(self, shape: Shape, dtype: DType, value: Any) -> SSAValue:
+        """What a sum starts from: a fill that is no operator's own, so that all can share it."""
+        made = self.fill(shape, dtype, value).value
+        cast(Operation, made.owner).attributes.pop("hybrid.operator")
+        return made
+
+    # --- movements -----------------------------------------------------------------------------------------
+
+    def reshape(self, x: Tensor, shape: Shape) -> Tensor:
+        """The same elements; axes of size 1 that are added are for those who ask."""
+        if x.shape == shape:
+            return x
+        if x.core is not None:
+            return self.reshape(x.core, shape)
+        axes = wide_axes(shape)
+        if tuple(shape[a] for a in axes) == tuple(x.shape[a] for a in wide_axes(x.shape)):
+            core = self.tensor(self.narrow(x)[0], tuple(shape[a] for a in axes), x.dtype)
+            return core if len(axes) == len(shape) else Tensor(shape, x.dtype, self, core=core, axes=axes)
+        return self._regroup(x, shape)
+
+    def _regroup(self, x: Tensor, shape: Shape) -> Tensor:
+        """Groups of axes are collapsed, then expanded."""
+        if math.prod(shape) == 0:
+            return self.fill(shape, x.dtype, 0)
+        pairs = groups(x.shape, shape)
+        middle = tuple(math.prod(x.shape[i] for i in old) for old, _ in pairs)
+        if len(middle) < len(x.shape):
+            kept = reassociation(tuple(old for old, _ in pairs))
+            x = self._one(tensor.CollapseShapeOp, [x.value], Tensor(middle, x.dtype, self), reassociation=kept)
+        if middle == shape:
+            return x
+        kept = reassociation(tuple(new for _, new in pairs))
+        return self._one(
+            ExpandShapeOp, [x.value], Tensor(shape, x.dtype, self), reassociation=kept,
+            static_output_shape=integers(shape),
+        )  # fmt: skip
+
+    def transpose(self, x: Tensor, order: Sequence[int]) -> Tensor:
+        """``linalg.transpose``"""
+        order = tuple(order)
+        if order == tuple(range(len(order))):
+            return x
+        shape = tuple(x.shape[a] for a in order)
+        init = self.empty(shape, x.dtype)
+        out = Tensor(shape, x.dtype, self)
+        dtypes = [x.dtype, x.dtype]
+        return self.named(linalg.TransposeOp, [x.value], dtypes, init, out, first, permutation=integers(order))
+
+    def slice(self, x: Tensor, begin: Sequence[int], step: Sequence[int], shape: Shape) -> Tensor:
+        """``tensor.extract_slice`` forwards, then reversed where it goes backwards."""
+        if math.prod(shape) == 0:
+            return self.fill(shape, x.dtype, 0)
+        if any(s < 0 and n > 1 for s, n in zip(step, shape, strict=True)):
+            return self._backwards(x, begin, step, shape)
+        if not any(begin) and x.shape == shape:
+            return x
+        properties = slice_properties(1, tuple(begin), shape, _strides(step, shape))
+        return self._one(tensor.ExtractSliceOp, [x.value], Tensor(shape, x.dtype, self), **properties)
+
+    def _backwards(self, x: Tensor, begin: Sequence[int], step: Sequence[int], shape: Shape) -> Tensor:
+        """By loops that compute their places: upstream a map that counts backwards is valid, but cannot be tiled."""
+
+        def element(b: Body, *index: Element) -> Element:
+            steps = [b.mul(i, s) if abs(s) > 1 else i for i, s in zip(index, map(abs, step), strict=True)]
+            return b.load(
+                x,
+                *[
+                    b.sub(at, i) if s < 0 else b.add(i, at) if at else i
+                    for at, s, i in zip(begin, step, steps, strict=True)
+                ],
+            )
+
+        return self.generate(shape, x.dtype, element)
+
+    def broadcast(self, x: Tensor, shape: Shape) -> Tensor:
+        """A copy by an indexing map."""
+        if x.shape == shape:
+            return x
+        return self.map([x], Tensor(shape, x.dtype, self), first)
+
+    def combine(self, name: str, x: Tensor, axis: int) -> Tensor:
+        """A reduction."""
+        return self.reshape(self.reduce(name, x, (axis,), x.dtype), (*x.shape[:axis], 1, *x.shape[axis + 1 :]))
+
+    def full(self, shape: Shape, dtype: Any, value: Any) -> Tensor:
+        """``linalg.fill``"""
+        return self.fill(shape, np.dtype(dtype), value)
+
+    def insert(self, x: Tensor, into: Tensor, begin: Sequence[int], step: Sequence[int]) -> Tensor:
+        """``tensor.insert_slice``"""
+        if math.prod(x.shape) == 0:
+            return into
+        back = [s < 0 and n > 1 for s, n in zip(step, x.shape, strict=True)]
+        if any(back):
+            ends = [n - 1 if r else 0 for r, n in zip(back, x.shape, strict=True)]
+            x = self._backwards(x, ends, [-1 if r else 1 for r in back], x.shape)
+        offsets = tuple(b + s * (n - 1) if r else b for b, s, n, r in zip(begin, step, x.shape, back, strict=True))
+        properties = slice_properties(2, offsets, x.shape, _strides(step, x.shape))
+        return self._one(
+            tensor.InsertSliceOp, [x.value, into.value], Tensor(into.shape, into.dtype, self), **properties
+        )
+
+    def concat(self, xs: Sequence[Tensor], axis: int) -> Tensor:
+        """``tensor.concat``"""
+        if len(xs) == 1:
+            return xs[0]
+        size = sum(x.shape[axis] for x in xs)
+        out = Tensor((*xs[0].shape[:axis], size, *xs[0].shape[axis + 1 :]), xs[0].dtype, self)
+        return self._one(tensor.ConcatOp, [x.value for x in xs], out, dim=IntegerAttr(axis, i64))
+
+    def generate(self, shape: Shape, dtype: Any, element: Callable[..., Any]) -> Tensor:
+        """Loops that know their indices."""
+        out = Tensor(shape, np.dtype(dtype), self)
+
+        def body(b: Body, _: Element) -> Any:
+            return element(b, *[b.index_of(i) for i in range(len(shape))])
+
+        return self.generic([], out, body)
+
+
+def first(b: Body, x: Element, *_: Element) -> Element:  # noqa: ARG001 - the interface of every body
+    """The element of the first input as it is."""
+    return x
+
+
+def _strides(step: Sequence[int], shape: Shape) -> Shape:
+    """The steps without their sign; 1 along an axis of one element, where the step does not matter."""
+    return tuple(abs(s) if n > 1 else 1 for s, n in zip(step, shape, strict=True))

@@ -1,0 +1,88 @@
+"""Functions of the graph dialect in nnvm's JSON, with shapes and dtypes, for the libraries that read it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from xdsl.dialects import func
+from xdsl.dialects.builtin import TensorType, UnrankedTensorType
+from xdsl.ir import Operation, SSAValue
+
+from hybridc.dialects import registry
+from hybridc.dialects.attribute import DType, Shape
+from hybridc.dialects.hybrid import HybridOp, dtype_of, shape_of
+from hybridc.library.extension_call import CODES
+from hybridc.symbol.composed import ComposedSymbol
+from hybridc.symbol.graph_to_symbol import FunctionNodes
+from hybridc.symbol.json import tojson
+
+SHAPE, DTYPE = "__ext_shape__", "__ext_dtype__"
+
+
+@dataclass
+class Written:
+    """A function in nnvm's JSON, and the number there of each operation."""
+
+    graph: dict[str, Any]
+    numbers: dict[Operation, int]
+
+    @property
+    def text(self) -> str:
+        """The graph as it is given to a library."""
+        return json.dumps(self.graph)
+
+
+def write(function: func.FuncOp, made: FunctionNodes) -> Written:
+    """The JSON of a function, with shapes and dtypes where they are known."""
+    graph = json.loads(tojson(ComposedSymbol(made.entries), remove_amp_cast=False))
+    places = {node["name"]: i for i, node in enumerate(graph["nodes"])}
+    results: dict[str, Sequence[SSAValue]] = {}
+    for node, argument in zip(made.arguments, function.body.block.args, strict=True):
+        if node is not None:
+            results[node.name] = [argument]
+    for op, node in made.nodes.items():
+        assert isinstance(op, HybridOp)
+        results[node.name] = op.results[: op.operator.num_visible_outputs()]
+        if node.name in places:
+            written = graph["nodes"][places[node.name]]
+            written["op"] = _of_equal_shapes(written["op"], op)
+    for name, values in results.items():
+        if name in places and (found := _described(values)):
+            graph["nodes"][places[name]].setdefault("attrs", {}).update(found)
+    numbers = {op: places[node.name] for op, node in made.nodes.items() if node.name in places}
+    return Written(graph, numbers)
+
+
+def _of_equal_shapes(name: str, op: HybridOp) -> str:
+    """What MXNet calls ``x + y`` where nothing is broadcast: ``elemwise_add`` in place of ``broadcast_add``."""
+    same = name.replace("broadcast_", "elemwise_")
+    found = registry.FUNCTIONS.get(same)
+    known = not any(isinstance(v.type, UnrankedTensorType) or -1 in shape_of(v) for v in op.operands)
+    equal = known and len({shape_of(v) for v in op.operands}) == 1
+    return same if equal and found is not None and issubclass(found, op.OPERATOR) else name
+
+
+def _described(values: Sequence[SSAValue]) -> dict[str, str]:
+    """The attributes that tell shapes and dtypes; none, if a shape is not known."""
+    if not all(isinstance(v.type, TensorType) and -1 not in shape_of(v) for v in values):
+        return {}
+    return types_text([(shape_of(v), dtype_of(v)) for v in values])
+
+
+def types_text(types: Sequence[tuple[Shape, DType]]) -> dict[str, str]:
+    """The attributes in which a library finds shapes and dtypes, of several results."""
+    shapes = ",".join(f"[{','.join(map(str, s))}]" for s, _ in types)
+    return {SHAPE: f"[{shapes}]", DTYPE: f"[{','.join(str(CODES.get(d, -1)) for _, d in types)}]"}
+
+
+def without_types(text: str) -> str:
+    """A graph without the shapes and dtypes that were written for a library: they follow anew."""
+    graph = json.loads(text)
+    for node in graph["nodes"]:
+        attributes: dict[str, str] = node.get("attrs") or {}
+        for name in (SHAPE, DTYPE):
+            attributes.pop(name, None)
+    return json.dumps(graph)

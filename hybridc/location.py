@@ -1,0 +1,47 @@
+"""Where a traced operator comes from: the user's file and line, and the path of the block."""
+
+from __future__ import annotations
+
+import functools
+import os
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+from hybridc.quoting import one_line
+
+_PACKAGE = str(Path(__file__).resolve().parent) + os.sep
+# Where Python keeps its own modules, and those of packages that were installed: only the former are nobody's code.
+_LIBRARY = os.path.dirname(os.__file__) + os.sep
+_INSTALLED = (os.path.join(_LIBRARY, "site-packages"), os.path.join(_LIBRARY, "dist-packages"))
+
+
+@dataclass(frozen=True)
+class Location:
+    """A line of the user's code; ``block`` is the path of the block being traced, as ``net_dense0``."""
+
+    file: str
+    line: int
+    block: str = ""
+
+    def __str__(self) -> str:
+        where = f"{self.file}:{self.line}"
+        return f"{where} (in {self.block})" if self.block else where
+
+
+@functools.cache
+def is_users(file: str) -> bool:
+    """Whether a file of code is a user's, or that of a library which is none of ours."""
+    if file.startswith((_PACKAGE, "<function of", "<frozen ")):
+        return False
+    return not file.startswith(_LIBRARY) or file.startswith(_INSTALLED)
+
+
+def user_location(block: str = "") -> Location:
+    """The innermost frame outside hybridc and Python's own library."""
+    frame = sys._getframe(1)
+    while frame is not None and not is_users(frame.f_code.co_filename):
+        frame = frame.f_back
+    if frame is None:
+        return Location("<unknown>", 0, one_line(block))
+    return Location(one_line(frame.f_code.co_filename), frame.f_lineno, one_line(block))

@@ -1,0 +1,122 @@
+"""Decide, for a target whose kernels are phases, what memory each needs meanwhile and what it may do in place."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from xdsl.context import Context
+from xdsl.dialects import func
+from xdsl.dialects.builtin import DenseArrayBase, IntAttr, IntegerAttr, ModuleOp, i64
+from xdsl.ir import SSAValue
+from xdsl.passes import ModulePass
+
+from hybridc.dialects.hybrid_rt import aligned
+from hybridc.ir.joined import part_of, strides_in_whole
+from hybridc.ir.kernel import Kernel
+from hybridc.ir.strides import row_major
+from hybridc.ir.structured import is_host, kernels, shape_of
+from hybridc.ir.values import functions
+from hybridc.lower.llvm.kernel_code import Codes
+from hybridc.lower.numpy.tile_kernels import is_strided, views_given
+
+
+class KernelCodes(Protocol):
+    """What a target makes of kernels; ``strided`` arguments and results may be no plain arrays."""
+
+    threads: int
+
+    def resized(self) -> None:
+        """Kernels may have other sizes from now on."""
+        ...
+
+    def kernel(self, function: func.FuncOp) -> Kernel:
+        """The facts about a kernel."""
+        ...
+
+    def inplace(self, kernel: Kernel, strided: Sequence[int]) -> list[tuple[int, int]]:
+        """Pairs of an argument and the result that the kernel may write over it."""
+        ...
+
+    def memory(self, kernel: Kernel, strided: Sequence[int]) -> tuple[int, list[int]]:
+        """Bytes that each thread needs while a kernel runs, and those of the buffers that all share."""
+        ...
+
+
+@dataclass(frozen=True)
+class _Calls:
+    """Of the calls in a function, the arguments that are views, and the results that are parts of greater arrays."""
+
+    views: list[tuple[str, int, SSAValue]]
+    parts: list[tuple[str, int, SSAValue]]
+
+
+@dataclass(frozen=True)
+class SchedulePhases(ModulePass):
+    """Sets what such a target needs to know about kernels when memory is planned.
+
+    ``hybrid.scratch`` (bytes: what each thread needs, and what they share), ``hybrid.inplace`` (pairs of argument and
+    result) and ``hybrid.strided`` (arguments that are views in some call, and results that are parts of greater arrays:
+    numbers of the arguments, then of the results).
+    """
+
+    name = "schedule-phases"
+
+    threads: int = 2
+    codes: KernelCodes | None = field(default=None, compare=False)  # where the emitter finds what is made here
+    calls: dict[func.FuncOp, _Calls] = field(default_factory=dict[func.FuncOp, _Calls], compare=False)  # by caller
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        codes: KernelCodes = Codes(self.threads) if self.codes is None else self.codes
+        codes.resized()
+        strided, parts = self._strided(op)
+        for name, function in kernels(op).items():
+            if is_host(function):
+                continue
+            kernel = codes.kernel(function)
+            first = len(kernel.arguments)
+            views = [*sorted(strided.get(name, set())), *(first + i for i in sorted(parts.get(name, set())))]
+            pairs = [n for pair in codes.inplace(kernel, views) for n in pair]
+            each, shared = codes.memory(kernel, views)
+            size = self.threads * aligned(each) * bool(each) + sum(aligned(n) for n in shared)
+            function.attributes["hybrid.scratch"] = _size(size)
+            function.attributes["hybrid.inplace"] = _numbers(*pairs)
+            if views:
+                function.attributes["hybrid.strided"] = _numbers(*views)
+
+    def _strided(self, module: ModuleOp) -> tuple[dict[str, set[int]], dict[str, set[int]]]:
+        """For each kernel the arguments, and the results, that are no plain arrays in some call."""
+        strided: dict[str, set[int]] = {}
+        parts: dict[str, set[int]] = {}
+        for function in functions(module):
+            if function.sym_visibility is not None:
+                continue
+            if function not in self.calls:
+                self.calls[function] = _Calls(views_given(function), parts_made(function))
+            calls = self.calls[function]
+            for name, number, value in calls.views:
+                if is_strided(value):
+                    strided.setdefault(name, set()).add(number)
+            for name, number, value in calls.parts:
+                if strides_in_whole(value) != row_major(shape_of(value)):
+                    parts.setdefault(name, set()).add(number)
+        return strided, parts
+
+
+@functools.lru_cache(1024)
+def _size(size: int) -> IntegerAttr:
+    return IntegerAttr.new([IntAttr(size), i64])
+
+
+@functools.lru_cache(1024)
+def _numbers(*numbers: int) -> DenseArrayBase[Any]:
+    return DenseArrayBase.from_list(i64, numbers)
+
+
+def parts_made(function: func.FuncOp) -> list[tuple[str, int, SSAValue]]:
+    """The results of calls that are parts of greater arrays: the function called, the result's number, its value."""
+    calls = [op for op in function.body.block.ops if isinstance(op, func.CallOp)]
+    made = [(op.callee.string_value(), i, v) for op in calls for i, v in enumerate(op.results)]
+    return [each for each in made if part_of(each[2]) is not None]

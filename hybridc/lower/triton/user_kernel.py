@@ -1,0 +1,46 @@
+"""Triton functions that users wrote, as launches."""
+
+from __future__ import annotations
+
+import inspect
+import re
+import textwrap
+from collections.abc import Sequence
+from typing import Any
+
+from hybridc.dialects.attribute import DType
+from hybridc.dialects.gpu import GPUKernel
+from hybridc.errors import MXNetError
+from hybridc.lower.triton.functions import Config, TritonFunction, TritonPhase
+
+_JIT = re.compile(r"\A(@[^\n]*\n)+")
+_FEWER = 2**31  # numbers below are given as 32 bits
+
+
+def launch(kernel: GPUKernel, dtypes: Sequence[DType]) -> TritonPhase:
+    """The launch of a user's function on buffers of these dtypes, the inputs' and then the outputs'."""
+    name = _plain(kernel.function).__name__
+    head = f'"""{name}, written by hand."""\n\nimport triton\nimport triton.language as tl\n'
+    source = "\n\n".join([head, *(_source(f) for f in (*kernel.helpers, kernel.function))])
+    kinds = tuple("i32" if abs(n) < _FEWER else "i64" for n in kernel.numbers)
+    made = TritonFunction(name, source, tuple(dtypes), kinds, tuple(kernel.constants))
+    x, y, z = (*kernel.grid, 1, 1)[:3]
+    config = Config(tuple(kernel.constants.items()), (x, y, z), kernel.warps, kernel.stages)
+    return TritonPhase(made, tuple(range(len(dtypes))), tuple(kernel.numbers), (config,))
+
+
+def _plain(function: Any) -> Any:
+    """The Python function behind what ``triton.jit`` made of it."""
+    return getattr(function, "fn", function)
+
+
+def _source(function: Any) -> str:
+    """The text of a function, with the decorator that makes it a kernel."""
+    plain = _plain(function)
+    try:
+        text = textwrap.dedent(inspect.getsource(plain))
+    except (OSError, TypeError) as error:
+        raise MXNetError(
+            f"the source of the GPU kernel {plain!r} cannot be read; define it with def, in a file ({error})"
+        ) from error
+    return "@triton.jit\n" + _JIT.sub("", text)

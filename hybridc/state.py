@@ -1,0 +1,21 @@
+"""What this thread is doing: recording, training, tracing, or running only what is compiled already."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+
+class State(threading.local):
+    """The modes of one thread; class fields are the defaults of every new thread."""
+
+    recording: bool = False
+    training: bool = False
+    #: The trace that is being recorded.
+    trace: Any = None
+    #: What notes the attributes that a trace reads.
+    reading: Any = None
+    compiled_only: bool = False
+
+
+STATE = State()

@@ -1,0 +1,98 @@
+"""TracedSymbol: a value of a graph being traced; it knows its shape and dtype, not its elements."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import numpy as np
+
+from hybridc.context import current_context
+from hybridc.errors import TraceError
+from hybridc.hooks import HOOKS
+from hybridc.location import user_location
+from hybridc.trace.symbol import Symbol
+
+if TYPE_CHECKING:
+    from hybridc.context import Context
+    from hybridc.trace.tracer import Node, Trace
+
+Shape = tuple[int, ...]
+
+
+class TracedSymbol(Symbol):
+    """A value in a trace: an input of the graph (``node`` is None) or a result of a node."""
+
+    __slots__ = ("_dtype", "index", "name", "node", "shape", "trace")
+
+    def __init__(self, trace: Trace, shape: Shape, dtype: Any, node: Node | None, index: int, name: str) -> None:
+        self.trace = trace
+        self.shape = shape
+        self._dtype = np.dtype(dtype)
+        self.node = node
+        self.index = index
+        self.name = name
+
+    @property
+    def dtype(self) -> Any:
+        """The element type, as a NumPy scalar type."""
+        return self._dtype.type
+
+    @property
+    def ndim(self) -> int:
+        """The number of dimensions."""
+        return len(self.shape)
+
+    @property
+    def size(self) -> int:
+        """The number of elements."""
+        return int(np.prod(self.shape, dtype=np.int64))
+
+    @property
+    def context(self) -> Context:
+        """The device on which the graph will run."""
+        return current_context()
+
+    ctx = context
+
+    @property
+    def constant(self) -> Any:
+        """The number that this value is known to be, or None."""
+        if self.shape:
+            return None
+        if self.node is None:
+            return self.trace.sources[self.index] if self.trace.roles[self.index] == "value" else None
+        return self.node.op.as_number()
+
+    def __repr__(self) -> str:
+        return f"<Symbol {self.name} {self._dtype}{list(self.shape)}>"
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def __iter__(self) -> Iterator[Any]:
+        for i in range(self.shape[0]):
+            yield self[i]
+
+    def __getitem__(self, key: Any) -> Any:
+        return HOOKS.getitem(self, key)
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        raise TraceError(
+            f"{user_location()}: a traced array cannot be assigned to; use F.where, F.concat or F.slice_assign"
+        )
+
+    def as_in_context(self, context: Any) -> TracedSymbol:
+        """This value: a graph runs on one device."""
+        return self
+
+    as_in_ctx = as_in_context
+    to_device = as_in_context
+
+    def _no_value(self, what: str) -> NoReturn:
+        where = user_location(self.trace.path())
+        raise TraceError(
+            f"{where}: {what} needs the values of an array of shape {self.shape}, but while a hybridized block is "
+            "traced only shapes and dtypes are known. Use F.where instead of "
+            "Python control flow on values, or leave this block unhybridized."
+        )
