@@ -25,8 +25,8 @@ from benchmarks.timing import compare
 from hybridc.ir.product_shape import loops_of, matrices_of_loops
 from hybridc.ir.strides import row_major
 from hybridc.lower.llvm.codegen import load
+from hybridc.lower.llvm.gemm_phase import registers
 from hybridc.lower.llvm.gemm_tiles import panel_width
-from hybridc.lower.llvm.gemm_vectors import registers
 from hybridc.lower.llvm.kernel_phases import KernelPhase
 from hybridc.lower.llvm.products import matrices_phase
 from hybridc.runtime.native import Array, NativePlan, NativeProgram, Phase, Place, set_num_threads

@@ -43,7 +43,7 @@ from hybridc.compile import warm_start
 from hybridc.compile.targets import LLVM, TARGETS, Planning
 from hybridc.ir.kernel import analyse
 from hybridc.ir.native_plan import Array, Host, NativePlan, Phase, Place
-from hybridc.ir.program import Program
+from hybridc.ir.planned import Program
 from hybridc.ir.structured import is_host, kernels
 from hybridc.lower.llvm import codegen
 from hybridc.lower.llvm.kernel_phases import copy_phase

@@ -11,7 +11,7 @@ by a Triton kernel written by hand.
 
 from __future__ import annotations
 
-from hybridc.dialects.gpu import ArraySpec, GPUKernel, HasGPUKernel
+from hybridc.dialects.interfaces import ArraySpec, GPUKernel, HasGPUKernel
 from hybridc.dialects.nnvm import (
     Node,
     NodeAttrs,

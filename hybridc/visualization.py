@@ -11,7 +11,7 @@ from hybridc.errors import MXNetError
 from hybridc.symbol import graph
 from hybridc.symbol.graph import Node
 from hybridc.symbol.infer import Shapes
-from hybridc.trace.symbol import Symbol
+from hybridc.trace.traced import Symbol
 
 __all__ = ["plot_network", "print_summary"]
 

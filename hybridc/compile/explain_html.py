@@ -23,7 +23,7 @@ from hybridc.dialects.hybrid_rt import CopyOp, LaunchOp, ViewOp, aliased
 from hybridc.dialects.operator import Movement, Operator
 from hybridc.ir.host import operator_of, pairs_of
 from hybridc.ir.kernel import Kernel, analyse
-from hybridc.ir.program import Program
+from hybridc.ir.planned import Program
 from hybridc.ir.structured import dtype_of, is_host, kernels, shape_of
 from hybridc.ir.values import functions, volume
 from hybridc.location import Location

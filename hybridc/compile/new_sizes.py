@@ -1,7 +1,7 @@
 """Graphs at new sizes: a network of which two sizes were compiled is only planned at others.
 
 Traces that differ in integers only are of one *kind*. Of each graph of a kind that is compiled, an outline is kept. Two
-that differ in what follows from one size (:mod:`hybridc.ir.resizable`) are a *family*: it keeps the kernels and the
+that differ in what follows from one size (:mod:`hybridc.ir.outline`) are a *family*: it keeps the kernels and the
 calls of them, and gives them any other size, of which the trace shows that all its integers follow as they should. Only
 memory and threads are planned then: see :class:`~hybridc.compile.stages.Formed`.
 
@@ -31,9 +31,8 @@ if TYPE_CHECKING:
     from hybridc.compile.fused import Fused
     from hybridc.compile.stages import Formed, Traced
     from hybridc.compile.targets import Planning, Target
-    from hybridc.ir.outline import Line, Outline, Place
+    from hybridc.ir.outline import Line, Outline, Place, Resizable
     from hybridc.ir.planned import HostCall
-    from hybridc.ir.resizable import Resizable
     from hybridc.lower.llvm.native_source import NativeSource
 
 # How many kinds of traces are remembered, and how many compilations and families of each.
@@ -95,7 +94,7 @@ class _Family:
 
     def size(self, numbers: Sequence[int]) -> int | None:
         """The size of a trace with these integers, if it is one of the family."""
-        from hybridc.ir.resizable import moved
+        from hybridc.ir.outline import moved
 
         n = numbers[self.base]
         return n if n >= SMALLEST and moved(self.numbers, self.lines, n) == list(numbers) else None
@@ -141,7 +140,7 @@ def _family(
     before: _Sample, now: _Sample, places: list[Place], trace: Trace, stage: Fused | Formed, reach: int
 ) -> _Family | None:
     """The family of two compilations, if they differ in what follows from one size."""
-    from hybridc.ir.resizable import Resizable, lines_through
+    from hybridc.ir.outline import Resizable, lines_through
 
     varying = [i for i, (a, b) in enumerate(zip(before.numbers, now.numbers, strict=True)) if a != b]
     if not varying or before.outline.words != now.outline.words:

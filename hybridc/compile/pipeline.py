@@ -21,7 +21,7 @@ from hybridc.dialects.hybrid import dialects
 from hybridc.dialects.hybrid_rt import HybridRt
 from hybridc.dialects.tensor import Tensor
 from hybridc.errors import AttributeValueError
-from hybridc.ir.verified import Verifier
+from hybridc.ir.spec import Verifier
 from hybridc.lower.numpy.tile_kernels import TileKernels
 from hybridc.options import OPTIONS
 from hybridc.subgraph.partition_graph import PartitionGraph
@@ -42,7 +42,7 @@ from hybridc.transforms.split_products import SplitProducts
 from hybridc.transforms.verify_plan import VerifyPlan
 
 if TYPE_CHECKING:
-    from hybridc.ir.verified import Verifier
+    from hybridc.ir.spec import Verifier
     from hybridc.lower.llvm.kernel_code import Codes
     from hybridc.lower.triton.codes import TritonCodes
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from hybridc.compile.targets import Planning, Target
     from hybridc.compile.trace_key import Written
-    from hybridc.ir.program import Program
+    from hybridc.ir.planned import Program
 
 
 def _dump_name(trace: Trace, grads: tuple[int, ...], part: str) -> str:

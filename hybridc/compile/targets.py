@@ -18,7 +18,7 @@ from hybridc.runtime.executable import PythonExecutable
 
 if TYPE_CHECKING:
     from hybridc.context import Context
-    from hybridc.ir.program import Program
+    from hybridc.ir.planned import Program
     from hybridc.runtime.executable import Executable
 
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from hybridc.dialects.attribute import DType, Shape
 from hybridc.dialects.cast import Identity
-from hybridc.dialects.draws import DrawsUniform
+from hybridc.dialects.interfaces import DrawsUniform
 from hybridc.dialects.operator import Bad, Composite, Opaque, Operator, Sample, attribute, no_gradient, register
 from hybridc.dialects.scalar import NUMPY
 from hybridc.dtypes import computed, is_float

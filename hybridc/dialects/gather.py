@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from hybridc.dialects.attribute import DType, Shape
+from hybridc.dialects.interfaces import AddsRows, RowSums, in_single
 from hybridc.dialects.movement import bounded_index
 from hybridc.dialects.operator import Bad, Composite, Elementwise, Movement, Sample, attribute, register
-from hybridc.dialects.scatter import AddsRows, RowSums, in_single
 from hybridc.dialects.shape import normalize_axis
 from hybridc.errors import IndexRangeError, ShapeError
 

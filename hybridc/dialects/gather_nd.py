@@ -10,6 +10,7 @@ import numpy as np
 
 from hybridc.dialects.attribute import DType, Shape
 from hybridc.dialects.gather import add_rows, as_index, gathered
+from hybridc.dialects.interfaces import in_single
 from hybridc.dialects.operator import (
     Bad,
     Composite,
@@ -21,7 +22,6 @@ from hybridc.dialects.operator import (
     register,
 )
 from hybridc.dialects.scalar import NUMPY
-from hybridc.dialects.scatter import in_single
 from hybridc.dialects.shape import normalize_axis
 from hybridc.errors import DTypeError, MXNetError, ShapeError
 from hybridc.hooks import HOOKS

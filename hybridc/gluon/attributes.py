@@ -15,10 +15,7 @@ import numpy as np
 
 from hybridc.gluon.block import Block
 from hybridc.gluon.children import Children
-from hybridc.gluon.parameter import Parameter
-from hybridc.locks import ForkLock
-from hybridc.state import STATE
-from hybridc.trace.guards import (
+from hybridc.gluon.guards import (
     MISSING,
     Contents,
     FloatGuard,
@@ -35,6 +32,9 @@ from hybridc.trace.guards import (
     refuse,
     type_of,
 )
+from hybridc.gluon.parameter import Parameter
+from hybridc.locks import ForkLock
+from hybridc.state import STATE
 from hybridc.trace.traced import TracedSymbol
 from hybridc.trace.varying import Varying, used
 

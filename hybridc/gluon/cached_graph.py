@@ -15,11 +15,11 @@ from hybridc.debug import compiling, timed
 from hybridc.errors import MXNetError, TraceError
 from hybridc.gluon.attributes import watching
 from hybridc.gluon.epoch import ATTRIBUTE_EPOCH
+from hybridc.gluon.guards import Guard, Guards
 from hybridc.locks import ForkLock
 from hybridc.nesting import frozen, thaw
 from hybridc.options import OPTIONS
 from hybridc.state import STATE
-from hybridc.trace.guards import Guard, Guards
 from hybridc.trace.tracer import Trace, trace_call
 
 Signature = tuple[Any, ...]

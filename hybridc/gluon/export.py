@@ -18,7 +18,7 @@ from hybridc.symbol.composed import ComposedSymbol
 from hybridc.symbol.graph import Entry, Node
 from hybridc.symbol.json import load
 from hybridc.symbol.variables import var
-from hybridc.trace.symbol import Symbol
+from hybridc.trace.traced import Symbol
 from hybridc.trace.tracer import Trace
 
 

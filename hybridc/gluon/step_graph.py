@@ -22,6 +22,7 @@ from hybridc.debug import compiling, timed
 from hybridc.dtypes import is_float
 from hybridc.errors import MXNetError, TraceError
 from hybridc.gluon.cached_graph import CachedGraph, Entry, Signature, traced_with_guards
+from hybridc.gluon.guards import Guards
 from hybridc.gluon.trainer import raise_stale
 from hybridc.locks import UPDATES
 from hybridc.nesting import as_list
@@ -29,7 +30,6 @@ from hybridc.optimizer.binding import Fill, Known, Row, kind_of, overlap, states
 from hybridc.optimizer.compiled_update import UpdateTracer
 from hybridc.optimizer.formula import Kind, Number, Values
 from hybridc.trace.gradients import append_gradients
-from hybridc.trace.guards import Guards
 from hybridc.trace.traced import TracedSymbol
 from hybridc.trace.tracer import Trace
 

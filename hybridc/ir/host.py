@@ -8,11 +8,10 @@ from xdsl.dialects import func
 from xdsl.dialects.builtin import DenseArrayBase, DictionaryAttr, StringAttr
 
 from hybridc.dialects import registry
-from hybridc.dialects.draws import DrawsUniform
 from hybridc.dialects.hybrid import from_attribute
 from hybridc.dialects.hybrid_rt import numbers_listed
+from hybridc.dialects.interfaces import AddsRows, DrawsUniform
 from hybridc.dialects.operator import Operator
-from hybridc.dialects.scatter import AddsRows
 from hybridc.ir.structured import declared_dtypes
 
 

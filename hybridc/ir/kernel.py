@@ -15,14 +15,17 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, cast
 
+import numpy as np
 from xdsl.dialects import arith, func
+from xdsl.dialects import math as functions
 from xdsl.dialects.builtin import ArrayAttr, DenseArrayBase, DenseIntOrFPElementsAttr, IntegerAttr, StringAttr
 from xdsl.dialects.linalg import ops as linalg
 from xdsl.dialects.linalg.attrs import IteratorType
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import Block, Operation, SSAValue
 
 from hybridc.cached import cached_property
 from hybridc.dialects.hybrid import locations_of
+from hybridc.dtypes import STORED, is_float
 from hybridc.ir.structured import Shape, dtype_of, is_scaffold, loop_sizes, places_of, reads_anywhere, shape_of
 from hybridc.location import Location
 
@@ -293,3 +296,111 @@ def grid_of(domain: Shape, stages: list[Stage]) -> int:
         if stage.kind == "row" or (stage.kind == "across" and stage.result in inside):
             grid = min(grid, *stage.reduced)
     return grid
+
+
+# --- Where values of a nest come from, through its maps and their bodies; and what they are by that ------------------
+
+
+class Sources:
+    """Where values of a nest come from, through stages and bodies."""
+
+    def __init__(self, nest: Nest) -> None:
+        self.maps = {s.result: s for s in nest.stages if s.kind == "map"}
+
+    def source(self, value: SSAValue) -> SSAValue:
+        """The result of the operation of some body that makes a value, or what it is read from."""
+        while True:
+            stage = self.maps.get(value)
+            if stage is not None:
+                value = yielded(stage)
+                continue
+            block = value.owner
+            stage = None if not isinstance(block, Block) else self._stage(block)
+            if stage is None:
+                return value
+            value = stage.reads[stage.op.regions[0].block.args.index(value)].value  # pyright: ignore[reportArgumentType]
+
+    def _stage(self, block: Block) -> Stage | None:
+        return next((s for s in self.maps.values() if s.op.regions[0].block is block), None)
+
+
+def yielded(stage: Stage) -> SSAValue:
+    """What the body of a stage gives."""
+    return cast(linalg.YieldOp, stage.op.regions[0].block.last_op).operands[0]
+
+
+def combines(stage: Stage, kind: type[Operation], start: float) -> bool:
+    """Whether a stage combines the elements that it reads, nothing else, from this number on."""
+    plain = isinstance(stage.combine, kind) and len(stage.steps) == 1 and len(stage.reads) == 1
+    return plain and number_of(stage.op.operands[-1]) == start
+
+
+def is_power(sources: Sources, value: SSAValue, score: SSAValue, peak: SSAValue) -> bool:
+    """Whether a value is the exponential of a score's difference from the maximum, perhaps over a positive number."""
+    op = value.owner
+    if not isinstance(op, functions.ExpOp):
+        return False
+    difference = sources.source(op.operands[0]).owner
+    if isinstance(difference, arith.DivfOp | arith.MulfOp):
+        factor = number_of(sources.source(difference.operands[1]))
+        if factor is None or not 0 < factor < math.inf:
+            return False
+        difference = sources.source(difference.operands[0]).owner
+    return isinstance(difference, arith.SubfOp) and [sources.source(v) for v in difference.operands] == [score, peak]
+
+
+# --- Scalar operations and numbers as every target reads them ---------------------------------------------------------
+#
+# Scalar operations and numbers as every target reads them: the sign of integers, what a dtype holds, neutral elements.
+#
+# Upstream integers have no sign; the operations that care for one carry it in their names.
+
+DType = np.dtype[Any]
+
+CASTS = frozenset(
+    f"arith.{n}" for n in ("extf", "truncf", "sitofp", "uitofp", "fptosi", "fptoui", "extsi", "extui", "trunci")
+)
+_UNSIGNED = frozenset(f"arith.{n}" for n in ("divui", "remui", "maxui", "minui", "shrui", "uitofp", "extui"))
+_SIGNED = frozenset(f"arith.{n}" for n in ("divsi", "remsi", "maxsi", "minsi", "shrsi", "sitofp", "extsi"))
+
+# The element that combined with another gives that other, where it is no limit of the dtype.
+_NEUTRAL = {"add": 0, "mul": 1, "or": 0, "and": -1, "xor": 0}
+
+
+def sign(op: Operation) -> str | None:
+    """How an operation reads integers: ``i`` signed, ``u`` unsigned, None if that makes no difference."""
+    if isinstance(op, arith.CmpiOp):
+        name = arith.CMPI_COMPARISON_OPERATIONS[op.predicate.value.data]
+        return None if name in ("eq", "ne") else "u" if name[0] == "u" else "i"
+    return "u" if op.name in _UNSIGNED else "i" if op.name in _SIGNED or op.name == "math.absi" else None
+
+
+def signed_as(dtype: DType, kind: str | None) -> DType:
+    """The integer dtype of the same size with that sign; other dtypes have none."""
+    if kind is None or dtype.kind not in "iu":
+        return dtype
+    return np.dtype(f"{'u' if kind == 'u' else ''}int{dtype.itemsize * 8}")
+
+
+def number_as(value: Number, dtype: DType) -> Number:
+    """A number as the dtype holds it: integers wrap, floats are as short as they can be written."""
+    if dtype.kind == "b":
+        return bool(value)
+    if dtype in STORED:  # they write themselves with few digits, whatever they are
+        return float(dtype.type(value))
+    if dtype.kind == "f":
+        return float(str(dtype.type(value)))
+    return np.asarray(int(value) & (2**64 - 1), np.uint64).astype(dtype).item()
+
+
+def neutral(combine: str, dtype: DType) -> Number:
+    """From which number a reduction by ``add``, ``mul``, ``max``, ``min``, ``or``, ``and`` or ``xor`` begins."""
+    if combine in _NEUTRAL:
+        return number_as(_NEUTRAL[combine], dtype)
+    greatest = combine == "min"
+    if is_float(dtype):
+        return math.inf if greatest else -math.inf
+    if dtype.kind == "b":
+        return greatest
+    limits = np.iinfo(dtype)
+    return int(limits.max if greatest else limits.min)

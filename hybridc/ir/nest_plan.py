@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
 from xdsl.dialects import arith
@@ -19,7 +19,7 @@ from xdsl.dialects.linalg import ops as linalg
 from xdsl.ir import SSAValue
 
 from hybridc.ir.kernel import Axes, Kernel, Nest, Read, Stage, number_of
-from hybridc.ir.structured import Shape, dtype_of
+from hybridc.ir.structured import Shape, dtype_of, shape_of
 
 # Operations that cost about nothing beside reading an element; up to so many are done again instead of kept.
 AGAIN = 3
@@ -296,3 +296,144 @@ def scratch_bytes(plan: NestPlan, value: SSAValue) -> int:
     stage = plan.stage_of[value]
     inner = [a for a in plan.axes(stage.axes) if a in plan.inner]
     return plan.extent(inner) * dtype_of(value).itemsize
+
+
+# --- The nests of a kernel as native code runs them: each walks all the axes of what it leaves in memory -------------
+#
+# A value that follows only some of the axes that threads share would be written by many points at once, by none if one
+# of the other axes is empty, and a sum would count its elements again at each. Such values get nests of their own, in
+# which the other axes have size one.
+
+
+def nests_of(kernel: Kernel) -> list[Nest]:
+    """The nests in the order in which they run, without stages that nobody needs."""
+    return [part for nest in kernel.nests for part in _parts(nest, _left_in_memory(kernel, nest))]
+
+
+def read_elsewhere(nests: Sequence[Nest], nest: Nest, value: SSAValue) -> bool:
+    """Whether another of the nests reads a value that it does not make itself."""
+    others = (n for n in nests if n is not nest and all(s.result is not value for s in n.stages))
+    return any(r.value is value for n in others for s in n.stages for r in s.reads)
+
+
+def _left_in_memory(kernel: Kernel, nest: Nest) -> list[Stage]:
+    """The stages of a nest whose results are read after it."""
+    read = {r.value for n in kernel.nests if n is not nest for s in n.stages for r in s.reads} | set(kernel.results)
+    return [s for s in nest.stages if s.result in read]
+
+
+def _parts(nest: Nest, left: list[Stage]) -> Iterable[Nest]:
+    """A nest for the results that leave out the same axes of the grid; first those that leave out most."""
+    groups: dict[tuple[int, ...], list[Stage]] = {}
+    for stage in left:
+        groups.setdefault(_left_out(nest, stage), []).append(stage)
+    made: set[SSAValue] = set()
+    for axes in sorted(groups, key=len, reverse=True):
+        needed = _needed(nest, groups[axes], made)
+        made.update(s.result for s in groups[axes])
+        if not axes and len(needed) == len(nest.stages):
+            yield nest
+        else:
+            part = replace(nest, stages=tuple(needed), left_out=axes)
+            yield part.at(nest.domain)
+
+
+def _left_out(nest: Nest, stage: Stage) -> tuple[int, ...]:
+    """The axes of the grid, of sizes other than one, that a stage does not walk."""
+    walked = {*stage.axes, *stage.reduced}
+    return tuple(a for a in range(nest.grid) if a not in walked and nest.domain[a] != 1)
+
+
+def _needed(nest: Nest, wanted: Iterable[Stage], made: set[SSAValue]) -> list[Stage]:
+    """These stages and those that they are made from, but for what is in memory."""
+    needed = {s.result for s in wanted}
+    for stage in reversed(nest.stages):
+        if stage.result in needed:
+            needed.update(r.value for r in stage.reads if r.value not in made)
+    return [s for s in nest.stages if s.result in needed]
+
+
+# --- Which arguments of a kernel its code may write results over -----------------------------------------------------
+
+
+def in_sweeps(plan: NestPlan) -> Sequence[Stage]:
+    """The stages of a nest, one sweep after the other."""
+    return [stage for sweep in plan.sweeps for stage in sweep.stages]
+
+
+def inplace_pairs(
+    kernel: Kernel, strided: frozenset[SSAValue], order_of: Callable[[NestPlan], Sequence[Stage]] = in_sweeps
+) -> list[tuple[int, int]]:
+    """Pairs of an argument and a result: each element of the argument is read before that of the result is written.
+
+    ``order_of`` gives the stages of a nest in the order in which each element is computed; none where elements are
+    computed in other ways.
+    """
+    results = set(kernel.results)
+    kinds = {(shape_of(r), dtype_of(r)) for r in results - strided}
+    if not any((shape_of(a), dtype_of(a)) in kinds for a in kernel.arguments):
+        return []
+    pairs: list[tuple[int, int]] = []
+    nests = nests_of(kernel)
+    anywhere = {v for s in kernel.stages for v in s.anywhere}
+    for number, nest in enumerate(nests):
+        plan = plan_nest(kernel, nest, strided, results.__contains__)
+        order = {stage: i for i, stage in enumerate(order_of(plan))}
+        later = {r.value for n in nests[number + 1 :] for s in n.stages for r in s.reads}
+
+        def last(stage: Stage, plan: NestPlan = plan, order: Mapping[Stage, int] = order) -> int:
+            return _last_read(plan, order, stage)
+
+        pairs += pairs_in(kernel, nest, order, last, strided, later | anywhere)
+    return pairs
+
+
+def pairs_in(
+    kernel: Kernel,
+    nest: Nest,
+    order: Mapping[Stage, int],
+    last: Callable[[Stage], int],
+    strided: Set[SSAValue],
+    needed: Set[SSAValue] = frozenset(),
+) -> list[tuple[int, int]]:
+    """The pairs in one nest whose stages are computed in an order, in which each reads at its ``last`` place at last.
+
+    Nothing ``needed`` is written over.
+    """
+    made = {stage.result: stage for stage in order}
+    results = [(j, made[r]) for j, r in enumerate(kernel.results) if r in made and r not in strided]
+    return [
+        (i, j)
+        for i, argument in enumerate(kernel.arguments)
+        if argument not in strided and argument not in needed and argument not in kernel.results
+        for j, stage in results
+        if _may_overwrite(nest, order, last, argument, stage)
+    ]
+
+
+def _may_overwrite(
+    nest: Nest, order: Mapping[Stage, int], last: Callable[[Stage], int], argument: SSAValue, stage: Stage
+) -> bool:
+    result = stage.result
+    if stage.combine is not None or number_of(result) is not None:
+        return False
+    if (shape_of(argument), dtype_of(argument)) != (shape_of(result), dtype_of(result)):
+        return False
+    if len(stage.axes) != len(nest.domain) or set(stage.axes) != set(range(len(nest.domain))):
+        return False
+    reads = [(s, read) for s in order for read in s.reads if read.value is argument]
+    return bool(reads) and all(read.axes == stage.axes and last(s) <= order[stage] for s, read in reads)
+
+
+def _walked_reads(stage: Stage, value: SSAValue) -> bool:
+    return any(r.value is value for r in stage.reads)
+
+
+def _last_read(plan: NestPlan, order: Mapping[Stage, int], stage: Stage) -> int:
+    """Where a stage reads last: at its own place, or at that of those that compute it again."""
+    last = order[stage]
+    if stage.result in plan.again:
+        for other in order:
+            if _walked_reads(other, stage.result):
+                last = max(last, _last_read(plan, order, other))
+    return last

@@ -15,8 +15,7 @@ import numpy as np
 from xdsl.dialects import arith
 from xdsl.ir import SSAValue
 
-from hybridc.ir.kernel import Nest, Stage, number_of
-from hybridc.ir.sources import Sources, combines, is_power
+from hybridc.ir.kernel import Nest, Sources, Stage, combines, is_power, number_of
 from hybridc.ir.structured import dtype_of
 
 _WIDE = (np.dtype(np.float32), np.dtype(np.float64))

@@ -110,7 +110,7 @@ class Element:
     index: SSAValue | None = None
 
 
-class Body:
+class ScalarBuilder:
     """The builder ``b`` of scalar bodies, which writes operations at the end of a block."""
 
     def __init__(self, block: Block, location: LocationAttr) -> None:
@@ -279,11 +279,11 @@ def _conversion(source: DType, target: DType) -> str:
 # --- integers: what upstream leaves undefined, or lacks ---------------------------------------------------
 
 
-def _negative(b: Body, x: Element) -> Element:
+def _negative(b: ScalarBuilder, x: Element) -> Element:
     return b.sub(b.constant(0, x.dtype), x)
 
 
-def _c_remainder(b: Body, x: Element, y: Element) -> Element:
+def _c_remainder(b: ScalarBuilder, x: Element, y: Element) -> Element:
     """The remainder with the sign of x; by 0, and by -1 where it could overflow, it is 0."""
     zero, one = b.constant(0, y.dtype), b.constant(1, y.dtype)
     bad = b.eq(y, zero)
@@ -292,7 +292,7 @@ def _c_remainder(b: Body, x: Element, y: Element) -> Element:
     return b.integers("fmod", x, b.select(bad, one, y))
 
 
-def _quotient(b: Body, x: Element, y: Element) -> Element:
+def _quotient(b: ScalarBuilder, x: Element, y: Element) -> Element:
     """x / y, cut towards zero; by 0 it is 0, and by -1, where it could overflow, it is -x."""
     zero, one = b.constant(0, y.dtype), b.constant(1, y.dtype)
     by_zero = b.eq(y, zero)
@@ -303,7 +303,7 @@ def _quotient(b: Body, x: Element, y: Element) -> Element:
     return b.select(by_zero, zero, b.select(negated, _negative(b, x), result))
 
 
-def _power(b: Body, x: Element, y: Element) -> Element:
+def _power(b: ScalarBuilder, x: Element, y: Element) -> Element:
     """In 64 bits, as ``ipowi`` takes the exponent as signed; with a negative one, only that of 1 and -1 is not 0."""
     wide = [b.convert(v, INT64) for v in (x, y)]
     if y.dtype.kind == "u":

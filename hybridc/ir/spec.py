@@ -7,6 +7,8 @@ it was found and the user's line it comes from. The types of operations are thei
 
 from __future__ import annotations
 
+import functools
+import operator
 from collections.abc import Callable, Sequence
 from typing import Any, NoReturn, cast
 
@@ -32,10 +34,12 @@ from xdsl.dialects.linalg import ops as linalg
 from xdsl.dialects.linalg.attrs import IteratorType
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.ir.affine import AffineDimExpr
+from xdsl.passes import ModulePass
 
 from hybridc.dialects import hybrid_rt
 from hybridc.dialects.hybrid import HybridOp, is_open, location_of
 from hybridc.errors import VerifyError
+from hybridc.ir import spec
 from hybridc.ir.joined import strides_in_whole
 from hybridc.ir.structured import VIEWS, body_fault, reads_anywhere, root, shape_of, slice_fault
 from hybridc.ir.values import functions, result_count
@@ -347,3 +351,42 @@ LEVELS: dict[str, Callable[[_Check, ModuleOp], None]] = {
     "kernels": kernels,
     "plan": plan,
 }
+
+
+# --- Verification of a module after each pass; of what a pass has left as it was, nothing new can be found -----------
+
+
+class Verifier:
+    """Verifies a module whenever anything in it, or its level, is not what it was the last time.
+
+    ``passes`` are those of the stage that were applied to it before.
+    """
+
+    def __init__(self, module: ModuleOp, passes: Sequence[ModulePass]) -> None:
+        self._module = module
+        self._level = functools.reduce(lambda level, each: spec.level_after(each.name, level), passes, "graph")
+        self._known: list[Any] = []
+
+    def verify(self, after: str) -> None:
+        """Raise unless the module is valid, and of the level to which the pass of this name brings it."""
+        level = spec.level_after(after, self._level)
+        found = [level, *_parts(self._module)]
+        if len(found) == len(self._known) and all(map(operator.is_, found, self._known)):
+            return
+        self._module.verify()
+        spec.check(self._module, level, after)
+        self._level, self._known = level, found
+
+
+def _parts(module: ModuleOp) -> list[Any]:
+    """Everything that a module is made of, in order. Attributes and types do not change, they are replaced."""
+    found: list[Any] = []
+    for op in module.walk():
+        found += (op, op.parent, *op.operands, *op.successors)
+        found += (*op.attributes, *op.attributes.values(), *op.properties, *op.properties.values())
+        found += [result.type for result in op.results]
+        for region in op.regions:
+            found.append(region)
+            for block in region.blocks:
+                found += (block, *(argument.type for argument in block.args))
+    return found

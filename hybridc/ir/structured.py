@@ -15,6 +15,7 @@ from xdsl.dialects import func, tensor
 from xdsl.dialects.builtin import (
     ArrayAttr,
     BFloat16Type,
+    DenseIntOrFPElementsAttr,
     Float8E4M3FNType,
     Float8E5M2Type,
     Float16Type,
@@ -212,3 +213,15 @@ def kernels(module: ModuleOp) -> dict[str, func.FuncOp]:
 def is_scaffold(op: Operation) -> bool:
     """Whether an operation only says where or from what another begins: an empty tensor, a filled one, a number."""
     return op.name in ("tensor.empty", "linalg.fill", "arith.constant")
+
+
+# --- The numbers of constants as NumPy arrays ------------------------------------------------------------------------
+
+
+def numbers_in(value: Attribute, shape: tuple[int, ...], dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
+    """The array that a dense attribute says."""
+    assert isinstance(value, DenseIntOrFPElementsAttr)
+    numbers: list[Any] = list(value.get_values())
+    if len(set(numbers)) == 1:  # as one number or as many
+        return np.full(shape, np.asarray(numbers[0]).astype(dtype))
+    return np.asarray(numbers).astype(dtype).reshape(shape)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -11,37 +12,32 @@ import numpy as np
 from xdsl.dialects import arith, tensor
 from xdsl.dialects.builtin import (
     UNKNOWN_LOC,
+    AffineMapAttr,
+    ArrayAttr,
+    DenseArrayBase,
     DenseIntOrFPElementsAttr,
     IntegerAttr,
     LocationAttr,
+    StringAttr,
+    TensorType,
+    i32,
     i64,
 )
 from xdsl.dialects.linalg import ops as linalg
+from xdsl.dialects.linalg.attrs import IteratorTypeAttr
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
+from xdsl.ir.affine import AffineDimExpr, AffineMap
 
 from hybridc.dialects.tensor import ExpandShapeOp
 from hybridc.dtypes import computed, wide
-from hybridc.ir.linalg_attributes import (
-    Shape,
-    groups,
-    integers,
-    iterators,
-    maps,
-    reassociation,
-    segments,
-    slice_properties,
-    string,
-    structured_type,
-    wide_axes,
-)
+from hybridc.ir.kernel import neutral
 from hybridc.ir.scalar_builder import (
-    Body,
     DType,
     Element,
+    ScalarBuilder,
     number_attribute,
     signless,
 )
-from hybridc.ir.scalars import neutral
 from hybridc.ir.structured import note_dtype
 
 
@@ -196,9 +192,9 @@ class Builder:
         core = self.generic(given, Tensor(shape, by, self), body, len(axes_there), tuple(range(len(kept))), start)
         return self.cast(core, dtype)
 
-    def body(self, block: Block) -> Body:
+    def body(self, block: Block) -> ScalarBuilder:
         """The builder of a body."""
-        return Body(block, self.location)
+        return ScalarBuilder(block, self.location)
 
     def map(self, inputs: Sequence[Tensor], out: Tensor, body: Callable[..., Any]) -> Tensor:
         """``generic`` over the axes of ``out`` that are not of size 1; the inputs broadcast to it."""
@@ -237,7 +233,7 @@ class Builder:
     ) -> Tensor:  # fmt: skip
         """A named operation of linalg, with the region that it implies."""
         block = Block(arg_types=[signless(d) for d in dtypes])
-        b = Body(block, self.location)
+        b = ScalarBuilder(block, self.location)
         end = linalg.YieldOp.create(operands=[body(b, *map(Element, block.args, dtypes)).value])
         end.location = self.location
         block.add_op(end)
@@ -312,7 +308,7 @@ class Builder:
     def _backwards(self, x: Tensor, begin: Sequence[int], step: Sequence[int], shape: Shape) -> Tensor:
         """By loops that compute their places: upstream a map that counts backwards is valid, but cannot be tiled."""
 
-        def element(b: Body, *index: Element) -> Element:
+        def element(b: ScalarBuilder, *index: Element) -> Element:
             steps = [b.mul(i, s) if abs(s) > 1 else i for i, s in zip(index, map(abs, step), strict=True)]
             return b.load(
                 x,
@@ -364,13 +360,13 @@ class Builder:
         """Loops that know their indices."""
         out = Tensor(shape, np.dtype(dtype), self)
 
-        def body(b: Body, _: Element) -> Any:
+        def body(b: ScalarBuilder, _: Element) -> Any:
             return element(b, *[b.index_of(i) for i in range(len(shape))])
 
         return self.generic([], out, body)
 
 
-def first(b: Body, x: Element, *_: Element) -> Element:  # noqa: ARG001 - the interface of every body
+def first(b: ScalarBuilder, x: Element, *_: Element) -> Element:  # noqa: ARG001 - the interface of every body
     """The element of the first input as it is."""
     return x
 
@@ -378,3 +374,98 @@ def first(b: Body, x: Element, *_: Element) -> Element:  # noqa: ARG001 - the in
 def _strides(step: Sequence[int], shape: Shape) -> Shape:
     """The steps without their sign; 1 along an axis of one element, where the step does not matter."""
     return tuple(abs(s) if n > 1 else 1 for s, n in zip(step, shape, strict=True))
+
+
+# --- Attributes, properties and types that operations of the structured form share: each is made once ----------------
+
+Shape = tuple[int, ...]
+
+
+@functools.lru_cache(4096)
+def structured_type(shape: Shape, dtype: DType) -> TensorType[Any]:
+    """The upstream type of an array."""
+    return TensorType(signless(dtype), shape)
+
+
+@functools.lru_cache(4096)
+def indexing_map(loops: int, places: tuple[int, ...]) -> AffineMapAttr:
+    """The map from loops to an operand's indices, each of which is one of the loops."""
+    return AffineMapAttr(AffineMap(loops, 0, tuple(map(AffineDimExpr, places))))
+
+
+@functools.lru_cache(1024)
+def maps(loops: int, places: tuple[tuple[int, ...], ...]) -> ArrayAttr[AffineMapAttr]:
+    """The maps of all operands."""
+    return ArrayAttr([indexing_map(loops, p) for p in places])
+
+
+@functools.lru_cache(1024)
+def iterators(loops: int, reduced: tuple[int, ...]) -> ArrayAttr[IteratorTypeAttr]:
+    """The kinds of loops: all are parallel but these."""
+    parallel, reduction = IteratorTypeAttr.parallel(), IteratorTypeAttr.reduction()
+    return ArrayAttr([reduction if i in reduced else parallel for i in range(loops)])
+
+
+@functools.lru_cache(64)
+def segments(*sizes: int) -> DenseArrayBase[Any]:
+    """How many operands each group of an operation has."""
+    return DenseArrayBase.from_list(i32, sizes)
+
+
+@functools.lru_cache(1024)
+def integers(numbers: tuple[int, ...]) -> DenseArrayBase[Any]:
+    """Numbers as a property."""
+    return DenseArrayBase.from_list(i64, numbers)
+
+
+@functools.cache
+def string(text: str) -> StringAttr:
+    """A text as an attribute."""
+    return StringAttr(text)
+
+
+@functools.lru_cache(4096)
+def wide_axes(shape: Shape) -> tuple[int, ...]:
+    """The axes that loops walk along: all but those of size 1."""
+    return tuple(i for i, n in enumerate(shape) if n != 1)
+
+
+def slice_properties(operands: int, offsets: Shape, sizes: Shape, strides: Shape) -> dict[str, Attribute]:
+    """The properties of a slice whose box is known."""
+    return {
+        "static_offsets": integers(offsets),
+        "static_sizes": integers(sizes),
+        "static_strides": integers(strides),
+        "operandSegmentSizes": segments(*(1,) * operands, 0, 0, 0),
+    }
+
+
+@functools.lru_cache(4096)
+def groups(old: Shape, new: Shape) -> tuple[tuple[Shape, Shape], ...]:
+    """The axes of both shapes in groups of equal sizes, as small as can be."""
+    found: list[tuple[list[int], list[int]]] = []
+    i = j = 0
+    while i < len(old) and j < len(new):
+        group = ([i], [j])
+        left, right = old[i], new[j]
+        i, j = i + 1, j + 1
+        while left != right:
+            if left < right:
+                left *= old[i]
+                group[0].append(i)
+                i += 1
+            else:
+                right *= new[j]
+                group[1].append(j)
+                j += 1
+        found.append(group)
+    if found:  # what is left has size 1
+        found[-1][0].extend(range(i, len(old)))
+        found[-1][1].extend(range(j, len(new)))
+    return tuple((tuple(a), tuple(b)) for a, b in found)
+
+
+@functools.lru_cache(4096)
+def reassociation(groups: tuple[Shape, ...]) -> ArrayAttr[Any]:
+    """Which axes belong together, as a property."""
+    return ArrayAttr([ArrayAttr([IntegerAttr(i, i64) for i in group]) for group in groups])

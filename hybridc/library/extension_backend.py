@@ -24,8 +24,8 @@ from hybridc.library.extension_operator import Held
 from hybridc.subgraph import Part, Partitioner, register_partitioner, register_pass
 from hybridc.symbol.bind import evaluate
 from hybridc.symbol.graph import topological
-from hybridc.symbol.graph_to_symbol import function_nodes, roles_of
 from hybridc.symbol.json import load_json, tojson
+from hybridc.symbol.symbol_to_graph import function_nodes, roles_of
 from hybridc.trace.trace_to_graph import trace_to_graph
 from hybridc.trace.tracer import Trace
 

@@ -16,8 +16,8 @@ from hybridc.dialects.attribute import DType, Shape
 from hybridc.dialects.hybrid import HybridOp, dtype_of, shape_of
 from hybridc.library.extension_call import CODES
 from hybridc.symbol.composed import ComposedSymbol
-from hybridc.symbol.graph_to_symbol import FunctionNodes
 from hybridc.symbol.json import tojson
+from hybridc.symbol.symbol_to_graph import FunctionNodes
 
 SHAPE, DTYPE = "__ext_shape__", "__ext_dtype__"
 

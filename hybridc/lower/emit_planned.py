@@ -30,10 +30,9 @@ from hybridc.dialects.hybrid_rt import (
 from hybridc.dialects.operator import Opaque, Operator
 from hybridc.ir.host import operator_of
 from hybridc.ir.native_plan import Array, Host, Place
-from hybridc.ir.numbers import numbers_in
 from hybridc.ir.planned import ARENA, Cell, HostCall, PlannedProgram, View
 from hybridc.ir.strides import row_major
-from hybridc.ir.structured import is_host, kernels
+from hybridc.ir.structured import is_host, kernels, numbers_in
 from hybridc.ir.values import functions, volume
 from hybridc.lower.poison import Bytes, Poison
 from hybridc.quoting import one_line

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from hybridc.errors import CustomOpError, MXNetError
 
 if TYPE_CHECKING:
-    from hybridc.ir.program import Program
+    from hybridc.ir.planned import Program
     from hybridc.lower.numpy.emit import PythonProgram
 
 _NUMBER = itertools.count()

@@ -11,7 +11,7 @@ from typing import Any
 
 from hybridc import nd as _nd
 from hybridc.absent import absent as _absent
-from hybridc.trace.symbol import Symbol
+from hybridc.trace.traced import Symbol
 
 __all__ = ["Symbol"]
 

@@ -23,7 +23,7 @@ from hybridc.location import Location, user_location
 from hybridc.state import STATE
 from hybridc.symbol.attributes import HIDDEN, checked, inherited, is_hidden
 from hybridc.symbol.graph import Entry, Node
-from hybridc.trace.symbol import Symbol
+from hybridc.trace.traced import Symbol
 
 
 class Composer(threading.local):

@@ -17,7 +17,7 @@ from hybridc.symbol.attributes import AttributesOfNodes
 from hybridc.symbol.compose import COMPOSER, symbolic
 from hybridc.symbol.graph import Entry, Node
 from hybridc.symbol.infer import listed_shapes, listed_types
-from hybridc.trace.symbol import Symbol
+from hybridc.trace.traced import Symbol
 
 
 class ComposedSymbol(AttributesOfNodes, Symbol):

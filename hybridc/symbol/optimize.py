@@ -15,9 +15,8 @@ from hybridc.ir.values import functions
 from hybridc.subgraph import backend_steps
 from hybridc.subgraph.partition_graph import PartitionGraph
 from hybridc.symbol.composed import ComposedSymbol
-from hybridc.symbol.graph_to_symbol import graph_to_symbol
 from hybridc.symbol.infer import Shapes, Types
-from hybridc.symbol.symbol_to_graph import Origins, convert
+from hybridc.symbol.symbol_to_graph import Origins, convert, graph_to_symbol
 
 _FLOAT32 = np.dtype(np.float32)
 

@@ -10,8 +10,7 @@ from xdsl.dialects import func
 from xdsl.ir import Operation, SSAValue
 
 from hybridc.dialects.hybrid import fused_location
-from hybridc.ir.attention import Attention
-from hybridc.ir.attention_backward import GRADS, KEYS, MAPS, QUERIES, SCORES, VALUES
+from hybridc.ir.attention import GRADS, KEYS, MAPS, QUERIES, SCORES, VALUES, Attention
 from hybridc.ir.kernel import Kernel, Read, Stage, analyse
 from hybridc.ir.structured import dtype_of, function_called, shape_of
 from hybridc.transforms.attention_calls import AxisMap, Body, counters_of, given_to

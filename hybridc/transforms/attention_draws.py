@@ -25,8 +25,8 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Block, Operation, Region, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
-from hybridc.dialects.draws import DrawsUniform
 from hybridc.dialects.hybrid_rt import UniformOp
+from hybridc.dialects.interfaces import DrawsUniform
 from hybridc.ir.host import operator_of
 from hybridc.ir.joined import RESHAPES
 from hybridc.ir.kernel import Axes, analyse

@@ -12,8 +12,7 @@ from xdsl.dialects import arith
 from xdsl.dialects.linalg import ops as linalg
 from xdsl.ir import Block, SSAValue
 
-from hybridc.ir.kernel import Nest, number_of
-from hybridc.ir.sources import Sources
+from hybridc.ir.kernel import Nest, Sources, number_of
 
 Factors = Counter[Hashable]
 _CASTS = (arith.ExtFOp, arith.TruncFOp)

@@ -16,9 +16,10 @@ that do not lie in a row are needed so: by a call that reshapes, a return, a sum
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, cast
 
 from xdsl.context import Context
@@ -30,7 +31,8 @@ from xdsl.passes import ModulePass
 from xdsl.rewriter import Rewriter
 
 from hybridc.dialects.tensor import ExpandShapeOp
-from hybridc.ir.linalg_attributes import (
+from hybridc.ir.structured import VIEWS, DType, dtype_of, groups_of, is_scaffold, loop_sizes, places_of, shape_of
+from hybridc.ir.tensor_builder import (
     groups,
     integers,
     iterators,
@@ -40,11 +42,7 @@ from hybridc.ir.linalg_attributes import (
     slice_properties,
     string,
 )
-from hybridc.ir.structured import VIEWS, DType, dtype_of, is_scaffold, shape_of
 from hybridc.ir.values import functions
-from hybridc.transforms.fold_views_cuts import Cutting, Loops, loops_of
-from hybridc.transforms.fold_views_layout import Piece, Pieces, Shape, by_axis, in_memory, merged, row_major, split
-from hybridc.transforms.fold_views_order import result_orders
 
 
 @dataclass(frozen=True)
@@ -406,3 +404,395 @@ def _identity(kind: TensorType[Any]) -> Region:
     block = Block(arg_types=[element, element])
     block.add_op(linalg.YieldOp.create(operands=[block.args[0]]))
     return Region(block)
+
+
+# --- How finely the loops of a function's operations must be cut so that the reshapes between them need no copies ----
+#
+# An axis of 1024 that one operation sees as 8 x 128 has a cut at 128. Axes that several operations walk together share
+# their cuts: a loop and the axes of what it reads and writes, an axis before and after a transpose. A reshape ties the
+# axis to the axes it stands for. What starts in contiguous memory (an argument, a call's result) can be seen in any
+# shape, so it ties nothing; and the summed loops of products are never cut.
+
+KNOW_PLACES = (linalg.IndexOp.name, tensor.ExtractOp.name)  # operations of bodies whose loops must stay
+
+
+@dataclass(frozen=True)
+class Loops:
+    """What the loops of an operation are: their sizes, and which of them each operand follows."""
+
+    sizes: Shape
+    places: tuple[tuple[int, ...], ...]  # of the inputs, then of the result
+    summed: tuple[int, ...]  # those that the result does not follow
+    product: bool  # whether it sums products of two arrays
+
+    def cuttable(self, loop: int) -> bool:
+        """Whether the loop may become several."""
+        return not (self.product and loop in self.summed)
+
+
+def loops_of(op: Operation) -> Loops | None:
+    """The loops of an operation that can be cut and reordered; None of another."""
+    if not isinstance(op, linalg.GenericOp | linalg.MatmulOp):
+        return None
+    start = op.outputs[0].owner
+    if len(op.outputs) > 1 or not isinstance(start, Operation) or not is_scaffold(start):
+        return None
+    places = places_of(op)
+    if places is None:
+        return None
+    sizes = loop_sizes(op, places)
+    if any(n <= 1 for n in sizes) or any(inner.name in KNOW_PLACES for inner in op.body.block.ops):
+        return None
+    summed = tuple(i for i in range(len(sizes)) if i not in places[-1])
+    return Loops(sizes, places, summed, bool(summed) and len(op.inputs) > 1)
+
+
+class Cuts:
+    """Axes, what ties them, and their cuts: the sizes of their inner parts.
+
+    First come all axes and ties, then ``settle``, then ``factors``.
+    """
+
+    def __init__(self) -> None:
+        self._parents: list[int] = []
+        self._sizes: list[int] = []
+        self._cuts: list[set[int]] = []
+        self._ties: list[list[tuple[int, list[int]]]] = []  # of each axis, or of all that are the same
+        self._tied: list[tuple[int, list[int]]] = []
+        self._slices: list[tuple[int, int, int]] = []
+        self._work: dict[int, None] = {}  # whose cuts are to be passed on, each once and in order
+
+    def axis(self, size: int) -> int:
+        """A new axis."""
+        self._parents.append(len(self._parents))
+        self._sizes.append(size)
+        self._cuts.append(set())
+        self._ties.append([])
+        return len(self._parents) - 1
+
+    def size(self, axis: int) -> int:
+        """The number of elements along an axis."""
+        return self._sizes[axis]
+
+    def _find(self, axis: int) -> int:
+        while self._parents[axis] != axis:
+            self._parents[axis] = axis = self._parents[self._parents[axis]]
+        return axis
+
+    def same(self, a: int, b: int) -> None:
+        """Two axes share their cuts."""
+        a, b = self._find(a), self._find(b)
+        if a == b:
+            return
+        if len(self._ties[a]) < len(self._ties[b]):
+            a, b = b, a
+        self._parents[b] = a
+        self._ties[a] += self._ties[b]
+
+    def stands_for(self, axis: int, parts: list[int]) -> None:
+        """An axis has one cut between each two neighbours of its parts, and theirs."""
+        if len(parts) == 1:
+            self.same(axis, parts[0])
+            return
+        tie = (axis, parts)
+        for each in {self._find(i) for i in (axis, *parts)}:
+            self._ties[each].append(tie)
+        self._tied.append(tie)
+
+    def part_of(self, part: int, axis: int, begin: int) -> None:
+        """An axis is a run of another one's elements: it has those cuts at which it starts and ends."""
+        self._slices.append((part, axis, begin))
+
+    def _cut(self, axis: int, cut: int) -> None:
+        """Cut an axis, unless that does not fit to its other cuts; then the reshape stays."""
+        axis = self._find(axis)
+        cuts, size = self._cuts[axis], self._sizes[axis]
+        if cut in cuts or not 1 < cut < size:
+            return
+        if size % cut == 0 and all(cut % c == 0 or c % cut == 0 for c in cuts):
+            cuts.add(cut)
+            self._work[axis] = None
+
+    def settle(self) -> None:
+        """Pass on the cuts along all ties, which are all known by now."""
+        for tie in self._tied:
+            self._pass_on(*tie)
+        self._slice()
+        while self._work:
+            while self._work:
+                axis = next(iter(self._work))
+                del self._work[axis]
+                for tie in self._ties[axis]:
+                    self._pass_on(*tie)
+            self._slice()
+
+    def _slice(self) -> None:
+        for part, axis, begin in self._slices:
+            for cut in tuple(self._cuts[self._find(axis)]):
+                if begin % cut == 0 and self._sizes[part] % cut == 0:
+                    self._cut(part, cut)
+
+    def _pass_on(self, axis: int, parts: list[int]) -> None:
+        inner = math.prod(self._sizes[p] for p in parts)
+        known = tuple(self._cuts[self._find(axis)])
+        for part in parts:
+            size = self._sizes[part]
+            inner //= size
+            self._cut(axis, inner)
+            for cut in tuple(self._cuts[self._find(part)]):
+                self._cut(axis, cut * inner)
+            for cut in known:
+                if inner < cut < inner * size and cut % inner == 0:
+                    self._cut(part, cut // inner)
+
+    def factors(self, axis: int) -> Shape:
+        """The sizes of what an axis is cut into."""
+        ends = [self._sizes[axis], *sorted(self._cuts[self._find(axis)], reverse=True), 1]
+        return tuple(a // b for a, b in itertools.pairwise(ends))
+
+
+class Cutting:
+    """The cuts of all loops of a block."""
+
+    def __init__(self, block: Block, loops: dict[Operation, Loops]) -> None:
+        self.loops = loops
+        self.cuts = Cuts()
+        self.axes: dict[SSAValue, Sequence[int]] = {}  # of a value that is not contiguous whatever happens
+        self.of_loops: dict[Operation, list[int]] = {}
+        self.read = self._read(block)
+        for op in block.ops:
+            self._tie(op)
+        self.cuts.settle()
+
+    def factors(self, op: Operation) -> list[Shape]:
+        """The sizes of what each loop of an operation is cut into."""
+        loops = self.loops[op]
+        nodes = self.of_loops[op]
+        return [self.cuts.factors(nodes[i]) if loops.cuttable(i) else (n,) for i, n in enumerate(loops.sizes)]
+
+    def _read(self, block: Block) -> set[SSAValue]:
+        """Values that loops read, directly or as a view."""
+        found: set[SSAValue] = set()
+        for op in reversed(list(block.ops)):
+            if op in self.loops:
+                found.update(op.operands)
+            elif isinstance(op, VIEWS) and op.results[0] in found:
+                found.add(op.operands[0])
+        return found
+
+    def _new(self, value: SSAValue) -> list[int]:
+        return [self.cuts.axis(n) for n in shape_of(value)]
+
+    def _tie(self, op: Operation) -> None:
+        if op in self.loops:
+            self._loops(op, self.loops[op])
+            return
+        if not isinstance(op, VIEWS):
+            return
+        source, result = op.operands[0], op.results[0]
+        axes = self.axes.get(source)
+        match op:
+            case linalg.TransposeOp():
+                order = op.permutation.get_values()
+                self.axes[result] = self._new(result) if axes is None else [axes[i] for i in order]
+            case tensor.ExtractSliceOp():
+                self._slice(op, source, result)
+            case tensor.CollapseShapeOp() | tensor.ExpandShapeOp() if axes is not None:
+                self.axes[result] = new = self._new(result)
+                collapse = isinstance(op, tensor.CollapseShapeOp)
+                if collapse or result in self.read:
+                    self._reshape(groups_of(op), *((new, axes) if collapse else (axes, new)))
+            case _:  # a contiguous value in another shape
+                pass
+
+    def _loops(self, op: Operation, loops: Loops) -> None:
+        nodes = [self.cuts.axis(n) for n in loops.sizes]
+        self.of_loops[op] = nodes
+        for value, places in zip(op.operands, loops.places[:-1], strict=False):
+            axes = self.axes.get(value)
+            for axis, loop in zip(axes or (), places, strict=False):
+                if loops.cuttable(loop):
+                    self.cuts.same(axis, nodes[loop])
+        self.axes[op.results[0]] = [nodes[loop] for loop in loops.places[-1]]
+
+    def _slice(self, op: tensor.ExtractSliceOp, source: SSAValue, result: SSAValue) -> None:
+        old, new = shape_of(source), shape_of(result)
+        axes = self.axes.get(source)
+        rows = old[1:] == new[1:] and op.static_strides.get_values()[:1] == (1,)
+        if axes is None and rows:  # some rows of a contiguous array are contiguous
+            return
+        fresh = self._new(result)
+        offsets, steps = op.static_offsets.get_values(), op.static_strides.get_values()
+        for i, axis in enumerate(axes or ()):
+            if old[i] == new[i]:
+                fresh[i] = axis
+            elif steps[i] == 1:
+                self.cuts.part_of(fresh[i], axis, offsets[i])
+        self.axes[result] = fresh
+
+    def _reshape(self, groups: list[list[int]], whole: Sequence[int], parts: Sequence[int]) -> None:
+        for axis, group in zip(whole, groups, strict=True):
+            wide = [parts[i] for i in group if self.cuts.size(parts[i]) != 1]
+            if wide:
+                self.cuts.stands_for(axis, wide)
+
+
+# --- Where the elements of a view lie in the memory of its root: pieces of an axis, each with a size and a stride ----
+#  A view of an array by reshapes, transposes and slices is a list of pieces, in its own row-major order: nested loops
+# over them visit its elements in order. Pieces of size 1 are left out, and neighbours that are one run through memory
+# are one piece, so equal views have equal pieces: what a reshape undoes, or two transposes, leaves no trace. A
+# contiguous array is a single piece.
+
+Shape = tuple[int, ...]
+Piece = tuple[int, int]  # size, stride
+Pieces = tuple[Piece, ...]
+
+
+def merged(pieces: Iterable[Piece]) -> Pieces:
+    """Without pieces of size 1, and as few as can be."""
+    found: list[Piece] = []
+    for size, stride in pieces:
+        if size == 1:
+            continue
+        if found and found[-1][1] == stride * size:
+            found[-1] = (found[-1][0] * size, stride)
+        else:
+            found.append((size, stride))
+    return tuple(found)
+
+
+def row_major(sizes: Sequence[int]) -> list[Piece]:
+    """One piece for each axis of a contiguous array."""
+    found: list[Piece] = []
+    stride = 1
+    for n in reversed(sizes):
+        found.append((n, stride))
+        stride *= n
+    return found[::-1]
+
+
+def split(pieces: Sequence[Piece], sizes: Iterable[int]) -> list[Piece] | None:
+    """The pieces cut so that there is one of each of these sizes; None if a size needs more than one."""
+    found: list[Piece] = []
+    rest = iter(pieces)
+    left, stride = 1, 1
+    for size in sizes:
+        if left == 1:
+            left, stride = next(rest)
+        if left % size:
+            return None
+        left //= size
+        found.append((size, stride * left))
+    return found
+
+
+def by_axis(pieces: Sequence[Piece], shape: Sequence[int]) -> list[list[Piece]] | None:
+    """The pieces that each axis of a view of this shape consists of; None if an axis ends inside a piece unevenly."""
+    found: list[list[Piece]] = []
+    rest = iter(pieces)
+    left, stride = 1, 1
+    for size in shape:
+        group: list[Piece] = []
+        while size > 1:
+            if left == 1:
+                left, stride = next(rest)
+            taken = min(left, size)
+            if left % taken or size % taken:
+                return None
+            left //= taken
+            size //= taken
+            group.append((taken, stride * left))
+        found.append(group)
+    return found
+
+
+def in_memory(pieces: Iterable[Piece]) -> list[int]:
+    """The places of pieces in the order in which they lie in memory, the outermost first."""
+    return [i for i, _ in sorted(enumerate(pieces), key=lambda each: -each[1][1])]
+
+
+# --- In which order the loops of an operation write its result, so that who reads it needs no copy -------------------
+#
+# Some need the elements in a row: who returns a transposed result from the function, and a product that sums over an
+# axis that several axes of the result were collapsed into. If all who read a result see it in that one order, its loops
+# run in it; an elementwise operation passes the wish on to those that it reads itself.
+
+Order = tuple[int, ...]
+
+
+def result_orders(loops: Mapping[Operation, Loops], factors: Mapping[Operation, list[Shape]]) -> dict[Operation, Order]:
+    """For operations whose result should be written in another order: the order of its axes, cut."""
+    orders: dict[Operation, Order] = {}
+    for op in reversed(list(loops)):
+        result = op.results[0]
+        if any(isinstance(use.operation, VIEWS) or use.operation in orders for use in result.uses):
+            sizes = [n for loop in loops[op].places[-1] for n in factors[op][loop]]
+            wishes = _Wishes(loops, factors, orders)
+            wishes.see(result, merged(row_major(sizes)), shape_of(result))
+            order = wishes.granted(sizes)
+            if order is not None:
+                orders[op] = order
+    return orders
+
+
+@dataclass
+class _Wishes:
+    """The orders in which one result is seen: by those who need it so, and by those who read any order."""
+
+    loops: Mapping[Operation, Loops]
+    factors: Mapping[Operation, list[Shape]]
+    orders: Mapping[Operation, Order]
+    needed: set[Pieces] = field(default_factory=lambda: set[Pieces]())
+    seen: set[Pieces] = field(default_factory=lambda: set[Pieces]())
+
+    def see(self, value: SSAValue, pieces: Pieces, shape: Shape) -> None:
+        """All uses of a value, which is the result or a view of it."""
+        axes = by_axis(pieces, shape)
+        for use in value.uses:
+            user = use.operation
+            match user:
+                case tensor.CollapseShapeOp() | tensor.ExpandShapeOp():
+                    self.see(user.results[0], pieces, shape_of(user.results[0]))
+                case linalg.TransposeOp() if axes is not None:
+                    turned = [piece for i in user.permutation.get_values() for piece in axes[i]]
+                    self.see(user.results[0], merged(turned), shape_of(user.results[0]))
+                case func.ReturnOp():
+                    self.needed.add(pieces)
+                case tensor.ExtractSliceOp():  # of any order
+                    pass
+                case _ if user in self.loops:
+                    self._by_loops(user, use.index, pieces, shape)
+                case _:
+                    if axes is None or any(len(axis) > 1 for axis in axes):
+                        self.needed.add(pieces)
+
+    def _by_loops(self, user: Operation, index: int, pieces: Pieces, shape: Shape) -> None:
+        loops, factors = self.loops[user], self.factors[user]
+        places = loops.places[index]
+        parts = split(pieces, [n for loop in places for n in factors[loop]])
+        if parts is None:  # it needs a copy, unless the elements come in a row
+            self.needed.add(pieces)
+            return
+        order = self.orders.get(user)
+        if order is None or loops.product:
+            self.seen.add(pieces)
+            return
+        wanted = [(loop, i) for loop in loops.places[-1] for i in range(len(factors[loop]))]
+        rank = {wanted[at]: number for number, at in enumerate(order)}
+        atoms = [(loop, i) for loop in places for i in range(len(factors[loop]))]
+        last = len(rank)
+        turned = sorted(zip(atoms, parts, strict=True), key=lambda each: rank.get(each[0], last))
+        self.needed.add(merged(piece for _, piece in turned))
+
+    def granted(self, sizes: list[int]) -> Order | None:
+        """The one order that is needed, if nobody sees another, as places in the result's own; None if it is that."""
+        if len(self.needed) != 1 or not self.seen <= self.needed:
+            return None
+        (pieces,) = self.needed
+        order: list[int] = []
+        for size, stride in pieces:
+            inside = [i for i, (_, s) in enumerate(row_major(sizes)) if stride <= s < stride * size]
+            if math.prod(sizes[i] for i in inside) != size:
+                return None
+            order += inside
+        return None if order == list(range(len(sizes))) else tuple(order)

@@ -8,7 +8,7 @@ so it needs no row of weights. Everything else needs a row and a key at a time.
 
 Forward and backward are two functions, or parts of one: a training step. So the forward becomes one kernel, which also
 gives each row's greatest score and sum of powers, and the backward becomes one kernel,
-:mod:`hybridc.ir.attention_backward`, which computes weights again from those.
+:mod:`hybridc.ir.attention`, which computes weights again from those.
 """
 
 from __future__ import annotations
@@ -23,8 +23,7 @@ from xdsl.ir import Block, Operation, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from hybridc.dialects.hybrid import fused_location
-from hybridc.ir.attention import CASTS, Attention, attention_of
-from hybridc.ir.attention_backward import attention_backward_of
+from hybridc.ir.attention import CASTS, Attention, attention_backward_of, attention_of
 from hybridc.ir.joined import RESHAPES
 from hybridc.ir.kernel import Axes, Kernel, Stage, analyse
 from hybridc.ir.structured import dtype_of, note_dtypes

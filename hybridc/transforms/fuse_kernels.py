@@ -39,7 +39,7 @@ from xdsl.rewriter import InsertPoint, Rewriter
 
 from hybridc.dialects.hybrid import fused_location
 from hybridc.ir.joined import RESHAPES, part_of, strides_in_whole
-from hybridc.ir.scalar_builder import Body, Element
+from hybridc.ir.scalar_builder import Element, ScalarBuilder
 from hybridc.ir.strides import row_major
 from hybridc.ir.structured import (
     DType,
@@ -157,7 +157,7 @@ def _copy(value: SSAValue, before: Operation) -> SSAValue:
     return copy
 
 
-def _number(constant: SSAValue, b: Body, x: Element) -> Element:
+def _number(constant: SSAValue, b: ScalarBuilder, x: Element) -> Element:
     """The body that gives one number."""
     assert isinstance(constant.owner, Operation)
     return Element(b.add_op(arith.ConstantOp, [], constant.type, dict(constant.owner.properties)), x.dtype)

@@ -16,17 +16,19 @@ from __future__ import annotations
 
 import functools
 import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, cast
 
 import numpy as np
 from xdsl.context import Context
-from xdsl.dialects import arith, func
+from xdsl.dialects import arith, func, tensor
 from xdsl.dialects.builtin import (
     ArrayAttr,
     DenseIntOrFPElementsAttr,
     DictionaryAttr,
     FunctionType,
+    LocationAttr,
     ModuleOp,
     StringAttr,
     SymbolRefAttr,
@@ -36,23 +38,20 @@ from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.passes import ModulePass
 
 from hybridc.dialects.body import Body
-from hybridc.dialects.gpu import HasGPUKernel
 from hybridc.dialects.hybrid import HandleAttr, HybridOp, dtype_of, location_of, shape_of
+from hybridc.dialects.interfaces import HasGPUKernel
 from hybridc.dialects.operator import Contraction, Elementwise, Operator, Reduction
 from hybridc.dialects.scalar import Recorder, Scalar
 from hybridc.dialects.upstream import HOST
 from hybridc.dtypes import wide as wide_of
 from hybridc.errors import VerifyError
 from hybridc.ir.host import has_native_loops
-from hybridc.ir.linalg_attributes import maps, segments, structured_type
-from hybridc.ir.scalar_builder import DType, Element
-from hybridc.ir.structured import note_dtype
-from hybridc.ir.tensor_builder import Builder, Tensor
+from hybridc.ir.scalar_builder import INT64, DType, Element, ScalarBuilder, signless
+from hybridc.ir.structured import note_dtype, root
+from hybridc.ir.tensor_builder import Builder, Shape, Tensor, maps, segments, structured_type, wide_axes
 from hybridc.ir.values import constant_value, functions, new_name, volume
 from hybridc.nesting import as_list
 from hybridc.trace.trace_to_graph import identifier
-from hybridc.transforms.hybrid_to_linalg_library import is_placed
-from hybridc.transforms.hybrid_to_linalg_native import NativeBuilder
 
 # Elements of an array that a program holds as numbers.
 LONGEST = 65536
@@ -69,7 +68,7 @@ class HybridToLinalg(ModulePass):
 
     With the ``library`` "numpy" the host also computes what would need loops that know their indices, or that fill a
     result piece by piece: gathers, insertions, concatenation, backwards slices. NumPy has functions for these. With
-    "llvm" and "triton" these are loops, in the form that :mod:`~hybridc.transforms.hybrid_to_linalg_native` describes;
+    "llvm" and "triton" these are loops, in the form that :mod:`~hybridc.transforms.hybrid_to_linalg` describes;
     with the latter, operators with a GPU kernel of their author's are called.
     """
 
@@ -173,9 +172,9 @@ class _Structure:
         inputs = [self.tensors[v] for v in op.operands]
         out = Tensor(shape_of(op.results[0]), dtype_of(op.results[0]), self.builder) if op.results else None
         made = self._structured(operator, inputs, out) if out is not None else None
-        for result, tensor in zip(op.results, self._call(op, inputs) if made is None else made, strict=True):
-            self.tensors[result] = tensor
-            value = tensor.made if tensor.core is None else tensor.core.made
+        for result, given in zip(op.results, self._call(op, inputs) if made is None else made, strict=True):
+            self.tensors[result] = given
+            value = given.made if given.core is None else given.core.made
             if value is not None and value.name_hint is None:
                 value.name_hint = result.name_hint
 
@@ -305,3 +304,197 @@ def _hidden_dtypes(values: list[SSAValue]) -> dict[str, Attribute]:
     names = [dtype_of(v).name for v in values]
     hidden = any(n == "object" or n.startswith("uint") for n in names)
     return {"hybrid.dtypes": ArrayAttr([StringAttr(n) for n in names])} if hidden else {}
+
+
+# --- Which movements a library does better than loops over tensors: asked by running them on shapes alone ------------
+
+
+def is_placed(operator: Operator, inputs: Sequence[Tensor]) -> bool:
+    """Whether the operator computes its elements place by place, or writes its result part by part."""
+    asked = Asked()
+    operator.move(asked, *[Shaped(x.shape, x.dtype) for x in inputs])
+    return asked.placed
+
+
+@dataclass(frozen=True, eq=False)
+class Shaped:
+    """An array of which only the shape and the dtype are known."""
+
+    shape: Shape
+    dtype: DType
+
+
+class Asked:
+    """The builder ``m`` of movements that writes nothing; ``placed`` if one of them was more than a view or loops."""
+
+    def __init__(self) -> None:
+        self.placed = False
+
+    def _made(self, shape: Shape, dtype: Any, placed: bool = False) -> Shaped:
+        self.placed |= placed
+        return Shaped(shape, dtype)
+
+    def reshape(self, x: Shaped, shape: Shape) -> Shaped:
+        """A view."""
+        return self._made(tuple(shape), x.dtype)
+
+    def transpose(self, x: Shaped, order: Sequence[int]) -> Shaped:
+        """A view."""
+        return self._made(tuple(x.shape[a] for a in order), x.dtype)
+
+    def slice(self, x: Shaped, begin: Sequence[int], step: Sequence[int], shape: Shape) -> Shaped:
+        """A view, unless it goes backwards."""
+        backwards = any(s < 0 and n > 1 for s, n in zip(step, shape, strict=True))
+        return self._made(shape, x.dtype, backwards and 0 not in shape)
+
+    def broadcast(self, x: Shaped, shape: Shape) -> Shaped:
+        """Loops."""
+        return self._made(shape, x.dtype)
+
+    def full(self, shape: Shape, dtype: Any, value: Any) -> Shaped:
+        """A number."""
+        return self._made(shape, np.dtype(dtype))
+
+    def insert(self, x: Shaped, into: Shaped, begin: Sequence[int], step: Sequence[int]) -> Shaped:
+        """Part by part."""
+        return self._made(into.shape, into.dtype, True)
+
+    def concat(self, xs: Sequence[Shaped], axis: int) -> Shaped:
+        """Part by part."""
+        before, after = xs[0].shape[:axis], xs[0].shape[axis + 1 :]
+        size = sum(x.shape[axis] for x in xs)
+        return self._made((*before, size, *after), xs[0].dtype, len(xs) > 1)
+
+    def combine(self, name: str, x: Shaped, axis: int) -> Shaped:
+        """With its place."""
+        return self._made((*x.shape[:axis], 1, *x.shape[axis + 1 :]), x.dtype, True)
+
+    def generate(self, shape: Shape, dtype: Any, element: Callable[..., Any]) -> Shaped:
+        """Place by place."""
+        return self._made(shape, np.dtype(dtype), True)
+
+
+# --- Movements for targets whose loops may read any element: gathers, and arrays put together part by part -----------
+#  Loops have no axes of size 1 here either, and what a body reads at its own loops' indices is an operand like any
+# other: only reads at computed indices are left as ``tensor.extract``.
+
+# An array at most so many times as large as what is put into it, or of so many elements, is written in one go.
+MOST, FEW = 4, 16384
+
+
+class NativeBuilder(Builder):
+    """Writes movements as loops that a compiler for a processor takes."""
+
+    def body(self, block: Block) -> ScalarBuilder:
+        """The builder of a body whose reads at its own indices are operands."""
+        return _Places(self, block, self.location)
+
+    def generate(self, shape: Shape, dtype: Any, element: Callable[..., Any]) -> Tensor:
+        """Loops that know their indices, over the axes that are not of size 1."""
+        if math.prod(shape) == 0:
+            return self.fill(shape, np.dtype(dtype), 0)
+        axes = wide_axes(shape)
+        loops = {axis: loop for loop, axis in enumerate(axes)}
+
+        def body(b: ScalarBuilder, _: Element) -> Any:
+            index = [b.index_of(loops[a]) if a in loops else b.constant(0, INT64) for a in range(len(shape))]
+            return element(b, *index)
+
+        core = self.generic([], Tensor(tuple(shape[a] for a in axes), np.dtype(dtype), self), body)
+        _drop_unused(cast(Operation, core.value.owner).regions[0].block)
+        return core if len(axes) == len(shape) else Tensor(shape, core.dtype, self, core=core, axes=axes)
+
+    def concat(self, xs: Sequence[Tensor], axis: int) -> Tensor:
+        """``tensor.concat`` of what has elements."""
+        filled = [x for x in xs if math.prod(x.shape)]
+        if filled:
+            return super().concat(filled, axis)
+        first = xs[0].shape
+        return self.fill((*first[:axis], sum(x.shape[axis] for x in xs), *first[axis + 1 :]), xs[0].dtype, 0)
+
+    def insert(self, x: Tensor, into: Tensor, begin: Sequence[int], step: Sequence[int]) -> Tensor:
+        """A box inside an array: what lies before and behind it along each axis, put together with it."""
+        if math.prod(x.shape) == 0:
+            return into
+        spread = any(s != 1 and n > 1 for s, n in zip(step, x.shape, strict=True))
+        if spread or math.prod(into.shape) <= max(FEW, MOST * math.prod(x.shape)):
+            return self._spread(x, into, begin, step)
+        made, low, size = x, list(begin), list(x.shape)
+        ones = (1,) * len(into.shape)
+
+        def beside(axis: int, first: int, count: int) -> list[Tensor]:
+            box = ([*low[:axis], first, *low[axis + 1 :]], ones, (*size[:axis], count, *size[axis + 1 :]))
+            return [self.slice(into, *box)] if count else []
+
+        for axis in reversed(range(len(into.shape))):
+            end, whole = low[axis] + size[axis], into.shape[axis]
+            made = self.concat([*beside(axis, 0, low[axis]), made, *beside(axis, end, whole - end)], axis)
+            low[axis], size[axis] = 0, whole
+        return made
+
+    def _spread(self, x: Tensor, into: Tensor, begin: Sequence[int], step: Sequence[int]) -> Tensor:
+        """Every so many-th element is one of ``x``: each place finds out which."""
+
+        def element(b: ScalarBuilder, *index: Element) -> Element:
+            places: list[Element] = []
+            inside: Element | None = None
+            for i, first, by, n, whole in zip(index, begin, step, x.shape, into.shape, strict=True):
+                if (first, by, n) == (0, 1, whole):
+                    places.append(i)
+                    continue
+                low, every = (first, by) if by > 0 else (first + by * (n - 1), -by)
+                far = b.sub(i, low)
+                at = b.cast(b.floor(b.div(far, every)), INT64) if every > 1 else far
+                here = b.logical_and(b.ge(at, 0), b.lt(at, n))
+                if every > 1:
+                    here = b.logical_and(here, b.eq(b.mul(at, every), far))
+                inside = here if inside is None else b.logical_and(inside, here)
+                at = b.min(b.max(at, 0), n - 1)
+                places.append(at if by > 0 else b.sub(n - 1, at))
+            own = b.load(x, *places)
+            return own if inside is None else b.select(inside, own, b.load(into, *index))
+
+        return self.generate(into.shape, into.dtype, element)
+
+
+class _Places(ScalarBuilder):
+    """A body that reads elements: those at its own indices by indexing maps."""
+
+    def __init__(self, builder: Builder, block: Block, location: LocationAttr) -> None:
+        super().__init__(block, location)
+        self.builder = builder
+
+    def load(self, array: Any, *index: Any) -> Element:
+        if array.number is not None:
+            return self.constant(array.number, array.dtype)
+        value, axes = self.builder.narrow(array)
+        filled = root(value).owner
+        if isinstance(filled, linalg.FillOp):
+            return Element(filled.operands[0], array.dtype)
+        kept = [index[a] for a in axes]
+        loops = [_loop(i) for i in kept]
+        if all(loop is not None for loop in loops) and len(set(loops)) == len(loops):
+            return self._operand(value, cast(tuple[int, ...], tuple(loops)), array.dtype)
+        places = [self._place(i) for i in kept]
+        return Element(self.add_op(tensor.ExtractOp, [value, *places], signless(array.dtype)), array.dtype)
+
+    def _operand(self, value: SSAValue, loops: tuple[int, ...], dtype: np.dtype[Any]) -> Element:
+        read = (value, loops, dtype)
+        if read not in self.reads:
+            self.block.insert_arg(signless(dtype), len(self.reads))
+            self.reads.append(read)
+        return Element(self.block.args[self.reads.index(read)], dtype)
+
+
+def _loop(index: Any) -> int | None:
+    """The loop whose index an element is; None if it is computed."""
+    owner = index.index.owner if isinstance(index, Element) and index.index is not None else None
+    return owner.dim.value.data if isinstance(owner, linalg.IndexOp) else None
+
+
+def _drop_unused(block: Block) -> None:
+    """Drop the indices that no element needs."""
+    for op in reversed(list(block.ops)):
+        if op.results and not any(r.first_use is not None for r in op.results):
+            op.detach()
+            op.erase()

@@ -12,8 +12,7 @@ from xdsl.rewriter import InsertPoint, Rewriter
 
 from hybridc.dialects.tensor import ExpandShapeOp
 from hybridc.ir.joined import RESHAPES
-from hybridc.ir.kernel import Kernel, analyse
-from hybridc.ir.sources import yielded
+from hybridc.ir.kernel import Kernel, analyse, yielded
 from hybridc.ir.structured import VIEWS, DType, dtype_of, function_called, is_host, note_dtypes, shape_of
 from hybridc.ir.values import result_count
 

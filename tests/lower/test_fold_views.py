@@ -26,8 +26,7 @@ from hybridc.tools.check_op.case import (
     ndarrays,
 )
 from hybridc.trace.tracer import trace_call
-from hybridc.transforms.fold_views import FoldViews
-from hybridc.transforms.fold_views_layout import by_axis, in_memory, merged, row_major, split
+from hybridc.transforms.fold_views import FoldViews, by_axis, in_memory, merged, row_major, split
 from hybridc.transforms.hybrid_to_linalg import HybridToLinalg
 from tests.lower.evaluate import Evaluator
 from tests.lower.levels import check_folded, saved

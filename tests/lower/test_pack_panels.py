@@ -11,7 +11,7 @@ from hybridc.ir import spec
 from hybridc.ir.structured import kernels
 from hybridc.ir.values import functions
 from hybridc.lower.llvm import pack_panels, products
-from hybridc.lower.llvm.gemm_vectors import registers
+from hybridc.lower.llvm.gemm_phase import registers
 from hybridc.lower.llvm.pack_panels import ROWS, PackPanels
 from hybridc.transforms.merge_products import MergeProducts
 from hybridc.transforms.split_products import SplitProducts

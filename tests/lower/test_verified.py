@@ -7,8 +7,8 @@ from xdsl.dialects import arith, func
 from xdsl.dialects.builtin import FloatAttr, ModuleOp, UnitAttr, f32, f64
 from xdsl.ir import Block, Region
 
-from hybridc.ir import verified
-from hybridc.ir.verified import Verifier
+from hybridc.ir import spec as verified
+from hybridc.ir.spec import Verifier
 
 
 def module():

@@ -20,8 +20,7 @@ from hybridc.gluon.nn import HybridLambda
 from hybridc.ir import spec
 from hybridc.ir.structured import kernels
 from hybridc.ir.values import functions
-from hybridc.transforms.plan_memory import PlanMemory
-from hybridc.transforms.plan_memory_offsets import Buffer, assign_offsets, largest_live_set
+from hybridc.transforms.plan_memory import Buffer, PlanMemory, assign_offsets, largest_live_set
 from hybridc.transforms.verify_plan import VerifyPlan
 from tests.lower.outline import outline
 from tests.runtime.plan_runner import PlanRunner, declare_inplace

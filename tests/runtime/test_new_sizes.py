@@ -19,8 +19,7 @@ from hybridc.compile.fused import fuse
 from hybridc.compile.stages import Traced
 from hybridc.errors import MXNetError, RecompileError, VerifyError
 from hybridc.ir.native_plan import Place
-from hybridc.ir.outline import Line
-from hybridc.ir.resizable import line_through
+from hybridc.ir.outline import Line, line_through
 from hybridc.options import OPTIONS
 from hybridc.trace.tracer import trace_call
 from tests.random_programs import EXAMPLES, FLOATS, INTEGERS, Net, programs

@@ -14,10 +14,8 @@ from xdsl.ir import SSAValue
 
 from hybridc.dialects.attribute import DType
 from hybridc.ir.product_shape import Matrices
-from hybridc.lower.llvm.gemm_columns import column_phase
-from hybridc.lower.llvm.gemm_phase import Arguments, Index, Walk
-from hybridc.lower.llvm.gemm_tile import Form
-from hybridc.lower.llvm.gemm_vectors import Vectors, registers
+from hybridc.lower.llvm.gemm_phase import Arguments, Index, Vectors, Walk, registers
+from hybridc.lower.llvm.gemm_tiles import Form, column_phase
 from hybridc.lower.llvm.kernel_phases import KernelPhase
 
 # Rows of a tile, at most.

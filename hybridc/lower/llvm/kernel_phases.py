@@ -19,10 +19,8 @@ from xdsl.dialects.linalg import ops as linalg
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from hybridc.cached import cached_property
-from hybridc.ir.inplace import inplace_pairs
 from hybridc.ir.kernel import Kernel, Nest, Stage, number_of
-from hybridc.ir.nest_parts import nests_of, read_elsewhere
-from hybridc.ir.nest_plan import NestPlan, loop_axes, plan_nest, scratch_bytes
+from hybridc.ir.nest_plan import NestPlan, inplace_pairs, loop_axes, nests_of, plan_nest, read_elsewhere, scratch_bytes
 from hybridc.ir.strides import row_major
 from hybridc.ir.structured import Shape, dtype_of, shape_of
 from hybridc.lower.llvm.codegen import NativeFunction

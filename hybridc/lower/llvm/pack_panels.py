@@ -1,7 +1,7 @@
 """Lay the right matrix of products out in panels: once, for all products that multiply with it.
 
 A panel is as many columns as a tile in registers has, row after row. Products read it as it comes then, and threads may
-share the rows of the left matrix (:mod:`hybridc.lower.llvm.gemm_rows`); a weight that is used in every time step is
+share the rows of the left matrix (:mod:`hybridc.lower.llvm.gemm_tiles`); a weight that is used in every time step is
 laid out once. The panels are a kernel's result like any other.
 """
 
@@ -21,9 +21,8 @@ from xdsl.rewriter import InsertPoint, Rewriter
 
 from hybridc.ir.joined import part_of
 from hybridc.ir.kernel import Kernel, analyse, number_of
-from hybridc.ir.linalg_attributes import Shape, iterators, maps, segments, structured_type
 from hybridc.ir.structured import dtype_of, is_host, kernels, note_dtypes, shape_of
-from hybridc.ir.tensor_builder import Builder, Tensor, first
+from hybridc.ir.tensor_builder import Builder, Shape, Tensor, first, iterators, maps, segments, structured_type
 from hybridc.ir.values import functions, new_name
 from hybridc.lower.llvm.products import Panels, panels_of
 

@@ -15,10 +15,9 @@ from hybridc.ir.structured import Shape, dtype_of
 from hybridc.lower.llvm import native_blas
 from hybridc.lower.llvm.gemm_blas import blas_phase
 from hybridc.lower.llvm.gemm_dots import dot_phase
+from hybridc.lower.llvm.gemm_phase import registers
 from hybridc.lower.llvm.gemm_plain import plain_phase
-from hybridc.lower.llvm.gemm_rows import lies_in_panels, row_phase
-from hybridc.lower.llvm.gemm_tiles import panel_columns, panel_width, tile_phase
-from hybridc.lower.llvm.gemm_vectors import registers
+from hybridc.lower.llvm.gemm_tiles import lies_in_panels, panel_columns, panel_width, row_phase, tile_phase
 from hybridc.lower.llvm.kernel_phases import KernelPhase
 
 # With so few columns the terms of dot products go into registers, or with so few rows, if there are so many terms for

@@ -14,10 +14,10 @@ from xdsl.dialects import arith
 from xdsl.dialects.builtin import UNKNOWN_LOC, IntegerAttr, ModuleOp, i64
 from xdsl.ir import Block, SSAValue
 
+from hybridc.dialects.interfaces import RowSums
 from hybridc.dialects.movement import bounded_index
-from hybridc.dialects.scatter import RowSums
 from hybridc.dtypes import FLOAT32, STORED
-from hybridc.ir.scalar_builder import Body, Element, number_attribute, signless
+from hybridc.ir.scalar_builder import Element, ScalarBuilder, number_attribute, signless
 from hybridc.lower.llvm.codegen import NativeFunction
 from hybridc.lower.llvm.kernel_phases import BYTE_NS, GRAIN_NS, SIMPLE_NS, KernelPhase
 from hybridc.lower.llvm.loop_builder import BYTES, INDEX, LoopBuilder, array_type
@@ -105,7 +105,7 @@ def _add(b: LoopBuilder, x: SSAValue, y: SSAValue, dtype: DType) -> SSAValue:
 def _place(b: LoopBuilder, value: SSAValue, rows: int, mode: str, dtype: DType) -> SSAValue:
     """The place that an element of the indices names."""
     block = Block(arg_types=[value.type])
-    place = bounded_index(Body(block, UNKNOWN_LOC), Element(block.args[0], dtype), rows, mode)
+    place = bounded_index(ScalarBuilder(block, UNKNOWN_LOC), Element(block.args[0], dtype), rows, mode)
     known: dict[SSAValue, SSAValue] = {block.args[0]: value}
     for op in block.ops:
         kind = op.results[0].type

@@ -20,8 +20,7 @@ from hybridc.ir.product_shape import Loop
 from hybridc.ir.strides import row_major
 from hybridc.ir.structured import dtype_of, shape_of
 from hybridc.lower.llvm.codegen import NativeFunction
-from hybridc.lower.llvm.gemm_phase import Arguments, Index, Walk, few_forms, phase
-from hybridc.lower.llvm.gemm_vectors import Registers, Vectors, registers
+from hybridc.lower.llvm.gemm_phase import Arguments, Index, Registers, Vectors, Walk, few_forms, phase, registers
 from hybridc.lower.llvm.kernel_phases import BYTE_NS, KernelPhase, sharing
 
 # Squares beside each other in a strip, at most.

@@ -34,9 +34,8 @@ from hybridc.dialects.operator import Opaque, Operator
 from hybridc.dtypes import kind_of
 from hybridc.ir.host import numbers_of, operator_of
 from hybridc.ir.launch_check import check_launch, written_over
-from hybridc.ir.numbers import numbers_in
-from hybridc.ir.program import Program
-from hybridc.ir.structured import is_host, kernels
+from hybridc.ir.planned import Program
+from hybridc.ir.structured import is_host, kernels, numbers_in
 from hybridc.ir.values import functions, volume
 from hybridc.lower.numpy.emit_kernel import KernelEmitter
 from hybridc.lower.poison import Bytes, Poison

@@ -14,10 +14,8 @@ from hybridc.dialects.hybrid_rt import aligned
 from hybridc.ir.host import numbers_of
 from hybridc.ir.kernel import Kernel, analyse
 from hybridc.ir.structured import Shape
-from hybridc.lower.numpy.emit_nest import NestEmitter
+from hybridc.lower.numpy.emit_nest import NestEmitter, assign_places, join_products
 from hybridc.lower.numpy.schedule import Operand, Part, Schedule, Step, Value, schedule
-from hybridc.lower.numpy.slots import assign_places
-from hybridc.lower.numpy.sums import join_products
 from hybridc.lower.numpy.tiling import Tiling, tiling
 from hybridc.lower.numpy.ufuncs import literal
 from hybridc.quoting import docstring, required_name

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
 from hybridc.ir.kernel import Axes
 from hybridc.ir.structured import Shape
-from hybridc.lower.numpy.matmul import matmul
 from hybridc.lower.numpy.schedule import Given, Operand, Part, Schedule, Step, Value
-from hybridc.lower.numpy.sums import MANY_ROWS, NARROW, SHORT_COLUMN, SHORT_ROW
 from hybridc.lower.numpy.tiling import Tiling
 from hybridc.lower.numpy.ufuncs import literal, neutral
 
@@ -352,3 +352,261 @@ def _along(zero: Axes, rank: int) -> str:
 
 def _times(shape: Shape) -> str:
     return "x".join(map(str, shape)) or "scalar"
+
+
+# --- Sums that ``np.einsum`` does: of short rows and columns, and of products ----------------------------------------
+
+# ``np.add.reduce`` spends some twenty nanoseconds on each row, or each row's share of a sum of columns; ``np.einsum``
+# needs a fraction of that (a third for rows of 1024 elements, less for shorter ones), and it sums products without an
+# array for them. But it adds with fewer partial sums: longer rows would be less exact.
+SHORT_ROW = 4096
+SHORT_COLUMN = 512
+# ``np.maximum.reduce`` and its like spend fifty to a hundred nanoseconds on each row. For up to so many columns, and
+# from so many rows on, a call for each column takes a tenth to a third of the time.
+NARROW, MANY_ROWS = 32, 512
+
+
+def join_products(plan: Schedule) -> None:
+    """Let sums of products be one step: of rows, or along the first axes, of arrays over the whole domain."""
+    for part in plan.parts:
+        _join(part)
+
+
+def _join(part: Part) -> None:
+    axes = tuple(range(len(part.domain)))
+    readers: dict[Value, int] = {}
+    for step in part.steps:
+        for operand in step.reads():
+            readers[operand.value] = readers.get(operand.value, 0) + 1
+    for step in [s for s in part.steps if s.function == "reduce:np.add" and _is_short(s, part)]:
+        (given,) = step.reads()
+        at = next((i for i, s in enumerate(part.steps) if s.result.value is given.value), None)
+        if at is None or given.value.outside or readers[given.value] > 1:
+            continue
+        product = part.steps[at]
+        factors = list(product.reads())
+        plain = all(o.axes == axes and o.dtype == step.result.dtype for o in factors)
+        written = {s.result.value for s in part.steps[at + 1 : part.steps.index(step)]}
+        if (
+            product.function == "np.multiply"
+            and len(factors) == 2
+            and plain
+            and written.isdisjoint(o.value for o in factors)
+        ):
+            part.steps.remove(product)
+            step.operands = list(factors)
+
+
+def _is_short(step: Step, part: Part) -> bool:
+    """Whether so few elements are summed at once that a few partial sums are exact enough."""
+    rank = len(part.domain)
+    if step.result.dtype.kind != "f" or step.result.dtype.itemsize < 4:
+        return False
+    if step.across:
+        return step.reduced == tuple(range(len(step.reduced))) and len(step.reduced) < rank
+    trailing = step.reduced == tuple(range(rank - len(step.reduced), rank))
+    return trailing and math.prod(part.domain[a] for a in step.reduced) <= SHORT_ROW
+
+
+# --- Where values live that no tile leaves behind: in results that are still to be written, or in scratch ------------
+#
+# The memory of a result will be written anyway: what is there takes no place in the caches beside it.
+
+Kind = tuple[np.dtype[Any], Axes]
+
+
+def assign_places(plan: Schedule) -> None:
+    """Number the steps, and give every value inside a tile a place; places are reused after the last read."""
+    _number_steps(plan)
+    for part in plan.parts:
+        _Assignment(part).run()
+
+
+def _number_steps(plan: Schedule) -> None:
+    """Give each step its place in the order of all, and each value that of its last read."""
+    number = 0
+    for part in plan.parts:
+        for step in (*part.before, *part.steps):
+            step.number = number
+            for operand in step.reads():
+                operand.value.last_use = number
+            number += 1
+    for _, value in plan.copies:
+        value.last_use = number
+
+
+@dataclass
+class _Result:
+    """A result of the kernel as a place for other values, while it does not hold its own."""
+
+    value: Value
+    kind: Kind
+    reads: dict[int, Step] = field(default_factory=lambda: dict[int, Step]())
+    writes: dict[int, Step] = field(default_factory=lambda: dict[int, Step]())
+    busy: bool = False
+
+    def is_idle(self, value: Value, step: Step, last: Step | None) -> bool:
+        """Whether nobody cares for its content from a step that makes a value to the last that reads it."""
+        end = max(value.last_use, step.number)
+        if any(step.number < n <= end for n in self.reads) or any(step.number <= n < end for n in self.writes):
+            return False
+        later = [n for n in self.writes if n >= end and n > step.number]
+        if not later or any(end < n <= min(later) for n in self.reads):
+            return False
+        here = self.reads.get(step.number)
+        if here is not None and not all(here.may_overwrite(o) for o in here.reads() if o.value is self.value):
+            return False
+        if end not in self.writes:
+            return True
+        return last is not None and all(last.may_overwrite(o) for o in last.reads() if o.value is value)
+
+
+class _Assignment:
+    def __init__(self, part: Part) -> None:
+        self.part = part
+        self.steps = {s.number: s for s in part.steps}
+        self.free: list[int] = []
+        self.moved: dict[Value, _Result] = {}
+        written = dict.fromkeys(s.result.value for s in part.steps if s.result.value.out is not None)
+        self.results = [r for v in written if (r := self._result(v)) is not None]
+        self.args = {o.value for s in part.steps for o in s.reads() if o.value.arg is not None}
+
+    def _result(self, value: Value) -> _Result | None:
+        """A result, if it is written on tiles: one that each tile has a part of, in the order of memory."""
+        rank = len(self.part.domain)
+        for step in self.part.steps:
+            axes = step.result.axes
+            if step.result.value is value and not step.reduces and axes == tuple(range(rank)):
+                found = _Result(value, (value.dtype, axes))
+                for each in (*self.part.before, *self.part.steps):
+                    if each.result.value is value:
+                        found.writes[each.number] = each
+                    if any(o.value is value for o in each.reads()):
+                        found.reads[each.number] = each
+                return found
+        return None
+
+    def run(self) -> None:
+        for step in self.part.steps:
+            dying = {o.value: o for o in step.reads() if not o.value.outside and o.value.last_use == step.number}
+            early = [o.value for o in dying.values() if step.may_overwrite(o)]
+            for value in early:
+                self._release(value)
+            value = step.result.value
+            if not value.outside and value.slot is None and value not in self.moved:
+                self._place(value, step, [self.moved[v] for v in early if v in self.moved])
+            for value in dying:
+                if value not in early:
+                    self._release(value)
+        for step in self.part.steps:
+            step.operands = [self._moved(o) if isinstance(o, Operand) else o for o in step.operands]
+            step.result = self._moved(step.result)
+
+    def _moved(self, operand: Operand) -> Operand:
+        found = self.moved.get(operand.value)
+        return operand if found is None else replace(operand, value=found.value)
+
+    def _release(self, value: Value) -> None:
+        found = self.moved.get(value)
+        if found is not None:
+            found.busy = False
+        elif value.slot is not None:
+            self.free.append(value.slot)
+
+    def _place(self, value: Value, step: Step, just: list[_Result]) -> None:
+        """Where an operand was until now, else in a free slot, which is in the caches, else in a result."""
+        kind = (value.dtype, step.result.axes)
+        slots = self.part.slots
+        slot = next((s for s in reversed(self.free) if slots[s] == kind), None)
+        for result in just if slot is not None else self.results:
+            if result.kind == kind and not result.busy and self._may_use(result, value, step):
+                result.busy = True
+                self.moved[value] = result
+                return
+        if slot is None:
+            slot = len(slots)
+            slots.append(kind)
+        else:
+            self.free.remove(slot)
+        value.slot = slot
+
+    def _may_use(self, result: _Result, value: Value, step: Step) -> bool:
+        """Whether a value may be where a result will be, and the result still where it may be now."""
+        if not result.is_idle(value, step, self.steps.get(value.last_use)):
+            return False
+        first = min(result.writes)
+        for arg in self.args:
+            if (arg.shape, arg.dtype) != (result.value.shape, result.value.dtype) or arg.last_use > first:
+                continue
+            reads = [o for o in step.reads() if o.value is arg]
+            over = all(o.axes == step.result.axes and step.may_overwrite(o) for o in reads)
+            if arg.last_use > step.number or not over:
+                return False
+        return True
+
+
+# --- A contraction as one call of ``np.matmul`` -----------------------------------------------------------------------
+#
+# A contraction as one call of ``np.matmul``: which loops are its rows, columns and batches, and how arrays are read.
+#
+# Loops of both operands and the result are batches; of the left and the result, rows; of the right and the result,
+# columns; of both operands alone, summed. Neighbouring loops that are neighbours wherever they occur are one: so
+# ``(b, t, k) x (n, k)`` is a product of two matrices. What cannot be joined is walked by ``np.matmul`` as batches along
+# which one operand is repeated; only summed loops that cannot be joined cost a copy.
+
+Group = Axes  # neighbouring loops, taken as one
+
+
+def matmul(lhs: tuple[str, Operand], rhs: tuple[str, Operand], out: tuple[str, Operand]) -> str:
+    """The call, for three arrays and their names."""
+    a, b, c = lhs[1].axes, rhs[1].axes, out[1].axes
+    sizes = {axis: n for _, x in (lhs, rhs, out) for axis, n in zip(x.axes, x.value.shape, strict=True)}
+    rows = _runs([i for i in c if i in a and i not in b], a, c)
+    columns = _runs([i for i in c if i in b and i not in a], b, c)
+    summed = _runs([i for i in a if i in b and i not in c], a, b)
+    row, column = _largest(rows, sizes), _largest(columns, sizes)
+    batches = [(i,) for i in c if i in a and i in b]
+    outer = sorted([*batches, *(g for g in (*rows, *columns) if g not in (row, column))], key=lambda g: c.index(g[0]))
+    left = _view(lhs, [*[[g] for g in outer], [row], summed], sizes)
+    right = _view(rhs, [*[[g] for g in outer], summed, [column]], sizes)
+    result = _view(out, [*[[g] for g in outer], [row], [column]], sizes)
+    return f"np.matmul({left}, {right}, out={result})"
+
+
+def _runs(loops: Sequence[int], first: Axes, second: Axes) -> list[Group]:
+    """Loops in groups of those that follow each other in both arrays."""
+    groups: list[Group] = []
+    for loop in loops:
+        if groups and all(x.index(loop) == x.index(groups[-1][-1]) + 1 for x in (first, second)):
+            groups[-1] = (*groups[-1], loop)
+        else:
+            groups.append((loop,))
+    return groups
+
+
+def _largest(groups: list[Group], sizes: dict[int, int]) -> Group:
+    """The group with the most iterations; () if there is none."""
+    return max(groups, key=lambda g: math.prod(sizes[i] for i in g), default=())
+
+
+def _view(array: tuple[str, Operand], wanted: list[list[Group]], sizes: dict[int, int]) -> str:
+    """An array with its loops in the wanted order: each entry is an axis, of groups in one; absent ones have size 1."""
+    text, operand = array
+    present = [[g for g in groups if g and g[0] in operand.axes] for groups in wanted]
+    own = sorted((g for groups in present for g in groups), key=lambda g: operand.axes.index(g[0]))
+    if len(own) < len(operand.axes):
+        text += f".reshape({_sizes(own, sizes)})"
+    order = [own.index(g) for groups in present for g in groups]
+    if order != sorted(order):
+        text += ".T" if order == [1, 0] else f".transpose({tuple(order)})"
+    if any(len(groups) > 1 for groups in present):
+        text += f".reshape({tuple(math.prod(_sizes(groups, sizes)) for groups in present if groups)})"
+    while present and len(present) > 2 and not present[0]:
+        present.pop(0)  # np.matmul repeats along these by itself
+    if all(present):
+        return text
+    return f"{text}[{', '.join(':' if groups else 'None' for groups in present)}]"
+
+
+def _sizes(groups: Sequence[Group], sizes: dict[int, int]) -> Shape:
+    return tuple(math.prod(sizes[i] for i in g) for g in groups)

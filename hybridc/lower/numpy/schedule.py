@@ -10,8 +10,7 @@ import numpy as np
 from xdsl.dialects import arith, math
 from xdsl.ir import Operation, SSAValue
 
-from hybridc.ir.kernel import Axes, Kernel, Number, Read, Stage, number_of
-from hybridc.ir.scalars import CASTS, number_as, sign, signed_as
+from hybridc.ir.kernel import CASTS, Axes, Kernel, Number, Read, Stage, number_as, number_of, sign, signed_as
 from hybridc.ir.structured import Shape, dtype_of, element_dtype, shape_of
 from hybridc.lower.numpy.ufuncs import fold, ufunc
 

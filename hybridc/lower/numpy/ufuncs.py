@@ -12,7 +12,7 @@ from xdsl.ir import Operation
 from hybridc.dialects import special
 from hybridc.dialects.hybrid import location_of
 from hybridc.errors import UnsupportedError
-from hybridc.ir import scalars
+from hybridc.ir import kernel as scalars
 from hybridc.ir.kernel import Number
 
 DType = np.dtype[Any]

@@ -16,7 +16,7 @@ from xdsl.dialects import math as functions
 from xdsl.ir import SSAValue
 
 from hybridc.dtypes import HALVES
-from hybridc.ir.attention_backward import AttentionBackward, Given, Made, attention_backward_of
+from hybridc.ir.attention import AttentionBackward, Given, Made, attention_backward_of
 from hybridc.ir.kernel import Axes, Kernel, Read, Stage
 from hybridc.ir.strides import row_major
 from hybridc.ir.structured import Shape, dtype_of, shape_of

@@ -13,10 +13,9 @@ from xdsl.dialects.linalg import ops as linalg
 from xdsl.ir import SSAValue
 
 from hybridc.dialects.hybrid_rt import UniformOp
-from hybridc.ir.kernel import Stage
+from hybridc.ir.kernel import Stage, yielded
 from hybridc.ir.nest_plan import loop_axes
 from hybridc.ir.philox import numbers_each
-from hybridc.ir.sources import yielded
 from hybridc.ir.strides import row_major
 from hybridc.ir.structured import dtype_of
 from hybridc.lower.triton import draws

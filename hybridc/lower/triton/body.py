@@ -9,9 +9,8 @@ from xdsl.dialects.builtin import f32
 from xdsl.ir import Block, Operation, SSAValue
 
 from hybridc.dtypes import FLOAT8
-from hybridc.ir.kernel import Stage, number_of
+from hybridc.ir.kernel import Stage, number_of, sign, signed_as
 from hybridc.ir.scalar_builder import signless
-from hybridc.ir.scalars import sign, signed_as
 from hybridc.ir.structured import dtype_of
 from hybridc.lower.triton import ops
 from hybridc.lower.triton.ops import HALF, SINGLE, DType, Term, literal, neutral, triton_type

@@ -9,10 +9,8 @@ from typing import Any
 
 from xdsl.dialects.func import FuncOp
 
-from hybridc.ir.inplace import inplace_pairs, pairs_in
 from hybridc.ir.kernel import Kernel, Nest, Stage, analyse
-from hybridc.ir.nest_parts import nests_of
-from hybridc.ir.nest_plan import NestPlan
+from hybridc.ir.nest_plan import NestPlan, inplace_pairs, nests_of, pairs_in
 from hybridc.ir.strides import row_major
 from hybridc.ir.structured import shape_of
 from hybridc.lower.triton.attention import phases_of_attention

@@ -9,12 +9,10 @@ from xdsl.dialects import func
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import SSAValue
 
-from hybridc.dialects.draws import DrawsUniform
-from hybridc.dialects.gpu import ArraySpec, HasGPUKernel
 from hybridc.dialects.hybrid import dtype_of, shape_of
 from hybridc.dialects.hybrid_rt import LaunchOp, aligned
+from hybridc.dialects.interfaces import AddsRows, ArraySpec, DrawsUniform, HasGPUKernel
 from hybridc.dialects.operator import Operator
-from hybridc.dialects.scatter import AddsRows
 from hybridc.ir.host import numbers_of
 from hybridc.ir.launch_check import check_launch, written_over
 from hybridc.ir.native_plan import Place

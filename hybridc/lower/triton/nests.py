@@ -19,8 +19,7 @@ from types import MappingProxyType
 from xdsl.ir import SSAValue
 
 from hybridc.ir.kernel import Axes, Kernel, Nest, Read, Stage, grid_of, number_of
-from hybridc.ir.nest_parts import nests_of, read_elsewhere
-from hybridc.ir.nest_plan import NestPlan, plan_nest
+from hybridc.ir.nest_plan import NestPlan, nests_of, plan_nest, read_elsewhere
 from hybridc.ir.running import Running, running_pairs
 from hybridc.ir.strides import row_major
 from hybridc.ir.structured import dtype_of, shape_of

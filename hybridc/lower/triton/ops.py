@@ -15,9 +15,8 @@ from xdsl.ir import Operation
 from hybridc.dialects.hybrid import location_of
 from hybridc.dtypes import FLOAT8, held, is_float
 from hybridc.errors import UnsupportedError
-from hybridc.ir import scalars
-from hybridc.ir.kernel import Number
-from hybridc.ir.scalars import number_as
+from hybridc.ir import kernel as scalars
+from hybridc.ir.kernel import Number, number_as
 
 DType = np.dtype[Any]
 

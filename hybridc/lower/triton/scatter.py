@@ -9,10 +9,10 @@ from xdsl.dialects.builtin import UNKNOWN_LOC
 from xdsl.ir import Block
 
 from hybridc.dialects.attribute import DType
+from hybridc.dialects.interfaces import RowSums
 from hybridc.dialects.movement import bounded_index
-from hybridc.dialects.scatter import RowSums
 from hybridc.dtypes import computed
-from hybridc.ir.scalar_builder import Body, Element, signless
+from hybridc.ir.scalar_builder import Element, ScalarBuilder, signless
 from hybridc.lower.triton.blocks import NARROW
 from hybridc.lower.triton.body import triton_type
 from hybridc.lower.triton.functions import Config, TritonFunction, TritonPhase, power_of_two
@@ -65,7 +65,7 @@ def row_sums_phase(sums: RowSums, count: int, data: DType, index: DType) -> Trit
 def _place(w: Writer, name: str, sums: RowSums, dtype: DType) -> str:
     """The name of the place that an element of the indices names."""
     block = Block(arg_types=[signless(dtype)])
-    place = bounded_index(Body(block, UNKNOWN_LOC), Element(block.args[0], dtype), sums.rows, sums.mode)
+    place = bounded_index(ScalarBuilder(block, UNKNOWN_LOC), Element(block.args[0], dtype), sums.rows, sums.mode)
     statements = Statements(w, {block.args[0]: Term(name, dtype)})
     statements.write(block, [place.value])
     return statements.term(place.value).text

@@ -17,9 +17,8 @@ from xdsl.dialects.linalg import ops as linalg
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from hybridc.dialects.hybrid_rt import UniformOp
-from hybridc.ir.kernel import number_of
+from hybridc.ir.kernel import CASTS, number_of, sign, signed_as
 from hybridc.ir.scalar_builder import signless
-from hybridc.ir.scalars import CASTS, sign, signed_as
 from hybridc.ir.structured import dtype_of, element_dtype
 from hybridc.lower.mathlib import Formula
 from hybridc.lower.mathlib.float8 import EIGHTS, conversion

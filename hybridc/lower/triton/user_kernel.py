@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from hybridc.dialects.attribute import DType
-from hybridc.dialects.gpu import GPUKernel
+from hybridc.dialects.interfaces import GPUKernel
 from hybridc.errors import MXNetError
 from hybridc.lower.triton.functions import Config, TritonFunction, TritonPhase
 

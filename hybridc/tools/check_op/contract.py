@@ -10,7 +10,7 @@ import numpy as np
 from hybridc.array.dispatch import invoke
 from hybridc.array.functions import function as made
 from hybridc.array.ndarray import NDArray
-from hybridc.dialects import registration
+from hybridc.dialects import operator as registration
 from hybridc.dialects.attribute import REQUIRED
 from hybridc.dialects.operator import Operator
 from hybridc.errors import MXNetError

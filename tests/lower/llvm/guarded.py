@@ -11,8 +11,8 @@ from numpy.lib.stride_tricks import as_strided
 
 from hybridc.compile.pipeline import context
 from hybridc.compile.targets import target_named
-from hybridc.ir.inplace import inplace_pairs
 from hybridc.ir.kernel import analyse
+from hybridc.ir.nest_plan import inplace_pairs
 from hybridc.ir.structured import dtype_of, is_host, kernels, shape_of
 from hybridc.lower.llvm.codegen import load
 from hybridc.lower.llvm.kernel_code import code_of

@@ -16,7 +16,7 @@ from xdsl.dialects import func
 
 import hybridc as mx
 from hybridc.compile import pipeline
-from hybridc.dialects.scatter import RowSums
+from hybridc.dialects.interfaces import RowSums
 from hybridc.gluon.nn import HybridLambda
 from hybridc.ir.kernel import analyse
 from hybridc.ir.structured import dtype_of, is_host, kernels, root, shape_of

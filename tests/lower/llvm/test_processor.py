@@ -14,7 +14,7 @@ import hybridc as mx
 from hybridc import options
 from hybridc.errors import OptionError
 from hybridc.lower.llvm import codegen, llvm_c, processor
-from hybridc.lower.llvm.gemm_vectors import Registers, registers
+from hybridc.lower.llvm.gemm_phase import Registers, registers
 from hybridc.lower.llvm.products import phases_of_product
 from tests.lower.llvm.test_products import product_kernel
 

@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 
 from hybridc.ir.kernel import analyse
-from hybridc.lower.llvm import gemm_rows, products
+from hybridc.lower.llvm import gemm_tiles as gemm_rows
+from hybridc.lower.llvm import products
 from hybridc.lower.llvm.codegen import load
-from hybridc.lower.llvm.gemm_vectors import Registers, registers
+from hybridc.lower.llvm.gemm_phase import Registers, registers
 from hybridc.lower.llvm.products import is_product, phases_of_product
 from hybridc.runtime.native import Array, NativePlan, NativeProgram, Phase, Place, num_threads, set_num_threads
 from tests.lower.kernels import kernel

@@ -9,7 +9,7 @@ import pytest
 
 import hybridc as mx
 from hybridc.gluon.nn import HybridLambda
-from hybridc.lower.llvm.gemm_vectors import registers
+from hybridc.lower.llvm.gemm_phase import registers
 from hybridc.lower.llvm.transpose_loops import transpose_phase
 from tests.lower.llvm.guarded import Native, lowered, native_kernels
 

@@ -8,9 +8,8 @@ from xdsl.dialects.builtin import FunctionType
 from xdsl.ir import Block, Region
 
 from hybridc.ir.kernel import Read, Stage
-from hybridc.ir.linalg_attributes import structured_type
 from hybridc.ir.structured import dtype_of, note_dtypes
-from hybridc.ir.tensor_builder import Builder, Tensor
+from hybridc.ir.tensor_builder import Builder, Tensor, structured_type
 from hybridc.lower.triton.body import combine, reduce, write_body
 from hybridc.lower.triton.functions import Config, TritonFunction
 from hybridc.lower.triton.source import Writer

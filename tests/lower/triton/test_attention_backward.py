@@ -11,8 +11,7 @@ import hybridc as mx
 from benchmarks import workloads
 from hybridc.compile import pipeline
 from hybridc.gluon.nn import HybridLambda
-from hybridc.ir.attention import attention_of
-from hybridc.ir.attention_backward import attention_backward_of
+from hybridc.ir.attention import attention_backward_of, attention_of
 from hybridc.lower.triton import attention_loads, codes
 from hybridc.lower.triton.attention_backward import phases_of_attention_backward
 from hybridc.lower.triton.attention_loads import Tile

@@ -10,8 +10,7 @@ import pytest
 
 import hybridc as mx
 from hybridc.gluon.nn import HybridLambda
-from hybridc.ir.attention import attention_of
-from hybridc.ir.attention_backward import attention_backward_of
+from hybridc.ir.attention import attention_backward_of, attention_of
 from hybridc.lower.triton.attention import phases_of_attention
 from hybridc.lower.triton.attention_backward import phases_of_attention_backward
 from hybridc.lower.triton.attention_loads import Tile

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import hybridc as mx
-from hybridc.dialects.scatter import RowSums
+from hybridc.dialects.interfaces import RowSums
 from hybridc.errors import UnsupportedError
 from hybridc.ir.kernel import analyse
 from hybridc.lower.triton.functions import PROGRAMS

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from hybridc.dialects.attribute import DType, Shape
+from hybridc.dtypes import is_half
 
 
 @dataclass(frozen=True)
@@ -49,3 +50,47 @@ class HasGPUKernel(ABC):
     @abstractmethod
     def gpu(self, inputs: Sequence[ArraySpec], outputs: Sequence[ArraySpec]) -> GPUKernel:
         """The kernel for arrays of these shapes and dtypes."""
+
+
+# --- What a draw of random numbers is: an interface that targets with loops of their own ask -------------------------
+
+
+class DrawsUniform:
+    """An operator of one input, a key of two words, whose result is uniform numbers in [0, 1) of one draw.
+
+    They are those of :func:`hybridc.random.generator`: Philox with the key's first word as key, and its second plus
+    the number of the draw as the counter's highest word; 24 bits for single and half precision, 53 for double.
+    """
+
+    def draw_number(self) -> int:
+        """What tells this draw of the key from others."""
+        raise NotImplementedError
+
+
+# --- What it takes to add rows to places that indices name: an interface that targets with loops of their own ask ----
+
+
+@dataclass(frozen=True)
+class RowSums:
+    """``out[o, place(indices[k])] += data[o, k]``, from zeros and in the order of k, for blocks of ``inner`` elements.
+
+    ``out`` has ``outer`` times ``rows`` of them; ``mode``, clip or wrap, says what indices out of range mean.
+    """
+
+    outer: int
+    rows: int
+    inner: int
+    mode: str
+
+
+class AddsRows:
+    """An operator of two inputs, data and indices, that may be such a sum."""
+
+    def row_sums(self) -> RowSums | None:
+        """The sum that it is; None if it does more."""
+        return None
+
+
+def in_single(F: Any, x: Any, adding: Callable[[Any], Any]) -> Any:
+    """What ``adding`` makes of ``x``, in single precision if that is of half: many elements may go to one place."""
+    return F.cast(adding(F.cast(x, "float32")), x.dtype) if is_half(x.dtype) else adding(x)
