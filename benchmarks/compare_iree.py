@@ -217,7 +217,7 @@ def sample_jobs(operators: Sequence[str]) -> Iterator[Iterator[Job]]:
     """
     from hybridc.dialects.registry import OPERATORS
     from hybridc.tools.check_op.case import each_sample
-    from hybridc.tools.check_op.compiled import each_other_dtype
+    from hybridc.tools.check_op.check_compiled import each_other_dtype
 
     for name, cls in sorted(OPERATORS.items()):
         if name.removeprefix("hybrid.") not in operators if operators else not name.startswith("hybrid."):
@@ -235,11 +235,11 @@ def sample_jobs(operators: Sequence[str]) -> Iterator[Iterator[Job]]:
 def sample_job(call: str, op: Any, arrays: list[np.ndarray], grads: list[int]) -> Iterator[Iterator[Job]]:
     """The jobs of one operator on these inputs, if it calls no host."""
     from hybridc.tools.check_op.case import gradients, ndarrays, run, weights_of
-    from hybridc.tools.check_op.compiled import Net
+    from hybridc.tools.check_op.check_compiled import OperatorNet
     from hybridc.trace.tracer import trace_call
 
     extra = np.zeros(1, np.float32)
-    trace = trace_call(Net(op), [*ndarrays([extra]), *ndarrays(arrays)], training=False)
+    trace = trace_call(OperatorNet(op), [*ndarrays([extra]), *ndarrays(arrays)], training=False)
     stage = structured(trace, tuple(i + 1 for i in grads))
     if "func.call" in str(stage) or "key" in trace.roles:
         return

@@ -32,8 +32,13 @@ CALLS = (
     ("six layers, training step", True, 6, 3000.0, 200.0),
 )
 # What a first call imports where all was compiled before, and where nothing was.
-RUNTIME = ("hybridc.compile.warm_start", "hybridc.gluon.step_graph", "hybridc.symbol.namespace")
-COMPILER = (*RUNTIME, "hybridc.compile.pipeline", "hybridc.lower.llvm.emit", "hybridc.lower.llvm.loops_to_llvm")
+RUNTIME = ("hybridc.compile.warm_start", "hybridc.gluon.hybridize.step_graph", "hybridc.symbol.symbol_namespace")
+COMPILER = (
+    *RUNTIME,
+    "hybridc.compile.pipeline",
+    "hybridc.lower.llvm.emit_steps",
+    "hybridc.lower.llvm.codegen.loops_to_llvm",
+)
 PARTS = {"empty": COMPILER, "full": RUNTIME}
 IMPORT = 500.0  # milliseconds for the parts
 COLD, WARM = 3, 7  # processes of each kind, of which the fastest counts

@@ -24,12 +24,12 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 from benchmarks.timing import compare
 from hybridc.ir.product_shape import loops_of, matrices_of_loops
 from hybridc.ir.strides import row_major
-from hybridc.lower.llvm.codegen import load
-from hybridc.lower.llvm.gemm_phase import registers
-from hybridc.lower.llvm.gemm_tiles import panel_width
-from hybridc.lower.llvm.kernel_phases import KernelPhase
-from hybridc.lower.llvm.products import matrices_phase
-from hybridc.runtime.native import Array, NativePlan, NativeProgram, Phase, Place, set_num_threads
+from hybridc.lower.llvm.codegen.native_function import load
+from hybridc.lower.llvm.gemm.gemm_phase import registers
+from hybridc.lower.llvm.gemm.gemm_tiles import panel_width
+from hybridc.lower.llvm.gemm.products import matrices_phase
+from hybridc.lower.llvm.loops.kernel_phases import KernelPhase
+from hybridc.runtime.native import NativePlan, NativeProgram, Phase, PlainArray, Position, set_num_threads
 
 REST = 0.1  # seconds until threads of NumPy's BLAS sleep
 WAYS = ("blas", "tiles", "dots", "rows")
@@ -109,15 +109,17 @@ def program_of(phase: KernelPhase, arrays: list[Any], result: Any, threads: int)
     stride = -(-phase.scratch // 64) * 64
     step = Phase(
         code,
-        tuple(Place(1 + i) for i in phase.buffers),
+        tuple(Position(1 + i) for i in phase.buffers),
         np.array(phase.numbers, np.int64).tobytes(),
         phase.extent,
         phase.grain,
-        Place(0),
+        Position(0),
         stride,
     )
-    inputs = [Array(x.shape, x.dtype) for x in arrays]
-    plan = NativePlan(inputs, [Array(result.shape, result.dtype)], [step], arena=stride * threads + 64, threads=threads)
+    inputs = [PlainArray(x.shape, x.dtype) for x in arrays]
+    plan = NativePlan(
+        inputs, [PlainArray(result.shape, result.dtype)], [step], arena=stride * threads + 64, threads=threads
+    )
     program = NativeProgram(plan)
     workspace, entry, into = program.workspace(), program.entry, (result,)
     return lambda: entry(workspace, into, *arrays)

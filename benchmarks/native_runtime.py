@@ -31,9 +31,9 @@ from xdsl.dialects.scf import Scf
 from xdsl.parser import Parser
 
 from benchmarks import timing
-from hybridc.lower.llvm.codegen import Code, NativeFunction, load
+from hybridc.lower.llvm.codegen.native_function import LoadedCode, NativeFunction, load
 from hybridc.nd import NDArray
-from hybridc.runtime.native import Array, NativePlan, NativeProgram, Phase, Place, boxed_entry, num_threads
+from hybridc.runtime.native import NativePlan, NativeProgram, Phase, PlainArray, Position, boxed_entry, num_threads
 
 BLOCKS, SECONDS = 7, 0.03
 CALLS = 300
@@ -67,7 +67,7 @@ func.func @phase(%x: memref<?xf32>, %y: memref<?xf32>, %lo: index, %hi: index, %
 """
 
 
-def compiled(text: str) -> Code:
+def compiled(text: str) -> LoadedCode:
     """The code of a phase."""
 
     def build() -> Any:
@@ -116,8 +116,8 @@ def calls() -> None:
     """Table of what a call costs."""
     nothing = compiled(NOTHING)
     x, large = np.zeros(10, np.float32), np.zeros(1 << 16, np.float32)
-    step = Phase(nothing, (Place(1),))
-    spec, large_spec = Array((10,), "float32"), Array((1 << 16,), "float32")
+    step = Phase(nothing, (Position(1),))
+    spec, large_spec = PlainArray((10,), "float32"), PlainArray((1 << 16,), "float32")
     cases = {
         "1 input, 1 result, 1 step": (NativePlan([spec], [spec], [step]), x),
         "8 inputs": (NativePlan([spec] * 8, [spec], [step]), *[x] * 8),
@@ -140,10 +140,10 @@ def regions() -> None:
     """Table of what a region costs, beside a pool of Python's."""
     threads = num_threads()
     nothing = compiled(NOTHING)
-    spec = Array((10,), "float32")
+    spec = PlainArray((10,), "float32")
 
     def plan(steps: int, grain: int) -> NativePlan:
-        return NativePlan([], [spec], [Phase(nothing, (Place(1),), b"", 64, grain)] * steps, threads=threads)
+        return NativePlan([], [spec], [Phase(nothing, (Position(1),), b"", 64, grain)] * steps, threads=threads)
 
     alone, shared = caller(plan(11, 64)), caller(plan(11, 1))
     one_alone, one_shared = caller(plan(1, 64)), caller(plan(1, 1))
@@ -179,8 +179,8 @@ def kernels() -> None:
                 wait([pool.submit(native, addresses, None, low, high, None) for low, high in bounds])
 
             def plan(grain: int, size: int = size) -> NativePlan:
-                spec = Array((size,), "float32")
-                phase = Phase(code, (Place(1), Place(2)), b"", size, grain)
+                spec = PlainArray((size,), "float32")
+                phase = Phase(code, (Position(1), Position(2)), b"", size, grain)
                 return NativePlan([spec], [spec], [phase], threads=threads, work=size / 2)
 
             medians = timing.compare([caller(plan(size), x), caller(plan(256), x), executor], BLOCKS, SECONDS)

@@ -64,7 +64,7 @@ def new_sizes(name: str, way: str) -> dict[str, Any]:
     import numpy as np
 
     import hybridc as mx
-    from hybridc.lower.llvm import codegen
+    from hybridc.lower.llvm.codegen import native_function as codegen
 
     compiled = [0]
     compile_: Any = codegen._compile  # pyright: ignore[reportPrivateUsage]
@@ -124,7 +124,7 @@ def print_sizes() -> bool:
 def constant_sizes() -> Generator[None]:
     """What is compiled meanwhile has all its sizes as constants, but for those of products of matrices."""
     from hybridc.compile import new_sizes, warm_start
-    from hybridc.lower.llvm import kernel_phases
+    from hybridc.lower.llvm.loops import kernel_phases
 
     plan_nest = kernel_phases.plan_nest
     before: list[Any] = [new_sizes._enabled, warm_start._enabled]  # pyright: ignore[reportPrivateUsage]

@@ -42,14 +42,14 @@ from benchmarks.workloads import WORKLOADS
 from hybridc.compile import warm_start
 from hybridc.compile.targets import LLVM, TARGETS, Planning
 from hybridc.ir.kernel import analyse
-from hybridc.ir.native_plan import Array, Host, NativePlan, Phase, Place
+from hybridc.ir.native_plan import Host, NativePlan, Phase, PlainArray, Position
 from hybridc.ir.planned import Program
 from hybridc.ir.structured import is_host, kernels
-from hybridc.lower.llvm import codegen
-from hybridc.lower.llvm.kernel_phases import copy_phase
+from hybridc.lower.llvm.codegen import native_function as codegen
+from hybridc.lower.llvm.loops.kernel_phases import copy_phase
 from hybridc.lower.llvm.native_source import NativeSource
 from hybridc.options import OPTIONS
-from hybridc.runtime.native.program import NativeProgram
+from hybridc.runtime.native.native_program import NativeProgram
 from hybridc.runtime.native_executable import NativeExecutable
 
 SIDE = 2048  # of the matrices whose product shows the speed of multiply-adds
@@ -109,8 +109,8 @@ def native_copy(source: np.ndarray, target: np.ndarray, threads: int) -> Callabl
     phase = copy_phase(source.dtype, source.shape, (1,), 0, 1)
     (code,) = codegen.load([phase.function])
     numbers = struct.pack(f"<{len(phase.numbers)}q", *phase.numbers)
-    step = Phase(code, (Place(1), Place(2)), numbers, phase.extent, phase.grain)
-    array = Array(source.shape, source.dtype)
+    step = Phase(code, (Position(1), Position(2)), numbers, phase.extent, phase.grain)
+    array = PlainArray(source.shape, source.dtype)
     native = NativeProgram(NativePlan([array], [array], [step], threads=threads))
     workspace, into = native.workspace(), (target,)
     return lambda: native.entry(workspace, into, source)
@@ -178,7 +178,7 @@ class Call:
         return [_conform(x, a) for x, a in zip(given, self.native.plan.inputs, strict=True)]
 
 
-def _conform(x: Any, wanted: Array) -> Any:
+def _conform(x: Any, wanted: PlainArray) -> Any:
     return np.require(x, wanted.dtype, ["C", "A", "W"])
 
 

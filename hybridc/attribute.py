@@ -32,12 +32,12 @@ class AttrScope:
         _LOCAL.scope = self._outer.pop()
 
 
-class _Local(threading.local):
+class _AttributeScopes(threading.local):
     def __init__(self) -> None:
         self.scope: AttrScope = AttrScope()
 
 
-_LOCAL = _Local()
+_LOCAL = _AttributeScopes()
 
 
 def current() -> AttrScope:

@@ -58,11 +58,11 @@ class Context:
         """Nothing to free on the CPU; there for MXNet's API."""
 
 
-class _Local(threading.local):
+class _CurrentDevice(threading.local):
     context = Context("cpu", 0)
 
 
-_LOCAL = _Local()
+_LOCAL = _CurrentDevice()
 
 
 def cpu(device_id: int = 0) -> Context:

@@ -42,14 +42,14 @@ class Prefix(NameManager):
         return self._prefix + super().get(name, hint)
 
 
-class _Local(threading.local):
+class _NameScopes(threading.local):
     """Each thread counts for itself."""
 
     def __init__(self) -> None:
         self.manager: NameManager = NameManager()
 
 
-_LOCAL = _Local()
+_LOCAL = _NameScopes()
 
 
 def current() -> NameManager:

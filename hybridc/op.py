@@ -11,8 +11,7 @@ by a Triton kernel written by hand.
 
 from __future__ import annotations
 
-from hybridc.dialects.interfaces import ArraySpec, GPUKernel, HasGPUKernel
-from hybridc.dialects.nnvm import (
+from hybridc.dialects.foreign.nnvm import (
     Node,
     NodeAttrs,
     OpContext,
@@ -25,7 +24,7 @@ from hybridc.dialects.nnvm import (
     list_attrs,
     set_attr,
 )
-from hybridc.dialects.nnvm_helpers import (
+from hybridc.dialects.foreign.nnvm_helpers import (
     ElemwiseGradUseIn,
     ElemwiseGradUseNone,
     ElemwiseGradUseOut,
@@ -33,7 +32,8 @@ from hybridc.dialects.nnvm_helpers import (
     ElemwiseType,
     MakeGradNode,
 )
-from hybridc.dialects.nnvm_operator import NNVM_REGISTER_OP, Parameter, ParamParser, kVarg
+from hybridc.dialects.foreign.nnvm_operator import NNVM_REGISTER_OP, Parameter, ParamParser, kVarg
+from hybridc.dialects.interfaces import ArraySpec, GPUKernel, HasGPUKernel
 from hybridc.dialects.operator import (
     Composite,
     Contraction,

@@ -78,7 +78,7 @@ _UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
 _OF_SCRIPTS = ("HYBRIDC_PEERS", "HYBRIDC_TEST_EXAMPLES")
 
 
-class _Reader:
+class _EnvironmentReader:
     """Reads the variables of an environment, and knows which ones it was asked for."""
 
     def __init__(self, env: Mapping[str, str]) -> None:
@@ -176,7 +176,7 @@ def _platform_cache(env: Mapping[str, str]) -> str:
     return os.path.join(env.get("XDG_CACHE_HOME") or "~/.cache", "hybridc")
 
 
-def _cache(reader: _Reader) -> str:
+def _cache(reader: _EnvironmentReader) -> str:
     """The cache folder: the same one wherever the process goes.
 
     Without a home, as users of containers may be, it is a folder of this user's among the temporary files.
@@ -198,7 +198,7 @@ def _cpus() -> tuple[str, ...]:
 
 def read(env: Mapping[str, str]) -> Options:
     """The settings that an environment says; OptionError where it says what a setting cannot be."""
-    reader = _Reader(env)
+    reader = _EnvironmentReader(env)
     options = Options(
         target=reader.choice("HYBRIDC_TARGET", ("llvm", "numpy", "triton")),
         verify=reader.flag("HYBRIDC_VERIFY"),

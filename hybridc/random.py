@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 _MASK = (1 << 64) - 1
 
 
-class Epoch:
+class SeedEpoch:
     """The time until the next seed; ``pool`` keeps what others derived from this one, ``numbers`` tells these apart."""
 
     __slots__ = ("numbers", "pool", "seed")
@@ -47,10 +47,10 @@ class _Stream:
     def start(self, seed: int) -> None:
         self.seed = seed & _MASK
         self.counter = 0
-        self.epoch = Epoch(self.seed)
+        self.epoch = SeedEpoch(self.seed)
 
 
-class _Local(threading.local):
+class _ThreadStream(threading.local):
     """What replaces the process-wide stream in this thread, see :func:`isolated`."""
 
     stream: _Stream | None = None
@@ -59,7 +59,7 @@ class _Local(threading.local):
 # Like MXNet, a process that never calls seed() starts from seed 0: runs repeat by default.
 _GLOBAL = _Stream(0)
 _LOCK = ForkLock()
-_LOCAL = _Local()
+_LOCAL = _ThreadStream()
 
 
 def seed(seed_state: Any, ctx: Context | str = "all") -> None:
@@ -89,7 +89,7 @@ def next_key(draws: int = 1) -> npt.NDArray[np.uint64]:
         return np.array([stream.seed, base], dtype=np.uint64)
 
 
-def epoch() -> Epoch:
+def epoch() -> SeedEpoch:
     """What tells generators with a state of their own (those of compiled libraries) when to start over."""
     return (_LOCAL.stream or _GLOBAL).epoch
 

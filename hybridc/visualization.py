@@ -9,7 +9,7 @@ from typing import Any
 from hybridc.dialects.operator import Contraction, Elementwise, Movement, Opaque, Operator, Reduction
 from hybridc.errors import MXNetError
 from hybridc.symbol import graph
-from hybridc.symbol.graph import Node
+from hybridc.symbol.graph import SymbolNode
 from hybridc.symbol.infer import Shapes
 from hybridc.trace.traced import Symbol
 
@@ -37,7 +37,7 @@ def _entries(symbol: Any) -> list[graph.Entry]:
     return list(found.entries)
 
 
-def is_parameter(node: Node) -> bool:
+def is_parameter(node: SymbolNode) -> bool:
     """Whether a variable is what a layer learns or keeps, by its name, as MXNet tells."""
     return node.is_variable and node.name.endswith(_PARAMETERS)
 
@@ -171,7 +171,7 @@ def _colour(op: Operator | None) -> str:
     return next((colour for kind, colour in _COLOURS if isinstance(op, kind)), _COMPOSITE)
 
 
-def _label(node: Node) -> str:
+def _label(node: SymbolNode) -> str:
     """The name of a variable; an operator's kind, with what its attributes say that is not usual."""
     op = node.op
     if op is None:

@@ -38,6 +38,14 @@ LAYERS: tuple[tuple[str, str], ...] = (
     ("the package", ""),
 )
 
+# MXNet's own names for two things each: a layer and its operator, an initializer and a parameter, and the like.
+LAYERS_AND_OPERATORS = {
+    *("Activation", "BatchNorm", "Cast", "Constant", "Dropout", "Embedding", "Flatten", "Identity", "LayerNorm"),
+    *("LeakyReLU", "Loss", "Pad", "Parameter", "Stack"),
+}
+# Folders whose names are MXNet's, or whose files have one idea each that nothing groups better.
+MOST_FILES = {"hybridc": 36, "hybridc.ir": 19, "hybridc.dialects": 17}
+
 
 @dataclass(frozen=True)
 class Import:
@@ -91,12 +99,6 @@ def layer(module: str) -> int:
     return next(i for i, (_, names) in enumerate(LAYERS) if first in (names.split() or [""]))
 
 
-def folder(module: str) -> str:
-    """The folder of a module, as ``hybridc.array``."""
-    path = modules()[module]
-    return ".".join(path.relative_to(PACKAGE.parent).parent.parts)
-
-
 def upwards(found: list[Import]) -> list[Import]:
     """The imports of a layer that comes later."""
     return [i for i in found if layer(i.target) > layer(i.source)]
@@ -124,30 +126,39 @@ def _reached(graph: Mapping[str, set[str]], start: str) -> set[str]:
     return seen
 
 
+def classes(known: Mapping[str, Path]) -> dict[str, list[str]]:
+    """The modules in which a class of each name is."""
+    found: dict[str, list[str]] = {}
+    for module, path in known.items():
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.ClassDef):
+                found.setdefault(node.name, []).append(module)
+    return found
+
+
+def folders(known: Mapping[str, Path]) -> dict[str, int]:
+    """How many files each folder has."""
+    return Counter(".".join(path.relative_to(PACKAGE.parent).parent.parts) for path in known.values())
+
+
 def main() -> None:
     """Print the table."""
     known = modules()
     found = imports(known)
-    names = Counter(
-        node.name
-        for path in known.values()
-        for node in ast.walk(ast.parse(path.read_text()))
-        if isinstance(node, ast.ClassDef)
-    )
     files = Counter(path.name for path in known.values() if path.name != "__init__.py")
-    folders = Counter(path.parent for path in known.values())
+    sizes = folders(known)
     rows = {
         "files": len(known),
         "lines": sum(path.read_text().count("\n") for path in known.values()),
-        "folders": len(folders),
-        "files in the largest folder": max(folders.values()),
-        "folders with more than 14 files": sum(n > 14 for n in folders.values()),
+        "folders": len(sizes),
+        "files in the largest folder": max(sizes.values()),
+        "folders with more than 16 files": sum(n > 16 for n in sizes.values()),
         "imports": len(found),
         "imports inside functions": sum(i.lazy for i in found),
         "imports of a later layer": len(upwards(found)),
         "files in circles": sum(map(len, circles(found))),
         "largest circle": max(map(len, circles(found)), default=0),
-        "names of two or more classes": sum(n > 1 for n in names.values()),
+        "names of two or more classes": sum(len(w) > 1 for w in classes(known).values()),
         "names of two or more files": sum(n > 1 for n in files.values()),
     }
     for title, number in rows.items():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hybridc.lower.llvm import processor
+from hybridc.lower.llvm.codegen import processor
 from hybridc.options import _cpus
 
 print(*[level for level in _cpus() if level != "host" and not processor.lacking(level)], sep="\n")

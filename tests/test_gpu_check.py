@@ -16,7 +16,7 @@ from benchmarks.gpu import ahead, bench, bundle, check, matrix, networks, parts
 from benchmarks.gpu.compile import launches_of, traces
 from benchmarks.gpu.table import Machine, Row, cells, geometric_mean, means
 from hybridc.errors import UnsupportedError
-from hybridc.runtime.devices.compiled import code_key
+from hybridc.runtime.devices.nvidia.compiled import code_key
 
 pytestmark = pytest.mark.triton
 

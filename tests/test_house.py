@@ -15,7 +15,20 @@ def test_every_module_has_a_layer_and_every_layer_a_module():
     assert used == set(range(len(house.LAYERS)))
 
 
-def test_no_circle_of_imports_leaves_its_folder():
+def test_no_circle_of_imports_leaves_its_layer():
     for circle in house.circles(house.imports(house.modules()), typing=True):
-        folders = {house.folder(name) for name in circle}
-        assert len(folders) == 1, f"these files import each other: {', '.join(sorted(circle))}"
+        assert len({house.layer(name) for name in circle}) == 1, (
+            f"these files import each other: {', '.join(sorted(circle))}"
+        )
+
+
+def test_no_two_classes_have_one_name():
+    found = {name: where for name, where in house.classes(house.modules()).items() if len(where) > 1}
+    wrong = {name: where for name, where in found.items() if name not in house.LAYERS_AND_OPERATORS}
+    assert not wrong, f"rename all but one: {wrong}"
+
+
+def test_a_folder_has_about_a_dozen_files():
+    sizes = house.folders(house.modules())
+    wrong = {name: n for name, n in sizes.items() if n > house.MOST_FILES.get(name, 16)}
+    assert not wrong, f"make a folder of what belongs together: {wrong}"

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import hybridc as mx
 from hybridc.compile import targets, trace_key, warm_start
-from hybridc.lower.llvm import kernel_phases
+from hybridc.lower.llvm.loops import kernel_phases
 from hybridc.options import OPTIONS
 from tests.random_programs import EXAMPLES, FLOATS, INTEGERS, Net, programs, tiles
 

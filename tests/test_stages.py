@@ -13,9 +13,10 @@ from hybridc.compile import pipeline
 from hybridc.compile.pipeline import context
 from hybridc.compile.targets import target_named
 from hybridc.errors import UnsupportedError
-from hybridc.gluon import cached_graph, nn
+from hybridc.gluon import nn
+from hybridc.gluon.hybridize import cached_graph
 from hybridc.gluon.nn import HybridLambda
-from hybridc.transforms.verify_plan import VerifyPlan
+from hybridc.transforms.memory.verify_plan import VerifyPlan
 
 
 def network():

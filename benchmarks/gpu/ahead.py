@@ -13,9 +13,9 @@ from typing import Any
 
 from benchmarks.gpu import bench
 from benchmarks.gpu.compile import launches_of, traces
-from hybridc.lower.triton.functions import Config, TritonFunction
+from hybridc.lower.triton.triton_function import Config, TritonFunction
 from hybridc.runtime.devices.choose import device
-from hybridc.runtime.devices.compiled import binary, code_key, divisible_by
+from hybridc.runtime.devices.nvidia.compiled import binary, code_key, divisible_by
 
 # The parts that hybridc's functions are shared out in: more than there are processes, as some take longer.
 SHARES = 48

@@ -28,8 +28,8 @@ from hybridc.compile import warm_start
 from hybridc.compile.compiled_graph import CompiledGraph
 from hybridc.compile.stages import Traced
 from hybridc.gluon import nn
-from hybridc.lower.triton.functions import TritonFunction
-from hybridc.lower.triton.program import Launch, TritonProgram
+from hybridc.lower.triton.launches import Launch, TritonProgram
+from hybridc.lower.triton.triton_function import TritonFunction
 from hybridc.tools.triton_report import TARGETS, Compiled, Work, fitting, report
 
 

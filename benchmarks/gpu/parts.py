@@ -82,7 +82,7 @@ def _operators(small: bool) -> dict[str, Callable[[], Any]]:
     import hybridc as mx
     from hybridc.dialects.registry import OPERATORS
     from hybridc.tools.check_op.case import each_sample
-    from hybridc.tools.check_op.compiled import compare_on
+    from hybridc.tools.check_op.check_compiled import compare_on
 
     assert mx.nd  # importing it registers the operators
     ours = [cls for name, cls in sorted(OPERATORS.items()) if name.startswith("hybrid.")]

@@ -19,7 +19,9 @@ class Hybridc(Peer):
         importlib.import_module("hybridc.compile.stages")  # importing the compiler is no part of the first call
         if target == "llvm":
             importlib.import_module("hybridc.runtime.native_executable")
-            importlib.import_module("hybridc.lower.llvm.llvm_c").version()  # other frameworks load LLVM at import, too
+            importlib.import_module(
+                "hybridc.lower.llvm.codegen.llvm_c"
+            ).version()  # other frameworks load LLVM at import, too
         from benchmarks import encoder_train, workloads
 
         if target != OPTIONS.target:

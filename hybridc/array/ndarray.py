@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from hybridc.array.fluent import Fluent
 from hybridc.context import Context, check_device, cpu
-from hybridc.dialects.shape import resolve_shape
+from hybridc.dialects.array.shape import resolve_shape
 from hybridc.dtypes import STORED
 from hybridc.errors import ArgumentTypeError, CheckError, MXNetError, OneElementError
 from hybridc.hooks import HOOKS

@@ -18,8 +18,8 @@ from xdsl.dialects.builtin import IntegerAttr, MemRefType
 from xdsl.ir import SSAValue
 
 from hybridc.compile.stages import Lowered, Traced
-from hybridc.dialects.hybrid import element_dtype, locations_of
-from hybridc.dialects.hybrid_rt import CopyOp, LaunchOp, ViewOp, aliased
+from hybridc.dialects.mlir.hybrid import element_dtype, locations_of
+from hybridc.dialects.mlir.hybrid_rt import CopyOp, LaunchOp, ViewOp, aliased
 from hybridc.dialects.operator import Movement, Operator
 from hybridc.ir.host import operator_of, pairs_of
 from hybridc.ir.kernel import Kernel, analyse
@@ -82,7 +82,7 @@ def framed(text: str) -> str:
 
 
 @dataclass
-class Launch:
+class LaunchRow:
     """One kernel, or what the host computes, run on buffers: its row of the page."""
 
     number: int
@@ -126,12 +126,12 @@ class Rectangle:
     words: list[str] = field(default_factory=lambda: list[str]())
 
 
-def launches(lowered: Lowered, program: Program, prefix: str) -> list[Launch]:
+def launches(lowered: Lowered, program: Program, prefix: str) -> list[LaunchRow]:
     """The launches of a program, in order."""
     called = kernels(lowered.module)
     calls = dict(zip(program.host_launches, program.host_calls, strict=True))
     known: dict[str, tuple[int, Kernel | None, Operator | None]] = {}
-    found: list[Launch] = []
+    found: list[LaunchRow] = []
     for op in _function(lowered, program.name).body.block.ops:
         if not isinstance(op, LaunchOp):
             continue
@@ -141,14 +141,14 @@ def launches(lowered: Lowered, program: Program, prefix: str) -> list[Launch]:
             facts, operator = (None, operator_of(kernel)) if is_host(kernel) else (analyse(kernel), None)
             known[name] = (number, facts, operator)
         lines = locations_of(op)  # those of the kernel are the lines of its first launch
-        launch = Launch(number, f"{prefix}-{number}", kernel, op, lines, *known[name])
+        launch = LaunchRow(number, f"{prefix}-{number}", kernel, op, lines, *known[name])
         launch.host_call = calls.get(number)
         found.append(launch)
     _attach_code(found, program)
     return found
 
 
-def _attach_code(found: list[Launch], program: Program) -> None:
+def _attach_code(found: list[LaunchRow], program: Program) -> None:
     """Give every launch its part of what was generated: the line that runs it, and the function of its kernel."""
     shown: dict[str, int] = {}
     for launch, (own, text) in zip(found, program.launched(), strict=True):
@@ -160,7 +160,7 @@ def _attach_code(found: list[Launch], program: Program) -> None:
             launch.code = "\n".join([own, "", text])
 
 
-def rectangles(lowered: Lowered, program: Program, found: list[Launch]) -> list[Rectangle]:
+def rectangles(lowered: Lowered, program: Program, found: list[LaunchRow]) -> list[Rectangle]:
     """What lies where in the arena, and how long: read off the planned program, not asked of the planner."""
     function = _function(lowered, program.name)
     places: dict[SSAValue, Rectangle] = {}
@@ -192,7 +192,7 @@ def _read_by_copies(function: func.FuncOp, places: dict[SSAValue, Rectangle]) ->
             place.end = max(place.end, number)
 
 
-def _write(places: dict[SSAValue, Rectangle], launch: Launch, value: SSAValue, kind: str) -> None:
+def _write(places: dict[SSAValue, Rectangle], launch: LaunchRow, value: SSAValue, kind: str) -> None:
     """Note that a launch writes an array of the arena; over an argument in place, the rectangle goes on."""
     view = value.owner
     assert isinstance(view, ViewOp)
@@ -208,7 +208,7 @@ def _write(places: dict[SSAValue, Rectangle], launch: Launch, value: SSAValue, k
     places[value] = Rectangle(offset, size, launch.number, launch.number, kind, [name], [launch.word])
 
 
-def _written_over(launch: Launch, value: SSAValue) -> list[SSAValue]:
+def _written_over(launch: LaunchRow, value: SSAValue) -> list[SSAValue]:
     """The arguments that the kernel declares to write this result over."""
     outs = list(launch.op.outs)
     return [launch.op.ins[i] for i, out in pairs_of(launch.kernel, "hybrid.inplace") if outs[out] is value]
@@ -253,7 +253,7 @@ def _compilation(traced: Traced, prefix: str) -> list[str]:
     return [*body, "</article>"]
 
 
-def _sources(traced: Traced, found: list[Launch]) -> list[str]:
+def _sources(traced: Traced, found: list[LaunchRow]) -> list[str]:
     """The user's lines, what was recorded there, and the kernels that come from there."""
     recorded: dict[Location, list[str]] = {}
     for node in traced.trace.nodes:
@@ -281,7 +281,7 @@ def _line(where: Location) -> str:
     return f"{shown}<small>{escape(str(where))}</small>"
 
 
-def _program(lowered: Lowered, program: Program, found: list[Launch]) -> list[str]:
+def _program(lowered: Lowered, program: Program, found: list[LaunchRow]) -> list[str]:
     """One program: a row for each launch, the map of its arena, and all of its source."""
     calls = len(program.host_calls)
     counts = [launch.flops for launch in found]
@@ -300,7 +300,7 @@ def _program(lowered: Lowered, program: Program, found: list[Launch]) -> list[st
     return [*body, f"<details>{summary}<pre>{escape(program.source)}</pre></details>"]
 
 
-def _row(launch: Launch) -> str:
+def _row(launch: LaunchRow) -> str:
     source = "".join(_line(where) for where in launch.lines)
     if launch.first != launch.number:
         source += f"<small>the same kernel as {launch.first}</small>"

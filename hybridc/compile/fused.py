@@ -13,7 +13,7 @@ from hybridc.collector import collector_at_rest
 from hybridc.compile import pipeline
 from hybridc.compile.stages import Formed
 from hybridc.compile.targets import Target, target_named
-from hybridc.transforms.fuse_kernels import FuseKernels
+from hybridc.transforms.structured.fuse_kernels import FuseKernels
 
 if TYPE_CHECKING:
     from hybridc.compile.stages import Traced

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from hybridc.compile.fused import Fused
     from hybridc.compile.stages import Formed, Traced
     from hybridc.compile.targets import Planning, Target
-    from hybridc.ir.outline import Line, Outline, Place, Resizable
+    from hybridc.ir.outline import Line, Outline, OutlinedAttribute, Resizable
     from hybridc.ir.planned import HostCall
     from hybridc.lower.llvm.native_source import NativeSource
 
@@ -137,7 +137,7 @@ class _Family:
 
 
 def _family(
-    before: _Sample, now: _Sample, places: list[Place], trace: Trace, stage: Fused | Formed, reach: int
+    before: _Sample, now: _Sample, places: list[OutlinedAttribute], trace: Trace, stage: Fused | Formed, reach: int
 ) -> _Family | None:
     """The family of two compilations, if they differ in what follows from one size."""
     from hybridc.ir.outline import Resizable, lines_through
@@ -185,7 +185,7 @@ class _Sample:
 
 
 @dataclass(eq=False)
-class _Known:
+class _CompiledKind:
     """What was compiled of a kind, at one stage, and the families of it, which reach so far."""
 
     reach: int
@@ -215,11 +215,11 @@ class _Known:
 
 
 @dataclass(eq=False)
-class _Kind:
+class _TraceFamily:
     """What is known of traces that differ in integers only."""
 
-    fused: _Known = field(default_factory=lambda: _Known(REACH_OF_FUSED))
-    formed: _Known = field(default_factory=lambda: _Known(REACH_OF_FORMED))
+    fused: _CompiledKind = field(default_factory=lambda: _CompiledKind(REACH_OF_FUSED))
+    formed: _CompiledKind = field(default_factory=lambda: _CompiledKind(REACH_OF_FORMED))
 
     def planned(self, traced: Traced, numbers: tuple[int, ...], form: Callable[[], Formed]) -> CompiledGraph | None:
         """The graph from the kernels of a family, if one has this size; what ``form()`` gives is for the check."""
@@ -267,13 +267,13 @@ class _Kind:
 
 
 _LOCK = ForkLock()
-_KINDS: OrderedDict[tuple[Any, ...], _Kind] = OrderedDict()
+_KINDS: OrderedDict[tuple[Any, ...], _TraceFamily] = OrderedDict()
 
 
-def _kind(key: tuple[Any, ...]) -> _Kind:
+def _kind(key: tuple[Any, ...]) -> _TraceFamily:
     """What is known of the traces with a key."""
     with _LOCK.current:
-        kind = _KINDS.setdefault(key, _Kind())
+        kind = _KINDS.setdefault(key, _TraceFamily())
         _KINDS.move_to_end(key)
         while len(_KINDS) > KINDS:
             _KINDS.popitem(last=False)

@@ -16,30 +16,30 @@ from xdsl.dialects.math import Math
 from xdsl.passes import ModulePass
 
 from hybridc import debug
-from hybridc.dialects.arith import Arith
-from hybridc.dialects.hybrid import dialects
-from hybridc.dialects.hybrid_rt import HybridRt
-from hybridc.dialects.tensor import Tensor
+from hybridc.dialects.mlir.arith import Arith
+from hybridc.dialects.mlir.hybrid import dialects
+from hybridc.dialects.mlir.hybrid_rt import HybridRt
+from hybridc.dialects.mlir.tensor import Tensor
 from hybridc.errors import AttributeValueError
 from hybridc.ir.spec import Verifier
 from hybridc.lower.numpy.tile_kernels import TileKernels
 from hybridc.options import OPTIONS
 from hybridc.subgraph.partition_graph import PartitionGraph
-from hybridc.transforms.canonicalize import Canonicalize
-from hybridc.transforms.choose_residuals import ChooseResiduals
-from hybridc.transforms.constant_fold import ConstantFold
-from hybridc.transforms.cse import CommonSubexpressionElimination
-from hybridc.transforms.dce import DeadCodeElimination
-from hybridc.transforms.decompose import Decompose
-from hybridc.transforms.differentiate import Differentiate
-from hybridc.transforms.fold_casts import FoldCasts
-from hybridc.transforms.fold_views import FoldViews
-from hybridc.transforms.fuse_kernels import FuseKernels
-from hybridc.transforms.hybrid_to_linalg import HybridToLinalg
-from hybridc.transforms.merge_products import MergeProducts
-from hybridc.transforms.plan_memory import PlanMemory
-from hybridc.transforms.split_products import SplitProducts
-from hybridc.transforms.verify_plan import VerifyPlan
+from hybridc.transforms.graph.canonicalize import Canonicalize
+from hybridc.transforms.graph.choose_residuals import ChooseResiduals
+from hybridc.transforms.graph.constant_fold import ConstantFold
+from hybridc.transforms.graph.cse import CommonSubexpressionElimination
+from hybridc.transforms.graph.dce import DeadCodeElimination
+from hybridc.transforms.graph.decompose import Decompose
+from hybridc.transforms.graph.differentiate import Differentiate
+from hybridc.transforms.kernels.fold_casts import FoldCasts
+from hybridc.transforms.kernels.merge_products import MergeProducts
+from hybridc.transforms.kernels.split_products import SplitProducts
+from hybridc.transforms.memory.plan_memory import PlanMemory
+from hybridc.transforms.memory.verify_plan import VerifyPlan
+from hybridc.transforms.structured.fold_views import FoldViews
+from hybridc.transforms.structured.fuse_kernels import FuseKernels
+from hybridc.transforms.structured.hybrid_to_linalg import HybridToLinalg
 
 if TYPE_CHECKING:
     from hybridc.ir.spec import Verifier
@@ -96,7 +96,7 @@ NUMPY: tuple[ModulePass, ...] = (*NUMPY_KERNELS, *NUMPY_PLAN)
 
 def llvm_kernels() -> tuple[ModulePass, ...]:
     """From the graph to kernels for the native target."""
-    from hybridc.lower.llvm.pack_panels import PackPanels
+    from hybridc.lower.llvm.gemm.pack_panels import PackPanels
 
     return (*structured("llvm"), *KERNELS, SplitProducts(), MergeProducts(), PackPanels())
 
@@ -118,7 +118,7 @@ def llvm() -> tuple[ModulePass, ...]:
 
 def triton_kernels() -> tuple[ModulePass, ...]:
     """From the graph to kernels for the GPU: products keep what follows them, attention is one kernel."""
-    from hybridc.transforms.fuse_attention import FuseAttention
+    from hybridc.transforms.kernels.fuse_attention import FuseAttention
 
     return (*structured("triton"), *KERNELS, FuseAttention(), FoldCasts())
 
@@ -133,7 +133,7 @@ def triton_plan(codes: TritonCodes | None = None) -> tuple[ModulePass, ...]:
 
 def alone() -> tuple[type[ModulePass], ...]:
     """All passes of graphs and kernels that can be run alone, for any target."""
-    from hybridc.transforms.fuse_attention import FuseAttention
+    from hybridc.transforms.kernels.fuse_attention import FuseAttention
 
     return (
         Canonicalize,

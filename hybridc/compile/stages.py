@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from xdsl.dialects.func import FuncOp
 
     from hybridc.compile.targets import Planning, Target
-    from hybridc.compile.trace_key import Written
+    from hybridc.compile.trace_key import WrittenTrace
     from hybridc.ir.planned import Program
 
 
@@ -81,7 +81,7 @@ class Traced:
         return text(self.module, locations=True)
 
     @cached_property
-    def written(self) -> Written:
+    def written(self) -> WrittenTrace:
         """What the trace is, as text: equal for equal ones; NotWritable if there is none."""
         from hybridc.compile.trace_key import written_of
 

@@ -12,7 +12,7 @@ from xdsl.passes import ModulePass
 
 from hybridc.compile import pipeline
 from hybridc.errors import UnsupportedError
-from hybridc.lower.numpy.emit import emit
+from hybridc.lower.numpy.emit_module import emit
 from hybridc.options import OPTIONS
 from hybridc.runtime.executable import PythonExecutable
 
@@ -80,7 +80,7 @@ class LLVM(Target):
         return pipeline.llvm_kernels()
 
     def plan(self) -> Planning:
-        from hybridc.lower.llvm.emit import emit
+        from hybridc.lower.llvm.emit_steps import emit
         from hybridc.lower.llvm.kernel_code import Codes
 
         codes = Codes(OPTIONS.num_threads)
@@ -107,7 +107,7 @@ class Triton(Target):
 
     def plan(self) -> Planning:
         from hybridc.lower.triton.codes import TritonCodes
-        from hybridc.lower.triton.emit import emit
+        from hybridc.lower.triton.emit_launches import emit
 
         codes = TritonCodes()
         return Planning(pipeline.triton_plan(codes), lambda module, name: emit(module, name, codes=codes))

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hybridc.compile.definitions import Definitions, changed_operators
-from hybridc.lower.llvm import codegen
+from hybridc.lower.llvm.codegen import native_function as codegen
 from hybridc.options import OPTIONS
 from hybridc.runtime.plan_bytes import NotWritable, dtype_name
 from hybridc.store import compiler_version
@@ -56,7 +56,7 @@ def target_of(trace: Trace) -> str:
 
 
 @dataclass(frozen=True)
-class Written:
+class WrittenTrace:
     """A trace as text, and the classes of the users' operators that it uses, whose ``eager`` programs may call."""
 
     text: str
@@ -74,13 +74,13 @@ def without_sizes(traced: Traced) -> tuple[tuple[Any, ...], tuple[int, ...]]:
     return (kind, classes, changed_operators(), traced.grads, traced.heads, traced.donated, OPTIONS.target), numbers
 
 
-def written_of(traced: Traced) -> Written:
+def written_of(traced: Traced) -> WrittenTrace:
     """A trace as text; NotWritable if that does not tell it from all others."""
     if traced.backends:
         raise NotWritable("a backend of the user's")
     definitions = Definitions()
     structured = structure(traced.trace, definitions, traced.grads)
-    return Written(repr((structured, definitions.found)), tuple(definitions.classes))
+    return WrittenTrace(repr((structured, definitions.found)), tuple(definitions.classes))
 
 
 def structure(trace: Trace, definitions: Definitions, grads: tuple[int, ...] = ()) -> list[Any]:

@@ -2,9 +2,9 @@
 
 A graph is kept under the key of its trace (:mod:`hybridc.compile.trace_key`): its plans as data
 (:mod:`hybridc.runtime.plan_bytes`). Plans of native code name kernels by the keys of their machine code, which is kept
-by :mod:`hybridc.lower.llvm.codegen`; those of GPUs have the sources of kernels, whose machine code for a card
-:mod:`hybridc.runtime.devices.compiled` keeps. What cannot be kept, or was damaged, or lacks a kernel, is compiled.
-Nothing is kept while the settings ask to see or to check the compiler's work.
+by :mod:`hybridc.lower.llvm.codegen.native_function`; those of GPUs have the sources of kernels, whose machine code for
+a card :mod:`hybridc.runtime.devices.nvidia.compiled` keeps. What cannot be kept, or was damaged, or lacks a kernel, is
+compiled. Nothing is kept while the settings ask to see or to check the compiler's work.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING
 from hybridc.compile.compiled_graph import CompiledGraph
 from hybridc.compile.trace_key import key_of, target_of
 from hybridc.ir.planned import PlannedProgram
-from hybridc.lower.llvm import codegen
+from hybridc.lower.llvm.codegen import native_function as codegen
 from hybridc.lower.llvm.native_source import NativeSource
-from hybridc.lower.triton.program import TritonProgram
+from hybridc.lower.triton.launches import TritonProgram
 from hybridc.options import OPTIONS
 from hybridc.runtime.executable import Executable
-from hybridc.runtime.native.library import compile_ahead
+from hybridc.runtime.native.native_library import compile_ahead
 from hybridc.runtime.native_executable import NativeExecutable
 from hybridc.runtime.plan_bytes import KeptGraph, NotWritable, from_bytes, to_bytes
 from hybridc.runtime.planned_executable import PlannedExecutable

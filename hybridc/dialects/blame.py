@@ -115,7 +115,7 @@ def pair(op: Operator, method: str, answer: Any, inputs: int) -> tuple[list[Any]
 
 def _attached(op: Operator, error: BaseException, method: str) -> str:
     """What a function that is no method of the class is attached as: FInferShape, FCompute<cpu>, …"""
-    from hybridc.dialects.nnvm import Attached, interfaces
+    from hybridc.dialects.foreign.nnvm import Attached, interfaces
 
     names = {frame.f_code.co_name for frame, _ in traceback.walk_tb(error.__traceback__)}
     keys = [key for key in Attached.of(type(op)) if key in interfaces()]

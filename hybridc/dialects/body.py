@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 _FLOAT32 = np.dtype(np.float32)
 
 
-class Step:
+class BodyStep:
     """One operator of a body: the numbers of the values that it takes, and of the first that it gives."""
 
     __slots__ = ("first", "inputs", "location", "name", "op")
@@ -47,7 +47,7 @@ class Body:
 
     __slots__ = ("arguments", "open", "results", "steps")
 
-    def __init__(self, arguments: int, steps: Sequence[Step], results: Sequence[int]) -> None:
+    def __init__(self, arguments: int, steps: Sequence[BodyStep], results: Sequence[int]) -> None:
         self.arguments = arguments
         self.steps = tuple(steps)
         self.results = tuple(results)
@@ -56,7 +56,7 @@ class Body:
     def __repr__(self) -> str:
         return f"Body({', '.join(step.op.title() for step in self.operators())})"
 
-    def operators(self) -> list[Step]:
+    def operators(self) -> list[BodyStep]:
         """The steps that are not numbers."""
         return [step for step in self.steps if not _is_number(step)]
 
@@ -72,12 +72,12 @@ class Body:
                     latest[source], origin[new] = new, source
         return latest
 
-    def with_numbers(self, dtype_of: Callable[[Step], DType | None]) -> Body:
+    def with_numbers(self, dtype_of: Callable[[BodyStep], DType | None]) -> Body:
         """The same body, in which numbers have the dtypes that a function says."""
-        steps: list[Step] = []
+        steps: list[BodyStep] = []
         for step in self.steps:
             op = step.op.bind(**{**step.op.attrs, "dtype": dtype_of(step)}) if _is_number(step) else step.op
-            steps.append(Step(op, step.inputs, step.first, step.location, step.name))
+            steps.append(BodyStep(op, step.inputs, step.first, step.location, step.name))
         return Body(self.arguments, steps, self.results)
 
     def typed(self, dtypes: Sequence[DType]) -> Body:
@@ -102,13 +102,13 @@ class Body:
         this train mode, the new value is the old one.
         """
         numbers = dict(enumerate(range(self.arguments)))
-        steps: list[Step] = []
+        steps: list[BodyStep] = []
         count = self.arguments
         for step in self.steps:
             op = _at_moment(step.op, train, draw)
             draw = None if draw is None else draw + op.num_draws()
             inputs = step.inputs[: len(step.inputs) - step.op.DRAWS + op.DRAWS]
-            steps.append(Step(op, [numbers[i] for i in inputs], count, step.location, step.name))
+            steps.append(BodyStep(op, [numbers[i] for i in inputs], count, step.location, step.name))
             before, after = step.op.num_outputs() - len(step.op.mutated), op.num_outputs() - len(op.mutated)
             numbers |= {step.first + k: count + k for k in range(min(before, after))}
             for k, i in enumerate(step.op.mutated):
@@ -200,11 +200,11 @@ class Body:
         return trace
 
 
-def _is_number(step: Step) -> bool:
+def _is_number(step: BodyStep) -> bool:
     return step.op.as_number() is not None
 
 
-def _is_open(step: Step) -> bool:
+def _is_open(step: BodyStep) -> bool:
     return _is_number(step) and step.op.attrs["dtype"] is None
 
 

@@ -184,7 +184,7 @@ def computed(op: Operator, arrays: Sequence[Any]) -> Any:
 
 def inferred_shapes(op: Operator, shapes: list[Shape]) -> tuple[list[Shape], list[Shape]]:
     """Shapes of a composite's inputs and results, by its decomposition."""
-    stand_ins = [_Like(tuple(s), np.dtype(np.float32)) for s in shapes]
+    stand_ins = [_StandIn(tuple(s), np.dtype(np.float32)) for s in shapes]
     try:
         _, leaves, outputs = _written_out(op, stand_ins)
     except MXNetError as error:
@@ -195,7 +195,7 @@ def inferred_shapes(op: Operator, shapes: list[Shape]) -> tuple[list[Shape], lis
 
 
 @dataclass(frozen=True)
-class _Like:
+class _StandIn:
     """Stands for an array of which only shape and dtype count."""
 
     shape: Shape

@@ -17,11 +17,11 @@ import numpy as np
 import numpy.typing as npt
 
 from hybridc.dialects import checked, registry
+from hybridc.dialects.array.shape_rules import broadcast_shapes, filled_shapes, reduced_axes, reduced_shape
 from hybridc.dialects.attribute import REQUIRED, Attribute, Axis, DType, Shape, attribute, from_annotation
 from hybridc.dialects.interchange import Interchange
 from hybridc.dialects.sample import Bad, Sample
 from hybridc.dialects.scalar import NUMPY, depends_on_all
-from hybridc.dialects.shape_rules import broadcast_shapes, filled_shapes, reduced_axes, reduced_shape
 from hybridc.dtypes import STORED, computed, is_float
 from hybridc.errors import AttributeValueError, DTypeError, MXNetError, UnsupportedError
 from hybridc.hooks import HOOKS

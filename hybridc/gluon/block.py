@@ -23,12 +23,12 @@ from hybridc.errors import (
 from hybridc.gluon import files
 from hybridc.gluon.children import BlockType, Children
 from hybridc.gluon.epoch import ATTRIBUTE_EPOCH
-from hybridc.gluon.flags import backends_of, check_flags
+from hybridc.gluon.hybridize.flags import backends_of, check_flags
+from hybridc.gluon.hybridize.report import Report
 from hybridc.gluon.naming import BlockScope
 from hybridc.gluon.parameter import Parameter
 from hybridc.gluon.parameter_dict import ParameterDict
-from hybridc.gluon.report import Report
-from hybridc.gluon.utils import HookHandle, Hooks, has_arrays, indent, same, shape_is_known, traces
+from hybridc.gluon.utils import BlockHooks, HookHandle, has_arrays, indent, same, shape_is_known, traces
 from hybridc.locks import ForkLock
 from hybridc.state import STATE
 
@@ -55,8 +55,8 @@ class Block(metaclass=BlockType):
         self._scope = BlockScope(self, prefix == "")
         self._children: dict[str, Block] = Children()
         self._reg_params: dict[str, Parameter] = {}
-        self._forward_hooks = Hooks()
-        self._forward_pre_hooks = Hooks()
+        self._forward_hooks = BlockHooks()
+        self._forward_pre_hooks = BlockHooks()
         self._parents: list[weakref.ref[Block]] = []
 
     # --- attributes ----------------------------------------------------------------------------------------
@@ -398,7 +398,7 @@ class HybridBlock(Block):
 
     def _compile(self, args: tuple[Any, ...]) -> Any:
         """The graph cache of this block, made at the first hybridized call."""
-        from hybridc.gluon.cached_graph import CachedGraph
+        from hybridc.gluon.hybridize.cached_graph import CachedGraph
 
         params = self.collect_params()
         if any(p.is_deferred for p in params.values()):
@@ -432,7 +432,7 @@ class HybridBlock(Block):
 
     def infer_shape(self, *args: Any) -> None:
         """Give parameters of unknown shape the shape that follows from the inputs."""
-        from hybridc.gluon.parameter_shapes import infer_parameter_shapes
+        from hybridc.gluon.hybridize.parameter_shapes import infer_parameter_shapes
 
         infer_parameter_shapes(self, args)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 
-class Epoch:
+class ChangeCounter:
     """Counts changes of plain attributes of blocks and of parameters' dtype, ``grad_req`` and arrays."""
 
     __slots__ = ("value",)
@@ -12,4 +12,4 @@ class Epoch:
         self.value = 0
 
 
-ATTRIBUTE_EPOCH = Epoch()
+ATTRIBUTE_EPOCH = ChangeCounter()

@@ -15,7 +15,7 @@ from hybridc.nesting import flatten, regroup
 from hybridc.state import STATE
 from hybridc.symbol.compose import COMPOSER
 from hybridc.symbol.composed import ComposedSymbol
-from hybridc.symbol.graph import Entry, Node
+from hybridc.symbol.graph import Entry, SymbolNode
 from hybridc.symbol.json import load
 from hybridc.symbol.variables import var
 from hybridc.trace.traced import Symbol
@@ -103,7 +103,7 @@ def _of_trace(block: Any, trace: Trace) -> tuple[ComposedSymbol, dict[str, NDArr
             name = next(names) if role == "data" else f"{block.prefix}constant{len(captured)}"
             if role != "data":
                 captured[name] = source.data(trace.context) if role == "number" else source
-            entries[id(leaf)] = (Node(None, name), 0)
+            entries[id(leaf)] = (SymbolNode(None, name), 0)
     with naming.Prefix(block.prefix):
         for node in trace.nodes:
             _add(node, entries)
@@ -117,7 +117,7 @@ def _add(node: Any, entries: dict[int, Entry]) -> None:
     inputs: Sequence[Symbol] = node.inputs[:-1] if op.DRAWS else node.inputs
     if op.TRAIN_MODE:  # whoever loads it says so
         op = op.bind(**{**op.attrs, "train": None})
-    made = Node(op, naming.current().get(None, op.title().lower()), [entries[id(s)] for s in inputs])
+    made = SymbolNode(op, naming.current().get(None, op.title().lower()), [entries[id(s)] for s in inputs])
     new = len(node.outputs) - len(op.mutated)
     for i, symbol in enumerate(node.outputs):
         entries[id(symbol)] = (made, i) if i < new else made.inputs[op.mutated[i - new]]

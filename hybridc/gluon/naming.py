@@ -66,8 +66,8 @@ class BlockScope:
         prefix.__exit__(*exc)
 
 
-class _Local(threading.local):
+class _CurrentScope(threading.local):
     scope: BlockScope | None = None
 
 
-_LOCAL = _Local()
+_LOCAL = _CurrentScope()

@@ -16,12 +16,12 @@ from hybridc.gluon.utils import shape_is_known
 from hybridc.nesting import as_list
 from hybridc.state import STATE
 from hybridc.symbol import graph
-from hybridc.symbol.attributes import declared_dtype, declared_shape
 from hybridc.symbol.bind import evaluate
 from hybridc.symbol.compose import Composer
 from hybridc.symbol.composed import ComposedSymbol
-from hybridc.symbol.graph import Entry, Node
+from hybridc.symbol.graph import Entry, SymbolNode
 from hybridc.symbol.infer import Shapes, Types
+from hybridc.symbol.node_attributes import declared_dtype, declared_shape
 
 __all__ = ["SymbolBlock"]
 
@@ -137,7 +137,7 @@ def _input_names(inputs: ComposedSymbol) -> tuple[str, ...]:
     return tuple(node.name for node, _ in inputs.entries)
 
 
-def _options(node: Node, dtype: Any, is_state: bool) -> dict[str, Any]:
+def _options(node: SymbolNode, dtype: Any, is_state: bool) -> dict[str, Any]:
     """What a variable's attributes say of the parameter that it becomes."""
     shape, declared = declared_shape(node), declared_dtype(node)
     chosen = dtype if declared is None else declared

@@ -9,8 +9,8 @@ from hybridc import autograd
 from hybridc.array.ndarray import NDArray, wrap
 from hybridc.errors import MXNetError, TraceError, UnsupportedError
 from hybridc.gluon.block import Block, HybridBlock
-from hybridc.gluon.report import Report
-from hybridc.gluon.step_graph import REMEDY, Bound, StepEntry, StepGraphs
+from hybridc.gluon.hybridize.report import Report
+from hybridc.gluon.hybridize.step_graph import REMEDY, Bound, StepEntry, StepGraphs
 from hybridc.gluon.trainer import Trainer
 from hybridc.locks import ForkLock
 from hybridc.nesting import as_list, regroup

@@ -94,10 +94,10 @@ class HookHandle:
     """What ``register_forward_hook`` returns; ``detach`` (or leaving a ``with`` block) removes the hook."""
 
     def __init__(self) -> None:
-        self._hooks: weakref.ref[Hooks] | None = None
+        self._hooks: weakref.ref[BlockHooks] | None = None
         self._key = 0
 
-    def attach(self, hooks: Hooks, hook: Callable[..., Any]) -> None:
+    def attach(self, hooks: BlockHooks, hook: Callable[..., Any]) -> None:
         """Put a hook into the table of a block; a handle serves one hook."""
         if self._hooks is not None:
             raise ValueError("the same handle cannot be attached twice")
@@ -118,7 +118,7 @@ class HookHandle:
         self.detach()
 
 
-class Hooks(dict[int, Callable[..., Any]]):
+class BlockHooks(dict[int, Callable[..., Any]]):
     """The hooks of a block in the order of registration; a dict that can be referenced weakly."""
 
     __slots__ = ("__weakref__",)

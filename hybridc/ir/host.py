@@ -8,9 +8,9 @@ from xdsl.dialects import func
 from xdsl.dialects.builtin import DenseArrayBase, DictionaryAttr, StringAttr
 
 from hybridc.dialects import registry
-from hybridc.dialects.hybrid import from_attribute
-from hybridc.dialects.hybrid_rt import numbers_listed
 from hybridc.dialects.interfaces import AddsRows, DrawsUniform
+from hybridc.dialects.mlir.hybrid import from_attribute
+from hybridc.dialects.mlir.hybrid_rt import numbers_listed
 from hybridc.dialects.operator import Operator
 from hybridc.ir.structured import declared_dtypes
 

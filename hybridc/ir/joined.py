@@ -21,7 +21,7 @@ RESHAPES = (tensor.CollapseShapeOp, tensor.ExpandShapeOp)
 
 
 @dataclass(frozen=True, eq=False)
-class Part:
+class PartOf:
     """Where a value goes: it is an operand of ``whole``, after ``views`` that give it the shape that this needs.
 
     The operand has ``shape`` and begins at ``begin`` of the whole.
@@ -33,7 +33,7 @@ class Part:
     views: tuple[Operation, ...]
 
 
-def part_of(value: SSAValue) -> Part | None:
+def part_of(value: SSAValue) -> PartOf | None:
     """What a value is a part of, if nobody else needs it."""
     views: list[Operation] = []
     while (use := value.get_user_of_unique_use()) is not None:
@@ -42,7 +42,7 @@ def part_of(value: SSAValue) -> Part | None:
             before = use.inputs[: list(use.inputs).index(value)]
             begin = [0] * len(shape_of(value))
             begin[axis] = sum(shape_of(v)[axis] for v in before)
-            return Part(use, tuple(begin), shape_of(value), tuple(views))
+            return PartOf(use, tuple(begin), shape_of(value), tuple(views))
         if not isinstance(use, RESHAPES):
             return None
         views.append(use)

@@ -24,7 +24,7 @@ from xdsl.dialects.linalg.attrs import IteratorType
 from xdsl.ir import Block, Operation, SSAValue
 
 from hybridc.cached import cached_property
-from hybridc.dialects.hybrid import locations_of
+from hybridc.dialects.mlir.hybrid import locations_of
 from hybridc.dtypes import STORED, is_float
 from hybridc.ir.structured import Shape, dtype_of, is_scaffold, loop_sizes, places_of, reads_anywhere, shape_of
 from hybridc.location import Location

@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Sequence
 
 from xdsl.ir import SSAValue
 
-from hybridc.dialects.hybrid_rt import DonatedOp, ViewOp, aliased
+from hybridc.dialects.mlir.hybrid_rt import DonatedOp, ViewOp, aliased
 from hybridc.errors import VerifyError
 from hybridc.ir.structured import shape_of
 from hybridc.ir.values import volume

@@ -13,14 +13,14 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 
-class Code(Protocol):
+class NativeCode(Protocol):
     """A native function ``void phase(void **buffers, int64 *numbers, int64 lo, int64 hi, void *scratch)``."""
 
     @property
     def address(self) -> int: ...
 
 
-class Place(NamedTuple):
+class Position(NamedTuple):
     """A position in memory: bytes from the base of a slot.
 
     Slot 0 is the arena; then come the inputs, the results and the constants, in their order.
@@ -39,12 +39,12 @@ class Phase:
     those that take part gets the memory at ``scratch + t * scratch_stride``.
     """
 
-    code: Code
-    buffers: tuple[Place, ...]
+    code: NativeCode
+    buffers: tuple[Position, ...]
     numbers: bytes = b""  # cells of 8 bytes
     extent: int = 1
     grain: int = 1
-    scratch: Place | None = None
+    scratch: Position | None = None
     scratch_stride: int = 0
     name: str = ""
     least: int = 0
@@ -58,7 +58,7 @@ class Host:
     name: str = ""
 
 
-class Array(NamedTuple):
+class PlainArray(NamedTuple):
     """An array in C order: what an input must be, or what a result is."""
 
     shape: tuple[int, ...]
@@ -77,8 +77,8 @@ class Array(NamedTuple):
 class NativePlan:
     """What a call of a compiled graph does: its arrays and its steps, run one after the other."""
 
-    inputs: Sequence[Array]
-    results: Sequence[Array]
+    inputs: Sequence[PlainArray]
+    results: Sequence[PlainArray]
     steps: Sequence[Phase | Host]
     constants: Sequence[np.ndarray[Any, Any]] = field(default_factory=list[Any])
     arena: int = 0  # bytes

@@ -59,7 +59,7 @@ class Line:
 
 
 @dataclass(frozen=True, eq=False)
-class Place:
+class OutlinedAttribute:
     """An attribute with integers, ``numbers[start:stop]`` of the outline: a value's type, or what has a key."""
 
     holder: Holder
@@ -84,17 +84,17 @@ class Outline:
     numbers: list[int] = field(default_factory=lambda: list[int]())
 
 
-def outline(module: ModuleOp) -> tuple[Outline, list[Place]]:
+def outline(module: ModuleOp) -> tuple[Outline, list[OutlinedAttribute]]:
     """The outline of a module, and where its numbers stand."""
-    reader = _Reader()
+    reader = _OutlineReader()
     reader.operation(module)
     return reader.made, reader.places
 
 
-class _Reader:
+class _OutlineReader:
     def __init__(self) -> None:
         self.made = Outline()
-        self.places: list[Place] = []
+        self.places: list[OutlinedAttribute] = []
         self.values: dict[SSAValue, int] = {}
         self.parts: dict[int, tuple[list[Any], list[int]]] = {}  # of attributes that were met, by identity
 
@@ -136,7 +136,7 @@ class _Reader:
         if numbers:
             start = len(self.made.numbers)
             self.made.numbers += numbers
-            self.places.append(Place(holder, key, attribute, start, len(self.made.numbers)))
+            self.places.append(OutlinedAttribute(holder, key, attribute, start, len(self.made.numbers)))
 
 
 def _take_apart(attribute: Attribute, words: list[Any], numbers: list[int]) -> None:
@@ -277,14 +277,14 @@ class _Varying:
     """What makes an attribute with sizes that depend on ``n``, and all places where it stands."""
 
     make: Make
-    places: list[Place]
+    places: list[OutlinedAttribute]
 
 
 class Resizable:
     """A module whose sizes follow from one, ``n``; ``lines`` say how the numbers of its outline do, by positions."""
 
     def __init__(
-        self, module: ModuleOp, n: int, made: Outline, places: Sequence[Place], lines: dict[int, Line]
+        self, module: ModuleOp, n: int, made: Outline, places: Sequence[OutlinedAttribute], lines: dict[int, Line]
     ) -> None:
         self.module = module
         self.n: int = n
@@ -347,9 +347,9 @@ class Resizable:
                 place.put(attribute)
 
 
-def _grouped(numbers: Sequence[int], places: Iterable[Place], lines: dict[int, Line]) -> list[_Varying]:
+def _grouped(numbers: Sequence[int], places: Iterable[OutlinedAttribute], lines: dict[int, Line]) -> list[_Varying]:
     """Equal attributes with equal lines together, as they are made once."""
-    found: dict[Any, list[Place]] = {}
+    found: dict[Any, list[OutlinedAttribute]] = {}
     makers = Makers()
     for place in places:
         span = range(place.start, place.stop)
@@ -359,7 +359,9 @@ def _grouped(numbers: Sequence[int], places: Iterable[Place], lines: dict[int, L
     return [_Varying(make, held) for make, held in made if not isinstance(make, Attribute)]
 
 
-def _varying_axes(module: ModuleOp, places: Iterable[Place], lines: dict[int, Line]) -> dict[str, Attribute]:
+def _varying_axes(
+    module: ModuleOp, places: Iterable[OutlinedAttribute], lines: dict[int, Line]
+) -> dict[str, Attribute]:
     """For each kernel that has any, the axes of its nests whose sizes vary: ``hybrid.varying``."""
     found: dict[str, Attribute] = {}
     domains = {id(place.holder): place for place in places if place.key == "hybrid.domains"}

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
 from hybridc.dialects.operator import Operator
-from hybridc.ir.native_plan import Array, Host
+from hybridc.ir.native_plan import Host, PlainArray
 from hybridc.ir.strides import row_major
 
 DType = np.dtype[Any]
@@ -69,7 +69,7 @@ class Program(ABC):
         """For each launch the lines that run it, and the text of what they run ("" if that is not the program's)."""
 
 
-class View(NamedTuple):
+class SlotView(NamedTuple):
     """An array in one of a program's slots; offset in bytes, strides in elements."""
 
     slot: int
@@ -83,7 +83,7 @@ class View(NamedTuple):
         """Whether its elements follow each other in C order."""
         return self.strides == row_major(self.shape) or math.prod(self.shape) <= 1
 
-    def is_whole(self, array: Array) -> bool:
+    def is_whole(self, array: PlainArray) -> bool:
         """Whether it shows all of an array in its order."""
         return self.is_plain and self.offset == 0 and math.prod(self.shape) == math.prod(array.shape)
 
@@ -97,13 +97,13 @@ class View(NamedTuple):
         strides = tuple(s * self.dtype.itemsize for s in self.strides)
         return np.ndarray(self.shape, self.dtype, base, self.offset, strides)
 
-    def moved(self, move: Callable[[Any], Any]) -> View:
+    def moved(self, move: Callable[[Any], Any]) -> SlotView:
         """The view that a movement of NumPy's gives; ValueError if that would be a copy."""
         base = np.empty(1, np.uint8)
         now = as_strided(base, self.shape, self.strides)
         then = move(now)
         start = then.__array_interface__["data"][0] - now.__array_interface__["data"][0]
-        return View(self.slot, self.offset + start * self.dtype.itemsize, self.dtype, then.shape, then.strides)
+        return SlotView(self.slot, self.offset + start * self.dtype.itemsize, self.dtype, then.shape, then.strides)
 
 
 class Cell(NamedTuple):
@@ -127,11 +127,11 @@ class PlannedProgram(Program):
 
     suffix = "plan"
 
-    inputs: list[Array] = field(default_factory=lambda: list[Array]())
-    fresh: list[Array] = field(default_factory=lambda: list[Array]())
+    inputs: list[PlainArray] = field(default_factory=lambda: list[PlainArray]())
+    fresh: list[PlainArray] = field(default_factory=lambda: list[PlainArray]())
     constants: list[Any] = field(default_factory=lambda: list[Any]())
     steps: list[Any] = field(default_factory=lambda: list[Any]())
-    outputs: list[View | Cell] = field(default_factory=lambda: list[View | Cell]())
+    outputs: list[SlotView | Cell] = field(default_factory=lambda: list[SlotView | Cell]())
     into: list[int | None] = field(default_factory=lambda: list[int | None]())
     takes_into: bool = False
     donated: set[int] = field(default_factory=lambda: set[int]())

@@ -63,7 +63,7 @@ BATCH, ROW, COLUMN, SUM = (True, True, True), (True, False, True), (False, True,
 
 
 @dataclass(frozen=True)
-class Product:
+class ProductLoops:
     """A product's loops; those of the result come first, in the order of its memory.
 
     ``op`` is the operation whose body says what a product and a sum are.
@@ -89,7 +89,7 @@ class Product:
         return 2 * self.outputs * self.terms
 
 
-def product_of(kernel: Kernel, strides: Sequence[Strides] | None = None) -> Product:
+def product_of(kernel: Kernel, strides: Sequence[Strides] | None = None) -> ProductLoops:
     """The loops of a kernel that is one product; ``strides`` are those of its arguments and then its results."""
     (stage,) = kernel.stages
     values = [*kernel.arguments, *kernel.results]
@@ -98,7 +98,7 @@ def product_of(kernel: Kernel, strides: Sequence[Strides] | None = None) -> Prod
     places = [dict(zip(r.axes, of[r.value], strict=True)) for r in stage.reads]
     places.append(dict(zip(stage.axes, of[stage.result], strict=True)))
     sizes = {a: n for r in stage.reads for a, n in zip(r.axes, shape_of(r.value), strict=True)}
-    return Product(*loops_of(sizes, places), stage.op)
+    return ProductLoops(*loops_of(sizes, places), stage.op)
 
 
 def loops_of(
@@ -166,7 +166,7 @@ class Matrices:
         return replace(self, m=rows, around=(*self.around, loop))
 
 
-def matrices_of(product: Product) -> Matrices | None:
+def matrices_of(product: ProductLoops) -> Matrices | None:
     """The product of two matrices, if the result has rows or columns that follow each other in memory."""
     return matrices_of_loops(product.kept, product.summed)
 

@@ -1,8 +1,8 @@
 """Scalar bodies as operations of ``arith`` and ``math``: the builder ``b`` that writes them into a block.
 
-Each step is computed in the dtypes in which NumPy computes it (:func:`~hybridc.dialects.upstream.loop_dtypes`), so a
-body means upstream what it means eagerly: ``div`` of integers is one of float64, comparisons give truth values, Python
-numbers adapt. Where NumPy's semantics leave room, these are the choices:
+Each step is computed in the dtypes in which NumPy computes it (:func:`~hybridc.dialects.mlir.upstream.loop_dtypes`), so
+a body means upstream what it means eagerly: ``div`` of integers is one of float64, comparisons give truth values,
+Python numbers adapt. Where NumPy's semantics leave room, these are the choices:
 
 * a float becomes an integer by cutting its fraction; what does not fit into the integer (after a detour over 32 bits
   for the 8-bit ones) is undefined, as in C, NumPy and MXNet;
@@ -40,9 +40,9 @@ from xdsl.dialects.builtin import (
 from xdsl.dialects.linalg import ops as linalg
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
-from hybridc.dialects.arith import Arith
+from hybridc.dialects.mlir.arith import Arith
+from hybridc.dialects.mlir.upstream import COMPOSED, LOGICAL, UPSTREAM, loop_dtypes
 from hybridc.dialects.scalar import PREDICATES, NumPyScalar, number_like
-from hybridc.dialects.upstream import COMPOSED, LOGICAL, UPSTREAM, loop_dtypes
 from hybridc.dtypes import FLOAT16, FLOAT32, STORED, computed, is_float
 from hybridc.errors import UnsupportedError
 

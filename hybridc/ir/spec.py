@@ -36,8 +36,8 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.ir.affine import AffineDimExpr
 from xdsl.passes import ModulePass
 
-from hybridc.dialects import hybrid_rt
-from hybridc.dialects.hybrid import HybridOp, is_open, location_of
+from hybridc.dialects.mlir import hybrid_rt
+from hybridc.dialects.mlir.hybrid import HybridOp, is_open, location_of
 from hybridc.errors import VerifyError
 from hybridc.ir import spec
 from hybridc.ir.joined import strides_in_whole

@@ -31,7 +31,7 @@ from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.ir.affine import AffineDimExpr
 from xdsl.traits import SymbolTable
 
-from hybridc.dialects.hybrid_rt import UniformOp, numbers_listed
+from hybridc.dialects.mlir.hybrid_rt import UniformOp, numbers_listed
 from hybridc.dtypes import BFLOAT16, FLOAT8_E4M3FN, FLOAT8_E5M2, FLOAT16, FLOAT32
 
 DType = np.dtype[Any]

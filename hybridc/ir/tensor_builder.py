@@ -28,7 +28,7 @@ from xdsl.dialects.linalg.attrs import IteratorTypeAttr
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.ir.affine import AffineDimExpr, AffineMap
 
-from hybridc.dialects.tensor import ExpandShapeOp
+from hybridc.dialects.mlir.tensor import ExpandShapeOp
 from hybridc.dtypes import computed, wide
 from hybridc.ir.kernel import neutral
 from hybridc.ir.scalar_builder import (

@@ -9,7 +9,7 @@ from xdsl.dialects import func
 from xdsl.dialects.builtin import DenseArrayBase, ModuleOp, StringAttr
 from xdsl.ir import SSAValue
 
-from hybridc.dialects.hybrid import HybridOp, dtype_of, element_dtype, shape_of
+from hybridc.dialects.mlir.hybrid import HybridOp, dtype_of, element_dtype, shape_of
 from hybridc.dialects.operator import Movement
 
 

@@ -69,12 +69,12 @@ def _load_library(path: str, verbose: bool) -> None:
 
 
 def _opened(path: str) -> Any:
-    from hybridc.library.extension import Library
+    from hybridc.library.extension import ExtensionLibrary
 
     key = str(Path(path).resolve())
     library = _LIBRARIES.get(key)
     if library is None:
-        library = _LIBRARIES[key] = Library(path)
+        library = _LIBRARIES[key] = ExtensionLibrary(path)
     else:
         library.initialize()
         if library.changed():

@@ -61,7 +61,7 @@ _VOID = (
 class LibraryOp:
     """An operator as its library registered it: addresses of the author's functions, by device where they differ."""
 
-    library: Library
+    library: ExtensionLibrary
     name: str
     is_subgraph: bool
     forward: dict[str, int]
@@ -96,7 +96,7 @@ class LibraryOp:
         return bool(self.create)
 
 
-class Library:
+class ExtensionLibrary:
     """A loaded library: its thunks, its operators, and the messages in which it says what went wrong."""
 
     def __init__(self, path: str) -> None:

@@ -12,11 +12,11 @@ from xdsl.ir import Operation
 from hybridc.array.ndarray import NDArray
 from hybridc.dialects import registry
 from hybridc.dialects.attribute import DType, Shape
-from hybridc.dialects.hybrid import HybridOp, dtype_of, element_dtype, shape_of
+from hybridc.dialects.mlir.hybrid import HybridOp, dtype_of, element_dtype, shape_of
 from hybridc.errors import MXNetError
 from hybridc.ir.values import functions, result_count
 from hybridc.library.extension import LibraryOp
-from hybridc.library.extension_call import Call, State
+from hybridc.library.extension_call import Call, ExtensionState
 from hybridc.library.extension_compute import Plan
 from hybridc.library.extension_graph import LibraryPass, Selector, Strategy
 from hybridc.library.extension_json import types_text, without_types, write
@@ -180,7 +180,7 @@ class _Runner:
         if _JSON not in attributes:  # the part comes from a file
             attributes[_JSON] = write(function, made).text
         self._call = Call(op, sorted(attributes.items()), (len(ins), len(outs)))
-        self._state: State = self._call.create_state([s for s, _ in ins], [d for _, d in ins])
+        self._state: ExtensionState = self._call.create_state([s for s, _ in ins], [d for _, d in ins])
         self._plan = Plan(self._call, None, tuple(ins), tuple(outs), "FStatefulCompute")
 
     def run(self, arrays: Sequence[NDArray]) -> list[NDArray]:

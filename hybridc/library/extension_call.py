@@ -38,7 +38,7 @@ def type_code(title: str, number: int, dtype: DType) -> int:
     return code
 
 
-class State:
+class ExtensionState:
     """The C++ object of one use of a stateful operator; the library deletes it when nobody needs it any more."""
 
     __slots__ = ("__weakref__", "pointer")
@@ -224,7 +224,7 @@ class Call:
 
     # --- state ---------------------------------------------------------------------------------------------
 
-    def create_state(self, shapes: Sequence[Shape], dtypes: Sequence[DType]) -> State:
+    def create_state(self, shapes: Sequence[Shape], dtypes: Sequence[DType]) -> ExtensionState:
         """A new state, made by the library."""
         _keep, dims, ranks = shape_arrays(shapes)
         types = (c_int * max(len(dtypes), 1))(*[type_code(self.name, i, d) for i, d in enumerate(dtypes)])
@@ -238,7 +238,7 @@ class Call:
             raise MXNetError(
                 f"Error custom library failed to create stateful operator '{self.name}'{self.library.why(1)}"
             )
-        return State(self.op, state)
+        return ExtensionState(self.op, state)
 
     def for_cpu(self, functions: dict[str, int]) -> int:
         """The function for the CPU, where hybridc runs a library's operators."""

@@ -31,7 +31,7 @@ from hybridc.buffers import SMALLEST, empty
 from hybridc.dialects.attribute import DType, Shape
 from hybridc.dialects.operator import Array
 from hybridc.errors import MXNetError
-from hybridc.library.extension_call import Call, State, type_code
+from hybridc.library.extension_call import Call, ExtensionState, type_code
 
 Signature = tuple[tuple[Shape, DType], ...]
 
@@ -225,14 +225,16 @@ class Plan:
                 np.copyto(out, result)
 
 
-class Kernel:
+class ExtensionKernel:
     """An operator of a library with its attributes, ready to run forward and backward on arrays."""
 
     def __init__(self, call: Call) -> None:
         self.call = call
         self._plans: dict[Any, Plan] = {}
 
-    def forward(self, arrays: Sequence[Array], state: State | None = None, outs: Sequence[Array] | None = None) -> Any:
+    def forward(
+        self, arrays: Sequence[Array], state: ExtensionState | None = None, outs: Sequence[Array] | None = None
+    ) -> Any:
         """The outputs (written into ``outs``, if given), and the new values of mutated inputs."""
         key: Any = tuple([(a.shape, a.dtype) for a in arrays])
         plan = self._plans.get(key) or self._forward_plan(key)
@@ -260,7 +262,7 @@ class Kernel:
         ograds: Sequence[Array],
         inputs: Sequence[Array],
         outputs: Sequence[Array],
-        state: State | None = None,
+        state: ExtensionState | None = None,
     ) -> list[Array]:
         """The gradients of all inputs."""
         arrays = [*ograds, *inputs, *outputs]

@@ -22,7 +22,7 @@ import numpy as np
 
 from hybridc.dialects.operator import Array
 from hybridc.errors import MXNetError
-from hybridc.library.extension import Library
+from hybridc.library.extension import ExtensionLibrary
 from hybridc.library.extension_call import DTYPES, strings, type_code
 
 Arrays = Mapping[str, Array]
@@ -36,7 +36,7 @@ _Allocate = CFUNCTYPE(
 class Strategy:
     """One way in which a partitioner divides graphs; addresses of the author's functions."""
 
-    library: Library
+    library: ExtensionLibrary
     partitioner: str
     name: str
     supported_ops: int | None
@@ -143,7 +143,7 @@ class Selector:
 class LibraryPass:
     """A function of a library that makes a new graph of one."""
 
-    library: Library
+    library: ExtensionLibrary
     name: str
     function: int | None
 
@@ -174,7 +174,7 @@ class LibraryPass:
         return text, *made
 
 
-def partitioners(library: Library) -> dict[str, list[Strategy]]:
+def partitioners(library: ExtensionLibrary) -> dict[str, list[Strategy]]:
     """The partitioners of a library: their names, and their strategies in order."""
     if not library.has("_partRegSize"):
         return {}
@@ -188,7 +188,7 @@ def partitioners(library: Library) -> dict[str, list[Strategy]]:
     return found
 
 
-def _strategy(library: Library, partitioner: str, number: int, strategy: int) -> Strategy:
+def _strategy(library: ExtensionLibrary, partitioner: str, number: int, strategy: int) -> Strategy:
     name, op = c_char_p(), c_char_p()
     functions = [c_void_p() for _ in range(3)]
     library.handle._partRegGet(
@@ -199,7 +199,7 @@ def _strategy(library: Library, partitioner: str, number: int, strategy: int) ->
     return Strategy(library, partitioner, names[0], supported, selector, review, names[1])
 
 
-def passes(library: Library) -> list[LibraryPass]:
+def passes(library: ExtensionLibrary) -> list[LibraryPass]:
     """The graph passes of a library."""
     if not library.has("_passRegSize"):
         return []
@@ -238,7 +238,7 @@ def _options(options: Mapping[str, str]) -> tuple[Any, Any, Any]:
     return strings(list(options)), strings(list(options.values())), c_int(len(options))
 
 
-def _taken_pairs(library: Library, keys: Any, values: Any, count: int) -> dict[str, str]:
+def _taken_pairs(library: ExtensionLibrary, keys: Any, values: Any, count: int) -> dict[str, str]:
     """Read, and free, two lists of strings that a library made."""
     if not count:
         return {}
@@ -251,6 +251,6 @@ def _taken_pairs(library: Library, keys: Any, values: Any, count: int) -> dict[s
     return found
 
 
-def _check(library: Library, done: int, what: str) -> None:
+def _check(library: ExtensionLibrary, done: int, what: str) -> None:
     if done != 1:
         raise MXNetError(f"Error calling {what}{library.why(done)}")

@@ -13,7 +13,7 @@ from xdsl.ir import Operation, SSAValue
 
 from hybridc.dialects import registry
 from hybridc.dialects.attribute import DType, Shape
-from hybridc.dialects.hybrid import HybridOp, dtype_of, shape_of
+from hybridc.dialects.mlir.hybrid import HybridOp, dtype_of, shape_of
 from hybridc.library.extension_call import CODES
 from hybridc.symbol.composed import ComposedSymbol
 from hybridc.symbol.json import tojson
@@ -23,7 +23,7 @@ SHAPE, DTYPE = "__ext_shape__", "__ext_dtype__"
 
 
 @dataclass
-class Written:
+class WrittenFunction:
     """A function in nnvm's JSON, and the number there of each operation."""
 
     graph: dict[str, Any]
@@ -35,7 +35,7 @@ class Written:
         return json.dumps(self.graph)
 
 
-def write(function: func.FuncOp, made: FunctionNodes) -> Written:
+def write(function: func.FuncOp, made: FunctionNodes) -> WrittenFunction:
     """The JSON of a function, with shapes and dtypes where they are known."""
     graph = json.loads(tojson(ComposedSymbol(made.entries), remove_amp_cast=False))
     places = {node["name"]: i for i, node in enumerate(graph["nodes"])}
@@ -53,7 +53,7 @@ def write(function: func.FuncOp, made: FunctionNodes) -> Written:
         if name in places and (found := _described(values)):
             graph["nodes"][places[name]].setdefault("attrs", {}).update(found)
     numbers = {op: places[node.name] for op, node in made.nodes.items() if node.name in places}
-    return Written(graph, numbers)
+    return WrittenFunction(graph, numbers)
 
 
 def _of_equal_shapes(name: str, op: HybridOp) -> str:

@@ -19,8 +19,8 @@ from hybridc.dialects.stateful import Holder, Stateful
 from hybridc.dtypes import is_float
 from hybridc.errors import ArgumentTypeError, MXNetError, ShapeError
 from hybridc.library.extension import LibraryOp
-from hybridc.library.extension_call import Call, State
-from hybridc.library.extension_compute import Kernel
+from hybridc.library.extension_call import Call, ExtensionState
+from hybridc.library.extension_compute import ExtensionKernel
 from hybridc.nesting import as_list
 
 _DIALECT = "extension"
@@ -39,7 +39,7 @@ class _OfLibrary(Operator):
     SAME_DTYPE = False
 
     OP: ClassVar[LibraryOp]
-    kernel: Kernel
+    kernel: ExtensionKernel
 
     # --- attributes ----------------------------------------------------------------------------------------
 
@@ -72,8 +72,8 @@ class _OfLibrary(Operator):
         return self
 
     @classmethod
-    def _kernel(cls, values: Pairs) -> Kernel:
-        return Kernel(Call(cls.OP, values))
+    def _kernel(cls, values: Pairs) -> ExtensionKernel:
+        return ExtensionKernel(Call(cls.OP, values))
 
     @property
     def call(self) -> Call:
@@ -176,7 +176,7 @@ class LibraryBackward(_OfLibrary, Opaque):
     FORWARD: ClassVar[type[LibraryOperator]]
 
     @classmethod
-    def _kernel(cls, values: Pairs) -> Kernel:
+    def _kernel(cls, values: Pairs) -> ExtensionKernel:
         forward = cls.FORWARD.bind_values(values)
         assert isinstance(forward, LibraryOperator)
         return forward.kernel
@@ -260,7 +260,7 @@ class StatefulLibraryOperator(_OfLibrary, Stateful):
         """As InferType says."""
         return self.call.known_types(dtypes)
 
-    def create_state(self, shapes: Sequence[Shape], dtypes: Sequence[DType]) -> State:
+    def create_state(self, shapes: Sequence[Shape], dtypes: Sequence[DType]) -> ExtensionState:
         """As CreateOpState makes it."""
         self.call.require_inputs(len(shapes))
         return self.call.create_state(shapes, dtypes)

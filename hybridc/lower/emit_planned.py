@@ -14,8 +14,8 @@ from xdsl.dialects import func
 from xdsl.dialects.builtin import IntegerAttr, ModuleOp
 from xdsl.ir import Operation, SSAValue
 
-from hybridc.dialects.hybrid import dtype_of, location_of, shape_of
-from hybridc.dialects.hybrid_rt import (
+from hybridc.dialects.mlir.hybrid import dtype_of, location_of, shape_of
+from hybridc.dialects.mlir.hybrid_rt import (
     AliasOp,
     AllocOp,
     ArenaOp,
@@ -29,8 +29,8 @@ from hybridc.dialects.hybrid_rt import (
 )
 from hybridc.dialects.operator import Opaque, Operator
 from hybridc.ir.host import operator_of
-from hybridc.ir.native_plan import Array, Host, Place
-from hybridc.ir.planned import ARENA, Cell, HostCall, PlannedProgram, View
+from hybridc.ir.native_plan import Host, PlainArray, Position
+from hybridc.ir.planned import ARENA, Cell, HostCall, PlannedProgram, SlotView
 from hybridc.ir.strides import row_major
 from hybridc.ir.structured import is_host, kernels, numbers_in
 from hybridc.ir.values import functions, volume
@@ -47,7 +47,7 @@ class PlanEmitter(ABC):
         self.planned = program
         live = self.function.attributes.get("hybrid.live")
         program.live = live.value.data if isinstance(live, IntegerAttr) else 0
-        self.views: dict[SSAValue, View] = {}
+        self.views: dict[SSAValue, SlotView] = {}
         self.cells: dict[SSAValue, int] = {}
         self.operators: dict[str, Operator] = {}
         self.lines: list[str] = []
@@ -64,11 +64,11 @@ class PlanEmitter(ABC):
         """What computes an operator on this target though no loops say how; None if the host has to."""
 
     @abstractmethod
-    def compute(self, made: Any, places: list[Place], name: str) -> None:
+    def compute(self, made: Any, places: list[Position], name: str) -> None:
         """The steps of what :meth:`computed` gave; ``places`` are the inputs, then the results."""
 
     @abstractmethod
-    def copy(self, source: View, target: View) -> None:
+    def copy(self, source: SlotView, target: SlotView) -> None:
         """The steps that put a view's elements into a plain array."""
 
     @abstractmethod
@@ -85,13 +85,13 @@ class PlanEmitter(ABC):
         """Write the whole program."""
         program, block = self.planned, self.function.body.block
         for i, arg in enumerate(block.args):
-            program.inputs.append(Array(shape_of(arg), dtype_of(arg)))
+            program.inputs.append(PlainArray(shape_of(arg), dtype_of(arg)))
             self.views[arg] = _plain(1 + i, 0, arg)
         first = 1 + len(block.args)
         allocs = [op.array for op in block.ops if isinstance(op, AllocOp)]
         for i, array in enumerate(allocs):
             self.views[array] = _plain(first + i, 0, array)
-            program.fresh.append(Array(shape_of(array), dtype_of(array)))
+            program.fresh.append(PlainArray(shape_of(array), dtype_of(array)))
         for op in block.ops:
             if isinstance(op, ConstantOp):
                 self.views[op.array] = _plain(first + len(allocs) + len(program.constants), 0, op.array)
@@ -154,16 +154,16 @@ class PlanEmitter(ABC):
                 raise TypeError(f"{other} is no movement that gives a view")
         self.views[result] = moved
 
-    def _plain_copy(self, view: View) -> View:
+    def _plain_copy(self, view: SlotView) -> SlotView:
         """A plain array with the elements of a view, in memory behind the planned arena."""
         offset = aligned(self.planned.arena)
         size = volume(view.shape) * view.dtype.itemsize
         self.planned.arena = offset + aligned(size)
-        target = View(ARENA, offset, view.dtype, view.shape, row_major(view.shape))
+        target = SlotView(ARENA, offset, view.dtype, view.shape, row_major(view.shape))
         self._copied(view, target)
         return target
 
-    def _copied(self, source: View, target: View) -> None:
+    def _copied(self, source: SlotView, target: SlotView) -> None:
         self.lines.append("copy")
         self.copy(source, target)
 
@@ -216,7 +216,7 @@ class PlanEmitter(ABC):
         program.steps.append(Host(call, name))
         self.lines.append(f"{name} on the host{comment(where)}")
 
-    def _array(self, value: SSAValue) -> View | Cell:
+    def _array(self, value: SSAValue) -> SlotView | Cell:
         """Where a value is."""
         return self.views[value] if value in self.views else Cell(self.cells[value], shape_of(value))
 
@@ -229,11 +229,11 @@ class PlanEmitter(ABC):
         program.takes_into = "hybrid.into" in self.function.attributes
         first = 1 + len(program.inputs)
         for i, array in enumerate(program.fresh):
-            views = [(n, v) for n, v in enumerate(program.outputs) if isinstance(v, View)]
+            views = [(n, v) for n, v in enumerate(program.outputs) if isinstance(v, SlotView)]
             whole = [(n, v) for n, v in views if v.slot == first + i and v.is_whole(array)]
             program.into.append(whole[0][0] if whole else None)
             if whole:  # made in the shape that the caller sees
-                program.fresh[i] = Array(whole[0][1].shape, array.dtype)
+                program.fresh[i] = PlainArray(whole[0][1].shape, array.dtype)
 
 
 def comment(*locations: Any) -> str:
@@ -242,14 +242,14 @@ def comment(*locations: Any) -> str:
     return f"  # {lines}" if lines else ""
 
 
-def place_of(view: View) -> Place:
+def place_of(view: SlotView) -> Position:
     """Where a view begins."""
-    return Place(view.slot, view.offset)
+    return Position(view.slot, view.offset)
 
 
-def _plain(slot: int, offset: int, value: SSAValue) -> View:
+def _plain(slot: int, offset: int, value: SSAValue) -> SlotView:
     shape = shape_of(value)
-    return View(slot, offset, dtype_of(value), shape, row_major(shape))
+    return SlotView(slot, offset, dtype_of(value), shape, row_major(shape))
 
 
 def _part(begin: int, step: int, count: int) -> slice:

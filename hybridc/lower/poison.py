@@ -13,8 +13,8 @@ from xdsl.dialects import func
 from xdsl.dialects.builtin import MemRefType
 from xdsl.ir import Operation, SSAValue
 
-from hybridc.dialects.hybrid import element_dtype
-from hybridc.dialects.hybrid_rt import AliasOp, LaunchOp, ViewOp, aliased
+from hybridc.dialects.mlir.hybrid import element_dtype
+from hybridc.dialects.mlir.hybrid_rt import AliasOp, LaunchOp, ViewOp, aliased
 from hybridc.ir.host import pairs_of
 from hybridc.ir.values import volume
 

@@ -77,7 +77,7 @@ def load(fname: str | os.PathLike[str]) -> Any:
     try:
         with Path(fname).open("rb") as file:
             source = file if file.seekable() else io.BytesIO(file.read())
-            return _Reader(source, str(fname)).arrays()
+            return _FileReader(source, str(fname)).arrays()
     except OSError as error:
         raise MXNetError(f"cannot read {fname}: {error.strerror or error}") from error
 
@@ -86,7 +86,7 @@ def load_frombuffer(buf: bytes | bytearray | memoryview) -> Any:
     """As :func:`load`, from the bytes of a file."""
     if not isinstance(buf, bytes | bytearray | memoryview):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise TypeError(f"load_frombuffer: buf must be bytes, got {type(buf).__name__}")
-    return _Reader(io.BytesIO(buf), "the buffer").arrays()
+    return _FileReader(io.BytesIO(buf), "the buffer").arrays()
 
 
 def load_named(fname: str | os.PathLike[str]) -> dict[str, NDArray]:
@@ -135,7 +135,7 @@ def _write(file: BinaryIO, arrays: Sequence[npt.NDArray[Any]], names: Sequence[s
 # --- reading ---------------------------------------------------------------------------------------------------
 
 
-class _Reader:
+class _FileReader:
     """Reads a file from its start; every error says which array and byte it is about."""
 
     def __init__(self, file: Any, where: str) -> None:

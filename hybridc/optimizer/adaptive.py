@@ -10,7 +10,7 @@ from hybridc.optimizer.formula import limited
 from hybridc.optimizer.optimizer import Optimizer, register
 
 
-class Moments(Optimizer):
+class AdamFamily(Optimizer):
     """What the Adam family shares: two states, their decay rates, and the count of updates."""
 
     def __init__(self, learning_rate: float, beta1: float, beta2: float, **kwargs: Any) -> None:
@@ -31,7 +31,7 @@ class Moments(Optimizer):
 
 
 @register
-class Adam(Moments):
+class Adam(AdamFamily):
     """``m = beta1*m + (1-beta1)*g; v = beta2*v + (1-beta2)*g**2; w -= lr_t * m / (sqrt(v) + epsilon)``.
 
     ``g = clip(rescale_grad * grad + wd * w)`` and ``lr_t = lr * sqrt(1 - beta2**t) / (1 - beta1**t)``.
@@ -65,7 +65,7 @@ class Adam(Moments):
 
 
 @register
-class AdamW(Moments):
+class AdamW(AdamFamily):
     """Adam with decoupled weight decay: ``w -= lr * (m1 / (sqrt(v1) + epsilon) + wd * w)``.
 
     ``m1 = m / (1 - beta1**t)`` and ``v1 = v / (1 - beta2**t)`` are Adam's moments without bias, or ``m`` and
@@ -102,7 +102,7 @@ class AdamW(Moments):
 
 
 @register
-class Adamax(Moments):
+class Adamax(AdamFamily):
     """Adam with the infinity norm: ``u = max(beta2 * u, abs(g)); w -= lr / (1 - beta1**t) * m / u``.
 
     ``m = beta1*m + (1-beta1)*g`` and ``g = clip(rescale_grad * grad + wd * w)``. Kingma and Ba, section 7.
@@ -123,7 +123,7 @@ class Adamax(Moments):
 
 
 @register
-class Nadam(Moments):
+class Nadam(AdamFamily):
     """Adam with Nesterov's momentum.
 
     ``w -= lr * ((1 - c) * g / (1 - s) + c1 * m / (1 - s * c1)) / (sqrt(v / (1 - beta2**t)) + epsilon)`` with

@@ -15,9 +15,9 @@ import numpy as np
 from hybridc import symbol as F
 from hybridc.compile.stages import Traced
 from hybridc.errors import MXNetError
-from hybridc.optimizer.formula import Formula, Kind, Number, Numbers, Values
+from hybridc.optimizer.formula import Formula, FormulaNumber, Kind, Numbers, Values
 from hybridc.trace.traced import TracedSymbol
-from hybridc.trace.tracer import Node, Trace
+from hybridc.trace.tracer import Trace, TraceNode
 
 _NUMBER = itertools.count()
 
@@ -35,7 +35,7 @@ class UpdateTracer:
         self.trace = trace
         self.results: list[TracedSymbol] = []
         self.targets: list[TracedSymbol] = []
-        self.numbers: list[tuple[Number, int]] = []
+        self.numbers: list[tuple[FormulaNumber, int]] = []
         self.arrays: list[TracedSymbol] = []
 
     def add(
@@ -84,8 +84,8 @@ class UpdateTracer:
     def _array(self, result: Any, target: TracedSymbol) -> TracedSymbol:
         """What the formula returned for an array, in its dtype; a number fills it."""
         scalar = isinstance(result, TracedSymbol) and result.shape == () != target.shape
-        if scalar or isinstance(result, Number | int | float):
-            number = result.known if isinstance(result, Number) and result.known is not None else result
+        if scalar or isinstance(result, FormulaNumber | int | float):
+            number = result.known if isinstance(result, FormulaNumber) and result.known is not None else result
             return F.zeros(shape=target.shape, dtype=target.dtype) + number
         if not isinstance(result, TracedSymbol) or result.shape != target.shape:
             what = f"shape {result.shape}" if isinstance(result, TracedSymbol) else f"a {type(result).__name__}"
@@ -97,13 +97,13 @@ class UpdateTracer:
     def _take_numbers(self, place: int, start: int) -> None:
         """Make inputs of the numbers that the results need, of what was traced since ``start``."""
         nodes, needed = self.trace.nodes, {id(s) for s in self.results}
-        kept: list[Node] = []
+        kept: list[TraceNode] = []
         for node in reversed(nodes[start:]):
             if any(id(s) in needed for s in node.outputs):
                 kept.append(node)
                 needed |= {id(s) for s in node.inputs}
         nodes[start:] = kept[::-1]
-        for number in dict.fromkeys(s for node in nodes[start:] for s in node.inputs if isinstance(s, Number)):
+        for number in dict.fromkeys(s for node in nodes[start:] for s in node.inputs if isinstance(s, FormulaNumber)):
             number.index = len(self.trace.leaves)
             number.name = f"{number.name}{place}"
             self.trace.leaves.append(number)
@@ -112,7 +112,7 @@ class UpdateTracer:
             self.numbers.append((number, place))
 
 
-def trace_update(formula: Formula, kinds: Sequence[Kind], title: str) -> tuple[Traced, list[tuple[Number, int]]]:
+def trace_update(formula: Formula, kinds: Sequence[Kind], title: str) -> tuple[Traced, list[tuple[FormulaNumber, int]]]:
     """The traced update of weights of these kinds, and its inputs that are numbers, each with its weight's place."""
     trace = Trace()
     trace.name = f"update-{title}-{next(_NUMBER)}"
@@ -138,7 +138,7 @@ class CompiledUpdate:
             (number.dtype, place, number.compute) for number, place in numbers
         ]
         #: The number of each argument that is an array; those of the weights come in order.
-        self.arrays = [i for i, leaf in enumerate(traced.trace.leaves) if not isinstance(leaf, Number)]
+        self.arrays = [i for i, leaf in enumerate(traced.trace.leaves) if not isinstance(leaf, FormulaNumber)]
         self.size = len(traced.trace.leaves)
 
     def run(self, arguments: Sequence[Any]) -> None:

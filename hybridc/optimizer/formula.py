@@ -9,8 +9,8 @@ An optimizer states its mathematics once, with ``+ - * /`` and the functions of 
         return w + mom, mom
 
 The weight, its gradient and its states are Symbols, as in a hybridized forward; the numbers in ``h`` are
-:class:`Number`: what depends on numbers only is computed in Python, in double precision, at each step, and the graph
-takes it as an input. So a new learning rate compiles nothing.
+:class:`FormulaNumber`: what depends on numbers only is computed in Python, in double precision, at each step, and the
+graph takes it as an input. So a new learning rate compiles nothing.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def is_trivial(value: float | None) -> bool:
     return value is None or value == 0 or value == 1
 
 
-class Number(TracedSymbol):
+class FormulaNumber(TracedSymbol):
     """A number inside a formula: with numbers it computes in Python, with arrays as an input of no dimension.
 
     ``known`` is its value if that is part of the formula's text, else None; ``compute`` finds it at each step.
@@ -121,8 +121,10 @@ class Numbers:
     def __init__(self, trace: Trace, dtype: Any, given: Mapping[str, Any]) -> None:
         self.trace = trace
         self.dtype = dtype
-        self._made: dict[Any, Number] = {}
-        self._products: dict[int, tuple[Number, Any]] = {}  # by identity of an array: the number and array it is of
+        self._made: dict[Any, FormulaNumber] = {}
+        self._products: dict[
+            int, tuple[FormulaNumber, Any]
+        ] = {}  # by identity of an array: the number and array it is of
         #: What the formula finds in ``h``.
         self.given = SimpleNamespace(**{name: self._given(name, value) for name, value in given.items()})
 
@@ -132,16 +134,16 @@ class Numbers:
         simple = _simplified(op, x, y)
         if simple is not None:
             return simple
-        if isinstance(x, Number) and isinstance(y, Number):
+        if isinstance(x, FormulaNumber) and isinstance(y, FormulaNumber):
             return self._computed(op, x, y)
         if op == "multiply":
-            return self._scaled(x, y) if isinstance(x, Number) else self._scaled(y, x)
+            return self._scaled(x, y) if isinstance(x, FormulaNumber) else self._scaled(y, x)
         return function(op)(_operand(x), _operand(y))
 
-    def _given(self, name: str, value: Any) -> Number | None:
+    def _given(self, name: str, value: Any) -> FormulaNumber | None:
         if value is None:
             return None
-        return Number(self, name, operator.itemgetter(name), None) if value == UNKNOWN else self._number(value)
+        return FormulaNumber(self, name, operator.itemgetter(name), None) if value == UNKNOWN else self._number(value)
 
     def _number(self, x: Any) -> Any:
         """A Python number as a Number; anything else as it is."""
@@ -150,10 +152,10 @@ class Numbers:
         value = float(x)
         if repr(value) not in self._made:
             name = f"minus_{-value:g}" if value < 0 else f"{value:g}"
-            self._made[repr(value)] = Number(self, name, lambda _: value, value)
+            self._made[repr(value)] = FormulaNumber(self, name, lambda _: value, value)
         return self._made[repr(value)]
 
-    def _computed(self, op: str, x: Number, y: Number) -> Number:
+    def _computed(self, op: str, x: FormulaNumber, y: FormulaNumber) -> FormulaNumber:
         combine = _IN_PYTHON[op]
         if x.known is not None and y.known is not None:
             return self._number(combine(x.known, y.known))
@@ -162,10 +164,10 @@ class Numbers:
             first, second = x.compute, y.compute
             name = f"{x.name}_{op}_{y.name}"
             name = name if len(name) <= _LONGEST_NAME else f"number_{len(self._made)}"
-            self._made[key] = Number(self, name, lambda h: combine(first(h), second(h)), None)
+            self._made[key] = FormulaNumber(self, name, lambda h: combine(first(h), second(h)), None)
         return self._made[key]
 
-    def _scaled(self, number: Number, array: Any) -> Any:
+    def _scaled(self, number: FormulaNumber, array: Any) -> Any:
         """``number * array``: ``a * (b * array)`` is ``(a * b) * array``, one pass over the array less."""
         if id(array) in self._products:
             inner, array = self._products[id(array)]
@@ -176,7 +178,7 @@ class Numbers:
 
 
 def _known(x: Any) -> float | None:
-    return x.known if isinstance(x, Number) else None
+    return x.known if isinstance(x, FormulaNumber) else None
 
 
 def _operand(x: Any) -> Any:

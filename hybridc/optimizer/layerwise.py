@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from hybridc.optimizer.adaptive import Moments
+from hybridc.optimizer.adaptive import AdamFamily
 from hybridc.optimizer.formula import limited
 from hybridc.optimizer.optimizer import Optimizer, register
 
@@ -17,7 +17,7 @@ def _norm(F: Any, x: Any) -> Any:
 
 
 @register
-class LAMB(Moments):
+class LAMB(AdamFamily):
     """Adam's step, made as long as the weight: ``w -= lr * norm(w) / norm(u) * u``.
 
     ``u = m1 / (sqrt(v1) + epsilon) + wd * w``, where ``m1`` and ``v1`` are Adam's moments of

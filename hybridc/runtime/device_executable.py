@@ -10,13 +10,13 @@ import numpy as np
 
 from hybridc.context import Context
 from hybridc.errors import DeviceMemoryError
-from hybridc.lower.triton.functions import Config
-from hybridc.lower.triton.program import Launch, TritonProgram
+from hybridc.lower.triton.launches import Launch, TritonProgram
+from hybridc.lower.triton.triton_function import Config
 from hybridc.runtime.devices.array import DeviceArray
 from hybridc.runtime.devices.choose import device
-from hybridc.runtime.devices.device import Buffer, Device
+from hybridc.runtime.devices.device import Device, DeviceMemory
 from hybridc.runtime.devices.replay import Recordings, Replay
-from hybridc.runtime.devices.step import Either, Step
+from hybridc.runtime.devices.step import DeviceStep, Either
 from hybridc.runtime.devices.tuning import fastest, known
 from hybridc.runtime.planned_executable import PlannedExecutable
 
@@ -27,7 +27,7 @@ _KEPT = 4
 class Copies(list[int]):
     """Addresses of which some are those of copies, which it keeps."""
 
-    def __init__(self, bases: Sequence[int], copies: Mapping[int, Buffer]) -> None:
+    def __init__(self, bases: Sequence[int], copies: Mapping[int, DeviceMemory]) -> None:
         super().__init__(copies[slot].pointer if slot in copies else base for slot, base in enumerate(bases))
         self._copies = copies
 
@@ -107,7 +107,7 @@ class DeviceExecutable(PlannedExecutable):
         if len(self._free) > _KEPT:
             del self._free[0]
 
-    def _all_steps(self, program: TritonProgram) -> list[Step]:
+    def _all_steps(self, program: TritonProgram) -> list[DeviceStep]:
         """The steps; a library of the device's is tried where there is one."""
         steps = [self._step(step) for step in program.steps]
         for alternative in reversed(program.alternatives):
@@ -118,9 +118,9 @@ class DeviceExecutable(PlannedExecutable):
                 steps[part] = [Either(self.device, steps[part], alternative, multiply, after, self._apart)]
         return steps
 
-    def _step(self, step: Any) -> Step:
+    def _step(self, step: Any) -> DeviceStep:
         if not isinstance(step, Launch):
-            return Step(self.device.host_step(step.call), step.name, launches=0)
+            return DeviceStep(self.device.host_step(step.call), step.name, launches=0)
         prepare, places, numbers = self.device.prepare, step.buffers, step.numbers
         run: Any = None
 
@@ -130,7 +130,7 @@ class DeviceExecutable(PlannedExecutable):
                 run = prepare(step.function, self._config(step, bases))
             run([bases[slot] + offset for slot, offset in places], numbers)
 
-        return Step(launch, step.name, frozenset(place.slot for place in places))
+        return DeviceStep(launch, step.name, frozenset(place.slot for place in places))
 
     def _config(self, step: Launch, bases: Sequence[int]) -> Config:
         """The way to run a function that is the fastest on this card, tried on copies of what it is given.

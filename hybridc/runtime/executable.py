@@ -14,7 +14,7 @@ from hybridc.errors import CustomOpError, MXNetError
 
 if TYPE_CHECKING:
     from hybridc.ir.planned import Program
-    from hybridc.lower.numpy.emit import PythonProgram
+    from hybridc.lower.numpy.emit_module import PythonProgram
 
 _NUMBER = itertools.count()
 # Workspaces kept for the next call: one for each thread that ever ran the graph at the same time, but no more than

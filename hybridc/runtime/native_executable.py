@@ -6,17 +6,17 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from hybridc.ir.native_plan import Host
-from hybridc.lower.llvm.codegen import Code
+from hybridc.lower.llvm.codegen.native_function import LoadedCode
 from hybridc.lower.llvm.native_source import NativeSource
 from hybridc.runtime.native.boxed import boxed_entry
-from hybridc.runtime.native.program import NativeProgram
+from hybridc.runtime.native.native_program import NativeProgram
 from hybridc.runtime.planned_executable import PlannedExecutable
 
 
 class NativeExecutable(PlannedExecutable):
     """A native program."""
 
-    def __init__(self, program: NativeSource, codes: Sequence[Code] | None = None) -> None:
+    def __init__(self, program: NativeSource, codes: Sequence[LoadedCode] | None = None) -> None:
         """``codes`` are those of the program's functions, if they were loaded already."""
         self.native = NativeProgram(program.plan(codes))
         super().__init__(program, self.native.entry, program.constants)

@@ -18,12 +18,12 @@ import numpy as np
 from hybridc.dialects import registry
 from hybridc.dialects.operator import Operator
 from hybridc.dtypes import kind_of
-from hybridc.ir.native_plan import Array, Host, Phase, Place
-from hybridc.ir.planned import Cell, HostCall, PlannedProgram, View
-from hybridc.lower.llvm.codegen import NativeFunction
+from hybridc.ir.native_plan import Host, Phase, PlainArray, Position
+from hybridc.ir.planned import Cell, HostCall, PlannedProgram, SlotView
+from hybridc.lower.llvm.codegen.native_function import NativeFunction
 from hybridc.lower.llvm.native_source import NativeSource, built_before
-from hybridc.lower.triton.functions import Config, TritonFunction
-from hybridc.lower.triton.program import Alternative, Launch, LibraryProduct, Matrix, TritonProgram
+from hybridc.lower.triton.launches import Alternative, Launch, LibraryProduct, Matrix, TritonProgram
+from hybridc.lower.triton.triton_function import Config, TritonFunction
 from hybridc.nesting import as_list
 
 _LENGTH = 8
@@ -137,7 +137,7 @@ class _Blobs:
         self.data = data
         self.position = position
 
-    def array(self, given: Array) -> Any:
+    def array(self, given: PlainArray) -> Any:
         """The next constant: an array of its own, which is aligned."""
         start, self.position = self.position, self.position + given.nbytes
         return np.frombuffer(self.data[start : self.position], given.dtype).reshape(given.shape).copy()
@@ -240,10 +240,10 @@ def _host_of(given: dict[str, Any], inputs: int, constants: Sequence[Any]) -> Ho
 
 def _phase_of(given: dict[str, Any]) -> tuple[NativeFunction, Phase]:
     extent, grain, least = given["range"]
-    scratch = None if given["scratch"] is None else Place(*given["scratch"])
+    scratch = None if given["scratch"] is None else Position(*given["scratch"])
     phase: Any = Phase(
         None,  # pyright: ignore[reportArgumentType]  (its code is still to be loaded)
-        tuple(Place(*p) for p in given["buffers"]),
+        tuple(Position(*p) for p in given["buffers"]),
         bytes.fromhex(given["numbers"]),
         extent,
         grain,
@@ -267,7 +267,7 @@ def _launch(launch: Launch, function: int) -> dict[str, Any]:
 
 def _launch_of(given: dict[str, Any], functions: Sequence[TritonFunction]) -> Launch:
     configs = [Config(tuple((n, v) for n, v in c), (x, y, z), *more) for c, (x, y, z), *more in given["configs"]]
-    buffers = tuple(Place(*p) for p in given["buffers"])
+    buffers = tuple(Position(*p) for p in given["buffers"])
     return Launch(functions[given["function"]], buffers, tuple(given["numbers"]), tuple(configs), given["name"])
 
 
@@ -290,7 +290,7 @@ def _alternative(alternative: Alternative, number: Mapping[TritonFunction, int])
 def _alternative_of(given: list[Any], functions: Sequence[TritonFunction]) -> Alternative:
     start, count, (m, n, k, batches, matrices, buffers, dtypes, tf32), places, after = given
     a, b, c = [Matrix(*x) for x in matrices]
-    first, second, result = [Place(*x) for x in places]
+    first, second, result = [Position(*x) for x in places]
     kinds = (np.dtype(dtypes[0]), np.dtype(dtypes[1]))
     product = LibraryProduct(m, n, k, batches, (a, b, c), (buffers[0], buffers[1], buffers[2]), kinds, tf32)
     launches = tuple(_launch_of(each, functions) for each in after)
@@ -301,23 +301,23 @@ def _array(array: Any) -> list[Any]:
     return [list(array.shape), dtype_name(np.dtype(array.dtype))]
 
 
-def _array_of(given: list[Any]) -> Array:
-    return Array(tuple(given[0]), np.dtype(given[1]))
+def _array_of(given: list[Any]) -> PlainArray:
+    return PlainArray(tuple(given[0]), np.dtype(given[1]))
 
 
-def _view(view: View) -> list[Any]:
+def _view(view: SlotView) -> list[Any]:
     return [view.slot, view.offset, dtype_name(view.dtype), list(view.shape), list(view.strides)]
 
 
-def _view_of(given: list[Any]) -> View:
+def _view_of(given: list[Any]) -> SlotView:
     slot, offset, dtype, shape, strides = given
-    return View(slot, offset, np.dtype(dtype), tuple(shape), tuple(strides))
+    return SlotView(slot, offset, np.dtype(dtype), tuple(shape), tuple(strides))
 
 
-def _value(value: View | Cell) -> list[Any]:
+def _value(value: SlotView | Cell) -> list[Any]:
     """A value of the program: a view, or the number and the shape of a cell."""
-    return _view(value) if isinstance(value, View) else [value.number, list(value.shape)]
+    return _view(value) if isinstance(value, SlotView) else [value.number, list(value.shape)]
 
 
-def _value_of(given: list[Any]) -> View | Cell:
+def _value_of(given: list[Any]) -> SlotView | Cell:
     return Cell(given[0], tuple(given[1])) if len(given) == 2 else _view_of(given)

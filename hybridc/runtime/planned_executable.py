@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from hybridc.ir.planned import ARENA, Cell, PlannedProgram, View
+from hybridc.ir.planned import ARENA, Cell, PlannedProgram, SlotView
 from hybridc.runtime.executable import Executable
 
 
@@ -27,7 +27,7 @@ class PlannedExecutable(Executable):
         self._donated = program.donated
         self._into = program.into if program.takes_into else None
         first = 1 + len(program.inputs)
-        slots = [v.slot - first if isinstance(v, View) else -1 for v in program.outputs]
+        slots = [v.slot - first if isinstance(v, SlotView) else -1 for v in program.outputs]
         in_order = slots == list(range(len(program.fresh)))
         self._outputs = [_fetch(program, constants, view, number) for number, view in enumerate(program.outputs)]
         whole = [_whole(program, view) for view in program.outputs]
@@ -100,12 +100,12 @@ def _is_numpys(array: Any) -> bool:
     return isinstance(array, np.ndarray)
 
 
-def _over(view: View, base: Any) -> Any:
+def _over(view: SlotView, base: Any) -> Any:
     """The array that a view shows of one, of NumPy's or of a card's."""
     return np.asarray(view.over(base)) if _is_numpys(base) else base.over(view)
 
 
-def _whole(program: PlannedProgram, view: View | Cell) -> int | None:
+def _whole(program: PlannedProgram, view: SlotView | Cell) -> int | None:
     """The number of the array, of the arguments and then the fresh ones, that a result is; None if it is none."""
     given = [*program.inputs, *program.fresh]
     if isinstance(view, Cell) or not 1 <= view.slot <= len(given) or not view.is_plain:
@@ -114,7 +114,7 @@ def _whole(program: PlannedProgram, view: View | Cell) -> int | None:
 
 
 def _fetch(
-    program: PlannedProgram, constants: Sequence[Any], view: View | Cell, number: int
+    program: PlannedProgram, constants: Sequence[Any], view: SlotView | Cell, number: int
 ) -> Callable[[Any, Sequence[Any], Sequence[Any]], Any]:
     """How to get a result after a call, from its workspace, its arguments and its fresh arrays."""
     if isinstance(view, Cell):

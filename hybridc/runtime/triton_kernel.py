@@ -21,7 +21,7 @@ import numpy.typing as npt
 from hybridc.dtypes import held
 from hybridc.errors import UnsupportedError
 from hybridc.locks import ForkLock
-from hybridc.lower.triton.functions import Config, TritonFunction
+from hybridc.lower.triton.triton_function import Config, TritonFunction
 from hybridc.runtime.triton_interpreter import integer, interpreter
 from hybridc.store import Store, store
 
@@ -101,14 +101,14 @@ def run_interpreted(
 def interpret(function: TritonFunction, pointers: Sequence[int], numbers: Sequence[int], config: Config) -> None:
     """Run all programs of a launch, one after the other, on memory of the host."""
     kernel = load(function, interpreted=True)
-    given = [_Memory(pointer, dtype) for pointer, dtype in zip(pointers, function.pointers, strict=True)]
+    given = [_InterpreterMemory(pointer, dtype) for pointer, dtype in zip(pointers, function.pointers, strict=True)]
     with _INTERPRETING.current, np.errstate(all="ignore"):
         interpreter()
         sized = [integer(value, bits) for value, bits in zip(numbers, function.numbers, strict=True)]
         kernel[config.grid](*given, *sized, **dict(config.constants))
 
 
-class _Memory:
+class _InterpreterMemory:
     """What Triton's interpreter asks of a tensor."""
 
     __slots__ = ("_pointer", "dtype")
@@ -123,15 +123,15 @@ class _Memory:
 
     # Triton moves tensors to the host and back; this memory is there already.
 
-    def untyped_storage(self) -> _Memory:
+    def untyped_storage(self) -> _InterpreterMemory:
         return self
 
-    def cpu(self) -> _Memory:
+    def cpu(self) -> _InterpreterMemory:
         return self
 
-    def copy_(self, _other: _Memory) -> None: ...
+    def copy_(self, _other: _InterpreterMemory) -> None: ...
 
-    def new_empty(self, *_args: Any, **_kwargs: Any) -> _Memory:
+    def new_empty(self, *_args: Any, **_kwargs: Any) -> _InterpreterMemory:
         return self
 
     def set_(self, *_args: Any) -> None: ...

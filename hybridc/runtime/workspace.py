@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from hybridc.buffers import empty
-from hybridc.ir.native_plan import Array
+from hybridc.ir.native_plan import PlainArray
 
 ALIGNMENT = 64
 
@@ -27,13 +27,13 @@ def workspace(arena: int) -> Workspace:
     return made
 
 
-def fits(array: Any, spec: Array) -> bool:
+def fits(array: Any, spec: PlainArray) -> bool:
     """Whether a program can take an array as it is."""
     if type(array) is not np.ndarray or array.shape != tuple(spec.shape) or array.dtype != spec.dtype:
         return False
     return bool(array.flags.c_contiguous and array.flags.aligned)
 
 
-def fresh(spec: Array) -> Any:
+def fresh(spec: PlainArray) -> Any:
     """An array that a program may fill."""
     return empty(tuple(spec.shape), np.dtype(spec.dtype).name)

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp
 
     from hybridc.dialects.attribute import DType, Shape
-    from hybridc.dialects.hybrid import HybridOp
+    from hybridc.dialects.mlir.hybrid import HybridOp
     from hybridc.subgraph.subgraph_operator import Subgraph
 
 __all__ = ["Part", "Partitioner", "list_backends", "register_partitioner", "register_pass", "rewrite"]
@@ -125,7 +125,7 @@ class Part:
     @property
     def module(self) -> ModuleOp:
         """The part as a function of the graph dialect; each call gives a copy."""
-        from hybridc.dialects.hybrid import open_type
+        from hybridc.dialects.mlir.hybrid import open_type
         from hybridc.trace.trace_to_graph import body_to_function
 
         types = [open_type(s, d) for s, d in zip(self.shapes, self.dtypes, strict=True)]
@@ -327,8 +327,8 @@ def rewrite(module: ModuleOp, rule: Callable[[Any, HybridOp, Callable[[Any], Any
     """
     from xdsl.transforms.dead_code_elimination import region_dce
 
-    from hybridc.transforms.splice import Splicer
-    from hybridc.transforms.splice import rewrite as rewrite_graph
+    from hybridc.transforms.graph.splice import Splicer
+    from hybridc.transforms.graph.splice import rewrite as rewrite_graph
 
     def step(splicer: Splicer, op: HybridOp) -> Any:
         return splicer.replace(op, lambda F, _: rule(F, op, splicer.symbol))

@@ -24,8 +24,8 @@ from xdsl.rewriter import InsertPoint, Rewriter
 from xdsl.utils.exceptions import VerifyException
 
 from hybridc.dialects.blame import user_code
-from hybridc.dialects.body import Body, Step
-from hybridc.dialects.hybrid import HybridOp, dtype_of, location_of, shape_of, tensor_type
+from hybridc.dialects.body import Body, BodyStep
+from hybridc.dialects.mlir.hybrid import HybridOp, dtype_of, location_of, shape_of, tensor_type
 from hybridc.dialects.stateful import CELL
 from hybridc.errors import MXNetError
 from hybridc.ir.values import functions, hybrid_ops, is_constant
@@ -215,12 +215,12 @@ class _Outline:
         self.inside = set[Operation](ops)
         self.inputs = _inputs(ops, self.inside, results)
         numbers: dict[SSAValue, int] = {v: i for i, v in enumerate(self.inputs)}
-        steps: list[Step] = []
+        steps: list[BodyStep] = []
         self.constants = list(dict.fromkeys(v.owner for op in ops for v in op.operands if _is_number(v)))
         for op in (*self.constants, *ops):
             assert isinstance(op, HybridOp)
             hint = op.results[0].name_hint or ""
-            step = Step(op.operator, [numbers[v] for v in op.operands], len(numbers), location_of(op), hint)
+            step = BodyStep(op.operator, [numbers[v] for v in op.operands], len(numbers), location_of(op), hint)
             steps.append(step)
             numbers |= dict(zip(op.results, step.outputs, strict=True))
         # New values of inputs come last.

@@ -41,7 +41,7 @@ def __getattr__(name: str) -> Any:
     found = None if name in _ARRAYS_ONLY else getattr(_nd, name, None)
     if found is None or name.startswith("__"):
         raise _absent("mx.sym", name, "operator", __dir__())
-    from hybridc.symbol.namespace import Namespace, function
+    from hybridc.symbol.symbol_namespace import Namespace, function
 
     made = globals()[name] = Namespace(found, name) if isinstance(found, types.ModuleType) else function(name, found)
     return made

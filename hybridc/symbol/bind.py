@@ -12,7 +12,7 @@ from hybridc.dialects.attribute import DType, Shape
 from hybridc.nesting import as_list
 from hybridc.state import STATE
 from hybridc.symbol import graph
-from hybridc.symbol.graph import Entry, Node
+from hybridc.symbol.graph import Entry, SymbolNode
 from hybridc.trace.tracer import Trace
 
 _NUMBER = itertools.count()
@@ -31,7 +31,7 @@ def evaluate(entries: Sequence[Entry], values: Mapping[str, Any]) -> list[Any]:
     return [found[id(node)][i] if node.number is None else _apply(node, [])[0] for node, i in entries]
 
 
-def _apply(node: Node, inputs: list[Any]) -> list[Any]:
+def _apply(node: SymbolNode, inputs: list[Any]) -> list[Any]:
     assert node.op is not None
     if isinstance(STATE.trace, Trace):
         return as_list(STATE.trace.invoke(node.op, inputs, None, node.location))

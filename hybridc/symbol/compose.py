@@ -21,8 +21,8 @@ from hybridc.dialects.operator import Operator
 from hybridc.errors import ArgumentTypeError, MXNetError, TraceError
 from hybridc.location import Location, user_location
 from hybridc.state import STATE
-from hybridc.symbol.attributes import HIDDEN, checked, inherited, is_hidden
-from hybridc.symbol.graph import Entry, Node
+from hybridc.symbol.graph import Entry, SymbolNode
+from hybridc.symbol.node_attributes import HIDDEN, checked, inherited, is_hidden
 from hybridc.trace.traced import Symbol
 
 
@@ -104,10 +104,10 @@ class Composer(threading.local):
         entries: list[Entry] = []
         for key, value in zip(names, values, strict=True):
             if value is None:  # it shares the attributes that users add, such as ctx_group
-                entries.append((Node(None, f"{label}_{key}", (), inherited(attrs), location), 0))
+                entries.append((SymbolNode(None, f"{label}_{key}", (), inherited(attrs), location), 0))
             else:
                 entries.append(self._entry(op, key, value, location))
-        node = Node(op, label, entries, checked(attrs), location)
+        node = SymbolNode(op, label, entries, checked(attrs), location)
         return ComposedSymbol([(node, i) for i in range(node.num_outputs())])
 
     def _entry(self, op: Operator, key: str, value: Any, location: Location) -> Entry:
@@ -122,7 +122,7 @@ class Composer(threading.local):
             )
         if isinstance(value, bool | int | float | np.generic):
             number: Any = np.asarray(value).item()
-            return Node(registry.operator("hybrid.constant").bind(value=number), str(number), (), {}, location), 0
+            return SymbolNode(registry.operator("hybrid.constant").bind(value=number), str(number), (), {}, location), 0
         if isinstance(value, NDArray | np.ndarray):
             raise ArgumentTypeError(
                 f"{location}: {op.title()}: input {key!r} is an array, but symbols take symbols and numbers only; "

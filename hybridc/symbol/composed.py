@@ -13,10 +13,10 @@ from hybridc.dialects import registry
 from hybridc.errors import MXNetError, NotImplementedForSymbol, UnknownShapeError, UnsupportedError
 from hybridc.location import user_location
 from hybridc.symbol import graph
-from hybridc.symbol.attributes import AttributesOfNodes
 from hybridc.symbol.compose import COMPOSER, symbolic
-from hybridc.symbol.graph import Entry, Node
+from hybridc.symbol.graph import Entry, SymbolNode
 from hybridc.symbol.infer import listed_shapes, listed_types
+from hybridc.symbol.node_attributes import AttributesOfNodes
 from hybridc.trace.traced import Symbol
 
 
@@ -334,7 +334,7 @@ class ComposedSymbol(AttributesOfNodes, Symbol):
         return id(self) >> 4
 
 
-def _unique(entries: Sequence[Entry]) -> list[Node]:
+def _unique(entries: Sequence[Entry]) -> list[SymbolNode]:
     return list({id(node): node for node, _ in entries}.values())
 
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from hybridc.location import Location
 
 
-class Node:
+class SymbolNode:
     """A variable (``op`` is None), or an operator with its inputs.
 
     ``attrs`` are the user's attributes, strings: ``ctx_group``, ``__shape__``, ``__lr_mult__``; the operator's own
@@ -63,15 +63,15 @@ class Node:
         return [f"{self.name}_{name}" for name in self.op.output_names()[: self.num_outputs()]]
 
 
-Entry = tuple[Node, int]
+Entry = tuple[SymbolNode, int]
 
 
-def topological(entries: Iterable[Entry]) -> list[Node]:
+def topological(entries: Iterable[Entry]) -> list[SymbolNode]:
     """All nodes that the entries depend on, inputs first: the order in which MXNet lists them."""
     seen: set[int] = set()
-    order: list[Node] = []
+    order: list[SymbolNode] = []
     for root, _ in entries:
-        stack: list[tuple[Node, int]] = [(root, 0)]
+        stack: list[tuple[SymbolNode, int]] = [(root, 0)]
         while stack:
             node, done = stack.pop()
             if done == 0 and id(node) in seen:
@@ -84,12 +84,12 @@ def topological(entries: Iterable[Entry]) -> list[Node]:
     return order
 
 
-def variables(entries: Iterable[Entry]) -> list[Node]:
+def variables(entries: Iterable[Entry]) -> list[SymbolNode]:
     """The inputs of a graph, auxiliary states among them."""
     return [n for n in topological(entries) if n.is_variable]
 
 
-def auxiliary(entries: Iterable[Entry]) -> list[Node]:
+def auxiliary(entries: Iterable[Entry]) -> list[SymbolNode]:
     """The inputs that operators update, such as running means."""
     nodes = topological(entries)
     found: set[int] = set()
@@ -99,7 +99,7 @@ def auxiliary(entries: Iterable[Entry]) -> list[Node]:
     return [n for n in nodes if n.is_variable and id(n) in found]
 
 
-def arguments(entries: Iterable[Entry]) -> list[Node]:
+def arguments(entries: Iterable[Entry]) -> list[SymbolNode]:
     """The inputs that are not auxiliary states."""
     entries = list(entries)
     states = {id(n) for n in auxiliary(entries)}
@@ -127,8 +127,10 @@ def substituted(entries: Sequence[Entry], replacements: dict[str, Entry]) -> lis
     return _rebuilt(entries, replacements, lambda variable: variable)
 
 
-def _rebuilt(entries: Sequence[Entry], replacements: dict[str, Entry], variable: Callable[[Node], Node]) -> list[Entry]:
-    made: dict[int, Node] = {}
+def _rebuilt(
+    entries: Sequence[Entry], replacements: dict[str, Entry], variable: Callable[[SymbolNode], SymbolNode]
+) -> list[Entry]:
+    made: dict[int, SymbolNode] = {}
 
     def moved(entry: Entry) -> Entry:
         node, index = entry

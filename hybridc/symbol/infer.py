@@ -16,8 +16,8 @@ from hybridc.dialects.attribute import DType, Shape
 from hybridc.dialects.operator import Elementwise, Operator
 from hybridc.errors import MXNetError, ShapeError
 from hybridc.symbol import graph
-from hybridc.symbol.attributes import declared_dtype, declared_shape
-from hybridc.symbol.graph import Entry, Node
+from hybridc.symbol.graph import Entry, SymbolNode
+from hybridc.symbol.node_attributes import declared_dtype, declared_shape
 
 T = TypeVar("T")
 _KEY_SHAPE: Shape = (2,)
@@ -27,7 +27,7 @@ _FLOAT32 = np.dtype(np.float32)
 _PROBES = (5040, 10080)
 
 
-class _Known:
+class _Inferred:
     """What is known of every value of a graph: shapes, or dtypes."""
 
     def __init__(self, entries: Sequence[Entry], what: str, given: Mapping[str, Any]) -> None:
@@ -48,7 +48,7 @@ class _Known:
             self.values[id(entry[0]), entry[1]] = value
             self.changed = True
 
-    def spread(self, step: Callable[[Node], None]) -> None:
+    def spread(self, step: Callable[[SymbolNode], None]) -> None:
         """Ask every operator, along the graph and back, until nothing changes."""
         operators = [n for n in self.nodes if n.op is not None and n.number is None]
         self.changed = True
@@ -57,7 +57,7 @@ class _Known:
             for node in (*operators, *reversed(operators)):
                 self.spread_one(node, step)
 
-    def spread_one(self, node: Node, step: Callable[[Node], None]) -> None:
+    def spread_one(self, node: SymbolNode, step: Callable[[SymbolNode], None]) -> None:
         """Ask one operator."""
         try:
             step(node)
@@ -65,7 +65,7 @@ class _Known:
             explained = self.explained(node, error)
             raise explained from explained.__cause__
 
-    def explained(self, node: Node, error: MXNetError) -> MXNetError:
+    def explained(self, node: SymbolNode, error: MXNetError) -> MXNetError:
         """The operator's error, with the node, the user's line and what inference was given."""
         where = f"{node.location}: " if node.location is not None else ""
         given = ", ".join(f"{k}: {v}" for k, v in self.given.items()) or "nothing"
@@ -80,7 +80,7 @@ def ready(op: Operator) -> Operator:
 # --- shapes --------------------------------------------------------------------------------------------------
 
 
-class Shapes(_Known):
+class Shapes(_Inferred):
     """Shapes of all values that follow from the given shapes of variables, by name.
 
     Users give 0 for an unknown size and () for an unknown shape; ``exact`` shapes are those of arrays.
@@ -105,19 +105,19 @@ class Shapes(_Known):
         while any(self._guess(node) for node in self.nodes):
             self.spread(self._step)
 
-    def _guess(self, node: Node) -> bool:
+    def _guess(self, node: SymbolNode) -> bool:
         """Whether more is known if an unknown input of an operator that broadcasts is taken to have the full shape."""
         self.changed = False
         if node.op is not None and self._broadcasts(node):
             self.spread_one(node, lambda node: self._step(node, guess=True))
         return self.changed
 
-    def _broadcasts(self, node: Node) -> bool:
+    def _broadcasts(self, node: SymbolNode) -> bool:
         """Whether inputs of unknown shape may have another shape than the others, in an operator on several arrays."""
         arrays = [self.get(e) for e in node.inputs if e[0].number is None]
         return isinstance(node.op, Elementwise) and len(arrays) > 1 and None in arrays
 
-    def _step(self, node: Node, guess: bool = False) -> None:
+    def _step(self, node: SymbolNode, guess: bool = False) -> None:
         assert node.op is not None
         if self._broadcasts(node) and not guess:
             return
@@ -135,12 +135,12 @@ class Shapes(_Known):
         for i, shape in enumerate(found_outs):
             self._merge((node, i), shape, node)
 
-    def _put_inputs(self, node: Node, shapes: Sequence[Shape | None]) -> None:
+    def _put_inputs(self, node: SymbolNode, shapes: Sequence[Shape | None]) -> None:
         for entry, shape in zip(node.inputs, shapes, strict=False):
             if entry[0].number is None:
                 self._merge(entry, shape, node)
 
-    def _merge(self, entry: Entry, shape: Shape | None, node: Node) -> None:
+    def _merge(self, entry: Entry, shape: Shape | None, node: SymbolNode) -> None:
         """Add what an operator says of a shape to what is known of it."""
         known = self.get(entry)
         if shape is None or known is None:
@@ -219,7 +219,7 @@ def _shown(shape: Shape | None) -> Shape:
 # --- dtypes --------------------------------------------------------------------------------------------------
 
 
-class Types(_Known):
+class Types(_Inferred):
     """Dtypes of all values that follow from the given dtypes of variables; ``default`` for what remains unknown."""
 
     def __init__(
@@ -243,7 +243,7 @@ class Types(_Known):
                 self.put((node, 0), default)
                 self.spread(self._step)
 
-    def _step(self, node: Node) -> None:
+    def _step(self, node: SymbolNode) -> None:
         assert node.op is not None
         op = ready(node.op)
         ins = op.complete_types([self.get(e) for e in node.inputs])

@@ -23,9 +23,9 @@ from hybridc.dialects.operator import Operator
 from hybridc.errors import MXNetError
 from hybridc.nd.storage import replacing
 from hybridc.nesting import as_list
-from hybridc.symbol.attributes import HIDDEN
 from hybridc.symbol.composed import ComposedSymbol
-from hybridc.symbol.graph import Entry, Node, topological
+from hybridc.symbol.graph import Entry, SymbolNode, topological
+from hybridc.symbol.node_attributes import HIDDEN
 from hybridc.symbol.subgraph_nodes import body_to_nodes, read_subgraph
 
 _VERSION = 10901
@@ -42,7 +42,7 @@ def tojson(symbol: ComposedSymbol, remove_amp_cast: bool = True) -> str:
 
 def _graph(entries: Sequence[Entry], remove_amp_cast: bool, indent: int) -> dict[str, str]:
     """What is written of a graph."""
-    writer = _Writer(remove_amp_cast)
+    writer = _GraphWriter(remove_amp_cast)
     heads = writer.add(entries)
     starts = [0]
     for node in writer.nodes:
@@ -112,14 +112,14 @@ class _Written:
         return members
 
 
-class _Writer:
+class _GraphWriter:
     """Makes the nodes of a file from those of a graph."""
 
     def __init__(self, remove_amp_cast: bool) -> None:
         self.nodes: list[_Written] = []
         self.remove_amp_cast = remove_amp_cast
         self._places: dict[int, list[tuple[int, int]]] = {}
-        self._alive: list[Node] = []  # what _places knows by identity
+        self._alive: list[SymbolNode] = []  # what _places knows by identity
 
     def add(self, entries: Sequence[Entry]) -> list[tuple[int, int]]:
         """Write what is not yet written; where each entry is in the file."""
@@ -145,7 +145,7 @@ class _Writer:
         self.nodes.append(_Written(op, name, attrs, inputs))
         return len(self.nodes) - 1, 0
 
-    def _write(self, node: Node) -> list[tuple[int, int]]:
+    def _write(self, node: SymbolNode) -> list[tuple[int, int]]:
         """Write a node; where its results are."""
         op = node.op
         if op is None:
@@ -161,7 +161,7 @@ class _Writer:
         other = self._by_others(node, op)
         return self.add(other) if other is not None else self._write_operator(node, op)
 
-    def _by_others(self, node: Node, op: Operator) -> list[Entry] | None:
+    def _by_others(self, node: SymbolNode, op: Operator) -> list[Entry] | None:
         """The results by operators that MXNet has, if it lacks this one."""
         inputs = [n.number if n.number is not None else ComposedSymbol([(n, i)]) for n, i in node.inputs]
         with naming.Prefix(f"{node.name}_"):
@@ -173,7 +173,7 @@ class _Writer:
             entries[0][0].name = node.name
         return entries
 
-    def _write_operator(self, node: Node, op: Operator) -> list[tuple[int, int]]:
+    def _write_operator(self, node: SymbolNode, op: Operator) -> list[tuple[int, int]]:
         array = next((e for e in node.inputs if e[0].number is None), None)
         like = None if array is None else self._place(array, None, "")
         inputs = [self._place(e, like, f"{node.name}_number{i}") for i, e in enumerate(node.inputs)]
@@ -199,14 +199,14 @@ def load(fname: str | os.PathLike[str]) -> ComposedSymbol:
         raise MXNetError(f"cannot read {fname}: {error.strerror or error}") from error
     except UnicodeDecodeError as error:
         raise MXNetError(f"{fname} is not a symbol in JSON: {error}") from error
-    return _Reader(str(fname)).symbol(content)
+    return _GraphReader(str(fname)).symbol(content)
 
 
 def load_json(json_str: str) -> ComposedSymbol:
     """The symbol that a text in nnvm's JSON describes."""
     if not isinstance(json_str, str):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise TypeError(f"load_json: the JSON must be a string, got {type(json_str).__name__}")
-    return _Reader("the text").symbol(json_str)
+    return _GraphReader("the text").symbol(json_str)
 
 
 def _object_of(value: Any) -> dict[str, Any] | None:
@@ -253,7 +253,7 @@ def _producers_first(listed: list[Any]) -> list[int]:
     return order
 
 
-class _Reader:
+class _GraphReader:
     """Reads a graph; errors say in which node."""
 
     def __init__(self, where: str) -> None:
@@ -278,12 +278,12 @@ class _Reader:
             raise self.wrong(str(error)) from error
         return ComposedSymbol(heads)
 
-    def heads(self, members: dict[str, Any], version: int) -> tuple[list[Entry], list[Node]]:
+    def heads(self, members: dict[str, Any], version: int) -> tuple[list[Entry], list[SymbolNode]]:
         """The results of a graph, and its variables."""
         listed = _list_of(members.get("nodes"))
         if listed is None:
             raise self.wrong("it has no list 'nodes'")
-        nodes: dict[int, Node] = {}
+        nodes: dict[int, SymbolNode] = {}
         for i in _producers_first(listed):
             nodes[i] = self.node(i, listed[i], nodes, version)
         heads = self.entries("the heads", members.get("heads"), nodes)
@@ -291,7 +291,7 @@ class _Reader:
             raise self.wrong("it has no heads")
         return heads, [nodes[i] for i in range(len(listed)) if nodes[i].is_variable]
 
-    def graph(self, what: str, given: Any) -> tuple[list[Entry], list[Node]]:
+    def graph(self, what: str, given: Any) -> tuple[list[Entry], list[SymbolNode]]:
         """The results and the variables of a graph inside a node."""
         members = _object_of(given)
         if members is None:
@@ -305,7 +305,7 @@ class _Reader:
         except (KeyError, TypeError, ValueError, IndexError, OverflowError):
             return 800
 
-    def node(self, number: int, described: Any, nodes: Mapping[int, Node], version: int) -> Node:
+    def node(self, number: int, described: Any, nodes: Mapping[int, SymbolNode], version: int) -> SymbolNode:
         """One node, whose inputs come before it."""
         given = _object_of(described)
         if given is None:
@@ -317,7 +317,7 @@ class _Reader:
         inputs = self.entries(what, given.get("inputs"), nodes)
         attrs = self.attributes(what, given)
         if op == "null":
-            return Node(None, label, (), {_hidden(k): v for k, v in attrs.items()})
+            return SymbolNode(None, label, (), {_hidden(k): v for k, v in attrs.items()})
         own, users, of_inputs = _divided(attrs, version)
         scalar = self.scalars.get(_snake(op) if op.endswith("Scalar") else op)
         try:
@@ -325,7 +325,7 @@ class _Reader:
                 return self.of_scalar(what, label, scalar, own, users, inputs)
             if given.get("subgraphs"):
                 graphs = [self.graph(what, part) for part in _list_of(given["subgraphs"]) or []]
-                made = Node(read_subgraph(op, label, attrs, graphs, len(inputs)), label, inputs)
+                made = SymbolNode(read_subgraph(op, label, attrs, graphs, len(inputs)), label, inputs)
             else:
                 made = self.operator(what, op, label, own, inputs, version)
         except MXNetError as error:
@@ -350,7 +350,7 @@ class _Reader:
             merged.update(part)
         return merged
 
-    def entries(self, what: str, given: Any, nodes: Mapping[int, Node]) -> list[Entry]:
+    def entries(self, what: str, given: Any, nodes: Mapping[int, SymbolNode]) -> list[Entry]:
         """The values that a list of ``[node, output, version]`` names."""
         listed = _list_of(given)
         if listed is None:
@@ -377,7 +377,7 @@ class _Reader:
         own: dict[str, str],
         users: dict[str, str],
         inputs: list[Entry],
-    ) -> Node:
+    ) -> SymbolNode:
         """An operator of an array and a number."""
         cls, reflected = scalar
         given = own.get("scalar", "1").strip()
@@ -390,11 +390,13 @@ class _Reader:
             raise self.wrong(f"{what}: attribute scalar has {len(given)} characters, which is beyond all numbers")
         if len(inputs) != 1:
             raise self.wrong(f"{what} takes one input, got {len(inputs)}")
-        constant = Node(registry.operator("hybrid.constant").bind(value=value), str(value))
+        constant = SymbolNode(registry.operator("hybrid.constant").bind(value=value), str(value))
         both = [(constant, 0), inputs[0]] if reflected else [inputs[0], (constant, 0)]
-        return Node(cls.bind(), label, both, users)
+        return SymbolNode(cls.bind(), label, both, users)
 
-    def operator(self, what: str, op: str, label: str, own: dict[str, str], inputs: list[Entry], version: int) -> Node:
+    def operator(
+        self, what: str, op: str, label: str, own: dict[str, str], inputs: list[Entry], version: int
+    ) -> SymbolNode:
         """An operator whose inputs are all arrays."""
         cls = _operator_class(op)
         if cls is None:
@@ -406,12 +408,12 @@ class _Reader:
         bound: Operator = cls.from_nnvm(cls.upgrade_nnvm(own, version))
         names = _input_names(bound)
         if bound.VARIADIC and len(names) != len(inputs):
-            return Node(bound, label, inputs)
+            return SymbolNode(bound, label, inputs)
         if len(inputs) < len(names) and version < 900:  # auxiliary states were left out then
-            inputs = [*inputs, *[(Node(None, f"{label}_{n}"), 0) for n in names[len(inputs) :]]]
+            inputs = [*inputs, *[(SymbolNode(None, f"{label}_{n}"), 0) for n in names[len(inputs) :]]]
         if len(inputs) != len(names):
             raise self.wrong(f"{what} takes the inputs ({', '.join(names)}), got {len(inputs)}")
-        return Node(bound, label, inputs)
+        return SymbolNode(bound, label, inputs)
 
 
 def _input_names(op: Operator | None) -> list[str]:

@@ -9,10 +9,10 @@ from typing import Any
 
 from hybridc import subgraph
 from hybridc.dialects import registry
-from hybridc.dialects.body import Body, Step
+from hybridc.dialects.body import Body, BodyStep
 from hybridc.dialects.operator import Operator
 from hybridc.errors import MXNetError
-from hybridc.symbol.graph import Entry, Node, topological
+from hybridc.symbol.graph import Entry, SymbolNode, topological
 
 _NAMES = ("backend", "partitioner")
 _PAIRS = ("options", "properties")
@@ -20,7 +20,7 @@ _PAIRS = ("options", "properties")
 
 def body_to_nodes(body: Body, arguments: Sequence[str], count: int) -> list[Entry]:
     """The first ``count`` results of a body, on variables with these names; random keys are left out."""
-    values: list[Any] = [(Node(None, name), 0) for name in arguments]
+    values: list[Any] = [(SymbolNode(None, name), 0) for name in arguments]
     values += [None] * (body.arguments - len(arguments))
     taken = set(arguments)
     for step in body.steps:
@@ -28,9 +28,9 @@ def body_to_nodes(body: Body, arguments: Sequence[str], count: int) -> list[Entr
         inputs = [values[i] for i in step.inputs[: len(step.inputs) - op.DRAWS]]
         if not step.inputs and "value" in op.ATTRIBUTES:
             op = op.bind(value=op.attrs["value"])
-            node = Node(op, str(op.attrs["value"]))
+            node = SymbolNode(op, str(op.attrs["value"]))
         else:
-            node = Node(op, _unique(step.name or f"{op.title().lower()}0", taken), inputs, {}, step.location)
+            node = SymbolNode(op, _unique(step.name or f"{op.title().lower()}0", taken), inputs, {}, step.location)
         values += [(node, i) for i in range(len(step.outputs))]
     return [values[i] for i in body.results[:count]]
 
@@ -43,19 +43,19 @@ def _unique(name: str, taken: set[str]) -> str:
     return name
 
 
-def nodes_to_body(entries: Sequence[Entry], variables: Sequence[Node]) -> tuple[Body, tuple[int, ...], bool]:
+def nodes_to_body(entries: Sequence[Entry], variables: Sequence[SymbolNode]) -> tuple[Body, tuple[int, ...], bool]:
     """The body of a graph with these variables as arguments; the arguments that it updates; whether it needs a key."""
     nodes = [n for n in topological(entries) if not n.is_variable]
     keyed = any(n.op is not None and n.op.DRAWS for n in nodes)
     places: dict[int, int] = {id(n): i for i, n in enumerate(variables)}
     count = len(variables) + keyed
-    steps: list[Step] = []
+    steps: list[BodyStep] = []
     for node in nodes:
         assert node.op is not None
         op = node.op if node.number is None else node.op.bind(value=node.number, dtype=None)
         inputs = [places[id(n)] + i for n, i in node.inputs] + [len(variables)] * op.DRAWS
         places[id(node)] = count
-        steps.append(Step(op, inputs, count, node.location, node.name if node.number is None else ""))
+        steps.append(BodyStep(op, inputs, count, node.location, node.name if node.number is None else ""))
         count += op.num_outputs()
     arguments = len(variables) + keyed
     updated = Body(arguments, steps, ()).updated()
@@ -67,7 +67,7 @@ def read_subgraph(
     operator: str,
     label: str,
     attrs: Mapping[str, str],
-    graphs: Sequence[tuple[list[Entry], list[Node]]],
+    graphs: Sequence[tuple[list[Entry], list[SymbolNode]]],
     inputs: int,
 ) -> Operator:
     """The operator of a node that has a graph inside."""

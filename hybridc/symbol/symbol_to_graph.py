@@ -12,17 +12,17 @@ from xdsl.dialects.builtin import ArrayAttr, FunctionType, ModuleOp, StringAttr
 from xdsl.ir import Block, Operation, Region, SSAValue
 
 from hybridc.dialects.attribute import DType, Shape
-from hybridc.dialects.hybrid import HybridOp, location_of, open_type, tensor_type
+from hybridc.dialects.mlir.hybrid import HybridOp, location_of, open_type, tensor_type
 from hybridc.dialects.operator import Operator
 from hybridc.errors import MXNetError
 from hybridc.ir.values import functions, result_count
 from hybridc.subgraph.subgraph_operator import Subgraph
 from hybridc.symbol import graph
-from hybridc.symbol.graph import Entry, Node
+from hybridc.symbol.graph import Entry, SymbolNode
 from hybridc.symbol.infer import Shapes, Types, by_name
 from hybridc.trace.trace_to_graph import identifier
 
-Origins = dict[Operation | SSAValue, Node]
+Origins = dict[Operation | SSAValue, SymbolNode]
 
 
 def symbol_to_graph(entries: Sequence[Entry], given: Mapping[str, Any]) -> ModuleOp:
@@ -65,7 +65,7 @@ def convert(entries: Sequence[Entry], shapes: Shapes, dtypes: Types) -> tuple[Mo
     return ModuleOp([function]), origins
 
 
-def _type(node: Node, index: int, shapes: Shapes, dtypes: Types) -> tuple[Shape | None, DType]:
+def _type(node: SymbolNode, index: int, shapes: Shapes, dtypes: Types) -> tuple[Shape | None, DType]:
     if node.number is not None:
         return (), np.dtype(np.float32)
     dtype = dtypes.get((node, index))
@@ -80,8 +80,8 @@ class FunctionNodes:
     """The results of a function as entries of a graph of nodes, and which node an argument or operation became."""
 
     entries: list[Entry] = field(default_factory=list[Entry])
-    arguments: list[Node | None] = field(default_factory=list[Node | None])  # None for the random key
-    nodes: dict[Operation, Node] = field(default_factory=dict[Operation, Node])
+    arguments: list[SymbolNode | None] = field(default_factory=list[SymbolNode | None])  # None for the random key
+    nodes: dict[Operation, SymbolNode] = field(default_factory=dict[Operation, SymbolNode])
 
 
 def graph_to_symbol(module: ModuleOp, origins: Origins) -> list[Entry]:
@@ -101,7 +101,7 @@ def function_nodes(function: func.FuncOp, origins: Origins | None = None) -> Fun
     taken = {n.name for n in known.values() if n.number is None}
     values: dict[SSAValue, Entry] = {}
     for role, arg in zip(roles_of(function), function.body.block.args, strict=True):
-        node = known.get(arg) or Node(None, _unique(arg.name_hint or f"arg{arg.index}", taken))
+        node = known.get(arg) or SymbolNode(None, _unique(arg.name_hint or f"arg{arg.index}", taken))
         made.arguments.append(None if role == "key" else node)
         if role != "key":
             values[arg] = node, 0
@@ -129,17 +129,22 @@ def roles_of(function: func.FuncOp) -> list[str]:
 
 
 def _node(
-    op: HybridOp, operator: Operator, inputs: Sequence[Entry], origin: Node | None, taken: set[str], of_symbol: bool
-) -> Node:
+    op: HybridOp,
+    operator: Operator,
+    inputs: Sequence[Entry],
+    origin: SymbolNode | None,
+    taken: set[str],
+    of_symbol: bool,
+) -> SymbolNode:
     if origin is not None and [(id(n), i) for n, i in origin.inputs] == [(id(n), i) for n, i in inputs]:
         return origin
     if origin is not None:
-        return Node(origin.op, origin.name, inputs, origin.attrs, origin.location)
+        return SymbolNode(origin.op, origin.name, inputs, origin.attrs, origin.location)
     if of_symbol and isinstance(operator, Subgraph):
         part = _of_symbol(operator, keyed=len(inputs) < len(op.operands))
-        return Node(part, part.name, inputs, {}, location_of(op))
+        return SymbolNode(part, part.name, inputs, {}, location_of(op))
     hint: Any = op.results[0].name_hint
-    return Node(operator, _unique(hint or f"{operator.title().lower()}0", taken), inputs, {}, location_of(op))
+    return SymbolNode(operator, _unique(hint or f"{operator.title().lower()}0", taken), inputs, {}, location_of(op))
 
 
 def _unique(name: str, taken: set[str]) -> str:

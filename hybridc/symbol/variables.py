@@ -11,9 +11,9 @@ from hybridc import attribute
 from hybridc.errors import DTypeError, UnsupportedError
 from hybridc.location import user_location
 from hybridc.nd.storage import TYPE_FLAGS
-from hybridc.symbol.attributes import checked
 from hybridc.symbol.composed import ComposedSymbol
-from hybridc.symbol.graph import Node
+from hybridc.symbol.graph import SymbolNode
+from hybridc.symbol.node_attributes import checked
 
 
 def var(
@@ -57,7 +57,7 @@ def var(
                 "underscores, e.g, __yourattr__"
             )
         attrs[key] = str(value)
-    return ComposedSymbol([(Node(None, name, (), checked(attrs), user_location()), 0)])
+    return ComposedSymbol([(SymbolNode(None, name, (), checked(attrs), user_location()), 0)])
 
 
 def parameter_variable(parameter: Any, made: ComposedSymbol | None) -> ComposedSymbol:

@@ -27,22 +27,22 @@ from xdsl.xdsl_opt_main import xDSLOptMain
 
 from hybridc import library, nd
 from hybridc.compile import pipeline
-from hybridc.dialects.arith import Arith
-from hybridc.dialects.hybrid import dialects
-from hybridc.dialects.hybrid_rt import HybridRt
-from hybridc.dialects.tensor import Tensor
+from hybridc.dialects.mlir.arith import Arith
+from hybridc.dialects.mlir.hybrid import dialects
+from hybridc.dialects.mlir.hybrid_rt import HybridRt
+from hybridc.dialects.mlir.tensor import Tensor
 from hybridc.errors import MXNetError
 from hybridc.ir.values import functions
-from hybridc.lower.llvm.expand_math import ExpandMath
-from hybridc.lower.llvm.llvm_ops import NativeLLVM
-from hybridc.lower.llvm.loops_to_llvm import LoopsToLLVM
-from hybridc.lower.llvm.pack_panels import PackPanels
+from hybridc.lower.llvm.codegen.expand_math import ExpandMath
+from hybridc.lower.llvm.codegen.llvm_ops import NativeLLVM
+from hybridc.lower.llvm.codegen.loops_to_llvm import LoopsToLLVM
+from hybridc.lower.llvm.gemm.pack_panels import PackPanels
 from hybridc.lower.llvm.schedule_phases import SchedulePhases
-from hybridc.lower.numpy.emit import emit
+from hybridc.lower.numpy.emit_module import emit
 
 
 @dataclass(frozen=True)
-class NumPy(Target):
+class NumPySource(Target):
     """The Python source of every planned function."""
 
     name = "numpy"
@@ -100,7 +100,7 @@ class HybridcOpt(xDSLOptMain):
     def register_all_targets(self) -> None:
         """Those of xDSL, and ours."""
         super().register_all_targets()
-        self.available_targets["numpy"] = lambda: NumPy
+        self.available_targets["numpy"] = lambda: NumPySource
 
     def apply_passes(self, prog: ModuleOp) -> None:
         """Apply passes in order; what one of them refuses is a diagnostic."""

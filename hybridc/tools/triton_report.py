@@ -20,8 +20,8 @@ from typing import Any
 import numpy as np
 
 from hybridc.errors import UnsupportedError
-from hybridc.lower.triton.functions import Config, TritonFunction
-from hybridc.runtime.devices.compiled import DIVISIBLE, compiled
+from hybridc.lower.triton.triton_function import Config, TritonFunction
+from hybridc.runtime.devices.nvidia.compiled import DIVISIBLE, compiled
 
 NVIDIA_A100, NVIDIA_H100, AMD_MI300 = "sm_80", "sm_90", "gfx942"
 # The cards, and the bytes of shared memory that a program may have there.

@@ -10,7 +10,7 @@ from hybridc.dialects.gradient import vjp
 from hybridc.errors import MXNetError
 from hybridc.hooks import HOOKS
 from hybridc.trace.traced import TracedSymbol
-from hybridc.trace.tracer import Node, Trace
+from hybridc.trace.tracer import Trace, TraceNode
 
 
 def append_gradients(trace: Trace, head: TracedSymbol, wanted: Sequence[TracedSymbol]) -> list[TracedSymbol | None]:
@@ -38,7 +38,7 @@ def append_gradients(trace: Trace, head: TracedSymbol, wanted: Sequence[TracedSy
     return [grads.get(id(symbol)) for symbol in wanted]
 
 
-def _active(nodes: Sequence[Node], wanted: Sequence[TracedSymbol]) -> set[int]:
+def _active(nodes: Sequence[TraceNode], wanted: Sequence[TracedSymbol]) -> set[int]:
     """The identities of the values that depend on what is wanted."""
     active = {id(s) for s in wanted}
     for node in nodes:
@@ -47,7 +47,7 @@ def _active(nodes: Sequence[Node], wanted: Sequence[TracedSymbol]) -> set[int]:
     return active
 
 
-def ancestors(nodes: Sequence[Node], head: TracedSymbol) -> set[int]:
+def ancestors(nodes: Sequence[TraceNode], head: TracedSymbol) -> set[int]:
     """The identities of the values that the head depends on."""
     reached = {id(head)}
     for node in reversed(nodes):
@@ -56,7 +56,7 @@ def ancestors(nodes: Sequence[Node], head: TracedSymbol) -> set[int]:
     return reached
 
 
-def _pull_back(F: Any, trace: Trace, node: Node, grads: dict[int, TracedSymbol], active: set[int]) -> None:
+def _pull_back(F: Any, trace: Trace, node: TraceNode, grads: dict[int, TracedSymbol], active: set[int]) -> None:
     """Add the gradients that flow through one operator to those of its inputs."""
     visible = node.outputs[: node.op.num_visible_outputs()]
     ograds = [grads[id(s)] if id(s) in grads else F.zeros(shape=s.shape, dtype=s.dtype) for s in visible]

@@ -11,8 +11,8 @@ from xdsl.dialects.builtin import ArrayAttr, DenseArrayBase, FunctionType, Modul
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
 from hybridc.dialects.body import Body
-from hybridc.dialects.hybrid import HybridOp, body_to_region, tensor_type
-from hybridc.trace.tracer import Node, Trace
+from hybridc.dialects.mlir.hybrid import HybridOp, body_to_region, tensor_type
+from hybridc.trace.tracer import Trace, TraceNode
 
 
 def identifier(name: str) -> str:
@@ -21,7 +21,7 @@ def identifier(name: str) -> str:
     return cleaned if not cleaned[:1].isdigit() else f"v{cleaned}"
 
 
-def operations(nodes: Iterable[Node], values: dict[int, SSAValue]) -> list[Operation]:
+def operations(nodes: Iterable[TraceNode], values: dict[int, SSAValue]) -> list[Operation]:
     """The operations of nodes whose inputs are in ``values`` (by identity of Symbol), to which results are added."""
     made: list[Operation] = []
     for node in nodes:

@@ -19,7 +19,7 @@ from hybridc.location import user_location
 
 if TYPE_CHECKING:
     from hybridc.context import Context
-    from hybridc.trace.tracer import Node, Trace
+    from hybridc.trace.tracer import Trace, TraceNode
 
 Shape = tuple[int, ...]
 
@@ -90,7 +90,7 @@ class TracedSymbol(Symbol):
 
     __slots__ = ("_dtype", "index", "name", "node", "shape", "trace")
 
-    def __init__(self, trace: Trace, shape: Shape, dtype: Any, node: Node | None, index: int, name: str) -> None:
+    def __init__(self, trace: Trace, shape: Shape, dtype: Any, node: TraceNode | None, index: int, name: str) -> None:
         self.trace = trace
         self.shape = shape
         self._dtype = np.dtype(dtype)

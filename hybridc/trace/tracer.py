@@ -25,13 +25,13 @@ from hybridc.location import Location, user_location
 from hybridc.nesting import as_list, flatten
 from hybridc.state import STATE
 from hybridc.trace.traced import Shape, TracedSymbol
-from hybridc.trace.varying import Number, Varying
+from hybridc.trace.varying import Varying, VaryingInput
 
 _NUMBER = itertools.count()
 _CPU = cpu()
 
 
-class Node:
+class TraceNode:
     """One recorded operator."""
 
     __slots__ = ("inputs", "location", "op", "outputs")
@@ -58,7 +58,7 @@ class Trace:
         self.training = training
         self.name = "graph"
         self.context = _CPU  # where the arrays of its calls are
-        self.nodes: list[Node] = []
+        self.nodes: list[TraceNode] = []
         self.leaves: list[TracedSymbol] = []
         self.roles: list[str] = []
         self.sources: list[Any] = []
@@ -134,7 +134,7 @@ class Trace:
             return self.constant(varying.value, dtype)
         known = id(varying), dtype.str
         if known not in self._varying:
-            leaf = self.leaf(f"number{len(self.leaves)}", (), dtype, "number", Number(varying, dtype))
+            leaf = self.leaf(f"number{len(self.leaves)}", (), dtype, "number", VaryingInput(varying, dtype))
             self._varying[known] = varying, leaf
         return self._varying[known][1]
 
@@ -221,7 +221,7 @@ class Trace:
 
     def emit(self, op: Operator, inputs: list[TracedSymbol], location: Location | None) -> list[TracedSymbol]:
         """Record a node whose inputs are all Symbols; returns all of its outputs, hidden ones too."""
-        node = Node(op, inputs, location)
+        node = TraceNode(op, inputs, location)
         shapes, dtypes = self._infer(node)
         for i, (shape, dtype) in enumerate(zip(shapes, dtypes, strict=True)):
             node.outputs.append(
@@ -230,7 +230,7 @@ class Trace:
         self.nodes.append(node)
         return node.outputs
 
-    def _infer(self, node: Node) -> tuple[list[Shape], list[Any]]:
+    def _infer(self, node: TraceNode) -> tuple[list[Shape], list[Any]]:
         try:
             op, count = node.op, len(node.inputs)
             in_shapes, out_shapes = pair(op, "infer_shape", op.infer_shape(self._shapes(node)), count)
@@ -250,7 +250,7 @@ class Trace:
                 symbol.shape = tuple(shape)
         return out_shapes, out_types
 
-    def _shapes(self, node: Node) -> list[Shape]:
+    def _shapes(self, node: TraceNode) -> list[Shape]:
         """The shapes of a node's inputs; where nothing is known of one, what the operator makes of the others."""
         shapes: list[Shape | None] = [s.shape for s in node.inputs]
         if None not in shapes:

@@ -115,7 +115,7 @@ for _name in _USES:
     setattr(Varying, f"__{_name}__", _using(f"__{_name}__"))
 
 
-class Number:
+class VaryingInput:
     """An argument of a graph that is a number: a :class:`Varying` in one dtype."""
 
     __slots__ = ("_dtype", "_varying")

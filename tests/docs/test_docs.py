@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from hybridc.lower.llvm import processor
+from hybridc.lower.llvm.codegen import processor
 from tests.slices import but
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -196,11 +196,11 @@ def test_backward_meets_the_state_of_its_forward(loaded, hybridize):
 def test_states_are_deleted(loaded):
     import gc
 
-    from hybridc.library.extension_call import State
+    from hybridc.library.extension_call import ExtensionState
 
     def alive():
         gc.collect()
-        return sum(isinstance(x, State) for x in gc.get_objects())
+        return sum(isinstance(x, ExtensionState) for x in gc.get_objects())
 
     a, b = [mx.nd.array(x) for x in random((3, 4), (4, 2))]
     before = alive()
@@ -359,7 +359,7 @@ def test_graph_prints_and_parses(loaded):
     from xdsl.parser import Parser
 
     from hybridc.compile.stages import text
-    from hybridc.dialects.hybrid import dialects
+    from hybridc.dialects.mlir.hybrid import dialects
 
     block = Function(lambda F, x: F.lib_scale(F.lib_gemm(x, x), scale=2))
     printed = text(block.trace(mx.nd.ones((2, 2))).module)

@@ -11,7 +11,7 @@ import hybridc as mx
 from benchmarks import workloads
 from hybridc.compile import pipeline, stages
 from hybridc.dialects import registry
-from hybridc.dialects.hybrid import HandleAttr, from_attribute, tensor_type, to_attribute
+from hybridc.dialects.mlir.hybrid import HandleAttr, from_attribute, tensor_type, to_attribute
 from hybridc.errors import MXNetError
 from hybridc.tools.check_op.printed import print_and_parse
 from hybridc.trace.tracer import trace_call

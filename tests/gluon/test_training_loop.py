@@ -14,7 +14,7 @@ import hybridc as mx
 from hybridc import autograd
 from hybridc.gluon import nn
 from hybridc.options import OPTIONS
-from hybridc.runtime.native import program
+from hybridc.runtime.native import native_program as program
 from tests.runtime.test_training import transformer
 
 NATIVE = OPTIONS.target == "llvm"

@@ -21,8 +21,9 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.dialects.linalg import ops as linalg
 
-from hybridc.dialects import hybrid_rt, registry
-from hybridc.dialects.hybrid import from_attribute
+from hybridc.dialects import registry
+from hybridc.dialects.mlir import hybrid_rt
+from hybridc.dialects.mlir.hybrid import from_attribute
 from hybridc.dtypes import BFLOAT16
 from hybridc.random import generator
 

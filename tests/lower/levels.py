@@ -14,14 +14,14 @@ from hybridc import random
 from hybridc.compile.pipeline import context
 from hybridc.ir import spec
 from hybridc.ir.structured import VIEWS, is_host, kernels, shape_of
-from hybridc.lower.numpy.emit import emit
 from hybridc.lower.numpy.emit_kernel import KernelEmitter
+from hybridc.lower.numpy.emit_module import emit
 from hybridc.runtime.executable import PythonExecutable
-from hybridc.tools.check_op.compiled import _EXTRA
-from hybridc.transforms.fold_views import FoldViews
-from hybridc.transforms.hybrid_to_linalg import HybridToLinalg
-from hybridc.transforms.plan_memory import PlanMemory
-from hybridc.transforms.verify_plan import VerifyPlan
+from hybridc.tools.check_op.check_compiled import _EXTRA
+from hybridc.transforms.memory.plan_memory import PlanMemory
+from hybridc.transforms.memory.verify_plan import VerifyPlan
+from hybridc.transforms.structured.fold_views import FoldViews
+from hybridc.transforms.structured.hybrid_to_linalg import HybridToLinalg
 from tests.lower.outline import outline
 
 CLEANUP = (CommonSubexpressionElimination(), DeadCodeElimination())

@@ -11,8 +11,8 @@ import hybridc as mx
 from hybridc.compile import pipeline, stages
 from hybridc.gluon import nn
 from hybridc.trace.tracer import trace_call
-from hybridc.transforms.cse import CommonSubexpressionElimination
-from hybridc.transforms.dce import DeadCodeElimination
+from hybridc.transforms.graph.cse import CommonSubexpressionElimination
+from hybridc.transforms.graph.dce import DeadCodeElimination
 
 OURS = CommonSubexpressionElimination(), DeadCodeElimination()
 THEIRS = (

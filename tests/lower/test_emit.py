@@ -8,9 +8,9 @@ import pytest
 import hybridc as mx
 from hybridc.array.ndarray import NDArray
 from hybridc.compile.stages import Traced
-from hybridc.dialects.hybrid_rt import ViewOp
+from hybridc.dialects.mlir.hybrid_rt import ViewOp
 from hybridc.gluon.nn import HybridLambda
-from hybridc.lower.numpy.emit import emit
+from hybridc.lower.numpy.emit_module import emit
 from hybridc.runtime.executable import PythonExecutable
 from hybridc.trace.tracer import trace_call
 from tests.lower.levels import numpy_form, program

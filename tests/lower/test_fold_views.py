@@ -17,7 +17,7 @@ from benchmarks import workloads
 from hybridc import autograd
 from hybridc.array.ndarray import NDArray
 from hybridc.compile.stages import Traced
-from hybridc.dialects.hybrid import location_of
+from hybridc.dialects.mlir.hybrid import location_of
 from hybridc.gluon import HybridBlock
 from hybridc.gluon.nn import HybridLambda
 from hybridc.ir import spec
@@ -26,8 +26,8 @@ from hybridc.tools.check_op.case import (
     ndarrays,
 )
 from hybridc.trace.tracer import trace_call
-from hybridc.transforms.fold_views import FoldViews, by_axis, in_memory, merged, row_major, split
-from hybridc.transforms.hybrid_to_linalg import HybridToLinalg
+from hybridc.transforms.structured.fold_views import FoldViews, by_axis, in_memory, merged, row_major, split
+from hybridc.transforms.structured.hybrid_to_linalg import HybridToLinalg
 from tests.lower.evaluate import Evaluator
 from tests.lower.levels import check_folded, saved
 from tests.slices import one_in

@@ -15,7 +15,7 @@ import hybridc as mx
 from hybridc.compile.stages import Traced
 from hybridc.ir.structured import kernels, shape_of
 from hybridc.trace.tracer import trace_call
-from hybridc.transforms import fuse_kernels, loop_groups
+from hybridc.transforms.structured import fuse_kernels, loop_groups
 from tests.lower.evaluate import Evaluator
 from tests.test_properties import Net, programs
 

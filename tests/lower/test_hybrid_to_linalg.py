@@ -12,7 +12,7 @@ from xdsl.context import Context
 from xdsl.dialects.func import FuncOp, ReturnOp
 
 from hybridc.compile.stages import Traced
-from hybridc.dialects.hybrid import location_of
+from hybridc.dialects.mlir.hybrid import location_of
 from hybridc.dialects.operator import Opaque
 from hybridc.errors import VerifyError
 from hybridc.gluon import HybridBlock
@@ -21,9 +21,9 @@ from hybridc.tools.check_op.case import (
     each_sample,
     ndarrays,
 )
-from hybridc.tools.check_op.compiled import _EXTRA, Net
+from hybridc.tools.check_op.check_compiled import _EXTRA, OperatorNet
 from hybridc.trace.tracer import trace_call
-from hybridc.transforms.hybrid_to_linalg import HybridToLinalg
+from hybridc.transforms.structured.hybrid_to_linalg import HybridToLinalg
 from tests.lower.evaluate import Evaluator
 from tests.lower.levels import inputs_of
 from tests.ops.samples import OURS
@@ -32,7 +32,7 @@ from tests.ops.together import Part, Together
 
 def structured(op, arrays):
     """The stage for a block of one operator; it has one more input, so that it has any."""
-    return Traced(trace_call(Net(op), [_EXTRA, *ndarrays(arrays)], False)).optimize().structure()
+    return Traced(trace_call(OperatorNet(op), [_EXTRA, *ndarrays(arrays)], False)).optimize().structure()
 
 
 def forward(stage, arrays):
@@ -40,13 +40,13 @@ def forward(stage, arrays):
 
 
 def test_every_operation_has_the_users_line():
-    class Net(HybridBlock):
+    class OperatorNet(HybridBlock):
         def hybrid_forward(self, F, x, w):
             y = F.dot(x, w)
             return F.softmax(2 * y)
 
-    _, start = inspect.getsourcelines(Net.hybrid_forward)
-    trace = trace_call(Net(prefix="net_"), ndarrays([np.ones((2, 3)), np.ones((3, 4))]), training=True)
+    _, start = inspect.getsourcelines(OperatorNet.hybrid_forward)
+    trace = trace_call(OperatorNet(prefix="net_"), ndarrays([np.ones((2, 3)), np.ones((3, 4))]), training=True)
     stage = Traced(trace, (0, 1)).optimize().structure()
     (forward, backward) = stage.module.ops
     for function in (forward, backward):
@@ -109,29 +109,31 @@ def test_operators_of_the_host_are_known():
 
 @pytest.mark.parametrize(("target", "name"), [("llvm", "native_take_scatter"), ("numpy", "host_take_scatter")])
 def test_sums_of_rows_are_named_for_who_computes_them(target, name):
-    class Net(HybridBlock):
+    class OperatorNet(HybridBlock):
         def hybrid_forward(self, F, i, w):
             return F.take(w, i)
 
-    trace = trace_call(Net(), ndarrays([np.array([3.0, 1.0]), np.ones((5, 2))]), training=True)
+    trace = trace_call(OperatorNet(), ndarrays([np.array([3.0, 1.0]), np.ones((5, 2))]), training=True)
     programs = Traced(trace, (1,)).optimize().lower(target).programs
     assert programs["backward"].launches[-1] == name
     assert not programs["backward"].host_calls
 
 
 def test_a_composite_operator_is_refused():
-    trace = trace_call(Net(OURS["hybrid.softmax"].bind()), [_EXTRA, *ndarrays([np.ones((2, 3))])], training=False)
+    trace = trace_call(
+        OperatorNet(OURS["hybrid.softmax"].bind()), [_EXTRA, *ndarrays([np.ones((2, 3))])], training=False
+    )
     with pytest.raises(VerifyError) as error:
         HybridToLinalg().apply(Context(), Traced(trace).module)
     assert str(error.value).endswith("is not primitive; run decompose before")
 
 
 def test_equal_calls_of_the_host_share_a_declaration_and_its_name_is_free():
-    class Net(HybridBlock):
+    class OperatorNet(HybridBlock):
         def hybrid_forward(self, F, x):
             return F.sort(F.sort(x)) + F.sort(x, is_ascend=False)
 
-    trace = trace_call(Net(), ndarrays([np.array([3.0, 1.0, 2.0])]), training=False)
+    trace = trace_call(OperatorNet(), ndarrays([np.array([3.0, 1.0, 2.0])]), training=False)
     stage = Traced(trace).optimize().structure()
     names = [f.sym_name.data for f in stage.module.ops]
     assert names == ["forward", "host_sort", "host_sort_1"]
@@ -143,12 +145,12 @@ def test_equal_calls_of_the_host_share_a_declaration_and_its_name_is_free():
 def test_calls_of_the_host_for_signed_and_unsigned_integers_are_two(target):
     """Upstream's types are the same for both."""
 
-    class Net(HybridBlock):
+    class OperatorNet(HybridBlock):
         def hybrid_forward(self, F, x, y):
             return F.sort(x), F.sort(y)
 
     x, y = np.array([3, -1, 2], np.int8), np.array([3, 255, 2], np.uint8)
-    graph = Traced(trace_call(Net(), ndarrays([x, y]), training=False)).optimize().lower(target).compile()
+    graph = Traced(trace_call(OperatorNet(), ndarrays([x, y]), training=False)).optimize().lower(target).compile()
     for got, want in zip(graph(*ndarrays([x, y])), (x, y), strict=True):
         np.testing.assert_array_equal(got.asnumpy(), np.sort(want))
 

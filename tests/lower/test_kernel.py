@@ -137,7 +137,7 @@ func.func private @f(%x: tensor<3xf32>) -> tensor<3xf32> attributes {hybrid.doma
   func.return %y : tensor<3xf32>
 }"""
     )
-    from hybridc.dialects.hybrid import file_line
+    from hybridc.dialects.mlir.hybrid import file_line
     from hybridc.location import Location
 
     for op in function.body.block.ops:

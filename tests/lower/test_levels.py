@@ -14,7 +14,7 @@ from hybridc.array.ndarray import NDArray
 from hybridc.compile.stages import Traced
 from hybridc.lower.numpy import tiling
 from hybridc.tools.check_op.case import all_close, close, gradients, ndarrays, run, weights_of
-from hybridc.tools.check_op.compiled import _EXTRA
+from hybridc.tools.check_op.check_compiled import _EXTRA
 from hybridc.trace.tracer import trace_call
 from tests.lower.evaluate import Evaluator
 from tests.lower.levels import inputs_of, numpy_form, parses_to_itself, planned, program, saved, without_views

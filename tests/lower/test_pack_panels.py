@@ -10,11 +10,11 @@ from hybridc.gluon.nn import HybridLambda
 from hybridc.ir import spec
 from hybridc.ir.structured import kernels
 from hybridc.ir.values import functions
-from hybridc.lower.llvm import pack_panels, products
-from hybridc.lower.llvm.gemm_phase import registers
-from hybridc.lower.llvm.pack_panels import ROWS, PackPanels
-from hybridc.transforms.merge_products import MergeProducts
-from hybridc.transforms.split_products import SplitProducts
+from hybridc.lower.llvm.gemm import pack_panels, products
+from hybridc.lower.llvm.gemm.gemm_phase import registers
+from hybridc.lower.llvm.gemm.pack_panels import ROWS, PackPanels
+from hybridc.transforms.kernels.merge_products import MergeProducts
+from hybridc.transforms.kernels.split_products import SplitProducts
 from tests.lower.llvm.guarded import Native, lowered, native_kernels
 from tests.lower.test_split_products import check, kernels_of
 

@@ -9,7 +9,7 @@ from xdsl.parser import Parser
 
 import hybridc as mx
 from hybridc.compile import pipeline
-from hybridc.dialects.hybrid import file_line
+from hybridc.dialects.mlir.hybrid import file_line
 from hybridc.errors import VerifyError
 from hybridc.ir import spec
 from hybridc.location import Location
@@ -137,7 +137,7 @@ def test_the_users_line_is_named():
 
 
 def test_a_pass_that_leaves_a_level_incomplete_is_named(monkeypatch):
-    from hybridc.transforms.decompose import Decompose
+    from hybridc.transforms.graph.decompose import Decompose
 
     monkeypatch.setattr(pipeline, "OPTIONS", dataclasses.replace(pipeline.OPTIONS, verify=True))
     monkeypatch.setattr(Decompose, "apply", lambda *_: None)

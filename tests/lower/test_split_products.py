@@ -14,8 +14,8 @@ from hybridc.ir import spec
 from hybridc.ir.kernel import analyse
 from hybridc.ir.structured import is_host, kernels, shape_of
 from hybridc.trace.tracer import trace_call
-from hybridc.transforms.merge_products import ROWS, MergeProducts
-from hybridc.transforms.split_products import SplitProducts
+from hybridc.transforms.kernels.merge_products import ROWS, MergeProducts
+from hybridc.transforms.kernels.split_products import SplitProducts
 from tests.lower.evaluate import Evaluator
 from tests.test_properties import Net, programs
 

@@ -18,8 +18,8 @@ from hybridc.errors import VerifyError
 from hybridc.gluon.nn import HybridLambda
 from hybridc.ir import spec
 from hybridc.ir.values import functions
-from hybridc.transforms.plan_memory import PlanMemory
-from hybridc.transforms.verify_plan import VerifyPlan
+from hybridc.transforms.memory.plan_memory import PlanMemory
+from hybridc.transforms.memory.verify_plan import VerifyPlan
 
 RUN = VerifyPlan().apply
 

@@ -10,7 +10,7 @@ import pytest
 import hybridc as mx
 from hybridc.dialects.operator import Operator
 from hybridc.dialects.registry import OPERATORS
-from hybridc.tools.check_op.check import Check
+from hybridc.tools.check_op.checks import Check
 from tests.slices import one_in
 
 assert mx.nd  # importing it registers the operators

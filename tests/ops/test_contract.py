@@ -20,7 +20,7 @@ NO_SAMPLES: dict[str, str] = {
     "hybrid.stateful_backward": "it is what the user's operator is: tests/operator",
     "hybrid.custom_backward": "it is what the user's CustomOp is: tests/operator",
 }
-RANDOM = ("hybridc.dialects.random_ops", "hybridc.dialects.random_choice")
+RANDOM = ("hybridc.dialects.math.random_ops", "hybridc.dialects.math.random_choice")
 NO_SAMPLES |= {name: "tests/nd/test_random.py" for name, cls in OURS.items() if cls.__module__ in RANDOM}
 
 

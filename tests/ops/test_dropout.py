@@ -8,7 +8,7 @@ import pytest
 import hybridc as mx
 from hybridc import autograd, nd
 from hybridc.array.ndarray import NDArray
-from hybridc.dialects.dropout import UniformDraw
+from hybridc.dialects.nn.dropout import UniformDraw
 
 
 def ones(*shape, dtype="float32"):

@@ -14,7 +14,7 @@ from hybridc import autograd
 from hybridc.array.ndarray import NDArray
 from hybridc.dialects.operator import Elementwise
 from hybridc.dialects.stateful import Stateful
-from hybridc.tools.check_op import compiled
+from hybridc.tools.check_op import check_compiled as compiled
 from hybridc.tools.check_op.case import (
     all_close,
     close,

@@ -464,7 +464,7 @@ def test_a_second_eager_must_mean_the_same():
 )
 def test_types_of_arguments(text, kind, default, others):
     from hybridc.dialects.attribute import REQUIRED
-    from hybridc.dialects.nnvm_operator import argument_type
+    from hybridc.dialects.foreign.nnvm_operator import argument_type
 
     made = argument_type(text, "doc")
     assert (made.kind, made.default) == (kind, REQUIRED if default is None else default)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import hybridc as mx
-from hybridc.dialects.order import order_along
+from hybridc.dialects.array.order import order_along
 
 FLOATS = ("float16", "float32", "float64")
 INTEGERS = ("bool", "int8", "uint8", "int32", "int64")

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from hybridc.dialects.mlir.upstream import COMPOSED, HOST, UPSTREAM, loop_dtypes
 from hybridc.dialects.scalar import NUMPY, NumPyScalar
-from hybridc.dialects.upstream import COMPOSED, HOST, UPSTREAM, loop_dtypes
 
 FLOATS = np.array([0.0, -0.0, 1.5, -1.5, 2.0, -7.25, 1e-30, 3e38, np.inf, -np.inf, np.nan])
 INTEGERS = np.array([0, 1, -1, 2, -2, 7, -7, 100, -128, 127])

@@ -10,8 +10,8 @@ from xdsl.dialects import func
 from xdsl.dialects.builtin import DenseArrayBase, i64
 from xdsl.dialects.linalg import ops as linalg
 
-from hybridc.dialects.hybrid import element_dtype
-from hybridc.dialects.hybrid_rt import (
+from hybridc.dialects.mlir.hybrid import element_dtype
+from hybridc.dialects.mlir.hybrid_rt import (
     AliasOp,
     AllocOp,
     ArenaOp,

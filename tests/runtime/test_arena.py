@@ -10,9 +10,9 @@ from benchmarks.workloads import WORKLOADS
 from hybridc.collector import collector_at_rest
 from hybridc.compile import pipeline
 from hybridc.compile.stages import Traced
-from hybridc.dialects.hybrid_rt import ArenaOp
+from hybridc.dialects.mlir.hybrid_rt import ArenaOp
 from hybridc.trace.tracer import trace_call
-from hybridc.transforms.verify_plan import VerifyPlan
+from hybridc.transforms.memory.verify_plan import VerifyPlan
 from tests.slices import one_in
 
 

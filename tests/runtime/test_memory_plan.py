@@ -14,14 +14,14 @@ from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr, i64
 
 import hybridc as mx
 from hybridc.compile.stages import Traced
-from hybridc.dialects.hybrid_rt import AliasOp, AllocOp, ArenaOp, DonatedOp, LaunchOp, ViewOp
+from hybridc.dialects.mlir.hybrid_rt import AliasOp, AllocOp, ArenaOp, DonatedOp, LaunchOp, ViewOp
 from hybridc.errors import VerifyError
 from hybridc.gluon.nn import HybridLambda
 from hybridc.ir import spec
 from hybridc.ir.structured import kernels
 from hybridc.ir.values import functions
-from hybridc.transforms.plan_memory import Buffer, PlanMemory, assign_offsets, largest_live_set
-from hybridc.transforms.verify_plan import VerifyPlan
+from hybridc.transforms.memory.plan_memory import Buffer, PlanMemory, assign_offsets, largest_live_set
+from hybridc.transforms.memory.verify_plan import VerifyPlan
 from tests.lower.outline import outline
 from tests.runtime.plan_runner import PlanRunner, declare_inplace
 from tests.slices import but

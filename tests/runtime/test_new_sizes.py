@@ -18,7 +18,7 @@ from hybridc.compile import new_sizes, targets, trace_key, warm_start
 from hybridc.compile.fused import fuse
 from hybridc.compile.stages import Traced
 from hybridc.errors import MXNetError, RecompileError, VerifyError
-from hybridc.ir.native_plan import Place
+from hybridc.ir.native_plan import Position
 from hybridc.ir.outline import Line, line_through
 from hybridc.options import OPTIONS
 from hybridc.trace.tracer import trace_call
@@ -330,7 +330,7 @@ def test_verification_finds_a_wrong_plan(wrong):
     match wrong:
         case "offset":
             first, *others = phase.buffers
-            phase = dataclasses.replace(phase, buffers=(Place(first.slot, first.offset + 64), *others))
+            phase = dataclasses.replace(phase, buffers=(Position(first.slot, first.offset + 64), *others))
         case "numbers":
             phase = dataclasses.replace(phase, numbers=bytes(len(phase.numbers)))
         case "extent":

@@ -8,7 +8,7 @@ import pytest
 import hybridc as mx
 from benchmarks.workloads import WORKLOADS
 from hybridc.compile import stages
-from hybridc.dialects.hybrid import HybridOp
+from hybridc.dialects.mlir.hybrid import HybridOp
 from hybridc.gluon import nn
 from hybridc.ir.values import byte_size, functions, hybrid_ops, is_constant, is_view, result_count
 from hybridc.trace.tracer import trace_call

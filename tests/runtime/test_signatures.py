@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 
 import hybridc as mx
-from hybridc.gluon import HybridBlock, cached_graph, nn
+from hybridc.gluon import HybridBlock, nn
+from hybridc.gluon.hybridize import cached_graph
 
 
 class Scale(HybridBlock):

@@ -13,7 +13,8 @@ import pytest
 
 import hybridc as mx
 from hybridc.errors import CustomOpError
-from hybridc.gluon import HybridBlock, cached_graph, nn
+from hybridc.gluon import HybridBlock, nn
+from hybridc.gluon.hybridize import cached_graph
 from hybridc.lower.numpy import tile_threads as workers
 from hybridc.lower.numpy import tiling
 from hybridc.options import OPTIONS

@@ -18,7 +18,7 @@ from hybridc.compile.definitions import Definitions
 from hybridc.compile.stages import Traced
 from hybridc.compile.trace_key import structure
 from hybridc.ir.native_plan import Host, Phase
-from hybridc.lower.llvm.emit import emit
+from hybridc.lower.llvm.emit_steps import emit
 from hybridc.options import Options
 from hybridc.runtime.plan_bytes import KeptGraph, NotWritable, from_bytes, read, to_bytes, written
 from hybridc.trace.tracer import trace_call
@@ -35,7 +35,7 @@ def what(x):
     print(np.asarray(x.asnumpy()).tobytes().hex())
 
 if "warm" in sys.argv:
-    import hybridc.lower.llvm.codegen as codegen
+    import hybridc.lower.llvm.codegen.native_function as codegen
     import importlib.abc
 
     def compile_(*_):

@@ -12,7 +12,7 @@ import hybridc as mx
 from hybridc.compile.stages import Traced
 from hybridc.gluon.nn import HybridLambda
 from hybridc.ir.native_plan import Host
-from hybridc.lower.triton.program import TritonProgram
+from hybridc.lower.triton.launches import TritonProgram
 from hybridc.runtime.plan_bytes import KeptGraph, from_bytes, to_bytes
 from hybridc.trace.tracer import trace_call
 from tests.runtime.test_warm_start import DENSE, GRADIENTS, HOST, STEP, Mixed, Session, parts

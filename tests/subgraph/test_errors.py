@@ -186,7 +186,7 @@ def test_passes():
 
         for op in module.walk():
             if op.name == "hybrid.exp":
-                from hybridc.dialects.hybrid import tensor_type
+                from hybridc.dialects.mlir.hybrid import tensor_type
 
                 object.__setattr__(op.results[0], "_type", tensor_type((9,), "float32"))
         assert f16

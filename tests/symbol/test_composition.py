@@ -247,7 +247,7 @@ def test_printed_unranked_text_parses_again():
     from xdsl.dialects.func import Func
     from xdsl.parser import Parser
 
-    from hybridc.dialects.hybrid import dialects
+    from hybridc.dialects.mlir.hybrid import dialects
 
     context = Context()
     context.load_dialect(Builtin)

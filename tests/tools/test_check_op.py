@@ -12,7 +12,7 @@ from wrong_ops import NAMES, WRONG
 import hybridc as mx
 from hybridc.errors import OperatorCheckError
 from hybridc.tools.check_op import CHECKS
-from hybridc.tools.check_op.report import find, findings
+from hybridc.tools.check_op.check_report import find, findings
 from tests.slices import one_in
 
 pytestmark = pytest.mark.triton

@@ -93,5 +93,5 @@ def test_nothing_is_loaded_before_a_name_is_not_found(packages):
 
 
 def test_check_op_finds_them(packages):
-    printed, _ = run(packages, "from hybridc.tools.check_op.report import find; print(find('good.triple').NAME)")
+    printed, _ = run(packages, "from hybridc.tools.check_op.check_report import find; print(find('good.triple').NAME)")
     assert printed == "good.triple\n"

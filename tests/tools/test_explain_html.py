@@ -201,7 +201,7 @@ def test_what_the_backward_reads_stays_to_the_end(tree):
 
 def test_a_wrong_offset_shows():
     from hybridc.compile.explain_html import launches, rectangles
-    from hybridc.dialects.hybrid_rt import ViewOp
+    from hybridc.dialects.mlir.hybrid_rt import ViewOp
 
     net = Mixed(prefix="mixed_")
     net.initialize()

@@ -14,13 +14,15 @@ import numpy as np
 import pytest
 
 from hybridc import op, optimizer
-from hybridc.dialects.unary import Unary
+from hybridc.dialects.math.unary import Unary
 from hybridc.errors import MXNetError
-from hybridc.tools.fuzz import check, files, generate
+from hybridc.tools.fuzz import check_program as check
+from hybridc.tools.fuzz import damaged_files as files
+from hybridc.tools.fuzz import generate
 from hybridc.tools.fuzz.main import fuzz
-from hybridc.tools.fuzz.program import Input, Program, Step
+from hybridc.tools.fuzz.program_source import python
+from hybridc.tools.fuzz.random_program import Input, ProgramStep, RandomProgram
 from hybridc.tools.fuzz.shrink import shrink
-from hybridc.tools.fuzz.source import python
 from hybridc.tools.fuzz.worker import Worker
 from tests.random_programs import EXAMPLES
 
@@ -29,7 +31,7 @@ def test_programs_use_every_operator_and_are_text():
     used = set()
     for number in range(120):
         program = generate.program(0, number)
-        assert Program.from_json(program.to_json()) == program
+        assert RandomProgram.from_json(program.to_json()) == program
         used |= {step.op for step in program.steps}
     names = {cls.NAME for cls in generate.operators()}
     assert len(used & names) > 0.95 * len(names)
@@ -63,13 +65,13 @@ def long_program(wrong):
     """A wrong operator among right ones."""
     inputs = (Input((3, 5), "float32", layout="transposed"), Input((5,), "float32", seed=1, parameter=True))
     steps = (
-        Step("hybrid.tanh", (0,), {}),
-        Step("hybrid.add", (2, 1), {}),
-        Step(wrong, (3,), {}),
-        Step("hybrid.multiply", (4, 1), {}),
-        Step("hybrid.sum", (5,), {"axis": 1}),
+        ProgramStep("hybrid.tanh", (0,), {}),
+        ProgramStep("hybrid.add", (2, 1), {}),
+        ProgramStep(wrong, (3,), {}),
+        ProgramStep("hybrid.multiply", (4, 1), {}),
+        ProgramStep("hybrid.sum", (5,), {"axis": 1}),
     )
-    return Program(inputs, steps, (6, 2), heads=(0,), sizes=((3, 2),), tries=("parameters",))
+    return RandomProgram(inputs, steps, (6, 2), heads=(0,), sizes=((3, 2),), tries=("parameters",))
 
 
 def test_a_planted_fault_is_found_and_shrunk(wrong_operator):
@@ -92,16 +94,16 @@ def test_what_rounding_and_jumps_change_is_no_failure():
     """Cancellation, a step function on what was rounded, and an overflow."""
     inputs = (Input((2, 40), "float32", fill="uniform", low=0.5),)
     steps = (
-        Step("hybrid.exp", (0,), {}),
-        Step("hybrid.log", (1,), {}),
-        Step("hybrid.subtract", (2, 0), {}),  # nothing but rounding
-        Step("hybrid.sign", (3,), {}),
-        Step("hybrid.argsort", (3,), {}),
-        Step("hybrid.exp", (1,), {}),
-        Step("hybrid.exp", (6,), {}),
-        Step("hybrid.sum", (7,), {}),
+        ProgramStep("hybrid.exp", (0,), {}),
+        ProgramStep("hybrid.log", (1,), {}),
+        ProgramStep("hybrid.subtract", (2, 0), {}),  # nothing but rounding
+        ProgramStep("hybrid.sign", (3,), {}),
+        ProgramStep("hybrid.argsort", (3,), {}),
+        ProgramStep("hybrid.exp", (1,), {}),
+        ProgramStep("hybrid.exp", (6,), {}),
+        ProgramStep("hybrid.sum", (7,), {}),
     )
-    assert check.check(Program(inputs, steps, (3, 4, 5, 8), heads=(0, 3))) is None
+    assert check.check(RandomProgram(inputs, steps, (3, 4, 5, 8), heads=(0, 3))) is None
 
 
 # How many programs a test tries; HYBRIDC_TEST_EXAMPLES=1000 for a thorough run.
@@ -114,7 +116,7 @@ def test_random_programs_hold(target, share, capsys):
 
 def test_printed_programs_run():
     """With all that a program may have: parts of arrays, parameters, further sizes and values, writes, threads."""
-    program = Program(
+    program = RandomProgram(
         (
             Input((2, 3), "float32", layout="rows"),
             Input((2, 3), "int32", req="null", layout="columns"),
@@ -122,9 +124,9 @@ def test_printed_programs_run():
             Input((2, 3), "float32", same_as=0),
         ),
         (
-            Step("hybrid.softmax", (0,), {"axis": -1}),
-            Step("hybrid.cast", (1,), {"dtype": "float32"}),
-            Step("hybrid.multiply", (3, 2), {}),
+            ProgramStep("hybrid.softmax", (0,), {"axis": -1}),
+            ProgramStep("hybrid.cast", (1,), {"dtype": "float32"}),
+            ProgramStep("hybrid.multiply", (3, 2), {}),
         ),
         (4, 5, 6),
         heads=(0, 2),
@@ -146,7 +148,7 @@ def test_printed_programs_run():
 def test_crashes_and_hangs_are_outcomes(tmp_path, monkeypatch):
     """A process that dies or does not answer is told as such, and the next program gets a new one."""
     worker = Worker("numpy")
-    program = Program((Input((2,), "float32"),), (Step("hybrid.tanh", (0,), {}),), (1,))
+    program = RandomProgram((Input((2,), "float32"),), (ProgramStep("hybrid.tanh", (0,), {}),), (1,))
     assert worker.check(program) is None
     worker._process.kill()
     assert worker.check(program)[0] == "crash"

@@ -49,10 +49,10 @@ def too_slow(timeout: float) -> str:
     )
 
 
-class _Worker:
+class _LoaderProcess:
     """One process, its pipe, and what it was asked for: tickets and the indices of their samples."""
 
-    def __init__(self, number: int, load: Load, siblings: Iterable[_Worker]) -> None:
+    def __init__(self, number: int, load: Load, siblings: Iterable[_LoaderProcess]) -> None:
         # Forked workers see the data set as it is, without pickling it; elsewhere they get a copy.
         method = "fork" if "fork" in multiprocessing.get_all_start_methods() and sys.platform != "darwin" else None
         context: Any = multiprocessing.get_context(method)
@@ -81,9 +81,9 @@ class WorkerPool:
         self._ready: dict[int, Any] = {}
         self._forgotten: set[int] = set()
         self._lock = threading.RLock()
-        self._workers: list[_Worker] = []
+        self._workers: list[_LoaderProcess] = []
         for number in range(count):
-            self._workers.append(_Worker(number, load, self._workers))
+            self._workers.append(_LoaderProcess(number, load, self._workers))
         self._finalizer = weakref.finalize(self, _stop, self._workers, os.getpid())
 
     def submit(self, indices: Sequence[Any], seed: int) -> int:
@@ -148,12 +148,12 @@ class WorkerPool:
         else:
             self._ready[ticket] = outcome
 
-    def _interrupted(self, worker: _Worker) -> None:
+    def _interrupted(self, worker: _LoaderProcess) -> None:
         """Control-C left half a message in the pipe: the worker cannot be talked to any more."""
         worker.process.kill()
         self._bury(worker)
 
-    def _bury(self, worker: _Worker) -> None:
+    def _bury(self, worker: _LoaderProcess) -> None:
         """A worker has died: its batches fail, and another one takes its place."""
         worker.process.join(5)
         code = worker.process.exitcode
@@ -169,7 +169,7 @@ class WorkerPool:
         worker.pipe.close()
         place = self._workers.index(worker)
         others = [w for w in self._workers if w is not worker]
-        self._workers[place] = _Worker(worker.number, self._load, others)
+        self._workers[place] = _LoaderProcess(worker.number, self._load, others)
 
 
 class _Failure:
@@ -180,7 +180,7 @@ class _Failure:
         self.cause = cause
 
 
-def _stop(workers: list[_Worker], owner: int) -> None:
+def _stop(workers: list[_LoaderProcess], owner: int) -> None:
     if os.getpid() != owner:  # a fork of the process that started them: they are not its children
         return
     for worker in workers:

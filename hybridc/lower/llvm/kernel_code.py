@@ -1,4 +1,4 @@
-"""The native code of any kernel: a product's by :mod:`~hybridc.lower.llvm.products`, loops' from its nests."""
+"""The native code of any kernel: a product's by :mod:`~hybridc.lower.llvm.gemm.products`, loops' from its nests."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from hybridc.ir.kernel import Kernel, analyse, resized
 from hybridc.ir.strides import row_major
 from hybridc.ir.structured import shape_of
 from hybridc.location import Location
-from hybridc.lower.llvm.copy_loops import Strides
-from hybridc.lower.llvm.kernel_phases import KernelLoops, KernelPhases
-from hybridc.lower.llvm.products import is_product, phases_of_product
-from hybridc.lower.llvm.transpose_loops import transpose_phase
+from hybridc.lower.llvm.gemm.products import is_product, phases_of_product
+from hybridc.lower.llvm.loops.copy_loops import Strides
+from hybridc.lower.llvm.loops.kernel_phases import KernelLoops, KernelPhases
+from hybridc.lower.llvm.loops.transpose_loops import transpose_phase
 
 
 def code_of(

@@ -11,8 +11,8 @@ from typing import Any, NoReturn
 
 from hybridc.ir.native_plan import Host, NativePlan, Phase
 from hybridc.ir.planned import PlannedProgram
-from hybridc.lower.llvm import codegen
-from hybridc.lower.llvm.codegen import Code, NativeFunction
+from hybridc.lower.llvm.codegen import native_function as codegen
+from hybridc.lower.llvm.codegen.native_function import LoadedCode, NativeFunction
 
 
 @dataclass
@@ -49,7 +49,7 @@ class NativeSource(PlannedProgram):
                 names[step[0]].append(step[1].name)
         return "\n\n".join(f"// {', '.join(n)}\n{codegen.explain(f, stage)}" for f, n in names.items())
 
-    def plan(self, codes: Iterable[Code] | None = None) -> NativePlan:
+    def plan(self, codes: Iterable[LoadedCode] | None = None) -> NativePlan:
         """The plan with the code of its phases, compiled where there is none yet."""
         given = iter(codegen.load(self.functions_called()) if codes is None else codes)
         steps = [step if isinstance(step, Host) else replace(step[1], code=next(given)) for step in self.steps]

@@ -13,7 +13,7 @@ from xdsl.dialects.builtin import DenseArrayBase, IntAttr, IntegerAttr, ModuleOp
 from xdsl.ir import SSAValue
 from xdsl.passes import ModulePass
 
-from hybridc.dialects.hybrid_rt import aligned
+from hybridc.dialects.mlir.hybrid_rt import aligned
 from hybridc.ir.joined import part_of, strides_in_whole
 from hybridc.ir.kernel import Kernel
 from hybridc.ir.strides import row_major

@@ -13,8 +13,8 @@ from hybridc.lower.mathlib.logarithm import exponent_and_mantissa, log, split
 from hybridc.lower.mathlib.value import (
     DOUBLE,
     SINGLE,
+    FormulaWriter,
     Value,
-    Writer,
     copysign,
     fma,
     greatest,
@@ -156,7 +156,7 @@ def short_power(x: Value, exponent: float) -> Value | None:
 def ipowi(x: Value, y: Value) -> Value:
     """x**y for integers, modulo 2 to the number of bits; y has no sign. By squares, as many as y has bits."""
     kind = x.ssa.type
-    before, after = Writer(Block(arg_types=[kind] * 3)), Writer(Block(arg_types=[kind] * 3))
+    before, after = FormulaWriter(Block(arg_types=[kind] * 3)), FormulaWriter(Block(arg_types=[kind] * 3))
 
     _, _, left = (Value(before, v) for v in before.block.args)
     before.block.add_op(scf.ConditionOp.create(operands=[left.unequal(0).ssa, *before.block.args], result_types=[]))

@@ -19,8 +19,8 @@ from hybridc.lower.mathlib.value import (
     DOUBLE,
     SINGLE,
     Format,
+    FormulaWriter,
     Value,
-    Writer,
     copysign,
     fma,
     polynomial,
@@ -75,7 +75,7 @@ def _window_of_double(x: Value) -> list[Value]:
     size = abs(x)
 
     def branch(scale: float, windows: list[tuple[float, tuple[float, ...]]]) -> Region:
-        writer = Writer(Block())
+        writer = FormulaWriter(Block())
         inner = Value(writer, size.ssa)
         parts = [inner.like(c * scale) for c in two_over_pi(EVERYTHING, 3)]
         for start, window in windows:

@@ -56,7 +56,7 @@ FORMATS = {f.real: f for f in (SINGLE, DOUBLE)}
 class Value:
     """A number inside a function that is being written."""
 
-    def __init__(self, writer: Writer, ssa: SSAValue) -> None:
+    def __init__(self, writer: FormulaWriter, ssa: SSAValue) -> None:
         self.writer = writer
         self.ssa = ssa
 
@@ -174,7 +174,7 @@ class Value:
 Operand = Value | float
 
 
-class Writer:
+class FormulaWriter:
     """Writes operations at the end of a block; numbers are made once."""
 
     def __init__(self, block: Block) -> None:

@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 from xdsl.dialects import func
 
-from hybridc.dialects.hybrid_rt import aligned
+from hybridc.dialects.mlir.hybrid_rt import aligned
 from hybridc.ir.host import numbers_of
 from hybridc.ir.kernel import Kernel, analyse
 from hybridc.ir.structured import Shape
 from hybridc.lower.numpy.emit_nest import NestEmitter, assign_places, join_products
-from hybridc.lower.numpy.schedule import Operand, Part, Schedule, Step, Value, schedule
+from hybridc.lower.numpy.schedule import NestSteps, Schedule, StepOperand, StepValue, UfuncStep, schedule
 from hybridc.lower.numpy.tiling import Tiling, tiling
 from hybridc.lower.numpy.ufuncs import literal
 from hybridc.quoting import docstring, required_name
@@ -25,7 +25,7 @@ View = Callable[[int, np.dtype[Any], Shape], str]
 
 
 @dataclass(frozen=True)
-class Array:
+class ScratchArray:
     """An array of a kernel's scratch."""
 
     offset: int
@@ -52,7 +52,7 @@ class KernelEmitter:
         self.loops: list[Tiling] = [tiling(part, threads, strided) for part in self.plan.parts]
         self.nests = [NestEmitter(self.plan, p, t) for p, t in zip(self.plan.parts, self.loops, strict=True)]
         self.bytes = 0
-        self.arrays: list[tuple[list[Array], list[list[Array]]]] = []
+        self.arrays: list[tuple[list[ScratchArray], list[list[ScratchArray]]]] = []
         self._place()
 
     @property
@@ -75,8 +75,8 @@ class KernelEmitter:
             end = max(end, self.bytes)
         self.bytes = end
 
-    def _array(self, dtype: np.dtype[Any], shape: Shape) -> Array:
-        found = Array(self.bytes, dtype, shape)
+    def _array(self, dtype: np.dtype[Any], shape: Shape) -> ScratchArray:
+        found = ScratchArray(self.bytes, dtype, shape)
         self.bytes += aligned(math.prod(shape) * dtype.itemsize)
         return found
 
@@ -135,10 +135,10 @@ class KernelEmitter:
         return f"{what}{'; ' if where else ''}{where}."
 
 
-def _inplace_pairs(part: Part, flat: bool) -> list[tuple[int, int]]:
+def _inplace_pairs(part: NestSteps, flat: bool) -> list[tuple[int, int]]:
     """The arguments that a nest reads, and the results that it may write over them, one element after the other."""
-    writes: dict[Value, Step] = {}
-    reads: dict[Value, list[tuple[Step, Operand]]] = {}
+    writes: dict[StepValue, UfuncStep] = {}
+    reads: dict[StepValue, list[tuple[UfuncStep, StepOperand]]] = {}
     for step in (*part.before, *part.steps):
         if step.result.value.out is not None:
             writes.setdefault(step.result.value, step)
@@ -156,7 +156,7 @@ def _inplace_pairs(part: Part, flat: bool) -> list[tuple[int, int]]:
     ]
 
 
-def _leaves(part: Part, flat: bool, write: Step, step: Step, operand: Operand) -> bool:
+def _leaves(part: NestSteps, flat: bool, write: UfuncStep, step: UfuncStep, operand: StepOperand) -> bool:
     """Whether a step reads an argument before a result is written there, on this tile and on all others."""
     if step is not write and (flat or write not in part.steps or step not in part.steps):
         return True

@@ -11,7 +11,7 @@ import numpy as np
 
 from hybridc.ir.kernel import Axes
 from hybridc.ir.structured import Shape
-from hybridc.lower.numpy.schedule import Given, Operand, Part, Schedule, Step, Value
+from hybridc.lower.numpy.schedule import Given, NestSteps, Schedule, StepOperand, StepValue, UfuncStep
 from hybridc.lower.numpy.tiling import Tiling
 from hybridc.lower.numpy.ufuncs import literal, neutral
 
@@ -24,11 +24,11 @@ class NestEmitter:
     depend on how threads share the work. ``workers`` are the threads that need slots.
     """
 
-    def __init__(self, plan: Schedule, part: Part, loops: Tiling) -> None:
+    def __init__(self, plan: Schedule, part: NestSteps, loops: Tiling) -> None:
         self.plan = plan
         self.part = part
         self.loops = loops
-        self.views: dict[tuple[Value, Axes], str] = {}
+        self.views: dict[tuple[StepValue, Axes], str] = {}
         self.setup: list[str] = []
         steps = [*part.before, *part.steps]
         used = [o.value for s in steps for o in (*s.reads(), s.result)]
@@ -73,11 +73,11 @@ class NestEmitter:
 
     # --- on whole arrays -----------------------------------------------------------------------------------
 
-    def _before(self, step: Step) -> list[str]:
+    def _before(self, step: UfuncStep) -> list[str]:
         target = _base(step.result.value)
         if step.function != "matmul":
             (given,) = step.operands
-            source = _base(given.value) if isinstance(given, Operand) else literal(given)
+            source = _base(given.value) if isinstance(given, StepOperand) else literal(given)
             return [f'np.copyto({target}, {source}, casting="unsafe")']
         lhs, rhs = [(_base(o.value), o) for o in step.reads()]
         return [matmul(lhs, rhs, (target, step.result))]
@@ -114,11 +114,11 @@ class NestEmitter:
         call = f"parallel(tiles, {t.dims[0]}, {grain}, {sets})"
         return [*start, head, *("    " + line for line in inner), call, *end]
 
-    def _parts(self, step: Step) -> str:
+    def _parts(self, step: UfuncStep) -> str:
         value = step.result.value
         return f"p{value.out}" if value.out is not None else f"p_w{value.whole}"
 
-    def _adds_up(self, step: Step) -> bool:
+    def _adds_up(self, step: UfuncStep) -> bool:
         """Whether several tiles give to one part of a reduction across tiles."""
         return any(0 < a <= self.loops.loop for a in self.loops.merged(step.reduced))
 
@@ -159,7 +159,7 @@ class NestEmitter:
 
     def _name(self, given: Given, tile: bool = True) -> str:
         """An operand as source: what one tile sees of it."""
-        if not isinstance(given, Operand):
+        if not isinstance(given, StepOperand):
             return literal(given)
         value = given.value
         name = f"t{value.slot}" if value.slot is not None else self._view(given)
@@ -174,7 +174,7 @@ class NestEmitter:
         parts.append("i:j" if t.loop in merged else ":")
         return name if parts == [":"] else f"{name}[{', '.join(parts)}]"
 
-    def _view(self, operand: Operand) -> str:
+    def _view(self, operand: StepOperand) -> str:
         """An array over all merged axes, in their order, with size 1 along those that it lacks."""
         key = (operand.value, operand.axes)
         if key not in self.views:
@@ -186,7 +186,7 @@ class NestEmitter:
                 self.setup.append(f"{self.views[key]} = {source}")
         return self.views[key]
 
-    def _arranged(self, operand: Operand) -> str:
+    def _arranged(self, operand: StepOperand) -> str:
         t = self.loops
         source, merged = _base(operand.value), t.merged(operand.axes)
         full = tuple(n if a in merged else 1 for a, n in enumerate(t.dims))
@@ -203,14 +203,14 @@ class NestEmitter:
             return kept
         return f"{source}.reshape({full})"
 
-    def _broadcasts(self, operand: Operand) -> bool:
+    def _broadcasts(self, operand: StepOperand) -> bool:
         """Whether NumPy by itself repeats an argument along the axes in front of its own, in all tiles alike."""
         t, merged = self.loops, self.loops.merged(operand.axes)
         last = tuple(range(len(t.dims) - len(merged), len(t.dims)))
         apart = t.flat or t.loop not in merged
         return apart and merged == last and operand.value.arg is not None and operand not in self.reduced
 
-    def _kept(self, operand: Operand) -> str:
+    def _kept(self, operand: StepOperand) -> str:
         """An array over the merged axes that it has, in their order."""
         t = self.loops
         source, merged = _base(operand.value), t.merged(operand.axes)
@@ -224,7 +224,7 @@ class NestEmitter:
 
     # --- steps ---------------------------------------------------------------------------------------------
 
-    def _step(self, step: Step) -> list[str]:
+    def _step(self, step: UfuncStep) -> list[str]:
         if step.reduces:
             return self._reduction(step)
         out = self._name(step.result)
@@ -235,12 +235,12 @@ class NestEmitter:
             return [chosen] if b == out else [f"np.copyto({out}, {b})", chosen]
         if step.function == "copy":
             (given,) = step.operands
-            safe = not isinstance(given, Operand) or given.dtype == step.result.dtype
+            safe = not isinstance(given, StepOperand) or given.dtype == step.result.dtype
             casting = "" if safe else ', casting="unsafe"'
             return [f"np.copyto({out}, {operands[0]}{casting})"]
         return [f"{step.function}({', '.join(operands)}, out={out})"]
 
-    def _reduction(self, step: Step) -> list[str]:
+    def _reduction(self, step: UfuncStep) -> list[str]:
         t = self.loops
         if any(self.part.domain[a] == 0 for a in step.reduced):
             return [f"np.copyto({self._name(step.result)}, {literal(neutral(step.combine, step.result.dtype))})"]
@@ -264,7 +264,7 @@ class NestEmitter:
             return [f"{step.combine}.reduce({inputs[0]}, axis={axis}, out={self._without(step.result)})"]
         return [f"{step.combine}.reduce({inputs[0]}, axis={axis}, keepdims=True, out={self._name(step.result)})"]
 
-    def _is_short(self, step: Step, inside: Axes) -> bool:
+    def _is_short(self, step: UfuncStep, inside: Axes) -> bool:
         """Whether a sum over one axis of a tile is better done by ``np.einsum``, as ``sums`` says."""
         t = self.loops
         (given,) = step.reads()
@@ -276,7 +276,7 @@ class NestEmitter:
             return dims[-1] <= SHORT_ROW
         return inside[0] == 0 and len(dims) > 1 and math.prod(dims[1:]) <= SHORT_COLUMN
 
-    def _is_narrow(self, step: Step, inside: Axes) -> bool:
+    def _is_narrow(self, step: UfuncStep, inside: Axes) -> bool:
         """Whether rows are so short, and so many, that they are better reduced column by column, as ``sums`` says."""
         dims = self.loops.tile(tuple(range(len(self.part.domain))))
         rows = math.prod(dims[:-1])
@@ -289,7 +289,7 @@ class NestEmitter:
         kept = "".join(c for a, c in enumerate(letters) if a not in inside)
         return f'"{",".join([letters] * count)}->{kept}"'
 
-    def _without(self, operand: Operand) -> str:
+    def _without(self, operand: StepOperand) -> str:
         """What one tile sees of a result without the axes that were reduced."""
         t = self.loops
         source, name = self._kept(operand), _base(operand.value)
@@ -302,7 +302,7 @@ class NestEmitter:
         name = f"{name}[{', '.join(index)}]" if index and not t.flat else name
         return name if operand.dtype == operand.value.dtype else f"{name}.view({operand.dtype.name!r})"
 
-    def _part(self, step: Step, inputs: list[str]) -> list[str]:
+    def _part(self, step: UfuncStep, inputs: list[str]) -> list[str]:
         """What one tile gives to a reduction across tiles; along axes that nobody has the tile has size 1."""
         t = self.loops
         kept = sorted(t.merged(step.result.axes))
@@ -337,7 +337,7 @@ class NestEmitter:
         return [f"{step.combine}({place}, {part}, out={place})"]
 
 
-def _base(value: Value) -> str:
+def _base(value: StepValue) -> str:
     """The name of an array that the kernel is given."""
     if value.arg is not None:
         return f"x{value.arg}"
@@ -372,9 +372,9 @@ def join_products(plan: Schedule) -> None:
         _join(part)
 
 
-def _join(part: Part) -> None:
+def _join(part: NestSteps) -> None:
     axes = tuple(range(len(part.domain)))
-    readers: dict[Value, int] = {}
+    readers: dict[StepValue, int] = {}
     for step in part.steps:
         for operand in step.reads():
             readers[operand.value] = readers.get(operand.value, 0) + 1
@@ -397,7 +397,7 @@ def _join(part: Part) -> None:
             step.operands = list(factors)
 
 
-def _is_short(step: Step, part: Part) -> bool:
+def _is_short(step: UfuncStep, part: NestSteps) -> bool:
     """Whether so few elements are summed at once that a few partial sums are exact enough."""
     rank = len(part.domain)
     if step.result.dtype.kind != "f" or step.result.dtype.itemsize < 4:
@@ -439,13 +439,13 @@ def _number_steps(plan: Schedule) -> None:
 class _Result:
     """A result of the kernel as a place for other values, while it does not hold its own."""
 
-    value: Value
+    value: StepValue
     kind: Kind
-    reads: dict[int, Step] = field(default_factory=lambda: dict[int, Step]())
-    writes: dict[int, Step] = field(default_factory=lambda: dict[int, Step]())
+    reads: dict[int, UfuncStep] = field(default_factory=lambda: dict[int, UfuncStep]())
+    writes: dict[int, UfuncStep] = field(default_factory=lambda: dict[int, UfuncStep]())
     busy: bool = False
 
-    def is_idle(self, value: Value, step: Step, last: Step | None) -> bool:
+    def is_idle(self, value: StepValue, step: UfuncStep, last: UfuncStep | None) -> bool:
         """Whether nobody cares for its content from a step that makes a value to the last that reads it."""
         end = max(value.last_use, step.number)
         if any(step.number < n <= end for n in self.reads) or any(step.number <= n < end for n in self.writes):
@@ -462,16 +462,16 @@ class _Result:
 
 
 class _Assignment:
-    def __init__(self, part: Part) -> None:
+    def __init__(self, part: NestSteps) -> None:
         self.part = part
         self.steps = {s.number: s for s in part.steps}
         self.free: list[int] = []
-        self.moved: dict[Value, _Result] = {}
+        self.moved: dict[StepValue, _Result] = {}
         written = dict.fromkeys(s.result.value for s in part.steps if s.result.value.out is not None)
         self.results = [r for v in written if (r := self._result(v)) is not None]
         self.args = {o.value for s in part.steps for o in s.reads() if o.value.arg is not None}
 
-    def _result(self, value: Value) -> _Result | None:
+    def _result(self, value: StepValue) -> _Result | None:
         """A result, if it is written on tiles: one that each tile has a part of, in the order of memory."""
         rank = len(self.part.domain)
         for step in self.part.steps:
@@ -499,21 +499,21 @@ class _Assignment:
                 if value not in early:
                     self._release(value)
         for step in self.part.steps:
-            step.operands = [self._moved(o) if isinstance(o, Operand) else o for o in step.operands]
+            step.operands = [self._moved(o) if isinstance(o, StepOperand) else o for o in step.operands]
             step.result = self._moved(step.result)
 
-    def _moved(self, operand: Operand) -> Operand:
+    def _moved(self, operand: StepOperand) -> StepOperand:
         found = self.moved.get(operand.value)
         return operand if found is None else replace(operand, value=found.value)
 
-    def _release(self, value: Value) -> None:
+    def _release(self, value: StepValue) -> None:
         found = self.moved.get(value)
         if found is not None:
             found.busy = False
         elif value.slot is not None:
             self.free.append(value.slot)
 
-    def _place(self, value: Value, step: Step, just: list[_Result]) -> None:
+    def _place(self, value: StepValue, step: UfuncStep, just: list[_Result]) -> None:
         """Where an operand was until now, else in a free slot, which is in the caches, else in a result."""
         kind = (value.dtype, step.result.axes)
         slots = self.part.slots
@@ -530,7 +530,7 @@ class _Assignment:
             self.free.remove(slot)
         value.slot = slot
 
-    def _may_use(self, result: _Result, value: Value, step: Step) -> bool:
+    def _may_use(self, result: _Result, value: StepValue, step: UfuncStep) -> bool:
         """Whether a value may be where a result will be, and the result still where it may be now."""
         if not result.is_idle(value, step, self.steps.get(value.last_use)):
             return False
@@ -557,7 +557,7 @@ class _Assignment:
 Group = Axes  # neighbouring loops, taken as one
 
 
-def matmul(lhs: tuple[str, Operand], rhs: tuple[str, Operand], out: tuple[str, Operand]) -> str:
+def matmul(lhs: tuple[str, StepOperand], rhs: tuple[str, StepOperand], out: tuple[str, StepOperand]) -> str:
     """The call, for three arrays and their names."""
     a, b, c = lhs[1].axes, rhs[1].axes, out[1].axes
     sizes = {axis: n for _, x in (lhs, rhs, out) for axis, n in zip(x.axes, x.value.shape, strict=True)}
@@ -589,7 +589,7 @@ def _largest(groups: list[Group], sizes: dict[int, int]) -> Group:
     return max(groups, key=lambda g: math.prod(sizes[i] for i in g), default=())
 
 
-def _view(array: tuple[str, Operand], wanted: list[list[Group]], sizes: dict[int, int]) -> str:
+def _view(array: tuple[str, StepOperand], wanted: list[list[Group]], sizes: dict[int, int]) -> str:
     """An array with its loops in the wanted order: each entry is an axis, of groups in one; absent ones have size 1."""
     text, operand = array
     present = [[g for g in groups if g and g[0] in operand.axes] for groups in wanted]

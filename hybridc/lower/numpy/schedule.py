@@ -20,7 +20,7 @@ BOOL, HALF = np.dtype(bool), np.dtype(np.float16)
 
 
 @dataclass(eq=False)
-class Value:
+class StepValue:
     """An array that steps read or write.
 
     It is an argument or a result of the kernel (``arg``, ``out``: its number), an array for the whole domain of a nest
@@ -42,19 +42,19 @@ class Value:
 
 
 @dataclass(frozen=True)
-class Operand:
+class StepOperand:
     """A value as a step sees it: which axis of the domain each of its dimensions follows, and read as which dtype."""
 
-    value: Value
+    value: StepValue
     axes: Axes
     dtype: DType
 
 
-Given = Operand | Number
+Given = StepOperand | Number
 
 
 @dataclass(eq=False)
-class Step:
+class UfuncStep:
     """One line of NumPy: ``function`` is a ufunc, ``reduce:`` and one, ``select``, ``copy`` or ``matmul``.
 
     A reduction ``across`` tiles is a part of the result in each of them.
@@ -62,7 +62,7 @@ class Step:
 
     function: str
     operands: list[Given]
-    result: Operand
+    result: StepOperand
     reduced: Axes = ()
     across: bool = False
     number: int = 0
@@ -77,25 +77,25 @@ class Step:
         """The ufunc by which a reduction combines two elements."""
         return self.function.partition(":")[2]
 
-    def reads(self) -> Iterable[Operand]:
+    def reads(self) -> Iterable[StepOperand]:
         """The arrays that it reads."""
-        return (o for o in self.operands if isinstance(o, Operand))
+        return (o for o in self.operands if isinstance(o, StepOperand))
 
-    def may_overwrite(self, operand: Operand) -> bool:
+    def may_overwrite(self, operand: StepOperand) -> bool:
         """Whether the result may be where this operand is: ufuncs read each element before they write it."""
         if self.function == "select":
-            return all(o.value is not operand.value for o in self.operands[:2] if isinstance(o, Operand))
+            return all(o.value is not operand.value for o in self.operands[:2] if isinstance(o, StepOperand))
         return self.function.startswith(("np.", "special."))
 
 
 @dataclass
-class Part:
+class NestSteps:
     """The steps of one nest: ``before`` on whole arrays, ``steps`` on tiles along the leading ``grid`` axes."""
 
     domain: Shape
     grid: int
-    before: list[Step] = field(default_factory=lambda: list[Step]())
-    steps: list[Step] = field(default_factory=lambda: list[Step]())
+    before: list[UfuncStep] = field(default_factory=lambda: list[UfuncStep]())
+    steps: list[UfuncStep] = field(default_factory=lambda: list[UfuncStep]())
     slots: list[tuple[DType, Axes]] = field(default_factory=lambda: list[tuple[DType, Axes]]())
 
 
@@ -103,12 +103,12 @@ class Part:
 class Schedule:
     """The steps of a kernel, nest by nest; ``whole`` are the arrays that it needs beside its results."""
 
-    args: list[Value]
-    outs: list[Value]
-    parts: list[Part] = field(default_factory=lambda: list[Part]())
-    whole: list[Value] = field(default_factory=lambda: list[Value]())
+    args: list[StepValue]
+    outs: list[StepValue]
+    parts: list[NestSteps] = field(default_factory=lambda: list[NestSteps]())
+    whole: list[StepValue] = field(default_factory=lambda: list[StepValue]())
     fills: tuple[tuple[int, Number], ...] = ()
-    copies: list[tuple[int, Value]] = field(default_factory=lambda: list[tuple[int, Value]]())
+    copies: list[tuple[int, StepValue]] = field(default_factory=lambda: list[tuple[int, StepValue]]())
 
 
 def schedule(kernel: Kernel, updates: Sequence[int] = ()) -> Schedule:
@@ -123,10 +123,10 @@ class _Scheduler:
     def __init__(self, kernel: Kernel, updates: Sequence[int]) -> None:
         self.kernel = kernel
         self.updates = updates
-        self.outside: dict[SSAValue, Value] = {}
+        self.outside: dict[SSAValue, StepValue] = {}
         self.plan = Schedule([], [], fills=kernel.fills)
-        self.part = Part((), 0)
-        self.here: dict[SSAValue, Operand] = {}  # what the nest at hand has made
+        self.part = NestSteps((), 0)
+        self.here: dict[SSAValue, StepOperand] = {}  # what the nest at hand has made
         self.last_read = {
             r.value: (n, s)
             for n, nest in enumerate(kernel.nests)
@@ -137,44 +137,44 @@ class _Scheduler:
     def run(self) -> Schedule:
         plan = self.plan
         for i, v in enumerate(self.kernel.arguments):
-            self.outside[v] = Value(dtype_of(v), shape_of(v), arg=i)
+            self.outside[v] = StepValue(dtype_of(v), shape_of(v), arg=i)
             plan.args.append(self.outside[v])
         for i, v in enumerate(self.kernel.results):
-            plan.outs.append(Value(dtype_of(v), shape_of(v), out=i))
+            plan.outs.append(StepValue(dtype_of(v), shape_of(v), out=i))
             if number_of(v) is not None:
                 continue
             if v in self.outside:
                 plan.copies.append((i, self.outside[v]))
             self.outside.setdefault(v, plan.outs[-1])
         for number, nest in enumerate(self.kernel.nests):
-            self.part = Part(nest.domain, nest.grid)
+            self.part = NestSteps(nest.domain, nest.grid)
             plan.parts.append(self.part)
             self.here = {}
             for at, stage in enumerate(nest.stages):
                 self._stage(number, at, stage)
         return plan
 
-    def _whole(self, dtype: DType, shape: Shape) -> Value:
-        value = Value(dtype, shape, whole=len(self.plan.whole))
+    def _whole(self, dtype: DType, shape: Shape) -> StepValue:
+        value = StepValue(dtype, shape, whole=len(self.plan.whole))
         self.plan.whole.append(value)
         return value
 
-    def _target(self, number: int, at: int, stage: Stage) -> Operand:
+    def _target(self, number: int, at: int, stage: Stage) -> StepOperand:
         """Where the result of a stage goes."""
         result = stage.result
         dtype = dtype_of(result)
         if result in self.outside:
-            return Operand(self.outside[result], stage.axes, dtype)
+            return StepOperand(self.outside[result], stage.axes, dtype)
         product = stage.kind == "product"
         heir = self._heir(number, at, stage) if product else None
         if heir is not None:
             return heir
         if product or self.last_read.get(result, (number, 0))[0] != number:
             self.outside[result] = self._whole(dtype, shape_of(result))
-            return Operand(self.outside[result], stage.axes, dtype)
-        return Operand(Value(dtype), tuple(sorted(stage.axes)), dtype)
+            return StepOperand(self.outside[result], stage.axes, dtype)
+        return StepOperand(StepValue(dtype), tuple(sorted(stage.axes)), dtype)
 
-    def _heir(self, number: int, at: int, stage: Stage) -> Operand | None:
+    def _heir(self, number: int, at: int, stage: Stage) -> StepOperand | None:
         """The result of the kernel in whose place a product may be, as nobody reads the product any more then."""
         last = self.last_read.get(stage.result, (number, -1))
         for later, other in enumerate(self.kernel.nests[number].stages[at + 1 :], at + 1):
@@ -183,7 +183,7 @@ class _Scheduler:
                 continue
             same = value.dtype == dtype_of(stage.result) and set(other.axes) == set(stage.axes)
             if same and last <= (number, later):
-                return Operand(value, other.axes, value.dtype)
+                return StepOperand(value, other.axes, value.dtype)
         return None
 
     def _read(self, read: Read) -> Given:
@@ -193,7 +193,7 @@ class _Scheduler:
         if read.value in self.here:
             return self.here[read.value]
         value = self.outside[read.value]
-        return Operand(value, read.axes, value.dtype)
+        return StepOperand(value, read.axes, value.dtype)
 
     def _stage(self, number: int, at: int, stage: Stage) -> None:
         if stage.result not in self.outside and stage.result not in self.last_read:
@@ -210,23 +210,23 @@ class _Scheduler:
                 body.reduce(stage, target)
         self.here[stage.result] = target
 
-    def _product(self, stage: Stage, reads: list[Given], target: Operand) -> None:
+    def _product(self, stage: Stage, reads: list[Given], target: StepOperand) -> None:
         """The product of two arrays, in the dtype of the sum; numbers everywhere are arrays, too."""
         operands: list[Given] = []
         for given, read in zip(reads, stage.reads, strict=True):
-            if isinstance(given, Operand) and given.dtype == target.dtype:
+            if isinstance(given, StepOperand) and given.dtype == target.dtype:
                 operands.append(given)
                 continue
-            wide = Operand(self._whole(target.dtype, shape_of(read.value)), read.axes, target.dtype)
-            self.part.before.append(Step("copy", [given], wide))
+            wide = StepOperand(self._whole(target.dtype, shape_of(read.value)), read.axes, target.dtype)
+            self.part.before.append(UfuncStep("copy", [given], wide))
             operands.append(wide)
-        self.part.before.append(Step("matmul", operands, target, stage.reduced))
+        self.part.before.append(UfuncStep("matmul", operands, target, stage.reduced))
 
 
 class _Body:
     """The scalar operations of one stage as steps on arrays."""
 
-    def __init__(self, steps: list[Step], stage: Stage, reads: list[Given]) -> None:
+    def __init__(self, steps: list[UfuncStep], stage: Stage, reads: list[Given]) -> None:
         self.steps = steps
         self.block = stage.op.regions[0].block
         self.known: dict[SSAValue, Given] = dict(zip(self.block.args, reads, strict=False))
@@ -234,13 +234,13 @@ class _Body:
         if stage.combine is None and start is not None:  # a reduction of nothing begins and ends with it
             self.known[self.block.args[-1]] = number_as(start, dtype_of(stage.result))
 
-    def map(self, target: Operand) -> None:
+    def map(self, target: StepOperand) -> None:
         """The element of the result, for all of them."""
         end = self.block.last_op
         assert end is not None
         self._compute(end.operands[0], target)
 
-    def reduce(self, stage: Stage, target: Operand) -> None:
+    def reduce(self, stage: Stage, target: StepOperand) -> None:
         """The elements combined."""
         combine = stage.combine
         assert combine is not None
@@ -252,16 +252,16 @@ class _Body:
             element = owner.operands[0]  # NumPy widens as it sums
         loops = tuple(sorted({*stage.axes, *stage.reduced}))
         given = self._compute(element, None)
-        if not isinstance(given, Operand) or set(given.axes) != set(loops):
-            spread = Operand(Value(dtype), loops, dtype)
-            self.steps.append(Step("copy", [_as(given, dtype, element)], spread))
+        if not isinstance(given, StepOperand) or set(given.axes) != set(loops):
+            spread = StepOperand(StepValue(dtype), loops, dtype)
+            self.steps.append(UfuncStep("copy", [_as(given, dtype, element)], spread))
             given = spread
         if given.dtype.kind in "iu":
             given = _as(given, dtype)
-        result = Operand(target.value, target.axes, dtype)
-        self.steps.append(Step(f"reduce:{function}", [given], result, stage.reduced, stage.kind == "across"))
+        result = StepOperand(target.value, target.axes, dtype)
+        self.steps.append(UfuncStep(f"reduce:{function}", [given], result, stage.reduced, stage.kind == "across"))
 
-    def _compute(self, value: SSAValue, target: Operand | None) -> Given:
+    def _compute(self, value: SSAValue, target: StepOperand | None) -> Given:
         """A value of the body and what it needs; into ``target`` if there is one."""
         steps, whole = _needed(value, self.known)
         for op in steps:
@@ -269,7 +269,7 @@ class _Body:
             self.known[op.results[0]] = self._step(op, whole.get(op), place)
         found = self._given(value)
         if target is not None and found != target:  # a product may lie already where its copy will be
-            self.steps.append(Step("copy", [_as(found, target.dtype, value)], target))
+            self.steps.append(UfuncStep("copy", [_as(found, target.dtype, value)], target))
         return found
 
     def _given(self, value: SSAValue) -> Given:
@@ -279,15 +279,15 @@ class _Body:
             self.known[value] = number_as(number, element_dtype(value.type))
         return self.known[value]
 
-    def _step(self, op: Operation, instead: tuple[str, list[SSAValue]] | None, target: Operand | None) -> Given:
+    def _step(self, op: Operation, instead: tuple[str, list[SSAValue]] | None, target: StepOperand | None) -> Given:
         """One operation; ``instead`` of it, a function that does what it and some before it do."""
         function, operands = instead or (_function(op), list(op.operands))
         given = [self._given(v) for v in operands]
-        arrays = [x for x in given if isinstance(x, Operand)]
+        arrays = [x for x in given if isinstance(x, StepOperand)]
         result = op.results[0]
         if not arrays:
             return self._folded(op, function, operands)
-        if function == "select" and not isinstance(given[0], Operand):
+        if function == "select" and not isinstance(given[0], StepOperand):
             return given[1] if given[0] else given[2]
         kind = element_dtype(result.type)
         if function == "copy":
@@ -302,28 +302,28 @@ class _Body:
             dtype = dtype if kind.kind == "i" else kind
         if target is None:
             axes = tuple(sorted({a for x in arrays for a in x.axes}))
-            target = Operand(Value(dtype), axes, dtype)
-        self._write(function, given, Operand(target.value, target.axes, dtype))
+            target = StepOperand(StepValue(dtype), axes, dtype)
+        self._write(function, given, StepOperand(target.value, target.axes, dtype))
         return target
 
-    def _write(self, function: str, given: list[Given], place: Operand) -> None:
+    def _write(self, function: str, given: list[Given], place: StepOperand) -> None:
         """A step; a selection that would overwrite what it still has to read goes another way."""
-        over = [isinstance(x, Operand) and x.value is place.value for x in given]
+        over = [isinstance(x, StepOperand) and x.value is place.value for x in given]
         if function == "select" and over[0]:
-            aside = Operand(Value(place.dtype), tuple(sorted(place.axes)), place.dtype)
-            self.steps.append(Step("select", given, aside))
+            aside = StepOperand(StepValue(place.dtype), tuple(sorted(place.axes)), place.dtype)
+            self.steps.append(UfuncStep("select", given, aside))
             function, given = "copy", [aside]
         elif function == "select" and over[1]:
             condition, chosen, other = given
-            assert isinstance(condition, Operand)
-            opposite = Operand(Value(BOOL), condition.axes, BOOL)
-            self.steps.append(Step("np.logical_not", [condition], opposite))
+            assert isinstance(condition, StepOperand)
+            opposite = StepOperand(StepValue(BOOL), condition.axes, BOOL)
+            self.steps.append(UfuncStep("np.logical_not", [condition], opposite))
             given = [opposite, other, chosen]
-        self.steps.append(Step(function, given, place))
+        self.steps.append(UfuncStep(function, given, place))
 
     def _folded(self, op: Operation, function: str, operands: list[SSAValue]) -> Number:
         """An operation on numbers alone."""
-        values = [x for x in map(self._given, operands) if not isinstance(x, Operand)]
+        values = [x for x in map(self._given, operands) if not isinstance(x, StepOperand)]
         if function == "select":
             return values[1] if values[0] else values[2]
         read = signed_as(element_dtype(operands[0].type), sign(op))
@@ -333,12 +333,12 @@ class _Body:
 
 def _as(given: Any, dtype: DType, source: SSAValue | None = None) -> Any:
     """An operand read as an integer dtype of another sign; numbers of that kind wrap."""
-    kind = given.dtype.kind if isinstance(given, Operand) else element_dtype(cast(SSAValue, source).type).kind
+    kind = given.dtype.kind if isinstance(given, StepOperand) else element_dtype(cast(SSAValue, source).type).kind
     if kind not in "iu" or dtype.kind not in "iu":
         return given
-    if not isinstance(given, Operand):
+    if not isinstance(given, StepOperand):
         return number_as(given, dtype)
-    return given if given.dtype == dtype else Operand(given.value, given.axes, dtype)
+    return given if given.dtype == dtype else StepOperand(given.value, given.axes, dtype)
 
 
 def _function(op: Operation) -> str:

@@ -6,10 +6,10 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from hybridc.dialects.reduction import LONG_COLUMN
+from hybridc.dialects.math.reduction import LONG_COLUMN
 from hybridc.ir.kernel import Axes
 from hybridc.ir.structured import Shape
-from hybridc.lower.numpy.schedule import Operand, Part, Step
+from hybridc.lower.numpy.schedule import NestSteps, StepOperand, UfuncStep
 from hybridc.lower.numpy.tile_threads import CHUNKS
 
 # Elements in a tile: larger ones spill the caches, smaller ones drown in the cost of calling ufuncs (about 1 µs each).
@@ -68,7 +68,7 @@ class Tiling:
         return self.dims[self.loop] % self.block == 0
 
 
-def tiling(part: Part, threads: int, strided: frozenset[int] = frozenset()) -> Tiling:
+def tiling(part: NestSteps, threads: int, strided: frozenset[int] = frozenset()) -> Tiling:
     """The loops for a nest on at most ``threads`` threads; ``strided`` are arguments whose axes do not merge."""
     total = math.prod(part.domain)
     shared = threads if total >= PARALLEL_ELEMENTS else 1
@@ -91,26 +91,26 @@ def tiling(part: Part, threads: int, strided: frozenset[int] = frozenset()) -> T
     return _flat(part) if _touched_once(part) else Tiling(False, dims, axes, loop, block, direct=True)
 
 
-def _is_long_column(step: Step, domain: Shape) -> bool:
+def _is_long_column(step: UfuncStep, domain: Shape) -> bool:
     """Whether a step is a floating-point sum over outer axes with more elements than NumPy should add in sequence."""
     floating = step.across and step.combine == "np.add" and step.result.dtype.kind == "f"
     is_column = floating and len(domain) - 1 not in step.reduced
     return is_column and math.prod(domain[a] for a in step.reduced) > LONG_COLUMN
 
 
-def _flat(part: Part) -> Tiling:
+def _flat(part: NestSteps) -> Tiling:
     """One tile."""
     return Tiling(True, part.domain, tuple((a, a + 1) for a in range(len(part.domain))))
 
 
-def _touched_once(part: Part) -> bool:
+def _touched_once(part: NestSteps) -> bool:
     """Whether every array is gone through once, so that no cache would help."""
     rank = len(part.domain)
     touched = [o.value for s in part.steps for o in (*s.reads(), s.result) if len(o.axes) == rank]
     return not part.before and len(touched) == len(set(touched))
 
 
-def _tile_elements(part: Part, threads: int) -> int:
+def _tile_elements(part: NestSteps, threads: int) -> int:
     """How large a tile may be: a thread's whole share where no cache would help."""
     if _touched_once(part):
         return -(-math.prod(part.domain) // (threads * CHUNKS if threads > 1 else 1))
@@ -120,7 +120,7 @@ def _tile_elements(part: Part, threads: int) -> int:
     return max(TILE_ELEMENTS, min(SHARED_TILE_ELEMENTS, share, SHARED_TILE_BYTES // _bytes(part)))
 
 
-def _bytes(part: Part) -> int:
+def _bytes(part: NestSteps) -> int:
     """The bytes of all arrays at one point of the domain."""
     whole = [o for s in part.steps for o in (*s.reads(), s.result) if len(o.axes) == len(part.domain)]
     places = {o.value if o.value.slot is None else o.value.slot: o.dtype.itemsize for o in whole}
@@ -137,13 +137,13 @@ def _block(size: int, wanted: int) -> int:
     return wanted
 
 
-def _parts(part: Part, t: Tiling) -> int:
+def _parts(part: NestSteps, t: Tiling) -> int:
     """How many elements the parts of reductions across tiles have."""
     kept = [math.prod(part.domain[a] for a in s.result.axes) for s in part.steps if s.across]
     return t.pieces * sum(kept)
 
 
-def _merged(part: Part, strided: frozenset[int]) -> tuple[tuple[int, int], ...]:
+def _merged(part: NestSteps, strided: frozenset[int]) -> tuple[tuple[int, int], ...]:
     """Ranges of neighbouring axes that every value has next to each other, or does not have at all."""
     ranges: list[tuple[int, int]] = []
     for axis in range(len(part.domain)):
@@ -154,14 +154,14 @@ def _merged(part: Part, strided: frozenset[int]) -> tuple[tuple[int, int], ...]:
     return tuple(ranges)
 
 
-def _together(step: Step, axis: int, strided: frozenset[int]) -> bool:
+def _together(step: UfuncStep, axis: int, strided: frozenset[int]) -> bool:
     """Whether a step sees an axis and the next one as one."""
     if (axis in step.reduced) != (axis + 1 in step.reduced):
         return False
     return all(_adjacent(o, axis, strided) for o in (*step.reads(), step.result))
 
 
-def _adjacent(operand: Operand, axis: int, strided: frozenset[int]) -> bool:
+def _adjacent(operand: StepOperand, axis: int, strided: frozenset[int]) -> bool:
     axes = operand.axes
     if axis not in axes or axis + 1 not in axes:
         return axis not in axes and axis + 1 not in axes

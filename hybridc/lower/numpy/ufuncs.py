@@ -10,7 +10,7 @@ from xdsl.dialects import arith
 from xdsl.ir import Operation
 
 from hybridc.dialects import special
-from hybridc.dialects.hybrid import location_of
+from hybridc.dialects.mlir.hybrid import location_of
 from hybridc.errors import UnsupportedError
 from hybridc.ir import kernel as scalars
 from hybridc.ir.kernel import Number

@@ -1,7 +1,8 @@
 """The text of a Triton kernel over the blocks of a nest: indices, masks, loads, stages, stores.
 
 A program holds blocks of values: one dimension for each :class:`Dim`, of which a value that does not follow it has one
-element, so that values broadcast. What a stage computes is written by :mod:`~hybridc.lower.triton.body`.
+element, so that values broadcast. What a stage computes is written by
+:mod:`~hybridc.lower.triton.expressions.linalg_body`.
 """
 
 from __future__ import annotations
@@ -14,13 +15,14 @@ from typing import Any
 from xdsl.dialects import tensor
 from xdsl.ir import SSAValue
 
-from hybridc.dialects.hybrid_rt import UniformOp
+from hybridc.dialects.mlir.hybrid_rt import UniformOp
 from hybridc.ir.kernel import Axes, Kernel, Read, Stage, number_of
 from hybridc.ir.nest_plan import NestPlan, loop_axes
 from hybridc.ir.strides import row_major
 from hybridc.ir.structured import dtype_of, element_dtype, shape_of
-from hybridc.lower.triton import body, draws
-from hybridc.lower.triton.source import Writer
+from hybridc.lower.triton.expressions import draws
+from hybridc.lower.triton.expressions import linalg_body as body
+from hybridc.lower.triton.source_writer import SourceWriter
 
 Strides = tuple[int, ...]
 
@@ -69,7 +71,7 @@ class Blocks:
         dims: Sequence[Dim],
         given: Parameters,
         strides: Mapping[SSAValue, Strides],
-        w: Writer,
+        w: SourceWriter,
     ) -> None:
         self.plan = plan
         self.dims = tuple(replace(d, axes=tuple(a for a in d.axes if not self._is_one(plan, a))) for d in dims)
@@ -240,7 +242,7 @@ class Blocks:
         return with_start(stage, name, self.w)
 
 
-def with_start(stage: Stage, name: str, w: Writer) -> str:
+def with_start(stage: Stage, name: str, w: SourceWriter) -> str:
     """The name of a reduction combined with the number that it begins with, if that is more than nothing."""
     assert stage.combine is not None
     dtype = dtype_of(stage.result)

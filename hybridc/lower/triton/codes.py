@@ -13,12 +13,12 @@ from hybridc.ir.kernel import Kernel, Nest, Stage, analyse
 from hybridc.ir.nest_plan import NestPlan, inplace_pairs, nests_of, pairs_in
 from hybridc.ir.strides import row_major
 from hybridc.ir.structured import shape_of
-from hybridc.lower.triton.attention import phases_of_attention
-from hybridc.lower.triton.attention_backward import phases_of_attention_backward
-from hybridc.lower.triton.functions import TritonPhases
+from hybridc.lower.triton.attention.attention_backward import phases_of_attention_backward
+from hybridc.lower.triton.attention.attention_forward import phases_of_attention
 from hybridc.lower.triton.nests import phases_of
-from hybridc.lower.triton.product_loops import fused_product
-from hybridc.lower.triton.products import phases_of_product
+from hybridc.lower.triton.products.product_loops import fused_product
+from hybridc.lower.triton.products.product_phases import phases_of_product
+from hybridc.lower.triton.triton_function import TritonPhases
 
 Strides = tuple[int, ...]
 

@@ -10,23 +10,23 @@ from xdsl.ir import SSAValue
 
 from hybridc.ir.kernel import Axes, Kernel, Stage
 from hybridc.ir.nest_plan import NestPlan
-from hybridc.ir.running import Running
+from hybridc.ir.online_reductions import Running
 from hybridc.ir.structured import dtype_of, shape_of
-from hybridc.lower.triton import body
 from hybridc.lower.triton.blocks import Blocks, Dim, Parameters, Strides, is_wide, title
-from hybridc.lower.triton.functions import Config, Elements, TritonFunction, TritonPhase
+from hybridc.lower.triton.expressions import linalg_body as body
+from hybridc.lower.triton.online_pairs import ReductionBlocks, add_block, finished
 from hybridc.lower.triton.row_values import in_order_of_need
-from hybridc.lower.triton.running import Walk, add_block, finished
-from hybridc.lower.triton.source import Writer
+from hybridc.lower.triton.source_writer import SourceWriter
 from hybridc.lower.triton.texts import module
 from hybridc.lower.triton.together import call_block
+from hybridc.lower.triton.triton_function import Config, Elements, TritonFunction, TritonPhase
 
 # Sizes that are multiples of this are known to be so in a function: Triton looks at each number that it is given.
 VECTORS = 16
 
 
 @dataclass
-class Part:
+class PartialResults:
     """Parts of a reduction: the buffer that they lie in, and how many there are."""
 
     stage: Stage
@@ -92,7 +92,7 @@ class FunctionText:
         self.plan = plan
         self.constants = constants
         self.more = more
-        self.w = Writer()
+        self.w = SourceWriter()
         values = [r.value for s in plan.stage_of.values() for r in s.reads]
         values += [v for s in plan.stage_of.values() for v in (s.result, *s.anywhere)]
         self.wide = is_wide(values)
@@ -148,7 +148,7 @@ class FunctionText:
 
     def accumulated(
         self,
-        parts: Mapping[SSAValue, Part],
+        parts: Mapping[SSAValue, PartialResults],
         over: tuple[int, ...],
         kept: Mapping[SSAValue, Axes],
         block: str,
@@ -184,7 +184,7 @@ class FunctionText:
                 reduced = sorted({*over, *blocks.dims_of(stage.reduced)})
                 dims = sorted({*reduced, *kept[stage.result]})
                 if stage in started:
-                    walk = Walk(dims, reduced, f"step * {block}", self._here(block))
+                    walk = ReductionBlocks(dims, reduced, f"step * {block}", self._here(block))
                     add_block(started[stage], value, sums, walk, blocks)
                     continue
                 one = blocks.reduced(stage, value, dims, reduced)
@@ -203,7 +203,7 @@ class FunctionText:
             return block
         return f"tl.minimum(tl.maximum({dim.extent} - piece_number * piece - step * {block}, 0), {block})"
 
-    def _part(self, part: Part, name: str) -> None:
+    def _part(self, part: PartialResults, name: str) -> None:
         """Store a part of a reduction, or all of it."""
         blocks, stage = self.blocks, part.stage
         if part.pieces == 1:
@@ -224,7 +224,7 @@ class FunctionText:
         elements = self._elements(pointers, parameters, doc)
         text = self.w
         if elements is not None and elements.tail:
-            text = Writer()
+            text = SourceWriter()
             text.line(f"program = {elements.program}")
             call_block(name, elements, text)
         source = module(name, pointers, parameters, self.constants, doc, text)

@@ -5,7 +5,7 @@
 * *rows*: a program holds whole rows in registers; all sweeps over them happen there. Sums across rows are added up over
   the rows of a program, as parts.
 * *sums*: one sweep whose reductions all go along the same axes: programs share these axes, too, and give parts. Of two
-  reductions one may be of the other's result, if they can be made together (:mod:`hybridc.ir.running`).
+  reductions one may be of the other's result, if they can be made together (:mod:`hybridc.ir.online_reductions`).
 * A nest that is none of these is cut: values between its sweeps go through memory.
 """
 
@@ -20,17 +20,17 @@ from xdsl.ir import SSAValue
 
 from hybridc.ir.kernel import Axes, Kernel, Nest, Read, Stage, grid_of, number_of
 from hybridc.ir.nest_plan import NestPlan, nests_of, plan_nest, read_elsewhere
-from hybridc.ir.running import Running, running_pairs
+from hybridc.ir.online_reductions import Running, running_pairs
 from hybridc.ir.strides import row_major
 from hybridc.ir.structured import dtype_of, shape_of
-from hybridc.lower.triton import body
 from hybridc.lower.triton.blocks import Dim, Strides, product
-from hybridc.lower.triton.function_text import VECTORS, FunctionText, KernelMemory, Part
-from hybridc.lower.triton.functions import Config, TritonPhase, TritonPhases, power_of_two, warps_for, ways_for
+from hybridc.lower.triton.expressions import linalg_body as body
+from hybridc.lower.triton.function_text import VECTORS, FunctionText, KernelMemory, PartialResults
 from hybridc.lower.triton.parts import combine_phase, join_phase
 from hybridc.lower.triton.row_values import held_bytes
 from hybridc.lower.triton.texts import copy_phase, fill_phase
 from hybridc.lower.triton.together import together
+from hybridc.lower.triton.triton_function import Config, TritonPhase, TritonPhases, power_of_two, warps_for, ways_for
 
 # Elements that a program holds of each value: of maps, of rows, at most of a row.
 ELEMENTS, ROW_ELEMENTS, LONGEST_ROW = 1024, 2048, 1 << 15
@@ -399,13 +399,15 @@ class _Phases:
         piece = -(-blocks // wanted) * block
         return max(1, -(-terms // piece)), piece
 
-    def _parts(self, stage: Stage, pieces: int) -> Part:
+    def _parts(self, stage: Stage, pieces: int) -> PartialResults:
         """Where the parts of a reduction go: at once to its place, if there is only one."""
         if pieces == 1:
-            return Part(stage, self.memory.names[stage.result], 1)
-        return Part(stage, self.memory.local(pieces * math.prod(shape_of(stage.result)), stage.result), pieces)
+            return PartialResults(stage, self.memory.names[stage.result], 1)
+        return PartialResults(
+            stage, self.memory.local(pieces * math.prod(shape_of(stage.result)), stage.result), pieces
+        )
 
-    def _combine(self, parts: Iterable[Part]) -> None:
+    def _combine(self, parts: Iterable[PartialResults]) -> None:
         """The phases that combine parts."""
         self.made += [combine_phase(self.memory, part) for part in parts if part.pieces > 1]
 

@@ -5,44 +5,46 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from hybridc.ir.running import Running
+from hybridc.ir.online_reductions import Running
 from hybridc.ir.structured import dtype_of, shape_of
-from hybridc.lower.triton import body
 from hybridc.lower.triton.blocks import with_start
-from hybridc.lower.triton.function_text import KernelMemory, Part
-from hybridc.lower.triton.functions import Config, TritonFunction, TritonPhase, power_of_two, warps_for
-from hybridc.lower.triton.running import joined
-from hybridc.lower.triton.source import Writer
+from hybridc.lower.triton.expressions import linalg_body as body
+from hybridc.lower.triton.function_text import KernelMemory, PartialResults
+from hybridc.lower.triton.online_pairs import joined
+from hybridc.lower.triton.source_writer import SourceWriter
 from hybridc.lower.triton.texts import module
+from hybridc.lower.triton.triton_function import Config, TritonFunction, TritonPhase, power_of_two, warps_for
 
 # Elements of a block of parts, at most.
 ELEMENTS = 4096
 
 
-def combine_phase(memory: KernelMemory, part: Part) -> TritonPhase:
+def combine_phase(memory: KernelMemory, part: PartialResults) -> TritonPhase:
     """The phase that combines the parts of a reduction."""
     combine, dtype = part.stage.combine, dtype_of(part.stage.result)
     assert combine is not None
-    w = Writer()
+    w = SourceWriter()
     (name,) = _loaded((part,), w)
     return _phase(memory, (part,), (with_start(part.stage, body.reduce(combine, name, 0, dtype, w), w),), w)
 
 
-def join_phase(memory: KernelMemory, pair: Running, parts: tuple[Part, Part], terms: int, piece: int) -> TritonPhase:
+def join_phase(
+    memory: KernelMemory, pair: Running, parts: tuple[PartialResults, PartialResults], terms: int, piece: int
+) -> TritonPhase:
     """The phase that joins the parts of a pair of reductions, of which each has ``piece`` of the ``terms``."""
-    w = Writer()
+    w = SourceWriter()
     first, second = _loaded(parts, w)
     counts = f"tl.minimum(tl.maximum({terms} - i.to(tl.int64) * {piece}, 0), {piece})"
     return _phase(memory, parts, joined(pair, first, second, counts, terms, w), w)
 
 
-def _sizes(part: Part) -> tuple[int, int, int]:
+def _sizes(part: PartialResults) -> tuple[int, int, int]:
     """How many elements parts have, and the rows and columns of a block of parts."""
     size, rows = math.prod(shape_of(part.stage.result)), power_of_two(part.pieces)
     return size, rows, min(power_of_two(size), max(1, ELEMENTS // rows))
 
 
-def _loaded(parts: Sequence[Part], w: Writer) -> list[str]:
+def _loaded(parts: Sequence[PartialResults], w: SourceWriter) -> list[str]:
     """Write places and loads of parts: the names of blocks in which what is no part counts for nothing."""
     pieces, (size, rows, columns) = parts[0].pieces, _sizes(parts[0])
     w.line(f"i = tl.arange(0, {rows})[:, None]")
@@ -60,7 +62,7 @@ def _loaded(parts: Sequence[Part], w: Writer) -> list[str]:
     return names
 
 
-def _phase(memory: KernelMemory, parts: Sequence[Part], made: Sequence[str], w: Writer) -> TritonPhase:
+def _phase(memory: KernelMemory, parts: Sequence[PartialResults], made: Sequence[str], w: SourceWriter) -> TritonPhase:
     """The phase that stores what was made of parts."""
     pieces, (size, rows, columns) = parts[0].pieces, _sizes(parts[0])
     targets = [memory.names[part.stage.result] for part in parts]

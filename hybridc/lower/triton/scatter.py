@@ -14,12 +14,12 @@ from hybridc.dialects.movement import bounded_index
 from hybridc.dtypes import computed
 from hybridc.ir.scalar_builder import Element, ScalarBuilder, signless
 from hybridc.lower.triton.blocks import NARROW
-from hybridc.lower.triton.body import triton_type
-from hybridc.lower.triton.functions import Config, TritonFunction, TritonPhase, power_of_two
-from hybridc.lower.triton.ops import Term
-from hybridc.lower.triton.source import Writer
-from hybridc.lower.triton.statements import Statements
+from hybridc.lower.triton.expressions.linalg_body import triton_type
+from hybridc.lower.triton.expressions.ops import Term
+from hybridc.lower.triton.expressions.statements import Statements
+from hybridc.lower.triton.source_writer import SourceWriter
 from hybridc.lower.triton.texts import module
+from hybridc.lower.triton.triton_function import Config, TritonFunction, TritonPhase, power_of_two
 
 # Places and elements of a row that a program owns, and how many indices it looks at in one go.
 PLACES, ELEMENTS, CHUNK = 32, 128, 256
@@ -28,7 +28,7 @@ PLACES, ELEMENTS, CHUNK = 32, 128, 256
 def row_sums_phase(sums: RowSums, count: int, data: DType, index: DType) -> TritonPhase:
     """The phase that computes it for ``count`` indices; its buffers: data, indices, result."""
     block = min(ELEMENTS, power_of_two(sums.inner))
-    w = Writer()
+    w = SourceWriter()
     w.line("program = tl.program_id(0)")
     w.line(f"down: tl.constexpr = ({sums.rows} + PLACES - 1) // PLACES")
     w.line(f"across: tl.constexpr = ({sums.inner} + ELEMENTS - 1) // ELEMENTS")
@@ -62,7 +62,7 @@ def row_sums_phase(sums: RowSums, count: int, data: DType, index: DType) -> Trit
     return TritonPhase(function, (0, 1, 2), (count,), (config,))
 
 
-def _place(w: Writer, name: str, sums: RowSums, dtype: DType) -> str:
+def _place(w: SourceWriter, name: str, sums: RowSums, dtype: DType) -> str:
     """The name of the place that an element of the indices names."""
     block = Block(arg_types=[signless(dtype)])
     place = bounded_index(ScalarBuilder(block, UNKNOWN_LOC), Element(block.args[0], dtype), sums.rows, sums.mode)

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from hybridc.dialects.attribute import DType
-from hybridc.lower.triton.functions import Config, TritonFunction, TritonPhase
-from hybridc.lower.triton.source import Writer
+from hybridc.lower.triton.source_writer import SourceWriter
+from hybridc.lower.triton.triton_function import Config, TritonFunction, TritonPhase
 from hybridc.quoting import required_name
 
 # A card fills and copies arrays also where the compiler is not needed.
@@ -21,11 +21,11 @@ BLOCK = 1024
 
 
 def module(
-    name: str, pointers: Sequence[str], numbers: Sequence[str], constants: Sequence[str], doc: str, body: Writer
+    name: str, pointers: Sequence[str], numbers: Sequence[str], constants: Sequence[str], doc: str, body: SourceWriter
 ) -> str:
     """The text of a module with one kernel: its parameters are pointers, numbers, then constants."""
     parameters = [*pointers, *numbers, *(f"{c}: tl.constexpr" for c in constants)]
-    w = Writer()
+    w = SourceWriter()
     w.helpers |= body.helpers
     w.line("@triton.jit")
     w.line(f"def {required_name(name)}({', '.join(parameters)}):")
@@ -43,7 +43,7 @@ def fill_phase(dtype: DType, size: int, number: str, target: int) -> TritonPhase
 @functools.lru_cache(256)
 def _fill(dtype: DType, number: str) -> TritonFunction:
     """What puts a number everywhere; the same object for the same number, as arrays are filled again and again."""
-    w = Writer()
+    w = SourceWriter()
     w.line("i = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)")
     w.line(f"tl.store(y0 + i, {number}, mask=i < size)")
     source = module("fill", ("y0",), ("size",), ("BLOCK",), f"every element is {number}.", w)
@@ -61,7 +61,7 @@ def copy_phase(dtype: DType, shape: Shape, strides: Sequence[int], source: int, 
 @functools.lru_cache(256)
 def _copy(dtype: DType, rank: int) -> TritonFunction:
     """What puts a strided array of so many axes into a plain one."""
-    w = Writer()
+    w = SourceWriter()
     w.line("i = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)")
     terms: list[str] = []
     rest = "i"

@@ -10,9 +10,9 @@ import re
 from collections.abc import Sequence, Set
 from dataclasses import replace
 
-from hybridc.lower.triton.functions import Config, Elements, TritonFunction, TritonPhase
-from hybridc.lower.triton.source import Writer
+from hybridc.lower.triton.source_writer import SourceWriter
 from hybridc.lower.triton.texts import module
+from hybridc.lower.triton.triton_function import Config, Elements, TritonFunction, TritonPhase
 
 # An array of more elements has a launch of its own: finding out whose elements it has would cost each program more.
 LARGEST = 1 << 18
@@ -58,7 +58,7 @@ def _launch(members: Sequence[TritonPhase]) -> TritonPhase:
         return first
     function, elements = first.function, first.elements
     assert elements is not None
-    own = Writer()
+    own = SourceWriter()
     given = [*elements.pointers, *elements.numbers]
     own.line(f"program = {elements.program}")
     for name in given:
@@ -84,7 +84,7 @@ def _launch(members: Sequence[TritonPhase]) -> TritonPhase:
     return TritonPhase(whole, buffers, tuple(n for member in members for n in member.numbers), _configs(members))
 
 
-def call_block(name: str, elements: Elements, w: Writer) -> None:
+def call_block(name: str, elements: Elements, w: SourceWriter) -> None:
     """Write what makes the block of ``program``: calls of a function, which is one of the module from now on."""
     given = [*elements.pointers, *elements.numbers, "program"]
     block, tail = f"{name}_block", ["TAIL: tl.constexpr"] if elements.tail else []

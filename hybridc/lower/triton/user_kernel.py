@@ -11,7 +11,7 @@ from typing import Any
 from hybridc.dialects.attribute import DType
 from hybridc.dialects.interfaces import GPUKernel
 from hybridc.errors import MXNetError
-from hybridc.lower.triton.functions import Config, TritonFunction, TritonPhase
+from hybridc.lower.triton.triton_function import Config, TritonFunction, TritonPhase
 
 _JIT = re.compile(r"\A(@[^\n]*\n)+")
 _FEWER = 2**31  # numbers below are given as 32 bits

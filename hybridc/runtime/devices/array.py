@@ -12,10 +12,10 @@ import numpy.typing as npt
 from hybridc.dtypes import held
 from hybridc.errors import UnsupportedError
 from hybridc.hooks import HOOKS
-from hybridc.runtime.devices.device import Buffer
+from hybridc.runtime.devices.device import DeviceMemory
 
 if TYPE_CHECKING:
-    from hybridc.ir.planned import View
+    from hybridc.ir.planned import SlotView
     from hybridc.runtime.devices.device import Device
     from hybridc.runtime.devices.replay import Replay
 
@@ -37,7 +37,7 @@ class DeviceArray:
     __slots__ = ("__weakref__", "_buffer", "device", "dtype", "pointer", "shape")
     flags = Flags()
 
-    def __init__(self, device: Device, buffer: Buffer, pointer: int, shape: Sequence[int], dtype: Any) -> None:
+    def __init__(self, device: Device, buffer: DeviceMemory, pointer: int, shape: Sequence[int], dtype: Any) -> None:
         self.device = device
         self.pointer = pointer
         self.shape = tuple(shape)
@@ -60,7 +60,7 @@ class DeviceArray:
         return self.size * self.dtype.itemsize
 
     @property
-    def base(self) -> Buffer:
+    def base(self) -> DeviceMemory:
         """What owns the memory."""
         return self._buffer
 
@@ -129,7 +129,7 @@ class DeviceArray:
         pointer = self.pointer + start * self.dtype.itemsize
         return DeviceArray(self.device, self._buffer, pointer, shape, self.dtype)
 
-    def over(self, view: View) -> DeviceArray:
+    def over(self, view: SlotView) -> DeviceArray:
         """What a view shows of this memory; a copy, if its elements do not follow each other."""
         base = DeviceArray(self.device, self._buffer, self.pointer + view.offset, view.shape, view.dtype)
         return base if view.is_plain else self.device.gathered(base.pointer, view)

@@ -10,17 +10,17 @@ from dataclasses import dataclass
 
 from hybridc.errors import DeviceError, UnsupportedError
 from hybridc.options import OPTIONS
-from hybridc.runtime.devices import cupy_card, torch_card
-from hybridc.runtime.devices.cuda import Cuda
-from hybridc.runtime.devices.cupy_card import CupyCard
 from hybridc.runtime.devices.device import Device
-from hybridc.runtime.devices.driver import Driver, NoDriver, driver
 from hybridc.runtime.devices.interpreter import Interpreter
-from hybridc.runtime.devices.torch_card import TorchCard
+from hybridc.runtime.devices.nvidia import cupy_card, torch_card
+from hybridc.runtime.devices.nvidia.cuda import Cuda
+from hybridc.runtime.devices.nvidia.cupy_card import CupyCard
+from hybridc.runtime.devices.nvidia.driver import Driver, NoDriver, driver
+from hybridc.runtime.devices.nvidia.torch_card import TorchCard
 
 
 @dataclass(frozen=True)
-class _Kind:
+class _DeviceProvider:
     """A way to use cards: what it needs to be there, and to make the device of a card."""
 
     needs: str
@@ -31,9 +31,9 @@ class _Kind:
 _MADE: weakref.WeakSet[Device] = weakref.WeakSet()
 # In the order in which they are tried: memory is shared with a library that is there.
 _KINDS = {
-    "torch": _Kind("PyTorch with CUDA", torch_card.there, TorchCard),
-    "cupy": _Kind("CuPy", cupy_card.there, CupyCard),
-    "cuda": _Kind("NVIDIA's driver", lambda _: True, Cuda),
+    "torch": _DeviceProvider("PyTorch with CUDA", torch_card.there, TorchCard),
+    "cupy": _DeviceProvider("CuPy", cupy_card.there, CupyCard),
+    "cuda": _DeviceProvider("NVIDIA's driver", lambda _: True, Cuda),
 }
 
 
@@ -87,7 +87,7 @@ def synchronise() -> None:
         raise failed[0]
 
 
-def _kind(found: Driver) -> _Kind | None:
+def _kind(found: Driver) -> _DeviceProvider | None:
     """The way that is wanted, if what it needs is there."""
     if OPTIONS.gpu in _KINDS:
         kind = _KINDS[OPTIONS.gpu]

@@ -13,13 +13,13 @@ import numpy as np
 import numpy.typing as npt
 
 from hybridc.errors import DeviceError
-from hybridc.lower.triton.functions import Config, TritonFunction
 from hybridc.lower.triton.texts import copy_phase, fill_phase
+from hybridc.lower.triton.triton_function import Config, TritonFunction
 
 if TYPE_CHECKING:
-    from hybridc.ir.native_plan import Array
-    from hybridc.ir.planned import View
-    from hybridc.lower.triton.program import LibraryProduct
+    from hybridc.ir.native_plan import PlainArray
+    from hybridc.ir.planned import SlotView
+    from hybridc.lower.triton.launches import LibraryProduct
     from hybridc.runtime.devices.array import DeviceArray
 
 # Bytes of an array up to which it is copied to a device with others, and to which their beginnings are aligned.
@@ -31,7 +31,7 @@ Launch = Callable[[Sequence[int], Sequence[int]], None]
 
 
 @dataclass(frozen=True, eq=False)
-class Buffer:
+class DeviceMemory:
     """Memory of a device, as long as this object lives."""
 
     pointer: int
@@ -79,7 +79,7 @@ class Device(ABC):
     # --- memory --------------------------------------------------------------------------------------------
 
     @abstractmethod
-    def allocate(self, nbytes: int) -> Buffer:
+    def allocate(self, nbytes: int) -> DeviceMemory:
         """Uninitialised memory whose address is divisible by 256.
 
         Raises:
@@ -175,7 +175,7 @@ class Device(ABC):
         made.write(array)
         return made
 
-    def put_together(self, arrays: Sequence[npt.NDArray[Any]], into: Buffer | None = None) -> list[DeviceArray]:
+    def put_together(self, arrays: Sequence[npt.NDArray[Any]], into: DeviceMemory | None = None) -> list[DeviceArray]:
         """Contiguous arrays of NumPy's as arrays of the device: small ones, as an optimizer's numbers, by one copy.
 
         It goes into memory that is given, if that is large enough.
@@ -197,7 +197,7 @@ class Device(ABC):
             for x in arrays
         ]
 
-    def fits(self, array: DeviceArray, spec: Array) -> bool:
+    def fits(self, array: DeviceArray, spec: PlainArray) -> bool:
         """Whether this is an array of the device, of a shape and an element type."""
         return array.device is self and array.shape == tuple(spec.shape) and array.dtype == spec.dtype
 
@@ -207,7 +207,7 @@ class Device(ABC):
 
         return DeviceWorkspace(self, arena)
 
-    def gathered(self, pointer: int, view: View) -> DeviceArray:
+    def gathered(self, pointer: int, view: SlotView) -> DeviceArray:
         """The elements that a view shows of memory that begins at an address, in C order."""
         made = self.empty(view.shape, view.dtype)
         phase = copy_phase(view.dtype, view.shape, view.strides, 0, 1)

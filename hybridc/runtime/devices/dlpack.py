@@ -13,10 +13,10 @@ import numpy as np
 
 from hybridc.dtypes import BFLOAT16, FLOAT8_E4M3FN, FLOAT8_E5M2, DType
 from hybridc.errors import MXNetError, UnsupportedError
-from hybridc.ir.planned import View
+from hybridc.ir.planned import SlotView
 from hybridc.ir.strides import row_major
 from hybridc.runtime.devices.array import DeviceArray
-from hybridc.runtime.devices.device import Buffer, Device
+from hybridc.runtime.devices.device import Device, DeviceMemory
 
 # Where memory is, and what its elements are, by DLPack's numbers.
 CPU, CUDA = 1, 2
@@ -130,13 +130,13 @@ def array_of(tensor: Any, device: Device) -> DeviceArray:
     shape = tuple(found.shape[i] for i in range(found.ndim))
     strides = tuple(found.strides[i] for i in range(found.ndim)) if found.strides else row_major(shape)
     pointer = (found.data or 0) + found.byte_offset
-    buffer = Buffer(pointer, 0, _Taken(managed, address))
+    buffer = DeviceMemory(pointer, 0, _Taken(managed, address))
     array = DeviceArray(device, buffer, pointer, shape, dtype)
     return array if strides == row_major(shape) or array.size <= 1 else _plain(array, strides)
 
 
 def _plain(array: DeviceArray, strides: tuple[int, ...]) -> DeviceArray:
-    made = array.device.gathered(array.pointer, View(0, 0, array.dtype, array.shape, strides))
+    made = array.device.gathered(array.pointer, SlotView(0, 0, array.dtype, array.shape, strides))
     array.device.synchronise()  # the other library may then use its memory for something else
     return made
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from hybridc.ir.planned import Cell, HostCall, View
+from hybridc.ir.planned import Cell, HostCall, SlotView
 from hybridc.runtime.devices.device import Device
 
 
@@ -28,7 +28,7 @@ def host_step(device: Device, call: HostCall) -> Callable[[Sequence[int], Any], 
 class _Copy:
     """What a place of a program shows, on the host."""
 
-    def __init__(self, device: Device, place: View | Cell, bases: Sequence[int], workspace: Any) -> None:
+    def __init__(self, device: Device, place: SlotView | Cell, bases: Sequence[int], workspace: Any) -> None:
         self._device = device
         self._bytes: npt.NDArray[np.uint8] | None = None
         if isinstance(place, Cell):
@@ -47,7 +47,7 @@ class _Copy:
             self._device.upload(self._pointer, self._bytes)
 
 
-def _reach(view: View) -> tuple[int, int]:
+def _reach(view: SlotView) -> tuple[int, int]:
     """The first byte that a view shows, and the one behind the last, counted from its beginning."""
     if 0 in view.shape:
         return 0, 0

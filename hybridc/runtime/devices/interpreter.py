@@ -16,9 +16,9 @@ import numpy as np
 import numpy.typing as npt
 
 from hybridc.errors import DeviceMemoryError
-from hybridc.lower.triton.functions import Config, TritonFunction
+from hybridc.lower.triton.triton_function import Config, TritonFunction
 from hybridc.runtime.devices.array import DeviceArray
-from hybridc.runtime.devices.device import Buffer, Device, Event, Launch
+from hybridc.runtime.devices.device import Device, DeviceMemory, Event, Launch
 from hybridc.runtime.triton_kernel import interpret
 
 _ALIGNMENT = 256
@@ -38,12 +38,12 @@ class Interpreter(Device):
         self.index = index
         self.name = "Triton's interpreter"
 
-    def allocate(self, nbytes: int) -> Buffer:
+    def allocate(self, nbytes: int) -> DeviceMemory:
         try:
             owner = np.empty(nbytes + _ALIGNMENT, np.uint8)
         except (MemoryError, ValueError) as error:
             raise DeviceMemoryError(f"{self.name}: no {nbytes} bytes of memory are left for an array") from error
-        return Buffer(-(-owner.ctypes.data // _ALIGNMENT) * _ALIGNMENT, nbytes, owner)
+        return DeviceMemory(-(-owner.ctypes.data // _ALIGNMENT) * _ALIGNMENT, nbytes, owner)
 
     def upload(self, target: int, source: npt.NDArray[Any]) -> None:
         ctypes.memmove(target, source.ctypes.data, source.nbytes)
@@ -72,10 +72,10 @@ class Interpreter(Device):
         return _Moment()
 
     def put(self, array: npt.NDArray[Any]) -> DeviceArray:
-        buffer = Buffer(array.ctypes.data, array.nbytes, array)
+        buffer = DeviceMemory(array.ctypes.data, array.nbytes, array)
         return DeviceArray(self, buffer, buffer.pointer, array.shape, array.dtype)
 
-    def put_together(self, arrays: Sequence[npt.NDArray[Any]], into: Buffer | None = None) -> list[DeviceArray]:
+    def put_together(self, arrays: Sequence[npt.NDArray[Any]], into: DeviceMemory | None = None) -> list[DeviceArray]:
         return [self.put(x) for x in arrays]
 
     def prepare(self, function: TritonFunction, config: Config) -> Launch:

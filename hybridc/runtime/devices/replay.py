@@ -20,8 +20,8 @@ import numpy.typing as npt
 from hybridc.errors import DeviceError, DeviceMemoryError, MXNetError
 from hybridc.ir.planned import PlannedProgram
 from hybridc.runtime.devices.array import DeviceArray
-from hybridc.runtime.devices.device import Buffer, Device, packed_size
-from hybridc.runtime.devices.step import Run, Step
+from hybridc.runtime.devices.device import Device, DeviceMemory, packed_size
+from hybridc.runtime.devices.step import DeviceStep, Run
 
 # Bytes up to which something is rather copied than left out of a recording: less than the time of a launch.
 _SMALL = 1 << 20
@@ -55,7 +55,7 @@ class Replay:
         self,
         device: Device,
         program: PlannedProgram,
-        steps: Sequence[Step],
+        steps: Sequence[DeviceStep],
         constants: Sequence[DeviceArray],
         shared: Recordings,
     ) -> None:
@@ -65,7 +65,7 @@ class Replay:
         self._constants = [x.pointer for x in constants]
         self._shared = shared
         self._first = 1 + len(program.inputs)  # the slot of the first fresh array
-        self._packed: Buffer | None = None
+        self._packed: DeviceMemory | None = None
         self._absent: tuple[bool, ...] = ()
         self._forget()
 
@@ -80,7 +80,7 @@ class Replay:
         self._replays = 0
         self._last: list[int] = []  # the addresses of the call before
 
-    def place_for(self, arrays: Sequence[npt.NDArray[Any]]) -> Buffer:
+    def place_for(self, arrays: Sequence[npt.NDArray[Any]]) -> DeviceMemory:
         """Memory for small arguments that come from the host: the same for all calls."""
         if self._packed is None:
             self._packed = self._device.allocate(packed_size(arrays))
@@ -205,7 +205,7 @@ class Replay:
         self._parts = parts
         self._shared.told = [*self._summary(lengths), *dict.fromkeys(text for text in alone.values() if text)]
 
-    def _recorded(self, steps: Sequence[Step], bases: Sequence[int]) -> Run:
+    def _recorded(self, steps: Sequence[DeviceStep], bases: Sequence[int]) -> Run:
         def work() -> None:
             for step in steps:
                 step.run(bases, None)  # launches need no workspace but for its address
@@ -213,7 +213,7 @@ class Replay:
         replay = self._device.record(work)
         return lambda _bases, _workspace: replay()
 
-    def _why_alone(self, step: Step) -> str:
+    def _why_alone(self, step: DeviceStep) -> str:
         """Why a step is no part of a recording; empty if it is one."""
         reasons = ", ".join(self._loose[slot] for slot in sorted(step.slots) if slot in self._loose)
         reason = step.alone() or (f"{step.name}: {reasons}" if reasons else "")

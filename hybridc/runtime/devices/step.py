@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from hybridc.lower.triton.program import Alternative
+from hybridc.lower.triton.launches import Alternative
 from hybridc.runtime.devices.device import Device
 from hybridc.runtime.devices.tuning import library_wins
 
@@ -13,7 +13,7 @@ from hybridc.runtime.devices.tuning import library_wins
 Run = Callable[[Sequence[int], Any], None]
 
 
-class Step:
+class DeviceStep:
     """A step of a program made callable: the slots that it touches, and how many launches it is."""
 
     def __init__(self, run: Run, name: str, slots: Iterable[int] = (), launches: int = 1) -> None:
@@ -27,7 +27,7 @@ class Step:
         return "" if self.launches else f"host call {self.name}"
 
 
-class Either(Step):
+class Either(DeviceStep):
     """A product by its own launches, or by a library of the device's: by whichever is faster on this card.
 
     ``multiply`` is given the addresses of the three matrices, and the steps ``after`` do what follows the product;
@@ -37,10 +37,10 @@ class Either(Step):
     def __init__(
         self,
         device: Device,
-        own: Sequence[Step],
+        own: Sequence[DeviceStep],
         alternative: Alternative,
         multiply: Callable[[Sequence[int]], None],
-        after: Sequence[Step],
+        after: Sequence[DeviceStep],
         apart: Callable[[Iterable[int], Sequence[int]], Sequence[int] | None],
     ) -> None:
         slots = {slot for step in own for slot in step.slots}

@@ -11,10 +11,10 @@ import statistics
 from collections.abc import Callable, Sequence
 
 from hybridc.errors import MXNetError
-from hybridc.lower.triton.functions import Config, TritonFunction
-from hybridc.lower.triton.program import LibraryProduct
-from hybridc.runtime.devices.compiled import code_key
+from hybridc.lower.triton.launches import LibraryProduct
+from hybridc.lower.triton.triton_function import Config, TritonFunction
 from hybridc.runtime.devices.device import Device
+from hybridc.runtime.devices.nvidia.compiled import code_key
 from hybridc.store import store
 
 # How often each configuration is run: some for its caches and clocks, then timed.

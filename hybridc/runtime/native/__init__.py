@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from hybridc.ir.native_plan import Array, Code, Host, NativePlan, Phase, Place
+from hybridc.ir.native_plan import Host, NativeCode, NativePlan, Phase, PlainArray, Position
 from hybridc.runtime.native.boxed import boxed_entry
-from hybridc.runtime.native.program import NativeProgram, num_threads, set_num_threads
+from hybridc.runtime.native.native_program import NativeProgram, num_threads, set_num_threads
 from hybridc.runtime.workspace import Workspace
 
 __all__ = [
-    "Array",
-    "Code",
+    "PlainArray",
+    "NativeCode",
     "Host",
     "NativePlan",
     "NativeProgram",
     "Phase",
-    "Place",
+    "Position",
     "Workspace",
     "boxed_entry",
     "num_threads",

@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from hybridc.runtime.native.layout import Boxed
-from hybridc.runtime.native.library import library
+from hybridc.runtime.native.native_library import library
+from hybridc.runtime.native.native_program import NativeProgram, anchor_of, builtin
 from hybridc.runtime.native.probe import objects_are_as_declared
-from hybridc.runtime.native.program import NativeProgram, anchor_of, builtin
+from hybridc.runtime.native.structures import Boxed
 from hybridc.runtime.workspace import Workspace
 
 _WORD = ctypes.sizeof(ctypes.c_void_p)
@@ -27,7 +27,7 @@ def boxed_entry(program: NativeProgram, type_: Any, workspace: Workspace | None 
     if not objects_are_as_declared():
         return None
     pattern = _pattern(type_)
-    return None if pattern is None else _Call(program, type_, workspace, *pattern).function()
+    return None if pattern is None else _BoxedCall(program, type_, workspace, *pattern).function()
 
 
 def _pattern(type_: Any) -> tuple[Any, int] | None:
@@ -45,7 +45,7 @@ def _pattern(type_: Any) -> tuple[Any, int] | None:
     return words, places[0] * _WORD
 
 
-class _Call:
+class _BoxedCall:
     """The structure that native code reads, and what it points to."""
 
     def __init__(

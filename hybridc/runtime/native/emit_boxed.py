@@ -5,13 +5,13 @@ Each function here writes one native function; its docstring says what that does
 
 from __future__ import annotations
 
-from hybridc.runtime.native.ir_text import Function, Module, Record, Value
-from hybridc.runtime.native.layout import ArrayObject, Boxed, Outside, Program
+from hybridc.runtime.native.ir_text import Record, TextFunction, TextModule, TextValue
+from hybridc.runtime.native.structures import ArrayObject, Boxed, NativeTable, Outside
 
 _POINTER = 8
 
 
-def emit_boxed(module: Module, entry: Function) -> None:
+def emit_boxed(module: TextModule, entry: TextFunction) -> None:
     """PyObject *boxed(PyObject *self, PyObject **boxes, int64 n): the entry, on what the boxes hold.
 
     ``self`` is an array whose data is a Boxed. Returns a tuple of new boxes with the program's results, or a box if it
@@ -22,7 +22,7 @@ def emit_boxed(module: Module, entry: Function) -> None:
     self, boxes, n = f.arguments
     boxed = f.record(f.record(self, ArrayObject).data, Boxed)
     anchor = boxed.anchor
-    program = f.record(f.record(anchor, ArrayObject).data, Program)
+    program = f.record(f.record(anchor, ArrayObject).data, NativeTable)
     outside, result_count = f.record(program.outside, Outside), program.result_count
     none = outside.none
 
@@ -65,7 +65,7 @@ def emit_boxed(module: Module, entry: Function) -> None:
     f.ret(results)
 
 
-def _box(f: Function, outside: Record, boxed: Record, array: Value) -> Value:
+def _box(f: TextFunction, outside: Record, boxed: Record, array: TextValue) -> TextValue:
     """A new box that holds the array, and else what the pattern holds; null after an error."""
     made = f.call("ptr", outside.allocate, boxed.type, f.constant("i64", 0))
     pattern = boxed.pattern
@@ -80,7 +80,7 @@ def _box(f: Function, outside: Record, boxed: Record, array: Value) -> Value:
     return made
 
 
-def _give(f: Function, outside: Record, value: Value) -> None:
+def _give(f: TextFunction, outside: Record, value: TextValue) -> None:
     """Return an object that others own as well."""
     f.call("void", outside.incref, value)
     f.ret(value)

@@ -8,17 +8,17 @@ from __future__ import annotations
 import sys
 
 from hybridc.buffers import ALIGNMENT
-from hybridc.runtime.native.ir_text import Function, Module, Record, Value
-from hybridc.runtime.native.layout import (
+from hybridc.runtime.native.ir_text import Record, TextFunction, TextModule, TextValue
+from hybridc.runtime.native.structures import (
     ALIGNED,
     C_CONTIGUOUS,
     WRITEABLE,
     ArrayCell,
     ArrayObject,
     DescrObject,
+    NativeTable,
     Outside,
     PlaceCell,
-    Program,
     StepCell,
 )
 
@@ -26,18 +26,18 @@ _POINTER = 8
 _BYTE_ORDER = ord("<" if sys.byteorder == "little" else ">")  # what some files' element types say
 
 
-def emit_entry(module: Module, share: Function) -> Function:
+def emit_entry(module: TextModule, share: TextFunction) -> TextFunction:
     """Write all functions; the one returned is what Python calls, ``share`` runs a phase on several threads."""
     run = _run(module, share)
     fits = _fits(module)
     return _entry(module, fits, _fresh(module), _execute(module, run))
 
 
-def _run(module: Module, share: Function) -> Function:
+def _run(module: TextModule, share: TextFunction) -> TextFunction:
     """void run(Program *program, void **slots, int64 first, int64 last): the phases [first, last), in their order."""
     f = module.function("run", "void", ("ptr", "ptr", "i64", "i64"), exported=True)
     address, slots, first, last = f.arguments
-    program = f.record(address, Program)
+    program = f.record(address, NativeTable)
     steps = program.steps
     buffers = f.stack(program.buffer_count)
     with f.count(last, first) as i:
@@ -56,12 +56,12 @@ def _run(module: Module, share: Function) -> Function:
     return f
 
 
-def _resolve(f: Function, slots: Value, place: Record) -> Value:
+def _resolve(f: TextFunction, slots: TextValue, place: Record) -> TextValue:
     """slots[place.slot] + place.offset"""
     return f.at(f.load("ptr", f.at(slots, place.slot * _POINTER)), place.offset)
 
 
-def _fits(module: Module) -> Function:
+def _fits(module: TextModule) -> TextFunction:
     """i1 fits(Outside *outside, PyObject *object, ArrayCell *cell, int32 flags): whether it is such an array.
 
     Exactly an ndarray, with these flags, of this rank, type and shape. A type that is another object but means the
@@ -94,7 +94,7 @@ def _fits(module: Module) -> Function:
     return f
 
 
-def _fresh(module: Module) -> Function:
+def _fresh(module: TextModule) -> TextFunction:
     """PyObject *fresh(Outside *outside, ArrayCell *cell): a new array, uninitialised; null after an error.
 
     A large one lies over memory of the buffer pool; it keeps the pool's object alive, by which the pool sees that the
@@ -127,7 +127,7 @@ def _fresh(module: Module) -> Function:
     return f
 
 
-def _execute(module: Module, run: Function) -> Function:
+def _execute(module: TextModule, run: TextFunction) -> TextFunction:
     """i1 execute(Program *, void **slots, PyObject *workspace, PyObject **inputs, PyObject *results): all steps.
 
     What lies between two host steps runs without the GIL if the plan's work is worth it. Returns whether all went
@@ -135,7 +135,7 @@ def _execute(module: Module, run: Function) -> Function:
     """
     f = module.function("execute", "i1", ("ptr", "ptr", "ptr", "ptr", "ptr"))
     address, slots, workspace, inputs, results = f.arguments
-    program = f.record(address, Program)
+    program = f.record(address, NativeTable)
     outside = f.record(program.outside, Outside)
     steps, count, release = program.steps, program.step_count, program.release.differs(0)
     arguments = f.stack(f.constant("i64", 3))
@@ -169,7 +169,7 @@ def _execute(module: Module, run: Function) -> Function:
     return f
 
 
-def _tuple(f: Function, outside: Record, items: Value, count: Value) -> Value:
+def _tuple(f: TextFunction, outside: Record, items: TextValue, count: TextValue) -> TextValue:
     """A tuple of the objects at ``items``; null after an error."""
     made = f.call("ptr", outside.tuple_new, count)
     with f.when(made.differs(0)), f.count(count) as i:
@@ -179,7 +179,7 @@ def _tuple(f: Function, outside: Record, items: Value, count: Value) -> Value:
     return made
 
 
-def _entry(module: Module, fits: Function, fresh: Function, execute: Function) -> Function:
+def _entry(module: TextModule, fits: TextFunction, fresh: TextFunction, execute: TextFunction) -> TextFunction:
     """PyObject *entry(PyObject *self, PyObject **args, int64 n): what Python calls as entry(workspace, into, *arrays).
 
     ``self`` is an array whose data is the Program. Returns NotImplemented, before anything is written, if an array is
@@ -188,7 +188,7 @@ def _entry(module: Module, fits: Function, fresh: Function, execute: Function) -
     f = module.function("entry", "ptr", ("ptr", "ptr", "i64"), exported=True)
     self, arguments, n = f.arguments
     address = f.record(self, ArrayObject).data
-    program = f.record(address, Program)
+    program = f.record(address, NativeTable)
     outside = f.record(program.outside, Outside)
     null = f.constant("ptr", 0)
 
@@ -256,7 +256,7 @@ def _entry(module: Module, fits: Function, fresh: Function, execute: Function) -
     return f
 
 
-def _raise(module: Module, f: Function, outside: Record, text: str) -> None:
+def _raise(module: TextModule, f: TextFunction, outside: Record, text: str) -> None:
     """Set a TypeError and return null."""
     f.call("void", outside.set_error, outside.type_error, module.text(f, text))
     f.ret(0)

@@ -10,8 +10,8 @@ Each function here writes one native function; its docstring says what that does
 
 from __future__ import annotations
 
-from hybridc.runtime.native.ir_text import Function, Module, Record, Value
-from hybridc.runtime.native.layout import ClaimCell, Outside, Pool, Program, StepCell, TimeCell
+from hybridc.runtime.native.ir_text import Record, TextFunction, TextModule, TextValue
+from hybridc.runtime.native.structures import ClaimCell, NativeTable, Outside, Pool, StepCell, TimeCell
 
 # How long a thread spins before it sleeps, in nanoseconds: as long as the system takes to wake it up.
 _SPIN = 50_000
@@ -26,7 +26,7 @@ _CORE_SET = 1024  # bytes
 _MONOTONIC = 1
 
 
-def emit_pool(module: Module) -> Function:
+def emit_pool(module: TextModule) -> TextFunction:
     """Write all functions; the one returned runs a phase on several threads."""
     clock = _clock(module)
     drain = _drain(module)
@@ -35,10 +35,10 @@ def emit_pool(module: Module) -> Function:
     return _share(module, start, drain, clock)
 
 
-def _share(module: Module, start: Function, drain: Function, clock: Function) -> Function:
+def _share(module: TextModule, start: TextFunction, drain: TextFunction, clock: TextFunction) -> TextFunction:
     """void share(Program *program, StepCell *step, void **buffers, void *scratch): a phase, on several threads."""
     f = module.function("share", "void", ("ptr", "ptr", "ptr", "ptr"))
-    program, step = f.record(f.arguments[0], Program), f.record(f.arguments[1], StepCell)
+    program, step = f.record(f.arguments[0], NativeTable), f.record(f.arguments[1], StepCell)
     buffers, scratch = f.arguments[2:]
     outside = f.record(program.outside, Outside)
     address = outside.pool
@@ -91,7 +91,7 @@ def _share(module: Module, start: Function, drain: Function, clock: Function) ->
     return f
 
 
-def _drain(module: Module) -> Function:
+def _drain(module: TextModule) -> TextFunction:
     """void drain(Pool *pool, int64 part): run pieces of the region as thread number ``part``, until none is left.
 
     First those meant for it: the same thread then does the same part of an array in the kernels one after the other,
@@ -116,7 +116,7 @@ def _drain(module: Module) -> Function:
     return f
 
 
-def _worker(module: Module, clock: Function, drain: Function, move: Function) -> Function:
+def _worker(module: TextModule, clock: TextFunction, drain: TextFunction, move: TextFunction) -> TextFunction:
     """void *worker(Pool *pool): take part in each region, until the pool is stopped.
 
     A worker counts as active before it looks whether the region that it saw is still open, and the caller closes the
@@ -157,7 +157,7 @@ def _worker(module: Module, clock: Function, drain: Function, move: Function) ->
     return f
 
 
-def _move(module: Module) -> Function:
+def _move(module: TextModule) -> TextFunction:
     """void move(Outside *outside): go to another core, if the process may use one.
 
     On a busy machine the system may keep a worker on the core of the caller, where it would only take turns with it.
@@ -181,7 +181,7 @@ def _move(module: Module) -> Function:
     return f
 
 
-def _start(module: Module, worker: Function) -> Function:
+def _start(module: TextModule, worker: TextFunction) -> TextFunction:
     """void start(Pool *pool): start the workers. They leave all signals to the other threads."""
     f = module.function("start", "void", ("ptr",))
     (address,) = f.arguments
@@ -192,7 +192,7 @@ def _start(module: Module, worker: Function) -> Function:
     with f.count(f.constant("i64", _SIGNAL_SET // 8)) as word:
         f.store("i64", -1, f.at(every, word * 8))
     f.call("i32", outside.thread_sigmask, set_mask, every, before)
-    handles, code = pool.handles, Value(f, "ptr", f"@{worker.name}")
+    handles, code = pool.handles, TextValue(f, "ptr", f"@{worker.name}")
     with f.count(pool.threads - 1):
         started = pool.started
         failed = f.call("i32", outside.thread_create, f.at(handles, started * 8), null, code, address)
@@ -204,7 +204,7 @@ def _start(module: Module, worker: Function) -> Function:
     return f
 
 
-def _stop(module: Module) -> Function:
+def _stop(module: TextModule) -> TextFunction:
     """int32 stop(Pool *pool): let the workers return. Who still knows this pool will run its regions alone.
 
     Returns 0, and does nothing, while there is a region.
@@ -222,7 +222,7 @@ def _stop(module: Module) -> Function:
     return f
 
 
-def _clock(module: Module) -> Function:
+def _clock(module: TextModule) -> TextFunction:
     """int64 clock(Outside *outside): nanoseconds since some time."""
     f = module.function("clock", "i64", ("ptr",))
     outside = f.record(f.arguments[0], Outside)
@@ -233,13 +233,13 @@ def _clock(module: Module) -> Function:
     return f
 
 
-def _futex(f: Function, outside: Record, address: Value, operation: int, value: Value) -> None:
+def _futex(f: TextFunction, outside: Record, address: TextValue, operation: int, value: TextValue) -> None:
     """Sleep while ``*address == value``, or wake up to ``value`` threads that sleep on ``address``."""
     null = f.constant("ptr", 0)
     number, op = outside.futex, f.constant("i64", operation)
     f.call("i64", outside.syscall, number, address, op, value, null, null, null, signature="(i64, ...)")
 
 
-def _quotient_up(value: Value, divisor: Value) -> Value:
+def _quotient_up(value: TextValue, divisor: TextValue) -> TextValue:
     """ceil(value / divisor), both positive."""
     return (value + divisor - 1) // divisor

@@ -7,11 +7,11 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from hybridc.ir.native_plan import Host
-from hybridc.runtime.native.library import library
+from hybridc.runtime.native.native_library import library
 from hybridc.runtime.workspace import Workspace, fits, fresh
 
 if TYPE_CHECKING:
-    from hybridc.runtime.native.program import Tables
+    from hybridc.runtime.native.native_program import Tables
 
 
 def python_entry(tables: Tables) -> Callable[..., Any]:

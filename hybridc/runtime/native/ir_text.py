@@ -24,48 +24,48 @@ _TYPES: dict[Any, str] = {ctypes.c_void_p: "ptr", ctypes.c_int64: "i64", ctypes.
 
 
 @dataclass(frozen=True, eq=False)
-class Value:
+class TextValue:
     """A value of LLVM type ``type``: a register, or a constant."""
 
-    function: Function
+    function: TextFunction
     type: str
     name: str
 
-    def __add__(self, other: Value | int) -> Value:
+    def __add__(self, other: TextValue | int) -> TextValue:
         return self.function.binary("add", self, other)
 
-    def __sub__(self, other: Value | int) -> Value:
+    def __sub__(self, other: TextValue | int) -> TextValue:
         return self.function.binary("sub", self, other)
 
-    def __mul__(self, other: Value | int) -> Value:
+    def __mul__(self, other: TextValue | int) -> TextValue:
         return self.function.binary("mul", self, other)
 
-    def __floordiv__(self, other: Value | int) -> Value:
+    def __floordiv__(self, other: TextValue | int) -> TextValue:
         return self.function.binary("udiv", self, other)
 
-    def __and__(self, other: Value | int) -> Value:
+    def __and__(self, other: TextValue | int) -> TextValue:
         return self.function.binary("and", self, other)
 
-    def __or__(self, other: Value | int) -> Value:
+    def __or__(self, other: TextValue | int) -> TextValue:
         return self.function.binary("or", self, other)
 
-    def __lt__(self, other: Value | int) -> Value:
+    def __lt__(self, other: TextValue | int) -> TextValue:
         return self.function.compare("slt", self, other)
 
-    def __le__(self, other: Value | int) -> Value:
+    def __le__(self, other: TextValue | int) -> TextValue:
         return self.function.compare("sle", self, other)
 
-    def __gt__(self, other: Value | int) -> Value:
+    def __gt__(self, other: TextValue | int) -> TextValue:
         return self.function.compare("sgt", self, other)
 
-    def __ge__(self, other: Value | int) -> Value:
+    def __ge__(self, other: TextValue | int) -> TextValue:
         return self.function.compare("sge", self, other)
 
-    def equals(self, other: Value | int) -> Value:
+    def equals(self, other: TextValue | int) -> TextValue:
         """Whether both are the same: an i1."""
         return self.function.compare("eq", self, other)
 
-    def differs(self, other: Value | int) -> Value:
+    def differs(self, other: TextValue | int) -> TextValue:
         """Whether they are not the same: an i1."""
         return self.function.compare("ne", self, other)
 
@@ -73,15 +73,15 @@ class Value:
 class Variable:
     """A value that changes."""
 
-    def __init__(self, cell: Value, type_: str) -> None:
+    def __init__(self, cell: TextValue, type_: str) -> None:
         self._cell = cell
         self._type = type_
 
-    def get(self) -> Value:
+    def get(self) -> TextValue:
         """Its value now."""
         return self._cell.function.load(self._type, self._cell)
 
-    def set(self, value: Value | int) -> None:
+    def set(self, value: TextValue | int) -> None:
         """Give it a value."""
         self._cell.function.store(self._type, value, self._cell)
 
@@ -89,20 +89,20 @@ class Variable:
 class Record:
     """The structure at the address ``here``: ``record.field`` reads, ``record.set(field=value)`` writes."""
 
-    def __init__(self, here: Value, struct: type[ctypes.Structure]) -> None:
+    def __init__(self, here: TextValue, struct: type[ctypes.Structure]) -> None:
         self.here = here
         self._struct = struct
         self._types: dict[str, Any] = {entry[0]: entry[1] for entry in struct._fields_}
 
-    def __getattr__(self, field: str) -> Value:
+    def __getattr__(self, field: str) -> TextValue:
         return self.here.function.load(_TYPES[self._types[field]], self.address(field))
 
-    def set(self, **fields: Value | int) -> None:
+    def set(self, **fields: TextValue | int) -> None:
         """Write fields."""
         for field, value in fields.items():
             self.here.function.store(_TYPES[self._types[field]], value, self.address(field))
 
-    def address(self, field: str) -> Value:
+    def address(self, field: str) -> TextValue:
         """The address of a field."""
         return self.here.function.at(self.here, getattr(self._struct, field).offset)
 
@@ -111,14 +111,14 @@ class Record:
         return Record(self.address(field), self._types[field])
 
 
-class Loop:
+class TextLoop:
     """A loop that is left where a condition holds."""
 
-    def __init__(self, function: Function, end: str) -> None:
+    def __init__(self, function: TextFunction, end: str) -> None:
         self._function = function
         self._end = end
 
-    def leave_if(self, condition: Value) -> None:
+    def leave_if(self, condition: TextValue) -> None:
         """Go to what follows the loop."""
         self._function.branch(condition, self._end)
 
@@ -127,13 +127,13 @@ class Loop:
         self._function.jump(self._end)
 
 
-class Function:
+class TextFunction:
     """A function being written."""
 
     def __init__(self, name: str, result: str, arguments: Sequence[str], exported: bool) -> None:
         self.name = name
         self.result = result
-        self.arguments = [Value(self, t, f"%a{i}") for i, t in enumerate(arguments)]
+        self.arguments = [TextValue(self, t, f"%a{i}") for i, t in enumerate(arguments)]
         self._exported = exported
         self._cells: list[str] = []
         self._lines: list[str] = []
@@ -147,93 +147,93 @@ class Function:
 
     # Values
 
-    def constant(self, type_: str, value: int) -> Value:
+    def constant(self, type_: str, value: int) -> TextValue:
         """A number; 0 of type ptr is the null pointer."""
-        return Value(self, type_, "null" if type_ == "ptr" and value == 0 else str(value))
+        return TextValue(self, type_, "null" if type_ == "ptr" and value == 0 else str(value))
 
-    def binary(self, op: str, left: Value, right: Value | int) -> Value:
+    def binary(self, op: str, left: TextValue, right: TextValue | int) -> TextValue:
         """``left op right``, both of one type."""
         return self.emit(left.type, f"{op} {left.type} {left.name}, {self._operand(left.type, right)}")
 
-    def compare(self, predicate: str, left: Value, right: Value | int) -> Value:
+    def compare(self, predicate: str, left: TextValue, right: TextValue | int) -> TextValue:
         """``left predicate right``: an i1."""
         return self.emit("i1", f"icmp {predicate} {left.type} {left.name}, {self._operand(left.type, right)}")
 
-    def select(self, condition: Value, yes: Value | int, no: Value) -> Value:
+    def select(self, condition: TextValue, yes: TextValue | int, no: TextValue) -> TextValue:
         """``condition ? yes : no``"""
         chosen = f"{no.type} {self._operand(no.type, yes)}, {no.type} {no.name}"
         return self.emit(no.type, f"select i1 {condition.name}, {chosen}")
 
-    def minimum(self, left: Value, right: Value) -> Value:
+    def minimum(self, left: TextValue, right: TextValue) -> TextValue:
         """The smaller of two signed numbers."""
         return self.select(left < right, left, right)
 
-    def maximum(self, left: Value, right: Value) -> Value:
+    def maximum(self, left: TextValue, right: TextValue) -> TextValue:
         """The greater of two signed numbers."""
         return self.select(left > right, left, right)
 
-    def power_of_two(self, exponent: Value) -> Value:
+    def power_of_two(self, exponent: TextValue) -> TextValue:
         """``1 << exponent``"""
         return self.emit("i64", f"shl i64 1, {exponent.name}")
 
-    def widen(self, value: Value) -> Value:
+    def widen(self, value: TextValue) -> TextValue:
         """An i64 of the same value as this i32."""
         return self.emit("i64", f"sext {value.type} {value.name} to i64")
 
     # Memory
 
-    def at(self, pointer: Value, offset: Value | int) -> Value:
+    def at(self, pointer: TextValue, offset: TextValue | int) -> TextValue:
         """The address ``offset`` bytes on."""
         return self.emit("ptr", f"getelementptr i8, ptr {pointer.name}, i64 {self._operand('i64', offset)}")
 
-    def align(self, pointer: Value, alignment: int) -> Value:
+    def align(self, pointer: TextValue, alignment: int) -> TextValue:
         """The first address from here on that ``alignment``, a power of two, divides."""
         bits = self.emit("i64", f"ptrtoint ptr {pointer.name} to i64")
         aligned = (bits + (alignment - 1)) & -alignment
         return self.emit("ptr", f"inttoptr i64 {aligned.name} to ptr")
 
-    def load(self, type_: str, pointer: Value) -> Value:
+    def load(self, type_: str, pointer: TextValue) -> TextValue:
         """What memory holds."""
         return self.emit(type_, f"load {type_}, ptr {pointer.name}")
 
-    def store(self, type_: str, value: Value | int, pointer: Value) -> None:
+    def store(self, type_: str, value: TextValue | int, pointer: TextValue) -> None:
         """Write to memory."""
         self._line(f"store {type_} {self._operand(type_, value)}, ptr {pointer.name}")
 
-    def variable(self, type_: str, value: Value | int) -> Variable:
+    def variable(self, type_: str, value: TextValue | int) -> Variable:
         """A variable with its first value."""
         name = self._name()
         self._cells.append(f"  {name} = alloca {type_}")
-        variable = Variable(Value(self, "ptr", name), type_)
+        variable = Variable(TextValue(self, "ptr", name), type_)
         variable.set(value)
         return variable
 
-    def stack(self, count: Value, size: int = 8) -> Value:
+    def stack(self, count: TextValue, size: int = 8) -> TextValue:
         """Memory of this call for ``count`` elements of ``size`` bytes."""
         return self.emit("ptr", f"alloca [{size} x i8], i64 {count.name}, align 16")
 
-    def record(self, pointer: Value, struct: type[ctypes.Structure], index: Value | int = 0) -> Record:
+    def record(self, pointer: TextValue, struct: type[ctypes.Structure], index: TextValue | int = 0) -> Record:
         """Structure number ``index`` of those at ``pointer``."""
-        if isinstance(index, Value):
+        if isinstance(index, TextValue):
             return Record(self.at(pointer, index * ctypes.sizeof(struct)), struct)
         return Record(self.at(pointer, index * ctypes.sizeof(struct)), struct)
 
     # Memory that threads share
 
-    def load_atomic(self, type_: str, pointer: Value) -> Value:
+    def load_atomic(self, type_: str, pointer: TextValue) -> TextValue:
         """What memory holds, in the order that all threads agree on."""
         return self.emit(type_, f"load atomic {type_}, ptr {pointer.name} seq_cst, align {_bytes(type_)}")
 
-    def store_atomic(self, type_: str, value: Value | int, pointer: Value) -> None:
+    def store_atomic(self, type_: str, value: TextValue | int, pointer: TextValue) -> None:
         """Write to memory, in the order that all threads agree on."""
         operand = self._operand(type_, value)
         self._line(f"store atomic {type_} {operand}, ptr {pointer.name} seq_cst, align {_bytes(type_)}")
 
-    def add_atomic(self, type_: str, pointer: Value, value: Value | int) -> Value:
+    def add_atomic(self, type_: str, pointer: TextValue, value: TextValue | int) -> TextValue:
         """Add to memory; what it held before."""
         return self.emit(type_, f"atomicrmw add ptr {pointer.name}, {type_} {self._operand(type_, value)} seq_cst")
 
-    def exchange_atomic(self, type_: str, pointer: Value, value: Value | int) -> Value:
+    def exchange_atomic(self, type_: str, pointer: TextValue, value: TextValue | int) -> TextValue:
         """Write to memory; what it held before."""
         return self.emit(type_, f"atomicrmw xchg ptr {pointer.name}, {type_} {self._operand(type_, value)} seq_cst")
 
@@ -243,23 +243,25 @@ class Function:
 
     # Control
 
-    def call(self, result: str, callee: Value | Function, *arguments: Value, signature: str = "") -> Value:
+    def call(
+        self, result: str, callee: TextValue | TextFunction, *arguments: TextValue, signature: str = ""
+    ) -> TextValue:
         """Call a function; ``signature`` of one with variable arguments, as ``(i64, ...)``."""
         passed = ", ".join(f"{a.type} {a.name}" for a in arguments)
-        name = callee.name if isinstance(callee, Value) else f"@{callee.name}"
+        name = callee.name if isinstance(callee, TextValue) else f"@{callee.name}"
         text = f"call {result} {signature} {name}({passed})"
         if result != "void":
             return self.emit(result, text)
         self._line(text)
-        return Value(self, "void", "")
+        return TextValue(self, "void", "")
 
-    def ret(self, value: Value | int | None = None) -> None:
+    def ret(self, value: TextValue | int | None = None) -> None:
         """Return from the function."""
         self._line("ret void" if value is None else f"ret {self.result} {self._operand(self.result, value)}")
         self._label(self._name())
 
     @contextlib.contextmanager
-    def when(self, condition: Value) -> Generator[None]:
+    def when(self, condition: TextValue) -> Generator[None]:
         """``if (condition) { … }``"""
         then, end = self._name(), self._name()
         self._line(f"br i1 {condition.name}, label {then}, label {end}")
@@ -268,15 +270,15 @@ class Function:
         self.jump(end, follow=end)
 
     @contextlib.contextmanager
-    def loop(self) -> Generator[Loop]:
+    def loop(self) -> Generator[TextLoop]:
         """``for (;;) { … }``"""
         start, end = self._name(), self._name()
         self.jump(start, follow=start)
-        yield Loop(self, end)
+        yield TextLoop(self, end)
         self.jump(start, follow=end)
 
     @contextlib.contextmanager
-    def count(self, end: Value, start: Value | int = 0) -> Generator[Value]:
+    def count(self, end: TextValue, start: TextValue | int = 0) -> Generator[TextValue]:
         """``for (int64_t i = start; i < end; i++) { … }``"""
         index = self.variable("i64", start)
         with self.loop() as loop:
@@ -285,7 +287,7 @@ class Function:
             yield i
             index.set(i + 1)
 
-    def branch(self, condition: Value, target: str) -> None:
+    def branch(self, condition: TextValue, target: str) -> None:
         """Go to a label if the condition holds."""
         on = self._name()
         self._line(f"br i1 {condition.name}, label {target}, label {on}")
@@ -298,14 +300,14 @@ class Function:
 
     # Text
 
-    def emit(self, type_: str, text: str) -> Value:
+    def emit(self, type_: str, text: str) -> TextValue:
         """An instruction that gives a value."""
         name = self._name()
         self._line(f"{name} = {text}")
-        return Value(self, type_, name)
+        return TextValue(self, type_, name)
 
-    def _operand(self, type_: str, value: Value | int) -> str:
-        return value.name if isinstance(value, Value) else self.constant(type_, value).name
+    def _operand(self, type_: str, value: TextValue | int) -> str:
+        return value.name if isinstance(value, TextValue) else self.constant(type_, value).name
 
     def _name(self) -> str:
         self._names += 1
@@ -318,23 +320,23 @@ class Function:
         self._lines.append(f"{name[1:]}:")
 
 
-class Module:
+class TextModule:
     """Functions that are compiled together.
 
     ``pause`` is LLVM's intrinsic that tells a core that it waits in a loop, called; empty where there is none.
     """
 
     def __init__(self, pause: str) -> None:
-        self._functions: list[Function] = []
+        self._functions: list[TextFunction] = []
         self._texts: list[str] = []
         self._pause = pause
 
     def __str__(self) -> str:
         return "\n\n".join([*self._texts, self._pause_text(), *map(str, self._functions)]) + "\n"
 
-    def function(self, name: str, result: str, arguments: Sequence[str], exported: bool = False) -> Function:
+    def function(self, name: str, result: str, arguments: Sequence[str], exported: bool = False) -> TextFunction:
         """A new function."""
-        function = Function(name, result, arguments, exported)
+        function = TextFunction(name, result, arguments, exported)
         self._functions.append(function)
         return function
 
@@ -344,11 +346,11 @@ class Module:
         declaration = f"declare void @{self._pause.replace('i32 1', 'i32')}"
         return f"{declaration}\n\ndefine internal void @pause() alwaysinline {{ call void @{self._pause} ret void }}"
 
-    def text(self, function: Function, text: str) -> Value:
+    def text(self, function: TextFunction, text: str) -> TextValue:
         """The address of a constant text (ASCII) for C, as a value of ``function``."""
         name = f"@text{len(self._texts)}"
         self._texts.append(f'{name} = internal constant [{len(text) + 1} x i8] c"{text}\\00"')
-        return Value(function, "ptr", name)
+        return TextValue(function, "ptr", name)
 
 
 def _bytes(type_: str) -> int:

@@ -13,7 +13,7 @@ from typing import Any
 
 from hybridc.locks import ForkLock
 from hybridc.options import OPTIONS
-from hybridc.runtime.native.layout import ClaimCell, Outside, Pool
+from hybridc.runtime.native.structures import ClaimCell, Outside, Pool
 
 # The number of the system call futex, on systems where our threads can wait with it.
 _FUTEX = {"x86_64": 202, "aarch64": 98}

@@ -7,9 +7,10 @@ operators are these checks.
 
 from __future__ import annotations
 
-from hybridc.tools.check_op import compiled, contract, derivative, meaning, printed
-from hybridc.tools.check_op.check import Check
-from hybridc.tools.check_op.report import Finding, check_op, find, print_checks
+from hybridc.tools.check_op import check_compiled as compiled
+from hybridc.tools.check_op import contract, derivative, meaning, printed
+from hybridc.tools.check_op.check_report import Finding, check_op, find, print_checks
+from hybridc.tools.check_op.checks import Check
 
 CHECKS: tuple[Check, ...] = (
     contract.name,

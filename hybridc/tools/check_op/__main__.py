@@ -6,7 +6,7 @@ import argparse
 import sys
 
 from hybridc.errors import MXNetError
-from hybridc.tools.check_op.report import load, print_checks
+from hybridc.tools.check_op.check_report import load, print_checks
 
 
 def main(arguments: list[str] | None = None) -> int:

@@ -15,7 +15,7 @@ from hybridc.dialects.attribute import REQUIRED
 from hybridc.dialects.operator import Operator
 from hybridc.errors import MXNetError
 from hybridc.tools.check_op.case import Case, each_bad, each_class, each_sample, fail, require
-from hybridc.tools.check_op.check import check
+from hybridc.tools.check_op.checks import check
 
 
 @check(each_class)

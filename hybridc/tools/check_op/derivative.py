@@ -24,7 +24,7 @@ from hybridc.tools.check_op.case import (
     weights_of,
     within,
 )
-from hybridc.tools.check_op.check import check
+from hybridc.tools.check_op.checks import check
 
 EPS = 1e-6
 

@@ -35,7 +35,7 @@ from hybridc.tools.check_op.case import (
     where,
     within,
 )
-from hybridc.tools.check_op.check import check
+from hybridc.tools.check_op.checks import check
 
 
 @check(each_dtype)

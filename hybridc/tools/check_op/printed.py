@@ -8,7 +8,7 @@ from hybridc.compile.stages import text
 from hybridc.dialects.operator import Opaque
 from hybridc.location import Location
 from hybridc.tools.check_op.case import Case, each_sample, equal, fail, keyed, require
-from hybridc.tools.check_op.check import check
+from hybridc.tools.check_op.checks import check
 
 _FILE, _LINE, _BLOCK = "model.py", 7, "net"
 
@@ -19,7 +19,7 @@ def operation(case: Case) -> tuple[Any, Any]:
     from xdsl.dialects.builtin import FunctionType, ModuleOp
     from xdsl.ir import Block, Region
 
-    from hybridc.dialects.hybrid import HybridOp, tensor_type
+    from hybridc.dialects.mlir.hybrid import HybridOp, tensor_type
 
     operator = case.unbound()
     types = [tensor_type(x.shape, x.dtype) for x in keyed(operator, case.arrays())]
@@ -36,7 +36,7 @@ def print_and_parse(case: Case) -> str | None:
     from xdsl.parser import Parser
 
     from hybridc.compile import pipeline
-    from hybridc.dialects.hybrid import HandleAttr, HybridOp
+    from hybridc.dialects.mlir.hybrid import HandleAttr, HybridOp
 
     module, op = operation(case)
     module.verify()

@@ -6,7 +6,7 @@ import argparse
 import sys
 
 from hybridc.tools.fuzz.main import fuzz, fuzz_cache, fuzz_files
-from hybridc.tools.fuzz.program import Program
+from hybridc.tools.fuzz.random_program import RandomProgram
 from hybridc.tools.fuzz.worker import Worker
 
 
@@ -57,7 +57,7 @@ def files(seed: int, targets: list[str], count: int | None, seconds: float | Non
 
 def replay(text: str, targets: list[str]) -> int:
     """Check one program again."""
-    program = Program.from_json(text)
+    program = RandomProgram.from_json(text)
     failed = 0
     for target in targets:
         worker = Worker(target)

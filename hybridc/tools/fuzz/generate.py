@@ -26,8 +26,8 @@ from hybridc.dialects.operator import Operator, Sample
 from hybridc.dtypes import is_float
 from hybridc.errors import MXNetError
 from hybridc.nesting import as_list
-from hybridc.tools.fuzz.check import is_raw
-from hybridc.tools.fuzz.program import FLOATS, INTEGERS, Array, Input, Program, Shape, Step, nested
+from hybridc.tools.fuzz.check_program import is_raw
+from hybridc.tools.fuzz.random_program import FLOATS, INTEGERS, Array, Input, ProgramStep, RandomProgram, Shape, nested
 
 SIZES = (0, 1, 1, 2, 2, 3, 3, 5, 7, 17)
 LARGE = (31, 64, 129, 500)
@@ -38,9 +38,9 @@ REALS = (0.0, 1.0, -1.0, 0.5, 2.0, -0.25, 1e-3, 3.5)
 DTYPES = ("float32",) * 8 + ("float64",) * 3 + ("float16",) * 3 + ("bfloat16",) * 2 + INTEGERS + FLOATS[-2:]
 
 
-def program(seed: int, number: int) -> Program:
+def program(seed: int, number: int) -> RandomProgram:
     """The program of this number among those of a seed."""
-    return _Writer(Random(f"{seed}-{number}")).write()
+    return _ProgramWriter(Random(f"{seed}-{number}")).write()
 
 
 def operators() -> list[type[Operator]]:
@@ -62,13 +62,13 @@ class _Refused(Exception):
     """A proposal is not taken."""
 
 
-class _Writer:
+class _ProgramWriter:
     """A program while it is written."""
 
     def __init__(self, random: Random) -> None:
         self.random = random
         self.inputs: list[Input] = []
-        self.steps: list[Step] = []
+        self.steps: list[ProgramStep] = []
         self.values: list[Array] = []  # inputs' first, which are numbered anew at the end
         self.origin: list[tuple[int, int]] = []  # of each value: step (-1: an input) and number of its result
         self.operands: list[tuple[int, ...]] = []
@@ -81,7 +81,7 @@ class _Writer:
 
     # --- the whole -------------------------------------------------------------------------------------------
 
-    def write(self) -> Program:
+    def write(self) -> RandomProgram:
         random = self.random
         sizes = LARGE if self.chance(0.1) else SIZES
         rank = random.choice((0, 1, 1, 2, 2, 2, 3, 3, 4, 5))
@@ -97,7 +97,7 @@ class _Writer:
             self.extend(random.choice(known))
         return self.finished()
 
-    def finished(self) -> Program:
+    def finished(self) -> RandomProgram:
         """The program with inputs before results."""
         random = self.random
         of_inputs = [i for i, (step, _) in enumerate(self.origin) if step < 0]
@@ -130,7 +130,7 @@ class _Writer:
         if self.broken:
             outputs, heads, sizes = [results[-1]], [], []
         tries = [t for t, p in (("parameters", 0.4), ("writes", 0.4), ("threads", 0.15)) if self.chance(p)]
-        return Program(
+        return RandomProgram(
             tuple(inputs),
             tuple(steps),
             tuple(outputs),
@@ -233,7 +233,7 @@ class _Writer:
             results = []
         if not self.broken:
             self.judge(data, results)
-        self.steps.append(Step(cls.NAME, (), attrs, max(1, len(results))))
+        self.steps.append(ProgramStep(cls.NAME, (), attrs, max(1, len(results))))
         self.operands.append(tuple(operands))
         for i, y in enumerate(results or [np.zeros(1, np.float32)]):
             self.add_value(y, len(self.steps) - 1, i)
@@ -426,7 +426,7 @@ class _Writer:
         return tuple(random.choice(SIZES) for _ in range(random.randint(1, 4)))
 
 
-def _mutated(step: Step, operands: Sequence[int]) -> Iterator[int]:
+def _mutated(step: ProgramStep, operands: Sequence[int]) -> Iterator[int]:
     try:
         op = step.bound()
     except MXNetError:

@@ -10,11 +10,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
 
-from hybridc.tools.fuzz.files import MAKERS, damaged, made, source
+from hybridc.tools.fuzz.damaged_files import MAKERS, damaged, made, source
 from hybridc.tools.fuzz.generate import program as generated
-from hybridc.tools.fuzz.program import Program
+from hybridc.tools.fuzz.program_source import python
+from hybridc.tools.fuzz.random_program import RandomProgram
 from hybridc.tools.fuzz.shrink import shrink
-from hybridc.tools.fuzz.source import python
 from hybridc.tools.fuzz.worker import Worker
 
 SHRINKING = 60.0  # seconds at most for one failure
@@ -28,7 +28,7 @@ class Found:
     target: str
     kind: str
     text: str
-    program: Program
+    program: RandomProgram
 
     def __str__(self) -> str:
         return "\n".join(
@@ -41,7 +41,7 @@ class Found:
 
 
 @dataclass
-class Report:
+class FuzzReport:
     """What a run of the fuzzer did."""
 
     programs: int = 0
@@ -60,10 +60,10 @@ def fuzz(
     first: int = 0,
     shrinking: float = SHRINKING,
     stop: int = 20,
-) -> Report:
+) -> FuzzReport:
     """Check the programs of a seed, so many or for so long, until ``stop`` different ones have failed."""
     until = None if seconds is None else time.monotonic() + seconds
-    report = Report()
+    report = FuzzReport()
     workers = [Worker(target) for target in targets]
     seen: set[tuple[str, str]] = set()
     number = first
@@ -88,7 +88,7 @@ def fuzz(
 
 
 def _checked(
-    worker: Worker, program: Program, number: int, report: Report, seconds: float, seen: set[tuple[str, str]]
+    worker: Worker, program: RandomProgram, number: int, report: FuzzReport, seconds: float, seen: set[tuple[str, str]]
 ) -> Found | None:
     outcome = worker.check(program)
     if outcome is None:
@@ -98,7 +98,7 @@ def _checked(
         report.invalid += 1
         return None
 
-    def fails(smaller: Program) -> bool:
+    def fails(smaller: RandomProgram) -> bool:
         again = worker.check(smaller)
         return again is not None and again[0] == kind
 

@@ -10,12 +10,12 @@ import numpy as np
 
 from hybridc.dialects import registry
 from hybridc.dtypes import is_float
-from hybridc.tools.fuzz.program import Array, Input, Program, Step, nested
+from hybridc.tools.fuzz.random_program import Array, Input, ProgramStep, RandomProgram, nested
 
-Fails = Callable[[Program], bool]
+Fails = Callable[[RandomProgram], bool]
 
 
-def shrink(program: Program, fails: Fails, seconds: float = 60.0) -> Program:
+def shrink(program: RandomProgram, fails: Fails, seconds: float = 60.0) -> RandomProgram:
     """The smallest program found within so many seconds that ``fails``."""
     until = time.monotonic() + seconds
     while True:
@@ -29,7 +29,7 @@ def shrink(program: Program, fails: Fails, seconds: float = 60.0) -> Program:
             return program
 
 
-def _candidates(program: Program) -> Iterator[Program]:
+def _candidates(program: RandomProgram) -> Iterator[RandomProgram]:
     """Smaller programs, those that are smaller by most first."""
     yield from _single(program, _quarters(program))
     yield from _fewer_tries(program)
@@ -41,7 +41,7 @@ def _candidates(program: Program) -> Iterator[Program]:
     yield from _fewer_attributes(program)
 
 
-def _fewer_tries(program: Program) -> Iterator[Program]:
+def _fewer_tries(program: RandomProgram) -> Iterator[RandomProgram]:
     if program.tries:
         yield replace(program, tries=())
         for i in range(len(program.tries)):
@@ -60,7 +60,7 @@ def _fewer_tries(program: Program) -> Iterator[Program]:
         yield replace(program, seed=0)
 
 
-def _fewer_outputs(program: Program) -> Iterator[Program]:
+def _fewer_outputs(program: RandomProgram) -> Iterator[RandomProgram]:
     count = len(program.outputs)
     if count > 1:
         for i in range(count):
@@ -72,18 +72,18 @@ def _fewer_outputs(program: Program) -> Iterator[Program]:
             yield replace(program, heads=tuple(h for h in program.heads if h != i))
 
 
-def _returning(program: Program, kept: Sequence[int]) -> Program:
+def _returning(program: RandomProgram, kept: Sequence[int]) -> RandomProgram:
     heads = tuple(n for n, i in enumerate(kept) if i in program.heads)
     return trimmed(replace(program, outputs=tuple(program.outputs[i] for i in kept), heads=heads))
 
 
-def _quarters(program: Program) -> list[int]:
+def _quarters(program: RandomProgram) -> list[int]:
     """The steps, counted from 1, at which a quarter, a half and three quarters of the program end."""
     count = len(program.steps)
     return sorted({count // 4, count // 2, 3 * count // 4} - {0, count})
 
 
-def _single(program: Program, steps: Sequence[int]) -> Iterator[Program]:
+def _single(program: RandomProgram, steps: Sequence[int]) -> Iterator[RandomProgram]:
     """The results of one of these steps, counted from 1, instead of the outputs."""
     starts = program.starts()
     for at in steps:
@@ -91,7 +91,7 @@ def _single(program: Program, steps: Sequence[int]) -> Iterator[Program]:
         yield trimmed(replace(program, outputs=outputs, heads=(0,) if program.heads else ()))
 
 
-def _cuts(program: Program) -> Iterator[Program]:
+def _cuts(program: RandomProgram) -> Iterator[RandomProgram]:
     """A step's results as inputs instead, or an operand of another step in place of its result."""
     starts = program.starts()
     values = _eager_values(program)
@@ -108,8 +108,8 @@ def _cuts(program: Program) -> Iterator[Program]:
             yield trimmed(_substituted(program, starts[n], step.operands[0]))
 
 
-def _eager_values(program: Program) -> list[Array] | None:
-    from hybridc.tools.fuzz.check import values_of
+def _eager_values(program: RandomProgram) -> list[Array] | None:
+    from hybridc.tools.fuzz.check_program import values_of
 
     try:
         with np.errstate(all="ignore"):
@@ -124,7 +124,7 @@ def _literal(values: Array) -> Input:
     return Input(values.shape, values.dtype.name, "literal", values=nested(wide), req=req)
 
 
-def _cut(program: Program, n: int, inputs: Sequence[Input]) -> Program:
+def _cut(program: RandomProgram, n: int, inputs: Sequence[Input]) -> RandomProgram:
     """Step ``n`` replaced by inputs."""
     first, start, count = len(program.inputs), program.starts()[n], program.steps[n].results
 
@@ -144,13 +144,13 @@ def _cut(program: Program, n: int, inputs: Sequence[Input]) -> Program:
     )
 
 
-def _substituted(program: Program, old: int, new: int) -> Program:
+def _substituted(program: RandomProgram, old: int, new: int) -> RandomProgram:
     """A value in place of another one, wherever that is used."""
     steps = [replace(s, operands=tuple(new if i == old else i for i in s.operands)) for s in program.steps]
     return replace(program, steps=tuple(steps), outputs=tuple(new if i == old else i for i in program.outputs))
 
 
-def trimmed(program: Program) -> Program:
+def trimmed(program: RandomProgram) -> RandomProgram:
     """The program without steps and inputs that no output needs."""
     starts = program.starts()
     needed = set(program.outputs)
@@ -184,7 +184,7 @@ def _kept_alias(given: Input, numbers: dict[int, int]) -> Input:
     return replace(given, same_as=numbers.get(given.same_as))
 
 
-def _simpler_inputs(program: Program) -> Iterator[Program]:
+def _simpler_inputs(program: RandomProgram) -> Iterator[RandomProgram]:
     simplest: list[dict[str, object]] = [
         {"same_as": None},
         {"parameter": False},
@@ -207,11 +207,11 @@ def _simpler_inputs(program: Program) -> Iterator[Program]:
                 yield _with_input(program, i, simpler)
 
 
-def _with_input(program: Program, i: int, given: Input) -> Program:
+def _with_input(program: RandomProgram, i: int, given: Input) -> RandomProgram:
     return replace(program, inputs=(*program.inputs[:i], given, *program.inputs[i + 1 :]))
 
 
-def _smaller_shapes(program: Program) -> Iterator[Program]:
+def _smaller_shapes(program: RandomProgram) -> Iterator[RandomProgram]:
     """One size everywhere becomes another; a size of one input; an input without an axis."""
     sizes = sorted({n for x in program.inputs if x.fill != "literal" for n in x.shape if n > 1}, reverse=True)
     for n in sizes:
@@ -231,7 +231,7 @@ def _smaller_shapes(program: Program) -> Iterator[Program]:
                 yield _with_input(program, i, replace(each, shape=(*each.shape[:axis], 1, *each.shape[axis + 1 :])))
 
 
-def _fewer_attributes(program: Program) -> Iterator[Program]:
+def _fewer_attributes(program: RandomProgram) -> Iterator[RandomProgram]:
     for n, step in enumerate(program.steps):
         known = registry.operator(step.op).ATTRIBUTES
         for name in step.attrs:
@@ -240,5 +240,5 @@ def _fewer_attributes(program: Program) -> Iterator[Program]:
                 yield _with_step(program, n, replace(step, attrs=attrs))
 
 
-def _with_step(program: Program, n: int, step: Step) -> Program:
+def _with_step(program: RandomProgram, n: int, step: ProgramStep) -> RandomProgram:
     return replace(program, steps=(*program.steps[:n], step, *program.steps[n + 1 :]))

@@ -11,7 +11,7 @@ from multiprocessing.connection import Connection, Pipe
 from pathlib import Path
 from typing import Any
 
-from hybridc.tools.fuzz.program import Program
+from hybridc.tools.fuzz.random_program import RandomProgram
 
 SECONDS = 60.0  # after which a program counts as one that hangs
 KEPT = 500  # programs after which a process is replaced, so that what one left behind does not last
@@ -42,7 +42,7 @@ class Worker:
             self._process = subprocess.Popen(command, env=environment, pass_fds=[other.fileno()], stderr=errors)
         other.close()
 
-    def check(self, program: Program, seconds: float = SECONDS) -> tuple[str, str] | None:
+    def check(self, program: RandomProgram, seconds: float = SECONDS) -> tuple[str, str] | None:
         """What does not hold of a program: its kind and the particulars. Invalid programs are of the kind "invalid"."""
         return self._ask("check", program.to_json().encode(), seconds)
 
@@ -83,8 +83,8 @@ class Worker:
 
 def serve(pipe: Connection[Any, Any]) -> None:
     """Check the programs and read the files that come through a pipe until it is closed."""
-    from hybridc.tools.fuzz.check import Invalid, check
-    from hybridc.tools.fuzz.files import read
+    from hybridc.tools.fuzz.check_program import Invalid, check
+    from hybridc.tools.fuzz.damaged_files import read
 
     while True:
         try:
@@ -93,7 +93,7 @@ def serve(pipe: Connection[Any, Any]) -> None:
             return
         try:
             if kind == b"check":
-                failure = check(Program.from_json(data.decode()))
+                failure = check(RandomProgram.from_json(data.decode()))
                 answer = None if failure is None else (failure.kind, failure.text)
             else:
                 answer = read(kind.decode(), data)

@@ -14,11 +14,11 @@ from hybridc.compile.targets import target_named
 from hybridc.ir.kernel import analyse
 from hybridc.ir.nest_plan import inplace_pairs
 from hybridc.ir.structured import dtype_of, is_host, kernels, shape_of
-from hybridc.lower.llvm.codegen import load
+from hybridc.lower.llvm.codegen.native_function import load
+from hybridc.lower.llvm.gemm.products import is_product
 from hybridc.lower.llvm.kernel_code import code_of
-from hybridc.lower.llvm.kernel_phases import row_major
-from hybridc.lower.llvm.nest_to_loops import SHORT
-from hybridc.lower.llvm.products import is_product
+from hybridc.lower.llvm.loops.kernel_phases import row_major
+from hybridc.lower.llvm.loops.nest_to_loops import SHORT
 from tests.lower.evaluate import Evaluator
 from tests.lower.llvm.native import Guarded, call
 

@@ -7,7 +7,7 @@ import itertools
 
 import numpy as np
 
-from hybridc.lower.llvm.codegen import load
+from hybridc.lower.llvm.codegen.native_function import load
 from tests.lower.llvm.native import Guarded, call
 
 

@@ -15,8 +15,8 @@ from xdsl.dialects import get_all_dialects
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.parser import Parser
 
-from hybridc.dialects.arith import Arith
-from hybridc.lower.llvm.codegen import Code, NativeFunction, load
+from hybridc.dialects.mlir.arith import Arith
+from hybridc.lower.llvm.codegen.native_function import LoadedCode, NativeFunction, load
 
 _PAGE = mmap.PAGESIZE
 _PHASE = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64, ctypes.c_void_p)
@@ -38,7 +38,7 @@ def parse(text: str) -> ModuleOp:
     return Parser(context(), text).parse_module()
 
 
-def compiled(source: ModuleOp | str) -> Code:
+def compiled(source: ModuleOp | str) -> LoadedCode:
     """The code of a phase. The key is its text."""
     text = str(source)
     (code,) = load([NativeFunction(f"test {hashlib.sha256(text.encode()).hexdigest()}", lambda: parse(text))])
@@ -46,7 +46,7 @@ def compiled(source: ModuleOp | str) -> Code:
 
 
 def call(
-    code: Code, arrays: Sequence[int], numbers: Sequence[int | np.generic], lo: int, hi: int, scratch: int = 0
+    code: LoadedCode, arrays: Sequence[int], numbers: Sequence[int | np.generic], lo: int, hi: int, scratch: int = 0
 ) -> None:
     """One call at these addresses; a number is a Python integer or a NumPy scalar of the phase's type."""
     cells = b"".join(np.asarray(n).tobytes().ljust(8, b"\0") for n in numbers)
@@ -73,7 +73,7 @@ def run(
 
 
 def _run(
-    code: Code, arrays: Sequence[Any], numbers: Sequence[Any], bounds: list[int], scratch: int, at_end: bool
+    code: LoadedCode, arrays: Sequence[Any], numbers: Sequence[Any], bounds: list[int], scratch: int, at_end: bool
 ) -> list[np.ndarray[Any, Any]]:
     guarded = [Guarded(a.nbytes, at_end) for a in arrays]
     own = Guarded(-(-scratch // 64) * 64, at_end)

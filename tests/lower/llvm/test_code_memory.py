@@ -6,8 +6,8 @@ import gc
 import threading
 import uuid
 
-from hybridc.lower.llvm import codegen
-from hybridc.lower.llvm.codegen import NativeFunction
+from hybridc.lower.llvm.codegen import native_function as codegen
+from hybridc.lower.llvm.codegen.native_function import NativeFunction
 from tests.lower.llvm.loops import elementwise
 from tests.lower.llvm.native import parse
 

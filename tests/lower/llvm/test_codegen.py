@@ -14,8 +14,9 @@ import weakref
 import numpy as np
 import pytest
 
-from hybridc.lower.llvm import codegen, processor
-from hybridc.lower.llvm.codegen import NativeFunction, load
+from hybridc.lower.llvm.codegen import native_function as codegen
+from hybridc.lower.llvm.codegen import processor
+from hybridc.lower.llvm.codegen.native_function import NativeFunction, load
 from tests.lower.llvm.loops import elementwise, phase
 from tests.lower.llvm.native import call, parse, run
 
@@ -89,7 +90,7 @@ from tests.lower.llvm.test_codegen import DOUBLE, function, load
 def used():
     with open("/proc/self/statm") as file:
         return int(file.read().split()[1]) * resource.getpagesize()
-from hybridc.lower.llvm import codegen
+from hybridc.lower.llvm.codegen import native_function as codegen
 made = codegen._object(codegen.text([f := function(DOUBLE)]))
 for i in range(300):
     codegen._place([made], [f])
@@ -106,7 +107,7 @@ def test_memory_of_code_stays_on_a_plateau(tmp_path):
 
 # The compiler stays the same although somebody may edit it while tests run.
 _LOAD = """
-from hybridc.lower.llvm import codegen
+from hybridc.lower.llvm.codegen import native_function as codegen
 codegen.compiler_version = lambda: "the same"
 from tests.lower.llvm.test_codegen import DOUBLE, NativeFunction, doubled, load, parse
 def build():
@@ -141,7 +142,7 @@ def test_damaged_code_is_compiled_again(tmp_path):
 
 def test_code_of_another_processor_is_not_taken(tmp_path):
     process(_LOAD, tmp_path)
-    other = "from hybridc.lower.llvm import codegen\ncodegen.target_key = lambda: 'an older processor'\n"
+    other = "from hybridc.lower.llvm.codegen import native_function\nnative_function.target_key = lambda: 'an older one'\n"
     assert process(other + _LOAD, tmp_path) == "built\nbuilt\nbuilt\nTrue\n"
 
 
@@ -155,7 +156,7 @@ def test_the_cache_may_be_a_folder_that_cannot_be(tmp_path):
 _MANY = """
 import os, time, warnings
 warnings.simplefilter("ignore")
-from hybridc.lower.llvm import codegen
+from hybridc.lower.llvm.codegen import native_function as codegen
 codegen.compiler_version = lambda: "the same"
 from tests.lower.llvm.test_codegen import DOUBLE, doubled, function, load
 start, children = time.time() + 1, []

@@ -9,8 +9,8 @@ from xdsl.dialects import func
 from xdsl.utils.exceptions import PassFailedException
 
 import hybridc as mx
-from hybridc.lower.llvm.codegen import NativeFunction, explain
-from hybridc.lower.llvm.expand_math import ExpandMath
+from hybridc.lower.llvm.codegen.expand_math import ExpandMath
+from hybridc.lower.llvm.codegen.native_function import NativeFunction, explain
 from hybridc.lower.mathlib import FORMULAS
 from tests.lower.llvm.loops import TYPES, compute, elementwise
 from tests.lower.llvm.native import context, parse

@@ -12,12 +12,12 @@ from hybridc.compile import pipeline
 from hybridc.errors import VerifyError
 from hybridc.gluon.nn import HybridLambda
 from hybridc.ir import spec
-from hybridc.lower.llvm.emit import emit
+from hybridc.lower.llvm.emit_steps import emit
 from hybridc.lower.llvm.schedule_phases import SchedulePhases
 from hybridc.runtime.native_executable import NativeExecutable
-from hybridc.transforms.plan_memory import PlanMemory
-from hybridc.transforms.split_products import SplitProducts
-from hybridc.transforms.verify_plan import VerifyPlan
+from hybridc.transforms.kernels.split_products import SplitProducts
+from hybridc.transforms.memory.plan_memory import PlanMemory
+from hybridc.transforms.memory.verify_plan import VerifyPlan
 
 RNG = np.random.default_rng(7)
 

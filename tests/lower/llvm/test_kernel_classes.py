@@ -11,9 +11,9 @@ import hybridc as mx
 from hybridc.gluon.nn import HybridLambda
 from hybridc.ir.kernel import analyse
 from hybridc.ir.structured import dtype_of, kernels, shape_of
-from hybridc.lower.llvm import kernel_phases
-from hybridc.lower.llvm.kernel_phases import row_major
-from hybridc.transforms.split_products import SplitProducts
+from hybridc.lower.llvm.loops import kernel_phases
+from hybridc.lower.llvm.loops.kernel_phases import row_major
+from hybridc.transforms.kernels.split_products import SplitProducts
 from tests.lower.evaluate import Evaluator
 from tests.lower.kernels import parse
 from tests.lower.llvm.guarded import Array, Native, lowered, native_kernels, run_passes, run_phases

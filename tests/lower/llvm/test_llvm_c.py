@@ -10,8 +10,9 @@ import threading
 import pytest
 from llvmlite import binding
 
-from hybridc.lower.llvm import codegen, llvm_c
-from hybridc.lower.llvm.object_file import undefined_symbols
+from hybridc.lower.llvm.codegen import llvm_c
+from hybridc.lower.llvm.codegen import native_function as codegen
+from hybridc.lower.llvm.codegen.object_file import undefined_symbols
 
 ADD = """
 declare i64 @hybridc_test_other(i64)
@@ -28,14 +29,14 @@ define i64 @other(i64 %x) {{
 
 def made(text):
     """The object of a text, and the functions that it lacks."""
-    machine, module = codegen.machine(), llvm_c.Module(text)
+    machine, module = codegen.machine(), llvm_c.LLVMModule(text)
     machine.optimise(module)
     return (code := machine.object(module)), undefined_symbols(code)
 
 
 def test_text_that_is_none_is_an_error():
     with pytest.raises(RuntimeError, match="expected top-level entity"):
-        llvm_c.Module("this is no module")
+        llvm_c.LLVMModule("this is no module")
 
 
 INVALID = """
@@ -60,7 +61,7 @@ def test_what_a_module_calls_and_has_not():
 def test_functions_of_the_c_library_are_found_before_anything_is_loaded():
     """Code for processors without fused multiply-add calls them."""
     text = (
-        "from hybridc.lower.llvm import llvm_c; print(*[llvm_c.has_symbol(n) for n in ('fma', 'fmaf', 'memset', 'no')])"
+        "from hybridc.lower.llvm.codegen import llvm_c; print(*[llvm_c.has_symbol(n) for n in ('fma', 'fmaf', 'memset', 'no')])"
     )
     done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, check=True)
     assert done.stdout == "True True True False\n"

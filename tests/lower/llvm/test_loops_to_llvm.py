@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from xdsl.utils.exceptions import PassFailedException
 
-from hybridc.lower.llvm.loops_to_llvm import LoopsToLLVM
+from hybridc.lower.llvm.codegen.loops_to_llvm import LoopsToLLVM
 from tests.lower.llvm.loops import TYPES, compute, elementwise, phase
 from tests.lower.llvm.native import context, parse
 

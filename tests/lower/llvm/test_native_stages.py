@@ -14,10 +14,10 @@ from hybridc.compile import pipeline, stages
 from hybridc.compile.targets import target_named
 from hybridc.ir.native_plan import Host
 from hybridc.ir.values import functions
-from hybridc.lower.llvm.emit import emit
-from hybridc.lower.llvm.expand_math import ExpandMath
-from hybridc.lower.llvm.llvm_ops import NativeLLVM
-from hybridc.lower.llvm.loops_to_llvm import LoopsToLLVM
+from hybridc.lower.llvm.codegen.expand_math import ExpandMath
+from hybridc.lower.llvm.codegen.llvm_ops import NativeLLVM
+from hybridc.lower.llvm.codegen.loops_to_llvm import LoopsToLLVM
+from hybridc.lower.llvm.emit_steps import emit
 from hybridc.trace.tracer import trace_call
 from tests.slices import but
 

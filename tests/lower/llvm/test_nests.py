@@ -20,8 +20,8 @@ from hybridc.dialects.interfaces import RowSums
 from hybridc.gluon.nn import HybridLambda
 from hybridc.ir.kernel import analyse
 from hybridc.ir.structured import dtype_of, is_host, kernels, root, shape_of
-from hybridc.lower.llvm.kernel_phases import phases_of
-from hybridc.lower.llvm.scatter_loops import row_sums_phase
+from hybridc.lower.llvm.loops.kernel_phases import phases_of
+from hybridc.lower.llvm.loops.scatter_loops import row_sums_phase
 from tests.lower.llvm.guards import in_guards
 
 RNG = np.random.default_rng(5)

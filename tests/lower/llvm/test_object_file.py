@@ -8,8 +8,9 @@ from llvmlite import binding
 import hybridc as mx
 from hybridc.compile.stages import Traced
 from hybridc.gluon.nn import HybridLambda
-from hybridc.lower.llvm import codegen, llvm_c
-from hybridc.lower.llvm.object_file import undefined_symbols
+from hybridc.lower.llvm.codegen import llvm_c
+from hybridc.lower.llvm.codegen import native_function as codegen
+from hybridc.lower.llvm.codegen.object_file import undefined_symbols
 from hybridc.trace.tracer import trace_call
 from tests.lower.llvm.test_processor import LEVELS, choose, x86
 

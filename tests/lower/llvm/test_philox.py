@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from hybridc.dialects.dropout import uniform
-from hybridc.lower.llvm.philox_loops import uniform_phase
+from hybridc.dialects.nn.dropout import uniform
+from hybridc.lower.llvm.loops.philox_loops import uniform_phase
 from tests.lower.llvm.guards import in_guards
 
 KEYS = [(0, 0), (12345678901234567890, 77), (2**64 - 1, 2**64 - 1)]

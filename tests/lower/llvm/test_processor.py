@@ -13,9 +13,10 @@ import pytest
 import hybridc as mx
 from hybridc import options
 from hybridc.errors import OptionError
-from hybridc.lower.llvm import codegen, llvm_c, processor
-from hybridc.lower.llvm.gemm_phase import Registers, registers
-from hybridc.lower.llvm.products import phases_of_product
+from hybridc.lower.llvm.codegen import llvm_c, processor
+from hybridc.lower.llvm.codegen import native_function as codegen
+from hybridc.lower.llvm.gemm.gemm_phase import Registers, registers
+from hybridc.lower.llvm.gemm.products import phases_of_product
 from tests.lower.llvm.test_products import product_kernel
 
 X86 = platform.machine() == "x86_64"
@@ -89,7 +90,7 @@ def test_features_are_those_that_llvm_gives_the_level(monkeypatch, level):
     """LLVM's own definition is the oracle: a feature of the level is an instruction that it can select."""
     choose(monkeypatch, level)
     named, told = (
-        llvm_c.Machine(processor.name(), text, 2).assembly(llvm_c.Module(_OPERATIONS))
+        llvm_c.Machine(processor.name(), text, 2).assembly(llvm_c.LLVMModule(_OPERATIONS))
         for text in ("", processor.features_text())
     )
     assert _instructions(named) == _instructions(told)

@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 
 from hybridc.ir.kernel import analyse
-from hybridc.lower.llvm import gemm_tiles as gemm_rows
-from hybridc.lower.llvm import products
-from hybridc.lower.llvm.codegen import load
-from hybridc.lower.llvm.gemm_phase import Registers, registers
-from hybridc.lower.llvm.products import is_product, phases_of_product
-from hybridc.runtime.native import Array, NativePlan, NativeProgram, Phase, Place, num_threads, set_num_threads
+from hybridc.lower.llvm.codegen.native_function import load
+from hybridc.lower.llvm.gemm import gemm_tiles as gemm_rows
+from hybridc.lower.llvm.gemm import products
+from hybridc.lower.llvm.gemm.gemm_phase import Registers, registers
+from hybridc.lower.llvm.gemm.products import is_product, phases_of_product
+from hybridc.runtime.native import NativePlan, NativeProgram, Phase, PlainArray, Position, num_threads, set_num_threads
 from tests.lower.kernels import kernel
 from tests.lower.llvm.native import Guarded, call
 from tests.slices import one_in
@@ -315,10 +315,10 @@ def test_threads(spec, shape, threads):
     (code,) = load([phase.function])
     stride = -(-phase.scratch // 64) * 64
     numbers = np.array(phase.numbers, np.int64).tobytes()
-    places = tuple(Place(1 + i) for i in phase.buffers)
-    step = Phase(code, places, numbers, phase.extent, phase.grain, Place(0), stride)
-    inputs = [Array(x.shape, x.dtype) for x in (a, b)]
-    plan = NativePlan(inputs, [Array(shape[:2], a.dtype)], [step], arena=threads * stride, threads=threads)
+    places = tuple(Position(1 + i) for i in phase.buffers)
+    step = Phase(code, places, numbers, phase.extent, phase.grain, Position(0), stride)
+    inputs = [PlainArray(x.shape, x.dtype) for x in (a, b)]
+    plan = NativePlan(inputs, [PlainArray(shape[:2], a.dtype)], [step], arena=threads * stride, threads=threads)
     program, before = NativeProgram(plan), num_threads()
     set_num_threads(threads)
     try:

@@ -13,8 +13,8 @@ from hybridc import options
 from hybridc.compile import pipeline, targets
 from hybridc.compile.stages import Traced
 from hybridc.gluon import HybridBlock, nn
-from hybridc.lower.llvm.gemm_phase import registers
-from hybridc.lower.llvm.products import phases_of_product
+from hybridc.lower.llvm.gemm.gemm_phase import registers
+from hybridc.lower.llvm.gemm.products import phases_of_product
 from hybridc.runtime.native import num_threads, set_num_threads
 from hybridc.trace.tracer import trace_call
 from tests.lower.llvm.test_processor import choose

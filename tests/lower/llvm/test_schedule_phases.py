@@ -8,7 +8,7 @@ from xdsl.parser import Parser
 from hybridc.compile.pipeline import KERNELS, context, structured
 from hybridc.ir.structured import is_host, kernels
 from hybridc.lower.llvm.schedule_phases import SchedulePhases
-from hybridc.transforms.split_products import SplitProducts
+from hybridc.transforms.kernels.split_products import SplitProducts
 
 # Name: a function, and for each of its kernels: scratch in bytes, pairs in place, what may be strided.
 CASES = {

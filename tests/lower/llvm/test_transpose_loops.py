@@ -9,8 +9,8 @@ import pytest
 
 import hybridc as mx
 from hybridc.gluon.nn import HybridLambda
-from hybridc.lower.llvm.gemm_phase import registers
-from hybridc.lower.llvm.transpose_loops import transpose_phase
+from hybridc.lower.llvm.gemm.gemm_phase import registers
+from hybridc.lower.llvm.loops.transpose_loops import transpose_phase
 from tests.lower.llvm.guarded import Native, lowered, native_kernels
 
 

@@ -10,9 +10,9 @@ from xdsl.ir import Block, Region
 from hybridc.ir.kernel import Read, Stage
 from hybridc.ir.structured import dtype_of, note_dtypes
 from hybridc.ir.tensor_builder import Builder, Tensor, structured_type
-from hybridc.lower.triton.body import combine, reduce, write_body
-from hybridc.lower.triton.functions import Config, TritonFunction
-from hybridc.lower.triton.source import Writer
+from hybridc.lower.triton.expressions.linalg_body import combine, reduce, write_body
+from hybridc.lower.triton.source_writer import SourceWriter
+from hybridc.lower.triton.triton_function import Config, TritonFunction
 from hybridc.runtime.triton_kernel import run_interpreted
 
 
@@ -51,7 +51,7 @@ def function_of(stages):
     (shape,) = {s.sizes for s in stages}
     given = [dtype_of(r.value) for r in stages[0].reads]
     results = [dtype_of(s.result) for s in stages]
-    w = Writer()
+    w = SourceWriter()
     inputs, outputs = ([w.name(f"{c}{i}") for i in range(len(of))] for c, of in (("x", given), ("y", results)))
     w.line("@triton.jit")
     w.line(f"def bodies({', '.join([*inputs, *outputs])}):")

@@ -10,8 +10,8 @@ import os
 import sys
 import tempfile
 
-from hybridc.lower.triton.functions import Config
-from hybridc.runtime.devices.compiled import compiled
+from hybridc.lower.triton.triton_function import Config
+from hybridc.runtime.devices.nvidia.compiled import compiled
 from tests.lower.triton.bodies import function_of
 from tests.lower.triton.steps import ROUGH, of_numbers, of_steps, reductions, stages_of
 

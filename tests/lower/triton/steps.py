@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from hybridc.dialects.mlir.upstream import HOST, loop_dtypes
 from hybridc.dialects.scalar import NumPyScalar
-from hybridc.dialects.upstream import HOST, loop_dtypes
 from tests.lower.triton.bodies import stage_of
 
 STEPS = [n for n in vars(NumPyScalar) if n[0] != "_" and n not in (*HOST, "select", "cast", "like", "logistic")]

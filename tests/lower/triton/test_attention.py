@@ -11,11 +11,12 @@ import hybridc as mx
 from benchmarks import workloads
 from hybridc.compile import pipeline
 from hybridc.gluon.nn import HybridLambda
-from hybridc.ir.attention import attention_of
+from hybridc.ir.attention_kernel import attention_of
 from hybridc.ir.kernel import analyse
 from hybridc.ir.structured import kernels
-from hybridc.lower.triton import attention_loads, codes
-from hybridc.lower.triton.attention import Tile, phases_of_attention
+from hybridc.lower.triton import codes
+from hybridc.lower.triton.attention import attention_loads
+from hybridc.lower.triton.attention.attention_forward import AttentionTile, phases_of_attention
 from hybridc.lower.triton.codes import TritonCodes
 from tests.lower.llvm.guarded import run_passes
 from tests.lower.triton.guarded import Interpreted
@@ -27,7 +28,7 @@ pytestmark = pytest.mark.triton
 RNG = np.random.default_rng(17)
 TOLERANCE = {"float16": 6e-3, "float32": 4e-6, "float64": 1e-13}
 # Blocks so small that there are several of rows and of keys.
-SMALL = (Tile(16, 16, 4, 1),)
+SMALL = (AttentionTile(16, 16, 4, 1),)
 
 
 def normal(*shape, dtype="float32"):

@@ -11,10 +11,11 @@ import hybridc as mx
 from benchmarks import workloads
 from hybridc.compile import pipeline
 from hybridc.gluon.nn import HybridLambda
-from hybridc.ir.attention import attention_backward_of, attention_of
-from hybridc.lower.triton import attention_loads, codes
-from hybridc.lower.triton.attention_backward import phases_of_attention_backward
-from hybridc.lower.triton.attention_loads import Tile
+from hybridc.ir.attention_kernel import attention_backward_of, attention_of
+from hybridc.lower.triton import codes
+from hybridc.lower.triton.attention import attention_loads
+from hybridc.lower.triton.attention.attention_backward import phases_of_attention_backward
+from hybridc.lower.triton.attention.attention_loads import AttentionTile
 from hybridc.lower.triton.codes import TritonCodes
 from tests.lower.evaluate import Evaluator
 from tests.lower.llvm.guarded import native_kernels, run_passes
@@ -28,7 +29,7 @@ pytestmark = pytest.mark.triton
 RNG = np.random.default_rng(23)
 TOLERANCE = {"float16": 1e-2, "float32": 4e-6, "float64": 1e-13}
 # Blocks so small that there are several of rows and of keys.
-SMALL = ((Tile(16, 16, 4, 1),), (Tile(16, 16, 4, 1),))
+SMALL = ((AttentionTile(16, 16, 4, 1),), (AttentionTile(16, 16, 4, 1),))
 
 
 def normal(*shape, dtype="float32"):

@@ -7,10 +7,10 @@ import math
 import numpy as np
 import pytest
 
-from hybridc.ir.attention import attention_of
+from hybridc.ir.attention_kernel import attention_of
 from hybridc.lower.triton import codes
-from hybridc.lower.triton.attention import phases_of_attention
-from hybridc.lower.triton.attention_backward import phases_of_attention_backward
+from hybridc.lower.triton.attention.attention_backward import phases_of_attention_backward
+from hybridc.lower.triton.attention.attention_forward import phases_of_attention
 from hybridc.lower.triton.codes import TritonCodes
 from hybridc.random import generator
 from tests.lower.evaluate import Evaluator

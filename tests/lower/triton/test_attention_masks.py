@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from hybridc.ir.attention import attention_backward_of, attention_of
+from hybridc.ir.attention_kernel import attention_backward_of, attention_of
 from hybridc.lower.triton.codes import TritonCodes
 from tests.lower.llvm.guarded import native_kernels
 from tests.lower.triton.guarded import Interpreted

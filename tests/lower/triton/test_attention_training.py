@@ -7,7 +7,7 @@ import pytest
 
 import hybridc as mx
 from hybridc.gluon import HybridBlock, TrainStep, nn
-from hybridc.ir.attention import attention_backward_of, attention_of
+from hybridc.ir.attention_kernel import attention_backward_of, attention_of
 from tests.lower.llvm.guarded import native_kernels
 
 pytestmark = pytest.mark.triton

@@ -10,10 +10,10 @@ import pytest
 
 import hybridc as mx
 from hybridc.gluon.nn import HybridLambda
-from hybridc.ir.attention import attention_backward_of, attention_of
-from hybridc.lower.triton.attention import phases_of_attention
-from hybridc.lower.triton.attention_backward import phases_of_attention_backward
-from hybridc.lower.triton.attention_loads import Tile
+from hybridc.ir.attention_kernel import attention_backward_of, attention_of
+from hybridc.lower.triton.attention.attention_backward import phases_of_attention_backward
+from hybridc.lower.triton.attention.attention_forward import phases_of_attention
+from hybridc.lower.triton.attention.attention_loads import AttentionTile
 from hybridc.lower.triton.codes import TritonCodes
 from tests.lower.llvm.guarded import native_kernels
 from tests.lower.triton.guarded import Interpreted
@@ -25,7 +25,7 @@ pytestmark = pytest.mark.triton
 
 
 RNG = np.random.default_rng(29)
-SMALL = (Tile(16, 16, 4, 1),)
+SMALL = (AttentionTile(16, 16, 4, 1),)
 
 
 def normal(*shape, dtype="float32"):

@@ -12,8 +12,9 @@ from hybridc.compile import pipeline
 from hybridc.gluon.nn import HybridLambda
 from hybridc.ir.kernel import analyse
 from hybridc.ir.structured import kernels
-from hybridc.lower.triton import product_source, products
-from hybridc.lower.triton.products import phases_of_product
+from hybridc.lower.triton.products import product_phases as products
+from hybridc.lower.triton.products import product_source
+from hybridc.lower.triton.products.product_phases import phases_of_product
 from hybridc.tools.triton_report import AMD_MI300, NVIDIA_A100, NVIDIA_H100, SHARED, fitting, report
 from tests.lower.llvm.guarded import run_passes
 from tests.lower.llvm.test_products import product_kernel

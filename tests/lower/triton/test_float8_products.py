@@ -14,7 +14,7 @@ from hybridc.gluon.nn import HybridLambda
 from hybridc.ir.kernel import analyse
 from hybridc.ir.structured import dtype_of, kernels
 from hybridc.lower.triton.nests import phases_of
-from hybridc.lower.triton.products import phases_of_product
+from hybridc.lower.triton.products.product_phases import phases_of_product
 from hybridc.tools.triton_report import AMD_MI300, NVIDIA_A100, NVIDIA_H100, fitting, report
 from hybridc.trace.tracer import trace_call
 

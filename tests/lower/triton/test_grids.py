@@ -9,10 +9,10 @@ import hybridc as mx
 from hybridc.dialects.interfaces import RowSums
 from hybridc.errors import UnsupportedError
 from hybridc.ir.kernel import analyse
-from hybridc.lower.triton.functions import PROGRAMS
 from hybridc.lower.triton.nests import phases_of
-from hybridc.lower.triton.products import phases_of_product
+from hybridc.lower.triton.products.product_phases import phases_of_product
 from hybridc.lower.triton.scatter import row_sums_phase
+from hybridc.lower.triton.triton_function import PROGRAMS
 from hybridc.lower.triton.user_kernel import launch
 from hybridc.runtime.triton_kernel import run_interpreted
 from tests.lower.kernels import kernel

@@ -86,8 +86,8 @@ def test_in_place_is_the_same(size):
 STORES = """
 import json
 import numpy as np
-from hybridc.lower.triton.functions import Config, TritonFunction
-from hybridc.runtime.devices.compiled import compiled
+from hybridc.lower.triton.triton_function import Config, TritonFunction
+from hybridc.runtime.devices.nvidia.compiled import compiled
 
 SOURCE = '''
 import triton

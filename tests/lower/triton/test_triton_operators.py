@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import pytest
 
-from hybridc.tools.check_op import compiled
+from hybridc.tools.check_op import check_compiled as compiled
 from tests.ops.samples import each
 
 pytestmark = pytest.mark.triton

@@ -13,9 +13,9 @@ from hybridc.compile import pipeline
 from hybridc.gluon.nn import HybridLambda
 from hybridc.ir.kernel import analyse
 from hybridc.ir.structured import dtype_of, kernels, shape_of
-from hybridc.lower.triton import product_padding
-from hybridc.lower.triton.product_configs import CANDIDATES, MOST, Tile, choose, choose_vector
-from hybridc.lower.triton.products import phases_of_product
+from hybridc.lower.triton.products import product_padding
+from hybridc.lower.triton.products.product_configs import CANDIDATES, MOST, ProductTile, choose, choose_vector
+from hybridc.lower.triton.products.product_phases import phases_of_product
 from tests.lower.evaluate import Evaluator
 from tests.lower.kernels import parse
 from tests.lower.llvm.guarded import run_passes
@@ -27,7 +27,7 @@ pytestmark = pytest.mark.triton
 
 
 EPS = {"float16": 1e-3, "float32": 1.2e-7, "float64": 2.3e-16}
-SMALL = Tile(16, 32, 16, 4, 2, 2)
+SMALL = ProductTile(16, 32, 16, 4, 2, 2)
 
 
 def check(spec, sizes, dtype="f32", tiles=(), parts=0, config=0, seed=0):
@@ -149,7 +149,7 @@ def test_strides():
 def test_parts(spec, sizes):
     """Terms that programs share, some of whom may get none; the same result every time."""
     for parts in (3, 14):
-        first, second = check(spec, sizes, "f32", [SMALL if "i" in sizes else Tile(1, 16, 16, 4, 2)], parts)
+        first, second = check(spec, sizes, "f32", [SMALL if "i" in sizes else ProductTile(1, 16, 16, 4, 2)], parts)
         assert first.configs[0].grid[1] == parts
         assert second.configs[0].grid[1] == 1
     check(spec, sizes, "f64", parts=2)

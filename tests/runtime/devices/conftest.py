@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from hybridc.runtime.devices.cuda import Cuda
+from hybridc.runtime.devices.nvidia.cuda import Cuda
 from tests.runtime.devices.simulated import SimulatedCuda, simulated_card
 from tests.runtime.devices.stub_cuda import StubCuda
 

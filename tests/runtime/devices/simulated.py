@@ -15,12 +15,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from hybridc.lower.triton.functions import Config, TritonFunction
+from hybridc.lower.triton.triton_function import Config, TritonFunction
 from hybridc.options import OPTIONS
 from hybridc.runtime.devices import choose
-from hybridc.runtime.devices.compiled import Binary
-from hybridc.runtime.devices.cuda import Cuda
-from hybridc.runtime.devices.driver import Driver
+from hybridc.runtime.devices.nvidia.compiled import MachineCode
+from hybridc.runtime.devices.nvidia.cuda import Cuda
+from hybridc.runtime.devices.nvidia.driver import Driver
 from hybridc.runtime.triton_kernel import interpret
 from tests.runtime.devices.stub_cuda import Launched, StubCuda
 
@@ -35,12 +35,12 @@ class SimulatedCuda(StubCuda):
         super().__init__(memory=1 << 26)
         self.known: dict[str, tuple[TritonFunction, Config]] = {}
 
-    def binary(self, function: TritonFunction, config: Config, *_: Any) -> Binary:
+    def binary(self, function: TritonFunction, config: Config, *_: Any) -> MachineCode:
         """What stands for a function that was compiled."""
         entry = f"{function.name}_{len(self.known)}"
         self.known[entry] = function, config
         parameters = len(function.pointers) + len(function.numbers) + _OWN
-        return Binary(entry, config.warps, 0, parameters, b"\x7fELF" + bytes(60))
+        return MachineCode(entry, config.warps, 0, parameters, b"\x7fELF" + bytes(60))
 
     def count(self, kernel: str) -> int:
         function, _ = self.known[kernel]
@@ -89,7 +89,7 @@ def simulated_card(stub: SimulatedCuda | None = None, kind: type[Cuda] = Cuda) -
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(choose, "OPTIONS", dataclasses.replace(OPTIONS, gpu="cuda"))
         patch.setattr(choose, "driver", lambda: made)
-        patch.setattr("hybridc.runtime.devices.cuda.binary", stub.binary)
+        patch.setattr("hybridc.runtime.devices.nvidia.cuda.binary", stub.binary)
         patch.setitem(choose._KINDS, "cuda", dataclasses.replace(choose._KINDS["cuda"], make=kind))
         choose.device.cache_clear()
         made_card = choose.device(0)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from hybridc.lower.triton.functions import Config, TritonFunction
+from hybridc.lower.triton.triton_function import Config, TritonFunction
 
 F32 = np.dtype("float32")
 

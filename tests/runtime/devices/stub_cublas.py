@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from hybridc.runtime.devices import cublas
-from hybridc.runtime.devices.cublas import FUNCTIONS
+from hybridc.runtime.devices.nvidia import cublas
+from hybridc.runtime.devices.nvidia.cublas import FUNCTIONS
 from tests.runtime.devices.stub_cuda import StubCuda
 
 _DTYPES = {number: np.dtype(name) for name, number in cublas.KINDS.items() if name != "bfloat16"}

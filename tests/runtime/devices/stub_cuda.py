@@ -16,8 +16,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from hybridc.runtime.devices import driver
-from hybridc.runtime.devices.driver import FUNCTIONS
+from hybridc.runtime.devices.nvidia import driver
+from hybridc.runtime.devices.nvidia.driver import FUNCTIONS
 from tests.runtime.devices.queues import Queues
 
 _INVALID_VALUE, _OUT_OF_MEMORY, _INVALID_IMAGE, _INVALID_CONTEXT, _INVALID_HANDLE = 1, 2, 200, 201, 400

@@ -9,9 +9,9 @@ import pytest
 from hybridc.errors import UnsupportedError
 from hybridc.options import OPTIONS
 from hybridc.runtime.devices import choose
-from hybridc.runtime.devices.cuda import Cuda
-from hybridc.runtime.devices.driver import Driver, NoDriver, driver_of
 from hybridc.runtime.devices.interpreter import Interpreter
+from hybridc.runtime.devices.nvidia.cuda import Cuda
+from hybridc.runtime.devices.nvidia.driver import Driver, NoDriver, driver_of
 from tests.runtime.devices.stub_cuda import StubCuda
 
 NONE = NoDriver("no driver of NVIDIA's was found")

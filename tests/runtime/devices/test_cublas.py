@@ -11,13 +11,13 @@ import pytest
 import hybridc as mx
 from hybridc.errors import DeviceError
 from hybridc.gluon.nn import HybridLambda
-from hybridc.lower.triton import library
-from hybridc.lower.triton.product_loops import fused_product
-from hybridc.lower.triton.program import Alternative, LibraryProduct
+from hybridc.lower.triton.launches import Alternative, LibraryProduct
+from hybridc.lower.triton.products import library_products as library
+from hybridc.lower.triton.products.product_loops import fused_product
 from hybridc.runtime.device_executable import DeviceExecutable
-from hybridc.runtime.devices import cublas
-from hybridc.runtime.devices.cublas import Cublas
-from hybridc.runtime.devices.cuda import Cuda
+from hybridc.runtime.devices.nvidia import cublas
+from hybridc.runtime.devices.nvidia.cublas import Cublas
+from hybridc.runtime.devices.nvidia.cuda import Cuda
 from hybridc.runtime.plan_bytes import KeptGraph, from_bytes, to_bytes
 from hybridc.store import Store
 from tests.lower.llvm.test_products import TOLERANCE, expected, numbers_of, product_kernel
@@ -148,7 +148,7 @@ def kept(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> Store:
 def given(stub: SimulatedCuda, takes: float, monkeypatch: pytest.MonkeyPatch) -> StubCublas:
     """The library is there."""
     made = StubCublas(stub, takes)
-    monkeypatch.setattr("hybridc.runtime.devices.cuda.library", lambda: made)
+    monkeypatch.setattr("hybridc.runtime.devices.nvidia.cuda.library", lambda: made)
     return made
 
 
@@ -184,12 +184,12 @@ def test_a_library_that_fails_is_not_chosen(stub: SimulatedCuda, card: Cuda, mon
 
 @pytest.mark.usefixtures("kept")
 def test_without_a_library_nothing_is_tried(stub: SimulatedCuda, card: Cuda, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("hybridc.runtime.devices.cuda.library", lambda: None)
+    monkeypatch.setattr("hybridc.runtime.devices.nvidia.cuda.library", lambda: None)
     x = np.ones((8, 8), np.float32)
     run = DeviceExecutable(program(lambda F, a, b: F.dot(a, b), x.shape, x.shape), card)
     run(card.put(x), card.put(x))
     assert len(run._steps) == 1
-    assert type(run._steps[0]).__name__ == "Step"
+    assert type(run._steps[0]).__name__ == "DeviceStep"
 
 
 @pytest.mark.usefixtures("kept")

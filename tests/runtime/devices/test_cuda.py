@@ -16,9 +16,9 @@ import pytest
 
 from hybridc.errors import DeviceError, DeviceMemoryError
 from hybridc.options import OPTIONS
-from hybridc.runtime.devices.compiled import Binary, binary
-from hybridc.runtime.devices.cuda import Cuda
-from hybridc.runtime.devices.driver import FUNCTION_SHARED_MEMORY, Driver
+from hybridc.runtime.devices.nvidia.compiled import MachineCode, binary
+from hybridc.runtime.devices.nvidia.cuda import Cuda
+from hybridc.runtime.devices.nvidia.driver import FUNCTION_SHARED_MEMORY, Driver
 from tests.runtime.devices.sources import ADD, F32, add_config
 from tests.runtime.devices.stub_cuda import StubCuda
 
@@ -31,7 +31,7 @@ CONFIG = add_config(4096, 1024)
 ALL, NONE = 0b01111, 0b01000
 COMPILE = """
 import json
-from hybridc.runtime.devices.compiled import binary, compiled
+from hybridc.runtime.devices.nvidia.compiled import binary, compiled
 from tests.runtime.devices.test_cuda import ADD, ALL, CONFIG, NONE
 found = {}
 for divisible in (ALL, NONE):
@@ -193,10 +193,10 @@ def test_no_program_no_launch() -> None:
 def large(monkeypatch: pytest.MonkeyPatch, shared: int) -> None:
     """Let functions need so much shared memory."""
 
-    def made(*_: object) -> Binary:
-        return Binary("add", 8, shared, 7, b"\x7fELF" + bytes(64))
+    def made(*_: object) -> MachineCode:
+        return MachineCode("add", 8, shared, 7, b"\x7fELF" + bytes(64))
 
-    monkeypatch.setattr("hybridc.runtime.devices.cuda.binary", made)
+    monkeypatch.setattr("hybridc.runtime.devices.nvidia.cuda.binary", made)
 
 
 def test_much_shared_memory_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:

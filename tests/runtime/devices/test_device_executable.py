@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from hybridc.ir.native_plan import Array, Place
-from hybridc.ir.planned import View
-from hybridc.lower.triton.program import Launch, TritonProgram
+from hybridc.ir.native_plan import PlainArray, Position
+from hybridc.ir.planned import SlotView
+from hybridc.lower.triton.launches import Launch, TritonProgram
 from hybridc.runtime.device_executable import DeviceExecutable
-from hybridc.runtime.devices.driver import LaunchConfig
 from hybridc.runtime.devices.interpreter import Interpreter
+from hybridc.runtime.devices.nvidia.driver import LaunchConfig
 from hybridc.store import Store
 from tests.runtime.devices.simulated import simulated_card
 from tests.runtime.devices.sources import ADD, F32, add_config
@@ -27,15 +27,15 @@ MANY, FEW = add_config(N, 8), add_config(N, 64)
 
 def added_to(*configs: Any) -> TritonProgram:
     """``x += 2 constant``, in the memory of its argument."""
-    launch = Launch(ADD, (Place(1), Place(2), Place(1)), (N, 2), configs, "add")
+    launch = Launch(ADD, (Position(1), Position(2), Position(1)), (N, 2), configs, "add")
     return TritonProgram(
         "forward",
         "",
         0,
-        inputs=[Array((N,), F32)],
+        inputs=[PlainArray((N,), F32)],
         constants=[np.arange(N, dtype=F32)],
         steps=[launch],
-        outputs=[View(1, 0, F32, (N,), (1,))],
+        outputs=[SlotView(1, 0, F32, (N,), (1,))],
         donated={0},
     )
 

@@ -18,10 +18,10 @@ from hybridc import autograd, gluon, nd
 from hybridc.errors import DeviceError
 from hybridc.gluon import nn
 from hybridc.lower.triton.texts import fill_phase
-from hybridc.runtime.devices import cuda
-from hybridc.runtime.devices.compiled import code_key
-from hybridc.runtime.devices.cuda import Cuda
-from hybridc.runtime.devices.driver import NON_BLOCKING, Driver
+from hybridc.runtime.devices.nvidia import cuda
+from hybridc.runtime.devices.nvidia.compiled import code_key
+from hybridc.runtime.devices.nvidia.cuda import Cuda
+from hybridc.runtime.devices.nvidia.driver import NON_BLOCKING, Driver
 from tests.runtime.devices.simulated import SimulatedCuda, simulated_card
 from tests.runtime.devices.sources import ADD, F32, add_config
 from tests.runtime.devices.stub_cuda import ILLEGAL_ADDRESS, StubCuda

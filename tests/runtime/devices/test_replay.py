@@ -14,12 +14,12 @@ import hybridc as mx
 from hybridc import autograd, gluon, nd
 from hybridc.errors import DeviceError
 from hybridc.gluon import nn
-from hybridc.ir.native_plan import Array, Host, Place
-from hybridc.ir.planned import View
-from hybridc.lower.triton.program import Launch, TritonProgram
+from hybridc.ir.native_plan import Host, PlainArray, Position
+from hybridc.ir.planned import SlotView
+from hybridc.lower.triton.launches import Launch, TritonProgram
 from hybridc.runtime.device_executable import DeviceExecutable
 from hybridc.runtime.devices import replay
-from hybridc.runtime.devices.cuda import Cuda
+from hybridc.runtime.devices.nvidia.cuda import Cuda
 from tests.runtime.devices.simulated import SimulatedCuda, simulated_card
 from tests.runtime.devices.sources import ADD, F32, add_config
 
@@ -33,7 +33,7 @@ CONSTANT = np.arange(N, dtype=F32)
 
 def add(x: int, y: int, out: int, factor: int) -> Launch:
     """``out = x + factor y``, all of them slots."""
-    return Launch(ADD, (Place(x), Place(y), Place(out)), (N, factor), (add_config(N, 64),), f"add{factor}")
+    return Launch(ADD, (Position(x), Position(y), Position(out)), (N, factor), (add_config(N, 64),), f"add{factor}")
 
 
 def program(*steps: Any, inputs: int = 1, donated: tuple[int, ...] = (), outputs: int | None = None) -> TritonProgram:
@@ -43,11 +43,11 @@ def program(*steps: Any, inputs: int = 1, donated: tuple[int, ...] = (), outputs
         "forward",
         "",
         4 * N,
-        inputs=[Array((N,), F32)] * inputs,
-        fresh=[Array((N,), F32)],
+        inputs=[PlainArray((N,), F32)] * inputs,
+        fresh=[PlainArray((N,), F32)],
         constants=[CONSTANT],
         steps=list(steps),
-        outputs=[View(fresh, 0, F32, (N,), (1,))],
+        outputs=[SlotView(fresh, 0, F32, (N,), (1,))],
         into=[0],
         donated=set(donated),
     )
@@ -197,7 +197,7 @@ def test_a_call_of_the_host_is_between_recordings(stub: SimulatedCuda, card: Cud
         outs[0][:] = ins[0] * 10
 
     class Call:
-        ins = outs = (View(0, 0, F32, (N,), (1,)),)
+        ins = outs = (SlotView(0, 0, F32, (N,), (1,)),)
         on = staticmethod(host)
 
     call = Host(Call(), "times_ten")  # type: ignore[arg-type]  (all that a device asks of a call)

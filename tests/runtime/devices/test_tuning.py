@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from hybridc.errors import DeviceError
-from hybridc.lower.triton.functions import Config
 from hybridc.lower.triton.texts import fill_phase
+from hybridc.lower.triton.triton_function import Config
 from hybridc.runtime.devices.interpreter import Interpreter
 from hybridc.runtime.devices.tuning import fastest
 from hybridc.store import store

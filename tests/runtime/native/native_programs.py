@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
-from hybridc.runtime.native import Array, NativePlan, Phase, Place
+from hybridc.runtime.native import NativePlan, Phase, PlainArray, Position
 from tests.lower.llvm.loops import phase
 from tests.lower.llvm.native import compiled
 
@@ -85,11 +85,11 @@ def f32(value: float) -> bytes:
 def add_plan(size: int, grain: int = 1 << 40, threads: int = 1, work: float = 0.0) -> NativePlan:
     """``y = x + 2`` in two steps, the first of them into the arena."""
     return NativePlan(
-        inputs=[Array((size,), "float32")],
-        results=[Array((size,), "float32")],
+        inputs=[PlainArray((size,), "float32")],
+        results=[PlainArray((size,), "float32")],
         steps=[
-            Phase(ADD, (Place(1), Place(0, 64)), f32(0.5), size, grain),
-            Phase(ADD, (Place(0, 64), Place(2)), f32(1.5), size, grain),
+            Phase(ADD, (Position(1), Position(0, 64)), f32(0.5), size, grain),
+            Phase(ADD, (Position(0, 64), Position(2)), f32(1.5), size, grain),
         ],
         arena=64 + 4 * size,
         threads=threads,

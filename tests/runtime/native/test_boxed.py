@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import hybridc as mx
-from hybridc.runtime.native import Array, Host, NativePlan, NativeProgram, Phase, Place
+from hybridc.runtime.native import Host, NativePlan, NativeProgram, Phase, PlainArray, Position
 from hybridc.runtime.native.boxed import boxed_entry
 from tests.runtime.native.native_programs import ADD, PythonCode, add_plan, f32
 
@@ -55,8 +55,8 @@ def floats(size):
 
 def sum_plan():
     """The third of three inputs + 1."""
-    steps = [Phase(ADD, (Place(3), Place(4)), f32(1), 6)]
-    return NativePlan([Array((6,), "float32")] * 3, [Array((6,), "float32")], steps)
+    steps = [Phase(ADD, (Position(3), Position(4)), f32(1), 6)]
+    return NativePlan([PlainArray((6,), "float32")] * 3, [PlainArray((6,), "float32")], steps)
 
 
 @pytest.mark.parametrize("type_", [Box, Other, mx.nd.NDArray])
@@ -103,8 +103,8 @@ def test_arrays_are_read_at_each_call():
 
 
 def test_several_results_are_a_tuple_of_boxes():
-    spec = Array((6,), "float32")
-    steps = [Phase(ADD, (Place(1), Place(2)), f32(1), 6), Phase(ADD, (Place(1), Place(3)), f32(2), 6)]
+    spec = PlainArray((6,), "float32")
+    steps = [Phase(ADD, (Position(1), Position(2)), f32(1), 6), Phase(ADD, (Position(1), Position(3)), f32(2), 6)]
     call = boxed_entry(NativeProgram(NativePlan([spec], [spec, spec], steps)), Box)
     for _ in range(3):
         found = call(Box(floats(6)))
@@ -167,8 +167,8 @@ def test_errors_arrive_and_the_next_call_works():
         if failing:
             raise KeyError("why")
 
-    spec = Array((6,), "float32")
-    steps = [Phase(ADD, (Place(1), Place(2)), f32(1), 6), Host(step)]
+    spec = PlainArray((6,), "float32")
+    steps = [Phase(ADD, (Position(1), Position(2)), f32(1), 6), Host(step)]
     call = boxed_entry(NativeProgram(NativePlan([spec], [spec], steps)), Box)
     x = Box(floats(6))
     count = sys.getrefcount(x.array)
@@ -191,8 +191,8 @@ def test_arrays_live_while_a_call_uses_them_and_nobody_else_enters():
         assert leave.wait(30)
         seen.append(alive() is not None)
 
-    spec = Array((6,), "float32")
-    plan = NativePlan([spec], [spec], [Phase(PythonCode(run), (Place(1),))], work=1e9)
+    spec = PlainArray((6,), "float32")
+    plan = NativePlan([spec], [spec], [Phase(PythonCode(run), (Position(1),))], work=1e9)
     call = boxed_entry(NativeProgram(plan), Box)
     x = Box(floats(6))
     alive = weakref.ref(x.array)

@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 
 from hybridc.buffers import SMALLEST
-from hybridc.runtime.native import Array, Host, NativePlan, NativeProgram, Phase, Place, Workspace
+from hybridc.runtime.native import Host, NativePlan, NativeProgram, Phase, PlainArray, Position, Workspace
 from hybridc.runtime.native.fallback import python_entry
-from hybridc.runtime.native.program import Tables, native_entry
+from hybridc.runtime.native.native_program import Tables, native_entry
 from tests.runtime.native.native_programs import ADD, add_plan, f32
 
 
@@ -53,8 +53,11 @@ def test_no_inputs_no_results_no_steps(make):
 
 def test_constants_and_offsets(make):
     constant = floats(10)
-    steps = [Phase(ADD, (Place(3, 4 * 4), Place(2, 4)), f32(1), 3), Phase(ADD, (Place(1, 8), Place(2, 16)), f32(2), 1)]
-    plan = NativePlan([Array((3,), "float32")], [Array((5,), "float32")], steps, [constant])
+    steps = [
+        Phase(ADD, (Position(3, 4 * 4), Position(2, 4)), f32(1), 3),
+        Phase(ADD, (Position(1, 8), Position(2, 16)), f32(2), 1),
+    ]
+    plan = NativePlan([PlainArray((3,), "float32")], [PlainArray((5,), "float32")], steps, [constant])
     program = make(plan)
     out = np.zeros(5, np.float32)
     (y,) = program.entry(program.workspace(), (out,), floats(3))
@@ -66,7 +69,7 @@ def test_constants_and_offsets(make):
 def test_every_type_and_rank(make, dtype):
     shapes = [(), (3,), (2, 3), (1, 1, 1, 1, 5), (0, 4)]
     arrays = [np.ones(shape, dtype) for shape in shapes]
-    specs = [Array(shape, dtype) for shape in shapes]
+    specs = [PlainArray(shape, dtype) for shape in shapes]
     program = make(NativePlan(specs, specs, []))
     results = program.entry(program.workspace(), None, *arrays)
     assert [(r.shape, r.dtype) for r in results] == [(shape, np.dtype(dtype)) for shape in shapes]
@@ -110,11 +113,11 @@ def test_arrays_that_are_not_as_the_plan_says(make, name):
 
 
 def test_order_of_a_matrix_is_guarded(make):
-    program = make(NativePlan([Array((2, 3), "float32")], [], []))
+    program = make(NativePlan([PlainArray((2, 3), "float32")], [], []))
     assert program.entry(program.workspace(), None, np.ones((2, 3), np.float32)) == ()
     assert program.entry(program.workspace(), None, np.ones((3, 2), np.float32).T) is NotImplemented
     # One row is in both orders.
-    program = make(NativePlan([Array((1, 3), "float32")], [], []))
+    program = make(NativePlan([PlainArray((1, 3), "float32")], [], []))
     assert program.entry(program.workspace(), None, np.asfortranarray(np.ones((1, 3), np.float32))) == ()
 
 
@@ -135,8 +138,8 @@ def test_read_only_arrays_are_inputs_but_no_results(make):
 
 
 def test_into_some_of_the_results(make):
-    steps = [Phase(ADD, (Place(1), Place(2 + i)), f32(i), 4) for i in range(3)]
-    program = make(NativePlan([Array((4,), "float32")], [Array((4,), "float32")] * 3, steps))
+    steps = [Phase(ADD, (Position(1), Position(2 + i)), f32(i), 4) for i in range(3)]
+    program = make(NativePlan([PlainArray((4,), "float32")], [PlainArray((4,), "float32")] * 3, steps))
     given = np.zeros(4, np.float32)
     results = program.entry(program.workspace(), (None, given, None), floats(4))
     assert results[1] is given
@@ -166,16 +169,16 @@ def test_wrong_calls(make):
 
 
 def test_plans_that_native_code_must_not_run():
-    good = Phase(ADD, (Place(1), Place(2)), f32(1), 4)
-    inputs = [Array((4,), "float32")]
+    good = Phase(ADD, (Position(1), Position(2)), f32(1), 4)
+    inputs = [PlainArray((4,), "float32")]
     for steps, constants in [
-        ([Phase(ADD, (Place(1), Place(3)), f32(1), 4)], []),
-        ([Phase(ADD, (Place(-1), Place(2)), f32(1), 4)], []),
-        ([Phase(ADD, (Place(0, 1), Place(2)), f32(1), 4)], []),
-        ([Phase(ADD, (Place(1), Place(2, 17)), f32(1), 4)], []),
-        ([Phase(ADD, (Place(1), Place(2)), f32(1), 4, grain=0)], []),
-        ([Phase(ADD, (Place(1), Place(2)), f32(1)[:4], 4)], []),
-        ([Phase(ADD, (Place(1), Place(2)), f32(1), 4, scratch=Place(9))], []),
+        ([Phase(ADD, (Position(1), Position(3)), f32(1), 4)], []),
+        ([Phase(ADD, (Position(-1), Position(2)), f32(1), 4)], []),
+        ([Phase(ADD, (Position(0, 1), Position(2)), f32(1), 4)], []),
+        ([Phase(ADD, (Position(1), Position(2, 17)), f32(1), 4)], []),
+        ([Phase(ADD, (Position(1), Position(2)), f32(1), 4, grain=0)], []),
+        ([Phase(ADD, (Position(1), Position(2)), f32(1)[:4], 4)], []),
+        ([Phase(ADD, (Position(1), Position(2)), f32(1), 4, scratch=Position(9))], []),
         ([good], [floats(8)[::2]]),
     ]:
         with pytest.raises(ValueError, match="native plan"):
@@ -213,8 +216,8 @@ def host_plan(calls, work=0.0):
     """Adds 1; calls; adds 1; calls; ..."""
     steps = []
     for call in calls:
-        steps += [Phase(ADD, (Place(1), Place(2)), f32(1), 4), Host(call)]
-    return NativePlan([Array((4,), "float32")], [Array((4,), "float32")], steps, arena=64, work=work)
+        steps += [Phase(ADD, (Position(1), Position(2)), f32(1), 4), Host(call)]
+    return NativePlan([PlainArray((4,), "float32")], [PlainArray((4,), "float32")], steps, arena=64, work=work)
 
 
 @pytest.mark.parametrize("work", [0.0, 1e9], ids=["with the lock", "without the lock"])

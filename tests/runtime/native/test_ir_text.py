@@ -6,8 +6,8 @@ import ctypes
 
 import pytest
 
-from hybridc.lower.llvm import codegen
-from hybridc.runtime.native.ir_text import Module
+from hybridc.lower.llvm.codegen import native_function as codegen
+from hybridc.runtime.native.ir_text import TextModule
 
 
 class Pair(ctypes.Structure):
@@ -21,14 +21,14 @@ class Outer(ctypes.Structure):
 def native(module, name, *types, result=ctypes.c_int64):
     """A function of a module, to be called from Python."""
     code = codegen.machine().object(codegen.optimised(str(module)))
-    memory = codegen._Memory([code])
+    memory = codegen._ExecutableMemory([code])
     function = ctypes.CFUNCTYPE(result, *types)(memory.engine.address(name))
     function.memory = memory
     return function
 
 
 def test_arithmetic_comparisons_and_choices():
-    module = Module("")
+    module = TextModule("")
     f = module.function("f", "i64", ("i64", "i64"), exported=True)
     x, y = f.arguments
     with f.when(x.equals(y)):
@@ -54,7 +54,7 @@ def test_arithmetic_comparisons_and_choices():
 
 
 def test_loops_leave_and_nest():
-    module = Module("")
+    module = TextModule("")
     f = module.function("f", "i64", ("i64",), exported=True)
     (n,) = f.arguments
     total = f.variable("i64", 0)
@@ -73,7 +73,7 @@ def test_loops_leave_and_nest():
 
 
 def test_fields_of_structures_within_structures():
-    module = Module("")
+    module = TextModule("")
     f = module.function("f", "i64", ("ptr", "i64"), exported=True)
     outer = f.record(f.arguments[0], Outer, f.arguments[1])
     pair = outer.record("pair")
@@ -88,7 +88,7 @@ def test_fields_of_structures_within_structures():
 
 @pytest.mark.parametrize("pause", ["", "llvm.x86.sse2.pause()"])
 def test_atomics_return_what_was_there(pause):
-    module = Module(pause)
+    module = TextModule(pause)
     f = module.function("f", "i64", ("ptr",), exported=True)
     (cell,) = f.arguments
     f.pause()
@@ -102,7 +102,7 @@ def test_atomics_return_what_was_there(pause):
 
 
 def test_calls_by_address_and_of_functions_and_texts():
-    module = Module("")
+    module = TextModule("")
     square = module.function("square", "i64", ("i64",))
     square.ret(square.arguments[0] * square.arguments[0])
     f = module.function("f", "i64", ("ptr", "i64"), exported=True)
@@ -113,7 +113,7 @@ def test_calls_by_address_and_of_functions_and_texts():
 
 
 def test_addresses_are_aligned():
-    module = Module("")
+    module = TextModule("")
     f = module.function("f", "ptr", ("ptr",), exported=True)
     f.ret(f.align(f.arguments[0], 64))
     got = native(module, "f", ctypes.c_void_p, result=ctypes.c_void_p)

@@ -12,9 +12,10 @@ import numpy as np
 import pytest
 
 import hybridc as mx
-from hybridc.gluon import HybridBlock, cached_graph, nn
+from hybridc.gluon import HybridBlock, nn
+from hybridc.gluon.hybridize import cached_graph
 from hybridc.gluon.nn import HybridLambda
-from hybridc.lower.llvm.codegen import Code
+from hybridc.lower.llvm.codegen.native_function import LoadedCode
 from hybridc.runtime.native_executable import NativeExecutable
 from tests.random_programs import EXAMPLES
 from tests.slices import but
@@ -106,7 +107,7 @@ def resident():
 def machine_code():
     """How many pieces of machine code are loaded."""
     gc.collect()
-    return sum(isinstance(x, Code) for x in gc.get_objects())
+    return sum(isinstance(x, LoadedCode) for x in gc.get_objects())
 
 
 @pytest.mark.long

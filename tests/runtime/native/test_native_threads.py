@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from hybridc.runtime.native import Array, NativePlan, NativeProgram, Phase, Place, num_threads, set_num_threads
+from hybridc.runtime.native import NativePlan, NativeProgram, Phase, PlainArray, Position, num_threads, set_num_threads
 from tests.runtime.native.native_programs import COUNT, SCRATCH, PythonCode, add_plan, python
 
 WITHOUT_LOCK = 1e9  # work for which a program lets other threads of Python run
@@ -26,7 +26,7 @@ def threads():
 
 def shared(code, extent, grain, count, result, **scratch):
     """A plan of one phase."""
-    phase = Phase(code, (Place(1),), b"", extent, grain, **scratch)
+    phase = Phase(code, (Position(1),), b"", extent, grain, **scratch)
     return NativePlan([], [result], [phase], arena=1 << 16, threads=count, work=WITHOUT_LOCK)
 
 
@@ -35,7 +35,7 @@ def test_every_iteration_is_done_once(threads, count):
     threads(count)
     for extent in (0, 1, 2, 5, 63, 64, 65, 1000, 12345):
         for grain in (1, 2, 7, 64, 1000, 1 << 40):
-            program = NativeProgram(shared(COUNT, extent, grain, count, Array((extent,), "int32")))
+            program = NativeProgram(shared(COUNT, extent, grain, count, PlainArray((extent,), "int32")))
             workspace, y = program.workspace(), np.zeros(extent, np.int32)
             for times in range(1, 4):
                 program.entry(workspace, (y,))
@@ -47,7 +47,7 @@ def test_ranges_are_cut_at_multiples_of_the_grain(threads, extent, grain):
     threads(3)
     pieces = []
     code = PythonCode(lambda buffers, numbers, low, high, scratch: pieces.append((low, high)))
-    program = NativeProgram(shared(code, extent, grain, 3, Array((1,), "int32")))
+    program = NativeProgram(shared(code, extent, grain, 3, PlainArray((1,), "int32")))
     program.entry(program.workspace(), None)
     pieces.sort()
     assert [low for low, _ in pieces] == [0, *(high for _, high in pieces[:-1])]
@@ -63,7 +63,7 @@ def test_short_ranges_are_not_shared(threads, extent, least, alone):
     threads(2)
     pieces = []
     code = PythonCode(lambda buffers, numbers, low, high, scratch: pieces.append((low, high)))
-    program = NativeProgram(shared(code, extent, 8, 2, Array((1,), "int32"), least=least))
+    program = NativeProgram(shared(code, extent, 8, 2, PlainArray((1,), "int32"), least=least))
     program.entry(program.workspace(), None)
     assert (pieces == [(0, extent)]) is alone
 
@@ -84,7 +84,7 @@ def meet(count):
 def test_threads_take_part_at_the_same_time(threads, count):
     threads(count)
     code, seen = meet(count)
-    plan = shared(code, count, 1, count, Array((1,), "int32"), scratch=Place(0, 64), scratch_stride=128)
+    plan = shared(code, count, 1, count, PlainArray((1,), "int32"), scratch=Position(0, 64), scratch_stride=128)
     program = NativeProgram(plan)
     workspace = program.workspace()
     program.entry(workspace, None)
@@ -98,7 +98,7 @@ def test_a_plan_with_scratch_for_fewer_threads(threads):
     threads(6)
     seen = set()
     code = PythonCode(lambda buffers, numbers, low, high, scratch: seen.add(scratch))
-    plan = shared(code, 1000, 1, 2, Array((1,), "int32"), scratch=Place(0), scratch_stride=64)
+    plan = shared(code, 1000, 1, 2, PlainArray((1,), "int32"), scratch=Position(0), scratch_stride=64)
     program = NativeProgram(plan)
     workspace = program.workspace()
     for _ in range(50):
@@ -108,7 +108,7 @@ def test_a_plan_with_scratch_for_fewer_threads(threads):
 
 def test_scratch_is_each_threads_own(threads):
     threads(4)
-    plan = shared(SCRATCH, 5000, 3, 4, Array((5000,), "int64"), scratch=Place(0), scratch_stride=512)
+    plan = shared(SCRATCH, 5000, 3, 4, PlainArray((5000,), "int64"), scratch=Position(0), scratch_stride=512)
     program = NativeProgram(plan)
     workspace = program.workspace()
     for _ in range(20):
@@ -129,8 +129,8 @@ def test_one_region_at_a_time(threads):
     def note(buffers, numbers, low, high, scratch):
         seen.add((threading.get_ident(), low, high))
 
-    outer = NativeProgram(shared(PythonCode(wait), 2, 1, 2, Array((1,), "int32")))
-    inner = NativeProgram(shared(PythonCode(note), 100, 1, 2, Array((1,), "int32")))
+    outer = NativeProgram(shared(PythonCode(wait), 2, 1, 2, PlainArray((1,), "int32")))
+    inner = NativeProgram(shared(PythonCode(note), 100, 1, 2, PlainArray((1,), "int32")))
     thread = threading.Thread(target=lambda: outer.entry(outer.workspace(), None))
     thread.start()
     assert outer_started.wait(30)
@@ -193,7 +193,7 @@ def test_workers_leave_signals_to_others(threads):
     threads(1)
     before = set(os.listdir("/proc/self/task"))
     threads(3)
-    program = NativeProgram(shared(COUNT, 1000, 1, 3, Array((1000,), "int32")))
+    program = NativeProgram(shared(COUNT, 1000, 1, 3, PlainArray((1000,), "int32")))
     program.entry(program.workspace(), None)
     workers = set(os.listdir("/proc/self/task")) - before
     assert len(workers) == 2

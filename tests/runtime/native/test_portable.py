@@ -13,8 +13,9 @@ import pytest
 import hybridc as mx
 from hybridc import autograd
 from hybridc.gluon import HybridBlock, TrainStep, nn
-from hybridc.lower.llvm import processor
-from hybridc.runtime.native import boxed, program
+from hybridc.lower.llvm.codegen import processor
+from hybridc.runtime.native import boxed
+from hybridc.runtime.native import native_program as program
 from tests.slices import but
 
 TOLERANCE = {"float16": 2e-2, "float32": 1e-5, "float64": 1e-12}

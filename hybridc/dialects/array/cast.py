@@ -1,0 +1,288 @@
+"""Casts, copies, limits, fills and tests: what changes or asks about values without arithmetic."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from hybridc.dialects.attribute import DType, Shape
+from hybridc.dialects.math.elementwise import meaning
+from hybridc.dialects.math.unary import Unary
+from hybridc.dialects.operator import Composite, Elementwise, Sample, attribute, register
+from hybridc.dtypes import is_float, kind_of
+from hybridc.errors import AttributeValueError
+
+
+@register("hybrid.clip")
+class Clip(Unary):
+    """x limited to the range from a_min to a_max"""
+
+    a_min: float = attribute(doc="the least result")
+    a_max: float = attribute(doc="the greatest result")
+
+    def scalar(self, b: Any, *xs: Any) -> Any:
+        (x,) = xs
+        return b.min(b.max(x, b.like(x, self.a_min)), b.like(x, self.a_max))
+
+    def eager(self, *arrays: Any) -> Any:
+        (x,) = arrays
+        if x.dtype.kind != "f":
+            return super().eager(x)
+        y = np.maximum(x, self.a_min)
+        return np.minimum(y, self.a_max, out=y if y.ndim else None)
+
+    def gradient(self, F: Any, *values: Any) -> Any:
+        dy, x, y = values
+        return dy * F.equal(x, y)
+
+    @classmethod
+    def samples(cls) -> list[Sample]:
+        shapes: list[tuple[int, ...]] = [(3, 5), (0, 2), (7,)]
+        return [
+            Sample([s], lambda x: np.where(x < -1, -1, np.where(x > 0.5, 0.5, x)), a_min=-1, a_max=0.5) for s in shapes
+        ]
+
+
+# --- casts ------------------------------------------------------------------------------------------------
+
+
+@register("hybrid.cast", "Cast")
+class Cast(Elementwise):
+    """x in another dtype; floats are cut towards zero on their way to integers"""
+
+    SAME_DTYPE = False
+    INPLACE = ()
+
+    dtype: DType = attribute(doc="the dtype of the result")
+
+    def check(self) -> None:
+        if kind_of(self.dtype) not in "fiub":
+            raise AttributeValueError(
+                f"Cast: attribute dtype takes a floating-point, integer or bool dtype, got '{self.dtype}'"
+            )
+
+    def scalar(self, b: Any, *xs: Any) -> Any:
+        return b.cast(*xs, self.dtype)
+
+    def eager(self, *arrays: Any) -> Any:
+        return arrays[0].astype(self.dtype)
+
+    def infer_type(self, dtypes: list[DType]) -> tuple[list[DType], list[DType]]:
+        return dtypes, [self.dtype]
+
+    def gradient(self, F: Any, *values: Any) -> Any:
+        return values[0]
+
+    @classmethod
+    def samples(cls) -> list[Sample]:
+        return [
+            Sample([(3, 5)], lambda x: x, dtype="float64"),
+            Sample([(3, 5)], lambda x: x, grad=False, dtype="float32"),
+            Sample([(0, 2)], lambda x: x, grad=False, dtype="float16"),
+            Sample([(7, 2)], lambda x: np.sign(x) * np.floor(np.abs(x)), grad=False, dtype="int32"),
+        ]
+
+
+@register("hybrid.amp_cast")
+class AmpCast(Composite):
+    """x in another floating-point dtype; what is not floating-point stays as it is"""
+
+    AMP = True
+    dtype: DType = attribute(doc="the floating-point dtype of the result")
+
+    def infer_shape(self, shapes: list[Shape]) -> tuple[list[Shape], list[Shape]]:
+        return shapes, list(shapes)
+
+    def decompose(self, F: Any, *inputs: Any) -> Any:
+        (x,) = inputs
+        return F.cast(x, self.infer_type([np.dtype(x.dtype)])[1][0])
+
+    def eager(self, *arrays: Any) -> Any:
+        return arrays[0].astype(self.infer_type([arrays[0].dtype])[1][0])
+
+    def infer_type(self, dtypes: list[DType]) -> tuple[list[DType], list[DType]]:
+        return dtypes, [self.dtype if is_float(dtypes[0]) else dtypes[0]]
+
+    def gradient(self, F: Any, *values: Any) -> Any:
+        return values[0]
+
+    @classmethod
+    def samples(cls) -> list[Sample]:
+        return [
+            Sample([(3, 5)], lambda x: x, dtype="float64"),
+            Sample([(3, 5)], lambda x: np.trunc(x), dtypes=("int32", "int64"), grad=False, dtype="float16"),
+        ]
+
+
+# --- copies -----------------------------------------------------------------------------------------------
+
+
+class Copy(Unary):
+    """A copy of the input."""
+
+    REFERENCE = meaning(lambda x: x)
+
+    def scalar(self, b: Any, *xs: Any) -> Any:
+        return xs[0]
+
+    def eager(self, *arrays: Any) -> Any:
+        return arrays[0].copy()
+
+
+@register("hybrid.identity", "_copy", "_identity")
+class Identity(Copy):
+    """A copy of x"""
+
+    NNVM = "_copy"
+
+    def gradient(self, F: Any, *values: Any) -> Any:
+        return values[0]
+
+    def simplify(self, F: Any, inputs: Sequence[Any]) -> Any:
+        return inputs[0]
+
+
+@register("hybrid.block_grad", "BlockGrad", "stop_gradient")
+class BlockGrad(Copy):
+    """A copy of x through which no gradient flows back"""
+
+    STEPS = True
+
+    def gradient(self, F: Any, *values: Any) -> Any:
+        return None
+
+
+@register("hybrid.make_loss")
+class MakeLoss(Copy):
+    """A copy of x that is a loss: its gradient is 1, whatever the gradient of the output"""
+
+    STEPS = True
+
+    def gradient(self, F: Any, *values: Any) -> Any:
+        return F.ones_like(values[1])
+
+
+# --- fills ------------------------------------------------------------------------------------------------
+
+
+@register("hybrid.zeros_like", "_zeros_like")
+class ZerosLike(Unary):
+    """Zeros in the shape and dtype of x"""
+
+    REFERENCE = meaning(lambda x: np.zeros(x.shape))
+    STEPS = True
+
+    def scalar(self, b: Any, *xs: Any) -> Any:
+        return 0
+
+    def eager(self, *arrays: Any) -> Any:
+        return np.zeros(arrays[0].shape, arrays[0].dtype)
+
+
+@register("hybrid.ones_like", "_ones_like")
+class OnesLike(Unary):
+    """Ones in the shape and dtype of x"""
+
+    REFERENCE = meaning(lambda x: np.ones(x.shape))
+    STEPS = True
+
+    def scalar(self, b: Any, *xs: Any) -> Any:
+        return 1
+
+    def eager(self, *arrays: Any) -> Any:
+        return np.ones(arrays[0].shape, arrays[0].dtype)
+
+
+@register("hybrid.full_like")
+class FullLike(Unary):
+    """One value everywhere, in the shape and dtype of x"""
+
+    fill_value: float = attribute(doc="the value")
+
+    def scalar(self, b: Any, *xs: Any) -> Any:
+        return self.fill_value
+
+    def eager(self, *arrays: Any) -> Any:
+        return np.full(arrays[0].shape, self.fill_value, arrays[0].dtype)
+
+    def for_nnvm(self, F: Any, *inputs: Any) -> Any:
+        (x,) = inputs
+        return F.ones_like(x) * self.fill_value
+
+    @classmethod
+    def samples(cls) -> list[Sample]:
+        return [
+            Sample([(3, 5)], lambda x: np.full(x.shape, 2.5), grad=False, fill_value=2.5),
+            Sample([(0, 2)], lambda x: x, grad=False, fill_value=1),
+        ]
+
+
+# --- tests ------------------------------------------------------------------------------------------------
+
+
+class Test(Unary):
+    """1 where something holds and 0 elsewhere, in the input's dtype."""
+
+    STEPS = True
+
+    @classmethod
+    def samples(cls) -> list[Sample]:
+        if cls.REFERENCE is None:
+            return []
+        special = np.array([[np.nan, np.inf, -np.inf], [0.0, 1.0, -2.5]])
+        return [Sample([x], cls.REFERENCE, grad=False) for x in (special, (0, 2))]
+
+
+@register("hybrid.isnan", "contrib.isnan")
+class IsNan(Test):
+    """1 where x is not a number, else 0"""
+
+    REFERENCE = meaning(lambda x: x != x)
+
+    def scalar(self, b: Any, *xs: Any) -> Any:
+        return b.isnan(*xs)
+
+    def for_nnvm(self, F: Any, *inputs: Any) -> Any:
+        (x,) = inputs
+        return F.not_equal(x, x)
+
+
+@register("hybrid.isinf", "contrib.isinf")
+class IsInf(Test):
+    """1 where x is infinite, else 0"""
+
+    REFERENCE = meaning(lambda x: np.abs(x) == np.inf)
+
+    def scalar(self, b: Any, *xs: Any) -> Any:
+        return b.isinf(*xs)
+
+    def for_nnvm(self, F: Any, *inputs: Any) -> Any:
+        (x,) = inputs
+        return F.equal(F.abs(x), math.inf)
+
+
+@register("hybrid.isfinite", "contrib.isfinite")
+class IsFinite(Test):
+    """1 where x is neither infinite nor nan, else 0"""
+
+    REFERENCE = meaning(lambda x: np.abs(x) < np.inf)
+
+    def scalar(self, b: Any, *xs: Any) -> Any:
+        return b.isfinite(*xs)
+
+    def for_nnvm(self, F: Any, *inputs: Any) -> Any:
+        (x,) = inputs
+        return F.lesser(F.abs(x), math.inf)
+
+
+@register("hybrid.logical_not")
+class LogicalNot(Test):
+    """1 where x is 0, else 0"""
+
+    REFERENCE = meaning(lambda x: x == 0)
+
+    def scalar(self, b: Any, *xs: Any) -> Any:
+        return b.eq(*xs, 0)

@@ -1,0 +1,1 @@
+"""Operators that are registered as in NNVM."""

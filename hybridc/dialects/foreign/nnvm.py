@@ -1,0 +1,232 @@
+"""NNVM's view of operators: attributes under any key, attached to any operator without editing its class.
+
+A key that names one of the interfaces (``FInferShape``, ``FGradient``, ``FCompute<cpu>``, …) *is* that method of the
+class: reading it gives the method in NNVM's form, setting it puts a method into the class, and everything that asks the
+class then finds that. Any other key is kept for whoever asks. Where NNVM's C++ has a shape with ``ndim() == 0`` or the
+type -1, an unknown shape or dtype is None here; an unknown size is -1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from hybridc.dialects import registry
+from hybridc.dialects.blame import user_line
+from hybridc.dialects.operator import Operator
+from hybridc.errors import ArgumentTypeError, AttributeValueError, MXNetError
+
+# What is to be done with an output: nothing, write, write where an input lies, add to it.
+kNullOp, kWriteTo, kWriteInplace, kAddTo = "null", "write", "inplace", "add"
+
+PLEVEL = 10  # of what a class says itself, and of what is set without saying how important it is
+
+
+@dataclass(frozen=True)
+class OpContext:
+    """The moment of a call: whether it is for training."""
+
+    is_train: bool = False
+
+
+class NodeAttrs:
+    """The attributes of one use of an operator: ``dict`` as strings, ``parsed`` as the operator reads them.
+
+    ``parsed`` is what the operator's attribute parser left there, else the bound operator, whose attributes are fields.
+    """
+
+    def __init__(self, op: str | type[Operator], dict: dict[str, Any] | None = None, name: str = "") -> None:
+        self.op = get(op) if isinstance(op, str) else op
+        self.name = name or self.op.title()
+        self._read(self.op.bind(**(dict or {})))
+
+    def _read(self, bound: Operator) -> None:
+        self.bound = bound
+        attrs = bound.attrs
+        shown = {k: v for k, v in attrs.items() if not self.op.ATTRIBUTES[k].doc.startswith("internal")}
+        self.dict = {k: str(v) for k, v in (*shown.items(), *attrs.get("forward_attrs", ())) if v is not None}
+        self.parsed: Any = bound
+        parser = self.op.__dict__.get("PARSER")
+        if parser is not None:
+            self._parse(parser)
+
+    def _parse(self, parser: Callable[[NodeAttrs], Any]) -> None:
+        """Let the operator's parser read ``dict``."""
+        try:
+            parser(self)
+        except MXNetError:
+            raise
+        except Exception as error:
+            what = f"{type(error).__name__}: {error}"
+            raise AttributeValueError(
+                f"{self.name}: the attribute parser raised {what} for {self.dict} ({user_line(error)})"
+            ) from error
+
+    @classmethod
+    def of(cls, bound: Operator) -> NodeAttrs:
+        """Those of a bound operator, made once."""
+        made = bound.__dict__.get("_node_attrs")
+        if made is None:
+            made = cls.__new__(cls)
+            made.op, made.name = type(bound), bound.title()
+            made._read(bound)
+            bound.__dict__["_node_attrs"] = made
+        return made
+
+
+@dataclass(frozen=True)
+class Node:
+    """A use of an operator in a graph: its attributes, and the values that go in and come out."""
+
+    attrs: NodeAttrs
+    inputs: Sequence[Any]
+    outputs: Sequence[Any] = ()
+
+    @property
+    def op(self) -> type[Operator]:
+        """The operator's class."""
+        return self.attrs.op
+
+
+@dataclass(frozen=True)
+class Interface:
+    """What a key means: the methods that it stands for, those in NNVM's form, and how to put another into a class."""
+
+    methods: tuple[str, ...]
+    adapted: Any
+    install: Callable[[type[Operator], Any], None]
+
+
+class Attached:
+    """Attributes that were set on one class; a subclass does not inherit them.
+
+    ``changes`` counts how often one was set on any class: what was made of operators before may be out of date.
+    """
+
+    FIELD: ClassVar[str] = "_NNVM"
+    changes: ClassVar[int] = 0
+
+    @classmethod
+    def of(cls, operator: type[Operator]) -> dict[str, tuple[Any, int]]:
+        """By key: the value and its plevel."""
+        found = operator.__dict__.get(cls.FIELD)
+        if found is None:
+            found: Any = {}
+            setattr(operator, cls.FIELD, found)
+        return found
+
+
+# --- the public functions -------------------------------------------------------------------------------------
+
+
+def get(name: str) -> type[Operator]:
+    """The class of an operator, by its name in the IR (``mylib.swish``) or by that of its function (``swish``)."""
+    if name.__class__ is not str:
+        raise ArgumentTypeError(f"an operator is named by a string, as 'mylib.swish' or 'relu', got {name!r}")
+    found = registry.OPERATORS.get(name)
+    if found is None and registry.has_function(name):
+        found = registry.FUNCTIONS[name]
+    return found if found is not None else registry.operator(name)
+
+
+def set_attr(op_name: str, key: str, value: Any, plevel: int = PLEVEL) -> None:
+    """Attach an attribute to an operator: any value under any key; of two under one key the higher ``plevel`` wins.
+
+    What the operator's class says itself has plevel 10, so that replacing an interface needs a higher one. Set
+    attributes before the operator is used: networks that are compiled already keep what they were compiled with.
+    """
+    cls = get(op_name)
+    if key.__class__ is not str or not key:
+        raise ArgumentTypeError(f"operator {cls.NAME!r}: an attribute's key is a string, as 'TMyKey', got {key!r}")
+    _check_kind(cls, key, value)
+    attached = Attached.of(cls)
+    present = attached[key][1] if key in attached else PLEVEL if defines(cls, key) else None
+    if present == plevel:
+        raise MXNetError(
+            f"operator {cls.NAME!r} has the attribute {key!r} with plevel {plevel} already; pass a higher plevel to "
+            "replace it"
+        )
+    if present is not None and plevel < present:
+        return
+    attached[key] = value, plevel
+    Attached.changes += 1
+    interface = interfaces().get(key)
+    if interface is not None:
+        _install(cls, interface, value)
+
+
+def get_attr(op_name: str, key: str, default: Any = None) -> Any:
+    """The attribute of an operator under a key: what was set, or the class's interface in NNVM's form, or ``default``.
+
+    ``mx.op.get_attr("relu", "FGradient")`` can be called as ``f(node, ograds)``.
+    """
+    cls = get(op_name)
+    attached = Attached.of(cls)
+    if key in attached:
+        return attached[key][0]
+    return interfaces()[key].adapted if defines(cls, key) else default
+
+
+def list_attrs(op_name: str) -> list[str]:
+    """The keys of an operator's attributes: the interfaces that it has, and what was attached to it."""
+    cls = get(op_name)
+    return sorted({*Attached.of(cls), *(key for key in interfaces() if defines(cls, key))})
+
+
+# --- behind them ----------------------------------------------------------------------------------------------
+
+
+def interfaces() -> dict[str, Interface]:
+    """What the known keys mean."""
+    from hybridc.dialects.foreign.nnvm_interfaces import INTERFACES
+
+    return INTERFACES
+
+
+def defines(cls: type[Operator], key: str) -> bool:
+    """Whether the class itself has the interface of a key, beyond what the base of all operators says."""
+    interface = interfaces().get(key)
+    if interface is None or hasattr(cls, "REGISTERED"):  # of a registered operator all is attached
+        return False
+    missing = object()
+    return any(getattr(cls, m, missing) not in (missing, getattr(Operator, m, missing)) for m in interface.methods)
+
+
+def _check_kind(cls: type[Operator], key: str, value: Any) -> None:
+    """All attributes of a key must be of one kind, as in NNVM."""
+    if key in interfaces() and key != "TIsBackward" and not callable(value):
+        raise MXNetError(f"operator {cls.NAME!r}: attribute {key!r} must be a function, got {value!r}")
+    if key == "TIsBackward" and not isinstance(value, bool):
+        raise MXNetError(f"operator {cls.NAME!r}: attribute {key!r} must be True or False, got {value!r}")
+    for other in registry.OPERATORS.values():
+        known = other.__dict__.get(Attached.FIELD, {}).get(key)
+        if known is not None and _kind(known[0]) != _kind(value):
+            raise MXNetError(
+                f"operator {cls.NAME!r}: attribute {key!r} is a {_kind(known[0])} for operator {other.NAME!r}, "
+                f"got a {_kind(value)}; one key has one kind of values"
+            )
+
+
+def _kind(value: Any) -> str:
+    return "function" if callable(value) else type(value).__name__
+
+
+def _install(cls: type[Operator], interface: Interface, value: Any) -> None:
+    """Put the methods into the class; operators derived from it keep theirs."""
+    derived = [c for c in registry.OPERATORS.values() if c is not cls and issubclass(c, cls)]
+    before = [(c, m, getattr(c, m)) for c in derived for m in interface.methods if hasattr(c, m)]
+    interface.install(cls, value)
+    for other, method, kept in before:
+        if getattr(other, method) is not kept:
+            setattr(other, method, kept)
+    refresh(cls)
+
+
+def refresh(cls: type[Operator]) -> None:
+    """Forget what was made from the class before it changed: bound operators and functions."""
+    cls._BOUND.clear()
+    for name, owner in registry.FUNCTIONS.items():
+        if owner is cls:
+            for listener in registry.LISTENERS:
+                listener(name)

@@ -1,0 +1,1 @@
+"""Operators that compute: elementwise functions, reductions, products, random numbers."""

@@ -1,0 +1,1 @@
+"""The IR dialects: ``hybrid``, ``hybrid_rt``, and what xDSL's lack."""

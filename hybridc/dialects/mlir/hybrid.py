@@ -1,0 +1,447 @@
+"""The ``hybrid`` dialect: one IR operation for every registered operator, made from its class.
+
+This module imports the compiler's IR library; nothing that eager code needs imports this module.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterable, Sequence
+from typing import Any, ClassVar, Self, cast
+
+import numpy as np
+from xdsl.dialects.builtin import (
+    DYNAMIC_INDEX,
+    ArrayAttr,
+    DenseArrayBase,
+    FileLineColLoc,
+    FloatAttr,
+    FunctionType,
+    FusedLoc,
+    IntAttr,
+    IntegerAttr,
+    IntegerType,
+    NameLoc,
+    NoneAttr,
+    NoneType,
+    Signedness,
+    StringAttr,
+    TensorType,
+    UnrankedTensorType,
+    bf16,
+    f8E4M3FN,
+    f8E5M2,
+    f16,
+    f32,
+    f64,
+    i1,
+    i64,
+)
+from xdsl.ir import (
+    Attribute,
+    Block,
+    Data,
+    Dialect,
+    Operation,
+    ParametrizedAttribute,
+    Region,
+    SSAValue,
+    TypeAttribute,
+)
+from xdsl.irdl import (
+    IRDLOperation,
+    irdl_attr_definition,
+    irdl_op_definition,
+    traits_def,
+    var_operand_def,
+    var_region_def,
+    var_result_def,
+)
+from xdsl.parser import AttrParser, Parser
+from xdsl.printer import Printer
+from xdsl.traits import IsolatedFromAbove, IsTerminator, OpTrait, Pure
+from xdsl.utils.exceptions import VerifyException
+
+from hybridc.dialects import registry
+from hybridc.dialects.body import Body, BodyStep
+from hybridc.dialects.operator import Operator
+from hybridc.dtypes import BFLOAT16, FLOAT8_E4M3FN, FLOAT8_E5M2
+from hybridc.errors import MXNetError
+from hybridc.location import Location
+from hybridc.nesting import as_list
+
+# --- types -------------------------------------------------------------------------------------------------
+
+
+@irdl_attr_definition
+class StateType(ParametrizedAttribute, TypeAttribute):
+    """The type of the Python object that is the state of an operator; a cell is a tensor of one of them."""
+
+    name = "hybrid.state"
+
+
+_UNSIGNED = IntegerType(64, Signedness.UNSIGNED)
+_ELEMENTS: dict[str, Attribute] = {
+    "float16": f16,
+    "float32": f32,
+    "float64": f64,
+    "int8": IntegerType(8),
+    "int32": IntegerType(32),
+    "int64": IntegerType(64),
+    "uint8": IntegerType(8, Signedness.UNSIGNED),
+    "uint64": _UNSIGNED,
+    "bool": i1,
+    "object": StateType(),
+}
+_DTYPES: dict[Attribute, np.dtype[Any]] = {element: np.dtype(name) for name, element in _ELEMENTS.items()}
+# Those that NumPy does not know by itself.
+_ELEMENTS.update({"bfloat16": bf16, "float8_e4m3fn": f8E4M3FN, "float8_e5m2": f8E5M2})
+_DTYPES.update({bf16: BFLOAT16, f8E4M3FN: FLOAT8_E4M3FN, f8E5M2: FLOAT8_E5M2})
+_TENSORS: dict[tuple[tuple[int, ...], str], TensorType[Any]] = {}
+
+
+def element_type(dtype: Any) -> Attribute:
+    """The IR type of a dtype."""
+    try:
+        return _ELEMENTS[np.dtype(dtype).name]
+    except KeyError:
+        raise MXNetError(
+            f"arrays of dtype {np.dtype(dtype)} cannot be compiled; use one of {sorted(_ELEMENTS.keys() - {'object'})}"
+        ) from None
+
+
+def tensor_type(shape: Sequence[int], dtype: Any) -> TensorType[Any]:
+    """The IR type of an array; made once for each shape and dtype."""
+    key = (tuple(shape), np.dtype(dtype).name)
+    if key not in _TENSORS:
+        _TENSORS[key] = TensorType(element_type(dtype), list(shape))
+    return _TENSORS[key]
+
+
+def open_type(shape: Sequence[int] | None, dtype: Any) -> TensorType[Any] | UnrankedTensorType[Any]:
+    """The IR type of an array that a graph without shapes tells little of: unranked, or with sizes that are open."""
+    if shape is None:
+        return UnrankedTensorType(element_type(dtype))
+    return tensor_type([DYNAMIC_INDEX if n == -1 else n for n in shape], dtype)
+
+
+def is_open(value: SSAValue) -> bool:
+    """Whether the shape of a tensor value is not known in full."""
+    return isinstance(value.type, UnrankedTensorType) or DYNAMIC_INDEX in shape_of(value)
+
+
+def element_dtype(element: Attribute) -> np.dtype[Any]:
+    """The dtype of an IR element type."""
+    return _DTYPES[element]
+
+
+def shape_of(value: SSAValue) -> tuple[int, ...]:
+    """The shape of a tensor or an array in memory."""
+    return cast(TensorType[Any], value.type).get_shape()
+
+
+def dtype_of(value: SSAValue) -> np.dtype[Any]:
+    """The dtype of a tensor or an array in memory."""
+    return _DTYPES[cast(TensorType[Any], value.type).element_type]
+
+
+# --- attributes -------------------------------------------------------------------------------------------
+
+
+@irdl_attr_definition
+class HandleAttr(Data[Any]):
+    """A Python object that an operator refers to, such as a custom operator; it prints, but does not parse."""
+
+    name = "hybrid.handle"
+
+    @classmethod
+    def parse_parameter(cls, parser: AttrParser) -> Any:
+        parser.raise_error("a handle names an object of the process that printed it and cannot be read back")
+
+    def print_parameter(self, printer: Printer) -> None:
+        printer.print_string("<")
+        printer.print_string_literal(repr(self.data).encode("utf-8", "backslashreplace").decode())
+        printer.print_string(">")
+
+
+@functools.lru_cache(4096)
+def _integer(value: int, width: int) -> IntegerAttr[IntegerType]:
+    """An integer attribute; making one costs 200 µs, so equal ones are shared."""
+    return IntegerAttr(value, i1 if width == 1 else i64 if value < 1 << 63 else _UNSIGNED)
+
+
+def to_attribute(value: Any, kind: str) -> Attribute:
+    """The IR attribute of a bound value."""
+    if value is None:
+        return NoneType()  # it prints as `none` and, unlike NoneAttr, parses again
+    if kind == "bool" or isinstance(value, bool):
+        return _integer(int(value), 1)
+    if kind == "DType":
+        return element_type(value)
+    if isinstance(value, int):
+        return _integer(value, 64)
+    if isinstance(value, float):
+        return FloatAttr(value, f64)
+    if isinstance(value, str):
+        return StringAttr(value)
+    if isinstance(value, tuple):
+        items = as_list(value)
+        if items and all(type(v) is float for v in items):
+            return DenseArrayBase.from_list(f64, items)
+        if all(type(v) is int for v in items):
+            return DenseArrayBase.from_list(i64, items)
+        return ArrayAttr([to_attribute(v, "object") for v in items])
+    return HandleAttr(value)
+
+
+def from_attribute(attribute: Attribute) -> Any:
+    """The Python value of an IR attribute."""
+    match attribute:
+        case NoneType():
+            return None
+        case IntegerAttr():
+            return bool(attribute.value.data) if attribute.type == i1 else attribute.value.data
+        case FloatAttr() | StringAttr() | HandleAttr():
+            return attribute.value.data if isinstance(attribute, FloatAttr) else attribute.data
+        case DenseArrayBase():
+            return tuple(cast(DenseArrayBase[Any], attribute).get_values())
+        case ArrayAttr():
+            return tuple(from_attribute(a) for a in attribute.data)
+        case _:
+            return _DTYPES[attribute]
+
+
+# --- operations -------------------------------------------------------------------------------------------
+
+
+class HybridOp(IRDLOperation):
+    """An operator of the registry as an operation; subclasses differ in their operator class and traits only."""
+
+    OPERATOR: ClassVar[type[Operator]]
+
+    ins = var_operand_def()
+    outs = var_result_def()
+    bodies = var_region_def()
+
+    @property
+    def operator(self) -> Operator:
+        """The operator with this operation's attributes and regions bound."""
+        bound = {k: from_attribute(a) for k, a in self.attributes.items()}
+        if self.regions:
+            bound |= zip(_body_names(self.OPERATOR), map(region_to_body, self.regions), strict=True)
+        return self.OPERATOR.bind(**bound)
+
+    @classmethod
+    def build_op(
+        cls,
+        operator: Operator,
+        operands: Sequence[SSAValue],
+        location: Location | None,
+        results: Sequence[Attribute] | None = None,
+    ) -> HybridOp:
+        """The operation of a bound operator; result types, unless given, come from its inference."""
+        if results is None:
+            _, shapes = operator.infer_shape([shape_of(v) for v in operands])
+            _, dtypes = operator.infer_type([dtype_of(v) for v in operands])
+            results = [tensor_type(s, d) for s, d in zip(shapes, dtypes, strict=True)]
+        attributes = {
+            name: to_attribute(value, declared.kind)
+            for (name, declared), value in zip(operator.ATTRIBUTES.items(), operator.key[1:], strict=True)
+            if declared.kind != "Body" and (value != declared.default or type(value) is not type(declared.default))
+        }
+        types = [v.type for v in operands]
+        op = operation(type(operator)).create(
+            operands=list(operands),
+            result_types=results,
+            attributes=attributes,
+            regions=[body_to_region(operator.attrs[name], types) for name in _body_names(type(operator))],
+        )
+        if location is not None:
+            op.location = file_line(location)
+        return op
+
+    def verify_(self) -> None:
+        """The result types must be what the operator infers from the operands, as far as their shapes are known."""
+        self._verify_regions()
+        try:
+            operator = self.operator
+            self._verify_inputs(operator)
+            if any(is_open(v) for v in self.operands):
+                return
+            _, shapes = operator.infer_shape([shape_of(v) for v in self.operands])
+            _, dtypes = operator.infer_type([dtype_of(v) for v in self.operands])
+        except MXNetError as error:
+            raise VerifyException(str(error)) from error
+        expected = [tensor_type(s, d) for s, d in zip(shapes, dtypes, strict=True)]
+        got = [r.type for r in self.results]
+        if got != expected:
+            raise VerifyException(
+                f"{self.name}: result types are {', '.join(map(str, got))}, inferred {', '.join(map(str, expected))}"
+            )
+
+    def _verify_regions(self) -> None:
+        names = _body_names(self.OPERATOR)
+        if len(self.regions) != len(names):
+            raise VerifyException(f"{self.name} has {len(self.regions)} regions, expected {len(names)}")
+        for region in self.regions:
+            got = [arg.type for arg in region.block.args]
+            if got != [v.type for v in self.operands]:
+                raise VerifyException(
+                    f"{self.name}: the arguments of its region are {', '.join(map(str, got))}, but its operands are "
+                    f"{', '.join(str(v.type) for v in self.operands)}"
+                )
+
+    def _verify_inputs(self, operator: Operator) -> None:
+        names = operator.input_names()
+        if operator.VARIADIC:
+            return
+        if not len(names) - operator.OPTIONAL <= len(self.operands) <= len(names):
+            takes = f"{len(names)} input{'s' * (len(names) != 1)} ({', '.join(names)})"
+            raise VerifyException(f"{operator.title()}: takes {takes}, got {len(self.operands)}")
+
+    def print(self, printer: Printer) -> None:
+        if self.operands:
+            printer.print_string(" ")
+            printer.print_list(self.operands, printer.print_ssa_value)
+        printer.print_op_attributes(self.attributes)
+        printer.print_string(" : ")
+        printer.print_function_type([v.type for v in self.operands], [v.type for v in self.results])
+        for region in self.regions:
+            printer.print_string(" ")
+            printer.print_region(region)
+
+    @classmethod
+    def parse(cls, parser: Parser) -> Self:
+        operands = parser.parse_optional_undelimited_comma_separated_list(
+            parser.parse_optional_unresolved_operand, parser.parse_unresolved_operand
+        )
+        attributes = parser.parse_optional_attr_dict()
+        parser.parse_punctuation(":")
+        position = parser.pos
+        kind = parser.parse_type()
+        if not isinstance(kind, FunctionType):
+            parser.raise_error("expected the function type of the operation", position, parser.pos)
+        resolved = parser.resolve_operands(operands or [], kind.inputs.data, position)
+        regions = [parser.parse_region() for _ in _body_names(cls.OPERATOR)]
+        return cls.create(operands=resolved, result_types=kind.outputs.data, attributes=attributes, regions=regions)
+
+
+@irdl_op_definition
+class YieldOp(IRDLOperation):
+    """The results of the graph inside an operation."""
+
+    name = "hybrid.yield"
+    values = var_operand_def()
+    traits = traits_def(IsTerminator(), Pure())
+    assembly_format = "attr-dict ($values^ `:` type($values))?"
+
+
+@functools.cache
+def _body_names(cls: type[Operator]) -> tuple[str, ...]:
+    """The attributes of an operator that are graphs; its operations hold them in regions."""
+    return tuple(name for name, declared in cls.ATTRIBUTES.items() if declared.kind == "Body")
+
+
+def body_to_region(body: Body, types: Sequence[Attribute]) -> Region:
+    """The region of a body whose arguments have these types."""
+    block = Block(arg_types=types)
+    values: list[SSAValue] = list(block.args)
+    for step in body.typed([dtype_of(arg) for arg in block.args]).steps:
+        operands = [values[i] for i in step.inputs]
+        results: list[Attribute] | None = None
+        if any(is_open(v) for v in operands):
+            results = [open_type(None, d) for d in step.op.infer_type([dtype_of(v) for v in operands])[1]]
+        op = HybridOp.build_op(step.op, operands, step.location, results)
+        for result in op.results:
+            result.name_hint = step.name or None
+        block.add_op(op)
+        values += op.results
+    block.add_op(YieldOp.create(operands=[values[i] for i in body.results]))
+    return Region(block)
+
+
+def region_to_body(region: Region) -> Body:
+    """The body of a region of hybrid operations."""
+    block = region.block
+    numbers: dict[SSAValue, int] = {arg: i for i, arg in enumerate(block.args)}
+    steps: list[BodyStep] = []
+    results: list[int] = []
+    for op in block.ops:
+        inputs = [numbers[v] for v in op.operands]
+        if isinstance(op, YieldOp):
+            results = inputs
+            continue
+        if not isinstance(op, HybridOp):
+            raise VerifyException(f"{op.name} cannot be inside the graph of an operator; hybrid operations can")
+        steps.append(BodyStep(op.operator, inputs, len(numbers), location_of(op), op.results[0].name_hint or ""))
+        for result in op.results:
+            numbers[result] = len(numbers)
+    return Body(len(block.args), steps, results)
+
+
+_OPERATIONS: dict[str, type[HybridOp]] = {}
+
+
+def operation(cls: type[Operator]) -> type[HybridOp]:
+    """The operation class of an operator class, made when first asked for."""
+    made = _OPERATIONS.get(cls.NAME)
+    if made is None or made.OPERATOR is not cls:
+        traits: list[OpTrait] = [Pure()] if cls.PURE else []
+        traits += [IsolatedFromAbove()] if _body_names(cls) else []
+        body: dict[str, Any] = {
+            "__doc__": cls.__doc__,
+            "__module__": cls.__module__,
+            "__annotations__": {"OPERATOR": "ClassVar[type[Operator]]"},
+            "name": cls.NAME,
+            "OPERATOR": cls,
+            "traits": traits_def(*traits),
+        }
+        made = _OPERATIONS[cls.NAME] = irdl_op_definition(type(f"{cls.__name__}Op", (HybridOp,), body))
+    return made
+
+
+def dialects() -> dict[str, Dialect]:
+    """A dialect for every namespace of the registry: ``hybrid`` and those of users."""
+    names = sorted({name.partition(".")[0] for name in registry.OPERATORS})
+    made: dict[str, Dialect] = {}
+    for name in names:
+        operations: list[type[Operation]] = [
+            operation(c) for n, c in registry.OPERATORS.items() if n.startswith(f"{name}.")
+        ]
+        if name == "hybrid":
+            made[name] = Dialect(name, [*operations, YieldOp], [HandleAttr, StateType])
+        else:
+            made[name] = Dialect(name, operations, [])
+    return made
+
+
+def file_line(location: Location) -> FileLineColLoc | NameLoc:
+    """The IR form of a location: ``loc("net_dense0"("net.py":12:0))``."""
+    where = FileLineColLoc(StringAttr(location.file), IntAttr(location.line), IntAttr(0))
+    return NameLoc(StringAttr(location.block), where) if location.block else where
+
+
+def location_of(op: Operation) -> Location | None:
+    """The user's line that an operation comes from, if known; the first one of several."""
+    return next(iter(locations_of(op)), None)
+
+
+def locations_of(op: Operation) -> list[Location]:
+    """The user's lines that an operation comes from; several where it stands for several operators."""
+    several = op.location.locations if isinstance(op.location, FusedLoc) else [op.location]
+    return [where for found in cast("Iterable[Attribute]", several) if (where := _location(found)) is not None]
+
+
+def _location(found: Attribute) -> Location | None:
+    block = ""
+    if isinstance(found, NameLoc):
+        found, block = found.location, found.desc.data
+    if isinstance(found, FileLineColLoc):
+        return Location(found.filename.data, found.line.data, block)
+    return None
+
+
+def fused_location(ops: Iterable[Operation]) -> Any:
+    """The location of an operation that stands for several: all of theirs."""
+    several = tuple(dict.fromkeys(op.location for op in ops))
+    return several[0] if len(several) == 1 else FusedLoc(several, NoneAttr())

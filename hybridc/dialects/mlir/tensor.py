@@ -1,0 +1,27 @@
+"""xDSL's ``tensor`` dialect, with one operation as MLIR has it."""
+
+from __future__ import annotations
+
+from xdsl.dialects import tensor
+from xdsl.ir import Dialect
+from xdsl.utils.exceptions import VerifyException
+
+from hybridc.dialects.mlir.hybrid import shape_of
+
+
+class ExpandShapeOp(tensor.ExpandShapeOp):
+    """More axes for the same elements. A tensor without axes gets axes of size 1, which xDSL's verifier rejects."""
+
+    def verify_(self) -> None:
+        """As xDSL does, but for a source of rank 0."""
+        if shape_of(self.src) or len(self.reassociation):
+            super().verify_()
+        elif set(shape_of(self.result)) - {1}:
+            raise VerifyException("a tensor without axes has one element")
+
+
+Tensor = Dialect(
+    "tensor",
+    [ExpandShapeOp if op is tensor.ExpandShapeOp else op for op in tensor.Tensor.operations],
+    [*tensor.Tensor.attributes],
+)

@@ -1,0 +1,208 @@
+"""Batch normalization: the operator that updates two of its inputs, the running mean and variance."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from hybridc.dialects.attribute import DType, Shape
+from hybridc.dialects.math.reduction import combined, reduce
+from hybridc.dialects.nn.normalization import checked_axis
+from hybridc.dialects.operator import Bad, Composite, Sample, attribute, register
+from hybridc.dtypes import is_float, is_half, wide
+from hybridc.errors import DTypeError, ShapeError
+
+
+@register("hybrid.batch_norm", "BatchNorm")
+class BatchNorm(Composite):
+    """(data - mean) / sqrt(variance + eps) * gamma + beta, for each channel: each index of ``axis``
+
+    In training, mean and variance are those of the data, and ``moving = moving * momentum + new * (1 - momentum)``;
+    otherwise the moving ones are used. Outputs are the result, the mean and 1 / sqrt(variance + eps), the latter two
+    hidden unless asked for and without gradient.
+    """
+
+    INPUTS = ("data", "gamma", "beta", "moving_mean", "moving_var")
+    TRAIN_MODE = True
+    SAME_DTYPE = False
+
+    eps: float = attribute(1e-3, "added to the variance")
+    momentum: float = attribute(0.9, "how much of the moving mean and variance stays")
+    fix_gamma: bool = attribute(True, "use 1 for gamma; its gradient is 0")
+    use_global_stats: bool = attribute(False, "use the moving mean and variance also in training")
+    output_mean_var: bool = attribute(False, "also return the mean and 1 / sqrt(variance + eps)")
+    axis: int = attribute(1, "the axis of the channels")
+    cudnn_off: bool = attribute(False, "accepted; it changes nothing")
+    min_calib_range: float | None = attribute(None, "accepted; it changes nothing")
+    max_calib_range: float | None = attribute(None, "accepted; it changes nothing")
+    train: bool | None = attribute(None, "internal: whether this is for training")
+
+    # COMPAT(mxnet): the moving mean and variance change in the forward, as in every other framework; there they change
+    # in the backward, so that a forward without one leaves them. And gamma stays as it is with fix_gamma.
+    def mutates(self) -> tuple[int, ...]:
+        return (3, 4) if self.train is not False and not self.use_global_stats else ()
+
+    def auxiliary(self) -> tuple[int, ...]:
+        return (3, 4)
+
+    def num_outputs(self) -> int:
+        return 3 + len(self.mutated)
+
+    def num_visible_outputs(self) -> int:
+        return 3 if self.output_mean_var else 1
+
+    def output_names(self) -> tuple[str, ...]:
+        return ("output", "mean", "var")[: self.num_visible_outputs()]
+
+    def complete_shapes(self, shapes: list[Shape | None], outputs: list[Shape | None]) -> list[Shape | None]:
+        """Everything but the data has one axis."""
+        data = shapes[0] if shapes[0] is not None else outputs[0]
+        return [data, *[(-1,) if s is None else s for s in shapes[1:]]]
+
+    def complete_types(self, dtypes: list[DType | None]) -> list[DType | None]:
+        """Everything has the dtype of the data, but float32 beside float16 and bfloat16."""
+        data = dtypes[0]
+        wanted = data if data is None else self._parameter_type(data)
+        return [data, *[wanted if d is None else d for d in dtypes[1:]]]
+
+    @staticmethod
+    def _parameter_type(data: DType) -> DType:
+        return wide(data)
+
+    def _channel_axis(self, data: Shape) -> int:
+        return checked_axis("BatchNorm", self.axis, data)
+
+    def infer_shape(self, shapes: list[Shape]) -> tuple[list[Shape], list[Shape]]:
+        data, *others = shapes
+        want = (data[self._channel_axis(data)],)
+        for name, shape in zip(self.INPUTS[1:], others, strict=True):
+            if shape not in (want, (-1,)):
+                raise ShapeError(f"BatchNorm: {name} has shape {shape}, expected {want} for data of shape {data}")
+        return [data, want, want, want, want], [data, *[want] * (2 + len(self.mutated))]
+
+    def infer_type(self, dtypes: list[DType]) -> tuple[list[DType], list[DType]]:
+        data, *others = dtypes
+        if not is_float(data):
+            raise DTypeError(f"BatchNorm: data must be floating-point, got {data}; use .astype('float32')")
+        want = self._parameter_type(data)
+        for name, dtype in zip(self.INPUTS[1:], others, strict=True):
+            if dtype != want:
+                raise DTypeError(
+                    f"BatchNorm: {name} is {dtype}, expected {want} for data of {data}; use .astype('{want}')"
+                )
+        return dtypes, [data, *[want] * (2 + len(self.mutated))]
+
+    def _axes(self, data: Shape) -> tuple[tuple[int, ...], Shape, int]:
+        """The axes that are averaged over, the shape with which channels broadcast, the numbers for each channel."""
+        channel = self._channel_axis(data)
+        axes = tuple(i for i in range(len(data)) if i != channel)
+        return axes, tuple(n if i == channel else 1 for i, n in enumerate(data)), math.prod(data[a] for a in axes)
+
+    def _moments(self, F: Any, x: Any, moving_mean: Any, moving_var: Any) -> tuple[Any, Any]:
+        """Mean and variance, to broadcast to the data: in training its own, otherwise the moving ones."""
+        axes, aligned, n = self._axes(x.shape)
+        if not self.mutated:
+            return F.reshape_to(moving_mean, shape=aligned), F.reshape_to(moving_var, shape=aligned)
+        mean = combined(F, "sum", x, axes) / max(n, 1)
+        return mean, combined(F, "sum", F.square(x - mean), axes) / max(n, 1)
+
+    def decompose(self, F: Any, *inputs: Any) -> Any:
+        data, gamma, beta, moving_mean, moving_var = inputs
+        _, aligned, _ = self._axes(data.shape)
+        x = F.cast(data, "float32") if is_half(data.dtype) else data
+        channels = (aligned[self._channel_axis(data.shape)],)
+        mean, variance = self._moments(F, x, moving_mean, moving_var)
+        scale = 1 / F.sqrt(variance + self.eps)
+        y = (x - mean) * scale
+        if not self.fix_gamma:
+            y = y * F.reshape_to(gamma, shape=aligned)
+        y = y + F.reshape_to(beta, shape=aligned)
+        mean, variance = (F.reshape_to(v, shape=channels) for v in (mean, variance))
+        moved = [
+            old * self.momentum + new * (1 - self.momentum)
+            for old, new in ((moving_mean, mean), (moving_var, variance))
+            if self.mutated
+        ]
+        result = F.cast(y, data.dtype) if is_half(data.dtype) else y
+        return (result, mean, F.reshape_to(scale, shape=channels), *moved)
+
+    def eager(self, *arrays: Any) -> Any:
+        data, gamma, beta, moving_mean, moving_var = arrays
+        self.infer_shape([a.shape for a in arrays])
+        self.infer_type([a.dtype for a in arrays])
+        axes, aligned, n = self._axes(data.shape)
+        x = data.astype(wide(data.dtype), copy=False)
+        mean, variance = moving_mean, moving_var
+        if self.mutated:
+            mean = reduce(np.add, x, axes, False) / max(n, 1)
+            variance = reduce(np.add, np.square(x - mean.reshape(aligned)), axes, False) / max(n, 1)
+            mean, variance = mean.astype(x.dtype, copy=False), variance.astype(x.dtype, copy=False)
+        scale = 1 / np.sqrt(variance + x.dtype.type(self.eps))
+        y = x - mean.reshape(aligned)
+        factor = scale if self.fix_gamma else scale * gamma
+        np.multiply(y, factor.reshape(aligned), out=y)
+        np.add(y, beta.reshape(aligned), out=y)
+        pairs = ((moving_mean, mean), (moving_var, variance)) if self.mutated else ()
+        moved = [old * self.momentum + new * (1 - self.momentum) for old, new in pairs]
+        return (y.astype(data.dtype, copy=False), mean.copy(), scale, *moved)
+
+    def gradient(self, F: Any, *values: Any) -> Any:
+        dy, data, gamma, _, moving_mean, moving_var = values[0], *values[self.num_visible_outputs() :][:5]
+        axes, aligned, n = self._axes(data.shape)
+        if is_half(data.dtype):
+            dy, data = F.cast(dy, "float32"), F.cast(data, "float32")
+        mean, variance = self._moments(F, data, moving_mean, moving_var)
+        scale = 1 / F.sqrt(variance + self.eps)
+        normal = (data - mean) * scale
+
+        def ddata() -> Any:
+            dn = dy if self.fix_gamma else dy * F.reshape_to(gamma, shape=aligned)
+            if not self.mutated:
+                return dn * scale
+            slope = combined(F, "sum", dn * normal, axes) / max(n, 1)
+            return (dn - combined(F, "sum", dn, axes) / max(n, 1) - normal * slope) * scale
+
+        def dgamma() -> Any:
+            return F.reshape_to(combined(F, "sum", dy * normal, axes), shape=gamma.shape)
+
+        def dbeta() -> Any:
+            return F.reshape_to(combined(F, "sum", dy, axes), shape=gamma.shape)
+
+        return ddata, None if self.fix_gamma else dgamma, dbeta, None, None
+
+    @classmethod
+    def samples(cls) -> list[Sample]:
+        def predict(x: Any, g: Any, b: Any, m: Any, v: Any) -> Any:
+            return (x - m) / np.sqrt(v + 1e-3) * g + b
+
+        def train(x: Any, g: Any, b: Any, *_: Any) -> Any:
+            mean, variance = x.mean((0, 2)), x.var((0, 2))
+            y = (x - mean[:, None]) / np.sqrt(variance[:, None] + 0.1) * g[:, None] + b[:, None]
+            return y, mean, 1 / np.sqrt(variance + 0.1)
+
+        def output(*xs: Any) -> Any:
+            return train(*xs)[0]
+
+        def fixed(x: Any, g: Any, b: Any, m: Any, v: Any) -> Any:
+            return predict(x, np.ones_like(g), b, m, v)
+
+        moving = [np.array([0.0, 1.0, -2.0]), np.array([1.0, 2.0, 3.0])]  # whole numbers: states have no gradient
+        shapes = [(4, 3), (3,), (3,), *moving]
+        images = [(4, 3, 2), (3,), (3,), *moving]
+        training: dict[str, Any] = {"fix_gamma": False, "eps": 0.1, "momentum": 0.5, "train": True}
+        return [
+            Sample(shapes, predict, fix_gamma=False),
+            Sample([(4, 3), (3,), (3,), *moving], fixed, axis=-1, grad=False),
+            Sample(shapes, predict, fix_gamma=False, use_global_stats=True, train=True),
+            Sample(images, output, **training),
+            Sample(images, train, output_mean_var=True, grad=False, **training),
+        ]
+
+    @classmethod
+    def bad_samples(cls) -> list[Bad]:
+        stats = ((3,), (3,), (3,))
+        text = "BatchNorm: gamma has shape (2,), expected (3,) for data of shape (4, 3)"
+        axis = "BatchNorm: axis 2 is out of range for data of 2 dimensions; it must be from -2 to 1"
+        return [(((4, 3), (2,), *stats), {}, text), (((4, 3), (3,), *stats), {"axis": 2}, axis)]

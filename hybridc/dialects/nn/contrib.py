@@ -1,0 +1,260 @@
+"""Small operators of ``mx.nd.contrib``, and those that mixed precision training uses."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import numpy as np
+
+from hybridc.dialects.array.cast import Copy
+from hybridc.dialects.attribute import DType, Shape
+from hybridc.dialects.math.reduction import reduce
+from hybridc.dialects.math.unary import Rint, Sign, Unary
+from hybridc.dialects.operator import Bad, Composite, Sample, attribute, register
+from hybridc.dtypes import is_float, wide
+from hybridc.errors import ShapeError
+
+
+@register("hybrid.quadratic", "contrib.quadratic")
+class Quadratic(Unary):
+    """a * x**2 + b * x + c"""
+
+    a: float = attribute(0.0, "factor of the square")
+    b: float = attribute(0.0, "factor of x")
+    c: float = attribute(0.0, "constant")
+
+    def scalar(self, b: Any, *xs: Any) -> Any:
+        (x,) = xs
+        return b.add(b.mul(b.add(b.mul(x, self.a), self.b), x), self.c)
+
+    def gradient(self, F: Any, *values: Any) -> Any:
+        dy, x, _ = values
+        return dy * (x * (2 * self.a) + self.b)
+
+    @classmethod
+    def samples(cls) -> list[Sample]:
+        return [Sample([(3, 5)], lambda x: 2 * x**2 - 3 * x + 0.5, a=2, b=-3, c=0.5)]
+
+
+@register("hybrid.gradientmultiplier", "contrib.gradientmultiplier")
+class GradientMultiplier(Copy):
+    """A copy of x; the gradient is multiplied by ``scalar``"""
+
+    scalar_: float = attribute(1.0, "factor of the gradient")
+    is_int: bool = attribute(True, "accepted for MXNet's API, without effect")
+
+    def gradient(self, F: Any, *values: Any) -> Any:
+        return values[0] * self.scalar_
+
+    @classmethod
+    def samples(cls) -> list[Sample]:
+        return [Sample([(3, 5)], lambda x: x, grad=False, scalar=-0.5)]
+
+
+@register("hybrid.round_ste", "contrib.round_ste")
+class RoundSte(Rint):
+    """The whole number nearest to x; the gradient passes straight through"""
+
+    STEPS = True
+
+    def gradient(self, F: Any, *values: Any) -> Any:
+        return values[0]
+
+
+@register("hybrid.sign_ste", "contrib.sign_ste")
+class SignSte(Sign):
+    """The sign of x; the gradient passes straight through"""
+
+    STEPS = True
+
+    def gradient(self, F: Any, *values: Any) -> Any:
+        return values[0]
+
+
+@register("hybrid.div_sqrt_dim", "contrib.div_sqrt_dim")
+class DivSqrtDim(Composite):
+    """data divided by the square root of the size of its last axis"""
+
+    def infer_shape(self, shapes: list[Shape]) -> tuple[list[Shape], list[Shape]]:
+        if not shapes[0]:
+            raise ShapeError("div_sqrt_dim: data needs at least one axis")
+        return shapes, list(shapes)
+
+    def factor(self, shape: Shape) -> float:
+        """What the data is multiplied with."""
+        return max(shape[-1], 1) ** -0.5
+
+    def decompose(self, F: Any, *inputs: Any) -> Any:
+        (x,) = inputs
+        if is_float(np.dtype(x.dtype)):
+            return x * self.factor(x.shape)
+        return F.cast(F.cast(x, "float64") * self.factor(x.shape), x.dtype)  # the factor is no integer
+
+    def eager(self, *arrays: Any) -> Any:
+        (x,) = arrays
+        return np.multiply(x, self.factor(x.shape)).astype(x.dtype, copy=False)
+
+    def gradient(self, F: Any, *values: Any) -> Any:
+        dy, x, _ = values
+        return dy * self.factor(x.shape)
+
+    @classmethod
+    def samples(cls) -> list[Sample]:
+        whole = np.array([[-4, 5, 0, 7]], np.int8)
+        return [
+            Sample([(2, 3, 5)], lambda x: x / np.sqrt(5)),
+            Sample([(0, 3)], lambda x: x),
+            Sample([whole], lambda _: np.array([[-2, 2, 0, 3]]), grad=False, dtypes=("int8",)),
+        ]
+
+
+def _yes(*_: Any) -> Any:
+    return np.array(1)
+
+
+def _no(*_: Any) -> Any:
+    return np.array(0)
+
+
+def _compared(dtype: DType) -> DType:
+    """The dtype in which differences of such numbers are exact enough."""
+    return wide(dtype) if is_float(dtype) else np.dtype("float64")
+
+
+@register("hybrid.allclose", "contrib.allclose")
+class AllClose(Composite):
+    """1 if all |a - b| <= atol + rtol * |b|, else 0: a scalar of uint8"""
+
+    INPUTS = ("a", "b")
+
+    rtol: float = attribute(1e-5, "relative tolerance")
+    atol: float = attribute(1e-8, "absolute tolerance")
+    equal_nan: bool = attribute(True, "whether nan equals nan")
+
+    def infer_shape(self, shapes: list[Shape]) -> tuple[list[Shape], list[Shape]]:
+        if shapes[0] != shapes[1]:
+            raise ShapeError(f"allclose: a has shape {shapes[0]} and b {shapes[1]}, which must be equal")
+        return shapes, [()]
+
+    def infer_type(self, dtypes: list[DType]) -> tuple[list[DType], list[DType]]:
+        self.require_same_dtype(dtypes)
+        return dtypes, [np.dtype("uint8")]
+
+    def decompose(self, F: Any, *inputs: Any) -> Any:
+        dtype = _compared(np.dtype(inputs[0].dtype))
+        a, b = (x if x.dtype == dtype else F.cast(x, dtype) for x in inputs)
+        near = F.lesser_equal(F.abs(a - b), F.abs(b) * self.rtol + self.atol) + F.equal(a, b)
+        if self.equal_nan:
+            near = near + F.isnan(a) * F.isnan(b)
+        return F.cast(F.equal(F.reshape_to(F.sum(F.equal(near, 0)), shape=()), 0), "uint8")
+
+    def eager(self, *arrays: Any) -> Any:
+        self.infer_shape([x.shape for x in arrays])
+        a, b = (x.astype(_compared(x.dtype), copy=False) for x in arrays)
+        return np.array(np.allclose(a, b, self.rtol, self.atol, self.equal_nan), np.uint8)
+
+    @classmethod
+    def samples(cls) -> list[Sample]:
+        x = np.array([1.0, np.nan, np.inf, 4.0])
+        return [
+            Sample([x, x], _yes, grad=False),
+            Sample([x, x], _no, grad=False, equal_nan=False),
+            Sample([x[:1], x[3:]], _no, grad=False),
+            Sample([x[:1], x[3:]], _yes, grad=False, atol=3.5),
+        ]
+
+    @classmethod
+    def bad_samples(cls) -> list[Bad]:
+        return [(((2,), (3,)), {}, "allclose: a has shape (2,) and b (3,), which must be equal")]
+
+
+def _all(*_: Any) -> Any:
+    return np.ones(1)
+
+
+def _not_all(*_: Any) -> Any:
+    return np.zeros(1)
+
+
+class AllFinite(Composite):
+    """1 if every element of every input is finite, else 0."""
+
+    SAME_DTYPE = False
+
+    def infer_shape(self, shapes: list[Shape]) -> tuple[list[Shape], list[Shape]]:
+        return shapes, [(1,)]
+
+    def infer_type(self, dtypes: list[DType]) -> tuple[list[DType], list[DType]]:
+        return dtypes, [np.dtype("float32")]
+
+    def decompose(self, F: Any, *inputs: Any) -> Any:
+        result = None
+        for x in inputs:
+            one = F.cast(F.equal(F.sum(F.equal(F.isfinite(x), 0)), 0), "float32")
+            result = one if result is None else result * one
+        return result
+
+    def eager(self, *arrays: Any) -> Any:
+        return np.array([all(np.isfinite(x).all() for x in arrays)], dtype=np.float32)
+
+    COUNTS: ClassVar[tuple[int, ...]] = (1,)
+
+    @classmethod
+    def samples(cls) -> list[Sample]:
+        bad = np.array([0.5, np.inf])
+        made: list[Sample] = []
+        for n in cls.COUNTS:
+            made.append(Sample([(2, 3)] * n, _all, grad=False))
+            made.append(Sample([(2, 3)] * (n - 1) + [bad], _not_all, grad=False))
+        return made
+
+
+@register("hybrid.all_finite")
+class AllFiniteOne(AllFinite):
+    """1 if every element is finite, else 0"""
+
+    init_output: bool = attribute(True, "accepted for MXNet's API, without effect")
+
+
+@register("hybrid.multi_all_finite")
+class AllFiniteMany(AllFinite):
+    """1 if every element of every input is finite, else 0"""
+
+    NNVM_COUNT = "num_arrays"
+    INPUTS = ("data",)
+    VARIADIC = True
+    COUNTS = (1, 3)
+
+    num_arrays: int = attribute(1, "accepted for MXNet's API, without effect")
+    init_output: bool = attribute(True, "accepted for MXNet's API, without effect")
+
+
+@register("hybrid.multi_sum_sq")
+class MultiSumSq(Composite):
+    """The sum of squares of each input, in one array"""
+
+    NNVM_COUNT = "num_arrays"
+    INPUTS = ("data",)
+    VARIADIC = True
+
+    num_arrays: int = attribute(1, "accepted for MXNet's API, without effect")
+
+    def infer_shape(self, shapes: list[Shape]) -> tuple[list[Shape], list[Shape]]:
+        return shapes, [(len(shapes),)]
+
+    def decompose(self, F: Any, *inputs: Any) -> Any:
+        return F.concat(*[F.square_sum(x) for x in inputs], dim=0)
+
+    def eager(self, *arrays: Any) -> Any:
+        return np.concatenate([reduce(np.add, x * x, None, False) for x in arrays])
+
+    def gradient(self, F: Any, *values: Any) -> Any:
+        dy, *inputs, _ = values
+        return [x * (F.slice_axis(dy, axis=0, begin=i, end=i + 1) * 2) for i, x in enumerate(inputs)]
+
+    @classmethod
+    def samples(cls) -> list[Sample]:
+        return [
+            Sample([(2, 3), (4,)], lambda x, y: np.array([np.sum(x * x), np.sum(y * y)])),
+            Sample([(5,)], lambda x: np.sum(x * x, keepdims=True)),
+        ]

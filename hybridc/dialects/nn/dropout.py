@@ -1,0 +1,209 @@
+"""Operators that draw random numbers while training: Dropout and the randomized leaky ReLU."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from hybridc.dialects.array.cast import Identity
+from hybridc.dialects.attribute import DType, Shape
+from hybridc.dialects.interfaces import DrawsUniform
+from hybridc.dialects.operator import Bad, Composite, Opaque, Operator, Sample, attribute, no_gradient, register
+from hybridc.dialects.scalar import NUMPY
+from hybridc.dtypes import computed, is_float
+from hybridc.errors import DTypeError, ShapeError
+from hybridc.random import generator
+
+
+def uniform(key: Any, draw: int, shape: Shape, dtype: DType) -> Any:
+    """Uniform numbers in [0, 1) of the draw that ``key`` and ``draw`` name."""
+    if dtype.itemsize == 8:
+        return generator(key, draw).random(shape)
+    return generator(key, draw).random(shape, np.float32).astype(dtype, copy=False)
+
+
+@register("hybrid.uniform_draw")
+class UniformDraw(Opaque, DrawsUniform):
+    """Uniform numbers in [0, 1) of the draw that a key names: what the operators here decompose into"""
+
+    gradient = no_gradient
+
+    INPUTS = ("key",)
+    SAME_DTYPE = False
+
+    shape: Shape = attribute(doc="the shape of the result")
+    dtype: DType = attribute("float32", "the floating-point dtype of the result")
+    draw: int = attribute(0, "tells the uses of one key apart")
+
+    def infer_shape(self, shapes: list[Shape]) -> tuple[list[Shape], list[Shape]]:
+        return shapes, [self.shape]
+
+    def infer_type(self, dtypes: list[DType]) -> tuple[list[DType], list[DType]]:
+        return dtypes, [self.dtype]
+
+    def draw_number(self) -> int:
+        return self.draw
+
+    def eager(self, *arrays: Any) -> Any:
+        return uniform(arrays[0], self.draw, self.shape, self.dtype)
+
+
+class Drawing(Composite):
+    """Shape and dtype of an operator with one input, a key, and one hidden output."""
+
+    INPUTS = ("data", "key")
+    DRAWS = True
+    TRAIN_MODE = True
+    SAME_DTYPE = False
+
+    def num_outputs(self) -> int:
+        return 2
+
+    def num_visible_outputs(self) -> int:
+        return 1
+
+    def hidden_shape(self, shape: Shape) -> Shape:
+        """The shape of the hidden output."""
+        return shape
+
+    def complete_shapes(self, shapes: list[Shape | None], outputs: list[Shape | None]) -> list[Shape | None]:
+        """The data has the shape of the result."""
+        return [outputs[0] if shapes[0] is None else shapes[0], *shapes[1:]]
+
+    def infer_shape(self, shapes: list[Shape]) -> tuple[list[Shape], list[Shape]]:
+        return shapes, [shapes[0], self.hidden_shape(shapes[0])]
+
+    def infer_type(self, dtypes: list[DType]) -> tuple[list[DType], list[DType]]:
+        if not is_float(dtypes[0]):
+            raise DTypeError(
+                f"{self.title()}: in training, data must be of floating-point numbers, got {dtypes[0]}; "
+                "use .astype('float32')"
+            )
+        return dtypes, [dtypes[0]] * 2
+
+
+@register("hybrid.dropout", "Dropout")
+class Dropout(Drawing):
+    """In training, elements are set to 0 with probability p and the others divided by 1 - p; else a copy
+
+    The hidden second output is the factor of each element: 0 or 1 / (1 - p).
+    """
+
+    p: float = attribute(0.5, "the probability of 0", low=0, high=1)
+    mode: str = attribute("training", "when elements are dropped", enum=("always", "training"))
+    axes: Shape = attribute((), "axes along which all elements are dropped together")
+    cudnn_off: bool | None = attribute(False, "accepted for MXNet's API, without effect")
+    train: bool | None = attribute(None, "internal: whether autograd is in train mode")
+    draw: int = attribute(0, "internal: tells the uses in one graph apart")
+
+    @classmethod
+    def bind_values(cls, values: tuple[Any, ...]) -> Operator:
+        """As for every operator; where nothing is dropped it is the identity, which draws nothing."""
+        self = super().bind_values(values)
+        if isinstance(self, Dropout) and (self.p == 0 or (self.train is False and self.mode == "training")):
+            return Identity.bind()
+        return self
+
+    def hidden_shape(self, shape: Shape) -> Shape:
+        rank = len(shape)
+        for a in self.axes:
+            if not -rank <= a < rank:
+                raise ShapeError(
+                    f"Dropout: axes {self.axes} are out of range for an input of {rank} dimensions; "
+                    f"each must be from {-rank} to {rank - 1}"
+                )
+        shared = {a % rank for a in self.axes}
+        return tuple(1 if i in shared else n for i, n in enumerate(shape))
+
+    def decompose(self, F: Any, *inputs: Any) -> Any:
+        x, key = inputs
+        dtype = computed(np.dtype(x.dtype))
+        drawn = F.uniform_draw(key, shape=self.hidden_shape(x.shape), dtype=dtype, draw=self.draw)
+        kept = F.greater_equal(drawn, self.p)
+        factor = (kept if dtype == x.dtype else F.cast(kept, x.dtype)) * self.scale
+        return x * factor, factor
+
+    def check(self) -> None:
+        self.scale = 1 / (1 - self.p) if self.p < 1 else 0.0
+
+    def eager(self, *arrays: Any) -> Any:
+        x, key = arrays
+        drawn = uniform(key, self.draw, self.hidden_shape(x.shape), x.dtype)
+        factor = np.greater_equal(drawn, x.dtype.type(self.p)).astype(x.dtype)
+        factor *= self.scale
+        return x * factor, factor
+
+    def gradient(self, F: Any, *values: Any) -> Any:
+        dy, factor = values[0], values[-1]
+        return dy * factor
+
+    @classmethod
+    def samples(cls) -> list[Sample]:
+        return [
+            Sample([(3, 5)], lambda x: x, p=0.5),
+            Sample([(2, 3, 4)], lambda x: x, p=0.0, mode="always"),
+            Sample([(2, 3)], lambda x: 0 * x, p=1.0, mode="always"),
+        ]
+
+
+@register("hybrid.rrelu")
+class RRelu(Drawing):
+    """x where it is positive, else slope * x: a random slope for each element in training, their mean else
+
+    The hidden second output is the slope of each element.
+    """
+
+    NNVM = "LeakyReLU"
+    lower_bound: float = attribute(0.125, "the least slope")
+    upper_bound: float = attribute(0.334, "the greatest slope")
+    train: bool | None = attribute(None, "internal: whether autograd is in train mode")
+    draw: int = attribute(0, "internal: tells the uses in one graph apart")
+
+    @classmethod
+    def bind_values(cls, values: tuple[Any, ...]) -> Operator:
+        """As for every operator; in prediction it is the leaky ReLU, which draws nothing."""
+        self = super().bind_values(values)
+        if isinstance(self, RRelu) and self.train is False:
+            from hybridc.dialects.nn.activation import Leaky
+
+            return Leaky.bind(slope=(self.lower_bound + self.upper_bound) / 2)
+        return self
+
+    def to_nnvm(self) -> dict[str, Any]:
+        return {"act_type": "rrelu", **super().to_nnvm()}
+
+    def decompose(self, F: Any, *inputs: Any) -> Any:
+        x, key = inputs
+        drawn = F.uniform_draw(key, shape=x.shape, dtype=x.dtype, draw=self.draw)
+        slope = drawn * (self.upper_bound - self.lower_bound) + self.lower_bound
+        return F.maximum(x, 0) + slope * F.minimum(x, 0), slope
+
+    def eager(self, *arrays: Any) -> Any:
+        x, key = arrays
+        self.infer_type([x.dtype])
+        slope = uniform(key, self.draw, x.shape, x.dtype)
+        slope *= self.upper_bound - self.lower_bound
+        slope += self.lower_bound
+        return NUMPY.select(x > 0, x, slope * x), slope
+
+    def gradient(self, F: Any, *values: Any) -> Any:
+        dy, x, slope = values[0], values[1], values[-1]
+        positive = F.greater(x, 0)
+        return dy * (positive + (1 - positive) * slope)
+
+    @classmethod
+    def samples(cls) -> list[Sample]:
+        return [
+            Sample(
+                [(3, 5)],
+                lambda x: np.maximum(x, 0) + 0.3 * np.minimum(x, 0),
+                lower_bound=0.2,
+                upper_bound=0.4,
+            )
+        ]
+
+    @classmethod
+    def bad_samples(cls) -> list[Bad]:
+        text = "rrelu: in training, data must be of floating-point numbers, got int8; use .astype('float32')"
+        return [((np.ones(3, np.int8),), {"train": True}, text)]

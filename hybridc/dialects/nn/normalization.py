@@ -1,0 +1,369 @@
+"""Normalizations that need no running statistics: layer, instance and group norm, and L2."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from hybridc.dialects.attribute import DType, Shape
+from hybridc.dialects.math.contraction import reshaped
+from hybridc.dialects.math.reduction import add_reduce
+from hybridc.dialects.operator import Bad, Composite, Sample, attribute, register
+from hybridc.dtypes import HALVES, is_float, is_half, wide
+from hybridc.errors import DTypeError, MXNetError, ShapeError
+from hybridc.state import STATE
+
+
+def standardize(x: Any, axes: tuple[int, ...], n: int, eps: float) -> tuple[Any, Any, Any]:
+    """(x - mean) / std in a new array, the mean and std = sqrt(variance + eps) over n numbers each."""
+    mean = add_reduce(x, axes, None, None, True)
+    np.divide(mean, n, out=mean)
+    y = np.subtract(x, mean)
+    std = add_reduce(np.square(y), axes, None, None, True)
+    np.divide(std, n, out=std)
+    np.add(std, eps, out=std)
+    np.sqrt(std, out=std)
+    return np.multiply(y, np.reciprocal(std), out=y), mean, std
+
+
+def checked_axis(title: str, axis: int, data: Shape) -> int:
+    """An axis of the data, counted from 0; an error if there is none of this number."""
+    rank = len(data)
+    if not -rank <= axis < rank:
+        raise ShapeError(
+            f"{title}: axis {axis} is out of range for data of {rank} dimensions; it must be from {-rank} to {rank - 1}"
+        )
+    return axis % rank
+
+
+class Normalization(Composite):
+    """(data - mean) / std * gamma + beta: which axes are averaged over, and how gamma and beta broadcast.
+
+    Outputs are the result, the mean and std = sqrt(variance + eps), the latter two hidden unless asked for.
+    """
+
+    INPUTS = ("data", "gamma", "beta")
+    eps: Any = 1e-5
+    output_mean_var: Any = False
+
+    def num_outputs(self) -> int:
+        return 3
+
+    def num_visible_outputs(self) -> int:
+        return 3 if self.output_mean_var else 1
+
+    def work(self, data: Shape) -> Shape:
+        """The shape in which the data is normalized."""
+        return data
+
+    def reduced(self, data: Shape) -> tuple[int, ...]:
+        """The axes of the work shape that are averaged over."""
+        raise MXNetError(f"{self.title()} must override this")
+
+    def parameters(self, data: Shape) -> int:
+        """How many numbers gamma and beta have."""
+        raise MXNetError(f"{self.title()} must override this")
+
+    def aligned(self, data: Shape) -> Shape:
+        """The shape with which gamma and beta broadcast to the data."""
+        raise MXNetError(f"{self.title()} must override this")
+
+    def statistics(self, data: Shape) -> Shape:
+        """The shape of mean and std."""
+        return tuple(1 if i in self.reduced(data) else n for i, n in enumerate(self.work(data)))
+
+    def complete_shapes(self, shapes: list[Shape | None], outputs: list[Shape | None]) -> list[Shape | None]:
+        """The data has the shape of the result, gamma and beta have one axis."""
+        data = shapes[0] if shapes[0] is not None else outputs[0]
+        return [data, *[(-1,) if s is None else s for s in shapes[1:]]]
+
+    def infer_shape(self, shapes: list[Shape]) -> tuple[list[Shape], list[Shape]]:
+        data, *others = shapes
+        want = (self.parameters(data),)
+        for name, shape in zip(self.INPUTS[1:], others, strict=True):
+            if shape not in (want, (-1,)):
+                raise ShapeError(f"{self.title()}: {name} has shape {shape}, expected {want} for data of shape {data}")
+        return [data, want, want], [data, self.statistics(data), self.statistics(data)]
+
+    def infer_type(self, dtypes: list[DType]) -> tuple[list[DType], list[DType]]:
+        self.require_same_dtype(dtypes)
+        if not is_float(dtypes[0]):
+            raise DTypeError(f"{self.title()}: inputs must be floating-point, got {dtypes[0]}; use .astype('float32')")
+        return dtypes, [dtypes[0]] * 3
+
+    def decompose(self, F: Any, *inputs: Any) -> Any:
+        data, gamma, beta = inputs
+        if is_half(data.dtype):
+            made = self.decompose(F, *[F.cast(x, "float32") for x in inputs])
+            return tuple(F.cast(y, data.dtype) for y in made)
+        x = reshaped(F, data, self.work(data.shape))
+        axes = self.reduced(data.shape)
+        n = max(math.prod(x.shape[a] for a in axes), 1)
+        mean = F.sum(x, axes, True) / n
+        off = x - mean
+        std = F.sqrt(F.sum(off * off, axes, True) / n + self.eps)
+        shape = self.aligned(data.shape)
+        y = reshaped(F, off * F.reciprocal(std), data.shape)  # one division a row: products are cheaper
+        return y * reshaped(F, gamma, shape) + reshaped(F, beta, shape), mean, std
+
+    def check(self) -> None:
+        # What eager needs to know of a shape of the data; few shapes come again and again.
+        self.known: dict[Shape, tuple[Any, ...]] = {}
+
+    def know(self, data: Shape) -> tuple[Any, ...]:
+        """The shape to work in, axes, how many numbers, the shape of gamma and beta, as they broadcast."""
+        work, axes = self.work(data), self.reduced(data)
+        n = max(math.prod(work[a] for a in axes), 1)
+        if len(self.known) > 64:
+            self.known.clear()
+        found = self.known[data] = (work, axes, n, (self.parameters(data),), self.aligned(data))
+        return found
+
+    def eager(self, *arrays: Any) -> Any:
+        data, gamma, beta = arrays
+        shape = data.shape
+        work, axes, n, want, aligned = self.known.get(shape) or self.know(shape)
+        if gamma.shape != want or beta.shape != want or not is_float(data.dtype):
+            self.infer_shape([x.shape for x in arrays])
+            self.infer_type([x.dtype for x in arrays])
+        if data.dtype in HALVES:
+            return tuple(y.astype(data.dtype) for y in self.eager(*[x.astype(np.float32) for x in arrays]))
+        y, mean, std = standardize(data if work == shape else data.reshape(work), axes, n, self.eps)
+        if work != shape:
+            y = y.reshape(shape)
+        if want != aligned:
+            gamma, beta = gamma.reshape(aligned), beta.reshape(aligned)
+        np.multiply(y, gamma, out=y)
+        return np.add(y, beta, out=y), mean, std
+
+    def gradient(self, F: Any, *values: Any) -> Any:
+        dy, data, gamma, beta, _, mean, std = values[0], *values[-6:]
+        work, axes, shape = self.work(data.shape), self.reduced(data.shape), self.aligned(data.shape)
+        x = reshaped(F, data, work)
+        n = max(math.prod(x.shape[a] for a in axes), 1)
+        if STATE.recording:  # to be differentiated again: hidden outputs pass no gradient on to the data
+            mean = F.mean(x, axes, True)
+            std = F.sqrt(F.mean(F.square(x - mean), axes, True) + self.eps)
+        scale = F.reciprocal(std)
+        normal = (x - mean) * scale
+
+        def ddata() -> Any:
+            dn = reshaped(F, dy * reshaped(F, gamma, shape), work)
+            slope = F.sum(dn * normal, axes, True) / n
+            dx = (dn - F.sum(dn, axes, True) / n - normal * slope) * scale
+            if self.output_mean_var:
+                dmean, dstd = values[1:3]
+                dx = dx + (dmean + dstd * normal) / n
+            return reshaped(F, dx, data.shape)
+
+        def dgamma() -> Any:
+            return reshaped(F, F.sum_to(dy * reshaped(F, normal, data.shape), shape=shape), gamma.shape)
+
+        def dbeta() -> Any:
+            return reshaped(F, F.sum_to(dy, shape=shape), beta.shape)
+
+        return ddata, dgamma, dbeta
+
+
+def _reference(x: Any, axes: Any, eps: float = 1e-5) -> tuple[Any, Any, Any]:
+    mean = x.mean(axes, keepdims=True)
+    std = np.sqrt(x.var(axes, keepdims=True) + eps)
+    return (x - mean) / std, mean, std
+
+
+@register("hybrid.layer_norm", "LayerNorm")
+class LayerNorm(Normalization):
+    """(data - mean) / sqrt(variance + eps) * gamma + beta, with mean and variance along one axis"""
+
+    axis: int = attribute(-1, "the axis that is normalized; gamma and beta run along it")
+    eps: float = attribute(1e-5, "added to the variance")
+    output_mean_var: bool = attribute(False, "also return the mean and sqrt(variance + eps)")
+
+    def normalized(self, data: Shape) -> int:
+        """The axis, counted from 0."""
+        return checked_axis("LayerNorm", self.axis, data)
+
+    def reduced(self, data: Shape) -> tuple[int, ...]:
+        return (self.normalized(data),)
+
+    def parameters(self, data: Shape) -> int:
+        return data[self.normalized(data)]
+
+    def aligned(self, data: Shape) -> Shape:
+        axis = self.normalized(data)
+        return (data[axis],) + (1,) * (len(data) - 1 - axis)
+
+    @classmethod
+    def samples(cls) -> list[Sample]:
+        def all_three(x: Any, g: Any, b: Any) -> Any:
+            y, mean, std = _reference(x, 1)
+            return y * g + b, mean, std
+
+        return [
+            Sample([(3, 5), (5,), (5,)], lambda x, g, b: _reference(x, -1)[0] * g + b),
+            Sample(
+                [(2, 3, 4), (3,), (3,)],
+                lambda x, g, b: _reference(x, 1, 0.1)[0] * g[:, None] + b[:, None],
+                axis=1,
+                eps=0.1,
+            ),
+            Sample([(3, 5), (5,), (5,)], all_three, output_mean_var=True),
+            Sample([(0, 5), (5,), (5,)], lambda x, g, b: x + g + b),
+            Sample([(3, 6), (6,), (6,)], lambda x, g, b: _reference(x, -1)[0] * g + b, dtypes=("float16",)),
+        ]
+
+    @classmethod
+    def bad_samples(cls) -> list[Bad]:
+        text = "LayerNorm: gamma has shape (2,), expected (3,) for data of shape (2, 3)"
+        axis = "LayerNorm: axis 2 is out of range for data of 2 dimensions; it must be from -2 to 1"
+        return [(((2, 3), (2,), (3,)), {}, text), (((2, 3), (3,), (3,)), {"axis": 2}, axis)]
+
+
+@register("hybrid.instance_norm", "InstanceNorm")
+class InstanceNorm(Normalization):
+    """(data - mean) / sqrt(variance + eps) * gamma + beta, for each example and channel alone
+
+    Axis 0 are the examples, axis 1 the channels.
+    """
+
+    eps: float = attribute(1e-3, "added to the variance")
+
+    def reduced(self, data: Shape) -> tuple[int, ...]:
+        return tuple(range(2, len(data)))
+
+    def parameters(self, data: Shape) -> int:
+        if len(data) < 3:
+            raise ShapeError(f"InstanceNorm: data needs at least 3 axes (example, channel, …), got shape {data}")
+        return data[1]
+
+    def aligned(self, data: Shape) -> Shape:
+        return (data[1],) + (1,) * (len(data) - 2)
+
+    @classmethod
+    def samples(cls) -> list[Sample]:
+        return [
+            Sample([(2, 3, 5), (3,), (3,)], lambda x, g, b: _reference(x, 2, 1e-3)[0] * g[:, None] + b[:, None]),
+            Sample(
+                [(2, 2, 3, 4), (2,), (2,)],
+                lambda x, g, b: _reference(x, (2, 3), 0.1)[0] * g[:, None, None] + b[:, None, None],
+                eps=0.1,
+            ),
+        ]
+
+    @classmethod
+    def bad_samples(cls) -> list[Bad]:
+        text = "InstanceNorm: data needs at least 3 axes (example, channel, …), got shape (2, 3)"
+        return [(((2, 3), (3,), (3,)), {}, text)]
+
+
+@register("hybrid.group_norm", "GroupNorm")
+class GroupNorm(Normalization):
+    """(data - mean) / sqrt(variance + eps) * gamma + beta, for each example and group of channels alone
+
+    Axis 0 are the examples, axis 1 the channels.
+    """
+
+    num_groups: int = attribute(1, "how many groups the channels form", low=1)
+    eps: float = attribute(1e-5, "added to the variance")
+    output_mean_var: bool = attribute(False, "also return the mean and sqrt(variance + eps)")
+
+    def work(self, data: Shape) -> Shape:
+        if len(data) < 3 or data[1] % self.num_groups:
+            raise ShapeError(
+                f"GroupNorm: data of shape {data} must have at least 3 axes, and the size of axis 1 "
+                f"must be a multiple of num_groups={self.num_groups}"
+            )
+        return (data[0], self.num_groups, data[1] // self.num_groups * math.prod(data[2:]))
+
+    def reduced(self, data: Shape) -> tuple[int, ...]:
+        return (2,)
+
+    def parameters(self, data: Shape) -> int:
+        # COMPAT(mxnet): gamma and beta belong to the channels, as in the paper and in MXNet 2; in 1.9.1 to the groups.
+        self.work(data)
+        return data[1]
+
+    def aligned(self, data: Shape) -> Shape:
+        return (data[1],) + (1,) * (len(data) - 2)
+
+    def statistics(self, data: Shape) -> Shape:
+        return (*self.work(data)[:2], 1)
+
+    @classmethod
+    def samples(cls) -> list[Sample]:
+        def reference(x: Any, g: Any, b: Any) -> Any:
+            y = _reference(x.reshape(2, 2, -1), 2)[0].reshape(x.shape)
+            return y * g[:, None] + b[:, None]
+
+        return [Sample([(2, 4, 3), (4,), (4,)], reference, num_groups=2)]
+
+
+@register("hybrid.l2_normalization", "L2Normalization")
+class L2Normalization(Composite):
+    """data / sqrt(sum of squares + eps)
+
+    The sum is over each example (mode='instance'), along axis 1 ('channel') or over the axes behind it
+    ('spatial').
+    """
+
+    eps: float = attribute(1e-10, "added to the sum of squares")
+    mode: str = attribute("instance", "over which axes", enum=("channel", "instance", "spatial"))
+
+    def axes(self, shape: Shape) -> tuple[int, ...]:
+        """The axes that are summed over."""
+        if len(shape) < (2 if self.mode == "instance" else 3):
+            raise ShapeError(f"L2Normalization: mode={self.mode!r} cannot be used on data of shape {shape}")
+        if self.mode == "channel":
+            return (1,)
+        return tuple(range(1 if self.mode == "instance" else 2, len(shape)))
+
+    def infer_shape(self, shapes: list[Shape]) -> tuple[list[Shape], list[Shape]]:
+        self.axes(shapes[0])
+        return shapes, list(shapes)
+
+    def decompose(self, F: Any, *inputs: Any) -> Any:
+        (data,) = inputs
+        x = F.cast(data, "float32") if is_half(data.dtype) else data
+        y = x / F.sqrt(F.sum(x * x, self.axes(x.shape), True) + self.eps)
+        return F.cast(y, data.dtype) if is_half(data.dtype) else y
+
+    def eager(self, *arrays: Any) -> Any:
+        (data,) = arrays
+        x = data.astype(wide(data.dtype), copy=False)
+        size = add_reduce(np.square(x), self.axes(x.shape), x.dtype, None, True)
+        size += self.eps
+        return np.divide(x, np.sqrt(size, out=size)).astype(data.dtype, copy=False)
+
+    def gradient(self, F: Any, *values: Any) -> Any:
+        data = values[1]
+        dy, x, y = [F.cast(v, "float32") for v in values] if is_half(data.dtype) else values
+        axes = self.axes(x.shape)
+        size = F.sqrt(F.sum(x * x, axes, True) + self.eps)
+        dx = (dy - y * F.sum(dy * y, axes, True)) / size
+        return F.cast(dx, data.dtype) if is_half(data.dtype) else dx
+
+    def nnvm_outputs(self) -> int:
+        """The norm is a hidden output there."""
+        return 2
+
+    @classmethod
+    def samples(cls) -> list[Sample]:
+        def over(axes: Any) -> Any:
+            def reference(x: Any) -> Any:
+                return x / np.sqrt((x * x).sum(axes, keepdims=True) + 1e-10)
+
+            return reference
+
+        return [
+            Sample([(3, 5)], over(1)),
+            Sample([(2, 3, 4)], over((1, 2))),
+            Sample([(2, 3, 4)], over(1), mode="channel"),
+            Sample([(2, 3, 4)], over(2), mode="spatial"),
+        ]
+
+    @classmethod
+    def bad_samples(cls) -> list[Bad]:
+        text = "L2Normalization: mode='channel' cannot be used on data of shape (2, 3)"
+        return [(((2, 3),), {"mode": "channel"}, text)]

@@ -1,0 +1,1 @@
+"""What ``hybridize`` does: traces with their guards, compiled graphs by signature, training steps."""

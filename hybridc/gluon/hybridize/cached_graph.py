@@ -1,0 +1,398 @@
+"""The compiled graphs of one block: signature → graph, bounded, each compilation with its reason."""
+
+from __future__ import annotations
+
+import weakref
+from collections import OrderedDict, deque
+from collections.abc import Callable, Mapping, Sequence, Set
+from typing import Any, NamedTuple
+
+from hybridc.array.ndarray import NDArray
+from hybridc.compile.compiled_graph import CompiledGraph
+from hybridc.compile.stages import Traced
+from hybridc.context import Context, cpu
+from hybridc.debug import compiling, timed
+from hybridc.errors import MXNetError, TraceError
+from hybridc.gluon.epoch import ATTRIBUTE_EPOCH
+from hybridc.gluon.hybridize.guards import Guard, Guards
+from hybridc.gluon.hybridize.watched_attributes import watching
+from hybridc.locks import ForkLock
+from hybridc.nesting import frozen, thaw
+from hybridc.options import OPTIONS
+from hybridc.state import STATE
+from hybridc.trace.tracer import Trace, trace_call
+
+Signature = tuple[Any, ...]
+Backends = tuple[tuple[str, Mapping[str, Any]], ...]  # names and options, in order
+
+# How many of the latest reasons for a compilation are remembered.
+_REASONS = 100
+
+
+class _Nesting(NamedTuple):
+    """How arguments are nested, and on which GPU they are, if on one: a part of a signature."""
+
+    structure: Any
+    context: Context | None = None
+
+
+class Entry:
+    """One signature: the trace, what it depends on, and the graphs made of it (with and without a backward)."""
+
+    def __init__(
+        self,
+        trace: Trace,
+        guards: Guards,
+        reason: str,
+        backends: Backends,
+        is_static: bool = False,
+    ) -> None:
+        self.trace = trace
+        self.is_static = is_static
+        self.backends = backends
+        self.guards = list(guards)
+        # Lists and dicts change without notice, so they are compared at every call.
+        self.unnoticed = [guard for guard in guards if not guard.is_noticed]
+        self.reason = reason
+        self.epoch = ATTRIBUTE_EPOCH.value
+        self.plain: CompiledGraph | None = None
+        self.recorded: dict[tuple[int, ...], CompiledGraph] = {}
+        self.others: list[Any] = []
+        #: The result of a call without gradients by one native call; None where it must go the long way.
+        self.again: Callable[[tuple[Any, ...]], Any] = _never
+        self.refresh()
+
+    def refresh(self) -> None:
+        """Fetch the parameters' arrays again: they may have been replaced since."""
+        self.others = [
+            (role, source.data(self.trace.context) if role in ("parameter", "number") else source)
+            for role, source in zip(self.trace.roles, self.trace.sources, strict=True)
+            if role != "data"
+        ]
+        self.again = _never
+
+    def is_stale(self) -> bool:
+        """Whether what the trace depends on may be different now."""
+        if self.epoch != ATTRIBUTE_EPOCH.value:
+            return True
+        return any(guard.changed() for guard in self.unnoticed) if self.unnoticed else False
+
+    def run(self, arrays: Sequence[NDArray]) -> Any:
+        """The result of a call."""
+        inputs: list[NDArray] = list(arrays)
+        for role, source in self.others:
+            inputs.append(source if role != "key" else self.trace.draw_key())
+        graph = self.graph(inputs)
+        result = graph.run(inputs)
+        if graph is self.plain and graph.at_once is not None and "key" not in self.trace.roles:
+            self.again = _again(self, graph.at_once)
+        return result
+
+    def moved(self) -> str | None:
+        """What the trace depends on and is different now, in words: an attribute, or a parameter's dtype or shape.
+
+        The parameters' arrays are fetched again.
+        """
+        for i, guard in enumerate(self.guards):
+            if guard.changed():
+                self.guards.insert(0, self.guards.pop(i))  # what changed once is likely to be it the next time
+                return guard.reason()
+        self.refresh()
+        others = [s for s, role in zip(self.trace.leaves, self.trace.roles, strict=True) if role != "data"]
+        for symbol, (role, array) in zip(others, self.others, strict=True):
+            if role == "key" or (array.dtype == symbol.dtype and array.shape == symbol.shape):
+                continue
+            now = f"{array.dtype.__name__}{list(array.shape)}"
+            return f"{symbol.name} is {now}, compiled before for {symbol.dtype.__name__}{list(symbol.shape)}"
+        return None
+
+    def graph(self, inputs: Sequence[NDArray]) -> CompiledGraph:
+        """The graph to run now: with a backward for the inputs that want gradients, if autograd records."""
+        grads: tuple[int, ...] = ()
+        if STATE.recording:
+            grads = tuple([i for i, x in enumerate(inputs) if x._entry is not None])
+        if not grads:
+            if self.plain is None:
+                self.plain = self._compile((), "it is called without recording, compiled before for gradients")
+            return self.plain
+        if grads not in self.recorded:
+            others = "other inputs" if self.recorded else "inputs"
+            self.recorded[grads] = self._compile(grads, f"gradients of {others} are recorded")
+        return self.recorded[grads]
+
+    def _compile(self, grads: tuple[int, ...], reason: str) -> CompiledGraph:
+        first = self.plain is None and not self.recorded  # the trace has told the reason of that
+        compiling(self.trace.name.rpartition("-")[0], self.reason if first else reason, first)
+        made = Traced(self.trace, grads, self.backends).graph()
+        if self.is_static:
+            made.repeat()
+        return made
+
+    def compilations(self) -> list[Traced]:
+        """The first stage of each graph that was made, to run the stages again."""
+        made = [g for g in (self.plain, *self.recorded.values()) if g is not None]
+        return [stage for graph in made for stage in graph.stages()]
+
+
+def traced_with_guards(
+    block: Any, args: tuple[Any, ...], training: bool, varying: Set[str] = frozenset()
+) -> tuple[Trace, Guards]:
+    """The trace of ``block(*args)``, and what must be as it was then for it to stand for other calls.
+
+    Floats at the paths ``varying`` are arguments of the graph where they can be.
+    """
+    with watching(block, varying) as reading:
+        trace = trace_call(block, args, training)
+    carried = reading.carried()
+    if carried is not None:
+        raise TraceError(
+            f"attribute {carried} carries a value from one call to the next; a compiled forward runs once for all "
+            "calls, so give the value back as a result and pass it in as an argument"
+        )
+    inputs = zip(trace.sources, trace.roles, strict=True)
+    reading.finish([source.asnative() for source, role in inputs if role == "capture" and type(source) is NDArray])
+    return trace, reading.guards
+
+
+class CachedGraph:
+    """What a hybridized block calls: finds or makes the graph for the arguments' signature and runs it.
+
+    The signature is the arguments' structure, shapes and dtypes, train mode, and the plain attributes that the forward
+    read. At most ``HYBRIDC_CACHE_ENTRIES`` signatures are kept; the least recently used goes first, after those for
+    other values of attributes than the present ones. ``is_static`` is MXNet's ``static_alloc``.
+    """
+
+    def __init__(self, block: Any, backends: Backends = (), is_static: bool = False) -> None:
+        self._block = weakref.ref(block)
+        self._is_static = is_static
+        self._backends = backends
+        self._entries: OrderedDict[Signature, Entry] = OrderedDict()
+        self._before: list[tuple[Signature, Entry]] = []  # of other values of attributes, the latest last
+        self._varying: set[str] = set()  # the paths of floats that changed from call to call
+        self._latest: Entry | None = None
+        self._flat: Entry | None = None  # the latest, if its arguments were arrays
+        self._lock = ForkLock()
+        self._traced = 0
+        self._history: deque[str] = deque(maxlen=_REASONS)
+
+    def __call__(self, *args: Any) -> Any:
+        if self._flat is not None and (result := self._flat.again(args)) is not None:
+            return result
+        key: list[Any] = [STATE.training]
+        for x in args:
+            if type(x) is not NDArray:
+                return self._call_structured(args)
+            data = x._data
+            key += (data.shape, data.dtype)
+        return self._run(tuple(key), args, args)
+
+    def _call_structured(self, args: tuple[Any, ...]) -> Any:
+        """Arguments that are lists or tuples of arrays, or None."""
+        key, arrays = _signature(args)
+        return self._run(key, arrays, args)
+
+    def prepare(self, *args: Any) -> None:
+        """Compile for these arguments, without running."""
+        key, arrays = _signature(args)
+        entry = self._find(key, args)
+        others = [source if role != "key" else entry.trace.draw_key() for role, source in entry.others]
+        entry.graph([*arrays, *others])
+
+    def _run(self, key: Signature, arrays: tuple[NDArray, ...], args: tuple[Any, ...]) -> Any:
+        entry = self._entries.get(key)
+        if entry is None or entry.is_stale():
+            entry = self._find(key, args)
+        if entry is not self._latest:
+            self._touch(key, entry)
+        self._flat = entry if arrays is args else None
+        result = entry.again(arrays)
+        return entry.run(arrays) if result is None else result
+
+    def _find(self, key: Signature, args: tuple[Any, ...]) -> Entry:
+        """The entry, made if it is missing or if what it depends on has changed."""
+        with self._lock.current:
+            entry = self._entries.get(key)
+            if entry is None:
+                reason = "first call" if not self._entries else self._difference(key)
+            else:
+                epoch = ATTRIBUTE_EPOCH.value
+                moved = entry.moved()
+                if moved is None:
+                    entry.epoch = epoch
+                    return entry
+                reason = moved
+                self._note_floats(entry)
+            found = self._of_before(key)
+            if found is None:
+                found = self._trace(args, reason)
+            if entry is not None:
+                self._before.append((key, entry))
+            self._entries[key] = found
+            self._touch(key, found)
+            while len(self._entries) + len(self._before) > OPTIONS.cache_entries:
+                if self._before:
+                    del self._before[0]
+                else:
+                    self._entries.popitem(last=False)
+            return found
+
+    def _note_floats(self, entry: Entry) -> None:
+        """Floats of blocks that changed since an entry was made are likely to change again."""
+        if not self._backends:
+            self._varying |= {g.path for g in entry.guards if isinstance(g, Guard) and g.is_other_float()}
+
+    def _of_before(self, key: Signature) -> Entry | None:
+        """An entry that was left when an attribute changed, which has its value of then again."""
+        for i, (signature, entry) in enumerate(self._before):
+            epoch = ATTRIBUTE_EPOCH.value
+            if signature == key and entry.moved() is None:
+                entry.epoch = epoch
+                del self._before[i]
+                return entry
+        return None
+
+    def _touch(self, key: Signature, entry: Entry) -> None:
+        """Note that this signature is the one used most recently."""
+        with self._lock.current:
+            self._latest = entry
+            if key in self._entries:
+                self._entries.move_to_end(key)
+
+    def _trace(self, args: tuple[Any, ...], reason: str) -> Entry:
+        block = self._block()
+        if block is None:
+            raise MXNetError("the block of this compiled graph does not exist any more")
+        compiling(block.name, reason, first=self._traced == 0)
+        self._traced += 1
+        self._history.append(reason)
+        with timed(f"{block.name}, time of tracing"):
+            trace, guards = self._traced_with_guards(block, args)
+        return Entry(trace, guards, reason, self._backends, self._is_static)
+
+    def _traced_with_guards(self, block: Any, args: tuple[Any, ...]) -> tuple[Trace, Guards]:
+        if self._varying:
+            try:
+                return traced_with_guards(block, args, STATE.training, self._varying)
+            except Exception:
+                self._varying.clear()  # code that takes floats only; what raises for these, too, raises again
+        return traced_with_guards(block, args, STATE.training)
+
+    def _difference(self, key: Signature) -> str:
+        """What tells a new signature from the one used last."""
+        old = next(reversed(self._entries))
+        if old[0] != key[0]:
+            return f"train mode is {key[0]}, compiled before for {old[0]}"
+        before, now = _context_of(old), _context_of(key)
+        if before != now:
+            return f"the arguments are on {now}, compiled before for {before}"
+        before, now = _arrays(old), _arrays(key)
+        if len(before) != len(now) or _nesting(old) != _nesting(key):
+            return "other number or nesting of arguments"
+        for number, (was, is_) in enumerate(zip(before, now, strict=True)):
+            if was[0] != is_[0]:
+                return f"argument {number} has shape {is_[0]}, compiled before for {was[0]}"
+            if was[1] != is_[1]:
+                return f"argument {number} has dtype {is_[1]}, compiled before for {was[1]}"
+        return "evicted from the cache, which keeps the most recent signatures only"
+
+    def latest(self) -> tuple[Trace, Any] | None:
+        """The trace that was used last, and how its arguments are nested."""
+        if not self._entries:
+            return None
+        key = next(reversed(self._entries))
+        trace = self._entries[key].trace
+        nesting = _nesting(key)
+        return trace, [0] * trace.roles.count("data") if nesting is None else thaw(nesting)
+
+    # --- what happened -------------------------------------------------------------------------------------
+
+    def graphs(self) -> list[CompiledGraph]:
+        """All graphs that exist now."""
+        found: list[CompiledGraph] = []
+        for _, entry, _ in self._kept():
+            found += [g for g in (entry.plain, *entry.recorded.values()) if g is not None]
+        return found
+
+    def explain(self) -> str:
+        """Why each graph was compiled, the kernels it became, its memory and its host calls."""
+        block = self._block()
+        lines = [f"{block.name if block is not None else 'a block'}: traced {_times(self._traced)}"]
+        lines += [
+            f"  {number}. {reason}"
+            for number, reason in enumerate(self._history, self._traced - len(self._history) + 1)
+        ]
+        for key, entry, when in self._kept():
+            lines.append(f"signature {_describe(key)}{when}")
+            for graph in [g for g in (entry.plain, *entry.recorded.values()) if g is not None]:
+                lines += ["  " + line for line in graph.summary()]
+        return "\n".join(lines)
+
+    def compilations(self) -> list[tuple[str, list[Traced]]]:
+        """What :meth:`explain` describes: each signature in words, and the first stage of each of its graphs."""
+        return [(f"signature {_describe(key)}{when}", entry.compilations()) for key, entry, when in self._kept()]
+
+    def _kept(self) -> list[tuple[Signature, Entry, str]]:
+        """All entries, and what tells those of other values of attributes."""
+        found = [(key, entry, ", with attributes of before") for key, entry in self._before]
+        return [*found, *[(key, entry, "") for key, entry in self._entries.items()]]
+
+
+def _never(_arrays: tuple[Any, ...]) -> None:
+    """There is no native call yet."""
+
+
+def _again(entry: Entry, call: Callable[..., Any]) -> Callable[[tuple[Any, ...]], Any]:
+    """``call`` for other arguments; None if what a trace depends on, besides its arrays, may be different now."""
+    training, epoch, unnoticed = entry.trace.training, entry.epoch, entry.unnoticed
+    sources = tuple([source for _, source in entry.others])
+
+    def again(arrays: tuple[Any, ...]) -> Any:
+        if STATE.recording or STATE.training is not training or ATTRIBUTE_EPOCH.value != epoch:
+            return None
+        if unnoticed and entry.is_stale():
+            return None
+        return call(*(arrays + sources))
+
+    return again
+
+
+def _signature(args: tuple[Any, ...]) -> tuple[Signature, tuple[NDArray, ...]]:
+    """The signature of arguments that may be lists or tuples of arrays, or None; and the arrays."""
+    arrays: list[NDArray] = []
+    nesting = frozen(list(args), NDArray, "the arguments of a hybridized block", arrays)
+    context = None  # the GPU on which an argument is, if one is
+    key: list[Any] = [STATE.training]
+    for x in arrays:
+        data = x._data
+        key += (data.shape, data.dtype)
+        if context is None and type(x) is not NDArray:
+            context = x.context
+    if context is not None or nesting != ("l", *[0] * len(args)):
+        key.insert(1, _Nesting(nesting, context))
+    return tuple(key), tuple(arrays)
+
+
+def _context_of(key: Signature) -> Context:
+    """The device of the arguments."""
+    context = key[1].context if len(key) > 1 and isinstance(key[1], _Nesting) else None
+    return cpu() if context is None else context
+
+
+def _nesting(key: Signature) -> Any:
+    """The structure of arguments that are not all arrays, else None."""
+    return key[1].structure if len(key) > 1 and isinstance(key[1], _Nesting) else None
+
+
+def _arrays(key: Signature) -> list[tuple[Any, Any]]:
+    """Shape and dtype of all arrays among the arguments."""
+    flat = key[1:] if _nesting(key) is None else key[2:]
+    return list(zip(flat[::2], flat[1::2], strict=True))
+
+
+def _describe(key: Signature) -> str:
+    parts = [f"{dtype}{list(shape)}" for shape, dtype in _arrays(key)]
+    return f"({', '.join(parts)}), {'train' if key[0] else 'predict'} mode"
+
+
+def _times(number: int) -> str:
+    return "once" if number == 1 else f"{number} times"

@@ -1,0 +1,352 @@
+"""Compiled training steps: forward, loss, gradients and updates as one graph that writes the weights in place.
+
+``forward(data…, weights and what else the network reads…, states…, numbers…) -> (loss…, new values…)``, where the new
+values are those of weights, of optimizer states and of running statistics; each goes into the memory of the old one.
+"""
+
+from __future__ import annotations
+
+import operator
+from bisect import bisect_right
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.lib.array_utils import byte_bounds
+
+from hybridc.array.ndarray import NDArray
+from hybridc.compile.compiled_graph import CompiledGraph
+from hybridc.compile.stages import Traced
+from hybridc.debug import compiling, timed
+from hybridc.dtypes import is_float
+from hybridc.errors import MXNetError, TraceError
+from hybridc.gluon.hybridize.cached_graph import CachedGraph, Entry, Signature, traced_with_guards
+from hybridc.gluon.hybridize.guards import Guards
+from hybridc.gluon.trainer import raise_stale
+from hybridc.locks import UPDATES
+from hybridc.nesting import as_list
+from hybridc.optimizer.binding import Fill, Known, Row, kind_of, overlap, states_of
+from hybridc.optimizer.compiled_update import UpdateTracer
+from hybridc.optimizer.formula import FormulaNumber, Kind, Values
+from hybridc.trace.gradients import append_gradients
+from hybridc.trace.traced import TracedSymbol
+from hybridc.trace.tracer import Trace
+
+# Programs kept for one signature: they differ in numbers of the optimizer that are 0, 1 or absent.
+_KEPT = 4
+# Numbers that change from step to step: a batch of one must not compile anew because its gradients are scaled by 1.
+_VARYING = ("lr", "rescale")
+REMEDY = (
+    "A TrainStep compiles the whole step; train such a network with autograd.record(), loss.backward() and "
+    "trainer.step(batch_size)"
+)
+
+
+@dataclass(frozen=True)
+class Weight:
+    """A parameter that is trained, and its number in the trainer."""
+
+    index: int
+    parameter: Any
+
+
+class StepProgram:
+    """The compiled step for weights of the given kinds: extends the trace of the forward, and compiles it."""
+
+    def __init__(
+        self, trace: Trace, optimizer: Any, weights: Sequence[Weight], kinds: Sequence[Kind], keep_grads: bool
+    ) -> None:
+        self.optimizer = optimizer
+        leaves = {id(source): leaf for leaf, source in zip(trace.leaves, trace.sources, strict=True)}
+        symbols = [leaves.get(id(weight.parameter)) for weight in weights]
+        self.visible = len(trace.outputs) - len(trace.updates)
+        mutated = list(zip(trace.updates, trace.outputs[self.visible :], strict=True))
+        visible = trace.outputs[: self.visible]
+        found = append_gradients(trace, visible[0], [s for s in symbols if s is not None])
+        tracer = UpdateTracer(optimizer.formula, type(optimizer).__name__, trace)
+        grads: list[tuple[TracedSymbol, TracedSymbol]] = []
+        with trace.active():
+            pairs = zip((s for s in symbols if s is not None), found, strict=True)
+            for place, (kind, (symbol, grad)) in enumerate(zip(kinds, pairs, strict=True)):
+                assert grad is not None  # the entry has found that the loss depends on it
+                tracer.add(place, kind, symbol, grad)
+                if keep_grads:
+                    grads.append((trace.leaf(f"grad{place}", grad.shape, grad.dtype, "data"), grad))
+        results = [*visible, *[s for _, s in mutated], *[s for _, s in grads], *tracer.results]
+        targets = [*[i for i, _ in mutated], *[leaf.index for leaf, _ in grads]]
+        donated = [n for result, target in enumerate(targets, self.visible) for n in (target, result)]
+        donated += tracer.donated(len(results) - len(tracer.results))
+        trace.outputs, trace.updates = results, []
+        #: The arguments that are written.
+        self.written = donated[::2]
+        #: The running statistics among them, which other threads may update, too.
+        self.statistics = [i for i, _ in mutated]
+        #: The arguments that are arrays of the network, states of the optimizer, and gradients, in this order.
+        self.places = [i for i, role in enumerate(trace.roles) if role in ("parameter", "capture")]
+        self.places += [s.index for s in tracer.arrays] + [leaf.index for leaf, _ in grads]
+        self.numbers: list[tuple[FormulaNumber, int]] = tracer.numbers
+        self.size = len(trace.leaves)
+        self.key = trace.roles.index("key") if "key" in trace.roles else None
+        self.traced = Traced(trace, donated=tuple(donated))
+        self.graph: CompiledGraph = self.traced.graph()
+
+
+class StepEntry(Entry):
+    """One signature of a step: the trace of its forward, and the programs made of it."""
+
+    def __init__(self, block: Any, trace: Trace, guards: Guards, reason: str, is_static: bool) -> None:
+        self._block = block
+        self._fresh: Trace | None = trace  # until it is extended by the first program
+        self._programs: dict[tuple[Kind, ...], StepProgram] = {}
+        #: How many arguments are data.
+        self.count = trace.roles.count("data")
+        self.bound: Bound | None = None
+        self.weights = _trained(block, trace)
+        self.indices = [weight.index for weight in self.weights]
+        super().__init__(trace, guards, reason, (), is_static)
+
+    def refresh(self) -> None:
+        """Fetch the parameters' arrays again: they may have been replaced since."""
+        super().refresh()
+        self.bound = None
+
+    def moved(self) -> str | None:
+        """What the trace depends on and is different now, in words."""
+        reason = super().moved()
+        if reason is not None:
+            return reason
+        return None if self.weights == _trained(self._block, self.trace) else "other parameters are trained"
+
+    def bind(
+        self,
+        args: tuple[Any, ...],
+        optimizer: Any,
+        rows: Sequence[Row],
+        states: Mapping[Any, Any],
+        numbers: Sequence[Values],
+    ) -> Bound:
+        """The program with its arguments, for these arrays; ``states`` are the updater's."""
+        kinds = [kind_of(row, values, _VARYING) for row, values in zip(rows, numbers, strict=True)]
+        program = self._program(args, optimizer, kinds)
+        arrays: list[NDArray] = [array for role, array in self.others if role != "key"]
+        for _, weight, _, state, half in rows:
+            arrays += [*([] if half is None else [weight]), *states_of(state)]
+        if self._block.keep_grads:
+            arrays += [row[2] for row in rows]
+        self.bound = Bound(program, arrays, states, kinds, self.count)
+        return self.bound
+
+    def compilations(self) -> list[Any]:
+        """The first stage of each program, to run the stages again."""
+        return [program.traced for program in self._programs.values()]
+
+    def _program(self, args: tuple[Any, ...], optimizer: Any, kinds: list[Kind]) -> StepProgram:
+        if any(program.optimizer is not optimizer for program in self._programs.values()):
+            self._programs.clear()
+        program = self._programs.get(tuple(kinds))
+        if program is None:
+            trace = self._take_trace(args)
+            program = StepProgram(trace, optimizer, self.weights, kinds, self._block.keep_grads)
+            if self.is_static:
+                program.graph.repeat()
+            self._programs[tuple(kinds)] = program
+            if len(self._programs) > _KEPT:
+                del self._programs[next(iter(self._programs))]
+        self.plain = program.graph
+        return program
+
+    def _take_trace(self, args: tuple[Any, ...]) -> Trace:
+        trace, self._fresh = self._fresh, None
+        if trace is not None:
+            return trace
+        compiling(self._block.name, "numbers of the optimizer became or are no longer 0, 1 or None")
+        return _forward(self._block, args)[0]
+
+
+class StepGraphs(CachedGraph):
+    """The compiled steps of one network, loss and trainer, by signature."""
+
+    def find(self, *args: Any) -> tuple[StepEntry, Sequence[NDArray]]:
+        """The entry for data and label, and the arrays in them."""
+        return self(*args)
+
+    def _run(self, key: Signature, arrays: Sequence[NDArray], args: tuple[Any, ...]) -> Any:
+        entry = self._entries.get(key)
+        if entry is None or entry.is_stale():
+            entry = self._find(key, args)
+        if entry is not self._latest:
+            self._touch(key, entry)
+        return entry, arrays
+
+    def _trace(self, args: tuple[Any, ...], reason: str) -> StepEntry:
+        block: Any = self._block()  # it exists: it was asked for this graph
+        compiling(block.name, reason, first=self._traced == 0)
+        self._traced += 1
+        self._history.append(reason)
+        return StepEntry(block, *_forward(block, args), reason, self._is_static)
+
+
+class Bound:
+    """A program with its arguments, made once for many steps."""
+
+    def __init__(
+        self,
+        program: StepProgram,
+        arrays: list[NDArray],
+        states: Mapping[Any, Any],
+        kinds: Sequence[Kind],
+        count: int,
+    ) -> None:
+        self.program = program
+        self._arrays = arrays
+        self._states = states
+        self._raw = [x._data for x in arrays]
+        self._known = Known(kinds)
+        self._numbers: Sequence[Values] = ()  # those that the program was given last
+        self._count = count
+        self._arguments: list[Any] = [None] * program.size
+        for place, array in zip(program.places, self._raw, strict=True):
+            self._arguments[place] = array
+        self._fills: list[Fill] = []
+        for dtype in dict.fromkeys(number.dtype for number, _ in program.numbers):
+            fill = Fill(dtype)
+            for number, place in program.numbers:
+                if number.dtype == dtype:
+                    fill.add(number.index, place, number.compute)
+            fill.give(self._arguments)
+            self._fills.append(fill)
+        written = [self._arguments[i] for i in program.written]
+        self._require_apart(written)
+        self._copied = self._unfit(written)
+        spans = sorted(_bounds(a) for a in written if a.size)
+        self._written = {id(a) for a in written} if all(a.base is None for a in written) else None
+        self._starts, self._stops = [start for start, _ in spans], [stop for _, stop in spans]
+        self._statistics = [self._arguments[i] for i in program.statistics]
+
+    def holds(self, optimizer: Any, states: Mapping[Any, Any]) -> bool:
+        """Whether it is the same optimizer with the same states, and the arrays have the same memory still."""
+        same = map(operator.is_, self._states.values(), map(states.get, self._states))
+        if self.program.optimizer is not optimizer or not all(same):
+            return False
+        return all(map(operator.is_, self._raw, [x._data for x in self._arrays]))
+
+    def accepts(self, numbers: Sequence[Values]) -> bool:
+        """Whether the numbers that the program knows, and those that are absent, are as before."""
+        return numbers == self._numbers or self._known.accepts(numbers)
+
+    def run(self, data: Sequence[Any], numbers: Sequence[Values]) -> list[Any]:
+        """Do one step; the visible results."""
+        program = self.program
+        if numbers != self._numbers:
+            for fill in self._fills:
+                fill.run(numbers)
+            self._numbers = numbers
+        arguments = [*map(self._apart, data), *self._arguments[self._count :]]
+        if program.key is not None:
+            arguments[program.key] = program.traced.trace.draw_key()._data
+        for place in self._copied:
+            arguments[place] = arguments[place].copy(order="C")
+        # Infinities and NaN are the user's: they go into the weights without a warning, as in MXNet.
+        with np.errstate(all="ignore"):
+            if self._statistics:
+                with UPDATES.held(self._statistics):
+                    results = self._run(arguments)
+            else:
+                results = self._run(arguments)
+        return list(results[: program.visible])
+
+    def _run(self, arguments: list[Any]) -> Any:
+        results = self.program.graph.forward(*arguments)
+        for place in self._copied:
+            if place in self.program.written:
+                np.copyto(self._arguments[place], arguments[place])
+        return results
+
+    def _unfit(self, written: Sequence[Any]) -> list[int]:
+        """The arguments that are copied at each step: strided ones that are written, and those that overlap these."""
+        unfit = [i for i in self.program.written if not self._arguments[i].flags.c_contiguous]
+        others = [i for i in self.program.places if i not in set(self.program.written)]
+        return unfit + [i for i in others if overlap(written, [self._arguments[i]])]
+
+    def _require_apart(self, written: Sequence[Any]) -> None:
+        if not overlap(written, ()):
+            return
+        leaves = self.program.traced.trace.leaves
+        for number, place in enumerate(self.program.written):
+            for other, array in zip(self.program.written[:number], written[:number], strict=False):
+                if overlap([array, self._arguments[place]], ()):
+                    raise MXNetError(
+                        f"{leaves[other].name} and {leaves[place].name} share memory, so one step cannot write both; "
+                        "give each an array of its own, or share the Parameter itself (params=…)"
+                    )
+
+    def _apart(self, array: Any) -> Any:
+        """The array, or a copy of it if it shares memory with one that is written."""
+        if array.base is None and self._written is not None:  # all own their memory
+            return array.copy() if id(array) in self._written else array
+        if not array.size:
+            return array
+        start, stop = _bounds(array)
+        behind = bisect_right(self._starts, start)  # those that are written are apart, so its neighbours tell
+        before = behind > 0 and self._stops[behind - 1] > start
+        return array.copy() if before or (behind < len(self._starts) and self._starts[behind] < stop) else array
+
+
+def _bounds(array: Any) -> tuple[int, int]:
+    """The first byte of an array's memory, and that behind it."""
+    if hasattr(array, "pointer"):
+        return array.pointer, array.pointer + array.nbytes
+    if not array.flags.c_contiguous:
+        return byte_bounds(array)
+    start = array.__array_interface__["data"][0]
+    return start, start + array.nbytes
+
+
+def _forward(block: Any, args: tuple[Any, ...]) -> tuple[Trace, Guards]:
+    """The trace of network and loss in train mode, and the attributes that were read."""
+    try:
+        with timed(f"{block.name}, time of tracing"):
+            trace, guards = traced_with_guards(block, args, True)
+    except TraceError as error:
+        raise TraceError(f"{error}\n{REMEDY}") from error.__cause__
+    _check_loss(block, trace)
+    return trace, guards
+
+
+def _check_loss(block: Any, trace: Trace) -> None:
+    """Raise unless the first result is an array that has a gradient."""
+    structure = trace.structure
+    first = next(iter(as_list(structure)), None)
+    if not isinstance(first, int):
+        raise MXNetError(
+            f"{block.name}: the loss must give an array, or a tuple of which the first is the array to minimise"
+        )
+    loss = trace.outputs[0]
+    if not is_float(np.dtype(loss.dtype)):
+        raise MXNetError(f"{block.name}: the loss has dtype {np.dtype(loss.dtype)}; only floating point is minimised")
+
+
+def _trained(block: Any, trace: Trace) -> list[Weight]:
+    """The trainer's parameters that a step updates; raises where ``Trainer.step`` would, or could not be followed."""
+    reached = {id(trace.outputs[0])}
+    for node in reversed(trace.nodes):
+        if any(id(s) in reached for s in node.outputs):
+            reached.update(id(s) for s in node.inputs)
+    used = {id(source) for leaf, source in zip(trace.leaves, trace.sources, strict=True) if id(leaf) in reached}
+    weights: list[Weight] = []
+    for index, parameter in enumerate(block.trainer.parameters):
+        if parameter.grad_req == "null":
+            continue
+        if parameter.grad_req != "write":
+            raise MXNetError(
+                f"parameter {parameter.name!r} has grad_req {parameter.grad_req!r}; a TrainStep computes and uses the "
+                f"gradients of one batch: set grad_req = 'write'. {REMEDY}"
+            )
+        if id(parameter) in used:
+            weights.append(Weight(index, parameter))
+        elif not block.ignore_stale_grad:
+            raise_stale(parameter)
+    if not weights:
+        raise MXNetError(f"{block.name}: the loss depends on no parameter that the trainer updates")
+    return weights

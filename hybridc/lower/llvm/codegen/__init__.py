@@ -1,0 +1,1 @@
+"""Loops over memory as LLVM's dialect, its text, and machine code."""

@@ -1,0 +1,165 @@
+"""A product of matrices by BLAS: one function for all sizes, which multiplies the tiles of rows or columns it is given.
+
+The range of the phase is *tiles* of the matrices that are walked around: some rows of the left matrix, or columns of
+the right one. Each is one call of BLAS, whose last digits depend on the sizes that it is given. So tiles follow from
+the sizes alone, and results are the same for any number of threads, and whoever else has work for them.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+import operator
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from xdsl.dialects import func
+from xdsl.dialects.builtin import AnyFloat, FloatAttr, IntegerAttr, ModuleOp, SymbolRefAttr, f32, f64, i8, i32
+from xdsl.ir import Attribute, SSAValue
+
+from hybridc.dialects.attribute import DType
+from hybridc.ir.product_shape import Loop, Matrices
+from hybridc.lower.llvm.codegen.native_function import NativeFunction
+from hybridc.lower.llvm.gemm import native_blas
+from hybridc.lower.llvm.gemm.gemm_phase import (
+    EFFORT_TO_SHARE,
+    FLOP_NS,
+    Arguments,
+    Index,
+    Walk,
+    effort_of,
+    few_forms,
+    grain_of,
+    phase,
+)
+from hybridc.lower.llvm.loops.kernel_phases import KernelPhase
+from hybridc.lower.llvm.loops.loop_builder import array_type
+
+ROW_MAJOR, PLAIN, TRANSPOSED = 101, 111, 112  # numbers of the CBLAS interface
+
+# The numbers of the phase before those of the walks.
+_FIXED = 15
+# Rows or columns of a tile, about: the other matrix is prepared again for each, which takes 1 to 3 % of its time then.
+# Of so few matrices each has at least two tiles, which begin at multiples of a block.
+_TILE, _FEW, _BLOCK = 256, 8, 16
+
+
+@dataclass(frozen=True)
+class _Operand:
+    """A matrix for BLAS: whether it comes transposed, and the distance of its rows in memory."""
+
+    order: int
+    leading: int
+
+
+def blas_phase(given: Matrices, dtype: DType, buffers: tuple[int, ...]) -> KernelPhase | None:
+    """The phase that lets BLAS multiply; None if it does not know such arrays."""
+    name = native_blas.GEMM.get(dtype)
+    a = _operand((given.m, given.k), given.a)
+    b = _operand((given.k, given.n), given.b)
+    c = _operand((given.m, given.n), (given.c, 1))
+    if name is None or name not in native_blas.addresses():
+        return None
+    if a is None or b is None or c is None or c.order != PLAIN:
+        return None
+    if max(given.m, given.n, given.k, a.leading, b.leading, c.leading) > native_blas.LARGEST or given.k == 0:
+        return None
+    around, over = few_forms(given.around), given.over
+    batches, flops = given.batches, given.flops
+    cut_columns = given.n > given.m
+    span = given.n if cut_columns else given.m
+    steps = (0, given.b[1], 1) if cut_columns else (given.a[0], 0, given.c)
+    # A size of the matrices is one number and as much of the part as a second one says.
+    sizes = (given.m, 0, 0, 1) if cut_columns else (0, 1, given.n, 0)
+    tile = _tile(span, batches, effort_of(given, dtype))
+    fixed = (a.order, b.order, *sizes, given.k, a.leading, b.leading, c.leading, *steps, span, tile)
+    extent = math.ceil(span / tile) * batches
+    numbers = (*fixed, *Walk.values(around), *Walk.values(over))
+    key = f"product-blas {dtype.name} around {len(around)} over {Walk.key(over)}"
+
+    def build() -> ModuleOp:
+        return _build(dtype, name, around, over)
+
+    return KernelPhase(
+        NativeFunction(key, build),
+        buffers,
+        numbers,
+        extent=extent,
+        grain=grain_of(extent, effort_of(given, dtype)),
+        scratch=0,
+        work=FLOP_NS * flops,
+        way="blas",
+    )
+
+
+def _operand(sizes: tuple[int, int], strides: tuple[int, int]) -> _Operand | None:
+    """How BLAS reads a matrix, if one of its axes follows memory."""
+    (rows, columns), (down, right) = sizes, strides
+    if columns <= 1 or right == 1:
+        leading = down if rows > 1 else max(columns, 1)
+        if leading >= max(columns, 1):
+            return _Operand(PLAIN, leading)
+    if rows <= 1 or down == 1:
+        leading = right if columns > 1 else max(rows, 1)
+        if leading >= max(rows, 1):
+            return _Operand(TRANSPOSED, leading)
+    return None
+
+
+def _tile(span: int, batches: int, effort: int) -> int:
+    """Rows or columns of a tile, for matrices that have so many."""
+    tiles = span // _TILE if batches >= _FEW or effort < EFFORT_TO_SHARE else max(2, span // _TILE)
+    return math.ceil(span / max(1, tiles) / _BLOCK) * _BLOCK
+
+
+def _build(dtype: DType, name: str, around: tuple[Loop, ...], over: tuple[Loop, ...]) -> ModuleOp:
+    element = f32 if dtype == np.float32 else f64
+    array = array_type(element)
+    kinds: list[Attribute] = [*[i32] * 6, element, array, i32, array, i32, element, array, i32]
+    numbers = _FIXED + Walk.count(around) + Walk.count(over)
+
+    def write(given: Arguments) -> None:
+        _write(given, name, element, dtype.itemsize, around, over)
+
+    # Arrays are bytes here, so that a part of one can be given to BLAS as a view at its offset.
+    return phase([i8, i8, i8], numbers, write, [func.FuncOp.external(name, kinds, [])])
+
+
+def _write(
+    given: Arguments, name: str, element: AnyFloat, size: int, around: tuple[Loop, ...], over: tuple[Loop, ...]
+) -> None:
+    b = given.b
+    order_a, order_b, m, m_part, n, n_part, k, lda, ldb, ldc, *steps, span, tile = given.numbers[:_FIXED]
+    after = _FIXED + Walk.count(around)
+    outer, inner = Walk.read(around, given.numbers[_FIXED:after]), Walk.read(over, given.numbers[after:])
+    zero, one = (b.constant(FloatAttr(x, element), element) for x in (0.0, 1.0))
+
+    tiles = span.ceildiv(tile)
+
+    def multiplied(number: Index, _: Sequence[SSAValue]) -> None:
+        batch, first = number // tiles, number % tiles * tile
+        count = (span - first).least(tile)
+        at = [x + first * step for x, step in zip(outer.offsets(batch), steps, strict=True)]
+        if not over:
+            multiply(at, count, zero)
+            return
+        terms = functools.reduce(operator.mul, inner.sizes)
+
+        def term(i: Index, sofar: Sequence[SSAValue]) -> Sequence[SSAValue]:
+            multiply([x + y for x, y in zip(at, inner.offsets(i), strict=True)], count, sofar[0])
+            return [one]  # all but the first add to the result
+
+        given.loop(0, terms, term, starts=[zero])
+
+    def multiply(at: Sequence[Index], count: Index, beta: SSAValue) -> None:
+        """One call of BLAS; a size is fixed, or the part of it that is asked for."""
+        arrays = [b.view(x, (i * size).value, b.index(0), element) for x, i in zip(given.arrays, at, strict=True)]
+        sizes = (order_a, order_b, m + m_part * count, n + n_part * count, k)
+        flags = [x.integer(i32) for x in sizes]
+        a_row, b_row, c_row = [x.integer(i32) for x in (lda, ldb, ldc)]
+        order = b.constant(IntegerAttr(ROW_MAJOR, i32), i32)
+        operands = [order, *flags, one, arrays[0], a_row, arrays[1], b_row, beta, arrays[2], c_row]
+        b.add(func.CallOp, operands, (), {"callee": SymbolRefAttr(name)}, level=b.depth)
+
+    given.loop(given.lo, given.hi, multiplied)

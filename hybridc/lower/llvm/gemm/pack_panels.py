@@ -1,0 +1,220 @@
+"""Lay the right matrix of products out in panels: once, for all products that multiply with it.
+
+A panel is as many columns as a tile in registers has, row after row. Products read it as it comes then, and threads may
+share the rows of the left matrix (:mod:`hybridc.lower.llvm.gemm.gemm_tiles`); a weight that is used in every time step
+is laid out once. The panels are a kernel's result like any other.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from xdsl.context import Context
+from xdsl.dialects import func
+from xdsl.dialects.builtin import ArrayAttr, DenseArrayBase, FunctionType, ModuleOp, SymbolRefAttr, i64
+from xdsl.dialects.linalg import ops as linalg
+from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
+from xdsl.passes import ModulePass
+from xdsl.rewriter import InsertPoint, Rewriter
+
+from hybridc.ir.joined import part_of
+from hybridc.ir.kernel import Kernel, analyse, number_of
+from hybridc.ir.structured import dtype_of, is_host, kernels, note_dtypes, shape_of
+from hybridc.ir.tensor_builder import Builder, Shape, Tensor, first, iterators, maps, segments, structured_type
+from hybridc.ir.values import functions, new_name
+from hybridc.lower.llvm.gemm.products import Panels, panels_of
+
+# From so many rows on, of all products with a matrix, it pays to lay its panels out for them.
+ROWS = 256
+# Elements of a matrix that there is memory for twice.
+LARGEST = 2**22
+
+
+@dataclass(frozen=True)
+class PackPanels(ModulePass):
+    """See the module's docstring; products are kernels of their own already."""
+
+    name = "pack-panels"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        packer = _Packer(op)
+        for function in functions(op):
+            if function.sym_visibility is None:
+                packer.pack(function)
+        packer.drop_unused()
+
+
+@dataclass(frozen=True)
+class _PanelProduct:
+    """A kernel that multiplies with a matrix that may lie in panels."""
+
+    kernel: Kernel
+    panels: Panels
+
+    @property
+    def operator(self) -> str:
+        """What the user called it."""
+        return self.kernel.operators[0]
+
+
+class _Packer:
+    """Changes the calls of products, and makes the kernels that they call then."""
+
+    def __init__(self, module: ModuleOp) -> None:
+        self.module = module
+        self.taken = {f.sym_name.data for f in functions(module)}
+        self.products: dict[str, _PanelProduct] = {}
+        for name, function in kernels(module).items():
+            kernel = None if is_host(function) else analyse(function)
+            panels = None if kernel is None else panels_of(kernel)
+            if kernel is not None and panels is not None:
+                self.products[name] = _PanelProduct(kernel, panels)
+        self.made: dict[str, func.FuncOp] = {}  # products of panels, by the products that they stand for
+        # Kernels that make panels, by the products that first want them. Two whose matrices happen to have equal shapes
+        # keep one each, so that as many kernels are there at every size of a batch.
+        self.packers: dict[func.FuncOp, func.FuncOp] = {}
+
+    def pack(self, function: func.FuncOp) -> None:
+        """Let the products of a function read panels, where that pays."""
+        users: dict[tuple[SSAValue, bool], list[tuple[func.CallOp, _PanelProduct]]] = {}
+        for op in function.body.block.ops:
+            product = self.products.get(op.callee.string_value()) if isinstance(op, func.CallOp) else None
+            if isinstance(op, func.CallOp) and product is not None and _fits(op, product):
+                key = (op.arguments[product.panels.argument], product.panels.across)
+                users.setdefault(key, []).append((op, product))
+        for (matrix, _), calls in users.items():
+            pays = len(calls) > 1 or calls[0][1].panels.alone
+            if pays and sum(product.panels.rows for _, product in calls) >= ROWS:
+                panels = self._panels(matrix, *calls[0])
+                for call, product in calls:
+                    self._multiply(call, product, panels)
+
+    def drop_unused(self) -> None:
+        """Products that nobody calls any more go."""
+        ops = [op for f in functions(self.module) if f.body.blocks for op in f.body.block.ops]
+        called = {op.callee.string_value() for op in ops if isinstance(op, func.CallOp)}
+        for name in self.made.keys() - called:
+            Rewriter.erase_op(self.products[name].kernel.function)
+
+    # --- calls ---------------------------------------------------------------------------------------------
+
+    def _panels(self, matrix: SSAValue, call: func.CallOp, product: _PanelProduct) -> SSAValue:
+        """The panels of a matrix, made before the first product."""
+        panels, block = product.panels, Block()
+        builder = _builder(block, call, product)
+        given = builder.tensor(matrix, shape_of(matrix), dtype_of(matrix))
+        parted = builder.reshape(given, panels.parted)
+        packer = self._packer(product, parted)
+        packed = builder.add(
+            func.CallOp, [parted.value], packer.function_type.outputs.data, {"callee": _symbol(packer)}
+        )
+        _insert(block, call)
+        return packed.results[0]
+
+    def _multiply(self, call: func.CallOp, product: _PanelProduct, panels: SSAValue) -> None:
+        """Multiply with panels instead; the columns of the result are parted, and seen as they were."""
+        name = call.callee.string_value()
+        if name not in self.made:
+            self.made[name] = self._product(product, panels)
+        made, block = self.made[name], Block()
+        builder = _builder(block, call, product)
+        arguments = list(call.arguments)
+        arguments[product.panels.argument] = panels
+        result = builder.add(
+            func.CallOp, arguments, made.function_type.outputs.data, {"callee": _symbol(made)}
+        ).results[0]
+        given = builder.tensor(result, shape_of(result), dtype_of(call.results[0]))
+        whole = builder.reshape(given, shape_of(call.results[0]))
+        _insert(block, call)
+        whole.value.name_hint = call.results[0].name_hint
+        call.results[0].replace_all_uses_with(whole.value)
+        Rewriter.erase_op(call)
+
+    # --- kernels -------------------------------------------------------------------------------------------
+
+    def _packer(self, product: _PanelProduct, parted: Tensor) -> func.FuncOp:
+        """The kernel that makes panels of a matrix whose columns are parted."""
+        own = product.kernel.function
+        if own not in self.packers:
+            block = Block(arg_types=[parted.value.type])
+            builder = Builder(block)
+            builder.location, builder.operator = product.kernel.function.location, product.operator
+            count, rows, width = product.panels.shape
+            places = (0, 2, 1) if product.panels.across else (1, 0, 2)
+            out = Tensor(product.panels.shape, parted.dtype, builder)
+            made = builder.generic([(block.args[0], places, parted.dtype)], out, first)
+            # Unless they are turned, they are made row by row of the matrix, where rows of one panel are far apart.
+            turned = product.panels.across
+            domain, axes = (product.panels.shape, (0, 1, 2)) if turned else ((rows, count, width), (1, 0, 2))
+            self.packers[own] = self._kernel("k_panels", block, made.value, domain, axes)
+        return self.packers[own]
+
+    def _product(self, product: _PanelProduct, panels: SSAValue) -> func.FuncOp:
+        """The kernel that multiplies with panels."""
+        (stage,), argument = product.kernel.stages, product.panels.argument
+        types = [v.type for v in product.kernel.arguments]
+        types[argument] = panels.type
+        block = Block(arg_types=types)
+        builder = Builder(block)
+        builder.location, builder.operator = product.kernel.function.location, product.operator
+        *rows, _ = shape_of(stage.result)
+        shape, rank = (*rows, product.panels.shape[0], product.panels.shape[2]), len(rows)
+        loops = {axis: i for i, axis in enumerate(stage.axes[:-1])} | dict.fromkeys(stage.reduced, rank + 2)
+        places = [tuple(loops[a] for a in r.axes) for r in stage.reads if r.value is not product.panels.matrix]
+        places.insert(argument, (rank, rank + 2, rank + 1))
+        dtype = dtype_of(stage.result)
+        start = builder.start(shape, dtype, number_of(stage.op.operands[-1]))
+        properties: dict[str, Attribute] = {
+            "indexing_maps": maps(rank + 3, (*places, tuple(range(rank + 2)))),
+            "iterator_types": iterators(rank + 3, (rank + 2,)),
+            "operandSegmentSizes": segments(2, 1),
+        }
+        op = builder.add(
+            linalg.GenericOp,
+            [*block.args, start],
+            [structured_type(shape, dtype)],
+            properties,
+            [stage.op.regions[0].clone()],
+        )
+        op.attributes["hybrid.operator"] = stage.op.attributes["hybrid.operator"]
+        axes = (*range(rank + 2), -1)
+        return self._kernel(f"{product.kernel.name}_of_panels", block, op.results[0], shape, axes)
+
+    def _kernel(self, wanted: str, block: Block, result: SSAValue, domain: Shape, axes: Sequence[int]) -> func.FuncOp:
+        """The function of one operation, at the end of the module."""
+        assert isinstance(result.owner, Operation)
+        result.owner.attributes["hybrid.axes"] = DenseArrayBase.from_list(i64, axes)
+        block.add_op(func.ReturnOp(result))
+        kind = FunctionType.from_lists([a.type for a in block.args], [result.type])
+        made = func.FuncOp(new_name(wanted, self.taken), kind, Region(block), visibility="private")
+        made.attributes["hybrid.domains"] = ArrayAttr([DenseArrayBase.from_list(i64, domain)])
+        note_dtypes(made, [dtype_of(v) for v in (*block.args, result)])
+        made.location = result.owner.location
+        self.module.body.block.add_op(made)
+        return made
+
+
+def _fits(call: func.CallOp, product: _PanelProduct) -> bool:
+    """Whether the panels are not too large, and the result is an array of its own."""
+    return math.prod(product.panels.shape) <= LARGEST and part_of(call.results[0]) is None
+
+
+def _builder(block: Block, call: func.CallOp, product: _PanelProduct) -> Builder:
+    """What writes operations in the place of a call."""
+    builder = Builder(block)
+    builder.location, builder.operator = call.location, product.operator
+    return builder
+
+
+def _symbol(function: func.FuncOp) -> SymbolRefAttr:
+    return SymbolRefAttr(function.sym_name.data)
+
+
+def _insert(block: Block, before: Operation) -> None:
+    """Move the operations of a block in front of another operation."""
+    ops = list(block.ops)
+    for op in ops:
+        op.detach()
+    Rewriter.insert_op(ops, InsertPoint.before(before))

@@ -1,0 +1,154 @@
+"""How a kernel that is one product is computed: the choice among BLAS, our own tiles and dot products, plain loops."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from xdsl.ir import SSAValue
+
+from hybridc.dialects.attribute import DType
+from hybridc.ir.kernel import Kernel
+from hybridc.ir.product_shape import Matrices, Strides, matrices_of, product_of
+from hybridc.ir.structured import Shape, dtype_of
+from hybridc.lower.llvm.gemm import native_blas
+from hybridc.lower.llvm.gemm.gemm_blas import blas_phase
+from hybridc.lower.llvm.gemm.gemm_dots import dot_phase
+from hybridc.lower.llvm.gemm.gemm_phase import registers
+from hybridc.lower.llvm.gemm.gemm_plain import plain_phase
+from hybridc.lower.llvm.gemm.gemm_tiles import lies_in_panels, panel_columns, panel_width, row_phase, tile_phase
+from hybridc.lower.llvm.loops.kernel_phases import KernelPhase
+
+# With so few columns the terms of dot products go into registers, or with so few rows, if there are so many terms for
+# each row that adding up the registers does not count: by the bytes of a register, as 32 hold few sums at once. With
+# few terms BLAS is the fastest.
+FEW_COLUMNS, FEW_TERMS = 16, 16
+FEW_ROWS, TERMS_FOR_A_ROW = {16: 64, 32: 16, 64: 16}, {16: 8, 32: 16, 64: 8}
+# From so many rows on it pays to lay a panel out, as long as the left matrix, which is read again for each panel, comes
+# from a cache fast enough: so many elements, and terms of a row that are not so many bytes from each other that they
+# drive each other out. A panel has to fit a cache, too. With the last one filled up to so many times the columns, tiles
+# only pay where columns follow memory.
+FEWEST_ROWS, NEAR, MOST_TERMS, FILLED = 4, 2048, 4096, 1.2
+CACHED = {np.dtype(np.float32): 2**20, np.dtype(np.float64): 2**17}
+# With registers of so many bytes, tiles that lay their panels out in scratch are as fast as those that find them in
+# memory; with shorter ones, they take about an eighth longer.
+FAST_FROM_SCRATCH = 64
+
+
+def is_product(kernel: Kernel) -> bool:
+    """Whether a kernel is a product and nothing else."""
+    return len(kernel.nests) == 1 and len(kernel.stages) == 1 and kernel.nests[0].product is not None
+
+
+@dataclass(frozen=True)
+class Panels:
+    """How the matrix that a product multiplies with lies in panels: the argument with this number, and its value.
+
+    ``shape`` is that of the panels: how many there are, their rows, their columns. ``across`` says that the rows of the
+    panels are columns of the matrix, whose columns are ``parted``. So many ``rows`` are multiplied with it. ``alone``
+    says that panels in memory pay even for this product alone, as it is slower with panels in scratch.
+    """
+
+    argument: int
+    matrix: SSAValue
+    across: bool
+    parted: Shape
+    shape: Shape
+    rows: int
+    alone: bool
+
+
+def panels_of(kernel: Kernel) -> Panels | None:
+    """The panels of the right matrix of a product, if that is what tiles in registers multiply with."""
+    vectors = registers()
+    if not is_product(kernel) or vectors is None or len(kernel.arguments) != 2:
+        return None
+    (stage,) = kernel.stages
+    dtypes = {dtype_of(v) for v in (*kernel.arguments, stage.result)}
+    matrices = matrices_of(product_of(kernel)) if len(dtypes) == 1 else None
+    if matrices is None or matrices.around or matrices.over or dtypes.isdisjoint(native_blas.GEMM):
+        return None
+    right = stage.reads[0 if matrices.swapped else 1]
+    dtype = dtypes.pop()
+    width = panel_width(dtype, vectors)
+    if not FEW_TERMS <= matrices.k <= MOST_TERMS:
+        return None
+    if len(right.axes) != 2 or matrices.m < FEWEST_ROWS or matrices.n % width:
+        return None
+    count = matrices.n // width
+    across = right.axes[0] == stage.axes[-1]
+    parted = (count, width, matrices.k) if across else (matrices.k, count, width)
+    number = kernel.arguments.index(right.value)
+    alone = vectors.bytes < FAST_FROM_SCRATCH or not _is_cached(matrices, dtype)
+    return Panels(number, right.value, across, parted, (count, matrices.k, width), matrices.m, alone)
+
+
+def phases_of_product(
+    kernel: Kernel, threads: int, strides: Sequence[Strides] | None = None, ways: Sequence[str] = ()
+) -> list[KernelPhase]:
+    """The phases that compute a product, one after the other; none if there is nothing to compute.
+
+    ``strides``, in elements, are those of the kernel's arguments and then its results; else all are plain arrays. Of
+    ``ways``, if some are given, the first that is possible is taken, instead of the one that is expected to be fastest.
+    """
+    product = product_of(kernel, strides)
+    if product.outputs == 0:
+        return []
+    (stage,) = kernel.stages
+    values = [*kernel.arguments, *kernel.results]
+    left, right = [values.index(r.value) for r in stage.reads]
+    result = values.index(stage.result)
+    dtypes = {dtype_of(values[i]) for i in (left, right, result)}
+    matrices = matrices_of(product)
+    if len(dtypes) == 1 and matrices is not None:
+        buffers = (right, left, result) if matrices.swapped else (left, right, result)
+        made = matrices_phase(matrices, dtypes.pop(), buffers, threads, ways)
+        if made is not None:
+            return [made]
+    return [plain_phase(product, (left, right, result))]
+
+
+def matrices_phase(
+    given: Matrices, dtype: DType, buffers: tuple[int, ...], threads: int, ways: Sequence[str] = ()
+) -> KernelPhase | None:
+    """The phase that multiplies matrices in the way expected to be fastest, or the first possible of ``ways``."""
+    if dtype not in native_blas.GEMM:
+        return None
+    for way in ways or _preferred(given, dtype):
+        made: KernelPhase | None = None
+        match way:
+            case "blas":
+                made = blas_phase(given, dtype, buffers)
+            case "tiles":
+                made = tile_phase(given, dtype, buffers, threads)
+            case "rows":
+                made = row_phase(given, dtype, buffers, threads)
+            case "dots":
+                made = dot_phase(given, dtype, buffers, threads)
+            case _:
+                raise ValueError(f"there is no way {way!r} to multiply matrices")
+        if made is not None:
+            return made
+    return None
+
+
+def _preferred(given: Matrices, dtype: DType) -> Sequence[str]:
+    """The ways in which matrices are multiplied, the fastest first: as ``benchmarks/gemm.py`` measures."""
+    vectors = registers()
+    if not FEW_TERMS <= given.k <= MOST_TERMS or vectors is None:
+        return ("blas", "tiles")
+    if lies_in_panels(given, panel_width(dtype, vectors)):
+        return ("rows", "tiles", "blas")
+    filled = panel_columns(given.n, dtype, vectors) > FILLED * given.n
+    few_rows = given.m <= FEW_ROWS[vectors.bytes] and given.m * TERMS_FOR_A_ROW[vectors.bytes] <= given.k
+    if given.a[1] == given.b[0] == 1 and (few_rows or given.n <= FEW_COLUMNS or filled):
+        return ("dots", "tiles", "blas") if given.m >= FEWEST_ROWS else ("dots", "blas", "tiles")
+    if given.m >= FEWEST_ROWS and _is_cached(given, dtype) and not filled:
+        return ("tiles", "blas")
+    return ("blas", "tiles")
+
+
+def _is_cached(given: Matrices, dtype: DType) -> bool:
+    """Whether the left matrix, which tiles read again for each panel, comes from a cache."""
+    return given.m * given.k <= CACHED[dtype] and given.a[1] * dtype.itemsize <= NEAR

@@ -1,0 +1,382 @@
+"""A kernel as native phases: functions over a range that threads share, each with its buffers and its numbers.
+
+A function's key says all that its code depends on. Kernels that differ in sizes along their first axis share code:
+those sizes are numbers that it is given.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from xdsl.dialects import arith, tensor
+from xdsl.dialects.linalg import ops as linalg
+from xdsl.ir import Attribute, Operation, SSAValue
+
+from hybridc.cached import cached_property
+from hybridc.ir.kernel import Kernel, Nest, Stage, number_of
+from hybridc.ir.nest_plan import NestPlan, inplace_pairs, loop_axes, nests_of, plan_nest, read_elsewhere, scratch_bytes
+from hybridc.ir.strides import row_major
+from hybridc.ir.structured import Shape, dtype_of, shape_of
+from hybridc.lower.llvm.codegen.native_function import NativeFunction
+from hybridc.lower.llvm.loops.copy_loops import Strides, copy_module, plan_copy
+from hybridc.lower.llvm.loops.loop_functions import combine_parts, fill_number
+from hybridc.lower.llvm.loops.nest_to_loops import BLOCK, NestArguments, NestLoops
+from hybridc.version import __version__
+
+# Work that is shared among threads at all, and the least that one takes at a time, in nanoseconds on one thread: a
+# thread that spins begins after half a microsecond, one that sleeps after five.
+SHARED_NS, GRAIN_NS = 12_000.0, 2_000.0
+# Nanoseconds for one element: of an operation on vectors, of one that takes longer, of a function, of a byte moved.
+SIMPLE_NS, SLOW_NS, FUNCTION_NS, BYTE_NS = 0.06, 0.3, 0.8, 0.05
+FAR = 8  # times as long, if elements do not follow each other
+# Parts of a reduction across points: at most so many, or more of so many points each, as long sums lose precision; or
+# as many as take so many bytes, but at least some; with so many points, if there are enough, that beginning and
+# combining a part does not count.
+PIECES, LONG, PIECES_BYTES, FEWEST, POINTS = 64, 512, 1 << 20, 8, 16
+
+_SLOW = (arith.DivfOp, arith.RemSIOp, arith.RemUIOp)
+
+
+@dataclass(frozen=True)
+class KernelPhase:
+    """A native function with what a call of it is given.
+
+    ``buffers`` are numbers of the kernel's arguments, then its results, then its locals. Threads cut [0, extent) at
+    multiples of ``grain``, but leave fewer than ``least`` iterations to one of them. ``scratch`` is in bytes for each
+    thread; ``work`` is an estimate of its time, in nanoseconds. ``way`` says in a word how a product is computed.
+    """
+
+    function: NativeFunction
+    buffers: tuple[int, ...]
+    numbers: tuple[int | float, ...]
+    extent: int
+    grain: int
+    scratch: int = 0
+    work: float = 0.0
+    least: int = 0
+    way: str = ""
+
+
+def sharing(work: float, extent: int, multiple: int = 1) -> tuple[int, int]:
+    """The grain of a phase that takes so many nanoseconds, and the least iterations that threads share."""
+    each = max(work, 1e-3) / max(1, extent)
+    grain = math.ceil(GRAIN_NS / each)
+    return -(-grain // multiple) * multiple, math.ceil(SHARED_NS / each)
+
+
+@dataclass
+class KernelPhases:
+    """All phases of a kernel, and the bytes of each of its local buffers."""
+
+    phases: list[KernelPhase] = field(default_factory=lambda: list[KernelPhase]())
+    locals: list[int] = field(default_factory=lambda: list[int]())
+
+    @property
+    def scratch(self) -> int:
+        """Bytes for each thread."""
+        return max((p.scratch for p in self.phases), default=0)
+
+
+def phases_of(
+    kernel: Kernel, strides: Mapping[int, Strides] | None = None, inplace: Sequence[tuple[int, int]] = ()
+) -> KernelPhases:
+    """The phases of a kernel without products.
+
+    ``strides``, in elements, are those of the arguments, then results, that may be no plain arrays; ``inplace`` are the
+    pairs of an argument and the result that is written over it.
+    """
+    given = strides or {}
+    return KernelLoops(kernel, frozenset(given), inplace).at(kernel, given)
+
+
+class KernelLoops:
+    """The functions of a kernel without products, for all sizes for which its loops are walked in the same way.
+
+    ``strided`` are numbers of arguments, then results, that may be no plain arrays; ``inplace`` are the pairs of an
+    argument and the result that is written over it.
+    """
+
+    def __init__(self, kernel: Kernel, strided: frozenset[int], inplace: Sequence[tuple[int, int]]) -> None:
+        self._kernel = kernel
+        self._arguments, self._results = kernel.arguments, kernel.results
+        values = [*self._arguments, *self._results]
+        self._strided = frozenset(values[i] for i in strided)
+        self._over = {self._arguments[i]: self._results[j] for i, j in inplace}
+        self._number: dict[SSAValue, int] = {v: i for i, v in enumerate(self._arguments)}
+        for i, v in enumerate(self._results, len(self._arguments)):
+            self._number.setdefault(v, i)
+        self._locals: list[SSAValue] = []  # what lies in each local buffer, or parts of it
+        self._alone = _alone(kernel)
+        self._nests = nests_of(kernel)
+        self._functions = [made for nest in self._nests if (made := self._nest(kernel, nest)) is not None]
+
+    @cached_property
+    def inplace_pairs(self) -> list[tuple[int, int]]:
+        """Pairs of an argument and the result that may be written over it."""
+        return inplace_pairs(self._kernel, self._strided)
+
+    def fits(self, kernel: Kernel) -> bool:
+        """Whether the loops of the kernel, whose sizes may be others now, are walked in the same way."""
+        return _alone(kernel) == self._alone and all(self._plan(kernel, f) is not None for f in self._functions)
+
+    def _plan(self, kernel: Kernel, functions: _NestFunctions) -> NestPlan | None:
+        nest = functions.plan.nest
+        return functions.plan.at(nest.at(kernel.nests[nest.number].domain))
+
+    def at(self, kernel: Kernel, strides: Mapping[int, Strides]) -> KernelPhases:
+        """The phases for the sizes that the kernel has now, which have to fit."""
+        values = [*self._arguments, *self._results]
+        known = {values[i]: s for i, s in strides.items()}
+        made = KernelPhases([], [_bytes(v) for v in self._locals])
+        first = len(values)
+        for function in self._functions:
+            plan = self._plan(kernel, function)
+            assert plan is not None, f"{kernel.name} is walked in another way"
+            extent, piece = _extent(plan, function.parts)
+            made.phases.append(function.at(plan, extent, piece, known))
+            given = zip(function.parts, function.combining, function.locals, strict=True)
+            for stage, combining, local in given:
+                made.locals[local - first] *= extent
+                made.phases.append(combine_phase(stage, combining, (local, self._number[stage.result]), extent))
+        self._put_results(made)
+        return made
+
+    def _put_results(self, made: KernelPhases) -> None:
+        """Fill results that are one number, and copy those that lie elsewhere."""
+        for i, v in enumerate(self._results, len(self._arguments)):
+            number = number_of(v)
+            if number is not None:
+                made.phases.append(fill_phase(dtype_of(v), math.prod(shape_of(v)), number, i))
+            elif self._number[v] != i:
+                shape = shape_of(v)
+                made.phases.append(copy_phase(dtype_of(v), shape, row_major(shape), self._number[v], i))
+
+    def _local(self, value: SSAValue) -> int:
+        """A buffer of the kernel's own."""
+        self._locals.append(value)
+        return len(self._arguments) + len(self._results) + len(self._locals) - 1
+
+    def _outside(self, nest: Nest, value: SSAValue) -> bool:
+        """Whether a value of a nest is in memory when it is done; values for other nests get a buffer."""
+        if value not in self._number and read_elsewhere(self._nests, nest, value):
+            self._number[value] = self._local(value)
+        return value in self._number
+
+    def _nest(self, kernel: Kernel, nest: Nest) -> _NestFunctions | None:
+        """The functions of a nest; None if there is nothing to compute."""
+        for stage in nest.stages:
+            self._outside(nest, stage.result)
+        plan = plan_nest(kernel, nest, self._strided, functools.partial(self._outside, nest))
+        if not plan.sweeps:
+            return None
+        parts = [s for s in plan.stage_of.values() if s.combine is not None and plan.across(s)]
+        buffers = self._buffers(plan, {s.result for s in parts})
+        used = tuple(self._number[group[0]] for group in buffers.values)
+        return _NestFunctions(plan, buffers, used, tuple(parts), tuple(self._local(s.result) for s in parts))
+
+    def _buffers(self, plan: NestPlan, parts: set[SSAValue]) -> NestArguments:
+        """The memory that a nest reads and writes."""
+        read = [r.value for s in plan.stage_of.values() for r in s.reads if number_of(r.value) is None]
+        read += [v for s in plan.stage_of.values() for v in s.anywhere]
+        values = [v for v in dict.fromkeys((*read, *plan.stage_of)) if v in self._number and v not in parts]
+        over = self._over
+        behind = {result for argument, result in over.items() if argument in values and result in values}
+        groups: list[tuple[SSAValue, ...]] = []
+        for v in values:
+            if v in behind:
+                continue
+            groups.append((v, over[v]) if v in over and over[v] in behind else (v,))
+        return NestArguments(
+            tuple(groups), tuple(s for s in plan.stage_of if s in parts), tuple(v for v in values if v in self._strided)
+        )
+
+
+def _alone(kernel: Kernel) -> list[tuple[bool, ...]]:
+    """Which axes have one element: a kernel's parts are others then."""
+    return [tuple([n == 1 for n in nest.domain]) for nest in kernel.nests]
+
+
+class _NestFunctions:
+    """The functions of a nest, which differ in the sizes that are known in them.
+
+    ``plan`` is its walk at some sizes; ``used`` are the numbers of its buffers, and ``locals`` those that hold the
+    parts of what it reduces: the results of the stages ``parts``.
+    """
+
+    def __init__(
+        self,
+        plan: NestPlan,
+        buffers: NestArguments,
+        used: tuple[int, ...],
+        parts: tuple[Stage, ...],
+        locals_: tuple[int, ...],
+    ) -> None:
+        self.plan = plan
+        self.parts = parts
+        self.combining = [combine_function(stage) for stage in parts]
+        self.locals = locals_
+        self._buffers = buffers
+        self._used = (*used, *locals_)
+        self._dynamic = sorted(plan.dynamic)
+        self._anywhere = [v for s in plan.stage_of.values() for v in s.anywhere]
+        self._costs = stage_costs(plan)
+        self._made: dict[Any, NativeFunction] = {}
+
+    def at(self, plan: NestPlan, extent: int, piece: int, strides: Mapping[SSAValue, Strides]) -> KernelPhase:
+        """The phase of a walk: threads share so many points, or pieces of so many."""
+        numbers = [plan.sizes[a] for a in self._dynamic]
+        numbers += [n for v in self._buffers.strided for n in strides[v]]
+        numbers += [piece] if self.parts else []
+        work = nest_work(plan, self._costs)
+        grain, least = sharing(work, extent, 64 if plan.shared and not self.parts else 1)
+        scratch = sum(-(-scratch_bytes(plan, v) // 64) * 64 for v in plan.kept)
+        return KernelPhase(self._function(plan), self._used, tuple(numbers), extent, grain, scratch, work, least)
+
+    def _function(self, plan: NestPlan) -> NativeFunction:
+        known = (known_sizes(plan), *[shape_of(v)[1:] for v in self._anywhere])
+        made = self._made.get(known)
+        if made is None:
+            buffers = self._buffers
+            made = NativeFunction(_key(plan, buffers), lambda: NestLoops(plan, buffers).module())
+            self._made[known] = made
+        return made
+
+
+def _extent(plan: NestPlan, parts: Sequence[Stage]) -> tuple[int, int]:
+    """How many points, or pieces of them, threads share, and how many points a piece has."""
+    whole = plan.range
+    if not parts:
+        return whole, 1
+    if plan.shared:
+        return -(-whole // BLOCK), BLOCK
+    most = max(_bytes(s.result) for s in parts)
+    wanted = min(max(PIECES, whole // LONG), PIECES_BYTES // max(1, most), whole // POINTS)
+    pieces = max(1, min(whole, max(FEWEST, wanted)))
+    piece = max(1, -(-whole // pieces))
+    return -(-whole // piece), piece
+
+
+def combine_function(stage: Stage) -> NativeFunction:
+    """What puts parts of what a stage reduces together."""
+    op = stage.combine
+    assert op is not None
+    key = _hash("combine", _operation(op), dtype_of(stage.result).name, number_of(stage.op.operands[-1]))
+    return NativeFunction(key, lambda: combine_parts(stage))
+
+
+def combine_phase(stage: Stage, function: NativeFunction, buffers: tuple[int, int], count: int) -> KernelPhase:
+    """So many parts of what a stage reduces put together."""
+    size = math.prod(shape_of(stage.result))
+    work = size * count * SIMPLE_NS
+    grain, least = sharing(work, size, 64)
+    levels = max(0, count - 1).bit_length()
+    return KernelPhase(function, buffers, (count, levels, size), size, grain, 0, work, least)
+
+
+def fill_phase(dtype: np.dtype[Any], size: int, number: Any, target: int) -> KernelPhase:
+    """One number put everywhere into a plain array."""
+    function = NativeFunction(_hash("fill", dtype.name, repr(number)), lambda: fill_number(dtype, number))
+    work = size * dtype.itemsize * BYTE_NS
+    grain, least = sharing(work, size, 64)
+    return KernelPhase(function, (target,), (), size, grain, 0, work, least)
+
+
+def copy_phase(dtype: np.dtype[Any], shape: Shape, strides: Strides, source: int, target: int) -> KernelPhase:
+    """A strided array put into a plain one."""
+    plan = plan_copy(shape, strides)
+    rank, contiguous = len(plan.sizes), plan.source[-1] == 1
+    key = _hash("copy", dtype.name, rank, contiguous, plan.tiled)
+    function = NativeFunction(key, lambda: copy_module(dtype, rank, contiguous, plan.tiled))
+    work = BYTE_NS * dtype.itemsize * (1 if contiguous else FAR) * math.prod(shape)
+    grain, least = sharing(work, plan.range)
+    return KernelPhase(
+        function, (source, target), (*plan.sizes, *plan.source, *plan.target), plan.range, grain, 0, work, least
+    )
+
+
+def _bytes(value: SSAValue) -> int:
+    return math.prod(shape_of(value)) * dtype_of(value).itemsize
+
+
+# --- cost -------------------------------------------------------------------------------------------------
+
+
+def stage_costs(plan: NestPlan) -> list[tuple[set[int], float]]:
+    """For each stage its axes, and the nanoseconds that an element takes."""
+    found: list[tuple[set[int], float]] = []
+    for stage in plan.stage_of.values():
+        bytes_ = sum(dtype_of(r.value).itemsize for r in stage.reads if r.value not in plan.stage_of)
+        bytes_ += sum(dtype_of(v).itemsize for v in stage.anywhere)
+        found.append(({*stage.axes, *stage.reduced}, sum(map(_cost, stage.steps)) + bytes_ * BYTE_NS))
+    return found
+
+
+def nest_work(plan: NestPlan, costs: Iterable[tuple[set[int], float]]) -> float:
+    """An estimate of a nest's time on one thread, in nanoseconds."""
+    return sum((math.prod([plan.nest.domain[a] for a in axes]) * cost for axes, cost in costs), 0.0)
+
+
+def _cost(op: Operation) -> float:
+    if op.name.startswith("math."):
+        return FUNCTION_NS
+    return SLOW_NS if isinstance(op, _SLOW) else SIMPLE_NS
+
+
+# --- keys -------------------------------------------------------------------------------------------------
+
+
+def _hash(*parts: Any) -> str:
+    return hashlib.sha256(repr((__version__, *parts)).encode()).hexdigest()
+
+
+@functools.lru_cache(4096)
+def _text(attribute: Attribute) -> str:
+    return str(attribute)
+
+
+def _operation(op: Operation) -> tuple[Any, ...]:
+    return (op.name, *(_text(v.type) for v in op.results), *((k, _text(a)) for k, a in op.properties.items()))
+
+
+def _key(plan: NestPlan, buffers: NestArguments) -> str:
+    """The key of a nest's function: its structure, and the sizes that are known in it."""
+    names: dict[SSAValue, int] = {}
+    groups = [[names.setdefault(v, len(names)) for v in group] for group in buffers.values]
+    stages = [(_stage(plan, s, names), names.setdefault(s.result, len(names))) for s in plan.stage_of.values()]
+    kinds = [dtype_of(group[0]).str for group in buffers.values]
+    walk = (plan.points, plan.inner, plan.shared, plan.tiled, known_sizes(plan), [names[v] for v in plan.kept])
+    sweeps = [(w.axes, [names[s.result] for s in w.stages]) for w in plan.sweeps]
+    given = ([names[v] for v in buffers.parts], [names[v] for v in buffers.strided])
+    return _hash("nest", groups, kinds, stages, walk, sweeps, given, sorted(names[v] for v in plan.again))
+
+
+def known_sizes(plan: NestPlan) -> tuple[int | None, ...]:
+    """The sizes of the merged axes, but for those that the code is given."""
+    return tuple([None if a in plan.dynamic else n for a, n in enumerate(plan.sizes)])
+
+
+def _stage(plan: NestPlan, stage: Stage, names: dict[SSAValue, int]) -> tuple[Any, ...]:
+    reads: list[Any] = []
+    for read in stage.reads:
+        number = number_of(read.value)
+        known = names.get(read.value) if number is None else repr(number)
+        reads.append((known, dtype_of(read.value).str, plan.axes(read.axes)))
+    body: list[Any] = []
+    block = stage.op.regions[0].block
+    local: dict[SSAValue, int] = {v: i for i, v in enumerate(block.args)}
+    for op in block.ops:
+        if isinstance(op, tensor.ExtractOp):
+            body.append((names[op.tensor], shape_of(op.tensor)[1:]))
+        body.append((_operation(op), [local[v] for v in op.operands if v in local]))
+        if isinstance(op, linalg.IndexOp):
+            body.append(plan.merged[loop_axes(stage)[op.dim.value.data]])
+        for result in op.results:
+            local[result] = len(local)
+    start = number_of(stage.op.operands[-1])
+    return (reads, body, plan.axes(stage.axes), plan.axes(stage.reduced), repr(start), dtype_of(stage.result).str)

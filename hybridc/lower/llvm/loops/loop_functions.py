@@ -1,0 +1,144 @@
+"""Loops that phases of several kinds have in common, and whole phases that are no more than such a loop."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from xdsl.dialects import arith, func
+from xdsl.dialects.builtin import FunctionType, ModuleOp, UnitAttr
+from xdsl.dialects.utils import FastMathFlag
+from xdsl.ir import Block, Region, SSAValue
+
+from hybridc.ir.kernel import Stage, number_of
+from hybridc.ir.nest_plan import TILE
+from hybridc.ir.scalar_builder import number_attribute, signless
+from hybridc.ir.structured import dtype_of
+from hybridc.lower.llvm.loops.loop_builder import BYTES, INDEX, LoopBuilder, array_type
+
+REORDER = arith.FastMathFlagsAttr([FastMathFlag.REASSOC, FastMathFlag.NO_SIGNED_ZEROS, FastMathFlag.ALLOW_CONTRACT])
+
+
+def phase_module(block: Block) -> ModuleOp:
+    """The module of one function over a range, from its block."""
+    block.add_op(func.ReturnOp())
+    kind = FunctionType.from_lists([a.type for a in block.args], [])
+    function = func.FuncOp("phase", kind, Region(block))
+    function.attributes["hybrid.phase"] = UnitAttr()
+    return ModuleOp([function])
+
+
+def start_of(build: LoopBuilder, stage: Stage) -> SSAValue:
+    """What a reduction of nothing gives."""
+    number = number_of(stage.op.operands[-1])
+    assert number is not None, "a reduction begins with a number"
+    dtype = dtype_of(stage.result)
+    return build.constant(number_attribute(number, dtype), signless(dtype))
+
+
+def combine(build: LoopBuilder, stage: Stage, a: SSAValue, b: SSAValue) -> SSAValue:
+    """Two parts of a reduction as one."""
+    op = stage.combine
+    assert op is not None
+    properties = dict(op.properties)
+    if "fastmath" in properties:
+        properties["fastmath"] = REORDER
+    return build.pure(type(op), [a, b], op.results[0].type, properties)
+
+
+def first_and_last(b: LoopBuilder, point: SSAValue, size: SSAValue) -> tuple[SSAValue, SSAValue, SSAValue]:
+    """Of a range that counts tiles along an axis: what counts the axes before it, and which rows the tile has."""
+    count, _ = b.split(b.plus(size, b.index(TILE - 1)), b.index(TILE))
+    rest, tile = b.split(point, count)
+    first = b.times(tile, b.index(TILE))
+    return rest, first, b.least(b.plus(first, b.index(TILE)), size)
+
+
+def walk_tile(
+    b: LoopBuilder, first: SSAValue, last: SSAValue, columns: SSAValue, element: Callable[[SSAValue, SSAValue], None]
+) -> None:
+    """Rows from ``first`` to ``last`` of all columns, in tiles: ``element`` gets the indices of each element."""
+    whole = b.times(b.split(columns, b.index(TILE))[0], b.index(TILE))
+
+    def rows(start: SSAValue | None) -> None:
+        def row(index: SSAValue, _: list[SSAValue]) -> list[SSAValue]:
+            def column(at: SSAValue, _: list[SSAValue]) -> list[SSAValue]:
+                element(index, at if start is None else b.plus(start, at))
+                return []
+
+            low, high = (whole, columns) if start is None else (b.index(0), b.index(TILE))
+            return b.loop(low, high, b.index(1), column)
+
+        b.loop(first, last, b.index(1), row)
+
+    def tile(start: SSAValue, _: list[SSAValue]) -> list[SSAValue]:
+        rows(start)
+        return []
+
+    b.loop(b.index(0), whole, b.index(TILE), tile)
+    rows(None)
+
+
+def fill(build: LoopBuilder, buffer: SSAValue, low: SSAValue, high: SSAValue, value: SSAValue) -> None:
+    """One number everywhere in a range of a buffer."""
+
+    def body(index: SSAValue, _: list[SSAValue]) -> list[SSAValue]:
+        build.store(value, buffer, index)
+        return []
+
+    build.loop(low, high, build.index(1), body)
+
+
+def combine_parts(stage: Stage) -> ModuleOp:
+    """The function that combines parts (first buffer, which it changes) into a result (second), in pairs.
+
+    At each level the second half of the parts is combined with the first one, so that sums of many parts keep their
+    precision. Numbers: parts, levels (2 ** levels is as many or more), size of the result.
+    """
+    kind = array_type(signless(dtype_of(stage.result)))
+    block = Block(arg_types=[kind, kind, INDEX, INDEX, INDEX, INDEX, INDEX, BYTES])
+    parts, result, count, levels, size, low, high, _ = block.args
+    b = LoopBuilder(block)
+    one = b.index(1)
+    fill(b, result, low, high, start_of(b, stage))
+
+    def add(into: SSAValue, at: SSAValue, part: SSAValue) -> None:
+        """Combine a part with what begins at an index of a buffer."""
+        first = b.times(part, size)
+
+        def element(index: SSAValue, _: list[SSAValue]) -> list[SSAValue]:
+            given = b.load(parts, b.plus(first, index), b.depth)
+            to = b.plus(at, index)
+            b.store(combine(b, stage, b.load(into, to, b.depth), given), into, to)
+            return []
+
+        b.loop(low, high, one, element)
+
+    def level(_: SSAValue, carried: list[SSAValue]) -> list[SSAValue]:
+        (left,) = carried
+        half, _ = b.split(b.plus(left, one), b.index(2))
+
+        def pair(number: SSAValue, _: list[SSAValue]) -> list[SSAValue]:
+            add(parts, b.times(b.pure(arith.SubiOp, [number, half], INDEX), size), number)
+            return []
+
+        b.loop(half, left, one, pair)
+        return [half]
+
+    def whole(number: SSAValue, _: list[SSAValue]) -> list[SSAValue]:
+        add(result, b.index(0), number)
+        return []
+
+    b.loop(b.index(0), levels, one, level, [count])
+    b.loop(b.index(0), b.least(count, one), one, whole)
+    return phase_module(block)
+
+
+def fill_number(dtype: Any, number: Any) -> ModuleOp:
+    """The function that fills a buffer with one number."""
+    kind = signless(dtype)
+    block = Block(arg_types=[array_type(kind), INDEX, INDEX, BYTES])
+    buffer, low, high, _ = block.args
+    b = LoopBuilder(block)
+    fill(b, buffer, low, high, b.constant(number_attribute(number, dtype), kind))
+    return phase_module(block)

@@ -1,0 +1,93 @@
+"""A kernel that only moves elements between two axes of memory: squares that are turned in registers.
+
+The range of the phase is strips of the source, some squares wide, for all indices along the other axes. Of wide strips
+the processor fetches the rows ahead: a 1024 x 1024 matrix takes a third less with sixteen squares than with one.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+from xdsl.dialects.builtin import ModuleOp, f32, f64
+from xdsl.dialects.linalg import ops as linalg
+from xdsl.ir import SSAValue
+
+from hybridc.dialects.attribute import DType
+from hybridc.ir.kernel import Kernel, Stage
+from hybridc.ir.product_shape import Loop
+from hybridc.ir.strides import row_major
+from hybridc.ir.structured import dtype_of, shape_of
+from hybridc.lower.llvm.codegen.native_function import NativeFunction
+from hybridc.lower.llvm.gemm.gemm_phase import Arguments, Index, Registers, Vectors, Walk, few_forms, phase, registers
+from hybridc.lower.llvm.loops.kernel_phases import BYTE_NS, KernelPhase, sharing
+
+# Squares beside each other in a strip, at most.
+_SQUARES = 16
+# Numbers of the phase before those of the walk: the width of a strip, how many lie in a row, the source's rows, and the
+# strides across memory in both arrays.
+_FIXED = 5
+_ELEMENTS = {np.dtype(np.float32): f32, np.dtype(np.float64): f64}
+
+
+def transpose_phase(kernel: Kernel) -> KernelPhase | None:
+    """The phase of a kernel that turns squares and does nothing else; None if it is another, or squares do not fit."""
+    vectors = registers()
+    stage = kernel.stages[0] if len(kernel.stages) == 1 else None
+    if vectors is None or stage is None or not _only_moves(stage):
+        return None
+    dtype, (read,) = dtype_of(stage.result), stage.reads
+    if dtype not in _ELEMENTS or read.axes[-1:] == stage.axes[-1:] or {*read.axes} != {*stage.axes}:
+        return None
+    source = dict(zip(read.axes, row_major(shape_of(read.value)), strict=True))
+    target = dict(zip(stage.axes, row_major(shape_of(stage.result)), strict=True))
+    size = dict(zip(stage.axes, shape_of(stage.result), strict=True))
+    along, down, lanes = read.axes[-1], stage.axes[-1], vectors.lanes(dtype)
+    if not all(size.values()) or size[along] % lanes or size[down] % lanes:
+        return None
+    others = [Loop(size[a], source[a], 0, target[a]) for a in stage.axes if a not in (along, down)]
+    around = few_forms(others or [Loop(1, 0, 0, 0)])
+    squares = size[along] // lanes
+    strip = lanes * max(n for n in range(1, _SQUARES + 1) if squares % n == 0)
+    extent = math.prod(loop.size for loop in around) * size[along] // strip
+    work = 2 * BYTE_NS * math.prod(size.values()) * dtype.itemsize
+    grain, least = sharing(work, extent)
+    numbers = (strip, size[along] // strip, size[down], source[down], target[along], *Walk.values(around))
+    function = NativeFunction(f"transpose {dtype.name} {vectors} {len(around)}", lambda: _build(dtype, vectors, around))
+    return KernelPhase(function, (0, 1), numbers, extent, grain, 0, work, least)
+
+
+def _only_moves(stage: Stage) -> bool:
+    """Whether the elements of a stage are those of what it reads."""
+    block = stage.op.regions[0].block
+    end = block.last_op
+    alone = stage.kind == "map" and len(stage.reads) == 1 and end is block.first_op
+    return alone and isinstance(end, linalg.YieldOp) and end.operands[0] is block.args[0]
+
+
+def _build(dtype: DType, vectors: Registers, around: Sequence[Loop]) -> ModuleOp:
+    element = _ELEMENTS[dtype]
+
+    def write(given: Arguments) -> None:
+        v = Vectors(given.b, element, vectors.lanes(dtype))
+        width, strips, rows, source_step, target_step = given.numbers[:_FIXED]
+        walk = Walk.read(around, given.numbers[_FIXED:])
+
+        def strip(i: Index, _: Sequence[SSAValue]) -> None:
+            first = i % strips * width
+            at = walk.offsets(i // strips)
+            source, target = at[0] + first, at[2] + first * target_step
+            given.loop(0, rows, lambda row, _: squares(source + row * source_step, target + row), step=v.lanes)
+
+        def squares(source: Index, target: Index) -> None:
+            def square(at: Index, _: Sequence[SSAValue]) -> None:
+                loaded = [v.load(given.arrays[0], source + at + source_step * j) for j in range(v.lanes)]
+                for j, turned in enumerate(v.transposed(loaded)):
+                    v.store(turned, given.arrays[1], target + (at + j) * target_step)
+
+            given.loop(0, width, square, step=v.lanes)
+
+        given.loop(given.lo, given.hi, strip)
+
+    return phase([element] * 2, _FIXED + Walk.count(around), write)

@@ -1,0 +1,346 @@
+"""A planned program as one Python module: functions for its kernels, ``workspace()`` and the program itself.
+
+``workspace()`` makes the arena and everything in it, once for many calls; the program takes it and the inputs. Kernels
+whose Python is the same, apart from their names and what their docstrings tell, share one function.
+"""
+
+from __future__ import annotations
+
+import ast
+import keyword
+import re
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from xdsl.dialects import func
+from xdsl.dialects.builtin import IntegerAttr, ModuleOp
+from xdsl.ir import Operation, SSAValue
+
+from hybridc.buffers import SMALLEST
+from hybridc.dialects.mlir.hybrid import dtype_of, location_of, shape_of
+from hybridc.dialects.mlir.hybrid_rt import (
+    AliasOp,
+    AllocOp,
+    ArenaOp,
+    CellOp,
+    ConstantOp,
+    CopyOp,
+    DonatedOp,
+    LaunchOp,
+    ViewOp,
+)
+from hybridc.dialects.operator import Opaque, Operator
+from hybridc.dtypes import kind_of
+from hybridc.ir.host import numbers_of, operator_of
+from hybridc.ir.launch_check import check_launch, written_over
+from hybridc.ir.planned import Program
+from hybridc.ir.structured import is_host, kernels, numbers_in
+from hybridc.ir.values import functions, volume
+from hybridc.lower.numpy.emit_kernel import KernelEmitter
+from hybridc.lower.poison import Bytes, Poison
+from hybridc.options import OPTIONS
+from hybridc.quoting import one_line, required_name
+from hybridc.trace.trace_to_graph import identifier
+
+_OURS = re.compile(r"[acsvy]\d+|\w+_\d+")  # names that the emitter makes
+
+
+@dataclass
+class PythonProgram(Program):
+    """A Python module; ``scope`` holds what its source names besides."""
+
+    suffix = "py"
+
+    scope: dict[str, Any] = field(default_factory=lambda: dict[str, Any]())
+
+    def launched(self) -> list[tuple[str, str]]:
+        """For each launch its line, and the function of its kernel."""
+        parts = {f.name: f for f in ast.parse(self.source).body if isinstance(f, ast.FunctionDef)}
+        lines = self.source.splitlines()
+        calls = [s for s in parts[self.name].body if isinstance(s, ast.Expr) and _runs(s.value)]
+        found: list[tuple[str, str]] = []
+        for name, call in zip(self.launches, calls, strict=True):
+            part = parts.get(self.functions.get(name, ""))
+            text = "" if part is None else "\n".join(lines[part.lineno - 1 : part.end_lineno])
+            found.append((lines[call.lineno - 1].strip(), text))
+        return found
+
+
+def _runs(call: ast.expr) -> bool:
+    """Whether a line of a program runs a kernel or the host."""
+    if not isinstance(call, ast.Call):
+        return False
+    return isinstance(call.func, ast.Name) or (isinstance(call.func, ast.Attribute) and call.func.attr == "call_out")
+
+
+def emit(module: ModuleOp, name: str, threads: int, poison: bool = OPTIONS.poison) -> PythonProgram:
+    """The Python program of the planned function ``name``; with ``poison``, memory that holds nothing holds NaN."""
+    return _ProgramEmitter(module, name, threads, poison).run()
+
+
+class _ProgramEmitter:
+    def __init__(self, module: ModuleOp, name: str, threads: int, poison: bool) -> None:
+        self.kernels = kernels(module)
+        self.function = next(f for f in functions(module) if f.sym_name.data == name)
+        self.threads = threads
+        self.program = PythonProgram(required_name(name), "", 0, scope={"np": np})
+        live = self.function.attributes.get("hybrid.live")
+        self.program.live = live.value.data if isinstance(live, IntegerAttr) else 0
+        self.poison = Poison(self.function, self.kernels) if poison else None
+        self.operators: dict[str, Operator] = {}
+        self.emitters: dict[str, KernelEmitter] = {}
+        self.written: dict[tuple[Any, ...], str] = {}  # the functions, by their parameters and lines
+        self.sources: list[str] = []
+        end = self.function.body.block.last_op
+        self.results = list(end.operands) if end is not None else []
+        self.places = _places(self.results) if "hybrid.into" in self.function.attributes else {}
+        self.names: dict[SSAValue, str] = {}
+        self.static: set[SSAValue] = set()  # values of the arena, made once with the workspace
+        self.setup: list[str] = []
+        self.body: list[str] = []
+        self.kept: list[str] = []
+
+    def run(self) -> PythonProgram:
+        block = self.function.body.block
+        for i, arg in enumerate(block.args):
+            self.names[arg] = identifier(arg.name_hint) if arg.name_hint else f"arg{i}"
+        self._unique([*block.args])
+        for op in block.ops:
+            self._operation(op)
+        self.program.source = self._source([self.names[a] for a in block.args])
+        return self.program
+
+    def _operation(self, op: Operation) -> None:
+        match op:
+            case ArenaOp():
+                self._arena(op)
+            case ViewOp():
+                self._view(op)
+            case AllocOp():
+                self._alloc(op)
+            case CellOp():
+                self._define_static(op.array, f"np.empty({shape_of(op.array)}, object)")
+            case DonatedOp():
+                self.names[op.array] = self.names[op.argument]
+            case ConstantOp():
+                self.names[op.array] = self._bind(numbers_in(op.value, shape_of(op.array), dtype_of(op.array)), "c")
+            case AliasOp():
+                self._alias(op)
+            case CopyOp():
+                self.body.append(f"np.copyto({self.names[op.target]}, {self.names[op.source]})")
+            case LaunchOp():
+                self._launch(op)
+            case func.ReturnOp():
+                results = "".join(f"{self.names[v]}, " for v in op.arguments)
+                self.body.append(f"return ({results})")
+            case _:
+                raise TypeError(f"{op.name} in a planned program")
+
+    def _unique(self, values: list[SSAValue]) -> None:
+        """Arguments keep their names, with a line behind where something else has that name or may get it."""
+        taken = {"np", "special", "parallel", "arena", "empty", "into", "ws", *keyword.kwlist, *self.kernels}
+        for value in values:
+            while self.names[value] in taken or _OURS.fullmatch(self.names[value]):
+                self.names[value] += "_"
+            taken.add(self.names[value])
+
+    def _source(self, args: list[str]) -> str:
+        parts: list[str] = []
+        header = ["import numpy as np"]
+        text = "\n".join(self.sources)
+        if "special." in text:
+            header.append("from hybridc.dialects import special")
+        if any(" = empty(" in line for line in self.body):
+            header.append("from hybridc.buffers import empty")
+        if "parallel(" in text:
+            header.append("from hybridc.lower.numpy.tile_threads import parallel")
+        header += [f"# {n} = {one_line(repr(v))}" for n, v in self.program.scope.items() if isinstance(v, Operator)]
+        parts.append("\n".join(header) + "\n")
+        parts += self.sources
+        kept = "".join(f"{n}, " for n in self.kept)
+        setup = [*self.setup, f"return ({kept})"]
+        parts.append("def workspace():\n" + "".join(f"    {line}\n" for line in setup))
+        unpack = [f"({kept}) = ws"] if self.kept else []
+        into = ["into"] if "hybrid.into" in self.function.attributes else []
+        parameters = ", ".join(["ws", *into, *args])
+        parts.append(
+            f"def {self.program.name}({parameters}):\n" + "".join(f"    {line}\n" for line in [*unpack, *self.body])
+        )
+        return "\n\n".join(parts)
+
+    # --- values --------------------------------------------------------------------------------------------
+
+    def _bind(self, value: Any, prefix: str) -> str:
+        """A name of the module for an object that has no source form."""
+        for name, known in self.program.scope.items():
+            if known is value:
+                return name
+        number = 0
+        while f"{prefix}{number}" in self.program.scope:
+            number += 1
+        self.program.scope[f"{prefix}{number}"] = value
+        return f"{prefix}{number}"
+
+    def _operator(self, operator: Operator) -> str:
+        return self._bind(operator, f"{identifier(operator.NAME.rpartition('.')[2])}_")
+
+    def _define(self, value: SSAValue, expression: str, prefix: str) -> str:
+        name = self.names[value] = f"{prefix}{len(self.names)}"
+        self.body.append(f"{name} = {expression}")
+        return name
+
+    def _define_static(self, value: SSAValue, expression: str) -> None:
+        name = self.names[value] = f"v{len(self.names)}"
+        self.static.add(value)
+        self.setup.append(f"{name} = {expression}")
+        self.kept.append(name)
+
+    def _arena(self, op: ArenaOp) -> None:
+        self.program.arena = op.size
+        self.names[op.memory] = "arena"
+        self.static.add(op.memory)
+        if self.poison is None:
+            self.setup.append(f"arena = np.empty({op.size}, np.uint8)")
+        else:
+            self.setup.append(f"arena = np.full({op.size}, 255, np.uint8)")
+            self.kept.append("arena")
+
+    def _alloc(self, op: AllocOp) -> None:
+        shape, dtype = shape_of(op.array), dtype_of(op.array)
+        large = volume(shape) * dtype.itemsize >= SMALLEST
+        fresh = f"{'' if large else 'np.'}empty({shape}, {dtype.name!r})"
+        number = self.places.get(op.array)
+        if number is not None:
+            reshaped = "" if op.array is self.results[number] else f".reshape({shape})"
+            fresh = f"{fresh} if into[{number}] is None else into[{number}]{reshaped}"
+        self._define(op.array, fresh, "y")
+        if self.poison is not None:
+            self.body.append(_poison_array(self.names[op.array], dtype))
+
+    def _view(self, op: ViewOp) -> None:
+        if all(isinstance(u.operation, LaunchOp) and u.operation.scratch is op.array for u in op.array.uses):
+            return  # scratch is cut up where its kernel is known
+        self._define_static(op.array, _array(op.offset.value.data, dtype_of(op.array), shape_of(op.array)))
+
+    def _alias(self, op: AliasOp) -> None:
+        expression = f"{self.names[op.array]}{_movement(op)}"
+        if op.array in self.static:
+            self._define_static(op.result, expression)
+            return
+        number = self.places.get(op.result)
+        if number is not None:
+            expression = f"{expression} if into[{number}] is None else into[{number}]"
+        self._define(op.result, expression, "a")
+
+    # --- launches ------------------------------------------------------------------------------------------
+
+    def _launch(self, op: LaunchOp) -> None:
+        name = op.kernel.string_value()
+        self.program.launches.append(name)
+        self.body += map(_poison, self.poison.before(op)) if self.poison is not None else []
+        if is_host(self.kernels[name]):
+            self._host(op, self.kernels[name])
+        else:
+            self._kernel(op, name)
+        self.body += map(_poison, self.poison.after(op)) if self.poison is not None else []
+
+    def _kernel(self, op: LaunchOp, name: str) -> None:
+        if name not in self.emitters:
+            kernel = self.kernels[name]
+            self.emitters[name] = KernelEmitter(kernel, self.threads, frozenset(numbers_of(kernel, "hybrid.strided")))
+            self.program.functions[name] = self._function(name, self.emitters[name])
+        given_bytes = 0 if op.scratch is None else volume(shape_of(op.scratch))
+        emitter = self.emitters[name]
+        check_launch(name, given_bytes, emitter.bytes, written_over(op.ins, op.outs), emitter.inplace_pairs)
+        given = [self.names[v] for v in (*op.ins, *op.outs)]
+        if op.scratch is not None:
+            given.append(self._scratch(op.scratch, self.emitters[name]))
+        function = self.program.functions[name]
+        where = location_of(op) if function != name else None  # else the function itself tells
+        comment = f"  # {one_line(where)}" if where else ""
+        self.body.append(f"{function}({', '.join(given)}){comment}")
+
+    def _function(self, name: str, emitter: KernelEmitter) -> str:
+        """The name of the function of a kernel: another kernel's, if that does the same."""
+        kind = emitter.kernel.function.function_type
+        key = (len(kind.inputs), len(kind.outputs), *emitter.body())
+        if key not in self.written:
+            self.written[key] = name
+            self.sources.append(emitter.source())
+        return self.written[key]
+
+    def _scratch(self, memory: SSAValue, emitter: KernelEmitter) -> str:
+        """The scratch of a launch, cut up as its kernel needs it."""
+        view = memory.owner
+        assert isinstance(view, ViewOp)
+        start = view.offset.value.data
+        source = emitter.scratch(lambda offset, dtype, shape: _array(start + offset, dtype, shape))
+        name = f"s{len(self.kept)}"
+        self.setup.append(f"{name} = {source}")
+        self.kept.append(name)
+        return name
+
+    def _host(self, op: LaunchOp, declaration: func.FuncOp) -> None:
+        """What NumPy or the host computes: a bound ``call_out``."""
+        name = declaration.sym_name.data
+        if name not in self.operators:
+            self.operators[name] = operator_of(declaration)
+        operator = self.operators[name]
+        where = location_of(op) or location_of(declaration)
+        if isinstance(operator, Opaque):
+            self.program.host_calls.append(f"{operator!r}" + (f" at {where}" if where else ""))
+            self.program.host_launches.append(len(self.program.launches) - 1)
+        outs = "".join(f"{self.names[v]}, " for v in op.outs)
+        given = ", ".join([f"({outs})", *[self.names[v] for v in op.ins]])
+        comment = f"  # {one_line(where)}" if where else ""
+        self.body.append(f"{self._operator(operator)}.call_out({given}){comment}")
+
+
+def _poison(place: Bytes) -> str:
+    return f"arena[{place[0]}:{place[1]}] = 255"
+
+
+def _poison_array(name: str, dtype: np.dtype[Any]) -> str:
+    return f"{name}.fill({ {'f': 'np.nan', 'b': True, 'i': -1}.get(kind_of(dtype), 255) })"
+
+
+def _places(results: list[SSAValue]) -> dict[SSAValue, int]:
+    """The results that a caller may want in arrays of its own, and the fresh arrays that they reshape, by number."""
+    found: dict[SSAValue, int] = {}
+    for number, result in enumerate(results):
+        array = result
+        while isinstance(array.owner, AliasOp) and array.owner.view.data == "reshape":
+            array = array.owner.array
+        if isinstance(array.owner, AllocOp):
+            found[array] = found[result] = number
+    return found
+
+
+def _movement(op: AliasOp) -> str:
+    """How NumPy says a movement, as what follows the array."""
+    shape = shape_of(op.result)
+    match op.view.data:
+        case "reshape":
+            return f".reshape({shape})"
+        case "transpose":
+            return f".transpose({op.numbers('order')})"
+        case "slice":
+            sources = shape_of(op.array)
+            parts = zip(op.numbers("begin"), op.numbers("step"), shape, sources, strict=True)
+            return f"[{', '.join(_range(*each) for each in parts) or '...'}]"
+        case other:
+            raise TypeError(f"{other} is no movement that gives a view")
+
+
+def _range(begin: int, step: int, count: int, whole: int) -> str:
+    """A part of one axis, as short as it can be said."""
+    if (begin, step, count) == (0, 1, whole):
+        return ":"
+    end = begin + step * (count - 1) + 1 if count else begin
+    return f"{begin}:{end}" + (f":{step}" if step != 1 else "")
+
+
+def _array(offset: int, dtype: np.dtype[Any], shape: tuple[int, ...]) -> str:
+    size = volume(shape) * dtype.itemsize
+    return f"arena[{offset}:{offset + size}].view({dtype.name!r}).reshape({shape})"

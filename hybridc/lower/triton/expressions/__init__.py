@@ -1,0 +1,1 @@
+"""Operations of ``arith`` and ``math`` in Triton's language."""

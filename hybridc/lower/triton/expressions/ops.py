@@ -1,0 +1,184 @@
+"""Operations of ``arith`` and ``math`` as expressions of Triton's language."""
+
+from __future__ import annotations
+
+import ast
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from xdsl.dialects import arith
+from xdsl.dialects.builtin import bf16, f16
+from xdsl.ir import Operation
+
+from hybridc.dialects.mlir.hybrid import location_of
+from hybridc.dtypes import FLOAT8, held, is_float
+from hybridc.errors import UnsupportedError
+from hybridc.ir import kernel as scalars
+from hybridc.ir.kernel import Number, number_as
+
+DType = np.dtype[Any]
+
+BOOL, HALF, SINGLE, DOUBLE = (np.dtype(n) for n in ("bool", "float16", "float32", "float64"))
+INT32, INT64 = np.dtype("int32"), np.dtype("int64")
+
+# Signs between operands. Numbers beside a block take its type.
+_SIGNS = {
+    "arith.addf": "+", "arith.addi": "+", "arith.subf": "-", "arith.subi": "-", "arith.mulf": "*", "arith.muli": "*",
+    "arith.divf": "/", "arith.divsi": "//", "arith.divui": "//", "arith.remsi": "%", "arith.remui": "%",
+    "arith.andi": "&", "arith.ori": "|", "arith.xori": "^", "arith.shli": "<<", "arith.shrsi": ">>",
+    "arith.shrui": ">>",
+}  # fmt: skip
+_ORDERS = {"eq": "==", "ne": "!=", "gt": ">", "ge": ">=", "lt": "<", "le": "<="}
+# NumPy compares as IEEE 754 says: with a nan only "not equal" is true.
+_FLOAT_ORDERS = {"une": "!="} | {f"o{k}": sign for k, sign in _ORDERS.items() if k != "ne"}
+
+_NAN = ", propagate_nan=tl.PropagateNan.ALL"
+_FUNCTIONS = {
+    "arith.maximumf": f"tl.maximum({{}}, {{}}{_NAN})", "arith.minimumf": f"tl.minimum({{}}, {{}}{_NAN})",
+    "arith.maxnumf": "tl.maximum({}, {})", "arith.minnumf": "tl.minimum({}, {})",
+    "arith.maxsi": "tl.maximum({}, {})", "arith.minsi": "tl.minimum({}, {})",
+    "arith.maxui": "tl.maximum({}, {})", "arith.minui": "tl.minimum({}, {})",
+    "arith.select": "tl.where({}, {}, {})", "math.absf": "tl.abs({})", "math.absi": "tl.abs({})",
+    "math.fma": "tl.fma({}, {}, {})", "math.sqrt": "tl.sqrt({})",
+    **{f"math.{name}": f"tl.{name}({{}})" for name in (
+        "exp", "exp2", "log", "log2", "sin", "cos", "erf", "floor", "ceil",
+    )},
+}  # fmt: skip
+# The language's own are less precise in single precision: these are rounded as IEEE 754 says, or formulas. Where all
+# that is wanted is a number of half precision, its own will do.
+_IN_SINGLE = {"arith.divf": "tl.div_rn({}, {})", "math.sqrt": "tl.sqrt_rn({})", "math.exp": None}
+
+# What two partial results of a reduction become.
+_COMBINES = {
+    "arith.addf": "add", "arith.addi": "add", "arith.mulf": "mul", "arith.muli": "mul", "arith.ori": "or",
+    "arith.andi": "and", "arith.xori": "xor", "arith.maximumf": "max", "arith.maxsi": "max", "arith.maxui": "max",
+    "arith.minimumf": "min", "arith.minsi": "min", "arith.minui": "min",
+}  # fmt: skip
+
+# What the results of operations are called.
+_HINTS = {
+    "add": "total", "sub": "difference", "mul": "product", "div": "ratio", "rem": "remainder", "neg": "negative",
+    "abs": "size", "max": "greater", "min": "lesser", "maximum": "greater", "minimum": "lesser", "and": "both",
+    "or": "either", "xor": "differing", "shl": "shifted", "shr": "shifted", "cmp": "holds", "select": "chosen",
+    "bitcast": "bits", "index_cast": "place", "ext": "wide", "trunc": "narrow", "sito": "number", "uito": "number",
+    "fpto": "integer", "fma": "total", "log1p": "log1p", "exp2": "exp2", "log2": "log2", "log10": "log10",
+    "expm1": "expm1", "atan2": "atan2",
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Term:
+    """A value in source: a name or a number, and the dtype that it has there."""
+
+    text: str
+    dtype: DType
+    number: Number | None = None
+
+    def argument(self, beside: bool) -> str:
+        """How a function is given it: as a number only if that has its type, perhaps from a block ``beside`` it."""
+        if self.number is None or self.dtype in (BOOL, INT32):
+            return self.text
+        x = float(self.number)
+        if self.dtype == INT64:
+            return self.text if beside and abs(x) < 2**31 else self.block
+        limits = np.finfo(np.float32)
+        plain = x == 0 or not math.isfinite(x) or float(limits.tiny) <= abs(x) <= float(limits.max)
+        return self.text if self.dtype == SINGLE and plain else self.block
+
+    @property
+    def block(self) -> str:
+        """A value of its type that is no bare number."""
+        return self.filled("[]")
+
+    def filled(self, shape: str) -> str:
+        """A name, or a block of a number."""
+        return self.text if self.number is None else f"tl.full({shape}, {self.text}, {triton_type(self.dtype)})"
+
+    def as_dtype(self, dtype: DType) -> Term:
+        """The same bits, read as integers of another sign."""
+        if dtype == self.dtype or self.dtype.kind not in "iu" or dtype.kind not in "iu":
+            return self
+        if self.number is not None:
+            return number(self.number, dtype)
+        return Term(f"{self.text}.to({triton_type(dtype)})", dtype)
+
+
+def triton_type(dtype: DType) -> str:
+    """A dtype as Triton names it."""
+    return "tl.int1" if dtype == BOOL else f"tl.{held(dtype).name}"
+
+
+def literal(value: Number, dtype: DType) -> str:
+    """A number as the dtype holds it, as source; of half precision all digits, as Triton may compare it in single."""
+    if dtype in FLOAT8:
+        return repr(int(np.asarray(value, dtype).view(held(dtype))))
+    value = float(np.float16(value)) if dtype == HALF else number_as(value, dtype)
+    if isinstance(value, float) and not math.isfinite(value):
+        return f'float("{value}")'
+    return repr(value)
+
+
+def number(value: Number, dtype: DType) -> Term:
+    """A number as a term; to Triton before 3.9 the number -0 is 0."""
+    if is_float(dtype) and dtype not in FLOAT8 and repr(value) == "-0.0":
+        return Term(f"(tl.full([], 0.0, {triton_type(dtype)}) * -1.0)", dtype)
+    return Term(literal(value, dtype), dtype, number_as(value, dtype))
+
+
+def parsed(text: str, dtype: DType) -> Term:
+    """A name, or a number as :func:`literal` writes it."""
+    if text.isidentifier() and text not in ("True", "False"):
+        return Term(text, dtype)
+    return number(float(text[7:-2]) if text.startswith("float(") else ast.literal_eval(text), dtype)
+
+
+def sign(op: Operation) -> str | None:
+    """What stands between the operands of an operation, if it is written so."""
+    if isinstance(op, arith.CmpfOp):
+        return _FLOAT_ORDERS.get(arith.CMPF_COMPARISON_OPERATIONS[op.predicate.value.data])
+    if isinstance(op, arith.CmpiOp):
+        return _ORDERS[arith.CMPI_COMPARISON_OPERATIONS[op.predicate.value.data][-2:]]
+    return _SIGNS.get(op.name)
+
+
+def function(op: Operation, dtype: DType) -> str | None:
+    """The call that computes an operation on a dtype, with a place for each operand; None if there is none."""
+    if dtype == SINGLE and op.name in _IN_SINGLE and not _is_made_half(op):
+        return _IN_SINGLE[op.name]
+    return _FUNCTIONS.get(op.name)
+
+
+def _is_made_half(op: Operation) -> bool:
+    """Whether a result is rounded to half precision wherever it is used."""
+    users = [use.operation for use in op.results[0].uses]
+    return bool(users) and all(isinstance(u, arith.TruncFOp) and u.result.type in (f16, bf16) for u in users)
+
+
+def hint(op: Operation) -> str:
+    """What to call the result of an operation."""
+    name = op.name.partition(".")[2]
+    for ending in ("", "f", "i", "si", "ui", "fp"):
+        short = name.removesuffix(ending) if ending else name
+        if short in _HINTS:
+            return _HINTS[short]
+    return name
+
+
+def combining(op: Operation) -> str:
+    """What a reduction by an operation does: ``add``, ``mul``, ``max``, ``min``, ``or``, ``and`` or ``xor``."""
+    if op.name not in _COMBINES:
+        raise unsupported(op)
+    return _COMBINES[op.name]
+
+
+def neutral(op: Operation, dtype: DType) -> str:
+    """The number from which a reduction by an operation begins, as source."""
+    return literal(scalars.neutral(combining(op), dtype), dtype)
+
+
+def unsupported(op: Operation) -> UnsupportedError:
+    """There is no expression for an operation."""
+    where = location_of(op)
+    return UnsupportedError(f"the triton target has no expression for {op.name}" + (f" ({where})" if where else ""))

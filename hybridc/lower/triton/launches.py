@@ -1,0 +1,90 @@
+"""A planned program of Triton launches, as it is run.
+
+Nothing here needs the compiler.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from hybridc.dialects.attribute import DType
+from hybridc.ir.native_plan import Host, Position
+from hybridc.ir.planned import PlannedProgram
+from hybridc.lower.triton.triton_function import Config, TritonFunction
+
+
+class Launch(NamedTuple):
+    """A function run on buffers; of ``configs``, the first is expected to be the fastest."""
+
+    function: TritonFunction
+    buffers: tuple[Position, ...]
+    numbers: tuple[int, ...]
+    configs: tuple[Config, ...]
+    name: str
+
+
+class Matrix(NamedTuple):
+    """A matrix column by column: whether it is to be transposed, and how far its columns, and batches, are apart."""
+
+    transposed: bool
+    apart: int
+    batch: int
+
+
+class LibraryProduct(NamedTuple):
+    """``c = a b`` for each of ``batches``, as a BLAS takes it: c has ``m`` rows and ``n`` columns, a has ``k`` columns.
+
+    ``matrices`` and ``buffers`` are of a, b and c, which elements have the first and the second of ``dtypes``: of a and
+    b, and of c. With ``tf32`` single precision may be rounded as tensor cores want it.
+    """
+
+    m: int
+    n: int
+    k: int
+    batches: int
+    matrices: tuple[Matrix, Matrix, Matrix]
+    buffers: tuple[int, int, int]
+    dtypes: tuple[DType, DType]
+    tf32: bool
+
+
+class Alternative(NamedTuple):
+    """A product by a library in place of so many ``steps`` from the one with the number ``start`` on.
+
+    ``places`` are those of its three matrices; ``after`` it these are launched.
+    """
+
+    start: int
+    steps: int
+    product: LibraryProduct
+    places: tuple[Position, Position, Position]
+    after: tuple[Launch, ...] = ()
+
+
+@dataclass
+class TritonProgram(PlannedProgram):
+    """A planned program of launches; ``calls`` are what the kernels became, ``alternatives`` are in their order."""
+
+    suffix = "triton"
+
+    steps: list[Launch | Host] = field(default_factory=lambda: list[Any]())
+    alternatives: list[Alternative] = field(default_factory=lambda: list[Alternative]())
+    calls: list[tuple[str, list[TritonFunction]]] = field(default_factory=lambda: list[Any](), compare=False)
+
+    def launched(self) -> list[tuple[str, str]]:
+        """For each launch its lines, and the source of its functions."""
+        return [(lines, "\n\n".join(f.source for f in found)) for lines, found in self.calls]
+
+    def facts(self) -> list[Any]:
+        """Also the sources of its functions."""
+        return [*super().facts(), [self.nameless(f.source) for f in self.functions_called()]]
+
+    def functions_called(self) -> list[TritonFunction]:
+        """The functions, each once."""
+        launches = [*self.steps, *(launch for alternative in self.alternatives for launch in alternative.after)]
+        return list(dict.fromkeys(step.function for step in launches if isinstance(step, Launch)))
+
+    def code(self) -> str:
+        """The source of all functions."""
+        return "\n\n".join(f.source for f in self.functions_called())

@@ -1,0 +1,1 @@
+"""Products as Triton functions."""

@@ -1,0 +1,150 @@
+"""Triton kernels as text, with what a launch of one is given."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from hybridc.cached import cached_property
+from hybridc.dialects.attribute import DType
+from hybridc.errors import UnsupportedError
+
+if TYPE_CHECKING:
+    from hybridc.lower.triton.launches import LibraryProduct
+
+# Around what a source says of itself.
+QUOTES = '"""'
+# Programs along each of the three axes of a grid, at most: only the first has room for what arrays may have many of.
+PROGRAMS = (2**31 - 1, 65535, 65535)
+# Elements that one warp works on at a time.
+WARP_ELEMENTS = 256
+
+
+def power_of_two(n: int) -> int:
+    """The least power of two that is not less: what blocks are as large as."""
+    return 1 << max(0, n - 1).bit_length()
+
+
+def warps_for(elements: int) -> int:
+    """The warps that work on a block of loops."""
+    return min(16, max(1, power_of_two(elements // WARP_ELEMENTS)))
+
+
+def ways_for(elements: int) -> tuple[int, ...]:
+    """The numbers of warps for a block of rows, the best first.
+
+    Of more than 32 elements for each thread registers spill. Not every card runs 32 warps for a program.
+    """
+    warps = warps_for(elements)
+    return (warps,) if elements <= 32 * 32 * warps else (2 * warps, warps)
+
+
+@dataclass(frozen=True)
+class Config:
+    """One way to launch a function: the values of its constant parameters, and how many programs run.
+
+    ``grid`` counts the programs along each of the three axes. ``warps`` run one program, ``stages`` of loops overlap.
+    ``shared`` are the bytes of a program's shared memory that this is expected to take at most, if that is much.
+    """
+
+    constants: tuple[tuple[str, int], ...]
+    grid: tuple[int, int, int]
+    warps: int = 4
+    stages: int = 2
+    shared: int = field(default=0, compare=False)
+
+    def __str__(self) -> str:
+        given = ", ".join(f"{name}={value}" for name, value in self.constants)
+        return f"{'x'.join(map(str, self.grid))} programs, {given}, {self.warps} warps, {self.stages} stages"
+
+
+@dataclass(frozen=True)
+class TritonFunction:
+    """The source of a module with one kernel ``name``.
+
+    Its parameters: a pointer for each of ``pointers``, the dtype of what it points at; ``numbers``, integers; then the
+    constants that a :class:`Config` gives.
+    """
+
+    name: str
+    source: str
+    pointers: tuple[DType, ...]
+    numbers: tuple[str, ...] = ()  # "i32" or "i64" of each
+    constants: tuple[str, ...] = ()
+
+    @cached_property
+    def key(self) -> str:
+        """Names its source."""
+        return hashlib.sha256(self.source.encode()).hexdigest()
+
+    @property
+    def described(self) -> str:
+        """What it is and where it comes from, as its source says first."""
+        if not self.source.startswith(QUOTES):
+            return self.name
+        return f"{self.name}: {self.source.split(QUOTES)[1].rstrip('.')}"
+
+
+@dataclass(frozen=True)
+class Elements:
+    """What a function does whose programs take ``BLOCK`` elements each, one block after the other.
+
+    There are ``count`` of them, in the function's words ``extent``. Its ``lines`` follow from the program's number,
+    which they call ``program``, and from the parameters; ``helpers`` are functions that they call. If there may be a
+    ``tail``, a block that is not full, they ask the constant ``TAIL`` whether they make it: full blocks are moved by as
+    many bytes at a time as can be.
+    """
+
+    pointers: tuple[str, ...]
+    numbers: tuple[str, ...]
+    program: str
+    lines: tuple[str, ...]
+    helpers: tuple[tuple[str, str], ...]
+    extent: str
+    count: int
+    tail: bool
+    doc: str
+
+
+@dataclass(frozen=True)
+class TritonPhase:
+    """A function with what it is given: ``buffers`` number the arguments of its kernel, then results, then locals.
+
+    Of ``configs``, at most four, the first is expected to be the fastest. ``elements`` say what lets functions be
+    launched together.
+    """
+
+    function: TritonFunction
+    buffers: tuple[int, ...]
+    numbers: tuple[int, ...]
+    configs: tuple[Config, ...]
+    elements: Elements | None = None
+
+    def __post_init__(self) -> None:
+        for grid in (config.grid for config in self.configs):
+            if any(n > most for n, most in zip(grid, PROGRAMS, strict=True)):
+                raise UnsupportedError(
+                    f"{self.function.described} needs {'x'.join(map(str, grid))} programs; "
+                    f"a GPU runs at most {'x'.join(map(str, PROGRAMS))}"
+                )
+
+
+@dataclass(frozen=True)
+class LibraryWay:
+    """A product by a library, and the phases ``after`` it."""
+
+    product: LibraryProduct
+    after: tuple[TritonPhase, ...] = ()
+
+
+@dataclass
+class TritonPhases:
+    """All phases of a kernel, one after the other, and the bytes of each of its local buffers.
+
+    ``library`` is what could be done in place of all of them.
+    """
+
+    phases: list[TritonPhase] = field(default_factory=lambda: list[TritonPhase]())
+    locals: list[int] = field(default_factory=lambda: list[int]())
+    library: LibraryWay | None = None

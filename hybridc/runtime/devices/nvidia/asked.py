@@ -1,0 +1,53 @@
+"""What a card was asked to launch and is perhaps not done with: one of it failed, if the driver says so later."""
+
+from __future__ import annotations
+
+import os
+from collections import defaultdict, deque
+from collections.abc import Iterator
+
+from hybridc.errors import DeviceError
+from hybridc.lower.triton.triton_function import TritonFunction
+
+# Launches that are kept of each stream; and of what is told.
+_KEPT, _TOLD = 256, 6
+
+#: A function, a name, or those of a recording.
+Launched = TritonFunction | str | tuple["Launched", ...]
+
+
+class LatestLaunches:
+    """The latest launches ``of`` each stream since it was last waited for."""
+
+    def __init__(self) -> None:
+        self.of: defaultdict[int, deque[Launched]] = defaultdict(lambda: deque(maxlen=_KEPT))
+
+    def done(self, stream: int | None = None) -> tuple[Launched, ...]:
+        """Forget those of a stream, or of all if None: they are done; gives those of the stream."""
+        if stream is not None:
+            return tuple(self.of.pop(stream, ()))
+        self.of.clear()
+        return ()
+
+    def blamed(self, error: DeviceError, stream: int | None = None) -> DeviceError:
+        """The error with what may have caused it; it is the answer to a launch, if there is a stream."""
+        if stream is not None and os.environ.get("CUDA_LAUNCH_BLOCKING") == "1":
+            return DeviceError(f"{error}: {next(_texts(tuple(self.of[stream])))}")
+        found = [text for asked in list(self.of.values()) for text in _texts(tuple(asked))]
+        if not found:
+            return DeviceError(str(error))
+        told = list(dict.fromkeys(found))
+        more = f", and {len(told) - _TOLD} more" if len(told) > _TOLD else ""
+        return DeviceError(
+            f"{error}. It was one of the launches since the device was last waited for, the latest first: "
+            f"{'; '.join(told[:_TOLD])}{more}. With CUDA_LAUNCH_BLOCKING=1 set it is known which"
+        )
+
+
+def _texts(launched: tuple[Launched, ...]) -> Iterator[str]:
+    """What each launch is, in words, the latest first."""
+    for each in reversed(launched):
+        if isinstance(each, tuple):
+            yield from _texts(each)
+        else:
+            yield each if isinstance(each, str) else each.described

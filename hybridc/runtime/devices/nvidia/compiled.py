@@ -1,0 +1,137 @@
+"""Triton functions compiled for a card and kept on the disk: for what is there, Triton need not even be imported."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import importlib
+import json
+import re
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any
+
+from hybridc.dtypes import held
+from hybridc.errors import UnsupportedError
+from hybridc.lower.triton.triton_function import QUOTES, Config, TritonFunction
+from hybridc.runtime.triton_kernel import load, triton
+from hybridc.store import store
+
+# Addresses and numbers that are divisible by this let Triton read and write 16 bytes at a time.
+DIVISIBLE = 16
+# How all functions are compiled; a part of what names their code.
+# A product and a sum stay two operations: formulas write fma where they mean it, and equal values differ by zero.
+_OPTIONS = {"enable_fp_fusion": False}
+
+_TYPES = {
+    "float16": "fp16",
+    "bfloat16": "bf16",
+    "float32": "fp32",
+    "float64": "fp64",
+    "bool": "i1",
+    **{f"{u}int{n}": f"{u or 'i'}{n}" for u in ("", "u") for n in (8, 16, 32, 64)},
+}
+
+
+@dataclass(frozen=True)
+class MachineCode:
+    """Machine code of one kernel, with what a launch must know.
+
+    It takes ``parameters`` of eight bytes or less: the function's pointers and numbers, then zeros.
+    """
+
+    entry: str
+    warps: int
+    shared: int
+    parameters: int
+    code: bytes
+
+
+def binary(function: TritonFunction, config: Config, capability: tuple[int, int], divisible: int) -> MachineCode:
+    """The code of a function for one of its configurations and cards of a capability.
+
+    Bit i of ``divisible`` says of its i-th argument, pointers first, that it is divisible by 16.
+    """
+    way = [*config.constants, config.warps, config.stages]
+    what = [code_key(function), function.name, way, capability, divisible, _triton_version(), _OPTIONS]
+    key = "triton " + hashlib.sha256(json.dumps(what).encode()).hexdigest()
+    found = store().get(key)
+    if found is not None:
+        return _unpacked(found)
+    made = compile_for(function, config, capability, divisible)
+    store().put(key, _packed(made))
+    return made
+
+
+def divisible_by(arguments: Iterable[int], number: int = DIVISIBLE) -> int:
+    """Which arguments are divisible: bit i is that of the i-th."""
+    return sum(1 << i for i, value in enumerate(arguments) if value % number == 0)
+
+
+def code_key(function: TritonFunction) -> str:
+    """Names what is compiled: a function's source but for its description, and the types of what it is given.
+
+    The description says where in a network it is from. One source may be of several types.
+    """
+    described = function.source.startswith(QUOTES)
+    code = function.source.partition(f"{QUOTES}\n")[2] if described else function.source
+    types = [*(dtype.name for dtype in function.pointers), *function.numbers]
+    return hashlib.sha256("\n".join([*types, code]).encode()).hexdigest()
+
+
+@functools.cache
+def _triton_version() -> str:
+    try:
+        return version("triton")
+    except PackageNotFoundError:
+        return ""
+
+
+def compile_for(function: TritonFunction, config: Config, capability: tuple[int, int], divisible: int) -> MachineCode:
+    """What Triton makes of a function; nothing is looked up or kept."""
+    made = compiled(function, config, capability, divisible)
+    metadata = made.metadata
+    if metadata.global_scratch_size:
+        raise UnsupportedError(f"{function.name} needs scratch memory, which hybridc gives to no kernel")
+    parameters = _parameters(made.asm["ptx"], metadata.name)
+    return MachineCode(metadata.name, metadata.num_warps, metadata.shared, parameters, made.asm["cubin"])
+
+
+def compiled(function: TritonFunction, config: Config, capability: tuple[int, int] | str, divisible: int) -> Any:
+    """Triton's own object for a function compiled: ``.asm`` has all stages of it.
+
+    A capability that is a name, as ``gfx942``, is that of a card of AMD's.
+    """
+    package = triton(interpreted=False)
+    source: Any = importlib.import_module("triton.compiler").ASTSource
+    target: Any = importlib.import_module("triton.backends.compiler").GPUTarget
+    kernel = load(function, interpreted=False)
+    types = [f"*{_TYPES[held(dtype).name]}" for dtype in function.pointers] + list(function.numbers)
+    signature = dict(zip(kernel.arg_names, [*types, *["constexpr"] * len(function.constants)], strict=True))
+    attributes = {(i,): [["tt.divisibility", DIVISIBLE]] for i in range(len(types)) if divisible >> i & 1}
+    made = source(fn=kernel, signature=signature, constexprs=dict(config.constants), attrs=attributes)
+    options = {"num_warps": config.warps, "num_stages": config.stages, **_OPTIONS}
+    if isinstance(capability, str):  # with twice as many threads in a warp, half as many warps are as many threads
+        options["num_warps"] = max(1, config.warps // 2)
+        return package.compile(made, target=target("hip", capability, 64), options=options)
+    major, minor = capability
+    return package.compile(made, target=target("cuda", major * 10 + minor, 32), options=options)
+
+
+def _parameters(ptx: str, entry: str) -> int:
+    """How many parameters a kernel has: Triton adds some of its own."""
+    found = re.search(rf"\.entry\s+{re.escape(entry)}\s*\((.*?)\)", ptx, re.DOTALL)
+    if found is None:
+        raise UnsupportedError(f"this version of Triton ({_triton_version()}) writes {entry} in an unknown way")
+    return found[1].count(".param")
+
+
+def _packed(made: MachineCode) -> bytes:
+    head = json.dumps({name: value for name, value in asdict(made).items() if name != "code"}).encode()
+    return len(head).to_bytes(4, "little") + head + made.code
+
+
+def _unpacked(data: bytes) -> MachineCode:
+    end = 4 + int.from_bytes(data[:4], "little")
+    return MachineCode(**json.loads(data[4:end]), code=data[end:])

@@ -1,0 +1,139 @@
+"""Products by NVIDIA's BLAS, if its library is there: with PyTorch, with CuPy, or with CUDA itself."""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import importlib.util
+import threading
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import contextmanager
+from ctypes import byref, c_double, c_float, c_int, c_int64, c_size_t, c_void_p
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from hybridc.errors import DeviceError
+from hybridc.lower.triton.launches import LibraryProduct
+
+if TYPE_CHECKING:
+    from hybridc.runtime.devices.nvidia.cuda import Cuda
+
+_VERSIONS = (13, 12, 11)
+_MATRIX = (c_void_p, c_int, c_int, c_int64)  # address, kind of elements, distance of columns, of batches
+FUNCTIONS: dict[str, tuple[Any, ...]] = {
+    "cublasCreate_v2": (ctypes.POINTER(c_void_p),),
+    "cublasSetStream_v2": (c_void_p, c_void_p),
+    "cublasSetWorkspace_v2": (c_void_p, c_void_p, c_size_t),
+    "cublasSetMathMode": (c_void_p, c_int),
+    "cublasGemmStridedBatchedEx": (
+        *(c_void_p, c_int, c_int, c_int, c_int, c_int),  # handle, how operands lie, sizes
+        *(c_void_p, *_MATRIX, *_MATRIX, c_void_p, *_MATRIX),  # a factor before each of two matrices and the result
+        *(c_int, c_int, c_int),  # batches, arithmetic, algorithm
+    ),
+}
+# Numbers of library_types.h and cublas_api.h.
+KINDS = {"float32": 0, "float64": 1, "float16": 2, "bfloat16": 14}
+SINGLE, DOUBLE, TF32 = 68, 70, 77
+# Sums of half precision are not rounded to it in between.
+WHOLE_SUMS = 16
+DEFAULT = -1
+# Bytes of memory that products in a recording share, as the library itself takes: of cards since 2022, of older ones.
+WORKSPACE, OLD_WORKSPACE = 32 << 20, 4 << 20
+
+
+class Cublas:
+    """The library on one card: a handle for each stream, as a handle's memory serves one product at a time.
+
+    A recording may not ask for memory: what is recorded goes through the current stream's handle, which is lent to the
+    recorder's stream with memory that the recording keeps.
+    """
+
+    def __init__(self, card: Cuda, library: Any) -> None:
+        self._card = card
+        self._functions: dict[str, Any] = {}
+        for name, types in FUNCTIONS.items():
+            function = getattr(library, name)
+            function.argtypes = types
+            function.restype = c_int
+            self._functions[name] = function
+        self._handles: dict[int, c_void_p] = {}
+        self._using = threading.Lock()
+
+    def prepare(self, product: LibraryProduct) -> Callable[[Sequence[int]], None] | None:
+        """The product as a function of the addresses of its matrices; None if the library has none such."""
+        names = [dtype.name for dtype in product.dtypes]
+        pairs = [(name, name) for name in KINDS] + [("float16", "float32"), ("bfloat16", "float32")]
+        if (names[0], names[1]) not in pairs:
+            return None
+        kinds = [KINDS[names[0]], KINDS[names[0]], KINDS[names[1]]]
+        double = names[0] == "float64"
+        number = c_double if double else c_float
+        one, zero = number(1), number(0)
+        single = TF32 if product.tf32 and names[0] == "float32" else SINGLE
+        a, b, c = [(kind, m.apart, m.batch) for kind, m in zip(kinds, product.matrices, strict=True)]
+        transposed = [int(m.transposed) for m in product.matrices[:2]]
+        sizes = (product.m, product.n, product.k)
+        last = (product.batches, DOUBLE if double else single, DEFAULT)
+        named = f"a product of {product.batches} times {product.m}x{product.n}, {product.k} terms, by NVIDIA's BLAS"
+
+        def run(pointers: Sequence[int]) -> None:
+            first, second, result = pointers
+            given = (byref(one), first, *a, second, *b, byref(zero), result, *c)
+            with self._card.current, self._using, self._lent() as handle:
+                self._call("cublasGemmStridedBatchedEx", handle, *transposed, *sizes, *given, *last)
+            self._card.asked.of[self._card.order].append(named)
+
+        return run
+
+    @contextmanager
+    def _lent(self) -> Generator[c_void_p]:
+        """The handle of the current stream, for the order in which work is done now."""
+        card, handle = self._card, self._handle()
+        stream, order = card.stream, card.order
+        if order == stream:
+            yield handle
+            return
+        memory = card.recorded_memory(WORKSPACE if card.capability >= (9, 0) else OLD_WORKSPACE)
+        self._call("cublasSetStream_v2", handle, order)
+        try:
+            self._call("cublasSetWorkspace_v2", handle, memory.pointer, memory.nbytes)
+            yield handle
+        finally:
+            self._call("cublasSetStream_v2", handle, stream)  # its memory is the library's own again
+
+    def _handle(self) -> c_void_p:
+        """That of the current stream."""
+        stream = self._card.stream
+        found = self._handles.get(stream)
+        if found is None:
+            found = c_void_p()
+            self._call("cublasCreate_v2", byref(found))
+            self._call("cublasSetStream_v2", found, stream)
+            self._call("cublasSetMathMode", found, WHOLE_SUMS)
+            self._handles[stream] = found
+        return found
+
+    def _call(self, name: str, *arguments: Any) -> None:
+        error = self._functions[name](*arguments)
+        if error:
+            raise DeviceError(f"{name}: error {error} of NVIDIA's BLAS")
+
+
+@functools.cache
+def library() -> Any:
+    """The library; None if there is none. One that PyTorch or CuPy loaded is found by its name."""
+    for name in (*(f"libcublas.so.{version}" for version in _VERSIONS), *_packaged()):
+        try:
+            found = ctypes.CDLL(name)
+        except OSError:
+            continue
+        if all(hasattr(found, function) for function in FUNCTIONS):
+            return found
+    return None
+
+
+def _packaged() -> Iterator[str]:
+    """The library's file in packages of NVIDIA's."""
+    spec = importlib.util.find_spec("nvidia")
+    for folder in [] if spec is None else spec.submodule_search_locations or []:
+        yield from map(str, sorted(Path(folder).glob("*/lib/libcublas.so.*"), reverse=True))

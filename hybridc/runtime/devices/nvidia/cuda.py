@@ -1,0 +1,313 @@
+"""A card of NVIDIA's, through its driver: memory of the driver's own pool, compiled functions, launches."""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import threading
+import weakref
+from collections import OrderedDict, deque
+from collections.abc import Callable, Sequence
+from typing import Any
+from weakref import WeakValueDictionary
+
+import numpy.typing as npt
+
+from hybridc.errors import DeviceMemoryError
+from hybridc.lower.triton.launches import LibraryProduct
+from hybridc.lower.triton.triton_function import Config, TritonFunction
+from hybridc.runtime.devices.device import Device, DeviceMemory, Event, Launch
+from hybridc.runtime.devices.nvidia import driver as cuda
+from hybridc.runtime.devices.nvidia.asked import LatestLaunches
+from hybridc.runtime.devices.nvidia.compiled import DIVISIBLE, binary, divisible_by
+from hybridc.runtime.devices.nvidia.cublas import Cublas, library
+from hybridc.runtime.devices.nvidia.current import Current, OneCard
+from hybridc.runtime.devices.nvidia.driver import FUNCTIONS, Driver, LateError, LaunchConfig
+from hybridc.runtime.devices.nvidia.recorder import GraphRecorder
+
+# What every card gives to a program without being asked for more.
+_SHARED = 48 << 10
+_KEEP_ALL = (1 << 64) - 1
+_WARP = 32
+# Functions that are launched now and then, as fills and copies, and stay ready; and what is let go at once, at most.
+_READY, _RETIRED = 256, 64
+
+
+class Cuda(Device):
+    """A card, in its primary context, which other libraries use, too."""
+
+    records = True
+
+    def __init__(self, driver: Driver, index: int = 0) -> None:
+        self.driver = driver
+        self.index = index
+        card = driver.pointer("cuDeviceGet", index)
+        self.name = driver.name(card)
+        major, minor, multiprocessors, shared = (
+            driver.pointer("cuDeviceGetAttribute", number, card)
+            for number in (cuda.MAJOR, cuda.MINOR, cuda.MULTIPROCESSORS, cuda.SHARED_MEMORY)
+        )
+        self.capability = (major, minor)
+        self.multiprocessors = multiprocessors
+        self.shared = shared
+        context = driver.pointer("cuDevicePrimaryCtxRetain", card)
+        #: Inside, this thread's calls are for the card.
+        self.current = (OneCard if driver.count() == 1 else Current)(driver, context)
+        self.asked = LatestLaunches()
+        self._loaded: WeakValueDictionary[Any, _Loaded] = WeakValueDictionary()
+        self._loading = threading.Lock()
+        self._often: OrderedDict[Any, _Prepared] = OrderedDict()
+        self._retired: deque[Any] = deque()
+        self._recorder = GraphRecorder(self)
+        self.recording = self._recorder.where
+        self._cublas: Cublas | None = None
+        self.prepare_memory(card)
+
+    def prepare_memory(self, card: int) -> None:
+        """Freed memory stays with the pool for the next array, instead of going back at every synchronisation."""
+        pool = self.driver.pointer("cuDeviceGetDefaultMemPool", card)
+        self.driver.call("cuMemPoolSetAttribute", pool, cuda.POOL_KEEPS, ctypes.byref(ctypes.c_uint64(_KEEP_ALL)))
+
+    @property
+    def stream(self) -> int:
+        return 0
+
+    def allocate(self, nbytes: int) -> DeviceMemory:
+        stream = self.stream
+        try:
+            pointer = self.pointer("cuMemAllocAsync", max(1, nbytes), stream)
+        except DeviceMemoryError as error:
+            raise self.no_memory(nbytes) from error
+        return DeviceMemory(pointer, nbytes, _Owned(self, pointer, stream))
+
+    def no_memory(self, nbytes: int) -> DeviceMemoryError:
+        """What to raise if there are not as many bytes."""
+        return DeviceMemoryError(f"gpu({self.index}), {self.name}: no {nbytes} bytes of memory are left for an array")
+
+    def call(self, name: str, *arguments: Any) -> None:
+        """Call a function of the driver for this card.
+
+        Raises:
+            DeviceError: it refused, or a launch failed that was asked for before: the text says of whom.
+        """
+        self.driver.check()
+        with self.current:
+            error = self.driver.functions[name](*arguments)
+        if error:
+            self.failed(name, error)
+
+    def pointer(self, name: str, *arguments: Any) -> int:
+        """What a function of the driver, called for this card, puts where its first argument points."""
+        made = FUNCTIONS[name][0]._type_()
+        self.call(name, ctypes.byref(made), *arguments)
+        return made.value or 0
+
+    def failed(self, name: str, error: int, stream: int | None = None) -> None:
+        """Raise for what a function of the driver answered; to a launch, if there is a stream."""
+        try:
+            self.driver.fail(name, error)
+        except LateError as late:
+            raise self.asked.blamed(late, stream) from late
+
+    def free(self, name: str, *arguments: Any) -> None:
+        """Call a function that gives something back; if it cannot be, nobody can do anything about it."""
+        if self.driver.may_free():
+            with self.current:
+                self.driver.functions[name](*arguments)
+
+    def upload(self, target: int, source: npt.NDArray[Any]) -> None:
+        start = source.ctypes.data
+        self.call("cuMemcpyHtoDAsync_v2", target, start, source.nbytes, self.stream)
+        # The driver reads memory before the call returns, but for what it knows, as PyTorch's pinned memory.
+        if not self.driver.functions["cuPointerGetAttribute"](ctypes.byref(ctypes.c_int()), cuda.MEMORY_TYPE, start):
+            self.synchronise()
+
+    def download(self, target: npt.NDArray[Any], source: int) -> None:
+        self.call("cuMemcpyDtoHAsync_v2", target.ctypes.data, source, target.nbytes, self.stream)
+        self.synchronise()
+
+    def copy(self, target: int, source: int, nbytes: int) -> None:
+        self.call("cuMemcpyDtoDAsync_v2", target, source, nbytes, self.stream)
+
+    def memory(self) -> tuple[int, int]:
+        free, whole = ctypes.c_size_t(), ctypes.c_size_t()
+        self.call("cuMemGetInfo_v2", ctypes.byref(free), ctypes.byref(whole))
+        return free.value, whole.value
+
+    def synchronise(self) -> None:
+        stream = self.stream
+        self.call("cuStreamSynchronize", stream)
+        self.asked.done(stream)
+
+    def finish(self) -> None:
+        with self._recorder.idle():  # no stream may be capturing when all are waited for
+            count = len(self._retired)
+            self.call("cuCtxSynchronize")
+            self.asked.done()
+            for _ in range(count):
+                self._retired.popleft()()
+
+    def event(self) -> Event:
+        return _Event(self)
+
+    def retire(self, let_go: Callable[[], None]) -> None:
+        self._retired.append(let_go)
+
+    def prepare(self, function: TritonFunction, config: Config) -> Launch:
+        return _Prepared(self, function, config)
+
+    def launch(self, function: TritonFunction, config: Config, pointers: Sequence[int], numbers: Sequence[int]) -> None:
+        self.driver.check()  # in a forked process others may have held the lock
+        key = (function, config)
+        with self._loading:
+            found = self._often.pop(key, None) or _Prepared(self, function, config)
+            self._often[key] = found
+            if len(self._often) > _READY:
+                self._often.popitem(last=False)
+        found(pointers, numbers)
+
+    def multiply(self, product: LibraryProduct) -> Callable[[Sequence[int]], None] | None:
+        if self._cublas is None:
+            found = library()
+            self._cublas = None if found is None else Cublas(self, found)
+        return None if self._cublas is None else self._cublas.prepare(product)
+
+    def record(self, work: Callable[[], None]) -> Callable[[], None]:
+        return self._recorder.record(work)
+
+    def recorded_memory(self, nbytes: int) -> DeviceMemory:
+        """Memory that launches of the recording at hand share one after the other; it keeps it."""
+        return self._recorder.memory(nbytes)
+
+    @property
+    def order(self) -> int:
+        """The stream that launches go to now: the recorder's while this thread records."""
+        return self.recording.stream or self.stream
+
+    def load(self, function: TritonFunction, config: Config, divisible: int) -> _Loaded:
+        """A function on the card, for any number of programs; there once as long as anybody uses it."""
+        self.driver.check()
+        key = (function, config.constants, config.warps, config.stages, divisible)
+        if len(self._retired) > _RETIRED and not self.recording.stream:
+            self.finish()
+        with self._loading:
+            found = self._loaded.get(key)
+            if found is None:
+                found = self._loaded[key] = _Loaded(self, function, config, divisible)
+            return found
+
+
+class _Owned:
+    """Memory that goes back once the work that was asked for before this object ended is done with it."""
+
+    __slots__ = ("_card", "_pointer", "_stream")
+
+    def __init__(self, card: Cuda, pointer: int, stream: int) -> None:
+        self._card = card
+        self._pointer = pointer
+        self._stream = stream
+
+    def __del__(self) -> None:
+        card, driver = self._card, self._card.driver
+        if driver.usable and not driver.is_ending():  # as ``free``, for the memory of every result
+            with card.current:
+                driver.functions["cuMemFreeAsync"](self._pointer, self._stream)
+
+
+class _Event(Event):
+    """An event of the driver."""
+
+    def __init__(self, card: Cuda) -> None:
+        self._card = card
+        self.handle = card.pointer("cuEventCreate", 0)
+        weakref.finalize(self, card.free, "cuEventDestroy_v2", self.handle).atexit = False
+
+    def record(self) -> None:
+        self._card.call("cuEventRecord", self.handle, self._card.stream)
+
+    def since(self, earlier: Event) -> float:
+        assert isinstance(earlier, _Event)
+        self._card.call("cuEventSynchronize", self.handle)
+        took = ctypes.c_float()
+        self._card.call("cuEventElapsedTime", ctypes.byref(took), earlier.handle, self.handle)
+        return took.value
+
+
+class _Prepared:
+    """A function with a configuration: compiled for what divides its arguments when it is first called so."""
+
+    def __init__(self, card: Cuda, function: TritonFunction, config: Config) -> None:
+        self._card = card
+        self._function = function
+        self._config = config
+        self._ready: dict[int, _Ready] = {}
+        # Numbers with which it was called last, and what then runs if all addresses are divisible.
+        self._last: tuple[Sequence[int], _Ready] | None = None
+
+    def __call__(self, pointers: Sequence[int], numbers: Sequence[int]) -> None:
+        together = 0
+        for pointer in pointers:
+            together |= pointer
+        last = self._last
+        if last is not None and last[0] is numbers and together % DIVISIBLE == 0:
+            last[1](pointers, numbers)
+        elif 0 not in self._config.grid:
+            ready = self._for(pointers, numbers)
+            if together % DIVISIBLE == 0:
+                self._last = numbers, ready
+            ready(pointers, numbers)
+
+    def _for(self, pointers: Sequence[int], numbers: Sequence[int]) -> _Ready:
+        divisible = divisible_by((*pointers, *numbers))
+        found = self._ready.get(divisible)
+        if found is None:
+            loaded = self._card.load(self._function, self._config, divisible)
+            found = self._ready[divisible] = _Ready(self._card, self._function, loaded, self._config.grid)
+        return found
+
+
+class _Ready:
+    """A launch of a function that is on the card: the memory in which the driver finds what it must know."""
+
+    def __init__(self, card: Cuda, function: TritonFunction, loaded: _Loaded, grid: tuple[int, int, int]) -> None:
+        self._card = card
+        self._function = function
+        self._loaded = loaded
+        self._launch: Any = card.driver.functions["cuLaunchKernelEx"]
+        self._config = LaunchConfig(grid, (loaded.warps * _WARP, 1, 1), loaded.shared)
+        self._where = ctypes.addressof(self._config)
+        # A number of four bytes is found in the first four of its eight.
+        self._values = (ctypes.c_uint64 * loaded.parameters)()
+        start = ctypes.addressof(self._values)
+        self._places = (ctypes.c_void_p * loaded.parameters)(*[start + 8 * i for i in range(loaded.parameters)])
+        self._using = threading.Lock()
+
+    def __call__(self, pointers: Sequence[int], numbers: Sequence[int]) -> None:
+        card = self._card
+        with card.current, self._using:  # the driver has copied the values when it returns
+            count = len(pointers)
+            self._values[:count] = pointers
+            self._values[count : count + len(numbers)] = numbers
+            self._config.stream = stream = card.recording.stream or card.stream
+            error = self._launch(self._where, self._loaded.kernel, self._places, None)
+        card.asked.of[stream].append(self._function)
+        if error:
+            card.failed("cuLaunchKernelEx", error, stream)
+
+
+class _Loaded:
+    """Machine code on the card."""
+
+    def __init__(self, card: Cuda, function: TritonFunction, config: Config, divisible: int) -> None:
+        code = binary(function, config, card.capability, divisible)
+        if code.shared > card.shared:
+            raise DeviceMemoryError(
+                f"{function.name} ({config}) needs {code.shared} bytes of shared memory; {card.name} has {card.shared}"
+            )
+        module = card.pointer("cuModuleLoadData", code.code)
+        # A module whose functions may still run stays.
+        weakref.finalize(self, card.retire, functools.partial(card.free, "cuModuleUnload", module)).atexit = False
+        self.kernel = card.pointer("cuModuleGetFunction", module, code.entry.encode())
+        self.warps, self.shared, self.parameters = code.warps, code.shared, code.parameters
+        if code.shared > _SHARED:
+            card.call("cuFuncSetAttribute", self.kernel, cuda.FUNCTION_SHARED_MEMORY, code.shared)

@@ -1,0 +1,43 @@
+"""A card whose memory and order of work are CuPy's: arrays come from its pool, kernels go to its current stream."""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+from hybridc.runtime.devices.device import DeviceMemory
+from hybridc.runtime.devices.nvidia.cuda import Cuda
+from hybridc.runtime.devices.nvidia.driver import Driver
+
+
+def there(_driver: Driver) -> bool:
+    """Whether CuPy is installed; the driver has a card already."""
+    try:
+        importlib.import_module("cupy")
+    except ImportError:
+        return False
+    return True
+
+
+class CupyCard(Cuda):
+    """A card of CuPy's."""
+
+    def __init__(self, driver: Driver, index: int = 0) -> None:
+        self._cuda: Any = importlib.import_module("cupy").cuda
+        super().__init__(driver, index)
+
+    @property
+    def stream(self) -> int:
+        return self._cuda.get_current_stream(self.index).ptr
+
+    def prepare_memory(self, card: int) -> None:
+        """The library has a pool of its own."""
+
+    def allocate(self, nbytes: int) -> DeviceMemory:
+        self.driver.check()
+        try:
+            with self._cuda.Device(self.index):
+                owner = self._cuda.alloc(max(1, nbytes))
+        except self._cuda.memory.OutOfMemoryError as error:
+            raise self.no_memory(nbytes) from error
+        return DeviceMemory(owner.ptr, nbytes, owner)

@@ -1,0 +1,42 @@
+"""Which card a thread's calls of the driver are for: its current context."""
+
+from __future__ import annotations
+
+import threading
+from ctypes import byref, c_void_p
+
+from hybridc.runtime.devices.nvidia.driver import Driver
+
+
+class Current:
+    """Inside, this thread's calls are for a context; behind it, for the one before, on which other libraries rely."""
+
+    def __init__(self, driver: Driver, context: int) -> None:
+        self._driver = driver
+        self._context = context
+
+    def __enter__(self) -> None:
+        self._driver.call("cuCtxPushCurrent_v2", self._context)
+
+    def __exit__(self, *_: object) -> None:
+        self._driver.functions["cuCtxPopCurrent_v2"](byref(c_void_p()))
+
+
+class _Entered(threading.local):
+    done = False
+
+
+class OneCard(Current):
+    """Where there is one card, its context stays: other libraries use no other."""
+
+    def __init__(self, driver: Driver, context: int) -> None:
+        super().__init__(driver, context)
+        self._entered = _Entered()
+
+    def __enter__(self) -> None:
+        if not self._entered.done or not self._driver.usable:
+            self._driver.call("cuCtxSetCurrent", self._context)
+            self._entered.done = True
+
+    def __exit__(self, *_: object) -> None:
+        pass

@@ -1,0 +1,130 @@
+"""The native runtime in this process: compiled once, loaded, and told where Python's and NumPy's functions are."""
+
+from __future__ import annotations
+
+import ctypes
+import importlib
+import platform
+import threading
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from hybridc.buffers import take
+from hybridc.lower.llvm.codegen import native_function as codegen
+from hybridc.runtime.native.structures import Outside
+from hybridc.runtime.native.threads import Threads, system_functions
+from hybridc.runtime.workspace import Workspace
+from hybridc.store import store
+
+# Positions in NumPy's table of C functions, which only grows: part of its binary interface.
+_NEW_FROM_DESCR = 94
+_SET_BASE_OBJECT = 282
+# What tells a core that it waits in a loop.
+_PAUSE = {"x86_64": "llvm.x86.sse2.pause()", "aarch64": "llvm.aarch64.hint(i32 1)"}
+
+
+class NativeRuntime:
+    """The loaded functions; one of a process, kept until it ends."""
+
+    def __init__(self) -> None:
+        memory = _load()
+        engine = memory.engine
+        self.entry = engine.address("entry")
+        self.boxed = engine.address("boxed")
+        self.run = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)(
+            engine.address("run")
+        )
+        self.outside = _outside()
+        stop = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p)(engine.address("stop"))
+        self.threads = Threads(self.outside, stop)
+        # A thread may still run this code while the process ends.
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(memory))
+
+
+def library() -> NativeRuntime:
+    """The native runtime."""
+    with _LOCK.current:
+        return _library()
+
+
+@cache
+def _library() -> NativeRuntime:
+    return NativeRuntime()
+
+
+_LOCK = codegen.fork_lock()
+
+
+def compile_ahead() -> None:
+    """Begin to make it on another thread: while Python forms kernels, LLVM has nothing to do."""
+    if not _library.cache_info().currsize:
+        threading.Thread(target=library, name="hybridc native runtime").start()
+
+
+def ir_text() -> str:
+    """The LLVM IR of the native runtime."""
+    # Where it was compiled before, nothing writes it.
+    from hybridc.runtime.native.emit_boxed import emit_boxed
+    from hybridc.runtime.native.emit_entry import emit_entry
+    from hybridc.runtime.native.emit_pool import emit_pool
+    from hybridc.runtime.native.ir_text import TextModule
+
+    module = TextModule(_PAUSE.get(platform.machine(), ""))
+    emit_boxed(module, emit_entry(module, emit_pool(module)))
+    return str(module)
+
+
+def _load() -> Any:
+    """The compiled functions, in memory."""
+    key = f"native runtime {codegen.target_key()}"  # which names our sources, too
+    code = store().get(key)
+    if code is None:
+        code = codegen.machine().object(codegen.optimised(ir_text()))
+        store().put(key, code)
+    return codegen._ExecutableMemory([code])
+
+
+def _outside() -> Outside:
+    """Addresses in this process."""
+    api = ctypes.pythonapi
+    functions = {
+        "tuple_new": api.PyTuple_New,
+        "tuple_set": api.PyTuple_SetItem,
+        "tuple_get": api.PyTuple_GetItem,
+        "incref": api.Py_IncRef,
+        "decref": api.Py_DecRef,
+        "allocate": api.PyType_GenericAlloc,
+        "vectorcall": api.PyObject_Vectorcall,
+        "save_thread": api.PyEval_SaveThread,
+        "restore_thread": api.PyEval_RestoreThread,
+        "set_error": api.PyErr_SetString,
+        **system_functions(),
+    }
+    objects = {
+        "none": None,
+        "not_implemented": NotImplemented,
+        "type_error": TypeError,
+        "tuple": tuple,
+        "ndarray": np.ndarray,
+        "workspace": Workspace,
+        "take": take,
+    }
+    outside = Outside()
+    for name, function in functions.items():
+        setattr(outside, name, ctypes.cast(function, ctypes.c_void_p).value)
+    for name, object_ in objects.items():
+        setattr(outside, name, id(object_))
+    numpy_functions = _numpy_functions()
+    outside.new_array = numpy_functions[_NEW_FROM_DESCR]
+    outside.set_base = numpy_functions[_SET_BASE_OBJECT]
+    return outside
+
+
+def _numpy_functions() -> Any:
+    umath: Any = importlib.import_module("numpy._core._multiarray_umath")
+    get = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)(
+        ("PyCapsule_GetPointer", ctypes.pythonapi)
+    )
+    return ctypes.cast(get(umath._ARRAY_API, None), ctypes.POINTER(ctypes.c_void_p))

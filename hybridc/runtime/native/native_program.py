@@ -1,0 +1,193 @@
+"""A plan made ready to run: its tables packed for native code, and the function that Python calls."""
+
+from __future__ import annotations
+
+import ctypes
+from array import array
+from collections.abc import Callable, Sequence
+from typing import Any, cast
+
+import numpy as np
+
+from hybridc.buffers import SMALLEST
+from hybridc.ir.native_plan import Host, NativePlan, Phase, PlainArray, Position
+from hybridc.runtime.native.fallback import python_entry
+from hybridc.runtime.native.native_library import library
+from hybridc.runtime.native.probe import objects_are_as_declared
+from hybridc.runtime.native.structures import ArrayCell, NativeTable, PlaceCell, StepCell
+from hybridc.runtime.workspace import Workspace, workspace
+
+# Work for which it pays to let other threads of Python run meanwhile, in nanoseconds.
+_RELEASE = 20_000
+_METH_FASTCALL = 0x80
+
+
+class NativeProgram:
+    """A plan, ready to run.
+
+    ``entry(workspace, into, *arrays)`` gives a tuple of results; ``into`` is None or a tuple with an array or None for
+    each. It answers NotImplemented if an array is not as the plan says (type, element type, shape, C order). Several
+    threads may call it at a time, each with a workspace of its own.
+    """
+
+    def __init__(self, plan: NativePlan) -> None:
+        check(plan)
+        self.plan = plan
+        self.tables = Tables(plan)
+        make = native_entry if objects_are_as_declared() else python_entry
+        self.entry: Callable[..., Any] = make(self.tables)
+
+    def workspace(self) -> Workspace:
+        """Memory for calls, one at a time."""
+        return workspace(self.plan.arena)
+
+
+def num_threads() -> int:
+    """Threads that native kernels share, the calling one among them."""
+    return library().threads.count
+
+
+def set_num_threads(count: int) -> None:
+    """Let native kernels share so many threads; programs made for fewer keep to theirs."""
+    if count < 1:
+        raise ValueError(f"set_num_threads: {count} threads; there is at least the calling one")
+    library().threads.set_count(count)
+
+
+class Tables:
+    """A plan as native code reads it; everything it points to is kept alive by it."""
+
+    def __init__(self, plan: NativePlan) -> None:
+        self.plan = plan
+        self._keep: list[Any] = []
+        steps = self._steps(plan.steps)
+        self.program = NativeTable(
+            outside=ctypes.addressof(library().outside),
+            input_count=len(plan.inputs),
+            result_count=len(plan.results),
+            constant_count=len(plan.constants),
+            step_count=len(plan.steps),
+            slot_count=1 + len(plan.inputs) + len(plan.results) + len(plan.constants),
+            buffer_count=max((len(s.buffers) for s in plan.steps if isinstance(s, Phase)), default=0),
+            inputs=self._arrays(plan.inputs),
+            results=self._arrays(plan.results),
+            constants=self._table(ctypes.c_void_p, [c.ctypes.data for c in plan.constants]),
+            steps=steps,
+            arena=plan.arena,
+            release=int(plan.work > _RELEASE),
+            threads=plan.threads,
+        )
+
+    def anchor(self) -> Any:
+        """An array over the program; it keeps all tables."""
+        return anchor_of(self.program, self)
+
+    def _steps(self, steps: Sequence[Phase | Host]) -> int:
+        cells: list[StepCell] = []
+        next_host = len(steps)
+        for index in reversed(range(len(steps))):
+            step = steps[index]
+            if isinstance(step, Host):
+                next_host = index
+                cells.append(StepCell(host=id(step.call), next_host=index))
+            else:
+                cells.append(self._phase(step, next_host))
+        return self._table(StepCell, cells[::-1])
+
+    def _phase(self, phase: Phase, next_host: int) -> StepCell:
+        return StepCell(
+            next_host=next_host,
+            code=phase.code.address,
+            buffers=self._table(PlaceCell, [_place(p) for p in phase.buffers]),
+            buffer_count=len(phase.buffers),
+            numbers=self._words(array("q", phase.numbers)),
+            extent=phase.extent,
+            grain=phase.grain,
+            alone=max(phase.grain, phase.least - 1),
+            scratch=_place(phase.scratch or Position(0)),
+            scratch_stride=phase.scratch_stride,
+        )
+
+    def _arrays(self, arrays: Sequence[PlainArray]) -> int:
+        cells: list[ArrayCell] = []
+        for spec in arrays:
+            dtype = np.dtype(spec.dtype)
+            size = spec.nbytes
+            self._keep += [dtype, size]
+            cells.append(
+                ArrayCell(
+                    rank=len(spec.shape),
+                    type_num=dtype.num,
+                    descr=id(dtype),
+                    shape=self._words(array("q", spec.shape)),
+                    size=id(size) if size >= SMALLEST else None,
+                )
+            )
+        return self._table(ArrayCell, cells)
+
+    def _words(self, words: array[int]) -> int:
+        """The address of words of eight bytes."""
+        self._keep.append(words)
+        return words.buffer_info()[0]
+
+    def _table(self, type_: Any, items: Any) -> int:
+        """The address of an array of C values."""
+        table = (type_ * len(items))(*items)
+        self._keep.append(table)
+        return ctypes.addressof(table)
+
+
+class _Anchor(np.ndarray[Any, Any]):
+    keep: Any
+
+
+def anchor_of(structure: ctypes.Structure, keep: Any) -> Any:
+    """An array over a structure, which native code finds there; it keeps an object alive."""
+    memory: Any = structure
+    anchor = np.frombuffer(memory, np.uint8).view(_Anchor)
+    anchor.keep = keep
+    return anchor
+
+
+class _MethodDef(ctypes.Structure):
+    _fields_ = (("name", ctypes.c_char_p), ("code", ctypes.c_void_p), ("flags", ctypes.c_int), ("doc", ctypes.c_char_p))
+
+
+_NEW_FUNCTION = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p)(
+    ("PyCFunction_NewEx", ctypes.pythonapi)
+)
+_METHODS: dict[int, _MethodDef] = {}  # a builtin function points to its definition as long as it lives
+
+
+def native_entry(tables: Tables) -> Callable[..., Any]:
+    """The builtin function that runs a plan."""
+    return builtin(library().entry, tables.anchor())
+
+
+def builtin(address: int, self: Any) -> Callable[..., Any]:
+    """The builtin function whose code is at ``address``."""
+    definition = _METHODS.setdefault(address, _MethodDef(b"entry", address, _METH_FASTCALL, None))
+    return cast("Callable[..., Any]", _NEW_FUNCTION(ctypes.addressof(definition), self, None))
+
+
+def _place(place: Position) -> PlaceCell:
+    return PlaceCell(place.slot, place.offset)
+
+
+def check(plan: NativePlan) -> None:
+    """Raise ValueError where a plan is not what native code may rely on."""
+    slots = 1 + len(plan.inputs) + len(plan.results) + len(plan.constants)
+    sizes = [plan.arena, *(a.nbytes for a in [*plan.inputs, *plan.results]), *(c.nbytes for c in plan.constants)]
+    for constant in plan.constants:
+        if not constant.flags.c_contiguous:
+            raise ValueError("native plan: a constant is not in C order")
+    for index, step in enumerate(plan.steps):
+        if isinstance(step, Host):
+            continue
+        if step.grain < 1 or step.extent < 0:
+            raise ValueError(f"native plan: step {index} has extent {step.extent} and grain {step.grain}")
+        if len(step.numbers) % 8:
+            raise ValueError(f"native plan: the numbers of step {index} are not cells of 8 bytes")
+        for place in [*step.buffers, *([step.scratch] if step.scratch else [])]:
+            if not 0 <= place.slot < slots or not 0 <= place.offset <= sizes[place.slot]:
+                raise ValueError(f"native plan: step {index} uses {place}, but the plan has {slots} slots")

@@ -1,0 +1,209 @@
+"""The structures that native code and Python share: the only place that knows where a field lies.
+
+Python fills them as `ctypes` structures; the native functions (`emit`) read them by the same declarations. The first
+two belong to CPython and NumPy; `probe` checks them against real objects before native code relies on them.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from ctypes import c_int32, c_int64, c_uint8, c_void_p
+
+
+class ArrayObject(ctypes.Structure):
+    """NumPy's PyArrayObject, as its public header declares it."""
+
+    _fields_ = (
+        ("refcount", c_int64),
+        ("type", c_void_p),
+        ("data", c_void_p),
+        ("rank", c_int32),
+        ("shape", c_void_p),
+        ("strides", c_void_p),
+        ("base", c_void_p),
+        ("descr", c_void_p),
+        ("flags", c_int32),
+    )
+
+
+class DescrObject(ctypes.Structure):
+    """The head of NumPy's PyArray_Descr, common to all versions."""
+
+    _fields_ = (
+        ("refcount", c_int64),
+        ("type", c_void_p),
+        ("typeobj", c_void_p),
+        ("kind", c_uint8),
+        ("letter", c_uint8),
+        ("byteorder", c_uint8),
+        ("former_flags", c_uint8),
+        ("type_num", c_int32),
+    )
+
+
+_Line = c_uint8 * 64
+
+# Bits of ArrayObject.flags.
+C_CONTIGUOUS = 0x1
+ALIGNED = 0x100
+WRITEABLE = 0x400
+
+
+class Outside(ctypes.Structure):
+    """Addresses of functions and objects that are not ours, so that the compiled code names nothing."""
+
+    _fields_ = (
+        # CPython
+        ("tuple_new", c_void_p),
+        ("tuple_set", c_void_p),
+        ("tuple_get", c_void_p),
+        ("incref", c_void_p),
+        ("decref", c_void_p),
+        ("allocate", c_void_p),
+        ("vectorcall", c_void_p),
+        ("save_thread", c_void_p),
+        ("restore_thread", c_void_p),
+        ("set_error", c_void_p),
+        ("none", c_void_p),
+        ("not_implemented", c_void_p),
+        ("type_error", c_void_p),
+        ("tuple", c_void_p),
+        # NumPy
+        ("new_array", c_void_p),
+        ("set_base", c_void_p),
+        ("ndarray", c_void_p),
+        # hybridc
+        ("workspace", c_void_p),  # the type
+        ("take", c_void_p),  # gives memory for large results, memory that is used again
+        ("pool", c_void_p),  # the Pool of this process
+        # the system's threads
+        ("thread_create", c_void_p),
+        ("thread_sigmask", c_void_p),
+        ("clock_gettime", c_void_p),
+        ("getcpu", c_void_p),
+        ("getaffinity", c_void_p),
+        ("setaffinity", c_void_p),
+        ("syscall", c_void_p),
+        ("futex", c_int64),  # the number of this system call
+    )
+
+
+class Boxed(ctypes.Structure):
+    """A program that is called with boxes: objects that hold an array each."""
+
+    _fields_ = (
+        ("anchor", c_void_p),  # the array over the Program
+        ("type", c_void_p),  # of a box
+        ("size", c_int64),  # of a box, in bytes
+        ("array_offset", c_int64),  # where a box has its array
+        ("pattern", c_void_p),  # void *[size / 8]: what else a new box holds
+        ("workspace", c_void_p),
+        ("busy", c_int64),  # the workspace is in use; read and written with the lock of Python
+    )
+
+
+class Pool(ctypes.Structure):
+    """Threads that take part in regions: ranges of iterations that are claimed in pieces.
+
+    What different threads write at the same time lies in different cache lines.
+    """
+
+    _fields_ = (
+        ("outside", c_void_p),
+        ("threads", c_int64),  # that take part in a region at most, the caller among them
+        ("handles", c_void_p),  # int64[threads - 1]: what the system calls the workers
+        ("claims", c_void_p),  # ClaimCell[threads]
+        ("started", c_int64),  # workers there are
+        ("numbered", c_int64),  # workers that have taken their number
+        ("ready", c_int64),  # starting them has been tried
+        ("stopped", c_int32),
+        # the region that is open
+        ("code", c_void_p),
+        ("buffers", c_void_p),
+        ("numbers", c_void_p),
+        ("extent", c_int64),
+        ("piece", c_int64),  # iterations claimed at a time
+        ("pieces", c_int64),
+        ("scratch", c_void_p),
+        ("scratch_stride", c_int64),
+        ("limit", c_int64),  # threads that may take part
+        ("core", c_int32),  # where the caller runs
+        ("_0", _Line),
+        ("lock", c_int32),  # 1 while a thread runs a region
+        ("_1", _Line),
+        ("generation", c_int32),  # odd while a region is open; workers sleep on it
+        ("sleepers", c_int32),  # workers that sleep, or are about to
+        ("_2", _Line),
+        ("active", c_int32),  # workers that may be in the region; the caller sleeps on it
+        ("waiting", c_int32),  # the caller sleeps, or is about to
+    )
+
+
+class ClaimCell(ctypes.Structure):
+    """A part of a region's pieces, meant for one thread; others take what it has not claimed when theirs are done."""
+
+    _fields_ = (("next", c_int64), ("end", c_int64), ("_", c_uint8 * 48))
+
+
+class TimeCell(ctypes.Structure):
+    """The system's struct timespec."""
+
+    _fields_ = (("seconds", c_int64), ("nanoseconds", c_int64))
+
+
+class PlaceCell(ctypes.Structure):
+    """A plan's `Place`."""
+
+    _fields_ = (("slot", c_int64), ("offset", c_int64))
+
+
+class StepCell(ctypes.Structure):
+    """A plan's `Phase`, or, where ``host`` is not null, a `Host`."""
+
+    _fields_ = (
+        ("host", c_void_p),  # the callable
+        ("next_host", c_int64),  # the first host step from here on; the number of steps if there is none
+        ("code", c_void_p),
+        ("buffers", c_void_p),  # PlaceCell[buffer_count]
+        ("buffer_count", c_int64),
+        ("numbers", c_void_p),
+        ("extent", c_int64),
+        ("grain", c_int64),
+        ("alone", c_int64),  # up to so many iterations are not shared
+        ("scratch", PlaceCell),
+        ("scratch_stride", c_int64),
+    )
+
+
+class ArrayCell(ctypes.Structure):
+    """A plan's `Array`."""
+
+    _fields_ = (
+        ("rank", c_int32),
+        ("type_num", c_int32),
+        ("descr", c_void_p),
+        ("shape", c_void_p),  # int64[rank]
+        ("size", c_void_p),  # if not null, Outside.take(size) gives the memory of a fresh one
+    )
+
+
+class NativeTable(ctypes.Structure):
+    """A plan."""
+
+    _fields_ = (
+        ("outside", c_void_p),
+        ("input_count", c_int64),
+        ("result_count", c_int64),
+        ("constant_count", c_int64),
+        ("step_count", c_int64),
+        ("slot_count", c_int64),
+        ("buffer_count", c_int64),  # the most that a step has
+        ("host_count", c_int64),
+        ("inputs", c_void_p),  # ArrayCell[input_count]
+        ("results", c_void_p),  # ArrayCell[result_count]
+        ("constants", c_void_p),  # void *[constant_count]
+        ("steps", c_void_p),  # StepCell[step_count]
+        ("arena", c_int64),
+        ("release", c_int64),  # run without the GIL
+        ("threads", c_int64),
+    )

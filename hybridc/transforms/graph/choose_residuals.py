@@ -1,0 +1,270 @@
+"""What a forward keeps for its backward, chosen by cost: what is cheap to compute again is computed again.
+
+After differentiation a forward returns every value of its own that its backward uses. This pass looks at them in
+program order and takes one back if the backward can make it again
+
+* from what is there anyway: the forward's arguments, its visible results, numbers, and values that are kept; or also
+  from values an eighth of its size or less, which are kept in its place (a mean of each row for a whole array), or from
+  one value that is kept in the place of several;
+* by elementwise operators that together cost at most :data:`LIMIT` additions an element, and by views.
+
+A backward from some results only (``hybrid.heads``) takes what the forward keeps for the one from all, makes the rest
+again at any cost, and then is the backward in its place.
+
+So a choice never keeps more bytes, and what is expensive (products, reductions, ``exp``), random or a state is never
+computed twice. The operators are copied to the place where the backward first needs the value, so that it does not live
+longer than its use.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from xdsl.context import Context
+from xdsl.dialects import func
+from xdsl.dialects.builtin import DenseArrayBase, FunctionType, ModuleOp, StringAttr, i64
+from xdsl.ir import BlockArgument, Operation, SSAValue
+from xdsl.passes import ModulePass
+from xdsl.rewriter import InsertPoint, Rewriter
+
+from hybridc.dialects.mlir.hybrid import HybridOp
+from hybridc.dialects.operator import Elementwise, Movement
+from hybridc.dialects.scalar import record
+from hybridc.ir.values import byte_size, functions, is_constant, result_count
+from hybridc.transforms.graph.differentiate import OF_HEADS
+
+# What the steps of scalar bodies cost, in additions; those that are missing are not computed twice. Measured with NumPy
+# on arrays in the second-level cache: an addition takes 0.16 ns, a division 0.24, a root 0.28, a cast 0.35, an
+# exponential 0.56, a power 1.2, erf 19. (A selection takes NumPy 6 where its condition is random; native code does not
+# mind.)
+_CHEAP = (
+    *("add", "sub", "mul", "neg", "abs", "square", "max", "min", "floor", "ceil", "trunc", "rint", "select"),
+    *("lt", "le", "gt", "ge", "eq", "ne", "isnan", "isinf", "isfinite"),
+    *("logical_and", "logical_or", "logical_xor", "logical_not"),
+)
+STEPS = dict.fromkeys(_CHEAP, 1) | dict.fromkeys(("cast", "div", "quotient", "reciprocal", "sqrt"), 2) | {"like": 0}
+
+# To store a float32 and load it again takes about as long as this many additions (0.4 ns for each of the two at the
+# 10 GB/s of one thread).
+LIMIT = 6
+
+# How much smaller than a value those must be that are kept in its place.
+SMALLER = 8
+
+
+@dataclass(frozen=True)
+class ChooseResiduals(ModulePass):
+    """Choose what a forward keeps for its backward."""
+
+    name = "choose-residuals"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        named = {f.sym_name.data: f for f in functions(op)}
+        backward = named.get("backward")
+        if backward is None or "hybrid.saved" not in backward.attributes:
+            return
+        choice = _Choice(named["forward"], backward)
+        if OF_HEADS not in named:
+            choice.apply()
+            return
+        other = _Choice(named["forward"], named[OF_HEADS])  # it looks at what the forward returns before that changes
+        end = choice.apply()
+        other.follow(end)
+        Rewriter.erase_op(backward)
+        named[OF_HEADS].sym_name = StringAttr("backward")
+
+
+class _Choice:
+    """The choice for one forward and its backward."""
+
+    def __init__(self, forward: func.FuncOp, backward: func.FuncOp) -> None:
+        self.forward = forward
+        self.backward = backward.body.block
+        end = forward.body.block.last_op
+        saved, updates = backward.attributes["hybrid.saved"], forward.attributes.get("hybrid.updates")
+        assert isinstance(end, func.ReturnOp)
+        assert isinstance(saved, DenseArrayBase)
+        self.end = end
+        self.results = result_count(forward)
+        if isinstance(updates, DenseArrayBase):
+            self.results += len(updates.get_values())
+        given = [*forward.body.block.args, *end.arguments]
+        own = given[: len(forward.body.block.args) + self.results]
+        # What is there anyway, inputs and results, with the numbers by which the backward asks for them.
+        self.free = {value: number for number, value in reversed([*enumerate(own)])}
+        self.saved = {arg: given[i] for i, arg in zip(saved.get_values(), self.backward.args, strict=False)}
+        self.kept: dict[SSAValue, None] = {}
+        # What the backward has of the forward's values: arguments, and what it makes again.
+        self.there: dict[SSAValue, SSAValue] = {}
+
+    def apply(self) -> func.ReturnOp:
+        """Choose, and change both functions; the forward's new end."""
+        order = {op: number for number, op in enumerate(self.forward.body.block.ops)}
+        residuals = _undivided(dict.fromkeys(v for v in self.saved.values() if v not in self.free))
+        self._choose(sorted(residuals, key=lambda v: order[_maker(v)] if v not in self.free else -1))
+        self._share()
+        self._make_again(order)
+        return self._note(self._of_backward())
+
+    def follow(self, end: func.ReturnOp) -> None:
+        """Use what the forward returns already, and change the backward alone."""
+        kept = end.arguments[self.results :]
+        self.end = end
+        self.kept = dict.fromkeys(kept)
+        self._make_again({op: number for number, op in enumerate(self.forward.body.block.ops)})
+        self._note(kept)
+
+    def _choose(self, values: Iterable[SSAValue]) -> None:
+        """Keep those of the values, in program order, that cannot be made again from what is there or is small."""
+        for value in values:
+            if self._is_there(value):
+                continue
+            needed = self._needed(value)
+            if SMALLER * _bytes(needed) > byte_size(value):
+                needed = [value]
+            self.kept |= dict.fromkeys(needed)
+
+    def _share(self) -> None:
+        """Keep one value in the place of several that can be made of it, if it is smaller, or these would be copied."""
+        made_of: dict[SSAValue, list[SSAValue]] = {}
+        for value in self.kept:
+            for source in self._needed(value, again=True):
+                made_of.setdefault(source, []).append(value)
+        for source, values in made_of.items():
+            before = self.kept
+            if source in before or len(values) < 2:
+                continue
+            self.kept = {value: None for value in (*before, source) if value not in values}
+            self._choose(values)
+            more = _bytes(self.kept) - _bytes(before)
+            if more > 0 or (more == 0 and not any(isinstance(v.owner, HybridOp) and shows(v.owner) for v in values)):
+                self.kept = before
+
+    def _is_there(self, value: SSAValue) -> bool:
+        return value in self.free or value in self.kept
+
+    def _needed(self, value: SSAValue, again: bool = False) -> list[SSAValue]:
+        """What must be kept so that ``value`` can be made again (though it is kept); itself if that costs too much."""
+        cost = 0
+        made: set[Operation] = set()
+        needed: dict[SSAValue, None] = {}
+        work = [value]
+        while work:
+            found = work.pop()
+            if found.owner in made or (self._is_there(found) and not (again and found is value)):
+                continue
+            steps = cost_again(found)
+            if steps is None:
+                needed[found] = None
+                continue
+            made.add(_maker(found))
+            work += _maker(found).operands
+            cost += steps
+            if cost > LIMIT:
+                return [value]
+        return list(needed)
+
+    def _make_again(self, order: dict[Operation, int]) -> None:
+        """Put the operators for what is not kept where the backward first uses it, and drop those arguments."""
+        at = {op: number for number, op in enumerate(self.backward.ops)}
+        users = list(self.backward.ops)
+        later: list[tuple[int, int, BlockArgument]] = []
+        for arg, value in self.saved.items():
+            if self._is_there(value):
+                self.there.setdefault(value, arg)
+            elif arg.first_use is not None:
+                later.append((min(at[use.operation] for use in arg.uses), order[_maker(value)], arg))
+        for first, _, arg in sorted(later, key=lambda found: found[:2]):
+            self._again(self.saved[arg], users[first])
+        for arg, value in self.saved.items():
+            if value in self.there and self.there[value] is not arg:
+                arg.replace_all_uses_with(self.there[value])
+            if self.there.get(value) is not arg:
+                self.backward.erase_arg(arg)
+
+    def _again(self, value: SSAValue, before: Operation) -> SSAValue:
+        """A value of the forward in the backward: an argument, or made again in front of the operation that uses it."""
+        if value in self.there:
+            return self.there[value]
+        if self._is_there(value):
+            arg = self.backward.insert_arg(value.type, 0)
+            arg.name_hint = value.name_hint
+            self.there[value] = arg
+            return arg
+        maker = _maker(value)
+        copy = maker.clone({v: self._again(v, before) for v in dict.fromkeys(maker.operands)})
+        copy.location = maker.location
+        Rewriter.insert_op(copy, InsertPoint.before(before))
+        self.there.update(zip(maker.results, copy.results, strict=True))
+        return self.there[value]
+
+    def _of_backward(self) -> list[SSAValue]:
+        """The values of the forward that the backward's arguments are, in order."""
+        values = {arg: value for value, arg in self.there.items()}
+        return [values[arg] for arg in self.backward.args if arg in values]
+
+    def _note(self, returned: Iterable[SSAValue]) -> func.ReturnOp:
+        """Let the forward return what is kept, of these values; say what the backward's arguments are."""
+        saved = self._of_backward()
+        kept = [value for value in returned if value not in self.free]
+        first = len(self.forward.body.block.args) + self.results
+        number = self.free | {value: first + i for i, value in enumerate(kept)}
+        end = func.ReturnOp(*self.end.arguments[: self.results], *kept)
+        Rewriter.replace_op(self.end, end)
+        for block in (self.forward.body.block, self.backward):
+            function, last = block.parent_op(), block.last_op
+            assert isinstance(function, func.FuncOp)
+            assert last is not None
+            function.function_type = FunctionType.from_lists(block.arg_types, [v.type for v in last.operands])
+        saved_by = self.backward.parent_op()
+        assert saved_by is not None
+        saved_by.attributes["hybrid.saved"] = DenseArrayBase.from_list(i64, [number[v] for v in saved])
+        return end
+
+
+def _bytes(values: Iterable[SSAValue]) -> int:
+    return sum(map(byte_size, values))
+
+
+def _undivided(values: Iterable[SSAValue]) -> list[SSAValue]:
+    """The values; but where several show parts of one, or show it in other orders, that one, if it is not larger.
+
+    To be kept they would be copied.
+    """
+    shown: dict[SSAValue, list[SSAValue]] = {}
+    for value in values:
+        source = value
+        while isinstance(source.owner, HybridOp) and shows(source.owner):
+            source = source.owner.operands[0]
+        shown.setdefault(source, []).append(value)
+    found: list[SSAValue] = []
+    for source, several in shown.items():
+        found += [source] if len(several) > 1 and byte_size(source) <= _bytes(several) else several
+    return found
+
+
+def shows(op: HybridOp) -> bool:
+    """Whether the operation shows elements of its operand, or would copy them, in another shape or order."""
+    operator = op.operator
+    return isinstance(operator, Movement) and operator.is_view() and len(op.operands) == 1
+
+
+def _maker(value: SSAValue) -> HybridOp:
+    """The operation that gives a value which is no argument."""
+    assert isinstance(value.owner, HybridOp)
+    return value.owner
+
+
+def cost_again(value: SSAValue) -> int | None:
+    """What computing a value again from its operands costs, in additions an element; None if that is not cheap."""
+    op = value.owner
+    if not isinstance(op, HybridOp):
+        return None
+    if is_constant(op) or shows(op):
+        return 0
+    operator = op.operator
+    if not isinstance(operator, Elementwise) or not operator.PURE or operator.DRAWS or operator.mutated:
+        return None
+    costs = [STEPS.get(str(step.step)) for step in record(operator, len(op.operands))[1]]
+    return None if None in costs else sum(c for c in costs if c is not None)

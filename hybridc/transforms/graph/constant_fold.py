@@ -1,0 +1,56 @@
+"""Compute, while compiling, what depends on numbers only."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.passes import ModulePass
+
+from hybridc.dialects.mlir.hybrid import HybridOp, dtype_of, shape_of
+from hybridc.ir.values import constant_value, functions, hybrid_ops
+from hybridc.trace.traced import TracedSymbol
+from hybridc.transforms.graph.splice import Splicer
+
+
+@dataclass(frozen=True)
+class ConstantFold(ModulePass):
+    """A pure operator on constants, with a scalar result, is run eagerly; its result is a constant."""
+
+    name = "constant-fold"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        for function in functions(op):
+            splicer = Splicer()
+            for current in hybrid_ops(function):
+                if _foldable(current):
+                    _fold(splicer, current)
+
+
+def _fold(splicer: Splicer, op: HybridOp) -> None:
+    """Replace an operation by the constant that it computes."""
+
+    def build(F: Any, inputs: Sequence[TracedSymbol]) -> TracedSymbol:  # noqa: ARG001 - the interface of every rewrite
+        return splicer.trace.constant(_run(op), dtype_of(op.results[0]))
+
+    splicer.replace(op, build)
+
+
+def _foldable(op: HybridOp) -> bool:
+    return (
+        op.OPERATOR.PURE
+        and bool(op.operands)
+        and len(op.results) == 1
+        and shape_of(op.results[0]) == ()
+        and all(constant_value(v) is not None for v in op.operands)
+    )
+
+
+def _run(op: HybridOp) -> Any:
+    arrays = [np.asarray(constant_value(v), dtype_of(v)) for v in op.operands]
+    with np.errstate(all="ignore"):
+        return np.asarray(op.operator.evaluate(*arrays)).item()

@@ -1,0 +1,75 @@
+"""Of operations that are equal and read equal values, the first stands in for all.
+
+This is xDSL's pass of the same name, but that an operation is found by the values that it reads: attributes, types and
+regions are compared only with those of operations that read the same, which are few.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from dataclasses import dataclass
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Block, Operation
+from xdsl.passes import ModulePass
+from xdsl.rewriter import Rewriter
+from xdsl.traits import IsolatedFromAbove, is_side_effect_free
+
+from hybridc.transforms.graph.dce import is_pure, is_unused
+
+Known = dict[Hashable, list[Operation]]  # by what finds them
+
+
+@dataclass(frozen=True)
+class CommonSubexpressionElimination(ModulePass):
+    """Compute once what is equal."""
+
+    name = "cse"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        _share(op.body.block, {})
+
+
+def _share(block: Block, known: Known) -> None:
+    """Replace operations of a block by those that are known where it begins, or stand before them in it."""
+    added: list[list[Operation]] = []
+    for op in list(block.ops):
+        for region in op.regions:
+            if len(region.blocks) == 1:
+                _share(region.block, {} if op.has_trait(IsolatedFromAbove) else known)
+        if not _is_replaceable(op):
+            continue
+        if is_unused(op):
+            Rewriter.erase_op(op)
+            continue
+        alike = known.setdefault(_found_by(op), [])
+        first = next((other for other in alike if _are_equal(op, other)), None)
+        if first is None:
+            alike.append(op)
+            added.append(alike)
+        else:
+            Rewriter.replace_op(op, (), first.results)
+    for alike in added:  # the block ends, and with it what it computes
+        alike.pop()
+
+
+def _is_replaceable(op: Operation) -> bool:
+    if not op.regions:
+        return is_pure(type(op))
+    return is_side_effect_free(op) and all(len(region.blocks) == 1 for region in op.regions)
+
+
+def _found_by(op: Operation) -> Hashable:
+    if op.operands:
+        return type(op), *map(id, op.operands)
+    return type(op), tuple(op.properties.items()), op.result_types
+
+
+def _are_equal(op: Operation, other: Operation) -> bool:
+    return (
+        op.properties == other.properties
+        and op.attributes == other.attributes
+        and op.result_types == other.result_types
+        and all(r.is_structurally_equivalent(o) for r, o in zip(op.regions, other.regions, strict=True))
+    )

@@ -1,0 +1,60 @@
+"""Replace composite operators by the simpler ones they are made of, until only primitive ones are left."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Operation
+from xdsl.passes import ModulePass
+
+from hybridc.dialects.blame import blame, located
+from hybridc.dialects.mlir.hybrid import HybridOp, location_of
+from hybridc.dialects.operator import Operator
+from hybridc.errors import MXNetError, UnsupportedError, VerifyError
+from hybridc.transforms.graph.splice import Splicer, rewrite
+
+
+@dataclass(frozen=True)
+class Decompose(ModulePass):
+    """softmax → max, sub, exp, sum, div; an operator's ``decompose`` says how."""
+
+    name = "decompose"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        rewrite(op, _decompose)
+
+
+def _decompose(splicer: Splicer, op: HybridOp) -> list[Operation] | None:
+    operator = op.operator
+    if not operator.decomposes():
+        return None
+    try:
+        made = splicer.replace(op, lambda F, inputs: _decomposed(operator, F, inputs))
+    except MXNetError as error:
+        told = located(error, location_of(op))
+        raise told from told.__cause__
+    if made is None:
+        raise VerifyError(
+            f"{operator!r} ({location_of(op)}): its decomposition has other types than itself: "
+            f"{', '.join(str(r.type) for r in op.results)} expected"
+        )
+    return made
+
+
+def _decomposed(operator: Operator, F: Any, inputs: Sequence[Any]) -> Any:
+    trace = inputs[0].trace if inputs else None
+    before = len(trace.leaves) if trace is not None else 0
+    try:
+        made = operator.decompose(F, *inputs)
+    except Exception as error:
+        blame(operator, "decompose", error, F, *inputs)
+        raise
+    if trace is not None and "capture" in trace.roles[before:]:
+        raise UnsupportedError(
+            f"operator {operator.NAME}: its decomposition uses an array that is not one of its inputs; make it an input"
+        )
+    return made

@@ -1,0 +1,214 @@
+"""From a forward function to a forward that also returns what its backward needs, and that backward.
+
+``@forward(x…) -> y…`` with the attribute ``hybrid.grads`` (numbers of the inputs to differentiate) becomes
+``@forward(x…) -> (y…, residuals…)`` and ``@backward(used x…, used y and residuals…, dy…) -> dx…``. The attribute
+``hybrid.saved`` of ``@backward`` lists what its first arguments are: inputs of the forward as their number, results
+of it as their number counted after the inputs.
+
+The attribute ``hybrid.heads`` of the forward lists results from which gradients start, if these are not all: there is
+another function then, ``@backward_of_heads(…, dy of these…) -> dx…``. What the forward keeps is chosen for
+``@backward`` alone, so it is the same forward whatever the heads are. A result whose gradient cannot be computed is
+an error only where a gradient starts from it: ``@backward`` starts from the others, which its ``hybrid.heads`` lists.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from xdsl.context import Context
+from xdsl.dialects import func
+from xdsl.dialects.builtin import DenseArrayBase, FunctionType, ModuleOp, UnitAttr, i64
+from xdsl.ir import Block, Region, SSAValue
+from xdsl.passes import ModulePass
+from xdsl.rewriter import Rewriter
+
+from hybridc.dialects.blame import located
+from hybridc.dialects.gradient import vjp
+from hybridc.dialects.mlir.hybrid import HybridOp, dtype_of, location_of, shape_of
+from hybridc.errors import MXNetError
+from hybridc.hooks import HOOKS
+from hybridc.ir.values import constant_value, functions, hybrid_ops, result_count, root
+from hybridc.trace.trace_to_graph import operations
+from hybridc.trace.traced import TracedSymbol
+from hybridc.trace.tracer import TraceNode
+from hybridc.transforms.graph.splice import Splicer
+
+# The backward from some results only, beside that from all.
+OF_HEADS = "backward_of_heads"
+
+
+@dataclass(frozen=True)
+class Differentiate(ModulePass):
+    """Reverse-mode differentiation by the operators' gradient rules."""
+
+    name = "differentiate"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        for function in functions(op):
+            if "hybrid.grads" in function.attributes:
+                heads = function.attributes.get("hybrid.heads")
+                op.body.block.add_op(_from_all(function).build("backward"))
+                if isinstance(heads, DenseArrayBase):
+                    op.body.block.add_op(_Backward(function, heads.get_values()).build(OF_HEADS))
+
+
+def _from_all(forward: func.FuncOp) -> _Backward:
+    """The backward from all results, but those that have no gradient."""
+    every = range(result_count(forward))
+    try:
+        return _Backward(forward, every)
+    except MXNetError:
+        return _Backward(forward, [i for i in every if _has_gradient(forward, i)])
+
+
+def _has_gradient(forward: func.FuncOp, head: int) -> bool:
+    """Whether every operator between the inputs and a result has a gradient."""
+    try:
+        _Backward(forward, [head])
+    except MXNetError:
+        return False
+    return True
+
+
+class _Backward:
+    """The backward of one function from the results of some numbers, while it is being written."""
+
+    def __init__(self, forward: func.FuncOp, chosen: Sequence[int]) -> None:
+        self.forward = forward
+        self.chosen = list(chosen)
+        self.splicer = Splicer("hybrid.training" in forward.attributes)
+        self.trace = self.splicer.trace
+        self.grads: dict[SSAValue, TracedSymbol] = {}
+        self.locations: dict[int, Any] = {}
+        wanted = forward.attributes["hybrid.grads"]
+        assert isinstance(wanted, DenseArrayBase)
+        self.wanted = [forward.body.block.args[i] for i in wanted.get_values()]
+        end = forward.body.block.last_op
+        assert isinstance(end, func.ReturnOp)
+        self.heads = [end.arguments[i] for i in self.chosen]
+        self.ograds: list[TracedSymbol] = []
+        self.results = self._gradients()
+
+    def _gradients(self) -> list[TracedSymbol]:
+        """The gradients of the inputs, in the trace."""
+        F = HOOKS.symbols()
+        active = self._active()
+        with self.trace.active():
+            for i, head in enumerate(self.heads):
+                self.ograds.append(self.trace.leaf(f"ograd{i}", shape_of(head), dtype_of(head), "value"))
+                self._add(head, self.ograds[-1])
+            for op in reversed(hybrid_ops(self.forward)):
+                if any(r in self.grads for r in op.results) and any(v in active for v in op.operands):
+                    self._differentiate(F, op, active)
+            found = [self.grads.get(x) for x in self.wanted]
+            return [
+                F.zeros(shape=shape_of(x), dtype=dtype_of(x)) if g is None else g
+                for g, x in zip(found, self.wanted, strict=True)
+            ]
+
+    def _active(self) -> set[SSAValue]:
+        """The values that depend on an input to differentiate."""
+        active: set[SSAValue] = set(self.wanted)
+        for op in hybrid_ops(self.forward):
+            if any(v in active for v in op.operands):
+                active.update(op.results)
+        return active
+
+    def _add(self, value: SSAValue, grad: TracedSymbol) -> None:
+        known = self.grads.get(value)
+        self.grads[value] = grad if known is None else known + grad
+
+    def _differentiate(self, F: Any, op: HybridOp, active: set[SSAValue]) -> None:
+        operator = op.operator
+        visible = op.results[: operator.num_visible_outputs()]
+        ograds = [self.grads[r] if r in self.grads else F.zeros(shape=shape_of(r), dtype=dtype_of(r)) for r in visible]
+        inputs = [self.splicer.symbol(v) for v in op.operands]
+        outputs = [self.splicer.symbol(r) for r in op.results]
+        start = len(self.trace.nodes)
+        try:
+            grads = vjp(operator, F, ograds, inputs, outputs, [v in active for v in op.operands])
+        except MXNetError as error:
+            told = located(error, location_of(op))
+            raise told from told.__cause__
+        for value, grad in zip(op.operands, grads, strict=True):
+            if grad is not None:
+                self._add(value, grad)
+        for node in self.trace.nodes[start:]:
+            self.locations[id(node)] = op.location
+
+    def build(self, name: str) -> func.FuncOp:
+        """The function; the forward returns what it needs."""
+        visible = result_count(self.forward)
+        nodes = _live(self.trace.nodes, self.results)
+        used = {id(s) for n in nodes for s in n.inputs} | {id(s) for s in self.results}
+        wanted = [v for v, s in self.splicer.symbols.items() if id(s) in used]
+        saved = list(dict.fromkeys(r for v in wanted if constant_value(r := root(v)) is None))
+        block = Block(arg_types=[v.type for v in saved] + [h.type for h in self.heads])
+        known: dict[SSAValue, SSAValue] = {}
+        for value, arg in zip(saved, block.args, strict=False):
+            known[value] = arg
+            arg.name_hint = value.name_hint
+        values: dict[int, SSAValue] = {}
+        for symbol, arg in zip(self.ograds, block.args[len(saved) :], strict=True):
+            values[id(symbol)] = arg
+            arg.name_hint = symbol.name
+        for value in wanted:
+            values[id(self.splicer.symbols[value])] = _again(value, known, block)
+        for node, op in zip(nodes, operations(nodes, values), strict=True):
+            op.location = self.locations.get(id(node), op.location)
+            block.add_op(op)
+        outs = [values[id(s)] for s in self.results]
+        block.add_op(func.ReturnOp(*outs))
+        kind = FunctionType.from_lists([a.type for a in block.args], [o.type for o in outs])
+        backward = func.FuncOp(name, kind, Region(block))
+        backward.attributes["hybrid.into"] = UnitAttr()  # the caller may give the memory for the results
+        backward.attributes["hybrid.saved"] = DenseArrayBase.from_list(i64, self._return_saved(saved, visible))
+        if len(self.chosen) < visible:
+            backward.attributes["hybrid.heads"] = DenseArrayBase.from_list(i64, self.chosen)
+        if self.trace.training:
+            backward.attributes["hybrid.training"] = UnitAttr()
+        return backward
+
+    def _return_saved(self, saved: list[SSAValue], visible: int) -> list[int]:
+        """Let the forward return the intermediate values that the backward uses; where each of them comes from."""
+        block = self.forward.body.block
+        args: list[SSAValue] = list(block.args)
+        end = block.last_op
+        assert isinstance(end, func.ReturnOp)
+        returned = list(end.arguments)
+        positions: list[int] = []
+        for value in saved:
+            if value in args:
+                positions.append(args.index(value))
+                continue
+            if value not in returned:
+                returned.append(value)
+            positions.append(len(args) + returned.index(value))
+        Rewriter.replace_op(end, func.ReturnOp(*returned))
+        self.forward.function_type = FunctionType.from_lists([a.type for a in args], [r.type for r in returned])
+        self.forward.attributes["hybrid.outputs"] = DenseArrayBase.from_list(i64, [visible])
+        return positions
+
+
+def _again(value: SSAValue, known: dict[SSAValue, SSAValue], block: Block) -> SSAValue:
+    """A value of the forward inside the backward: views and constants are cheaper to make again than to save."""
+    if value not in known:
+        assert isinstance(value.owner, HybridOp)
+        operands = [_again(v, known, block) for v in value.owner.operands]
+        copy = value.owner.clone(dict(zip(value.owner.operands, operands, strict=True)))
+        block.add_op(copy)
+        known[value] = copy.results[0]
+    return known[value]
+
+
+def _live(nodes: list[TraceNode], results: list[TracedSymbol]) -> list[TraceNode]:
+    """The nodes on which the results depend, in order."""
+    needed = {id(s) for s in results}
+    kept: list[TraceNode] = []
+    for node in reversed(nodes):
+        if any(id(s) in needed for s in node.outputs):
+            kept.append(node)
+            needed |= {id(s) for s in node.inputs}
+    return kept[::-1]

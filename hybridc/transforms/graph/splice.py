@@ -1,0 +1,82 @@
+"""How a pass writes operations: with the same ``F`` as a forward function, on Symbols that stand for IR values."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Operation, SSAValue
+from xdsl.rewriter import InsertPoint, Rewriter
+
+from hybridc.dialects.mlir.hybrid import HybridOp, dtype_of, shape_of
+from hybridc.hooks import HOOKS
+from hybridc.ir.values import constant_value, functions, hybrid_ops
+from hybridc.nesting import as_list
+from hybridc.trace.trace_to_graph import operations
+from hybridc.trace.traced import TracedSymbol
+from hybridc.trace.tracer import Trace
+
+
+def rewrite(module: ModuleOp, step: Callable[[Splicer, HybridOp], list[Operation] | None]) -> None:
+    """Offer every operation of every function to ``step``, and what it was replaced by again, until nothing changes."""
+    for function in functions(module):
+        splicer = Splicer("hybrid.training" in function.attributes)
+        work = hybrid_ops(function)[::-1]
+        while work:
+            made = step(splicer, work.pop())
+            work += [op for op in reversed(made or []) if isinstance(op, HybridOp)]
+
+
+class Splicer:
+    """Symbols for the values of a function, and back: what was recorded on them becomes operations."""
+
+    def __init__(self, training: bool = False) -> None:
+        self.trace = Trace(training)
+        self.trace.track_locations = False
+        self.symbols: dict[SSAValue, TracedSymbol] = {}
+        self._values: dict[int, SSAValue] = {}
+
+    def symbol(self, value: SSAValue) -> TracedSymbol:
+        """The Symbol that stands for an IR value."""
+        if value not in self.symbols:
+            symbol = self.trace.leaf("value", shape_of(value), dtype_of(value), "value", constant_value(value))
+            self.symbols[value] = symbol
+            self._values[id(symbol)] = value
+        return self.symbols[value]
+
+    def value(self, symbol: TracedSymbol) -> SSAValue:
+        """The IR value of a Symbol that was spliced already."""
+        return self._values[id(symbol)]
+
+    def splice(self, before: Operation) -> list[Operation]:
+        """Turn all that was recorded since the last time into operations in front of ``before``, with its location."""
+        nodes, self.trace.nodes = self.trace.nodes, []
+        self.trace.constants.clear()  # constants of one place need not dominate the next
+        made = operations(nodes, self._values)
+        for op in made:
+            op.location = before.location
+        Rewriter.insert_op(made, InsertPoint.before(before))
+        return made
+
+    def replace(self, op: HybridOp, build: Callable[[Any, Sequence[TracedSymbol]], Any]) -> list[Operation] | None:
+        """Replace an operation by what ``build(F, inputs)`` writes; None, and no change, if it returns None."""
+        F = HOOKS.symbols()
+        with self.trace.active():
+            new = build(F, [self.symbol(v) for v in op.operands])
+        if new is None:
+            self.trace.nodes.clear()
+            return None
+        symbols = as_list(new)
+        if any(not isinstance(s, TracedSymbol) for s in symbols):
+            with self.trace.active():
+                symbols = [
+                    s if isinstance(s, TracedSymbol) else self.trace.constant(s, dtype_of(r))
+                    for s, r in zip(symbols, op.results, strict=True)
+                ]
+        if [(s.shape, s._dtype) for s in symbols] != [(shape_of(r), dtype_of(r)) for r in op.results]:
+            self.trace.nodes.clear()
+            return None
+        made = self.splice(op)
+        Rewriter.replace_op(op, [], [self.value(s) for s in symbols])
+        return made

@@ -1,0 +1,1 @@
+"""Passes on kernels and the calls of them."""

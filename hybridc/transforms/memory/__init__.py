@@ -1,0 +1,1 @@
+"""Passes that plan memory, and check plans."""

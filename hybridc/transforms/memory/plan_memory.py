@@ -1,0 +1,550 @@
+"""Give every buffer a place: an offset in the one arena of a call, or an allocation that the caller will own.
+
+Liveness decides: two buffers share bytes only if none is needed while the other is. A kernel may write over an
+argument only where it declares that pair and the argument is not needed afterwards. Inputs are never written, except
+those that the caller donates (``hybrid.donated``: pairs of an argument and the result that goes into its memory). What
+the backward will need (results after the visible ones) stays in the arena until the end.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+import numpy as np
+from xdsl.context import Context
+from xdsl.dialects import arith, func, tensor
+from xdsl.dialects.builtin import (
+    ArrayAttr,
+    DenseArrayBase,
+    FunctionType,
+    IntAttr,
+    IntegerAttr,
+    MemRefType,
+    ModuleOp,
+    NoneAttr,
+    TensorType,
+    i64,
+)
+from xdsl.dialects.linalg import ops as linalg
+from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
+from xdsl.passes import ModulePass
+
+from hybridc.dialects.mlir.hybrid import element_dtype, element_type
+from hybridc.dialects.mlir.hybrid_rt import (
+    AliasOp,
+    AllocOp,
+    ArenaOp,
+    CellOp,
+    ConstantOp,
+    CopyOp,
+    DonatedOp,
+    LaunchOp,
+    ViewOp,
+    aligned,
+)
+from hybridc.ir import structured
+from hybridc.ir.host import inplace_pairs, pairs_of
+from hybridc.ir.joined import part_of
+from hybridc.ir.structured import (
+    DType,
+    Shape,
+    declared_dtypes,
+    dtype_of,
+    give_type,
+    is_host,
+    kernels,
+    root,
+    shape_of,
+)
+from hybridc.ir.values import functions, result_count, volume
+
+Memory = MemRefType[Any]
+
+
+@dataclass(frozen=True)
+class PlanMemory(ModulePass):
+    """See the module's docstring. Notes in ``hybrid.live`` the most bytes that must lie in the arena at one time.
+
+    What was ``kept`` of a function serves again when the same function has other sizes.
+    """
+
+    name = "plan-memory"
+
+    kept: dict[func.FuncOp, _Planner] | None = field(default=None, compare=False)
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        called = kernels(op)
+        for declaration in filter(is_host, called.values()):
+            pairs = [number for pair in inplace_pairs(declaration) for number in pair]
+            declaration.attributes["hybrid.inplace"] = DenseArrayBase.from_list(i64, pairs)
+        facts = {name: _facts(kernel) for name, kernel in called.items()}
+        known = {} if self.kept is None else self.kept
+        for function in functions(op):
+            if function.sym_visibility is not None:
+                continue
+            planner = known.get(function)
+            if planner is None or not planner.fits(facts):
+                planner = known[function] = _Planner(function, called, facts)
+            op.body.block.insert_op_before(planner.plan(), function)
+            function.detach()
+
+
+def _facts(kernel: func.FuncOp) -> tuple[Any, ...]:
+    """What a plan depends on of a kernel, but for sizes: what it may do in place, whether it needs memory meanwhile."""
+    return (kernel.attributes.get("hybrid.inplace"), _scratch(kernel) > 0)
+
+
+def _scratch(kernel: func.FuncOp) -> int:
+    """The bytes that a kernel needs meanwhile."""
+    size = kernel.attributes.get("hybrid.scratch")
+    return size.value.data if isinstance(size, IntegerAttr) else 0
+
+
+@functools.lru_cache(4096)
+def _memref(shape: Shape, dtype: DType) -> Memory:
+    sizes = ArrayAttr([IntAttr(n) for n in shape])
+    return MemRefType.new([sizes, element_type(dtype), NoneAttr(), NoneAttr()])  # its constructor takes its time
+
+
+def _memory(size: int) -> Memory:
+    """So many bytes."""
+    return _memref((size,), np.dtype(np.int8))
+
+
+def _types(kernel: func.FuncOp) -> list[Memory]:
+    """The buffers that a kernel writes."""
+    ins, outs = kernel.function_type.inputs.data, kernel.function_type.outputs.data
+    dtypes = (declared_dtypes(kernel) or [structured.element_dtype(t) for t in (*ins, *outs)])[len(ins) :]
+    shapes = [tuple(cast(TensorType[Any], t).get_shape()) for t in outs]
+    return [_memref(shape, dtype) for shape, dtype in zip(shapes, dtypes, strict=True)]
+
+
+def _is_cell(kind: Memory) -> bool:
+    """Whether a buffer is the state of an operator, which stays from call to call."""
+    return element_dtype(kind.element_type).kind == "O"
+
+
+class _Planner:
+    """The plan of a function; with the same ``facts`` about kernels it is made again, in place, for other sizes."""
+
+    def __init__(
+        self, function: func.FuncOp, called: Mapping[str, func.FuncOp], facts: Mapping[str, tuple[Any, ...]]
+    ) -> None:
+        self.function = function
+        self.called = called
+        self.facts = facts
+        self.types = {name: _types(kernel) for name, kernel in called.items()}
+        self.ops = list(function.body.block.ops)
+        self.block = Block()  # the planned one
+        end = self.ops[-1]
+        assert isinstance(end, func.ReturnOp)
+        self.results = list(end.arguments)
+        visible = result_count(function)
+        donated = {out: i for i, out in pairs_of(function, "hybrid.donated")}
+        self.donors = {self.results[out]: i for out, i in donated.items()}  # results that go into an argument's memory
+        self.shown = {unshaped(result): result for result in [*self.donors][::-1]}  # of what is made, the result it is
+        self.visible = {root(v) for out, v in enumerate(self.results[:visible]) if out not in donated}
+        self.last = self._last_uses()
+        self.buffers: dict[SSAValue, Buffer] = {}
+        self.scratch: dict[Operation, Buffer] = {}
+        self.parts: set[Operation] = set()  # the views that lead from parts to what they are parts of
+        self.copies: dict[int, list[SSAValue]] = {}  # results to be copied into donated memory after an operation
+        self.given: dict[SSAValue, SSAValue] = {}  # results that are in donated memory
+        self.measured: list[tuple[Buffer, SSAValue, int]] = []  # what a buffer holds, and the bytes of its elements
+        self.shaped: list[tuple[SSAValue, SSAValue, DType]] = []  # planned values with the shapes of others
+        self.changes: list[Callable[[], None]] = []  # what else depends on sizes
+        self.same: list[tuple[SSAValue, SSAValue, bool]] = []  # values, and whether they have the same shape
+        self.made: func.FuncOp | None = None
+        self.size = self.live = 0
+
+    def fits(self, facts: Mapping[str, tuple[Any, ...]]) -> bool:
+        """Whether nothing but sizes and offsets would be planned otherwise now."""
+        return facts == self.facts and all((shape_of(a) == shape_of(b)) is same for a, b, same in self.same)
+
+    def plan(self) -> func.FuncOp:
+        """The planned function."""
+        if self.made is None:
+            self._decide()
+            self.made = self._write()
+        self._place_all()
+        for value, like, dtype in self.shaped:
+            give_type(value, _memref(shape_of(like), dtype))
+        for change in self.changes:
+            change()
+        return self.made
+
+    def _decide(self) -> None:
+        """Choose the buffer of every value."""
+        for number, op in enumerate(self.ops):
+            if isinstance(op, func.CallOp):
+                self._place(number, op)
+        for result in self.donors:
+            self._copy_later(result)
+
+    def _place_all(self) -> None:
+        """Give every buffer its size and its place."""
+        for buffer, value, itemsize in self.measured:
+            buffer.size = aligned(volume(shape_of(value)) * itemsize)
+        for call, buffer in self.scratch.items():
+            buffer.size = aligned(_scratch(self.called[cast(func.CallOp, call).callee.string_value()]))
+        every = {id(b): b for b in (*self.buffers.values(), *self.scratch.values())}.values()
+        arena = [b for b in every if not b.owned and b.donor is None]
+        self.size, self.live = assign_offsets(arena), largest_live_set(arena)
+
+    def _buffer(self, value: SSAValue, dtype: DType, number: int, end: int, owned: bool = False) -> Buffer:
+        """A buffer for a value that is needed from one operation to another."""
+        made = Buffer(0, number, end, owned, values=[value])
+        self.measured.append((made, value, dtype.itemsize))
+        return made
+
+    def _last_uses(self) -> dict[SSAValue, int]:
+        last: dict[SSAValue, int] = {}
+        for number, op in enumerate(self.ops):
+            for value in op.operands:
+                last[root(value)] = number
+        return last
+
+    def _place(self, number: int, call: func.CallOp) -> None:
+        kernel = self.called[call.callee.string_value()]
+        pairs = pairs_of(kernel, "hybrid.inplace")
+        for index, (result, kind) in enumerate(zip(call.results, self.types[kernel.sym_name.data], strict=True)):
+            if _is_cell(kind):
+                continue
+            end, dtype = self.last.get(result, number), element_dtype(kind.element_type)
+            if (whole := whole_of(result)) is not result:
+                self._place_whole(number, whole)
+                continue
+            operands = [call.operands[i] for i, out in pairs if out == index]
+            if result in self.visible:
+                self.buffers[result] = self._buffer(result, dtype, number, end, owned=True)
+            elif self._may_donate(number, call, result, operands):
+                self.buffers[result] = Buffer(0, number, end, donor=self.donors[self.shown[result]])
+            elif (reused := self._reusable(number, call, operands)) is not None:
+                reused.end = end
+                reused.values.append(result)
+                self.buffers[result] = reused
+            else:
+                self.buffers[result] = self._buffer(result, dtype, number, end)
+        if _scratch(kernel):
+            self.scratch[call] = Buffer(0, number, number)
+
+    def _place_whole(self, number: int, whole: SSAValue) -> None:
+        """Give an array that is put together memory when the first of its parts is made."""
+        if whole not in self.buffers:
+            end, owned = self.last.get(whole, number), whole in self.visible
+            self.buffers[whole] = self._buffer(whole, dtype_of(whole), number, end, owned)
+
+    def _may_donate(self, number: int, call: func.CallOp, result: SSAValue, operands: list[SSAValue]) -> bool:
+        """Whether the kernel may write this result straight into the memory of the argument that is donated for it."""
+        if result not in self.shown:
+            return False
+        argument = self.function.body.block.args[self.donors[self.shown[result]]]
+        if argument in map(unshaped, operands):
+            return self._dies_here(number, call, argument)
+        return self.last.get(argument, -1) < number  # it is not even read here
+
+    def _dies_here(self, number: int, call: func.CallOp, value: SSAValue) -> bool:
+        """Whether this call alone, by one operand, is the last to read a value."""
+        return self.last[value] == number and [root(v) for v in call.operands].count(value) == 1
+
+    def _reusable(self, number: int, call: func.CallOp, operands: list[SSAValue]) -> Buffer | None:
+        """The buffer of an argument that the kernel may overwrite with a result, if nobody needs it any more."""
+        taken = {id(self.buffers[r]) for r in call.results if r in self.buffers}
+        for value in operands:
+            buffer = self.buffers.get(value)
+            if buffer is None or buffer.owned or buffer.donor is not None or id(buffer) in taken:
+                continue
+            if buffer.end == number and buffer.values[-1] is value and self._dies_here(number, call, value):
+                return buffer
+        return None
+
+    def _copy_later(self, result: SSAValue) -> None:
+        """A result that could not be written into its donated memory is copied there when both are ready."""
+        buffer = self.buffers.get(root(result))
+        if buffer is not None and buffer.donor is not None and self.shown.get(root(result)) is result:
+            return
+        argument = self.function.body.block.args[self.donors[result]]
+        made = self.ops.index(result.owner) if isinstance(result.owner, Operation) else 0
+        number = max(made, min(self.last.get(argument, 0), len(self.ops) - 2))
+        self.copies.setdefault(number, []).append(result)
+        if buffer is not None:
+            buffer.end = max(buffer.end, number)
+
+    # --- the planned function ------------------------------------------------------------------------------
+
+    def _like(self, value: SSAValue, other: SSAValue, dtype: DType) -> None:
+        """Let a planned value always have the shape of another."""
+        self.shaped.append((value, other, dtype))
+
+    def _always(self, change: Callable[[], None]) -> None:
+        """Do what follows from sizes, now and for others."""
+        self.changes.append(change)
+
+    def _write(self) -> func.FuncOp:
+        """The planned function, in which sizes and offsets are still to be written."""
+        old = self.function.body.block
+        block = self.block = Block(arg_types=[_memref(shape_of(a), dtype_of(a)) for a in old.args])
+        values: dict[SSAValue, SSAValue] = {}
+        for before, after in zip(old.args, block.args, strict=True):
+            after.name_hint = before.name_hint
+            values[before] = after
+            self._like(after, before, dtype_of(before))
+        arena = ArenaOp(0)
+        block.add_op(arena)
+        self._always(lambda: give_type(arena.memory, _memory(self.size)))
+        for number, op in enumerate(self.ops[:-1]):
+            made = self._rewrite(op, values, arena.memory)
+            for result in self.copies.get(number, ()):
+                donor = old.args[self.donors[result]]
+                into = DonatedOp(values[donor])
+                self._like(into.array, donor, dtype_of(donor))
+                self.given[result] = into.array
+                made += [into, CopyOp(values[result], into.array)]
+            for new in made:
+                new.location = op.location
+            block.add_ops(made)
+        results = [self.given.get(v, values[v]) for v in self.results]
+        block.add_op(func.ReturnOp(*results))
+        made = func.FuncOp(self.function.sym_name.data, FunctionType.from_lists([], []), Region(block))
+        self._always(lambda: self._head(made))
+        return made
+
+    def _head(self, made: func.FuncOp) -> None:
+        """Write what the planned function says of itself."""
+        block = made.body.block
+        end = cast(func.ReturnOp, block.last_op)
+        made.function_type = FunctionType.from_lists([a.type for a in block.args], [v.type for v in end.arguments])
+        made.attributes |= {k: a for k, a in self.function.attributes.items() if k != "hybrid.dtypes"}
+        made.attributes["hybrid.live"] = IntegerAttr(self.live, i64)
+
+    def _rewrite(self, op: Operation, values: dict[SSAValue, SSAValue], arena: SSAValue) -> list[Operation]:
+        match op:
+            case func.CallOp():
+                return self._launch(op, values, arena)
+            case arith.ConstantOp() if isinstance(op.results[0].type, TensorType):
+                result: SSAValue = op.results[0]
+                made = ConstantOp(op.value, _memref(shape_of(result), dtype_of(result)))
+                self._like(made.array, result, dtype_of(result))
+                self._always(lambda: made.properties.update(value=op.value))
+                values[result] = made.array
+                return [made]
+            case tensor.EmptyOp() | arith.ConstantOp() | tensor.ConcatOp():
+                return []  # of a transpose, or nothing, or made of parts that are in their places
+            case _ if op in self.parts:
+                return []
+            case _:
+                return [self._alias(op, values)]
+
+    def _alias(self, op: Operation, values: dict[SSAValue, SSAValue]) -> AliasOp:
+        source, result = op.operands[0], op.results[0]
+        array = values[source]
+        kind = _memref(shape_of(result), element_dtype(cast(Memory, array.type).element_type))
+        match op:
+            case tensor.CollapseShapeOp() | tensor.ExpandShapeOp():
+                alias = AliasOp("reshape", array, {}, kind)
+            case tensor.ExtractSliceOp():
+                alias = AliasOp("slice", array, {}, kind)
+                self._always(lambda: alias.attributes.update(begin=op.static_offsets, step=op.static_strides))
+            case linalg.TransposeOp():
+                alias = AliasOp("transpose", array, {"order": op.permutation}, kind)
+            case _:
+                raise TypeError(f"{op.name} is no view")
+        alias.result.name_hint = result.name_hint
+        self._like(alias.result, result, element_dtype(kind.element_type))
+        values[result] = alias.result
+        return alias
+
+    def _launch(self, op: func.CallOp, values: dict[SSAValue, SSAValue], arena: SSAValue) -> list[Operation]:
+        made: list[Operation] = []
+        name = op.callee.string_value()
+        for result, kind in zip(op.results, self.types[name], strict=True):
+            if whole_of(result) is not result:
+                made += self._part(result, values, arena)
+                continue
+            new = self._memory(result, kind, arena)
+            made.append(new)
+            if isinstance(new, DonatedOp):
+                self.given[self.shown[result]] = new.array
+                made += self._reshaped(new.array, self.shown[result], result, kind)
+            values[result] = made[-1].results[0]
+            values[result].name_hint = result.name_hint
+        scratch = None
+        if op in self.scratch:
+            buffer = self.scratch[op]
+            view = self._view(arena, buffer, _memory(0))
+            self._always(lambda: give_type(view.array, _memory(buffer.size)))
+            made.append(view)
+            scratch = view.array
+        ins = [values[v] for v in op.operands]
+        return [*made, LaunchOp(name, ins, [values[r] for r in op.results], scratch)]
+
+    def _part(self, value: SSAValue, values: dict[SSAValue, SSAValue], arena: SSAValue) -> list[Operation]:
+        """The place of a value, or of what it is a part of, with the operations that lead there."""
+        if value in values:
+            return []
+        part = part_of(value)
+        kind = _memref(shape_of(value), dtype_of(value))
+        if part is None:
+            memory = self._memory(value, kind, arena)
+            values[value] = memory.results[0]
+            return [memory]
+        made = self._part(part.whole.result, values, arena)
+        slice_ = AliasOp("slice", values[part.whole.result], {}, kind)
+        self._like(slice_.result, part.views[-1].results[0] if part.views else value, dtype_of(value))
+        self._always(lambda: slice_.attributes.update(_box(value)))
+        made.append(slice_)
+        for view in reversed(part.views):
+            shown = AliasOp("reshape", made[-1].results[0], {}, kind)
+            self._like(shown.result, view.operands[0], dtype_of(value))
+            made.append(shown)
+            self.parts.add(view)
+        values[value] = made[-1].results[0]
+        return made
+
+    def _memory(self, result: SSAValue, kind: Memory, arena: SSAValue) -> Operation:
+        """Where a result will be."""
+        buffer = None if _is_cell(kind) else self.buffers[result]
+        if buffer is not None and buffer.donor is not None:
+            made = DonatedOp(self.block.args[buffer.donor])
+            argument = self.function.body.block.args[buffer.donor]
+            self._like(made.array, argument, dtype_of(argument))
+            return made
+        if buffer is None:
+            made = CellOp(kind)
+        else:
+            made = AllocOp(kind) if buffer.owned else self._view(arena, buffer, kind)
+        self._like(made.array, result, element_dtype(kind.element_type))
+        return made
+
+    def _view(self, arena: SSAValue, buffer: Buffer, kind: Memory) -> ViewOp:
+        """The place of a buffer in the arena."""
+        made = ViewOp(arena, 0, kind)
+        self._always(lambda: made.properties.update(offset=IntegerAttr.new([IntAttr(buffer.offset), i64])))
+        return made
+
+    def _reshaped(self, donated: SSAValue, shown: SSAValue, result: SSAValue, kind: Memory) -> list[AliasOp]:
+        """What shows donated memory in the shape of what is made, if this is not the shape of what is shown."""
+        self.same.append((shown, result, donated.type == kind))
+        if donated.type == kind:
+            return []
+        dtype = dtype_of(result)
+        flat = AliasOp("reshape", donated, {}, kind)
+        self._always(lambda: give_type(flat.result, _memref((volume(shape_of(result)),), dtype)))
+        made = AliasOp("reshape", flat.result, {}, kind)
+        self._like(made.result, result, dtype)
+        return [flat, made]
+
+
+def _box(value: SSAValue) -> dict[str, Attribute]:
+    """Where in an array a part of it lies."""
+    part = part_of(value)
+    assert part is not None
+    ones = DenseArrayBase.from_list(i64, [1] * len(part.begin))
+    return {"begin": DenseArrayBase.from_list(i64, part.begin), "step": ones}
+
+
+def unshaped(value: SSAValue) -> SSAValue:
+    """The value with the same elements in the same order that was made, perhaps in another shape."""
+    while isinstance(value.owner, tensor.CollapseShapeOp | tensor.ExpandShapeOp):
+        value = value.owner.operands[0]
+    return value
+
+
+def whole_of(value: SSAValue) -> SSAValue:
+    """What a value is a part of in the end, perhaps itself."""
+    while (part := part_of(value)) is not None:
+        value = part.whole.result
+    return value
+
+
+# --- Where buffers lie in one arena: no two that are needed at one time share bytes ----------------------------------
+
+
+@dataclass(eq=False)
+class Buffer:
+    """Memory for one value or for several that follow each other in place."""
+
+    size: int
+    start: int
+    end: int
+    owned: bool = False
+    offset: int = 0
+    values: list[SSAValue] = field(default_factory=lambda: list[SSAValue]())
+    donor: int | None = None  # the argument whose memory it is
+
+
+def largest_live_set(buffers: list[Buffer]) -> int:
+    """The most bytes that are needed at one time: no arena can be smaller."""
+    changes: dict[int, int] = {}
+    for buffer in buffers:
+        changes[buffer.start] = changes.get(buffer.start, 0) + buffer.size
+        changes[buffer.end + 1] = changes.get(buffer.end + 1, 0) - buffer.size
+    most = now = 0
+    for moment in sorted(changes):
+        now += changes[moment]
+        most = max(most, now)
+    return most
+
+
+ENOUGH = 1.02  # times the largest live set
+ROUNDS, EFFORT = 24, 6000  # with each order at most so many attempts, and so many placements
+
+_ORDERS: tuple[Callable[[Buffer], tuple[int, ...]], ...] = (
+    lambda b: (-b.size, b.start),
+    lambda b: (-b.size * (b.end - b.start + 1), b.start),
+    lambda b: (b.start - b.end, -b.size),
+    lambda b: (b.start, -b.end, -b.size),
+)
+
+
+def assign_offsets(buffers: list[Buffer]) -> int:
+    """Place the buffers and return the size of their arena: the best of several orders, each first fit.
+
+    Largest first is nearly always as small as can be, or nearly so. Where it is not, the buffer that ends the arena is
+    placed first of all in the next attempt; then come other orders.
+    """
+    bound = largest_live_set(buffers)
+    rounds = max(1, min(ROUNDS, EFFORT // max(1, len(buffers))))
+    best: list[int] = []
+    least = -1
+    for order in _ORDERS:
+        waiting = sorted(buffers, key=order)
+        for _ in range(rounds):
+            size = _first_fit(waiting)
+            if least < 0 or size < least:
+                least, best = size, [b.offset for b in buffers]
+            if least <= bound * ENOUGH:
+                break
+            last = max(waiting, key=lambda b: b.offset + b.size)
+            waiting.remove(last)
+            waiting.insert(0, last)
+        if least <= bound * ENOUGH:
+            break
+    for buffer, offset in zip(buffers, best, strict=True):
+        buffer.offset = offset
+    return least
+
+
+def _first_fit(buffers: list[Buffer]) -> int:
+    """Place buffers in this order, each at the lowest offset where it meets none that is alive at the same time."""
+    alive: dict[int, list[Buffer]] = {}  # at each moment, those placed so far
+    starting: dict[int, list[Buffer]] = {}
+    size = 0
+    for buffer in buffers:
+        beside = list(alive.get(buffer.start, ()))
+        for moment in range(buffer.start + 1, buffer.end + 1):
+            beside += starting.get(moment, ())
+        offset = 0
+        for other in sorted(beside, key=lambda b: b.offset):
+            if offset + buffer.size <= other.offset:
+                break
+            offset = max(offset, other.offset + other.size)
+        buffer.offset = offset
+        size = max(size, offset + buffer.size)
+        starting.setdefault(buffer.start, []).append(buffer)
+        for moment in range(buffer.start, buffer.end + 1):
+            alive.setdefault(moment, []).append(buffer)
+    return size

@@ -1,0 +1,509 @@
+"""Check a memory plan without trusting the planner: walk the program and keep track of what every byte holds.
+
+Nothing is shared with :mod:`hybridc.transforms.memory.plan_memory`. A launch stamps the bytes that it writes; every
+later read must find the stamp of its own array on all of its bytes. So a wrong offset, an array overwritten
+too early, a read before any write, a write that the kernel did not declare: each is found where it does harm.
+An array may be written part by part, each element once, before it is read.
+Arguments are written only where the function says that its caller donates them.
+
+Attributes are claims. That a kernel may write a result over an argument is derived from its loops, as far as these say
+it for all targets; a target's emitter checks the rest, and the scratch, of the code that it made. That the backward
+gets what it asks for is derived from the types and names of both functions.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, NoReturn
+
+import numpy as np
+from xdsl.context import Context
+from xdsl.dialects import func
+from xdsl.dialects.builtin import AffineMapAttr, DenseArrayBase, IntegerAttr, ModuleOp
+from xdsl.dialects.linalg import ops as linalg
+from xdsl.dialects.linalg.attrs import IteratorType
+from xdsl.ir import Attribute, BlockArgument, Operation, SSAValue
+from xdsl.ir.affine import AffineDimExpr
+from xdsl.passes import ModulePass
+
+from hybridc.dialects.mlir.hybrid import element_dtype
+from hybridc.dialects.mlir.hybrid_rt import (
+    AliasOp,
+    AllocOp,
+    ArenaOp,
+    CellOp,
+    ConstantOp,
+    CopyOp,
+    DonatedOp,
+    LaunchOp,
+    ViewOp,
+    aliased,
+)
+from hybridc.errors import VerifyError
+from hybridc.ir import structured
+from hybridc.ir.host import inplace_pairs
+from hybridc.ir.values import functions
+
+Shape = tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class VerifyPlan(ModulePass):
+    """Raises :class:`~hybridc.errors.VerifyError` at the first operation that breaks the plan."""
+
+    name = "verify-plan"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        kernels = {f.sym_name.data: f for f in functions(op) if f.sym_visibility is not None}
+        for kernel in kernels.values():
+            _check_loops(kernel)
+        planned = {f.sym_name.data: f for f in functions(op) if f.sym_visibility is None}
+        for function in planned.values():
+            _Checker(function, kernels).run()
+        if "forward" in planned and "backward" in planned:
+            _check_saved(planned["forward"], planned["backward"])
+
+
+@dataclass(frozen=True)
+class Span:
+    """Bytes ``[start, stop)`` of one memory: the arena, a fresh array, an argument or a constant."""
+
+    memory: SSAValue
+    start: int
+    stop: int
+
+    def meets(self, other: Span) -> bool:
+        """Whether both have a byte in common."""
+        return self.memory is other.memory and self.start < other.stop and other.start < self.stop
+
+
+class _Checker:
+    def __init__(self, function: func.FuncOp, kernels: dict[str, func.FuncOp]) -> None:
+        self.function = function
+        self.kernels = kernels
+        self.spans: dict[SSAValue, Span] = {}
+        # What memory holds: disjoint spans with the array (never an alias) that was written there last.
+        self.stamps: dict[SSAValue, list[tuple[Span, SSAValue]]] = {}
+        self.parts: dict[SSAValue, Any] = {}  # of arrays that are written part by part: which elements are
+        self.arena: ArenaOp | None = None
+        self.strides: dict[SSAValue, Shape] = {}  # of aliases, in elements; all others are row-major
+        numbers = _numbers(function, "hybrid.donated")
+        self.donors = dict(zip(numbers[1::2], numbers[::2], strict=True))  # for a result the argument it goes into
+
+    def run(self) -> None:
+        for argument in self.function.body.block.args:
+            self._own(argument)
+            self._stamp(argument)
+        for op in self.function.body.block.ops:
+            match op:
+                case ArenaOp():
+                    if self.arena is not None:
+                        _fail(op, "there is a second arena")
+                    self.arena = op
+                case ViewOp():
+                    self._view(op)
+                case AllocOp() | CellOp():
+                    self._own(op.array)
+                case ConstantOp():
+                    self._own(op.array)
+                    self._stamp(op.array)
+                case DonatedOp():
+                    self._donated(op)
+                case AliasOp():
+                    self._alias(op)
+                case CopyOp():
+                    self._copy(op)
+                case LaunchOp():
+                    self._launch(op)
+                case func.ReturnOp():
+                    self._returned(op)
+                case _:
+                    _fail(op, f"{op.name} does not belong in a planned program")
+
+    # --- memory ---------------------------------------------------------------------------------------------
+
+    def _own(self, value: SSAValue) -> None:
+        self.spans[value] = Span(value, 0, _size(value))
+
+    def _span(self, op: Operation, value: SSAValue) -> Span:
+        if value not in self.spans:
+            _fail(op, f"{_name(value)} is not an array of this program")
+        return self.spans[value]
+
+    def _view(self, op: ViewOp) -> None:
+        arena = self.arena
+        if arena is None or op.memory is not arena.memory:
+            _fail(op, "a view of something else than the arena")
+        start = op.offset.value.data
+        stop = start + _size(op.array)
+        if start < 0 or stop > arena.size:
+            _fail(op, f"bytes {start} to {stop} lie outside the arena of {arena.size} bytes")
+        self.spans[op.array] = Span(arena.memory, start, stop)
+
+    def _donated(self, op: DonatedOp) -> None:
+        argument = op.argument
+        if not isinstance(argument, BlockArgument) or argument.index not in self.donors.values():
+            _fail(op, f"{_name(argument)} is not donated by the caller")
+        self.spans[op.array] = self._span(op, argument)
+
+    def _alias(self, op: AliasOp) -> None:
+        """It shows all of its source's bytes, or some: to be on the safe side, all."""
+        self.spans[op.result] = self._span(op, op.array)
+        shape, strides = _content(op.array.type)[1], self.strides.get(op.array)
+        seen = _seen(op, shape, _row_major(shape) if strides is None else strides)
+        if seen is None:
+            _fail(op, f"{op.view.data} of {_name(op.array)} is no view of its memory as {op.result.type}")
+        self.strides[op.result] = seen
+
+    def _stamp(self, value: SSAValue) -> None:
+        """``value`` is written: its bytes hold it, and what was there is gone; a part makes all of its array so."""
+        if isinstance(value.owner, AliasOp):
+            value = aliased(value)
+            if value in self.parts:
+                return
+            self.parts[value] = np.zeros(_content(value.type)[1], bool)
+        new = self.spans[value]
+        kept: list[tuple[Span, SSAValue]] = []
+        for span, holder in self.stamps.get(new.memory, []):
+            if not span.meets(new):
+                kept.append((span, holder))
+                continue
+            if span.start < new.start:
+                kept.append((Span(span.memory, span.start, new.start), holder))
+            if new.stop < span.stop:
+                kept.append((Span(span.memory, new.stop, span.stop), holder))
+        self.stamps[new.memory] = [*kept, (new, value)]
+
+    def _check_read(self, op: Operation, value: SSAValue) -> None:
+        """All bytes of ``value`` must hold what was written there under its own name."""
+        array = aliased(value)
+        if array in self.parts and not self.parts[array].all():
+            _fail(op, f"reads {_name(array)}, of which parts are not written")
+        span = self._span(op, array)
+        held = 0
+        for there, holder in self.stamps.get(span.memory, []):
+            if not there.meets(span):
+                continue
+            if holder is not array:
+                _fail(op, f"reads {_name(array)}, whose memory {_name(holder)} has overwritten")
+            held += min(there.stop, span.stop) - max(there.start, span.start)
+        if held < span.stop - span.start:
+            _fail(op, f"reads {_name(array)} before it is written")
+
+    # --- operations -----------------------------------------------------------------------------------------
+
+    def _launch(self, op: LaunchOp) -> None:
+        kernel = self.kernels.get(op.kernel.string_value())
+        if kernel is None:
+            _fail(op, f"kernel @{op.kernel.string_value()} does not exist")
+        self._check_signature(op, kernel)
+        for value in op.ins:
+            self._check_read(op, value)
+        outs = list(op.outs)
+        for index, value in enumerate(outs):
+            self._check_written(op, kernel, index, value)
+        if op.scratch is not None:
+            scratch = self._span(op, op.scratch)
+            if not isinstance(op.scratch.owner, ViewOp):
+                _fail(op, "scratch is not a view of the arena")
+            for value in (*op.ins, *outs):
+                if scratch.meets(self._span(op, value)):
+                    _fail(op, f"scratch shares memory with {_name(value)}")
+            self._stamp(op.scratch)
+        for value in outs:
+            self._stamp(value)
+            if isinstance(value.owner, AliasOp):
+                self._write_part(op, value)
+
+    def _write_part(self, op: LaunchOp, value: SSAValue) -> None:
+        """Some elements of an array are written, which were not before."""
+        part = self._elements(value)
+        if part.any():
+            _fail(op, f"writes elements of {_name(aliased(value))} once more")
+        part[...] = True
+
+    def _elements(self, value: SSAValue) -> Any:
+        """Which elements of what an alias shows are written; a view of what is noted for its array."""
+        if not isinstance(value.owner, AliasOp):
+            return self.parts[value]
+        there, shape = self._elements(value.owner.array), _content(value.type)[1]
+        match value.owner.view.data:
+            case "slice":
+                begin, step = _listed(value.owner, "begin"), _listed(value.owner, "step")
+                box = zip(begin, step, shape, strict=True)
+                return there[tuple(slice(b, b + s * n, s) for b, s, n in box)]
+            case "transpose":
+                return there.transpose(_listed(value.owner, "order"))
+            case _:
+                return np.reshape(there, shape, copy=False)
+
+    def _copy(self, op: CopyOp) -> None:
+        if op.source.type != op.target.type:
+            _fail(op, f"copies {op.source.type} into {op.target.type}")
+        self._check_read(op, op.source)
+        self._check_place(op, op.target)
+        if self._span(op, op.target).meets(self._span(op, op.source)):
+            _fail(op, f"copies {_name(op.source)} over itself")
+        self._stamp(op.target)
+
+    def _check_place(self, op: Operation, value: SSAValue) -> None:
+        if not isinstance(value.owner, ViewOp | AllocOp | CellOp | DonatedOp):
+            _fail(op, f"writes {_name(value)}, which is no view of the arena, no fresh array and not donated")
+
+    def _check_signature(self, op: LaunchOp, kernel: func.FuncOp) -> None:
+        kinds = [*kernel.function_type.inputs.data, *kernel.function_type.outputs.data]
+        dtypes = structured.declared_dtypes(kernel) or [structured.element_dtype(t) for t in kinds]
+        contents = [(d, _content(t)[1]) for t, d in zip(kinds, dtypes, strict=True)]
+        count = len(kernel.function_type.inputs)
+        for what, given, wanted in (("ins", op.ins, contents[:count]), ("outs", op.outs, contents[count:])):
+            if [(element_dtype(e), s) for e, s in (_content(v.type) for v in given)] != wanted:
+                _fail(op, f"{what} do not fit the signature of @{kernel.sym_name.data}")
+        needed = kernel.attributes.get("hybrid.scratch")
+        size = needed.value.data if isinstance(needed, IntegerAttr) else 0
+        if (0 if op.scratch is None else _size(op.scratch)) < size:
+            _fail(op, f"@{kernel.sym_name.data} needs {size} bytes of scratch")
+
+    def _check_written(self, op: LaunchOp, kernel: func.FuncOp, index: int, value: SSAValue) -> None:
+        self._check_place(op, aliased(value))
+        span = self._span(op, value)
+        for other in list(op.outs)[:index]:
+            if aliased(value) is not aliased(other) and span.meets(self._span(op, other)):
+                _fail(op, f"writes {_name(value)} and {_name(other)} to the same memory")
+        numbers = _numbers(kernel, "hybrid.inplace")
+        pairs = set(zip(numbers[::2], numbers[1::2], strict=True))
+        for number, read in enumerate(op.ins):
+            if not span.meets(self._span(op, read)):
+                continue
+            over = f"writes {_name(value)} over its argument {_name(read)}"
+            if (number, index) not in pairs:
+                _fail(op, f"{over}, which @{kernel.sym_name.data} does not declare")
+            same = span == self._span(op, read) and read.type == value.type
+            if not same or not self._fills(span, read) or not self._fills(span, value):
+                _fail(op, f"{over}, but not exactly over the same array")
+            why = _keeps(kernel, number, index)
+            if why is not None:
+                _fail(op, f"{over}, which @{kernel.sym_name.data} declares, but {why}")
+
+    def _fills(self, span: Span, value: SSAValue) -> bool:
+        """Whether the elements of an array follow each other over all of its memory."""
+        strides = self.strides.get(value)
+        plain = strides is None or strides == _row_major(_content(value.type)[1])
+        return plain and _size(value) == span.stop - span.start
+
+    def _returned(self, op: func.ReturnOp) -> None:
+        count = next(iter(_numbers(self.function, "hybrid.outputs")), len(op.arguments))
+        owned: set[SSAValue] = set()
+        for number, value in enumerate(op.arguments):
+            self._check_read(op, value)
+            if number >= count:
+                continue
+            memory = self._span(op, value).memory
+            if number in self.donors:
+                self._check_donated(op, number, value)
+            elif not isinstance(memory.owner, AllocOp):
+                _fail(op, f"result {number} is not a fresh array that the caller may own")
+            if memory in owned:
+                _fail(op, f"result {number} shares memory with a result before it")
+            owned.add(memory)
+
+    def _check_donated(self, op: func.ReturnOp, number: int, value: SSAValue) -> None:
+        argument = self.function.body.block.args[self.donors[number]]
+        if not isinstance(value.owner, DonatedOp) or value.owner.argument is not argument:
+            _fail(op, f"result {number} is not in the memory of {_name(argument)}, which is donated for it")
+
+
+# --- kernels ------------------------------------------------------------------------------------------------
+
+
+def _keeps(kernel: func.FuncOp, number: int, index: int) -> str | None:
+    """Why a result must not be written over an argument, whatever the target; None if nothing speaks against it."""
+    if not kernel.body.blocks:
+        pairs = inplace_pairs(kernel)
+        return None if (number, index) in pairs else f"its operator allows {pairs or 'none'}"
+    block = kernel.body.block
+    end, argument = block.last_op, block.args[number]
+    assert end is not None
+    writer = end.operands[index].owner
+    if argument in end.operands:
+        return "it returns that, too"
+    if isinstance(writer, linalg.MatmulOp):
+        return "it sums into the result while it reads"
+    if not isinstance(writer, linalg.GenericOp):
+        return None
+    if any(kind.data is not IteratorType.PARALLEL for kind in writer.iterator_types.data):
+        return "it sums into the result while it reads"
+    written = _axes(writer, len(writer.operands) - 1)
+    after = False
+    for op in block.ops:
+        after = after or op is writer
+        later = _nest(op) > _nest(writer)
+        if op is end or not (later or (after and _nest(op) == _nest(writer))):
+            continue
+        reads = [i for i, v in enumerate(op.operands) if v is argument]
+        inner = op.regions[0].block.walk() if op.regions else ()
+        if any(argument in each.operands for each in inner) or (reads and later):
+            return "it reads other elements of it afterwards"
+        if any(_axes(op, i) != written for i in reads):
+            return "it reads other elements of it than it writes"
+    return None
+
+
+def _nest(op: Operation) -> int:
+    number = op.attributes.get("hybrid.nest")
+    return number.value.data if isinstance(number, IntegerAttr) else 0
+
+
+def _axes(op: Operation, operand: int) -> list[Any]:
+    """What each dimension of an operand follows: axes of the nest, or loops where nothing says which axes these are."""
+    if not isinstance(op, linalg.GenericOp | linalg.MatmulOp):
+        return list(range(len(_content(op.operands[operand].type)[1])))
+    found = op.attributes.get("hybrid.axes")
+    axes = [int(n) for n in found.get_values()] if isinstance(found, DenseArrayBase) else None
+    maps: Sequence[AffineMapAttr] = op.get_indexing_maps().data
+    results = maps[operand].data.results
+    return [axes[e.position] if axes and isinstance(e, AffineDimExpr) else str(e) for e in results]
+
+
+def _check_loops(kernel: func.FuncOp) -> None:
+    """Types and bounds that the verifiers of upstream's operations leave open."""
+    for op in kernel.body.block.ops if kernel.body.blocks else ():
+        why = structured.body_fault(op) or structured.slice_fault(op)
+        if why is not None:
+            _fail(op, why)
+
+
+# --- the backward -------------------------------------------------------------------------------------------
+
+
+def _check_saved(forward: func.FuncOp, backward: func.FuncOp) -> None:
+    """The first arguments of the backward are those values of the forward whose numbers ``hybrid.saved`` lists.
+
+    Arguments of the forward are numbered first, then its results.
+    """
+    end = forward.body.block.last_op
+    assert end is not None
+    values = [*forward.body.block.args, *end.operands]
+    numbers, wanted = _numbers(backward, "hybrid.saved"), list(backward.body.block.args)
+    if len(numbers) > len(wanted):
+        _fail_saved(f"hybrid.saved lists {len(numbers)} values for {len(wanted)} arguments")
+    for number, argument in zip(numbers, wanted, strict=False):
+        if not 0 <= number < len(values):
+            _fail_saved(f"{_name(argument)} is value {number} of the forward, which has {len(values)}")
+        if values[number].type != argument.type:
+            _fail_saved(f"{_name(argument)} of type {argument.type} is given {_name(values[number])}")
+    given = [_hint(values[n]) for n in numbers]
+    for number, (argument, name) in enumerate(zip(wanted, given, strict=False)):
+        meant = _hint(argument)
+        if meant == name or meant is None or given.count(meant) != 1:
+            continue
+        other = given.index(meant)
+        if _hint(wanted[other]) == name and other != number:
+            _fail_saved(f"arguments {number} and {other}, {meant} and {name}, are given each other's values")
+
+
+def _hint(value: SSAValue) -> str | None:
+    return value.name_hint
+
+
+def _fail_saved(what: str) -> NoReturn:
+    raise VerifyError(f"memory plan of @backward: {what}")
+
+
+# --- shapes and names ---------------------------------------------------------------------------------------
+
+
+def _numbers(function: func.FuncOp, name: str) -> list[int]:
+    """The numbers that an attribute of a function lists."""
+    found = function.attributes.get(name)
+    return [int(n) for n in found.get_values()] if isinstance(found, DenseArrayBase) else []
+
+
+def _row_major(shape: Shape) -> Shape:
+    return tuple(math.prod(shape[i + 1 :]) for i in range(len(shape)))
+
+
+def _seen(op: AliasOp, shape: Shape, strides: Shape) -> Shape | None:
+    """The strides of what an alias shows; None if it cannot be shown without moving elements."""
+    result = _content(op.result.type)[1]
+    match op.view.data:
+        case "reshape" if math.prod(result) == math.prod(shape):
+            return _reshaped(shape, strides, result)
+        case "transpose":
+            order = _listed(op, "order")
+            if sorted(order) == list(range(len(shape))) and tuple(shape[i] for i in order) == result:
+                return tuple(strides[i] for i in order)
+        case "slice":
+            begin, step = _listed(op, "begin"), _listed(op, "step")
+            if len(begin) == len(step) == len(shape) == len(result) and all(
+                n == 0 or (b >= 0 and s > 0 and b + s * (n - 1) < whole)
+                for b, s, n, whole in zip(begin, step, result, shape, strict=True)
+            ):
+                return tuple(s * each for s, each in zip(step, strides, strict=True))
+        case _:
+            pass
+    return None
+
+
+def _listed(op: AliasOp, name: str) -> list[int]:
+    found = op.attributes.get(name)
+    return [int(n) for n in found.get_values()] if isinstance(found, DenseArrayBase) else []
+
+
+def _reshaped(shape: Shape, strides: Shape, result: Shape) -> Shape | None:
+    """The strides of the same elements in another shape; None if axes would merge that do not follow each other."""
+    if 0 in shape:
+        return _row_major(result)
+    axes = [(n, s) for n, s in zip(shape, strides, strict=True) if n > 1]
+    found: list[int] = []
+    for size in reversed(result):
+        if size == 1:
+            found.append(1)
+            continue
+        taken, stride = 1, axes[-1][1]
+        while taken < size:
+            n, s = axes.pop()
+            if s != stride * taken:
+                return None
+            part = math.gcd(n, size // taken)
+            if part == 1:
+                return None
+            taken *= part
+            if part < n:
+                axes.append((n // part, s * part))
+                if taken < size:
+                    return None
+        found.append(stride)
+    return tuple(reversed(found))
+
+
+def _content(kind: Attribute) -> tuple[Any, tuple[int, ...]]:
+    """Element type and shape of a tensor or of a buffer."""
+    shaped: Any = kind
+    return shaped.get_element_type(), shaped.get_shape()
+
+
+def _size(value: SSAValue) -> int:
+    """The bytes of an array."""
+    element, shape = _content(value.type)
+    return math.prod(shape) * element_dtype(element).itemsize
+
+
+def _name(value: SSAValue) -> str:
+    """The value for a message."""
+    if isinstance(value, BlockArgument):
+        return f"argument {value.index}" + (f" ({value.name_hint})" if value.name_hint else "")
+    owner = value.owner
+    assert isinstance(owner, Operation)
+    hint = f" ({value.name_hint})" if value.name_hint else ""
+    where = f" at {owner.offset.value.data}" if isinstance(owner, ViewOp) else ""
+    return f"the {owner.name.rpartition('.')[2]}{where}{hint} of type {value.type}"
+
+
+def _fail(op: Operation, what: str) -> NoReturn:
+    parent = op.parent_op()
+    name = parent.sym_name.data if isinstance(parent, func.FuncOp) else "?"
+    block = op.parent_block()
+    number = block.get_operation_index(op) if block is not None else 0
+    raise VerifyError(f"memory plan of @{name}, operation {number} ({op.name}): {what}")

@@ -1,0 +1,1 @@
+"""Passes that make and fuse the structured form."""

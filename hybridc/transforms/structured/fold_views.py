@@ -1,0 +1,800 @@
+"""Reshapes and transposes between loops disappear into the loops: finer loops, other indexing maps.
+
+What operations read is followed back to its root, through reshapes, transposes and slices, as the pieces of the root's
+memory that it consists of (``fold_views_layout``). So
+
+* an operation reads its root by an indexing map, whatever transposes lie between them;
+* loops are cut as finely as the reshapes around them need (``fold_views_cuts``), so a reshape between two operations
+  changes neither's memory and is gone;
+* a result that is needed in another order is written in that order (``fold_views_order``);
+* reshapes and transposes that undo each other leave nothing, a slice of a transposed array is a transposed slice;
+* an array filled with one number is that number, in the bodies that read it.
+
+The views that stay are read arguments, results of calls and of loops, or parts of them. A copy is left where elements
+that do not lie in a row are needed so: by a call that reshapes, a return, a sum of products over a collapsed axis.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+from xdsl.context import Context
+from xdsl.dialects import arith, func, tensor
+from xdsl.dialects.builtin import ModuleOp, TensorType
+from xdsl.dialects.linalg import ops as linalg
+from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
+from xdsl.passes import ModulePass
+from xdsl.rewriter import Rewriter
+
+from hybridc.dialects.mlir.tensor import ExpandShapeOp
+from hybridc.ir.structured import VIEWS, DType, dtype_of, groups_of, is_scaffold, loop_sizes, places_of, shape_of
+from hybridc.ir.tensor_builder import (
+    groups,
+    integers,
+    iterators,
+    maps,
+    reassociation,
+    segments,
+    slice_properties,
+    string,
+)
+from hybridc.ir.values import functions
+
+
+@dataclass(frozen=True)
+class FoldViews(ModulePass):
+    """See the module's docstring."""
+
+    name = "fold-views"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        for function in functions(op):
+            if function.body.blocks:
+                _Folding(function.body.block).run()
+
+
+@dataclass(eq=False)
+class _View:
+    """A value as what it is in memory: pieces of its root; or one number everywhere."""
+
+    root: SSAValue
+    pieces: Pieces
+    shape: Shape
+    like: Operation | None = None  # whose line and operator it has
+    whole: bool = True  # all of its root, which is contiguous
+    number: SSAValue | None = None
+
+
+class _Folding:
+    """One function, rewritten from its first operation to its last."""
+
+    def __init__(self, block: Block) -> None:
+        self.block = block
+        self.loops = {op: found for op in block.ops if (found := loops_of(op)) is not None}
+        cutting = Cutting(block, self.loops)
+        self.factors = {op: cutting.factors(op) for op in self.loops}
+        self.orders = result_orders(self.loops, self.factors)
+        self.views: dict[SSAValue, _View] = {}  # of values that are seen otherwise than they were
+        self.roots: dict[SSAValue, _View] = {}  # of others
+        self.reshaped: dict[tuple[SSAValue, Shape], SSAValue] = {}
+        self.empties: dict[Attribute, SSAValue] = {}
+        self.fills: dict[tuple[SSAValue, Attribute, Any], SSAValue] = {}
+        self.here: Operation = next(iter(block.ops))  # new operations are put in front of it
+
+    def run(self) -> None:
+        """Rewrite all operations, then remove the views that nobody needs any more."""
+        for op in list(self.block.ops):
+            self.here = op
+            if op in self.loops:
+                self._loops(op)
+            elif isinstance(op, VIEWS) and 0 not in shape_of(op.results[0]):
+                self.views[op.results[0]] = self._view(op)
+            elif isinstance(op, linalg.FillOp):
+                self.views[op.results[0]] = _View(op.results[0], (), shape_of(op.results[0]), op, number=op.operands[0])
+            else:
+                self._others(op)
+        for op in reversed(list(self.block.ops)):
+            if (isinstance(op, VIEWS) or is_scaffold(op)) and op.results[0].first_use is None:
+                op.detach()
+                op.erase()
+
+    def _others(self, op: Operation) -> None:
+        """Calls, returns, loops that cannot be changed: they read whole values."""
+        returns = isinstance(op, func.ReturnOp)
+        for inner in op.walk():
+            for i, value in enumerate(inner.operands):
+                if value in self.views:
+                    inner.operands[i] = self._value(self.views[value], returns)
+
+    def view_of(self, value: SSAValue) -> _View:
+        """What a value is in memory; most are themselves."""
+        if value in self.views:
+            return self.views[value]
+        if value not in self.roots:
+            shape = shape_of(value)
+            like = value.owner if value.owner in self.loops else None
+            self.roots[value] = _View(value, merged(row_major(shape)), shape, cast("Operation | None", like))
+        return self.roots[value]
+
+    # --- views ---------------------------------------------------------------------------------------------
+
+    def _view(self, op: Operation) -> _View:
+        source, shape = self.view_of(op.operands[0]), shape_of(op.results[0])
+        if source.number is not None:
+            return _View(source.root, (), shape, op, number=source.number)
+        match op:
+            case linalg.TransposeOp():
+                axes = self._axes(source)
+                turned = merged(piece for i in op.permutation.get_values() for piece in axes[i])
+                return _View(source.root, turned, shape, op, source.whole)
+            case tensor.ExtractSliceOp():
+                return self._slice(op, source)
+            case _:
+                return _View(source.root, source.pieces, shape, op, source.whole)
+
+    def _axes(self, view: _View) -> list[list[Piece]]:
+        """The pieces of each axis; where axes end inside pieces, those of a copy."""
+        axes = by_axis(view.pieces, view.shape)
+        if axes is None:
+            self._copy(view)
+            axes = by_axis(view.pieces, view.shape)
+        assert axes is not None
+        return axes
+
+    def _slice(self, op: tensor.ExtractSliceOp, source: _View) -> _View:
+        shape = shape_of(op.results[0])
+        offsets, steps = op.static_offsets.get_values(), op.static_strides.get_values()
+        boxes = list(zip(offsets, shape, steps, source.shape, strict=True))
+        if any(self._outer(axis, box) is None for axis, box in zip(self._axes(source), boxes, strict=True)):
+            self._copy(source)
+        pieces: list[Piece] = []
+        cut: list[tuple[int, int, int]] = []
+        for axis, box in zip(self._axes(source), boxes, strict=True):
+            pieces += axis
+            outer = self._outer(axis, box)
+            assert outer is not None
+            cut += [outer, *[(0, n, 1) for n, _ in axis[1:]]][: len(axis)]
+        seen, order = self._seen(source, pieces, op)
+        begin, sizes, step = zip(*[cut[i] for i in order], strict=True) if order else ((), (), ())
+        properties = slice_properties(1, begin, sizes, step)
+        made = self._insert(tensor.ExtractSliceOp, [seen], _typed(seen, sizes), op, properties)
+        left = merged((n, stride * s) for (_, stride), (_, n, s) in zip(pieces, cut, strict=True))
+        return _View(made, left, shape, op, whole=False)
+
+    @staticmethod
+    def _outer(axis: list[Piece], box: tuple[int, int, int, int]) -> tuple[int, int, int] | None:
+        """A box along an axis as one of its outermost piece; None if it ends inside that."""
+        offset, size, step, whole = box
+        if size == whole:
+            return 0, axis[0][0] if axis else 1, 1
+        inner = whole // axis[0][0]
+        if inner == 1:
+            return offset, size, step
+        fits = step == 1 and offset % inner == 0 and size % inner == 0
+        return (offset // inner, size // inner, 1) if fits else None
+
+    def _seen(self, view: _View, pieces: Sequence[Piece], like: Operation) -> tuple[SSAValue, list[int]]:
+        """The root with one axis for each piece, and which piece each axis is."""
+        order = in_memory(pieces)
+        sizes = tuple(pieces[i][0] for i in order)
+        return self._reshape(view.root, sizes, view.like or like), order
+
+    def _value(self, view: _View, in_a_row: bool = False) -> SSAValue:
+        """The value of a view as its users knew it; on request all of a contiguous root."""
+        if view.number is not None:
+            same = shape_of(view.root) == view.shape
+            return view.root if same else self._fill(view.root, view.number, view.shape, view.like or self.here)
+        if 0 in view.shape:
+            return view.root
+        axes = by_axis(view.pieces, view.shape)
+        scattered = axes is None or any(len(axis) > 1 for axis in axes)
+        if scattered or (in_a_row and (len(view.pieces) > 1 or not view.whole)):
+            self._copy(view)
+            return self._reshape(view.root, view.shape, view.like or self.here)
+        assert axes is not None
+        pieces = [piece for axis in axes for piece in axis]
+        order = in_memory(pieces)
+        if order == sorted(order):
+            return self._reshape(view.root, view.shape, view.like or self.here)
+        seen, _ = self._seen(view, pieces, self.here)
+        like = view.like or self.here
+        turned = tuple(order.index(i) for i in range(len(order)))
+        kind = _typed(seen, [pieces[i][0] for i in range(len(order))])
+        properties: dict[str, Attribute] = {"permutation": integers(turned)}
+        operands = [seen, self._empty(kind)]
+        value = self._insert(linalg.TransposeOp, operands, kind, like, properties, [_identity(kind)])
+        return self._reshape(value, view.shape, like)
+
+    def _copy(self, view: _View) -> None:
+        """Put the elements of a view in a row."""
+        pieces = list(view.pieces)
+        seen, order = self._seen(view, pieces, self.here)
+        kind = _typed(seen, [n for n, _ in pieces])
+        rank = len(pieces)
+        properties: dict[str, Attribute] = {
+            "indexing_maps": maps(rank, (tuple(order), tuple(range(rank)))),
+            "iterator_types": iterators(rank, ()),
+            "operandSegmentSizes": segments(1, 1),
+        }
+        like, dtype = view.like or self.here, dtype_of(view.root)
+        operands = [seen, self._empty(kind)]
+        made = self._insert(linalg.GenericOp, operands, kind, like, properties, [_identity(kind)], dtype)
+        view.root, view.pieces, view.whole = made, merged(row_major([n for n, _ in pieces])), True
+
+    # --- loops ---------------------------------------------------------------------------------------------
+
+    def _loops(self, op: Operation) -> None:
+        loops, factors = self.loops[op], self.factors[op]
+        if op not in self.orders and not any(v in self.views for v in op.operands[:-1]) and _as_it_is(loops, factors):
+            return
+        own = [(loop, i) for loop in loops.places[-1] for i in range(len(factors[loop]))]
+        written = [own[i] for i in self.orders[op]] if op in self.orders else own
+        summed = [(loop, i) for loop in loops.summed for i in range(len(factors[loop]))]
+        number = {atom: i for i, atom in enumerate([*written, *summed])}
+        sizes = [factors[loop][i] for loop, i in written]
+
+        def atoms(places: tuple[int, ...]) -> list[int]:
+            return [number[loop, i] for loop in places for i in range(len(factors[loop]))]
+
+        operands: list[SSAValue] = []
+        places: list[tuple[int, ...]] = []
+        for i, value in reversed(list(enumerate(op.operands[:-1]))):
+            view = self.view_of(value)
+            if view.number is not None and self._as_number(op, i, view.number):
+                continue
+            seen, order = self._read(view, [n for loop in loops.places[i] for n in factors[loop]], op)
+            along = atoms(loops.places[i])
+            operands.insert(0, seen)
+            places.insert(0, tuple(along[k] for k in order))
+        places.append(tuple(range(len(sizes))))
+        kind = _typed(op.results[0], sizes)
+        operands.append(self._begin(op.operands[-1], kind))
+        if operands != list(op.operands) or tuple(places) != loops.places or len(number) != len(loops.sizes):
+            op = self._rewritten(op, operands, places, len(number), kind)
+        strides = dict(zip(written, row_major(sizes), strict=True))
+        shape = tuple(loops.sizes[loop] for loop in loops.places[-1])
+        self.views[op.results[0]] = _View(op.results[0], merged(strides[atom] for atom in own), shape, op)
+
+    def _read(self, view: _View, sizes: Sequence[int], op: Operation) -> tuple[SSAValue, list[int]]:
+        """An input with one axis for each loop, and which loop each axis is."""
+        if view.number is not None:
+            return self._fill(view.root, view.number, sizes, view.like or op), list(range(len(sizes)))
+        pieces = split(view.pieces, sizes)
+        if pieces is None:
+            self._copy(view)
+            pieces = split(view.pieces, sizes)
+        assert pieces is not None
+        return self._seen(view, pieces, op)
+
+    def _as_number(self, op: Operation, index: int, scalar: SSAValue) -> bool:
+        """Put a number into the body in place of an input, unless loops go over that input alone."""
+        loops = self.loops[op]
+        constant = scalar.owner
+        others = {loop for i, place in enumerate(loops.places) if i != index for loop in place}
+        if not isinstance(constant, arith.ConstantOp) or loops.product or set(loops.places[index]) - others:
+            return False
+        body = op.regions[0].block
+        literal = constant.clone()
+        literal.location = op.location
+        first = body.first_op
+        assert first is not None
+        body.insert_op_before(literal, first)
+        body.args[index].replace_all_uses_with(literal.results[0])
+        body.erase_arg(body.args[index])
+        return True
+
+    def _rewritten(
+        self, op: Operation, operands: list[SSAValue], places: list[tuple[int, ...]], loops: int, kind: Attribute
+    ) -> Operation:
+        """The operation with other operands; a named one becomes generic if its loops are others."""
+        if tuple(places) == self.loops[op].places and kind == op.results[0].type:
+            op.operands = operands
+            return op
+        outside = tuple(range(len(places[-1]), loops))
+        properties: dict[str, Attribute] = {
+            "indexing_maps": maps(loops, tuple(places)),
+            "iterator_types": iterators(loops, outside),
+            "operandSegmentSizes": segments(len(operands) - 1, 1),
+        }
+        if isinstance(op, linalg.GenericOp):
+            op.operands = operands
+            op.properties |= properties
+            if kind != op.results[0].type:
+                Rewriter.replace_value_with_new_type(op.results[0], kind)
+            return op
+        region = op.detach_region(0)
+        made = linalg.GenericOp.create(
+            operands=operands, result_types=[kind], properties=properties, attributes=op.attributes, regions=[region]
+        )
+        made.location = op.location
+        self.block.insert_op_before(made, op)
+        op.results[0].replace_all_uses_with(made.results[0])
+        op.detach()
+        op.erase()
+        return made
+
+    # --- what operations begin from ------------------------------------------------------------------------
+
+    def _begin(self, init: SSAValue, kind: TensorType[Any]) -> SSAValue:
+        """The empty or filled tensor that a result is written into, of this type."""
+        owner = init.owner
+        assert isinstance(owner, Operation)
+        if init.type == kind:
+            return init
+        return self._fill(init, owner.operands[0], kind.get_shape(), owner) if owner.operands else self._empty(kind)
+
+    def _empty(self, kind: Attribute) -> SSAValue:
+        if kind not in self.empties:
+            made = tensor.EmptyOp.create(result_types=[kind])
+            made.location = self.here.location
+            self.block.insert_op_before(made, self.here)
+            self.empties[kind] = made.results[0]
+        return self.empties[kind]
+
+    def _fill(self, filled: SSAValue, number: SSAValue, shape: Sequence[int], like: Operation) -> SSAValue:
+        """A number everywhere, in the dtype of a tensor that is so filled."""
+        kind, dtype = _typed(filled, shape), dtype_of(filled)
+        key = (number, kind, dtype)
+        if key not in self.fills:
+            properties: dict[str, Attribute] = {"operandSegmentSizes": segments(1, 1)}
+            operands = [number, self._empty(kind)]
+            made = self._insert(linalg.FillOp, operands, kind, like, properties, [_identity(kind)], dtype)
+            self.fills[key] = made
+        return self.fills[key]
+
+    # --- operations ----------------------------------------------------------------------------------------
+
+    def _reshape(self, value: SSAValue, shape: Shape, like: Operation) -> SSAValue:
+        """The value with other axes."""
+        old = shape_of(value)
+        if old == shape:
+            return value
+        key = (value, shape)
+        if key in self.reshaped:
+            return self.reshaped[key]
+        pairs = groups(old, shape)
+        middle = tuple(math.prod(old[i] for i in axes) for axes, _ in pairs)
+        made = value
+        if len(middle) < len(old):
+            properties: dict[str, Attribute] = {"reassociation": reassociation(tuple(axes for axes, _ in pairs))}
+            made = self._insert(tensor.CollapseShapeOp, [made], _typed(value, middle), like, properties)
+        if middle != shape:
+            properties = {
+                "reassociation": reassociation(tuple(axes for _, axes in pairs)),
+                "static_output_shape": integers(shape),
+            }
+            made = self._insert(ExpandShapeOp, [made], _typed(value, shape), like, properties)
+        self.reshaped[key] = made
+        return made
+
+    def _insert(
+        self, cls: type[Operation], operands: Sequence[SSAValue], kind: Attribute, like: Operation,
+        properties: dict[str, Attribute], regions: Sequence[Region] = (), dtype: DType | None = None,
+    ) -> SSAValue:  # fmt: skip
+        """One more operation, of the line and operator that another has; its dtype, if it is no view."""
+        op = cls.create(operands=operands, result_types=[kind], properties=properties, regions=regions)
+        for each in op.walk():
+            each.location = like.location
+        if (name := like.attributes.get("hybrid.operator")) is not None:
+            op.attributes["hybrid.operator"] = name
+        if dtype is not None and dtype.kind == "u":
+            op.attributes["hybrid.dtype"] = string(dtype.name)
+        self.block.insert_op_before(op, self.here)
+        return op.results[0]
+
+
+def _as_it_is(loops: OperandLoops, factors: Sequence[Shape]) -> bool:
+    """Whether no loop is cut, and sums come last."""
+    return max(map(len, factors), default=1) == 1 and loops.places[-1] == tuple(range(len(loops.places[-1])))
+
+
+def _typed(value: SSAValue, shape: Sequence[int]) -> TensorType[Any]:
+    """The type of a tensor of the elements of another."""
+    kind: Any = value.type
+    return kind if kind.get_shape() == tuple(shape) else TensorType(kind.get_element_type(), shape)
+
+
+def _identity(kind: TensorType[Any]) -> Region:
+    """A body that gives its first element as it is."""
+    element: Any = kind.get_element_type()
+    block = Block(arg_types=[element, element])
+    block.add_op(linalg.YieldOp.create(operands=[block.args[0]]))
+    return Region(block)
+
+
+# --- How finely the loops of a function's operations must be cut so that the reshapes between them need no copies ----
+#
+# An axis of 1024 that one operation sees as 8 x 128 has a cut at 128. Axes that several operations walk together share
+# their cuts: a loop and the axes of what it reads and writes, an axis before and after a transpose. A reshape ties the
+# axis to the axes it stands for. What starts in contiguous memory (an argument, a call's result) can be seen in any
+# shape, so it ties nothing; and the summed loops of products are never cut.
+
+KNOW_PLACES = (linalg.IndexOp.name, tensor.ExtractOp.name)  # operations of bodies whose loops must stay
+
+
+@dataclass(frozen=True)
+class OperandLoops:
+    """What the loops of an operation are: their sizes, and which of them each operand follows."""
+
+    sizes: Shape
+    places: tuple[tuple[int, ...], ...]  # of the inputs, then of the result
+    summed: tuple[int, ...]  # those that the result does not follow
+    product: bool  # whether it sums products of two arrays
+
+    def cuttable(self, loop: int) -> bool:
+        """Whether the loop may become several."""
+        return not (self.product and loop in self.summed)
+
+
+def loops_of(op: Operation) -> OperandLoops | None:
+    """The loops of an operation that can be cut and reordered; None of another."""
+    if not isinstance(op, linalg.GenericOp | linalg.MatmulOp):
+        return None
+    start = op.outputs[0].owner
+    if len(op.outputs) > 1 or not isinstance(start, Operation) or not is_scaffold(start):
+        return None
+    places = places_of(op)
+    if places is None:
+        return None
+    sizes = loop_sizes(op, places)
+    if any(n <= 1 for n in sizes) or any(inner.name in KNOW_PLACES for inner in op.body.block.ops):
+        return None
+    summed = tuple(i for i in range(len(sizes)) if i not in places[-1])
+    return OperandLoops(sizes, places, summed, bool(summed) and len(op.inputs) > 1)
+
+
+class Cuts:
+    """Axes, what ties them, and their cuts: the sizes of their inner parts.
+
+    First come all axes and ties, then ``settle``, then ``factors``.
+    """
+
+    def __init__(self) -> None:
+        self._parents: list[int] = []
+        self._sizes: list[int] = []
+        self._cuts: list[set[int]] = []
+        self._ties: list[list[tuple[int, list[int]]]] = []  # of each axis, or of all that are the same
+        self._tied: list[tuple[int, list[int]]] = []
+        self._slices: list[tuple[int, int, int]] = []
+        self._work: dict[int, None] = {}  # whose cuts are to be passed on, each once and in order
+
+    def axis(self, size: int) -> int:
+        """A new axis."""
+        self._parents.append(len(self._parents))
+        self._sizes.append(size)
+        self._cuts.append(set())
+        self._ties.append([])
+        return len(self._parents) - 1
+
+    def size(self, axis: int) -> int:
+        """The number of elements along an axis."""
+        return self._sizes[axis]
+
+    def _find(self, axis: int) -> int:
+        while self._parents[axis] != axis:
+            self._parents[axis] = axis = self._parents[self._parents[axis]]
+        return axis
+
+    def same(self, a: int, b: int) -> None:
+        """Two axes share their cuts."""
+        a, b = self._find(a), self._find(b)
+        if a == b:
+            return
+        if len(self._ties[a]) < len(self._ties[b]):
+            a, b = b, a
+        self._parents[b] = a
+        self._ties[a] += self._ties[b]
+
+    def stands_for(self, axis: int, parts: list[int]) -> None:
+        """An axis has one cut between each two neighbours of its parts, and theirs."""
+        if len(parts) == 1:
+            self.same(axis, parts[0])
+            return
+        tie = (axis, parts)
+        for each in {self._find(i) for i in (axis, *parts)}:
+            self._ties[each].append(tie)
+        self._tied.append(tie)
+
+    def part_of(self, part: int, axis: int, begin: int) -> None:
+        """An axis is a run of another one's elements: it has those cuts at which it starts and ends."""
+        self._slices.append((part, axis, begin))
+
+    def _cut(self, axis: int, cut: int) -> None:
+        """Cut an axis, unless that does not fit to its other cuts; then the reshape stays."""
+        axis = self._find(axis)
+        cuts, size = self._cuts[axis], self._sizes[axis]
+        if cut in cuts or not 1 < cut < size:
+            return
+        if size % cut == 0 and all(cut % c == 0 or c % cut == 0 for c in cuts):
+            cuts.add(cut)
+            self._work[axis] = None
+
+    def settle(self) -> None:
+        """Pass on the cuts along all ties, which are all known by now."""
+        for tie in self._tied:
+            self._pass_on(*tie)
+        self._slice()
+        while self._work:
+            while self._work:
+                axis = next(iter(self._work))
+                del self._work[axis]
+                for tie in self._ties[axis]:
+                    self._pass_on(*tie)
+            self._slice()
+
+    def _slice(self) -> None:
+        for part, axis, begin in self._slices:
+            for cut in tuple(self._cuts[self._find(axis)]):
+                if begin % cut == 0 and self._sizes[part] % cut == 0:
+                    self._cut(part, cut)
+
+    def _pass_on(self, axis: int, parts: list[int]) -> None:
+        inner = math.prod(self._sizes[p] for p in parts)
+        known = tuple(self._cuts[self._find(axis)])
+        for part in parts:
+            size = self._sizes[part]
+            inner //= size
+            self._cut(axis, inner)
+            for cut in tuple(self._cuts[self._find(part)]):
+                self._cut(axis, cut * inner)
+            for cut in known:
+                if inner < cut < inner * size and cut % inner == 0:
+                    self._cut(part, cut // inner)
+
+    def factors(self, axis: int) -> Shape:
+        """The sizes of what an axis is cut into."""
+        ends = [self._sizes[axis], *sorted(self._cuts[self._find(axis)], reverse=True), 1]
+        return tuple(a // b for a, b in itertools.pairwise(ends))
+
+
+class Cutting:
+    """The cuts of all loops of a block."""
+
+    def __init__(self, block: Block, loops: dict[Operation, OperandLoops]) -> None:
+        self.loops = loops
+        self.cuts = Cuts()
+        self.axes: dict[SSAValue, Sequence[int]] = {}  # of a value that is not contiguous whatever happens
+        self.of_loops: dict[Operation, list[int]] = {}
+        self.read = self._read(block)
+        for op in block.ops:
+            self._tie(op)
+        self.cuts.settle()
+
+    def factors(self, op: Operation) -> list[Shape]:
+        """The sizes of what each loop of an operation is cut into."""
+        loops = self.loops[op]
+        nodes = self.of_loops[op]
+        return [self.cuts.factors(nodes[i]) if loops.cuttable(i) else (n,) for i, n in enumerate(loops.sizes)]
+
+    def _read(self, block: Block) -> set[SSAValue]:
+        """Values that loops read, directly or as a view."""
+        found: set[SSAValue] = set()
+        for op in reversed(list(block.ops)):
+            if op in self.loops:
+                found.update(op.operands)
+            elif isinstance(op, VIEWS) and op.results[0] in found:
+                found.add(op.operands[0])
+        return found
+
+    def _new(self, value: SSAValue) -> list[int]:
+        return [self.cuts.axis(n) for n in shape_of(value)]
+
+    def _tie(self, op: Operation) -> None:
+        if op in self.loops:
+            self._loops(op, self.loops[op])
+            return
+        if not isinstance(op, VIEWS):
+            return
+        source, result = op.operands[0], op.results[0]
+        axes = self.axes.get(source)
+        match op:
+            case linalg.TransposeOp():
+                order = op.permutation.get_values()
+                self.axes[result] = self._new(result) if axes is None else [axes[i] for i in order]
+            case tensor.ExtractSliceOp():
+                self._slice(op, source, result)
+            case tensor.CollapseShapeOp() | tensor.ExpandShapeOp() if axes is not None:
+                self.axes[result] = new = self._new(result)
+                collapse = isinstance(op, tensor.CollapseShapeOp)
+                if collapse or result in self.read:
+                    self._reshape(groups_of(op), *((new, axes) if collapse else (axes, new)))
+            case _:  # a contiguous value in another shape
+                pass
+
+    def _loops(self, op: Operation, loops: OperandLoops) -> None:
+        nodes = [self.cuts.axis(n) for n in loops.sizes]
+        self.of_loops[op] = nodes
+        for value, places in zip(op.operands, loops.places[:-1], strict=False):
+            axes = self.axes.get(value)
+            for axis, loop in zip(axes or (), places, strict=False):
+                if loops.cuttable(loop):
+                    self.cuts.same(axis, nodes[loop])
+        self.axes[op.results[0]] = [nodes[loop] for loop in loops.places[-1]]
+
+    def _slice(self, op: tensor.ExtractSliceOp, source: SSAValue, result: SSAValue) -> None:
+        old, new = shape_of(source), shape_of(result)
+        axes = self.axes.get(source)
+        rows = old[1:] == new[1:] and op.static_strides.get_values()[:1] == (1,)
+        if axes is None and rows:  # some rows of a contiguous array are contiguous
+            return
+        fresh = self._new(result)
+        offsets, steps = op.static_offsets.get_values(), op.static_strides.get_values()
+        for i, axis in enumerate(axes or ()):
+            if old[i] == new[i]:
+                fresh[i] = axis
+            elif steps[i] == 1:
+                self.cuts.part_of(fresh[i], axis, offsets[i])
+        self.axes[result] = fresh
+
+    def _reshape(self, groups: list[list[int]], whole: Sequence[int], parts: Sequence[int]) -> None:
+        for axis, group in zip(whole, groups, strict=True):
+            wide = [parts[i] for i in group if self.cuts.size(parts[i]) != 1]
+            if wide:
+                self.cuts.stands_for(axis, wide)
+
+
+# --- Where the elements of a view lie in the memory of its root: pieces of an axis, each with a size and a stride ----
+#  A view of an array by reshapes, transposes and slices is a list of pieces, in its own row-major order: nested loops
+# over them visit its elements in order. Pieces of size 1 are left out, and neighbours that are one run through memory
+# are one piece, so equal views have equal pieces: what a reshape undoes, or two transposes, leaves no trace. A
+# contiguous array is a single piece.
+
+Shape = tuple[int, ...]
+Piece = tuple[int, int]  # size, stride
+Pieces = tuple[Piece, ...]
+
+
+def merged(pieces: Iterable[Piece]) -> Pieces:
+    """Without pieces of size 1, and as few as can be."""
+    found: list[Piece] = []
+    for size, stride in pieces:
+        if size == 1:
+            continue
+        if found and found[-1][1] == stride * size:
+            found[-1] = (found[-1][0] * size, stride)
+        else:
+            found.append((size, stride))
+    return tuple(found)
+
+
+def row_major(sizes: Sequence[int]) -> list[Piece]:
+    """One piece for each axis of a contiguous array."""
+    found: list[Piece] = []
+    stride = 1
+    for n in reversed(sizes):
+        found.append((n, stride))
+        stride *= n
+    return found[::-1]
+
+
+def split(pieces: Sequence[Piece], sizes: Iterable[int]) -> list[Piece] | None:
+    """The pieces cut so that there is one of each of these sizes; None if a size needs more than one."""
+    found: list[Piece] = []
+    rest = iter(pieces)
+    left, stride = 1, 1
+    for size in sizes:
+        if left == 1:
+            left, stride = next(rest)
+        if left % size:
+            return None
+        left //= size
+        found.append((size, stride * left))
+    return found
+
+
+def by_axis(pieces: Sequence[Piece], shape: Sequence[int]) -> list[list[Piece]] | None:
+    """The pieces that each axis of a view of this shape consists of; None if an axis ends inside a piece unevenly."""
+    found: list[list[Piece]] = []
+    rest = iter(pieces)
+    left, stride = 1, 1
+    for size in shape:
+        group: list[Piece] = []
+        while size > 1:
+            if left == 1:
+                left, stride = next(rest)
+            taken = min(left, size)
+            if left % taken or size % taken:
+                return None
+            left //= taken
+            size //= taken
+            group.append((taken, stride * left))
+        found.append(group)
+    return found
+
+
+def in_memory(pieces: Iterable[Piece]) -> list[int]:
+    """The places of pieces in the order in which they lie in memory, the outermost first."""
+    return [i for i, _ in sorted(enumerate(pieces), key=lambda each: -each[1][1])]
+
+
+# --- In which order the loops of an operation write its result, so that who reads it needs no copy -------------------
+#
+# Some need the elements in a row: who returns a transposed result from the function, and a product that sums over an
+# axis that several axes of the result were collapsed into. If all who read a result see it in that one order, its loops
+# run in it; an elementwise operation passes the wish on to those that it reads itself.
+
+Order = tuple[int, ...]
+
+
+def result_orders(
+    loops: Mapping[Operation, OperandLoops], factors: Mapping[Operation, list[Shape]]
+) -> dict[Operation, Order]:
+    """For operations whose result should be written in another order: the order of its axes, cut."""
+    orders: dict[Operation, Order] = {}
+    for op in reversed(list(loops)):
+        result = op.results[0]
+        if any(isinstance(use.operation, VIEWS) or use.operation in orders for use in result.uses):
+            sizes = [n for loop in loops[op].places[-1] for n in factors[op][loop]]
+            wishes = _Wishes(loops, factors, orders)
+            wishes.see(result, merged(row_major(sizes)), shape_of(result))
+            order = wishes.granted(sizes)
+            if order is not None:
+                orders[op] = order
+    return orders
+
+
+@dataclass
+class _Wishes:
+    """The orders in which one result is seen: by those who need it so, and by those who read any order."""
+
+    loops: Mapping[Operation, OperandLoops]
+    factors: Mapping[Operation, list[Shape]]
+    orders: Mapping[Operation, Order]
+    needed: set[Pieces] = field(default_factory=lambda: set[Pieces]())
+    seen: set[Pieces] = field(default_factory=lambda: set[Pieces]())
+
+    def see(self, value: SSAValue, pieces: Pieces, shape: Shape) -> None:
+        """All uses of a value, which is the result or a view of it."""
+        axes = by_axis(pieces, shape)
+        for use in value.uses:
+            user = use.operation
+            match user:
+                case tensor.CollapseShapeOp() | tensor.ExpandShapeOp():
+                    self.see(user.results[0], pieces, shape_of(user.results[0]))
+                case linalg.TransposeOp() if axes is not None:
+                    turned = [piece for i in user.permutation.get_values() for piece in axes[i]]
+                    self.see(user.results[0], merged(turned), shape_of(user.results[0]))
+                case func.ReturnOp():
+                    self.needed.add(pieces)
+                case tensor.ExtractSliceOp():  # of any order
+                    pass
+                case _ if user in self.loops:
+                    self._by_loops(user, use.index, pieces, shape)
+                case _:
+                    if axes is None or any(len(axis) > 1 for axis in axes):
+                        self.needed.add(pieces)
+
+    def _by_loops(self, user: Operation, index: int, pieces: Pieces, shape: Shape) -> None:
+        loops, factors = self.loops[user], self.factors[user]
+        places = loops.places[index]
+        parts = split(pieces, [n for loop in places for n in factors[loop]])
+        if parts is None:  # it needs a copy, unless the elements come in a row
+            self.needed.add(pieces)
+            return
+        order = self.orders.get(user)
+        if order is None or loops.product:
+            self.seen.add(pieces)
+            return
+        wanted = [(loop, i) for loop in loops.places[-1] for i in range(len(factors[loop]))]
+        rank = {wanted[at]: number for number, at in enumerate(order)}
+        atoms = [(loop, i) for loop in places for i in range(len(factors[loop]))]
+        last = len(rank)
+        turned = sorted(zip(atoms, parts, strict=True), key=lambda each: rank.get(each[0], last))
+        self.needed.add(merged(piece for _, piece in turned))
+
+    def granted(self, sizes: list[int]) -> Order | None:
+        """The one order that is needed, if nobody sees another, as places in the result's own; None if it is that."""
+        if len(self.needed) != 1 or not self.seen <= self.needed:
+            return None
+        (pieces,) = self.needed
+        order: list[int] = []
+        for size, stride in pieces:
+            inside = [i for i, (_, s) in enumerate(row_major(sizes)) if stride <= s < stride * size]
+            if math.prod(sizes[i] for i in inside) != size:
+                return None
+            order += inside
+        return None if order == list(range(len(sizes))) else tuple(order)

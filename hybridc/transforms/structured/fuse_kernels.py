@@ -1,0 +1,370 @@
+"""Make kernels of the structured form: private functions that a target runs one after the other.
+
+:mod:`hybridc.transforms.structured.loop_groups` says what belongs together. A kernel is one such group, or a product
+with its epilogue, or, in a function that updates its arguments, all groups that do not depend on each other. Its
+operations carry ``hybrid.axes``, the axis of the domain that each of their loops is (-1 for loops that a product sums),
+and ``hybrid.nest``, the number of the domain among the kernel's ``hybrid.domains``.
+
+Small results are computed again where that is cheaper than a kernel of its own: what is elementwise, has at most
+:data:`CHEAP` elements and is read by a group over many more becomes a part of that group, together with what it is made
+of as far as the same holds. So the tail of a reduction over everything (a mean from a sum) is no kernel.
+
+Arrays that are put together stay ``tensor.concat``, of results that kernels make for that alone.
+Views and calls of the host stay between the kernels. Equal kernels are shared.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from xdsl.context import Context
+from xdsl.dialects import arith, func, tensor
+from xdsl.dialects.builtin import (
+    ArrayAttr,
+    DenseArrayBase,
+    FunctionType,
+    IntegerAttr,
+    ModuleOp,
+    StringAttr,
+    TensorType,
+    i64,
+)
+from xdsl.dialects.linalg import ops as linalg
+from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
+from xdsl.passes import ModulePass
+from xdsl.rewriter import InsertPoint, Rewriter
+
+from hybridc.dialects.mlir.hybrid import fused_location
+from hybridc.ir.joined import RESHAPES, part_of, strides_in_whole
+from hybridc.ir.scalar_builder import Element, ScalarBuilder
+from hybridc.ir.strides import row_major
+from hybridc.ir.structured import (
+    DType,
+    Shape,
+    dtype_of,
+    is_host,
+    is_scaffold,
+    note_dtypes,
+    reads_anywhere,
+    root,
+    shape_of,
+)
+from hybridc.ir.tensor_builder import Builder, Tensor, first
+from hybridc.ir.values import functions, new_name, volume
+from hybridc.trace.trace_to_graph import identifier
+from hybridc.transforms.structured.loop_groups import LoopGroup, Partition, loops_of
+
+# Elements that are rather computed again than by a kernel of their own, if the reader walks over many times as many.
+CHEAP, MANY = 4096, 16
+
+
+@dataclass(frozen=True)
+class FuseKernels(ModulePass):
+    """See the module's docstring."""
+
+    name = "fuse-kernels"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        outliner = _Outliner(op)
+        for function in [f for f in functions(op) if not is_host(f)]:
+            _make_values(function)
+            _own_results(function)
+            _own_parts(function)
+            partition = Partition(function)
+            _compute_again(partition)
+            outliner.outline(function, partition)
+
+
+# --- before: every value that is needed has an operation with loops that makes it --------------------------
+
+
+def _make_values(function: func.FuncOp) -> None:
+    """Let loops write the filled tensors that are more than the beginning of a reduction."""
+    for op in list(function.body.block.ops):
+        if isinstance(op, linalg.FillOp):
+            uses = [u for u in op.results[0].uses if not _begins(u.operation, u.index)]
+            if uses:
+                made = _copy(op.results[0], op)
+                for use in uses:
+                    use.operation.operands[use.index] = made
+
+
+def _begins(op: Operation, index: int) -> bool:
+    """Whether an operand is what a linalg operation begins with."""
+    return isinstance(op, linalg.GenericOp | linalg.MatmulOp) and index == len(op.operands) - 1
+
+
+def _own_results(function: func.FuncOp) -> None:
+    """A result must own its memory: copy what would be a view of an argument, of a number, or of another result."""
+    end = function.body.block.last_op
+    assert isinstance(end, func.ReturnOp)
+    seen: set[SSAValue] = set()
+    for i, value in enumerate(end.arguments):
+        base = root(value)
+        if base in seen or not isinstance(base.owner, Operation) or is_scaffold(base.owner):
+            end.operands[i] = _copy(value, end)
+        seen.add(root(end.operands[i]))
+
+
+def _own_parts(function: func.FuncOp) -> None:
+    """What arrays are put together from is made for that, by loops that can write there: copy what is not."""
+    for op in [op for op in function.body.block.ops if isinstance(op, tensor.ConcatOp)]:
+        for i, value in enumerate(op.inputs):
+            base, views = value, list[Operation]()
+            while isinstance(base.owner, RESHAPES):
+                views.append(base.owner)
+                base = base.owner.operands[0]
+            if part_of(base) is not None and _may_lie(base, strides_in_whole(base)):
+                continue
+            op.operands[i] = copy = _copy(base, op)
+            for view in reversed(views):
+                seen = view.clone({view.operands[0]: op.operands[i]})
+                Rewriter.insert_op(seen, InsertPoint.before(op))
+                op.operands[i] = seen.results[0]
+            if strides_in_whole(copy) is None:
+                op.operands[i] = _copy(value, op)
+
+
+def _may_lie(value: SSAValue, strides: Shape | None) -> bool:
+    """Whether who makes a value can write it with these strides: only loops without reductions with any."""
+    op = value.owner
+    if strides is None or not isinstance(op, tensor.ConcatOp | linalg.GenericOp | linalg.MatmulOp):
+        return False
+    if isinstance(op, tensor.ConcatOp) or strides == row_major(shape_of(value)):
+        return True
+    loops = loops_of(op)
+    return loops is not None and not loops.reduced
+
+
+def _copy(value: SSAValue, before: Operation) -> SSAValue:
+    """The same elements, written by loops in front of ``before``."""
+    block = Block()
+    builder = Builder(block)
+    builder.location, builder.operator = before.location, "copy"
+    out = Tensor(shape_of(value), dtype_of(value), builder)
+    if isinstance(value.owner, linalg.FillOp):
+        made = builder.generic([], out, functools.partial(_number, value.owner.operands[0]))
+    else:
+        made = builder.generic([(value, tuple(range(len(out.shape))), out.dtype)], out, first)
+    copy = made.value
+    ops = list(block.ops)
+    for op in ops:
+        op.detach()
+    Rewriter.insert_op(ops, InsertPoint.before(before))
+    return copy
+
+
+def _number(constant: SSAValue, b: ScalarBuilder, x: Element) -> Element:
+    """The body that gives one number."""
+    assert isinstance(constant.owner, Operation)
+    return Element(b.add_op(arith.ConstantOp, [], constant.type, dict(constant.owner.properties)), x.dtype)
+
+
+# --- computing small results again ------------------------------------------------------------------------
+
+
+def _compute_again(partition: Partition) -> None:
+    """Give groups a copy of the small results that they read; what nobody reads any more is dropped."""
+    for group in reversed(partition.ordered()):
+        if group.domain is None or group.contraction is not None:
+            continue
+        for value in list(group.read):
+            _copy_into(partition, group, value)
+    for op in sorted(partition.group, key=partition.order.__getitem__, reverse=True):  # the copies, too
+        if partition.group[op].domain is not None and not op.results[0].uses:
+            partition.remove(op)
+
+
+def _copy_into(partition: Partition, group: LoopGroup, value: SSAValue) -> None:
+    """Compute a value inside a group that reads it, if it is small, and what it is made of likewise."""
+    op = value.owner
+    if value not in group.read or not isinstance(op, Operation) or partition.group.get(op, group) is group:
+        return
+    places, loops, size = set(group.read[value]), loops_of(op), volume(shape_of(value))
+    if loops is None or loops.reduced or size > CHEAP or size * MANY > group.volume or len(places) != 1:
+        return
+    copy = op.clone()
+    Rewriter.insert_op(copy, InsertPoint.after(op))
+    for use in list(value.uses):
+        if partition.group.get(use.operation) is group:
+            use.operation.operands[use.index] = copy.results[0]
+    partition.add(copy, group, *places, like=op)
+    for operand in dict.fromkeys(copy.operands):
+        if operand in group.read:
+            _copy_into(partition, group, operand)
+
+
+# --- outlining --------------------------------------------------------------------------------------------
+
+
+class _Outliner:
+    """Moves groups into kernels and calls these in their place."""
+
+    def __init__(self, module: ModuleOp) -> None:
+        self.module = module
+        self.kernels: dict[Any, func.FuncOp] = {}
+        self.taken = {f.sym_name.data for f in functions(module)}
+
+    def outline(self, function: func.FuncOp, partition: Partition) -> None:
+        end = function.body.block.last_op
+        assert end is not None
+        groups = partition.ordered()
+        together = _independent(groups, partition) if "hybrid.donated" in function.attributes else []
+        for group in groups:
+            if group.domain is None:
+                for op in group.ops:
+                    op.detach()
+                    Rewriter.insert_op(op, InsertPoint.before(end))
+            elif group not in together:
+                self._call([group], end)
+        if together:
+            self._call(together, end)
+        for op in reversed(list(function.body.block.ops)):
+            if is_scaffold(op) and not op.results[0].uses:
+                Rewriter.erase_op(op)
+
+    def _call(self, nests: list[LoopGroup], end: Operation) -> None:
+        """Put groups into a kernel and call it in front of ``end``."""
+        ops = [op for nest in nests for op in nest.ops]
+        inside = set[Any](ops)
+        given = (v for op in ops for v in (*op.operands[:-1], *reads_anywhere(op)))
+        inputs = list(dict.fromkeys(v for v in given if v.owner not in inside))
+        readers = {r: [u for u in r.uses if u.operation not in inside] for op in ops for r in op.results}
+        outputs = [r for r, uses in readers.items() if uses]
+        dtypes = [dtype_of(v) for v in (*inputs, *outputs)]
+        kernel = self._shared(_kernel(nests, inputs, outputs, dtypes))
+        call = func.CallOp(kernel.sym_name.data, inputs, [v.type for v in outputs])
+        call.location = fused_location(ops)
+        Rewriter.insert_op(call, InsertPoint.before(end))
+        for old, new in zip(outputs, call.results, strict=True):
+            new.name_hint = old.name_hint
+            for use in readers[old]:
+                use.operation.operands[use.index] = new
+
+    def _shared(self, kernel: func.FuncOp) -> func.FuncOp:
+        """The kernel, or an equal one that exists already."""
+        key = _structure(kernel)
+        if key not in self.kernels:
+            kernel.sym_name = StringAttr(new_name(kernel.sym_name.data, self.taken))
+            self.kernels[key] = kernel
+            self.module.body.block.add_op(kernel)
+        return self.kernels[key]
+
+
+def _independent(groups: Iterable[LoopGroup], partition: Partition) -> list[LoopGroup]:
+    """The elementwise groups that need no other group and that no other group needs."""
+    needed = {partition.group[s] for g in groups for s in g.sources}
+    return [
+        g
+        for g in groups
+        if g.domain is not None and g.contraction is None and not g.reduces and not g.sources and g not in needed
+    ]
+
+
+def _kernel(
+    nests: Sequence[LoopGroup], inputs: Sequence[SSAValue], outputs: Sequence[SSAValue], dtypes: list[DType]
+) -> func.FuncOp:
+    """A function of groups, whose operations move into it."""
+    block = Block(arg_types=[v.type for v in inputs])
+    values: dict[SSAValue, SSAValue] = dict(zip(inputs, block.args, strict=True))
+    for number, nest in enumerate(nests):
+        for op in nest.ops:
+            begins = _begin(op.operands[-1], values, block)
+            op.detach()
+            op.operands = [*(values.get(v, v) for v in op.operands[:-1]), begins]
+            _own_values(op.regions[0].block, values)
+            op.attributes["hybrid.axes"] = DenseArrayBase.from_list(i64, nest.axes[op])
+            if number:
+                op.attributes["hybrid.nest"] = IntegerAttr(number, i64)
+            block.add_op(op)
+    end = func.ReturnOp(*outputs)
+    block.add_op(end)
+    kind = FunctionType.from_lists([v.type for v in inputs], [v.type for v in outputs])
+    ops = [op for nest in nests for op in nest.ops]
+    kernel = func.FuncOp(_name(ops), kind, Region(block), visibility="private")
+    kernel.attributes["hybrid.domains"] = ArrayAttr([DenseArrayBase.from_list(i64, n.domain or ()) for n in nests])
+    note_dtypes(kernel, dtypes)
+    kernel.location = fused_location(ops)
+    return kernel
+
+
+def _begin(value: SSAValue, values: dict[SSAValue, SSAValue], block: Block) -> SSAValue:
+    """What an operation begins with, made again inside the kernel."""
+    if value not in values:
+        op = value.owner
+        assert isinstance(op, Operation)
+        operands = [_begin(v, values, block) for v in op.operands]
+        copy = op.clone(dict(zip(op.operands, operands, strict=True)))
+        block.add_op(copy)
+        values[value] = copy.results[0]
+    return values[value]
+
+
+def _own_values(body: Block, values: dict[SSAValue, SSAValue]) -> None:
+    """Let a body read the kernel's arguments, and have its own copies of the numbers that it takes from elsewhere."""
+    copies: dict[SSAValue, SSAValue] = {}
+    for op in list(body.ops):
+        for index, value in enumerate(op.operands):
+            if not isinstance(value.type, TensorType):
+                if isinstance(value.owner, Operation) and value.owner.parent is not body:
+                    op.operands[index] = _own(value.owner, body, copies)
+            else:
+                op.operands[index] = values[value]
+
+
+def _own(number: Operation, body: Block, copies: dict[SSAValue, SSAValue]) -> SSAValue:
+    """A body's own copy of a number."""
+    value = number.results[0]
+    if value not in copies:
+        copy = number.clone()
+        Rewriter.insert_op(copy, InsertPoint.at_start(body))
+        copies[value] = copy.results[0]
+    return copies[value]
+
+
+def _name(ops: Sequence[Operation]) -> str:
+    names: list[str] = []
+    for op in ops:
+        operator = op.attributes.get("hybrid.operator")
+        names.append(
+            identifier(
+                operator.data.rpartition(".")[2] if isinstance(operator, StringAttr) else op.name.partition(".")[2]
+            )
+        )
+    if len(names) == 1:
+        return f"k_{names[0]}"
+    shown = names if len(names) <= 6 else [*names[:5], f"{len(names) - 5}more"]
+    return "fused_" + "_".join(shown)
+
+
+def _structure(kernel: func.FuncOp) -> Any:
+    """What two kernels must share to be one: operations, attributes, types and wiring, but not locations."""
+    number: dict[SSAValue, int] = {}
+    return (_attributes(kernel.attributes), _block_structure(kernel.body.block, number))
+
+
+def _block_structure(block: Block, number: dict[SSAValue, int]) -> Any:
+    for value in block.args:
+        number[value] = len(number)
+    rows: list[Any] = [tuple(a.type for a in block.args)]
+    for op in block.ops:
+        for result in op.results:
+            number[result] = len(number)
+        rows.append(
+            (
+                op.name,
+                _attributes(op.attributes),
+                _attributes(op.properties),
+                tuple(number[v] for v in op.operands),
+                tuple(r.type for r in op.results),
+                tuple(_block_structure(r.block, number) for r in op.regions),
+            )
+        )
+    return tuple(rows)
+
+
+def _attributes(attributes: dict[str, Attribute]) -> Any:
+    return tuple(sorted(attributes.items(), key=lambda item: item[0]))

@@ -1,0 +1,500 @@
+"""From the graph of primitive operators to the structured form: ``linalg``, ``tensor``, ``arith``, ``math``, ``func``.
+
+Every operator is asked for what it is, by its kind:
+
+* ``Elementwise``: a ``linalg.generic`` whose body is the ``scalar`` body; operands broadcast by their indexing maps;
+* ``Reduction``: a ``linalg.generic`` with reduction loops, from the neutral element of ``COMBINE``;
+* ``Contraction``: ``linalg.matmul`` where ``loops`` say so, else the ``linalg.generic`` that they say;
+* any other with a ``move``: reshapes, slices, transposes, gathers;
+* the rest, and steps that upstream lacks: ``func.call`` of a private function without a body. This is a call of the
+  host; the function's attributes say of what.
+
+Upstream integers have no sign, so unsigned arrays are passed as signless ones and read by unsigned operations.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+import numpy as np
+from xdsl.context import Context
+from xdsl.dialects import arith, func, tensor
+from xdsl.dialects.builtin import (
+    ArrayAttr,
+    DenseIntOrFPElementsAttr,
+    DictionaryAttr,
+    FunctionType,
+    LocationAttr,
+    ModuleOp,
+    StringAttr,
+    SymbolRefAttr,
+)
+from xdsl.dialects.linalg import ops as linalg
+from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
+from xdsl.passes import ModulePass
+
+from hybridc.dialects.body import Body
+from hybridc.dialects.interfaces import HasGPUKernel
+from hybridc.dialects.mlir.hybrid import HandleAttr, HybridOp, dtype_of, location_of, shape_of
+from hybridc.dialects.mlir.upstream import HOST
+from hybridc.dialects.operator import Contraction, Elementwise, Operator, Reduction
+from hybridc.dialects.scalar import Recorder, Scalar
+from hybridc.dtypes import wide as wide_of
+from hybridc.errors import VerifyError
+from hybridc.ir.host import has_native_loops
+from hybridc.ir.scalar_builder import INT64, DType, Element, ScalarBuilder, signless
+from hybridc.ir.structured import note_dtype, root
+from hybridc.ir.tensor_builder import Builder, Shape, Tensor, maps, segments, structured_type, wide_axes
+from hybridc.ir.values import constant_value, functions, new_name, volume
+from hybridc.nesting import as_list
+from hybridc.trace.trace_to_graph import identifier
+
+# Elements of an array that a program holds as numbers.
+LONGEST = 65536
+# From so many products for each element on it pays to widen operands of half precision first, where no instruction
+# multiplies them: as a matrix of float32 they are multiplied many times faster.
+WIDENED = 8
+NATIVE = ("llvm", "triton")  # libraries for which loops may read any element
+MATMUL = ((0, 2), (2, 1), (0, 1))  # the loops of linalg.matmul
+
+
+@dataclass(frozen=True)
+class HybridToLinalg(ModulePass):
+    """See the module's docstring.
+
+    With the ``library`` "numpy" the host also computes what would need loops that know their indices, or that fill a
+    result piece by piece: gathers, insertions, concatenation, backwards slices. NumPy has functions for these. With
+    "llvm" and "triton" these are loops, in the form that :mod:`~hybridc.transforms.structured.hybrid_to_linalg`
+    describes; with the latter, operators with a GPU kernel of their author's are called.
+    """
+
+    name = "hybrid-to-linalg"
+
+    library: str = ""
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        hosts = _Hosts({f.sym_name.data for f in functions(op)}, self.library)
+        for function in functions(op):
+            if function.body.blocks:
+                _Structure(function, hosts, self.library).run()
+        op.body.block.add_ops(hosts.declarations.values())
+
+
+@dataclass
+class _Hosts:
+    """The functions of the host that are called, each declared once; those that a target has loops for are native."""
+
+    taken: set[str]
+    library: str
+    declarations: dict[Any, func.FuncOp] = field(default_factory=lambda: dict[Any, func.FuncOp]())
+
+    def declare(self, op: HybridOp, kind: FunctionType) -> func.FuncOp:
+        """The declaration of the function that computes this operation."""
+        attributes = DictionaryAttr(op.attributes)
+        hidden = DictionaryAttr(_hidden_dtypes([*op.operands, *op.results]))
+        key = (op.name, attributes, kind, hidden)
+        if op.regions or key not in self.declarations:
+            key = (key, op) if op.regions else key
+            self.declarations[key] = self._declaration(op, attributes, kind, hidden)
+        return self.declarations[key]
+
+    def _declaration(
+        self, op: HybridOp, attributes: DictionaryAttr, kind: FunctionType, hidden: DictionaryAttr
+    ) -> func.FuncOp:
+        own = has_native_loops(op.operator) or (self.library == "triton" and isinstance(op.operator, HasGPUKernel))
+        where = "native" if self.library in NATIVE and own else "host"
+        base = f"{where}_{identifier(op.name).removeprefix('hybrid_')}"
+        declared = func.FuncOp(new_name(base, self.taken), kind, Region(), "private")
+        declared.attributes["hybrid.operator"] = StringAttr(op.name)
+        bodies = {k: HandleAttr(v) for k, v in op.operator.attrs.items() if isinstance(v, Body)}
+        declared.attributes["hybrid.attributes"] = DictionaryAttr({**attributes.data, **bodies})
+        declared.attributes |= hidden.data
+        declared.location = op.location
+        return declared
+
+
+class _Structure:
+    """One function, rewritten."""
+
+    def __init__(self, function: func.FuncOp, hosts: _Hosts, library: str) -> None:
+        self.function = function
+        self.hosts = hosts
+        self.library = library
+        self.old = function.body.block
+        self.tensors: dict[SSAValue, Tensor] = {}
+        self.block = Block(arg_types=[_type_of(a) for a in self.old.args])
+        self.builder = NativeBuilder(self.block) if library in NATIVE else Builder(self.block)
+
+    def run(self) -> None:
+        for old, new in zip(self.old.args, self.block.args, strict=True):
+            new.name_hint = old.name_hint
+            self.tensors[old] = self.builder.tensor(new, shape_of(old), dtype_of(old))
+        for op in list(self.old.ops):
+            self.builder.location = op.location
+            if isinstance(op, HybridOp):
+                self.builder.operator = _title(op)
+                self._operator(op)
+            elif isinstance(op, func.ReturnOp):
+                self.builder.add(func.ReturnOp, [self._whole(v) for v in op.arguments], [])
+            else:
+                raise VerifyError(f"hybrid-to-linalg: {op.name} is no operator of a graph")
+        results = [_type_of(v) for v in self._returned()]
+        self.function.attributes |= _hidden_dtypes([*self.old.args, *self._returned()])
+        self.function.function_type = FunctionType.from_lists([a.type for a in self.block.args], results)
+        region = self.function.body
+        region.add_block(self.block)
+        region.erase_block(self.old, safe_erase=False)
+
+    def _whole(self, value: SSAValue) -> SSAValue:
+        """A returned value with all its axes, which belong to the operator that made it."""
+        self.builder.operator = _title(value.owner)
+        return self.tensors[value].value
+
+    def _returned(self) -> list[SSAValue]:
+        end = self.old.last_op
+        assert isinstance(end, func.ReturnOp)
+        return list(end.arguments)
+
+    def _operator(self, op: HybridOp) -> None:
+        operator = op.operator
+        number = constant_value(op.results[0]) if len(op.results) == 1 else None
+        if number is not None:
+            self.tensors[op.results[0]] = Tensor((), dtype_of(op.results[0]), self.builder, number=number)
+            return
+        if operator.decomposes():
+            raise VerifyError(
+                f"hybrid-to-linalg: {operator!r} ({location_of(op)}) is not primitive; run decompose before"
+            )
+        inputs = [self.tensors[v] for v in op.operands]
+        out = Tensor(shape_of(op.results[0]), dtype_of(op.results[0]), self.builder) if op.results else None
+        made = self._structured(operator, inputs, out) if out is not None else None
+        for result, given in zip(op.results, self._call(op, inputs) if made is None else made, strict=True):
+            self.tensors[result] = given
+            value = given.made if given.core is None else given.core.made
+            if value is not None and value.name_hint is None:
+                value.name_hint = result.name_hint
+
+    def _structured(self, operator: Operator, inputs: list[Tensor], out: Tensor) -> list[Tensor] | None:
+        """The results as operations on tensors; None if the host computes them, or a kernel of the author's."""
+        if self.library == "triton" and isinstance(operator, HasGPUKernel):
+            return None
+        match operator:
+            case Elementwise():
+                made = self._elementwise(operator, inputs, out)
+            case Reduction():
+                made = self._reduce(operator, inputs[0], out)
+            case Contraction():
+                made = self._contract(operator, inputs, out)
+            case _ if self.library and is_placed(operator, inputs):
+                known = not inputs and operator.PURE and not operator.DRAWS and volume(out.shape) <= LONGEST
+                if known:
+                    made = self._known(operator, out)
+                else:
+                    made = operator.move(self.builder, *inputs) if self.library in NATIVE else None
+            case _:
+                made = operator.move(self.builder, *inputs)
+        return None if made is None else as_list(made)
+
+    def _known(self, operator: Operator, out: Tensor) -> Tensor:
+        """The result of an operator without inputs: numbers, which are computed now."""
+        kind = structured_type(out.shape, out.dtype)
+        numbers = DenseIntOrFPElementsAttr.from_list(cast(Any, kind), np.asarray(operator.eager()).reshape(-1).tolist())
+        made = self.builder.add(arith.ConstantOp, [], [kind], {"value": numbers})
+        note_dtype(made, out.dtype)
+        out.made = made.results[0]
+        return out
+
+    # --- kinds ---------------------------------------------------------------------------------------------
+
+    def _elementwise(self, operator: Elementwise, inputs: list[Tensor], out: Tensor) -> Tensor | None:
+        recorder = Recorder()
+        recorded: Any = operator.scalar(recorder, *[Scalar(None, (), i) for i in range(len(inputs))])
+        if any(s.step in HOST for s in recorder.steps):
+            return None
+        if not isinstance(recorded, Scalar):
+            return self.builder.fill(out.shape, out.dtype, recorded)
+        if recorded.step is None:
+            same = inputs[recorded.index]
+            if (same.shape, same.dtype) == (out.shape, out.dtype):
+                return same
+        arrays = [x for x in inputs if x.number is None]
+
+        def body(b: Any, *elements: Element) -> Any:
+            given = iter(elements)
+            xs = [next(given) if x.number is None else b.constant(x.number, x.dtype) for x in inputs]
+            return operator.scalar(b, *xs)
+
+        return self.builder.map(arrays, out, body)
+
+    def _reduce(self, operator: Reduction, x: Tensor, out: Tensor) -> Tensor:
+        core = self.builder.reduce(operator.COMBINE, x, operator.axes(len(x.shape)), out.dtype)
+        return self.builder.reshape(core, out.shape)
+
+    def _contract(self, operator: Contraction, inputs: list[Tensor], out: Tensor) -> Tensor:
+        if any(0 in x.shape for x in inputs):  # nothing to sum
+            return self.builder.fill(out.shape, out.dtype, 0)
+        *places, result = operator.loops(len(inputs[0].shape))
+        wide = wide_of(out.dtype)
+        if self.library == "llvm" and wide != out.dtype and _products(places, result, inputs, out) >= WIDENED:
+            inputs = [self.builder.cast(x, wide) for x in inputs]
+        reads: list[tuple[SSAValue, tuple[int, ...], DType]] = []
+        for x, place in zip(inputs, places, strict=True):
+            value, axes = self.builder.narrow(x)
+            reads.append((value, tuple(place[a] for a in axes), x.dtype))
+        # Loops of size 1 are left out; those that are left are numbered in the result's order, sums last.
+        order = [loop for loop, n in zip(result, out.shape, strict=True) if n != 1]
+        summed = sorted({loop for _, place, _ in reads for loop in place} - set(order))
+        number = {loop: i for i, loop in enumerate([*order, *summed])}
+        reads = [(value, tuple(number[loop] for loop in place), dtype) for value, place, dtype in reads]
+        core = Tensor(tuple(n for n in out.shape if n != 1), wide if summed else out.dtype, self.builder)
+
+        def body(b: Any, x: Element, y: Element, sofar: Element) -> Any:
+            product = b.mul(b.convert(x, wide), b.convert(y, wide))
+            return b.add(sofar, product) if summed else product
+
+        if not summed:
+            return self.builder.reshape(self.builder.generic(reads, core, body), out.shape)
+        start = self.builder.start(core.shape, wide, 0)
+        kept = tuple(range(len(order)))
+        if (reads[0][1], reads[1][1], kept) == MATMUL and {wide} == {dtype for _, _, dtype in reads}:
+            operands, dtypes = [value for value, _, _ in reads], [wide] * 3
+            core = self.builder.named(linalg.MatmulOp, operands, dtypes, start, core, body, **_matmul())
+        else:
+            core = self.builder.generic(reads, core, body, loops=len(number), out_places=kept, init=start)
+        return self.builder.reshape(self.builder.cast(core, out.dtype), out.shape)
+
+    def _call(self, op: HybridOp, inputs: list[Tensor]) -> list[Tensor]:
+        """The host computes it."""
+        results = [_type_of(r) for r in op.results]
+        kind = FunctionType.from_lists([_type_of(v) for v in op.operands], results)
+        callee = SymbolRefAttr(self.hosts.declare(op, kind).sym_name.data)
+        made = self.builder.add(func.CallOp, [x.value for x in inputs], results, {"callee": callee})
+        return [self.builder.tensor(v, shape_of(r), dtype_of(r)) for v, r in zip(made.results, op.results, strict=True)]
+
+
+@functools.cache
+def _matmul() -> dict[str, Attribute]:
+    """The properties of every linalg.matmul."""
+    return {"indexing_maps": maps(3, MATMUL), "operandSegmentSizes": segments(2, 1)}
+
+
+def _products(places: Any, result: Any, inputs: list[Tensor], out: Tensor) -> int:
+    """In how many products each element of the operands is, at least."""
+    sizes = dict(zip(result, out.shape, strict=True))
+    for place, x in zip(places, inputs, strict=True):
+        sizes.update(zip(place, x.shape, strict=True))
+    return math.prod(sizes.values()) // max(math.prod(x.shape) for x in inputs)
+
+
+def _title(op: Operation | Block) -> str:
+    """What an operator is called; no name for an argument."""
+    return op.name.removeprefix("hybrid.") if isinstance(op, Operation) else ""
+
+
+def _type_of(value: SSAValue) -> Attribute:
+    return structured_type(shape_of(value), dtype_of(value))
+
+
+def _hidden_dtypes(values: list[SSAValue]) -> dict[str, Attribute]:
+    """The dtypes of arguments and results, where upstream types do not say them: of unsigned integers and states."""
+    names = [dtype_of(v).name for v in values]
+    hidden = any(n == "object" or n.startswith("uint") for n in names)
+    return {"hybrid.dtypes": ArrayAttr([StringAttr(n) for n in names])} if hidden else {}
+
+
+# --- Which movements a library does better than loops over tensors: asked by running them on shapes alone ------------
+
+
+def is_placed(operator: Operator, inputs: Sequence[Tensor]) -> bool:
+    """Whether the operator computes its elements place by place, or writes its result part by part."""
+    asked = MovementProbe()
+    operator.move(asked, *[Shaped(x.shape, x.dtype) for x in inputs])
+    return asked.placed
+
+
+@dataclass(frozen=True, eq=False)
+class Shaped:
+    """An array of which only the shape and the dtype are known."""
+
+    shape: Shape
+    dtype: DType
+
+
+class MovementProbe:
+    """The builder ``m`` of movements that writes nothing; ``placed`` if one of them was more than a view or loops."""
+
+    def __init__(self) -> None:
+        self.placed = False
+
+    def _made(self, shape: Shape, dtype: Any, placed: bool = False) -> Shaped:
+        self.placed |= placed
+        return Shaped(shape, dtype)
+
+    def reshape(self, x: Shaped, shape: Shape) -> Shaped:
+        """A view."""
+        return self._made(tuple(shape), x.dtype)
+
+    def transpose(self, x: Shaped, order: Sequence[int]) -> Shaped:
+        """A view."""
+        return self._made(tuple(x.shape[a] for a in order), x.dtype)
+
+    def slice(self, x: Shaped, begin: Sequence[int], step: Sequence[int], shape: Shape) -> Shaped:
+        """A view, unless it goes backwards."""
+        backwards = any(s < 0 and n > 1 for s, n in zip(step, shape, strict=True))
+        return self._made(shape, x.dtype, backwards and 0 not in shape)
+
+    def broadcast(self, x: Shaped, shape: Shape) -> Shaped:
+        """Loops."""
+        return self._made(shape, x.dtype)
+
+    def full(self, shape: Shape, dtype: Any, value: Any) -> Shaped:
+        """A number."""
+        return self._made(shape, np.dtype(dtype))
+
+    def insert(self, x: Shaped, into: Shaped, begin: Sequence[int], step: Sequence[int]) -> Shaped:
+        """Part by part."""
+        return self._made(into.shape, into.dtype, True)
+
+    def concat(self, xs: Sequence[Shaped], axis: int) -> Shaped:
+        """Part by part."""
+        before, after = xs[0].shape[:axis], xs[0].shape[axis + 1 :]
+        size = sum(x.shape[axis] for x in xs)
+        return self._made((*before, size, *after), xs[0].dtype, len(xs) > 1)
+
+    def combine(self, name: str, x: Shaped, axis: int) -> Shaped:
+        """With its place."""
+        return self._made((*x.shape[:axis], 1, *x.shape[axis + 1 :]), x.dtype, True)
+
+    def generate(self, shape: Shape, dtype: Any, element: Callable[..., Any]) -> Shaped:
+        """Place by place."""
+        return self._made(shape, np.dtype(dtype), True)
+
+
+# --- Movements for targets whose loops may read any element: gathers, and arrays put together part by part -----------
+#  Loops have no axes of size 1 here either, and what a body reads at its own loops' indices is an operand like any
+# other: only reads at computed indices are left as ``tensor.extract``.
+
+# An array at most so many times as large as what is put into it, or of so many elements, is written in one go.
+MOST, FEW = 4, 16384
+
+
+class NativeBuilder(Builder):
+    """Writes movements as loops that a compiler for a processor takes."""
+
+    def body(self, block: Block) -> ScalarBuilder:
+        """The builder of a body whose reads at its own indices are operands."""
+        return _Places(self, block, self.location)
+
+    def generate(self, shape: Shape, dtype: Any, element: Callable[..., Any]) -> Tensor:
+        """Loops that know their indices, over the axes that are not of size 1."""
+        if math.prod(shape) == 0:
+            return self.fill(shape, np.dtype(dtype), 0)
+        axes = wide_axes(shape)
+        loops = {axis: loop for loop, axis in enumerate(axes)}
+
+        def body(b: ScalarBuilder, _: Element) -> Any:
+            index = [b.index_of(loops[a]) if a in loops else b.constant(0, INT64) for a in range(len(shape))]
+            return element(b, *index)
+
+        core = self.generic([], Tensor(tuple(shape[a] for a in axes), np.dtype(dtype), self), body)
+        _drop_unused(cast(Operation, core.value.owner).regions[0].block)
+        return core if len(axes) == len(shape) else Tensor(shape, core.dtype, self, core=core, axes=axes)
+
+    def concat(self, xs: Sequence[Tensor], axis: int) -> Tensor:
+        """``tensor.concat`` of what has elements."""
+        filled = [x for x in xs if math.prod(x.shape)]
+        if filled:
+            return super().concat(filled, axis)
+        first = xs[0].shape
+        return self.fill((*first[:axis], sum(x.shape[axis] for x in xs), *first[axis + 1 :]), xs[0].dtype, 0)
+
+    def insert(self, x: Tensor, into: Tensor, begin: Sequence[int], step: Sequence[int]) -> Tensor:
+        """A box inside an array: what lies before and behind it along each axis, put together with it."""
+        if math.prod(x.shape) == 0:
+            return into
+        spread = any(s != 1 and n > 1 for s, n in zip(step, x.shape, strict=True))
+        if spread or math.prod(into.shape) <= max(FEW, MOST * math.prod(x.shape)):
+            return self._spread(x, into, begin, step)
+        made, low, size = x, list(begin), list(x.shape)
+        ones = (1,) * len(into.shape)
+
+        def beside(axis: int, first: int, count: int) -> list[Tensor]:
+            box = ([*low[:axis], first, *low[axis + 1 :]], ones, (*size[:axis], count, *size[axis + 1 :]))
+            return [self.slice(into, *box)] if count else []
+
+        for axis in reversed(range(len(into.shape))):
+            end, whole = low[axis] + size[axis], into.shape[axis]
+            made = self.concat([*beside(axis, 0, low[axis]), made, *beside(axis, end, whole - end)], axis)
+            low[axis], size[axis] = 0, whole
+        return made
+
+    def _spread(self, x: Tensor, into: Tensor, begin: Sequence[int], step: Sequence[int]) -> Tensor:
+        """Every so many-th element is one of ``x``: each place finds out which."""
+
+        def element(b: ScalarBuilder, *index: Element) -> Element:
+            places: list[Element] = []
+            inside: Element | None = None
+            for i, first, by, n, whole in zip(index, begin, step, x.shape, into.shape, strict=True):
+                if (first, by, n) == (0, 1, whole):
+                    places.append(i)
+                    continue
+                low, every = (first, by) if by > 0 else (first + by * (n - 1), -by)
+                far = b.sub(i, low)
+                at = b.cast(b.floor(b.div(far, every)), INT64) if every > 1 else far
+                here = b.logical_and(b.ge(at, 0), b.lt(at, n))
+                if every > 1:
+                    here = b.logical_and(here, b.eq(b.mul(at, every), far))
+                inside = here if inside is None else b.logical_and(inside, here)
+                at = b.min(b.max(at, 0), n - 1)
+                places.append(at if by > 0 else b.sub(n - 1, at))
+            own = b.load(x, *places)
+            return own if inside is None else b.select(inside, own, b.load(into, *index))
+
+        return self.generate(into.shape, into.dtype, element)
+
+
+class _Places(ScalarBuilder):
+    """A body that reads elements: those at its own indices by indexing maps."""
+
+    def __init__(self, builder: Builder, block: Block, location: LocationAttr) -> None:
+        super().__init__(block, location)
+        self.builder = builder
+
+    def load(self, array: Any, *index: Any) -> Element:
+        if array.number is not None:
+            return self.constant(array.number, array.dtype)
+        value, axes = self.builder.narrow(array)
+        filled = root(value).owner
+        if isinstance(filled, linalg.FillOp):
+            return Element(filled.operands[0], array.dtype)
+        kept = [index[a] for a in axes]
+        loops = [_loop(i) for i in kept]
+        if all(loop is not None for loop in loops) and len(set(loops)) == len(loops):
+            return self._operand(value, cast(tuple[int, ...], tuple(loops)), array.dtype)
+        places = [self._place(i) for i in kept]
+        return Element(self.add_op(tensor.ExtractOp, [value, *places], signless(array.dtype)), array.dtype)
+
+    def _operand(self, value: SSAValue, loops: tuple[int, ...], dtype: np.dtype[Any]) -> Element:
+        read = (value, loops, dtype)
+        if read not in self.reads:
+            self.block.insert_arg(signless(dtype), len(self.reads))
+            self.reads.append(read)
+        return Element(self.block.args[self.reads.index(read)], dtype)
+
+
+def _loop(index: Any) -> int | None:
+    """The loop whose index an element is; None if it is computed."""
+    owner = index.index.owner if isinstance(index, Element) and index.index is not None else None
+    return owner.dim.value.data if isinstance(owner, linalg.IndexOp) else None
+
+
+def _drop_unused(block: Block) -> None:
+    """Drop the indices that no element needs."""
+    for op in reversed(list(block.ops)):
+        if op.results and not any(r.first_use is not None for r in op.results):
+            op.detach()
+            op.erase()

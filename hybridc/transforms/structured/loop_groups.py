@@ -1,0 +1,402 @@
+"""Which operations of the structured form become one kernel: groups over a shared domain, joined one by one.
+
+A *domain* is a list of axes with their sizes. Every loop of every operation of a group is one of its axes, so that one
+walk over the domain computes them all, tile by tile along the first axis. A reduction that leaves the first axis alone
+is done within a tile, and what reads its result may be in the group (softmax, layer norm). One over the first axis
+goes *across* tiles: its result exists after the last one, so its readers are elsewhere. A small domain is a single tile
+and has no such limit.
+
+What a body reads at computed indices must be complete before: who makes it is in another group.
+
+Two groups join where a value flows from one to the other, or where an across reduction reads what the other reads,
+unless a path between them leads through a third (a joined kernel would have to run before and after it).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from xdsl.dialects import func
+from xdsl.dialects.linalg import ops as linalg
+from xdsl.ir import Operation, SSAValue
+from xdsl.rewriter import Rewriter
+
+from hybridc.ir.structured import Shape, is_scaffold, loop_sizes, places_of, reads_anywhere
+
+# A domain of at most this many elements is walked as one tile.
+SMALL = 65536
+# Results of products that a group may wait for: of a longer sum of products each gets its own addition as epilogue,
+# instead of all of them being kept for one walk in the end.
+PRODUCTS = 2
+
+Axes = tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class OperationLoops:
+    """The loops of a linalg operation: the loops that each input follows, those of the result, all sizes."""
+
+    op: Operation
+    reads: tuple[tuple[SSAValue, Axes], ...]
+    result: Axes
+    sizes: Shape
+
+    @property
+    def reduced(self) -> Axes:
+        """The loops that the result does not follow."""
+        return tuple(i for i in range(len(self.sizes)) if i not in self.result)
+
+    @property
+    def walked(self) -> Axes:
+        """All loops as their domain has them: what reduces walks along its input's memory, all else along its own."""
+        if not self.reduced:
+            return self.result
+        first = max((place for _, place in self.reads), key=len)
+        return (*first, *(i for i in range(len(self.sizes)) if i not in first))
+
+    @property
+    def is_contraction(self) -> bool:
+        """Whether this sums products of two inputs."""
+        return len(self.reads) > 1 and bool(self.reduced)
+
+
+def loops_of(op: Operation) -> OperationLoops | None:
+    """The loops of an operation; None if it has none (a view, a call, something that only begins another)."""
+    if not isinstance(op, linalg.GenericOp | linalg.MatmulOp):
+        return None
+    places = places_of(op)
+    assert places is not None, "a kernel's operand follows loops"
+    reads = tuple(zip(op.operands[:-1], places[:-1], strict=True))
+    return OperationLoops(op, reads, places[-1], loop_sizes(op, places))
+
+
+@dataclass(eq=False)
+class LoopGroup:
+    """Operations that will be one nest of a kernel; ``domain`` is None where nothing can join.
+
+    ``axes`` are the axes of each operation's loops (-1 for those that a contraction sums); ``read`` and ``made`` the
+    values read and made, with the axes that their dimensions follow, ``anywhere`` those that are read at computed
+    indices. ``across`` are the reductions over axis 0.
+    ``sources`` are operations outside whose results the group needs; ``first`` and ``last`` are the places of its
+    operations in the function, ``products`` the products among its sources.
+    """
+
+    ops: list[Operation]
+    first: int
+    last: int
+    domain: Shape | None = None
+    axes: dict[Operation, Axes] = field(default_factory=lambda: dict[Operation, Axes]())
+    read: dict[SSAValue, list[Axes]] = field(default_factory=lambda: dict[SSAValue, list[Axes]]())
+    made: dict[SSAValue, Axes] = field(default_factory=lambda: dict[SSAValue, Axes]())
+    anywhere: set[SSAValue] = field(default_factory=lambda: set[SSAValue]())
+    across: list[Operation] = field(default_factory=lambda: list[Operation]())
+    sources: set[Operation] = field(default_factory=lambda: set[Operation]())
+    products: set[Operation] = field(default_factory=lambda: set[Operation]())
+    contraction: Operation | None = None
+    reduces: bool = False
+
+    @property
+    def volume(self) -> int:
+        """The number of elements of the domain."""
+        return math.prod(self.domain or ())
+
+    def add(self, loops: OperationLoops, axes: Axes) -> None:
+        """Note what an operation reads and makes, whose loops are these axes."""
+        op = loops.op
+        self.axes[op] = axes
+        for value, place in loops.reads:
+            self.read.setdefault(value, []).append(tuple([axes[i] for i in place]))
+        self.made[op.results[0]] = tuple([axes[i] for i in loops.result])
+        self.anywhere.update(reads_anywhere(op))
+        if self.contraction is not op:
+            self.reduces |= bool(loops.reduced)
+            if any(axes[i] == 0 for i in loops.reduced):
+                self.across.append(op)
+
+    def renamed(self, axes: dict[int, int]) -> None:
+        """Let its axes be those of another domain."""
+        if all(a == b for a, b in axes.items()):
+            return
+        self.axes = {op: tuple([axes[a] for a in own]) for op, own in self.axes.items()}
+        self.read = {v: [tuple([axes[a] for a in place]) for place in places] for v, places in self.read.items()}
+        self.made = {v: tuple([axes[a] for a in place]) for v, place in self.made.items()}
+        self.across = [op for op in self.axes if op is not self.contraction and 0 in _reduced_axes(self, op)]
+
+    def absorb(self, other: LoopGroup) -> None:
+        """Take over the operations of a group of the same domain."""
+        self.ops += other.ops
+        self.axes |= other.axes
+        for value, places in other.read.items():
+            self.read.setdefault(value, []).extend(places)
+        self.made |= other.made
+        self.anywhere |= other.anywhere
+        self.across += other.across
+        self.sources |= other.sources
+        self.products |= other.products
+        self.contraction = self.contraction or other.contraction
+        self.reduces |= other.reduces
+        self.first, self.last = min(self.first, other.first), max(self.last, other.last)
+
+
+def _reduced_axes(group: LoopGroup, op: Operation) -> set[int]:
+    """The axes over which an operation reduces."""
+    return set(group.axes[op]) - set(group.made[op.results[0]])
+
+
+@dataclass(frozen=True)
+class Merged:
+    """Two groups over one domain: the axes of both in it."""
+
+    domain: Shape
+    first: dict[int, int]
+    second: dict[int, int]
+
+
+def merge(source: LoopGroup, group: LoopGroup) -> Merged | None:
+    """The domain of two groups, if the axes of one of them are also the other's."""
+    assert source.domain is not None
+    assert group.domain is not None
+    bound = _bound(source, group)
+    if bound is None:
+        return None
+    _match_rest(source, group, bound)
+    identity = {i: i for i in range(max(len(source.domain), len(group.domain)))} | {-1: -1}
+    if len(bound) == len(group.domain):
+        return Merged(source.domain, identity, bound | {-1: -1})
+    if len(bound) == len(source.domain):
+        return Merged(group.domain, {a: b for b, a in bound.items()} | {-1: -1}, identity)
+    return None
+
+
+def _bound(source: LoopGroup, group: LoopGroup) -> dict[int, int] | None:
+    """Which axes of ``group`` are which of ``source``, as the values say that one makes and the other reads.
+
+    What both read decides only where that leaves a choice. None if one axis would be two.
+    """
+    bound: dict[int, int] = {}
+    shared: list[SSAValue] = []
+    for value, places in group.read.items():
+        if value in source.made:
+            for place in places:
+                if not _bind(bound, place, source.made[value]):
+                    return None
+        elif value in source.read:
+            shared.append(value)
+    for value in shared:
+        attempt = dict(bound)
+        if _bind(attempt, group.read[value][0], source.read[value][0]):
+            bound = attempt
+    return bound
+
+
+def _bind(bound: dict[int, int], places: Axes, axes: Axes) -> bool:
+    """Note that these axes are those; False if that contradicts what is known."""
+    for place, axis in zip(places, axes, strict=True):
+        if bound.setdefault(place, axis) != axis:
+            return False
+    return len(set(bound.values())) == len(bound)
+
+
+def _match_rest(source: LoopGroup, group: LoopGroup, bound: dict[int, int]) -> None:
+    """Let axes that no value binds be those of equal size that are left, in order."""
+    assert source.domain is not None
+    assert group.domain is not None
+    left = [a for a in range(len(source.domain)) if a not in bound.values()]
+    for axis in range(len(group.domain)):
+        if axis in bound:
+            continue
+        match = next((a for a in left if source.domain[a] == group.domain[axis]), None)
+        if match is not None:
+            bound[axis] = match
+            left.remove(match)
+
+
+class Partition:
+    """The groups of a function while operations join them one by one, in order."""
+
+    def __init__(self, function: func.FuncOp) -> None:
+        end = function.body.block.last_op
+        self.ops = [op for op in function.body.block.ops if op is not end and not is_scaffold(op)]
+        self.order: dict[Operation, int] = {op: i for i, op in enumerate(self.ops)}
+        self.group: dict[Operation, LoopGroup] = {}
+        # For each place the next one, or itself, that no group reaches over: all groups lie before or behind it.
+        self._free = list(range(len(self.ops) + 1))
+        for op in self.ops:
+            self._place(op)
+        for op in self.ops:
+            if op in self.group[op].across:
+                self._join_readers(op, reductions=False)
+        for op in self.ops:
+            self._attach_epilogue(self.group[op])
+        for group in dict.fromkeys(self.group[op] for op in self.ops):
+            group.ops.sort(key=self.order.__getitem__)
+
+    def _place(self, op: Operation) -> None:
+        sources = self._sources(op)
+        place = self.order[op]
+        group = LoopGroup([op], place, place, sources=set(sources))
+        self.group[op] = group
+        loops = loops_of(op)
+        if loops is None:
+            return
+        kept = loops.result if loops.is_contraction else loops.walked
+        group.domain = tuple(loops.sizes[i] for i in kept)
+        group.contraction = op if loops.is_contraction else None
+        group.add(loops, tuple(kept.index(i) if i in kept else -1 for i in range(len(loops.sizes))))
+        if loops.is_contraction:
+            return
+        group.products = {s for s in sources if self.group[s].contraction is s}
+        for source in sources:
+            self._try(self.group[source], self.group[op])
+        if op in self.group[op].across:
+            self._join_readers(op, reductions=True)
+
+    def _sources(self, op: Operation) -> dict[Operation, None]:
+        """Who makes what an operation reads; in order, so that equal graphs give equal kernels."""
+        owners = [v.owner for v in (*op.operands, *reads_anywhere(op)) if isinstance(v.owner, Operation)]
+        return dict.fromkeys(owner for owner in owners if owner in self.group)
+
+    def _join_readers(self, op: Operation, reductions: bool) -> None:
+        """Let a reduction across tiles share the walk of groups that read the same values: of reductions, or any."""
+        for value in op.operands[:-1]:
+            for use in list(value.uses):
+                other = self.group.get(use.operation)
+                if other is not None and (other.across or not reductions):
+                    self._try(other, self.group[op])
+
+    def _try(self, source: LoopGroup, group: LoopGroup) -> None:
+        """Join two groups if they may be one."""
+        if source is group or source.domain is None or source.contraction is not None:
+            return
+        if group.domain is None or group.contraction is not None:
+            return
+        merged = merge(source, group)
+        if merged is not None and self._allowed(source, group, merged) and not self._crossed(source, group):
+            self._join(source, group, merged)
+
+    def _allowed(self, source: LoopGroup, group: LoopGroup, merged: Merged) -> bool:
+        """Whether one walk over the domain can compute both, and is not for too many products to wait for."""
+        if len(source.products | group.products) > PRODUCTS:
+            return False
+        if math.prod(merged.domain) <= SMALL:
+            return True
+        both = (source, group)
+        for each, axes in ((source, merged.first), (group, merged.second)):
+            checked = each.volume > SMALL and axes.get(0) == 0
+            for own in () if checked else each.axes.values():
+                if 0 not in [axes[a] for a in own]:
+                    return False  # it would be computed again in every tile
+            for op in each.across if axes.get(0) == 0 else each.axes:
+                reduced = {axes[a] for a in _reduced_axes(each, op)}
+                if 0 in reduced and any(self.group.get(u.operation) in both for u in op.results[0].uses):
+                    return False
+        return True
+
+    def _attach_epilogue(self, group: LoopGroup) -> None:
+        """Let elementwise operations on a product be the product's epilogue, if they are a kernel of no other use."""
+        op = group.contraction
+        if op is None:
+            return
+        for use in list(op.results[0].uses):
+            other = self.group.get(use.operation)
+            if other is None or other is group or other.domain is None or other.contraction is not None:
+                continue
+            merged = None if other.reduces else merge(group, other)
+            if merged is None or sorted(merged.domain) != sorted(group.domain or ()):
+                continue
+            if all(len(axes) == len(merged.domain) for axes in other.axes.values()) and not self._crossed(group, other):
+                self._join(group, other, merged)
+                group = self.group[op]
+
+    def _crossed(self, a: LoopGroup, b: LoopGroup) -> bool:
+        """Whether one of two groups needs all of what the other makes, or a path between them leads through a third."""
+        if not a.anywhere.isdisjoint(b.made) or not b.anywhere.isdisjoint(a.made):
+            return True
+        return self._depends(b, a) or self._depends(a, b)
+
+    def _join(self, a: LoopGroup, b: LoopGroup, merged: Merged) -> None:
+        a.renamed(merged.first)
+        b.renamed(merged.second)
+        small, large = sorted((a, b), key=lambda g: len(g.ops))
+        large.domain = merged.domain
+        large.absorb(small)
+        for op in small.ops:
+            self.group[op] = large
+        large.sources = {s for s in large.sources if self.group[s] is not large}
+        place = self._cut(large.first)
+        while place < large.last:
+            self._free[place] = place + 1
+            place = self._cut(place)
+
+    def _cut(self, place: int) -> int:
+        """The first place from here on between which and the next no group has operations on both sides."""
+        free = self._free
+        while free[place] != place:
+            free[place] = free[free[place]]
+            place = free[place]
+        return place
+
+    def _depends(self, group: LoopGroup, on: LoopGroup) -> bool:
+        """Whether ``group`` needs a result of ``on`` through a third group."""
+        seen: set[int] = set()
+        stack = [g for s in group.sources if (g := self.group[s]) is not on]
+        while stack:
+            current = stack.pop()
+            if current is on:
+                return True
+            # Behind a cut it and all that it needs lie before it: so compiling takes time in proportion to the graph.
+            if id(current) in seen or current is group or self._cut(current.last) < on.first:
+                continue
+            seen.add(id(current))
+            stack += [self.group[s] for s in current.sources]
+        return False
+
+    def add(self, op: Operation, group: LoopGroup, axes: Axes, like: Operation) -> None:
+        """Put an operation without reductions into a group, in the place of ``like``; its result follows these axes."""
+        loops = loops_of(op)
+        assert loops is not None
+        group.add(loops, tuple(axes[loops.result.index(i)] for i in range(len(loops.sizes))))
+        group.ops.insert(0, op)
+        group.sources |= self._sources(op).keys()
+        group.read.pop(like.results[0], None)
+        group.sources.discard(like)
+        self.group[op] = group
+        self.order[op] = self.order[like]
+
+    def remove(self, op: Operation) -> None:
+        """Drop an operation that nobody reads."""
+        group = self.group.pop(op)
+        group.ops.remove(op)
+        del group.axes[op], group.made[op.results[0]]
+        Rewriter.erase_op(op)
+
+    def ordered(self) -> list[LoopGroup]:
+        """The groups so that each comes after those it depends on, otherwise in the order of their first operator."""
+        groups = [g for g in dict.fromkeys(self.group[op] for op in self.ops if op in self.group) if g.ops]
+        for group in groups:
+            group.sources = {s for s in group.sources if s in self.group and self.group[s] is not group}
+        return in_order(groups, self.group, self.order)
+
+
+def in_order(
+    groups: Iterable[LoopGroup], of: dict[Operation, LoopGroup], order: dict[Operation, int]
+) -> list[LoopGroup]:
+    """The groups so that each comes after those it depends on."""
+
+    def sources(group: LoopGroup) -> Sequence[LoopGroup]:
+        return [of[s] for s in sorted(group.sources, key=order.__getitem__) if of[s] is not group]
+
+    done: dict[LoopGroup, None] = {}
+    for group in groups:
+        stack = [] if group in done else [(group, iter(sources(group)))]
+        while stack:
+            current, rest = stack[-1]
+            source = next((s for s in rest if s not in done), None)
+            if source is not None:
+                stack.append((source, iter(sources(source))))
+                continue
+            done.setdefault(current)
+            stack.pop()
+    return list(done)
