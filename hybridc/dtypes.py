@@ -1,7 +1,7 @@
 """Which element types there are beside NumPy's own, and in what numbers of each are computed.
 
-NumPy knows ``bfloat16`` and the two of ``float8`` once ml_dtypes is imported, but calls the kind of some "V", as of
-bytes: whether a dtype is floating-point is asked here.
+NumPy knows ``bfloat16`` once ml_dtypes is imported, but calls its kind "V", as of bytes: whether a dtype is
+floating-point is asked here.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ import numpy as np
 
 DType = np.dtype[Any]
 
-_BYTES = np.dtype(np.uint8)
 FLOAT16, FLOAT32 = np.dtype(np.float16), np.dtype(np.float32)
 
 
@@ -27,20 +26,13 @@ def _added(name: str, size: int) -> DType:
 
 
 BFLOAT16 = _added("bfloat16", 2)
-# Three bits of fraction, up to 448, no infinity; and two bits, up to 57344.
-FLOAT8_E4M3FN, FLOAT8_E5M2 = _added("float8_e4m3fn", 1), _added("float8_e5m2", 1)
-FLOAT8 = frozenset({FLOAT8_E4M3FN, FLOAT8_E5M2})
 #: The names of those that no array has here.
-ABSENT = frozenset(
-    name
-    for name, dtype in (("bfloat16", BFLOAT16), ("float8_e4m3fn", FLOAT8_E4M3FN), ("float8_e5m2", FLOAT8_E5M2))
-    if dtype.name != name
-)
+ABSENT = frozenset({"bfloat16"} - {BFLOAT16.name})
 # Floats whose sums, products and functions are computed in float32, and rounded at the end.
-HALVES = frozenset({FLOAT16, BFLOAT16, *FLOAT8})
+HALVES = frozenset({FLOAT16, BFLOAT16})
 # Of these, the floats in which nothing is computed: every operator computes in float32, and rounds its results once.
-STORED = frozenset({BFLOAT16, *FLOAT8})
-_DIGITS = {BFLOAT16: 8, FLOAT8_E4M3FN: 4, FLOAT8_E5M2: 3}  # binary ones, with the first
+STORED = frozenset({BFLOAT16})
+_DIGITS = {BFLOAT16: 8}  # binary ones, with the first
 
 
 def is_float(dtype: DType) -> bool:
@@ -68,11 +60,6 @@ def exact_integers(dtype: DType) -> int:
     if dtype in STORED:
         return int(2 ** _DIGITS[dtype])
     return int(2 ** (np.finfo(dtype).nmant + 1) if dtype.kind == "f" else 2 ** (8 * dtype.itemsize - 1))
-
-
-def held(dtype: DType) -> DType:
-    """The dtype that a kernel of a GPU sees in memory: float8, which few cards know, as bytes."""
-    return _BYTES if dtype in FLOAT8 else dtype
 
 
 def computed(dtype: DType) -> DType:

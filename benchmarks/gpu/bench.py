@@ -18,17 +18,15 @@ import numpy as np
 import hybridc as mx
 from benchmarks.gpu.clock import Clock
 from benchmarks.gpu.table import COMPILED, EAGER, OURS, Machine, Row
-from hybridc.dtypes import FLOAT8_E4M3FN
 from hybridc.errors import UnsupportedError
 from hybridc.gluon import nn
 from hybridc.options import OPTIONS
 
 Arrays = dict[str, np.ndarray]
 SECONDS = 0.5  # for the measurements of a workload
-EIGHT = "float8_e4m3fn"  # of a workload whose arrays say their dtypes themselves
 BYTES = {"float16": 2, "bfloat16": 2, "float32": 4}
 # The largest difference to PyTorch's results, as a part of their largest number.
-TOLERANCE = {EIGHT: 2e-2, "float16": 2e-2, "bfloat16": 8e-2, "float32": 1e-3}
+TOLERANCE = {"float16": 2e-2, "bfloat16": 8e-2, "float32": 1e-3}
 _COMPARED = 1 << 20  # about so many elements of a result are compared
 _POOL = 1 << 20  # random numbers that large arrays repeat
 
@@ -166,7 +164,7 @@ def _heads(workload: Workload, arrays: Arrays) -> np.ndarray | None:
 
 def measured_in(array: np.ndarray, dtype: str) -> str:
     """The name of an array's dtype in a workload: single precision becomes the workload's, others stay as they are."""
-    return array.dtype.name if array.dtype != np.float32 or dtype == EIGHT else dtype
+    return array.dtype.name if array.dtype != np.float32 else dtype
 
 
 def on_gpu(array: np.ndarray, dtype: str) -> Any:
@@ -234,16 +232,7 @@ def theirs(
 
 def tensor(clock: Clock, array: np.ndarray, dtype: str) -> Any:
     """A tensor on the device."""
-    if array.dtype == FLOAT8_E4M3FN:
-        return clock.torch.from_numpy(array.view(np.uint8)).to(clock.device).view(getattr(clock.torch, EIGHT))
     return clock.torch.from_numpy(array).to(clock.device).to(getattr(clock.torch, measured_in(array, dtype)))
-
-
-def eight(array: np.ndarray) -> np.ndarray:
-    """Numbers in eight bits."""
-    if FLOAT8_E4M3FN.name != EIGHT:
-        raise UnsupportedError("arrays of float8 need ml_dtypes")
-    return array.astype(FLOAT8_E4M3FN)
 
 
 def numpy_of(y: Any) -> np.ndarray:

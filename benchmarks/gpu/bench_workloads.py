@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.gpu.bench import BYTES, EIGHT, Arrays, Workload, eight, normal
+from benchmarks.gpu.bench import BYTES, Arrays, Workload, normal
 
 BATCH_HEADS = (4, 16)
 LAYERS = ("1", "2", "3")
@@ -102,28 +102,6 @@ def products(small: bool) -> Iterator[Workload]:
                 flops=2.0 * side**3,
                 early=dtype == "float16",
             )
-    yield _of_eight_bits(32 if small else 4096)
-
-
-def _of_eight_bits(side: int) -> Workload:
-    """A product of float8 with a scale for each operand, bias and gelu."""
-
-    def arrays() -> Arrays:
-        x, w = (normal(side, side, seed=seed) for seed in (0, 1))
-        scale = np.full((1, 1), 0.5, np.float32)
-        b = normal(side, seed=2).astype(np.float16)
-        return {"x": eight(x), "w": eight(w), "sx": scale, "sw": scale / np.float32(math.sqrt(side)), "b": b}
-
-    def ours(F: Any, x: Any, w: Any, sx: Any, sw: Any, b: Any) -> Any:
-        y = F.dot(F.cast(x, dtype="float32"), F.cast(w, dtype="float32"), transpose_b=True)
-        y = F.cast(F.broadcast_mul(F.broadcast_mul(y, sx), sw), dtype="float16")
-        return F.LeakyReLU(F.broadcast_add(y, F.reshape(b, shape=(1, side))), act_type="gelu")
-
-    def theirs(t: Any, x: Any, w: Any, sx: Any, sw: Any, b: Any) -> Any:
-        y = t._scaled_mm(x, w.t(), scale_a=sx, scale_b=sw, bias=b, out_dtype=t.float16)
-        return t.nn.functional.gelu(y)
-
-    return Workload(f"gelu(x w sx sw + b), {side}", arrays, ours, theirs, EIGHT, flops=2.0 * side**3)
 
 
 def attention(small: bool) -> Iterator[Workload]:

@@ -71,15 +71,7 @@ class Clock:
         for dtype in ("float16", "bfloat16", "float32"):
             a, b = (torch.randn(side, side, device=self.device).to(getattr(torch, dtype)) for _ in range(2))
             calls[dtype] = lambda a=a, b=b: a @ b
-        if self.on_card and torch.cuda.get_device_capability() >= (8, 9):
-            calls["float8_e4m3fn"] = self._eight(side)
         seconds = self.medians(calls, 2.0)
         copy = 2 * source.nbytes / seconds.pop("copy")
         name = torch.cuda.get_device_name() if self.on_card else "the CPU, for a trial"
         return Machine(name, copy, {dtype: 2 * side**3 / s for dtype, s in seconds.items()})
-
-    def _eight(self, side: int) -> Callable[[], Any]:
-        """A product of eight bits, which only some cards have."""
-        torch, one = self.torch, self.torch.ones((), device=self.device)
-        a, b = (torch.randn(side, side, device=self.device).to(torch.float8_e4m3fn) for _ in range(2))
-        return lambda: torch._scaled_mm(a, b.t(), scale_a=one, scale_b=one, out_dtype=torch.float16)

@@ -14,8 +14,7 @@ from typing import Any
 import numpy as np
 
 import hybridc as mx
-from hybridc.dtypes import ABSENT, is_float
-from hybridc.errors import UnsupportedError
+from hybridc.dtypes import is_float
 from hybridc.gluon import nn
 
 EPS = {"float16": 1e-3, "float32": 1.2e-7, "float64": 2.3e-16}
@@ -272,7 +271,6 @@ def products() -> Iterator[Case]:
                 shapes,
                 ulps=64,
             )
-    yield from products_of_eight_bits()
     for sequence, size in [(9, 8), (64, 64), (200, 64), (129, 128)]:
         for dtype in FLOATS:
             shapes = ((3, sequence, size),) * 3
@@ -286,41 +284,6 @@ def products() -> Iterator[Case]:
             ulps=256,
             change=lambda arrays: [*arrays[:3], causal(arrays[3].shape[0]).astype("float32")],
         )
-
-
-def products_of_eight_bits() -> Iterator[Case]:
-    """Two operands of float8, or one beside half precision; and casts there and back."""
-    formats = ("float8_e4m3fn", "float8_e5m2")
-    for left, right in [(f, f) for f in formats] + [formats, (formats[0], "float16")]:
-        for n, k, m in [(1, 70, 5), (33, 20, 17), (128, 128, 128), (130, 257, 96), (512, 1024, 768)]:
-            yield Case(
-                f"gelu(x w s + b), {left} {right}",
-                _scaled,
-                lambda x, w, s, b: gelu(x @ w.T * s + b),
-                ((n, k), (m, k), (1, 1), (1, m)),
-                ulps=2.0**12 if left == right else 64,  # tensor cores add the terms of a step in fewer bits
-                change=lambda arrays, kinds=(left, right): [*_as(arrays[:2], kinds), *arrays[2:]],
-            )
-    for kind in formats:
-        yield Case(
-            f"casts, {kind}",
-            lambda F, x, kind=kind: F.cast(F.cast(x, dtype=kind), dtype="float32"),
-            lambda x, kind=kind: _as([x.astype(np.float32)], (kind,))[0].astype(np.float64),
-            ((1003,),),
-            change=lambda arrays: [np.exp(9 * arrays[0]) - 1],
-        )
-
-
-def _scaled(F: Any, x: Any, w: Any, s: Any, b: Any) -> Any:
-    y = F.dot(F.cast(x, dtype="float32"), F.cast(w, dtype="float32"), transpose_b=True)
-    return F.LeakyReLU(F.broadcast_add(F.broadcast_mul(y, s), b), act_type="gelu")
-
-
-def _as(arrays: Sequence[np.ndarray], kinds: Sequence[str]) -> list[np.ndarray]:
-    """The numbers in dtypes, of which NumPy has some by ml_dtypes alone."""
-    if ABSENT & {*kinds}:
-        raise UnsupportedError(f"arrays of {' and '.join(sorted(ABSENT & {*kinds}))} need ml_dtypes")
-    return [x.astype(kind) for x, kind in zip(arrays, kinds)]
 
 
 def indices() -> Iterator[Case]:

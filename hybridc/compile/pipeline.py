@@ -32,7 +32,6 @@ from hybridc.transforms.graph.cse import CommonSubexpressionElimination
 from hybridc.transforms.graph.dce import DeadCodeElimination
 from hybridc.transforms.graph.decompose import Decompose
 from hybridc.transforms.graph.differentiate import Differentiate
-from hybridc.transforms.kernels.fold_casts import FoldCasts
 from hybridc.transforms.kernels.merge_products import MergeProducts
 from hybridc.transforms.kernels.split_products import SplitProducts
 from hybridc.transforms.memory.plan_memory import PlanMemory
@@ -120,7 +119,7 @@ def triton_kernels() -> tuple[ModulePass, ...]:
     """From the graph to kernels for the GPU: products keep what follows them, attention is one kernel."""
     from hybridc.transforms.kernels.fuse_attention import FuseAttention
 
-    return (*structured("triton"), *KERNELS, FuseAttention(), FoldCasts())
+    return (*structured("triton"), *KERNELS, FuseAttention())
 
 
 def triton_plan(codes: TritonCodes | None = None) -> tuple[ModulePass, ...]:
@@ -141,7 +140,6 @@ def alone() -> tuple[type[ModulePass], ...]:
         ConstantFold,
         Decompose,
         Differentiate,
-        FoldCasts,
         FoldViews,
         FuseAttention,
         FuseKernels,

@@ -18,7 +18,7 @@ from xdsl.dialects.linalg import ops as linalg
 from xdsl.ir import Block, Operation, SSAValue
 
 from hybridc.dialects.attribute import DType
-from hybridc.dtypes import BFLOAT16, FLOAT8, FLOAT16, FLOAT32, wide
+from hybridc.dtypes import BFLOAT16, FLOAT16, FLOAT32, wide
 from hybridc.ir.kernel import Kernel, Stage
 from hybridc.ir.strides import row_major
 from hybridc.ir.structured import element_dtype, shape_of
@@ -220,30 +220,12 @@ def body_key(block: Block) -> str:
 
 
 def multiplied(stage: Stage) -> tuple[DType, DType] | None:
-    """In what a stage multiplies and adds up, if its body adds the product of two floating-point numbers.
-
-    Eight bits are no numbers that a sum is made of: :func:`multiplied_eight` says in what these are multiplied.
-    """
+    """In what a stage multiplies and adds up, if its body adds the product of two floating-point numbers."""
     found = _factors(stage)
-    if found is None or not FLOAT8.isdisjoint(found):
+    if found is None:
         return None
     left, right, wide = found
     return (wide if left != right or _SUMMED_IN[left] != wide else left), wide
-
-
-def multiplied_eight(stage: Stage) -> tuple[DType, DType] | None:
-    """As :func:`multiplied`, of products that may read eight bits: in that dtype, if both do, else in the other one.
-
-    Two that differ are multiplied in half precision, which has all their numbers.
-    """
-    found = _factors(stage)
-    if found is None or FLOAT8.isdisjoint(found):
-        return multiplied(stage)
-    left, right, wide = found
-    others = {left, right} - FLOAT8
-    if wide != FLOAT32 or not all(d in _SUMMED_IN and _SUMMED_IN[d] == wide for d in others):
-        return None
-    return (others.pop() if others else left if left == right else FLOAT16), wide
 
 
 def _factors(stage: Stage) -> tuple[DType, DType, DType] | None:

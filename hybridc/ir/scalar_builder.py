@@ -29,8 +29,6 @@ from xdsl.dialects.builtin import (
     IntegerType,
     LocationAttr,
     bf16,
-    f8E4M3FN,
-    f8E5M2,
     f16,
     f32,
     f64,
@@ -54,7 +52,6 @@ INDEX = IndexType()
 _ELEMENTS: dict[str, Attribute] = {
     "float16": f16, "bfloat16": bf16, "float32": f32, "float64": f64, "bool": i1, "object": i64, "int64": i64,
     "uint64": i64, "int8": IntegerType(8), "uint8": IntegerType(8), "int32": IntegerType(32),
-    "float8_e4m3fn": f8E4M3FN, "float8_e5m2": f8E5M2,
 }  # fmt: skip
 
 

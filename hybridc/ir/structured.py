@@ -16,8 +16,6 @@ from xdsl.dialects.builtin import (
     ArrayAttr,
     BFloat16Type,
     DenseIntOrFPElementsAttr,
-    Float8E4M3FNType,
-    Float8E5M2Type,
     Float16Type,
     Float32Type,
     Float64Type,
@@ -32,7 +30,7 @@ from xdsl.ir.affine import AffineDimExpr
 from xdsl.traits import SymbolTable
 
 from hybridc.dialects.mlir.hybrid_rt import UniformOp, numbers_listed
-from hybridc.dtypes import BFLOAT16, FLOAT8_E4M3FN, FLOAT8_E5M2, FLOAT16, FLOAT32
+from hybridc.dtypes import BFLOAT16, FLOAT16, FLOAT32
 
 DType = np.dtype[Any]
 Shape = tuple[int, ...]
@@ -80,10 +78,6 @@ def element_dtype(kind: Attribute) -> DType:
             return FLOAT16
         case BFloat16Type():
             return BFLOAT16
-        case Float8E4M3FNType():
-            return FLOAT8_E4M3FN
-        case Float8E5M2Type():
-            return FLOAT8_E5M2
         case Float32Type():
             return FLOAT32
         case Float64Type():

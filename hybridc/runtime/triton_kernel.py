@@ -18,7 +18,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from hybridc.dtypes import held
 from hybridc.errors import UnsupportedError
 from hybridc.locks import ForkLock
 from hybridc.lower.triton.triton_function import Config, TritonFunction
@@ -115,7 +114,7 @@ class _InterpreterMemory:
 
     def __init__(self, pointer: int, dtype: np.dtype[Any]) -> None:
         self._pointer = pointer
-        self.dtype = held(dtype).name  # the part of the name of a tensor's dtype that Triton reads
+        self.dtype = dtype.name  # the part of the name of a tensor's dtype that Triton reads
 
     def data_ptr(self) -> int:
         """The address that the kernel is given."""

@@ -425,26 +425,23 @@ def test_batch_norm_of_channels_alone():
         np.testing.assert_allclose(net.running_mean.data().asnumpy(), [0.1, -0.2, 0.5], rtol=1e-6)
 
 
-@pytest.mark.parametrize("dtype", ["bfloat16", "float8_e5m2", "float8_e4m3fn"])
 @pytest.mark.parametrize("ascending", [True, False])
-def test_nan_of_small_floats_is_sorted_as_the_largest(dtype, ascending):
-    x = np.array([2, NAN, -1, 0.5, NAN, -8], getattr(ml_dtypes, dtype, dtype))
+def test_nan_of_bfloat16_is_sorted_as_the_largest(ascending):
+    x = np.array([2, NAN, -1, 0.5, NAN, -8], ml_dtypes.bfloat16)
     order = [5, 2, 3, 0, 1, 4] if ascending else [1, 4, 0, 3, 2, 5]
     np.testing.assert_array_equal(everywhere(lambda F, x: F.argsort(x, is_ascend=ascending), x), order)
     got = everywhere(lambda F, x: F.cast(F.sort(x, is_ascend=ascending), "float32"), x)
     np.testing.assert_array_equal(got, x.astype("f4")[order])
 
 
-@pytest.mark.parametrize("dtype", ["float16", "float8_e4m3fn"])
-def test_l2_normalization_of_numbers_whose_squares_overflow(dtype):
-    x = np.array([[300, 400]] if dtype == "float16" else [[30, 40]], getattr(ml_dtypes, dtype, dtype))
+def test_l2_normalization_of_numbers_whose_squares_overflow():
+    x = np.array([[300, 400]], np.float16)
     y, dx = both(lambda F, x: F.cast(F.L2Normalization(x), "float32"), x)
-    np.testing.assert_allclose(y, [[0.6, 0.8]], rtol=1e-3 if dtype == "float16" else 0.05)
-    if dtype == "float16":  # float8 has not enough digits for the difference
-        np.testing.assert_allclose(dx.astype("f8") * 500, [[0.16, -0.12]], atol=0.05)
+    np.testing.assert_allclose(y, [[0.6, 0.8]], rtol=1e-3)
+    np.testing.assert_allclose(dx.astype("f8") * 500, [[0.16, -0.12]], atol=0.05)
 
 
-@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float8_e5m2", "float32"])
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32"])
 def test_dropout_keeps_the_same_elements(dtype):
     x = np.ones((100, 100), getattr(ml_dtypes, dtype, dtype))
     kept = [(y != 0).mean() for y in both(lambda F, x: F.cast(F.Dropout(x, p=0.25), "float32"), x)]
@@ -554,9 +551,8 @@ def test_numbers_that_a_dtype_does_not_have_are_everywhere_the_same(dtype, value
     everywhere(lambda F, x: F.sum(F.full_like(x, fill_value=value), axis=1), x)
 
 
-@pytest.mark.parametrize("dtype", ["float16", "float8_e4m3fn"])
 @pytest.mark.parametrize("order", [1, 2])
-def test_norm_of_numbers_whose_squares_overflow(dtype, order):
-    x = np.array([[300, 400]] if dtype == "float16" else [[-30, 40]], getattr(ml_dtypes, dtype, dtype))
+def test_norm_of_numbers_whose_squares_overflow(order):
+    x = np.array([[300, 400]], np.float16)
     y = everywhere(lambda F, x: F.cast(F.norm(x, ord=order, axis=1), "float32"), x)
     np.testing.assert_allclose(y, np.linalg.norm(x.astype("f8"), order, axis=1), rtol=0.05)

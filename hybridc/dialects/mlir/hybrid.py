@@ -29,8 +29,6 @@ from xdsl.dialects.builtin import (
     TensorType,
     UnrankedTensorType,
     bf16,
-    f8E4M3FN,
-    f8E5M2,
     f16,
     f32,
     f64,
@@ -65,7 +63,7 @@ from xdsl.utils.exceptions import VerifyException
 from hybridc.dialects import registry
 from hybridc.dialects.body import Body, BodyStep
 from hybridc.dialects.operator import Operator
-from hybridc.dtypes import BFLOAT16, FLOAT8_E4M3FN, FLOAT8_E5M2
+from hybridc.dtypes import BFLOAT16
 from hybridc.errors import MXNetError
 from hybridc.location import Location
 from hybridc.nesting import as_list
@@ -95,8 +93,8 @@ _ELEMENTS: dict[str, Attribute] = {
 }
 _DTYPES: dict[Attribute, np.dtype[Any]] = {element: np.dtype(name) for name, element in _ELEMENTS.items()}
 # Those that NumPy does not know by itself.
-_ELEMENTS.update({"bfloat16": bf16, "float8_e4m3fn": f8E4M3FN, "float8_e5m2": f8E5M2})
-_DTYPES.update({bf16: BFLOAT16, f8E4M3FN: FLOAT8_E4M3FN, f8E5M2: FLOAT8_E5M2})
+_ELEMENTS["bfloat16"] = bf16
+_DTYPES[bf16] = BFLOAT16
 _TENSORS: dict[tuple[tuple[int, ...], str], TensorType[Any]] = {}
 
 

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from hybridc.dtypes import held
 from hybridc.errors import UnsupportedError
 from hybridc.hooks import HOOKS
 from hybridc.runtime.devices.device import DeviceMemory
@@ -184,7 +183,7 @@ class _HostMemory:
         self.__array_interface__ = {
             "version": 3,
             "shape": array.shape,
-            "typestr": held(array.dtype).str,
+            "typestr": array.dtype.str,
             "data": (array.pointer, False),
         }
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from hybridc.dtypes import BFLOAT16, FLOAT8_E4M3FN, FLOAT8_E5M2, DType
+from hybridc.dtypes import BFLOAT16, DType
 from hybridc.errors import MXNetError, UnsupportedError
 from hybridc.ir.planned import SlotView
 from hybridc.ir.strides import row_major
@@ -22,7 +22,7 @@ from hybridc.runtime.devices.device import Device, DeviceMemory
 CPU, CUDA = 1, 2
 _CODES = {"i": 0, "u": 1, "f": 2, "b": 6}
 _KINDS = {code: kind for kind, code in _CODES.items()}
-_OTHERS = {BFLOAT16: 4, FLOAT8_E4M3FN: 10, FLOAT8_E5M2: 12}
+_OTHERS = {BFLOAT16: 4}
 _NAME, _USED = b"dltensor", b"used_dltensor"
 _DEFAULT_STREAM = 1  # as the protocol calls it
 

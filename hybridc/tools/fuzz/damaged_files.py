@@ -65,7 +65,7 @@ def made(kind: str, random: Random) -> bytes:
 
 
 def _arrays(random: Random) -> list[NDArray]:
-    dtypes = (*(d for d in FLOATS if not d.startswith("float8")), *INTEGERS)
+    dtypes = (*FLOATS, *INTEGERS)
     return [
         array(np.arange(int(np.prod(shape))).reshape(shape), dtype=random.choice(dtypes))
         for shape in random.choices(_SIZES, k=random.randint(0, 3))

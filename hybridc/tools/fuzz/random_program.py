@@ -23,7 +23,7 @@ from hybridc.nesting import as_list
 Array = npt.NDArray[Any]
 Shape = tuple[int, ...]
 
-FLOATS = ("float32", "float64", "float16", "bfloat16", "float8_e4m3fn", "float8_e5m2")
+FLOATS = ("float32", "float64", "float16", "bfloat16")
 INTEGERS = ("int8", "uint8", "int32", "int64")
 SPECIAL = (np.nan, np.inf, -np.inf, 0.0, -0.0, 1.0, -1.0, 0.5, 2.0)
 EXTREME = (*SPECIAL, 1e-30, -3e38, 1e-45, 65504.0, 88.8, -104.0)

@@ -1,9 +1,8 @@
 """Write out the functions that processors lack: a call of a function of the module, whose body is a formula.
 
 ``math.exp`` of f32 becomes ``func.call @exp_f32``; the formula is added to the module once. Half precision is computed
-in single; numbers of eight bits become single precision, and are made of it, in place. Powers with the exponents that
-people write (2, 3, 0.5, ...) become products and roots in place. What is written 1 / (1 + exp(-x)) has a formula of its
-own, in which exp cannot overflow.
+in single. Powers with the exponents that people write (2, 3, 0.5, ...) become products and roots in place. What is
+written 1 / (1 + exp(-x)) has a formula of its own, in which exp cannot overflow.
 """
 
 from __future__ import annotations
@@ -21,7 +20,6 @@ from xdsl.utils.exceptions import PassFailedException
 
 from hybridc.lower.mathlib import FORMULAS, Formula
 from hybridc.lower.mathlib.exponential import logistic
-from hybridc.lower.mathlib.float8 import conversion
 from hybridc.lower.mathlib.power import short_power
 from hybridc.lower.mathlib.value import FORMATS, FormulaWriter, Value
 
@@ -34,14 +32,12 @@ class ExpandMath(ModulePass):
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         added: dict[str, func.FuncOp] = {}
-        found = [o for o in op.walk() if isinstance(o, arith.DivfOp) or type(o) in FORMULAS or conversion(o)]
+        found = [o for o in op.walk() if isinstance(o, arith.DivfOp) or type(o) in FORMULAS]
         for each in found:
             if isinstance(each, arith.DivfOp):
                 _expand_logistic(each, added)
         for each in found:
-            if (formula := conversion(each)) is not None:
-                _write_out(each, formula)
-            elif type(each) in FORMULAS and each.parent is not None:  # it is no part of a logistic function
+            if type(each) in FORMULAS and each.parent is not None:  # it is no part of a logistic function
                 _expand(each, added)
         for function in added.values():
             op.body.block.add_op(function)
@@ -59,12 +55,6 @@ def _expand(op: Operation, added: dict[str, func.FuncOp]) -> None:
     else:
         result = _called(block, op, operands, kind, added)
     _replace(op, block, result)
-
-
-def _write_out(op: Operation, formula: Formula) -> None:
-    """Put a formula in the place of an operation with one operand."""
-    block = Block()
-    _replace(op, block, formula(Value(FormulaWriter(block), op.operands[0])).ssa)
 
 
 def _replace(op: Operation, block: Block, result: SSAValue) -> None:

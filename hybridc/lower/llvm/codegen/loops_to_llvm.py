@@ -47,7 +47,6 @@ from hybridc.dialects.mlir.arith import RemFOp
 from hybridc.lower.llvm.codegen.llvm_ir_values import brain_bits
 from hybridc.lower.llvm.codegen.llvm_ops import CARRIED, INNERMOST, LOOP, OUTER, ROUNDS, SUMS, FPToSIOp, UIToFPOp
 from hybridc.lower.llvm.codegen.rebuild import NO_FLAGS, POINTER, Rebuild, integer_attribute, integers, native_type
-from hybridc.lower.mathlib.float8 import EIGHTS
 
 PHASE = "phase"
 PHASE_ATTRIBUTE = "hybrid.phase"
@@ -184,9 +183,6 @@ def _absi(b: Rebuild, op: math.AbsIOp) -> None:
 def _constant(b: Rebuild, op: arith.ConstantOp) -> None:
     kind = native_type(op.result.type)
     value: Attribute = op.value
-    if op.result.type in EIGHTS:
-        (bits,) = cast(Any, op.result.type).pack([cast(FloatAttr[Any], value).value.data])
-        value = integer_attribute(bits, i8)
     if op.result.type == bf16:
         value = integer_attribute(brain_bits(cast(FloatAttr[Any], value).value.data), i16)
     if isinstance(op.result.type, IndexType):

@@ -5,19 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from xdsl.dialects import arith
-from xdsl.dialects.builtin import f32
 from xdsl.ir import Block, Operation, SSAValue
 
-from hybridc.dtypes import FLOAT8
 from hybridc.ir.kernel import Stage, number_of, sign, signed_as
-from hybridc.ir.scalar_builder import signless
 from hybridc.ir.structured import dtype_of
 from hybridc.lower.triton.expressions import ops
 from hybridc.lower.triton.expressions.ops import HALF, SINGLE, DType, Term, literal, neutral, triton_type
-from hybridc.lower.triton.expressions.statements import Index, Load, Statements, applied, eight
+from hybridc.lower.triton.expressions.statements import Index, Load, Statements, applied
 from hybridc.lower.triton.source_writer import SourceWriter
 
-__all__ = ["SourceWriter", "as_wide", "combine", "literal", "neutral", "reduce", "triton_type", "write_body"]
+__all__ = ["SourceWriter", "combine", "literal", "neutral", "reduce", "triton_type", "write_body"]
 
 
 def write_body(stage: Stage, given: Mapping[SSAValue, str], w: SourceWriter, index: Index, load: Load) -> str:
@@ -81,14 +78,6 @@ def reduce(op: Operation, value: str, axis: int, dtype: DType, w: SourceWriter) 
     return w.let(
         f"{kind}imum" if kind in ("max", "min") else kind, reduced if read == dtype else f"{reduced}.to({own})"
     )
-
-
-def as_wide(w: SourceWriter, text: str, dtype: DType, wanted: DType) -> str:
-    """A block of a floating-point dtype, as an expression, in one that is as wide or wider."""
-    if dtype not in FLOAT8:
-        return f"{text}.to({triton_type(wanted)})"
-    op = arith.ExtFOp(Block(arg_types=[signless(dtype)]).args[0], f32)
-    return f"{eight(w, op)}({text})" + (f".to({triton_type(wanted)})" if wanted != SINGLE else "")
 
 
 def _is_outside(value: SSAValue, block: Block) -> bool:

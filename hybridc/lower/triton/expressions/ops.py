@@ -13,7 +13,7 @@ from xdsl.dialects.builtin import bf16, f16
 from xdsl.ir import Operation
 
 from hybridc.dialects.mlir.hybrid import location_of
-from hybridc.dtypes import FLOAT8, held, is_float
+from hybridc.dtypes import is_float
 from hybridc.errors import UnsupportedError
 from hybridc.ir import kernel as scalars
 from hybridc.ir.kernel import Number, number_as
@@ -107,13 +107,11 @@ class Term:
 
 def triton_type(dtype: DType) -> str:
     """A dtype as Triton names it."""
-    return "tl.int1" if dtype == BOOL else f"tl.{held(dtype).name}"
+    return "tl.int1" if dtype == BOOL else f"tl.{dtype.name}"
 
 
 def literal(value: Number, dtype: DType) -> str:
     """A number as the dtype holds it, as source; of half precision all digits, as Triton may compare it in single."""
-    if dtype in FLOAT8:
-        return repr(int(np.asarray(value, dtype).view(held(dtype))))
     value = float(np.float16(value)) if dtype == HALF else number_as(value, dtype)
     if isinstance(value, float) and not math.isfinite(value):
         return f'float("{value}")'
@@ -122,7 +120,7 @@ def literal(value: Number, dtype: DType) -> str:
 
 def number(value: Number, dtype: DType) -> Term:
     """A number as a term; to Triton before 3.9 the number -0 is 0."""
-    if is_float(dtype) and dtype not in FLOAT8 and repr(value) == "-0.0":
+    if is_float(dtype) and repr(value) == "-0.0":
         return Term(f"(tl.full([], 0.0, {triton_type(dtype)}) * -1.0)", dtype)
     return Term(literal(value, dtype), dtype, number_as(value, dtype))
 

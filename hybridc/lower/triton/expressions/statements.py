@@ -21,12 +21,10 @@ from hybridc.ir.kernel import CASTS, number_of, sign, signed_as
 from hybridc.ir.scalar_builder import signless
 from hybridc.ir.structured import dtype_of, element_dtype
 from hybridc.lower.mathlib import Formula
-from hybridc.lower.mathlib.float8 import EIGHTS, conversion
 from hybridc.lower.mathlib.power import short_power
 from hybridc.lower.mathlib.value import FORMATS, Value
 from hybridc.lower.mathlib.value import FormulaWriter as FormulaWriter
 from hybridc.lower.triton.expressions import ops
-from hybridc.lower.triton.expressions.eight_bits import narrowing, widening
 from hybridc.lower.triton.expressions.formulas import FORMULAS
 from hybridc.lower.triton.expressions.ops import BOOL, HALF, SINGLE, DType, Term, triton_type
 from hybridc.lower.triton.source_writer import SourceWriter
@@ -58,16 +56,6 @@ def helper(w: SourceWriter, name: str, formula: Formula, kinds: Sequence[Attribu
         for each, source in _functions(full, formula, tuple(kinds)).items():
             w.helper(each, source)
     return full
-
-
-def eight(w: SourceWriter, op: Operation) -> str:
-    """The name of a function of the module that makes single precision of eight bits, or eight bits of it."""
-    formula, kind = conversion(op), op.operands[0].type
-    assert formula is not None, "one of both has eight bits"
-    name = helper(w, formula.__name__, formula, [kind])
-    if kind in EIGHTS:
-        return widening(w, element_dtype(kind), name)
-    return narrowing(w, element_dtype(op.results[0].type), name)
 
 
 @functools.lru_cache(256)
@@ -205,8 +193,6 @@ class Statements:
         target = _dtype(op.results[0].type)
         if isinstance(op, arith.BitcastOp):
             return self._let(op, f"{given.block}.to({triton_type(target)}, bitcast=True)", target)
-        if conversion(op) is not None:
-            return self._let(op, f"{eight(self.w, op)}({given.block})", target)
         if isinstance(op, arith.IndexCastOp) and target == given.dtype and isinstance(op.results[0].type, IndexType):
             return given
         read = signed_as(given.dtype, sign(op))

@@ -20,10 +20,10 @@ READ, LATENCY, LAUNCH = 64.0, 700.0, 3000.0
 # Bytes a nanosecond of the whole card, for partial sums that are written and read again.
 MEMORY = 3000.0
 # Operations in a nanosecond of one multiprocessor, by the bytes of what it multiplies.
-SPEED = {1: 14000.0, 2: 7000.0, 4: 450.0, 8: 450.0}
+SPEED = {2: 7000.0, 4: 450.0, 8: 450.0}
 TENSOR_SPEED = 3000.0  # of single precision, where rounding to fewer bits is allowed
 # Elements of a block that keep a multiprocessor's units busy; smaller tile read more for each product.
-FULL = {1: 128 * 128, 2: 128 * 128, 4: 128 * 128, 8: 64 * 64}
+FULL = {2: 128 * 128, 4: 128 * 128, 8: 64 * 64}
 MOST, PARTS = 4, (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64)
 NARROW_TERMS = 32
 # Bytes for operands that are on their way: those of a large card; and those that one of the ways makes do with.
@@ -94,14 +94,8 @@ CANDIDATES: dict[int, tuple[ProductTile, ...]] = {
         ProductTile(16, 16, 32, 4, 3),
     ),
 }
-# Eight bits: as many bytes at a time. The sums of each step stand beside those so far, so blocks are smaller.
-CANDIDATES[1] = (
-    ProductTile(128, 128, 128, 8, 4),
-    ProductTile(128, 128, 64, 8, 4),
-    *[replace(tile, k=128) for tile in CANDIDATES[2] if tile.m * tile.n < 128 * 128],
-)
 # Fewer terms tensor cores do not multiply.
-LEAST_TERMS = {1: 32, 2: 16, 4: 16, 8: 16}
+LEAST_TERMS = {2: 16, 4: 16, 8: 16}
 # Tensor cores for single precision: as many bytes at a time.
 TENSOR_SINGLE = tuple(replace(tile, k=tile.k // 2) for tile in CANDIDATES[2])
 

@@ -15,7 +15,7 @@ from xdsl.ir import SSAValue
 from hybridc.dialects.attribute import DType
 from hybridc.ir.kernel import Axes, Kernel, Nest, Number, Read, Stage, number_of
 from hybridc.ir.nest_plan import NestPlan, indexed_axes
-from hybridc.ir.product_shape import BATCH, COLUMN, ROW, SUM, Loop, Strides, loops_of, multiplied_eight
+from hybridc.ir.product_shape import BATCH, COLUMN, ROW, SUM, Loop, Strides, loops_of, multiplied
 from hybridc.ir.strides import row_major
 from hybridc.ir.structured import Shape, shape_of
 
@@ -113,7 +113,7 @@ def fused_product(kernel: Kernel, strides: Mapping[int, Strides]) -> FusedProduc
     if stage is None or kernel.fills or not _follows(kernel, nest, stage):
         return None
     start = number_of(stage.op.operands[2])
-    dtypes = multiplied_eight(stage)
+    dtypes = multiplied(stage)
     if start is None or dtypes is None:
         return None
     steps = {v: strides.get(i, row_major(shape_of(v))) for i, v in enumerate([*kernel.arguments, *kernel.results])}

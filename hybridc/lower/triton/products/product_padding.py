@@ -45,7 +45,7 @@ def padded(product: FusedProduct) -> tuple[FusedProduct, list[TritonPhase], list
 
 
 def is_narrow(product: FusedProduct, operand: ProductOperand) -> bool:
-    """Whether numbers of half precision, or of eight bits, do not come 16 bytes at a time."""
+    """Whether numbers of half precision do not come 16 bytes at a time."""
     shape = [n for n in shape_of(operand.value) if n != 1]
     size = dtype_of(operand.value).itemsize
     if product.m == 1 or size > HALF or product.dtype.itemsize > HALF or operand.own is not None:

@@ -13,12 +13,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from hybridc.dialects.attribute import DType
-from hybridc.dtypes import FLOAT8
 from hybridc.ir.structured import Shape, dtype_of
 from hybridc.lower.triton.blocks import NARROW, Blocks, Dim, Parameters, title
-from hybridc.lower.triton.expressions.eight_bits import TRITON_EIGHT, knows_float8
-from hybridc.lower.triton.expressions.linalg_body import as_wide, literal, triton_type
-from hybridc.lower.triton.expressions.ops import HALF
+from hybridc.lower.triton.expressions.linalg_body import literal, triton_type
 from hybridc.lower.triton.products.product_configs import ProductTile
 from hybridc.lower.triton.products.product_loops import FusedProduct, ProductOperand
 from hybridc.lower.triton.source_writer import SourceWriter
@@ -169,23 +166,8 @@ class ProductWriter:
         product = self.product
         self._load("a", left, product.left, "terms[None, :]", "rows")
         self._load("b", right, product.right, "terms[:, None]", "columns")
-        if product.dtype in FLOAT8:
-            self._multiply_eight()
-            return
         given = f', input_precision="{"tf32" if OPTIONS.tf32 else "ieee"}"' if product.dtype == _SINGLE else ""
         self.w.line(f"total = tl.dot(a, b, total{given}, out_dtype={triton_type(product.wide)})")
-
-    def _multiply_eight(self) -> None:
-        """As they are where tensor cores multiply eight bits; these add the terms of one step, and no more."""
-        w, kind, end = self.w, TRITON_EIGHT[self.product.dtype], f"out_dtype={triton_type(self.product.wide)})"
-        w.line(f"if {knows_float8(w)}:")
-        with w.indented():
-            a, b = [f"{name}.to({kind}, bitcast=True)" for name in ("a", "b")]
-            w.line(f"total = tl.dot({a}, {b}, total, max_num_imprecise_acc=bk, {end}")
-        w.line("else:")
-        with w.indented():
-            a, b = [as_wide(w, name, self.product.dtype, HALF) for name in ("a", "b")]
-            w.line(f"total = tl.dot({a}, {b}, total, {end}")
 
     def _multiply_vector(self, left: str, right: str) -> None:
         """One row times a block of columns; the terms of each stay apart until all are there."""
@@ -196,7 +178,7 @@ class ProductWriter:
         else:
             self._load("b", right, product.right, "terms", "")
         row = "a[None, :]" if self.dims else "a"
-        factors = [as_wide(self.w, name, product.dtype, product.wide) for name in (row, "b")]
+        factors = [f"{name}.to({triton_type(product.wide)})" for name in (row, "b")]
         self.w.line(f"total += {' * '.join(factors)}")
 
     def _operand(self, name: str, operand: ProductOperand) -> str:
@@ -230,7 +212,7 @@ class ProductWriter:
         dtype = dtype_of(operand.value)
         limited = f", mask={' & '.join(masks)}, other={literal(0.0, dtype)}" if masks else ""
         loaded = f"tl.load({where} + {along(terms, product.terms, operand.loops)}{limited})"
-        self.w.line(f"{name} = {loaded if dtype == product.dtype else as_wide(self.w, loaded, dtype, product.dtype)}")
+        self.w.line(f"{name} = {loaded if dtype == product.dtype else f'{loaded}.to({triton_type(product.dtype)})'}")
 
     # --- what follows --------------------------------------------------------------------------------------
 

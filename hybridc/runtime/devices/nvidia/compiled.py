@@ -12,7 +12,6 @@ from dataclasses import asdict, dataclass
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
-from hybridc.dtypes import held
 from hybridc.errors import UnsupportedError
 from hybridc.lower.triton.triton_function import QUOTES, Config, TritonFunction
 from hybridc.runtime.triton_kernel import load, triton
@@ -107,7 +106,7 @@ def compiled(function: TritonFunction, config: Config, capability: tuple[int, in
     source: Any = importlib.import_module("triton.compiler").ASTSource
     target: Any = importlib.import_module("triton.backends.compiler").GPUTarget
     kernel = load(function, interpreted=False)
-    types = [f"*{_TYPES[held(dtype).name]}" for dtype in function.pointers] + list(function.numbers)
+    types = [f"*{_TYPES[dtype.name]}" for dtype in function.pointers] + list(function.numbers)
     signature = dict(zip(kernel.arg_names, [*types, *["constexpr"] * len(function.constants)], strict=True))
     attributes = {(i,): [["tt.divisibility", DIVISIBLE]] for i in range(len(types)) if divisible >> i & 1}
     made = source(fn=kernel, signature=signature, constexprs=dict(config.constants), attrs=attributes)
