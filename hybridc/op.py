@@ -5,8 +5,8 @@ and ``Stateful`` (a host call that owns an object); ``attribute`` declares attri
 operators of hybridc itself are written with nothing else. One that is a ``HasGPUKernel``, too, computes itself on GPUs
 by a Triton kernel written by hand.
 
-``get``, ``set_attr``, ``get_attr`` and ``list_attrs`` read and attach attributes of any operator under any key, and
-``NNVM_REGISTER_OP`` registers one function by function: the registry of NNVM.
+``get``, ``set_attr``, ``get_attr`` and ``list_attrs`` read and attach attributes of any operator under any key, as
+NNVM's registry does.
 """
 
 from __future__ import annotations
@@ -24,15 +24,6 @@ from hybridc.dialects.foreign.nnvm import (
     list_attrs,
     set_attr,
 )
-from hybridc.dialects.foreign.nnvm_helpers import (
-    ElemwiseGradUseIn,
-    ElemwiseGradUseNone,
-    ElemwiseGradUseOut,
-    ElemwiseShape,
-    ElemwiseType,
-    MakeGradNode,
-)
-from hybridc.dialects.foreign.nnvm_operator import NNVM_REGISTER_OP, Parameter, ParamParser, kVarg
 from hybridc.dialects.interfaces import ArraySpec, GPUKernel, HasGPUKernel
 from hybridc.dialects.operator import (
     Composite,
@@ -71,22 +62,11 @@ __all__ = [
     "get_attr",
     "list_attrs",
     "set_attr",
-    # registering as in NNVM
-    "ElemwiseGradUseIn",
-    "ElemwiseGradUseNone",
-    "ElemwiseGradUseOut",
-    "ElemwiseShape",
-    "ElemwiseType",
-    "MakeGradNode",
-    "NNVM_REGISTER_OP",
     "Node",
     "NodeAttrs",
     "OpContext",
-    "ParamParser",
-    "Parameter",
     "kAddTo",
     "kNullOp",
-    "kVarg",
     "kWriteInplace",
     "kWriteTo",
 ]

@@ -324,14 +324,3 @@ def test_arrays_that_are_no_inputs(hybridized):
     assert str(error.value) == place("return F.captures(x)", hybridized) + (
         "operator derived.captures: its decomposition uses an array that is not one of its inputs; make it an input"
     )
-
-
-def test_registered_functions_without_a_rule():
-    op.NNVM_REGISTER_OP("ruleless").set_attr("FInferShape", op.ElemwiseShape(1, 1)).set_attr(
-        "FCompute<cpu>", lambda attrs, ctx, ins, req, outs: np.copyto(outs[0], ins[0])
-    )
-    with pytest.raises(UnsupportedError) as error:
-        backward(nd.ruleless)
-    assert str(error.value) == (
-        "Operator ruleless is non-differentiable because it didn't register FGradient attribute."
-    )

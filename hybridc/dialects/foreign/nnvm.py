@@ -13,9 +13,8 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from hybridc.dialects import registry
-from hybridc.dialects.blame import user_line
 from hybridc.dialects.operator import Operator
-from hybridc.errors import ArgumentTypeError, AttributeValueError, MXNetError
+from hybridc.errors import ArgumentTypeError, MXNetError
 
 # What is to be done with an output: nothing, write, write where an input lies, add to it.
 kNullOp, kWriteTo, kWriteInplace, kAddTo = "null", "write", "inplace", "add"
@@ -31,10 +30,7 @@ class OpContext:
 
 
 class NodeAttrs:
-    """The attributes of one use of an operator: ``dict`` as strings, ``parsed`` as the operator reads them.
-
-    ``parsed`` is what the operator's attribute parser left there, else the bound operator, whose attributes are fields.
-    """
+    """The attributes of one use of an operator: ``dict`` as strings, ``parsed`` as fields of the bound operator."""
 
     def __init__(self, op: str | type[Operator], dict: dict[str, Any] | None = None, name: str = "") -> None:
         self.op = get(op) if isinstance(op, str) else op
@@ -45,23 +41,8 @@ class NodeAttrs:
         self.bound = bound
         attrs = bound.attrs
         shown = {k: v for k, v in attrs.items() if not self.op.ATTRIBUTES[k].doc.startswith("internal")}
-        self.dict = {k: str(v) for k, v in (*shown.items(), *attrs.get("forward_attrs", ())) if v is not None}
+        self.dict = {k: str(v) for k, v in shown.items() if v is not None}
         self.parsed: Any = bound
-        parser = self.op.__dict__.get("PARSER")
-        if parser is not None:
-            self._parse(parser)
-
-    def _parse(self, parser: Callable[[NodeAttrs], Any]) -> None:
-        """Let the operator's parser read ``dict``."""
-        try:
-            parser(self)
-        except MXNetError:
-            raise
-        except Exception as error:
-            what = f"{type(error).__name__}: {error}"
-            raise AttributeValueError(
-                f"{self.name}: the attribute parser raised {what} for {self.dict} ({user_line(error)})"
-            ) from error
 
     @classmethod
     def of(cls, bound: Operator) -> NodeAttrs:
@@ -187,7 +168,7 @@ def interfaces() -> dict[str, Interface]:
 def defines(cls: type[Operator], key: str) -> bool:
     """Whether the class itself has the interface of a key, beyond what the base of all operators says."""
     interface = interfaces().get(key)
-    if interface is None or hasattr(cls, "REGISTERED"):  # of a registered operator all is attached
+    if interface is None:
         return False
     missing = object()
     return any(getattr(cls, m, missing) not in (missing, getattr(Operator, m, missing)) for m in interface.methods)

@@ -17,7 +17,6 @@ from hybridc.dialects.foreign.nnvm import (
     kWriteInplace,
     kWriteTo,
 )
-from hybridc.dialects.foreign.nnvm_operator import become_stateful
 from hybridc.dialects.gradient import vjp
 from hybridc.dialects.operator import Operator
 from hybridc.dialects.stateful import Stateful
@@ -178,7 +177,8 @@ def compute_of(attrs: NodeAttrs, ctx: OpContext, inputs: Any, req: Sequence[str]
 
 
 def _install_state(cls: type[Operator], value: Callable[..., Any]) -> None:
-    become_stateful(cls)
+    if not issubclass(cls, Stateful):
+        raise MXNetError(f"operator {cls.NAME!r} owns no state: its class must be derived from mx.op.Stateful")
 
     def create_state(self: Any, shapes: Any, dtypes: Any) -> Any:
         context = OpContext(bool(self.attrs.get("train")))

@@ -142,7 +142,9 @@ def test_damaged_code_is_compiled_again(tmp_path):
 
 def test_code_of_another_processor_is_not_taken(tmp_path):
     process(_LOAD, tmp_path)
-    other = "from hybridc.lower.llvm.codegen import native_function\nnative_function.target_key = lambda: 'an older one'\n"
+    other = (
+        "from hybridc.lower.llvm.codegen import native_function\nnative_function.target_key = lambda: 'an older one'\n"
+    )
     assert process(other + _LOAD, tmp_path) == "built\nbuilt\nbuilt\nTrue\n"
 
 
