@@ -218,7 +218,7 @@ def _described(executable: Executable, name: str, more: str = "") -> list[str]:
     ]
 
 
-# --- Recorded calls of compiled graphs: what the tape asks for gradients ---------------------------------------------
+# --- recorded calls ---------------------------------------------------------------------------------------------------
 
 
 class RecordedCall:

@@ -1,4 +1,7 @@
-"""Operators with a GPU kernel of their author's: a Triton function, launched as it is."""
+"""What targets ask of an operator beside its kind: a GPU kernel of its author's, random numbers, rows added at indices.
+
+A GPU kernel is a Triton function that is launched as it is. The others are loops that each target writes itself.
+"""
 
 from __future__ import annotations
 
@@ -52,7 +55,7 @@ class HasGPUKernel(ABC):
         """The kernel for arrays of these shapes and dtypes."""
 
 
-# --- What a draw of random numbers is: an interface that targets with loops of their own ask -------------------------
+# --- random numbers ---------------------------------------------------------------------------------------------------
 
 
 class DrawsUniform:
@@ -67,7 +70,7 @@ class DrawsUniform:
         raise NotImplementedError
 
 
-# --- What it takes to add rows to places that indices name: an interface that targets with loops of their own ask ----
+# --- rows added at indices --------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)

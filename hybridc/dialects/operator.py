@@ -510,7 +510,7 @@ def register(name: str, *aliases: str, override: bool = False) -> Callable[[Clas
     return enter
 
 
-# --- What a class must have to be registered as an operator; what is missing is told with the user's line ------------
+# --- what a class must have to be registered --------------------------------------------------------------------------
 
 NAME = r"[a-z][a-z0-9_]*\.[a-z_][a-z0-9_]*"
 ALIAS = r"[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)?"

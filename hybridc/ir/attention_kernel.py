@@ -314,10 +314,10 @@ def _keeps_scale(stage: Stage, scaled: set[SSAValue]) -> bool:
     return yielded(stage) in known
 
 
-# --- The backward of an attention in a kernel -------------------------------------------------------------------------
+# --- the backward -----------------------------------------------------------------------------------------------------
 #
 # The backward of an attention in a kernel: weights computed again from scores, and the products that they are in.
-#  Its nests are, in this order, the sum of each row of two arrays (of the result and its gradient: what each score's
+# Its nests are, in this order, the sum of each row of two arrays (of the result and its gradient: what each score's
 # gradient is less of); a product of queries and keys; one of the result's gradient and values; maps of both, which give
 # weights and the gradients of scores; and three products of these: weights by gradients, summed along rows, for the
 # values; gradients of scores by keys, summed along keys, for the queries; the same by queries, summed along rows, for
@@ -550,10 +550,10 @@ def _delta(kernel: Kernel, grads: Given | None) -> tuple[Stage, Axes] | None:
     return stage, axes
 
 
-# --- What a nest is known to give where keys are beyond rows ----------------------------------------------------------
+# --- values that a causal mask fixes ----------------------------------------------------------------------------------
 #
 # What a nest is known to give where keys are beyond rows: scores that a causal mask hides, and what is made of them.
-#  A mask is known by its formula: indices along two axes, perhaps plus whole numbers, are compared, and the result
+# A mask is known by its formula: indices along two axes, perhaps plus whole numbers, are compared, and the result
 # chooses minus infinity. What is hidden so is followed through the maps of the nest: less anything it stays minus
 # infinity, its exponential is zero, and so is that times anything. All other numbers are taken for finite.
 

@@ -298,7 +298,7 @@ def grid_of(domain: Shape, stages: list[Stage]) -> int:
     return grid
 
 
-# --- Where values of a nest come from, through its maps and their bodies; and what they are by that ------------------
+# --- where values come from -------------------------------------------------------------------------------------------
 
 
 class Sources:
@@ -349,7 +349,7 @@ def is_power(sources: Sources, value: SSAValue, score: SSAValue, peak: SSAValue)
     return isinstance(difference, arith.SubfOp) and [sources.source(v) for v in difference.operands] == [score, peak]
 
 
-# --- Scalar operations and numbers as every target reads them ---------------------------------------------------------
+# --- scalar operations and constants, as every target reads them ------------------------------------------------------
 #
 # Scalar operations and numbers as every target reads them: the sign of integers, what a dtype holds, neutral elements.
 #

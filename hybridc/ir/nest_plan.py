@@ -298,7 +298,7 @@ def scratch_bytes(plan: NestPlan, value: SSAValue) -> int:
     return plan.extent(inner) * dtype_of(value).itemsize
 
 
-# --- The nests of a kernel as native code runs them: each walks all the axes of what it leaves in memory -------------
+# --- loop nests as native code runs them ------------------------------------------------------------------------------
 #
 # A value that follows only some of the axes that threads share would be written by many points at once, by none if one
 # of the other axes is empty, and a sum would count its elements again at each. Such values get nests of their own, in
@@ -353,7 +353,7 @@ def _needed(nest: Nest, wanted: Iterable[Stage], made: set[SSAValue]) -> list[St
     return [s for s in nest.stages if s.result in needed]
 
 
-# --- Which arguments of a kernel its code may write results over -----------------------------------------------------
+# --- arguments that results may overwrite -----------------------------------------------------------------------------
 
 
 def in_sweeps(plan: NestPlan) -> Sequence[Stage]:

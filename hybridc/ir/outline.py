@@ -227,8 +227,8 @@ def _remembered(make: Make) -> Make:
     return functools.lru_cache(1)(make)
 
 
-# --- Kernels and the calls of them at any size: what two compilations of one network have in common ------------------
-#  The compiler made two modules of the same graph at two sizes ``n``. If they differ in sizes only, and each of these
+# --- kernels and the calls of them at any size ------------------------------------------------------------------------
+# The compiler made two modules of the same graph at two sizes ``n``. If they differ in sizes only, and each of these
 # is ``a * n + b`` in both, with whole numbers and ``a >= 0``, the module at any other ``n`` follows. That it is a valid
 # one:
 #

@@ -353,7 +353,7 @@ LEVELS: dict[str, Callable[[_Check, ModuleOp], None]] = {
 }
 
 
-# --- Verification of a module after each pass; of what a pass has left as it was, nothing new can be found -----------
+# --- verification after each pass -------------------------------------------------------------------------------------
 
 
 class Verifier:

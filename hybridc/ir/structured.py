@@ -209,7 +209,7 @@ def is_scaffold(op: Operation) -> bool:
     return op.name in ("tensor.empty", "linalg.fill", "arith.constant")
 
 
-# --- The numbers of constants as NumPy arrays ------------------------------------------------------------------------
+# --- constants as NumPy arrays ----------------------------------------------------------------------------------------
 
 
 def numbers_in(value: Attribute, shape: tuple[int, ...], dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:

@@ -376,7 +376,7 @@ def _strides(step: Sequence[int], shape: Shape) -> Shape:
     return tuple(abs(s) if n > 1 else 1 for s, n in zip(step, shape, strict=True))
 
 
-# --- Attributes, properties and types that operations of the structured form share: each is made once ----------------
+# --- attributes and types that operations share -----------------------------------------------------------------------
 
 Shape = tuple[int, ...]
 

@@ -72,7 +72,7 @@ def _type(node: SymbolNode, index: int, shapes: Shapes, dtypes: Types) -> tuple[
     return shapes.get((node, index)), np.dtype(np.float32) if dtype is None else dtype
 
 
-# --- From the graph level to a composed symbol: the inverse of :mod:`hybridc.symbol.symbol_to_graph` -----------------
+# --- the inverse: from the graph level to a composed symbol -----------------------------------------------------------
 
 
 @dataclass

@@ -354,7 +354,7 @@ def _times(shape: Shape) -> str:
     return "x".join(map(str, shape)) or "scalar"
 
 
-# --- Sums that ``np.einsum`` does: of short rows and columns, and of products ----------------------------------------
+# --- sums by ``np.einsum`` --------------------------------------------------------------------------------------------
 
 # ``np.add.reduce`` spends some twenty nanoseconds on each row, or each row's share of a sum of columns; ``np.einsum``
 # needs a fraction of that (a third for rows of 1024 elements, less for shorter ones), and it sums products without an
@@ -408,7 +408,7 @@ def _is_short(step: UfuncStep, part: NestSteps) -> bool:
     return trailing and math.prod(part.domain[a] for a in step.reduced) <= SHORT_ROW
 
 
-# --- Where values live that no tile leaves behind: in results that are still to be written, or in scratch ------------
+# --- where values live between tiles ----------------------------------------------------------------------------------
 #
 # The memory of a result will be written anyway: what is there takes no place in the caches beside it.
 
@@ -545,7 +545,7 @@ class _Assignment:
         return True
 
 
-# --- A contraction as one call of ``np.matmul`` -----------------------------------------------------------------------
+# --- contractions by ``np.matmul`` ------------------------------------------------------------------------------------
 #
 # A contraction as one call of ``np.matmul``: which loops are its rows, columns and batches, and how arrays are read.
 #

@@ -460,7 +460,7 @@ def whole_of(value: SSAValue) -> SSAValue:
     return value
 
 
-# --- Where buffers lie in one arena: no two that are needed at one time share bytes ----------------------------------
+# --- offsets in one arena ---------------------------------------------------------------------------------------------
 
 
 @dataclass(eq=False)

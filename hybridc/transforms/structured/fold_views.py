@@ -406,7 +406,7 @@ def _identity(kind: TensorType[Any]) -> Region:
     return Region(block)
 
 
-# --- How finely the loops of a function's operations must be cut so that the reshapes between them need no copies ----
+# --- how finely loops are cut, so that reshapes need no copies --------------------------------------------------------
 #
 # An axis of 1024 that one operation sees as 8 x 128 has a cut at 128. Axes that several operations walk together share
 # their cuts: a loop and the axes of what it reads and writes, an axis before and after a transpose. A reshape ties the
@@ -637,8 +637,8 @@ class Cutting:
                 self.cuts.stands_for(axis, wide)
 
 
-# --- Where the elements of a view lie in the memory of its root: pieces of an axis, each with a size and a stride ----
-#  A view of an array by reshapes, transposes and slices is a list of pieces, in its own row-major order: nested loops
+# --- where the elements of a view lie ---------------------------------------------------------------------------------
+# A view of an array by reshapes, transposes and slices is a list of pieces, in its own row-major order: nested loops
 # over them visit its elements in order. Pieces of size 1 are left out, and neighbours that are one run through memory
 # are one piece, so equal views have equal pieces: what a reshape undoes, or two transposes, leaves no trace. A
 # contiguous array is a single piece.
@@ -711,7 +711,7 @@ def in_memory(pieces: Iterable[Piece]) -> list[int]:
     return [i for i, _ in sorted(enumerate(pieces), key=lambda each: -each[1][1])]
 
 
-# --- In which order the loops of an operation write its result, so that who reads it needs no copy -------------------
+# --- the order in which a result is written ---------------------------------------------------------------------------
 #
 # Some need the elements in a row: who returns a transposed result from the function, and a product that sums over an
 # axis that several axes of the result were collapsed into. If all who read a result see it in that one order, its loops

@@ -306,7 +306,7 @@ def _hidden_dtypes(values: list[SSAValue]) -> dict[str, Attribute]:
     return {"hybrid.dtypes": ArrayAttr([StringAttr(n) for n in names])} if hidden else {}
 
 
-# --- Which movements a library does better than loops over tensors: asked by running them on shapes alone ------------
+# --- movements that a library does better than loops ------------------------------------------------------------------
 
 
 def is_placed(operator: Operator, inputs: Sequence[Tensor]) -> bool:
@@ -374,8 +374,8 @@ class MovementProbe:
         return self._made(shape, np.dtype(dtype), True)
 
 
-# --- Movements for targets whose loops may read any element: gathers, and arrays put together part by part -----------
-#  Loops have no axes of size 1 here either, and what a body reads at its own loops' indices is an operand like any
+# --- gathers, and arrays put together part by part --------------------------------------------------------------------
+# Loops have no axes of size 1 here either, and what a body reads at its own loops' indices is an operand like any
 # other: only reads at computed indices are left as ``tensor.extract``.
 
 # An array at most so many times as large as what is put into it, or of so many elements, is written in one go.

@@ -61,7 +61,8 @@ def test_what_a_module_calls_and_has_not():
 def test_functions_of_the_c_library_are_found_before_anything_is_loaded():
     """Code for processors without fused multiply-add calls them."""
     text = (
-        "from hybridc.lower.llvm.codegen import llvm_c; print(*[llvm_c.has_symbol(n) for n in ('fma', 'fmaf', 'memset', 'no')])"
+        "from hybridc.lower.llvm.codegen.llvm_c import has_symbol; "
+        "print(*[has_symbol(n) for n in ('fma', 'fmaf', 'memset', 'no')])"
     )
     done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, check=True)
     assert done.stdout == "True True True False\n"

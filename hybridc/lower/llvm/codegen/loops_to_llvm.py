@@ -111,7 +111,7 @@ def _entry(kind: llvm.LLVMFunctionType) -> llvm.FuncOp:
     return llvm.FuncOp(PHASE, _ABI, linkage=_EXTERNAL, body=Region([block]))
 
 
-# --- What each operation of loop form becomes in the llvm dialect ----------------------------------------------------
+# --- what each operation becomes --------------------------------------------------------------------------------------
 
 Rule = Callable[[Rebuild, Any], None]
 

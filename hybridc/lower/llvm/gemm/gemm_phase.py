@@ -200,7 +200,7 @@ class Walk:
         return moved
 
 
-# --- Vectors in registers: how many elements they have on this processor, and the operations of products on them -----
+# --- vectors in registers ---------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)

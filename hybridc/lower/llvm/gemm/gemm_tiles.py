@@ -191,8 +191,8 @@ class _TileWriter:
         self.given.loop(0, rest * (len(sums) // ABREAST), row)
 
 
-# --- A tile of a product in registers: some rows by as many columns as two registers hold ----------------------------
-#  A row of a *panel*, the part of the right matrix with these columns, times one number of each row of the left matrix
+# --- a tile in registers ----------------------------------------------------------------------------------------------
+# A row of a *panel*, the part of the right matrix with these columns, times one number of each row of the left matrix
 # is added to the tile, term after term.
 
 # Registers side by side in a tile.
@@ -277,8 +277,8 @@ class Tiles:
         return self.given.loop(0, self.terms, term, starts=[self.v.zero] * (ABREAST * self.rows))
 
 
-# --- A product of matrices whose right one lies in panels already: threads share its rows ----------------------------
-#  The range of the phase is the rows of the result. A block of rows is multiplied with one panel after the other, tile
+# --- products with prepacked panels: threads share the rows -----------------------------------------------------------
+# The range of the phase is the rows of the result. A block of rows is multiplied with one panel after the other, tile
 # by tile, so that the block and a panel stay in the second-level cache. Where that pays, a block is *packed* before:
 # the rows of a tile lie beside each other in scratch, term after term, where one address reaches all of them.
 
@@ -440,7 +440,7 @@ class _RowWriter:
         self.by_tiles(count, tile)
 
 
-# --- Phases of products whose range is groups of columns, of all matrices that are walked around ---------------------
+# --- groups of columns ------------------------------------------------------------------------------------------------
 
 # Writes the body of a phase: of its arguments, whose last numbers are those of the walk.
 Write = Callable[[Arguments, Walk], None]
