@@ -5,18 +5,21 @@ Each function imports its module when it is first called: to import hybridc impo
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
 from hybridc.hooks import HOOKS
 
 
+@functools.cache
 def _arrays() -> Any:
     from hybridc import nd
 
     return nd
 
 
+@functools.cache
 def _symbols() -> Any:
     from hybridc import symbol
 
@@ -35,24 +38,28 @@ def _compile(trace: Any) -> Callable[..., Any]:
     return Traced(trace).graph()
 
 
+@functools.cache
 def _on_device() -> Any:
     from hybridc.nd import on_device
 
     return on_device
 
 
+@functools.cache
 def _devices() -> Any:
     from hybridc.runtime.devices import choose
 
     return choose
 
 
+@functools.cache
 def _autograd() -> Any:
     from hybridc import autograd
 
     return autograd
 
 
+@functools.cache
 def _library() -> Any:
     from hybridc import library
 

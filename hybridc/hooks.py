@@ -1,4 +1,4 @@
-"""What lower layers call of higher ones: each higher layer registers its own here, so that imports point one way.
+"""Callbacks into higher layers, which register them here, so that imports between layers point one way.
 
 An operator's rule applies other operators, but operators know neither arrays nor symbols; a device is found by the
 runtime, but contexts name it; a part of a graph is compiled where the compiler is.

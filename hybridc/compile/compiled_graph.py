@@ -235,7 +235,7 @@ class RecordedCall:
 
     def vjp(self, ograds: Sequence[Any], node: TapeNode, into: Mapping[int, Any]) -> Sequence[Any]:
         """Gradients of the inputs, by the compiled backward; by replaying the trace if differentiated again."""
-        # COMPAT(mxnet): there, hybridized, losses that nobody differentiates add their gradients: they get zeros.
+        # COMPAT(mxnet): there outputs of a hybridized block without a head gradient contribute; here they do not.
         heads = tuple([i for i, g in enumerate(ograds) if g is not None])
         if STATE.recording:
             return self._replayed(ograds, node.inputs(), heads)

@@ -1,6 +1,6 @@
-"""What targets ask of an operator beside its kind: a GPU kernel of its author's, random numbers, rows added at indices.
+"""Interfaces of operators that targets query: hand-written GPU kernels, uniform random numbers, scatter-add of rows.
 
-A GPU kernel is a Triton function that is launched as it is. The others are loops that each target writes itself.
+A hand-written kernel is a Triton function, launched as it is. For the others each target emits loops of its own.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class ArraySpec:
 
     @property
     def size(self) -> int:
-        """How many elements it has."""
+        """The number of elements."""
         return math.prod(self.shape)
 
 
@@ -66,7 +66,7 @@ class DrawsUniform:
     """
 
     def draw_number(self) -> int:
-        """What tells this draw of the key from others."""
+        """The number of this draw among those of one key."""
         raise NotImplementedError
 
 
@@ -95,5 +95,5 @@ class AddsRows:
 
 
 def in_single(F: Any, x: Any, adding: Callable[[Any], Any]) -> Any:
-    """What ``adding`` makes of ``x``, in single precision if that is of half: many elements may go to one place."""
+    """``adding(x)``, accumulated in float32 if ``x`` has half precision: many elements may be added to one."""
     return F.cast(adding(F.cast(x, "float32")), x.dtype) if is_half(x.dtype) else adding(x)

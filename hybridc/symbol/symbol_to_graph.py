@@ -1,4 +1,4 @@
-"""From a composed symbol to the graph level: one ``func.func`` of ``hybrid`` operations, unranked where need be."""
+"""Composed symbols as a ``func.func`` of ``hybrid`` operations, unranked where shapes are unknown; and the inverse."""
 
 from __future__ import annotations
 

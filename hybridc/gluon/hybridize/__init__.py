@@ -1,1 +1,1 @@
-"""What ``hybridize`` does: traces with their guards, compiled graphs by signature, training steps."""
+"""The implementation of ``hybridize``: guarded traces, compiled graphs by signature, training steps."""

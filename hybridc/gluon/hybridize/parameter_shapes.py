@@ -29,7 +29,7 @@ def infer_parameter_shapes(block: Any, args: Sequence[Any]) -> None:
 
 
 def _infer_backwards(block: Any, args: Sequence[Any]) -> bool:
-    """Whether all parameters got their shapes from the graph of the block, which is also asked from its end."""
+    """Infer shapes backwards, too, from the outputs of the block's graph; whether all parameters got theirs."""
     if not all(isinstance(a, NDArray) for a in args):
         return False
     given = {f"data{i}": a.shape for i, a in enumerate(args)}

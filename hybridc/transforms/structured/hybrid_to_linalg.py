@@ -68,8 +68,8 @@ class HybridToLinalg(ModulePass):
 
     With the ``library`` "numpy" the host also computes what would need loops that know their indices, or that fill a
     result piece by piece: gathers, insertions, concatenation, backwards slices. NumPy has functions for these. With
-    "llvm" and "triton" these are loops, in the form that :mod:`~hybridc.transforms.structured.hybrid_to_linalg`
-    describes; with the latter, operators with a GPU kernel of their author's are called.
+    "llvm" and "triton" these are loops, whose bodies read at computed indices by ``tensor.extract``; with the latter,
+    operators with a hand-written GPU kernel are called.
     """
 
     name = "hybrid-to-linalg"
