@@ -128,7 +128,7 @@ class Nadam(AdamFamily):
 
     ``w -= lr * ((1 - c) * g / (1 - s) + c1 * m / (1 - s * c1)) / (sqrt(v / (1 - beta2**t)) + epsilon)`` with
     the momentum schedule ``c = beta1 * (1 - 0.96**(t * schedule_decay) / 2)``, ``c1`` the same at ``t + 1``,
-    and ``s`` the product of all ``c`` so far.
+    and ``s`` the product of all ``c`` up to ``t``.
     From Dozat, http://cs229.stanford.edu/proj2015/054_report.pdf.
     """
 
@@ -144,8 +144,7 @@ class Nadam(AdamFamily):
         super().__init__(learning_rate, beta1, beta2, **kwargs)
         self.epsilon = epsilon
         self.schedule_decay = schedule_decay
-        # One product over the updates of all parameters, as in MXNet.
-        self.m_schedule = 1.0
+        self._schedules = [1.0]  # s after each update
 
     def _momentum(self, t: int) -> float:
         return self.beta1 * (1.0 - 0.5 * 0.96 ** (t * self.schedule_decay))
@@ -153,12 +152,16 @@ class Nadam(AdamFamily):
     def numbers(self, index: Any) -> dict[str, float | None]:
         t = self._index_update_count[index]
         now, following = self._momentum(t), self._momentum(t + 1)
-        self.m_schedule *= now
+        # COMPAT(mxnet): one running product there, multiplied at the update of each parameter in turn, so that a
+        # parameter's update depends on the others' names.
+        while len(self._schedules) <= t:
+            self._schedules.append(self._schedules[-1] * self._momentum(len(self._schedules)))
+        schedule = self._schedules[t]
         return {
             **super().numbers(index),
             "epsilon": self.epsilon,
-            "of_g": (1.0 - now) / (1.0 - self.m_schedule),
-            "of_m": following / (1.0 - self.m_schedule * following),
+            "of_g": (1.0 - now) / (1.0 - schedule),
+            "of_m": following / (1.0 - schedule * following),
             "of_v": self.unbiased(index)[1],
         }
 

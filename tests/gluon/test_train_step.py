@@ -125,6 +125,20 @@ def test_a_step_is_the_loop_for_every_optimizer(optimizer):
     compare(optimizer, OPTIMIZERS[optimizer], [batch(i) for i in range(4)])
 
 
+def test_updates_do_not_depend_on_the_names_of_parameters():
+    """Trainers take parameters in the order of their names, where dense10 is before dense9."""
+    results = []
+    for prefixes in (("dense8_", "dense9_"), ("dense9_", "dense10_")):
+        mx.random.seed(5)
+        net = nn.HybridSequential(prefix="")
+        net.add(nn.Dense(7, prefix=prefixes[0]), nn.Dense(4, prefix=prefixes[1]))
+        net.initialize(mx.init.Xavier())
+        results.append(
+            loop(net, cross_entropy(), trainer_of(net, "nadam", learning_rate=0.01), [batch(i) for i in range(3)])
+        )
+    np.testing.assert_array_equal(*results)
+
+
 def test_every_optimizer_with_a_formula_is_compared_above():
     from hybridc import optimizer
 
