@@ -66,6 +66,21 @@ def _classes() -> dict[str, type[Operation]]:
     return {op.name: op for dialect in (Arith, math.Math) for op in dialect.operations}
 
 
+# Element types by their names.
+ELEMENT_TYPES: dict[str, Attribute] = {"index": IndexType(), **{str(kind): kind for kind in _ELEMENTS.values()}}
+
+
+def operation_class(op: str) -> type[Operation]:
+    """The operation of a scalar body that a text names: perhaps with a predicate behind its name."""
+    return _classes()[op.partition(" ")[0]]
+
+
+def operation_properties(op: str) -> dict[str, Attribute]:
+    """Its properties: the predicate, and what holds if nothing is said."""
+    name, _, predicate = op.partition(" ")
+    return {**_defaults(name), **({"predicate": _predicate(name, predicate)} if predicate else {})}
+
+
 @functools.cache
 def _defaults(name: str) -> dict[str, Attribute]:
     """The properties that an operation has if nothing is said."""

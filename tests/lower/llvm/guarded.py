@@ -18,7 +18,7 @@ from hybridc.lower.llvm.codegen.native_function import load
 from hybridc.lower.llvm.gemm.products import is_product
 from hybridc.lower.llvm.kernel_code import code_of
 from hybridc.lower.llvm.loops.kernel_phases import row_major
-from hybridc.lower.llvm.loops.nest_to_loops import SHORT
+from hybridc.transforms.kernels.schedule_kernels import SHORT
 from tests.lower.evaluate import Evaluator
 from tests.lower.llvm.native import Guarded, call
 

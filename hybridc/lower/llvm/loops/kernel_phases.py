@@ -14,19 +14,19 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from xdsl.dialects import arith, tensor
-from xdsl.dialects.linalg import ops as linalg
+from xdsl.dialects import arith
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from hybridc.cached import cached_property
 from hybridc.ir.kernel import Kernel, Nest, Stage, number_of
-from hybridc.ir.nest_plan import NestPlan, inplace_pairs, loop_axes, nests_of, plan_nest, read_elsewhere, scratch_bytes
+from hybridc.ir.nest_plan import NestPlan, inplace_pairs, nests_of, plan_nest, read_elsewhere, scratch_bytes
 from hybridc.ir.strides import row_major
 from hybridc.ir.structured import Shape, dtype_of, shape_of
 from hybridc.lower.llvm.codegen.native_function import NativeFunction
 from hybridc.lower.llvm.loops.copy_loops import Strides, copy_module, plan_copy
 from hybridc.lower.llvm.loops.loop_functions import combine_parts, fill_number
-from hybridc.lower.llvm.loops.nest_to_loops import BLOCK, NestArguments, NestLoops
+from hybridc.lower.llvm.loops.tiles_to_loops import BLOCK, LoopEmitter
+from hybridc.transforms.kernels.schedule_kernels import NestMemory, schedule
 from hybridc.version import __version__
 
 # Work that is shared among threads at all, and the least that one takes at a time, in nanoseconds on one thread: a
@@ -180,7 +180,7 @@ class KernelLoops:
         used = tuple(self._number[group[0]] for group in buffers.values)
         return _NestFunctions(plan, buffers, used, tuple(parts), tuple(self._local(s.result) for s in parts))
 
-    def _buffers(self, plan: NestPlan, parts: set[SSAValue]) -> NestArguments:
+    def _buffers(self, plan: NestPlan, parts: set[SSAValue]) -> NestMemory:
         """The memory that a nest reads and writes."""
         read = [r.value for s in plan.stage_of.values() for r in s.reads if number_of(r.value) is None]
         read += [v for s in plan.stage_of.values() for v in s.anywhere]
@@ -192,7 +192,7 @@ class KernelLoops:
             if v in behind:
                 continue
             groups.append((v, over[v]) if v in over and over[v] in behind else (v,))
-        return NestArguments(
+        return NestMemory(
             tuple(groups), tuple(s for s in plan.stage_of if s in parts), tuple(v for v in values if v in self._strided)
         )
 
@@ -212,7 +212,7 @@ class _NestFunctions:
     def __init__(
         self,
         plan: NestPlan,
-        buffers: NestArguments,
+        buffers: NestMemory,
         used: tuple[int, ...],
         parts: tuple[Stage, ...],
         locals_: tuple[int, ...],
@@ -242,8 +242,8 @@ class _NestFunctions:
         known = (known_sizes(plan), *[shape_of(v)[1:] for v in self._anywhere])
         made = self._made.get(known)
         if made is None:
-            buffers = self._buffers
-            made = NativeFunction(_key(plan, buffers), lambda: NestLoops(plan, buffers).module())
+            program = schedule(plan, self._buffers)
+            made = NativeFunction(_hash("nest", str(program)), lambda: LoopEmitter(program).module())
             self._made[known] = made
         return made
 
@@ -344,39 +344,6 @@ def _operation(op: Operation) -> tuple[Any, ...]:
     return (op.name, *(_text(v.type) for v in op.results), *((k, _text(a)) for k, a in op.properties.items()))
 
 
-def _key(plan: NestPlan, buffers: NestArguments) -> str:
-    """The key of a nest's function: its structure, and the sizes that are known in it."""
-    names: dict[SSAValue, int] = {}
-    groups = [[names.setdefault(v, len(names)) for v in group] for group in buffers.values]
-    stages = [(_stage(plan, s, names), names.setdefault(s.result, len(names))) for s in plan.stage_of.values()]
-    kinds = [dtype_of(group[0]).str for group in buffers.values]
-    walk = (plan.points, plan.inner, plan.shared, plan.tiled, known_sizes(plan), [names[v] for v in plan.kept])
-    sweeps = [(w.axes, [names[s.result] for s in w.stages]) for w in plan.sweeps]
-    given = ([names[v] for v in buffers.parts], [names[v] for v in buffers.strided])
-    return _hash("nest", groups, kinds, stages, walk, sweeps, given, sorted(names[v] for v in plan.again))
-
-
 def known_sizes(plan: NestPlan) -> tuple[int | None, ...]:
     """The sizes of the merged axes, but for those that the code is given."""
     return tuple([None if a in plan.dynamic else n for a, n in enumerate(plan.sizes)])
-
-
-def _stage(plan: NestPlan, stage: Stage, names: dict[SSAValue, int]) -> tuple[Any, ...]:
-    reads: list[Any] = []
-    for read in stage.reads:
-        number = number_of(read.value)
-        known = names.get(read.value) if number is None else repr(number)
-        reads.append((known, dtype_of(read.value).str, plan.axes(read.axes)))
-    body: list[Any] = []
-    block = stage.op.regions[0].block
-    local: dict[SSAValue, int] = {v: i for i, v in enumerate(block.args)}
-    for op in block.ops:
-        if isinstance(op, tensor.ExtractOp):
-            body.append((names[op.tensor], shape_of(op.tensor)[1:]))
-        body.append((_operation(op), [local[v] for v in op.operands if v in local]))
-        if isinstance(op, linalg.IndexOp):
-            body.append(plan.merged[loop_axes(stage)[op.dim.value.data]])
-        for result in op.results:
-            local[result] = len(local)
-    start = number_of(stage.op.operands[-1])
-    return (reads, body, plan.axes(stage.axes), plan.axes(stage.reduced), repr(start), dtype_of(stage.result).str)

@@ -1,0 +1,468 @@
+"""Tile programs: the schedule of a loop nest as data, which targets print.
+
+    axes i0 < n0, i1 < 1024
+    parallel i0 {
+      sweep i1 {
+        %0 = load b0[i0*1024 + i1] : f32
+        %1 = reduce arith.maximumf %0 from -inf over i1 : f32
+      }
+      sweep i1 {
+        %2 = load b0[i0*1024 + i1] : f32
+        %3 = map arith.subf %2, %1 : f32
+        store %3, b1[i0*1024 + i1]
+      }
+    }
+
+Threads share the *parallel* axes. At each of their indices the *sweeps* run one after the other: each is one loop nest
+over its own axes, whose statements are about one element: of memory through an affine address, of memory at computed
+indices, an operation of ``arith`` or ``math``, a reduction over some of the axes. What is recomputed, what lies in
+scratch and how reductions are split is decided: a target prints statements and analyses nothing. A program prints
+(:func:`str`) and is parsed again (:func:`parse`); :func:`faults` is its specification.
+
+A value of a sweep is known in the rest of it; in later sweeps only where it is the same for all the sweep's axes.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, replace
+
+Axes = tuple[int, ...]
+Number = int | float | bool
+
+
+@dataclass(frozen=True)
+class Factor:
+    """A product: a number, sizes of axes that are known at run time only, and a stride that the code is given."""
+
+    number: int = 1
+    sizes: Axes = ()
+    stride: int | None = None
+
+    def __str__(self) -> str:
+        found = [f"n{a}" for a in self.sizes] + ([f"s{self.stride}"] if self.stride is not None else [])
+        return "*".join([str(self.number), *found] if self.number != 1 or not found else found)
+
+
+@dataclass(frozen=True)
+class Address:
+    """An element of a buffer: the sum of indices of axes times factors, and an offset."""
+
+    buffer: str
+    terms: tuple[tuple[int, Factor], ...] = ()
+    offset: int = 0
+
+    @property
+    def axes(self) -> Axes:
+        """The axes that it depends on."""
+        return tuple(a for a, _ in self.terms)
+
+    def __str__(self) -> str:
+        found = [f"i{a}" if str(f) == "1" else f"i{a}*{f}" for a, f in self.terms]
+        found += [str(self.offset)] if self.offset or not found else []
+        return f"{self.buffer}[{' + '.join(found)}]"
+
+
+# --- statements -----------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class TileConstant:
+    """A number."""
+
+    name: str
+    number: Number
+    kind: str
+
+    def __str__(self) -> str:
+        return f"%{self.name} = constant {_number(self.number)} : {self.kind}"
+
+
+@dataclass(frozen=True)
+class TileIndex:
+    """The index along an axis."""
+
+    name: str
+    axis: int
+    kind: str = "index"
+
+    def __str__(self) -> str:
+        return f"%{self.name} = position i{self.axis} : {self.kind}"
+
+
+@dataclass(frozen=True)
+class TileLoad:
+    """An element of a buffer."""
+
+    name: str
+    address: Address
+    kind: str
+
+    def __str__(self) -> str:
+        return f"%{self.name} = load {self.address} : {self.kind}"
+
+
+@dataclass(frozen=True)
+class TileGather:
+    """An element of a buffer at computed indices, each times its factor."""
+
+    name: str
+    buffer: str
+    terms: tuple[tuple[str, Factor], ...]
+    kind: str
+
+    def __str__(self) -> str:
+        found = [f"%{v}" if str(f) == "1" else f"%{v}*{f}" for v, f in self.terms]
+        return f"%{self.name} = gather {self.buffer}[{' + '.join(found) or 0}] : {self.kind}"
+
+
+@dataclass(frozen=True)
+class TileMap:
+    """An operation of ``arith`` or ``math``; the predicate of a comparison stands behind its name."""
+
+    name: str
+    op: str
+    operands: tuple[str, ...]
+    kind: str
+
+    def __str__(self) -> str:
+        return f"%{self.name} = map {self.op} {', '.join(f'%{v}' for v in self.operands)} : {self.kind}"
+
+
+@dataclass(frozen=True)
+class TileReduce:
+    """Elements combined over axes, from a number on.
+
+    Along the innermost ``carried`` loops of the sweep the result so far is a number. ``into`` is where it goes; if it
+    ``accumulates`` there, memory holds a partial result, which begins with ``start`` at each index of the parallel
+    axes, or in each piece if the buffer holds partial results. The terms of an ``ordered`` one are added in order.
+    """
+
+    name: str
+    op: str
+    operand: str
+    start: Number
+    over: Axes
+    kind: str
+    carried: int
+    into: Address | None = None
+    accumulates: bool = False
+    ordered: bool = False
+
+    def __str__(self) -> str:
+        text = f"%{self.name} = reduce {self.op} %{self.operand} from {_number(self.start)} over {_axes(self.over)}"
+        text += f" carried {self.carried}"
+        if self.into is not None:
+            text += f" {'accumulating' if self.accumulates else 'into'} {self.into}"
+        return f"{text}{' ordered' if self.ordered else ''} : {self.kind}"
+
+
+@dataclass(frozen=True)
+class TileStore:
+    """An element put into a buffer."""
+
+    value: str
+    address: Address
+
+    def __str__(self) -> str:
+        return f"store %{self.value}, {self.address}"
+
+
+Statement = TileConstant | TileIndex | TileLoad | TileGather | TileMap | TileReduce | TileStore
+
+
+@dataclass(frozen=True)
+class TileSweep:
+    """Statements in one loop nest over ``axes``; without any they are done once at each index of the parallel axes."""
+
+    axes: Axes
+    statements: tuple[Statement, ...]
+
+    def __str__(self) -> str:
+        lines = "".join(f"      {s}\n" for s in self.statements)
+        return f"    sweep{' ' if self.axes else ''}{_axes(self.axes)} {{\n{lines}    }}\n"
+
+
+@dataclass(frozen=True)
+class TileBuffer:
+    """Memory that the code is given; with ``pieces``, a partial result for each piece of the parallel axes."""
+
+    name: str
+    kind: str
+    pieces: bool = False
+
+    def __str__(self) -> str:
+        return f"  {'pieces' if self.pieces else 'buffer'} {self.name} : {self.kind}\n"
+
+
+@dataclass(frozen=True)
+class TileScratch:
+    """Memory of one index of the parallel axes: an element for each index of some of the others, in row-major order."""
+
+    name: str
+    kind: str
+    axes: Axes
+
+    def __str__(self) -> str:
+        return f"  scratch {self.name} over {_axes(self.axes)} : {self.kind}\n"
+
+
+@dataclass(frozen=True)
+class TileProgram:
+    """The schedule of one loop nest.
+
+    ``sizes`` are those of its axes, None where the code is given them. ``strides`` says how many strides it is given.
+    Threads share ``parallel``; if ``shared``, they share the only axis of all sweeps instead. ``tiled`` is the last of
+    the parallel axes, if it is walked in square tiles together with the innermost one.
+    """
+
+    buffers: tuple[TileBuffer, ...]
+    sizes: tuple[int | None, ...]
+    parallel: Axes
+    sweeps: tuple[TileSweep, ...]
+    scratch: tuple[TileScratch, ...] = ()
+    strides: int = 0
+    shared: bool = False
+    tiled: int | None = None
+    inner: Axes = field(default=())
+
+    @property
+    def dynamic(self) -> Axes:
+        """The axes whose sizes the code is given."""
+        return tuple(a for a, n in enumerate(self.sizes) if n is None)
+
+    @property
+    def pieces(self) -> tuple[TileBuffer, ...]:
+        """The buffers of partial results."""
+        return tuple(b for b in self.buffers if b.pieces)
+
+    @property
+    def reductions(self) -> list[TileReduce]:
+        """All reductions."""
+        return [s for sweep in self.sweeps for s in sweep.statements if isinstance(s, TileReduce)]
+
+    def extent(self, axes: Iterable[int]) -> int | None:
+        """How many elements some axes have; None if that is not known."""
+        found = [self.sizes[a] for a in axes]
+        return None if None in found else math.prod(n for n in found if n is not None)
+
+    def row_major(self, buffer: str, axes: Axes) -> Address:
+        """The element of a plain array whose dimensions are these axes, one after the other."""
+        terms: list[tuple[int, Factor]] = []
+        for i, axis in enumerate(axes):
+            behind = axes[i + 1 :]
+            known = math.prod(n for a in behind if (n := self.sizes[a]) is not None)
+            terms.append((axis, Factor(known, tuple(a for a in behind if self.sizes[a] is None))))
+        return Address(buffer, tuple(terms))
+
+    def __str__(self) -> str:
+        axes = ", ".join(f"i{a} < {f'n{a}' if n is None else n}" for a, n in enumerate(self.sizes))
+        how = " shared" if self.shared else f" tiled i{self.tiled}" if self.tiled is not None else ""
+        head = "".join(map(str, (*self.buffers, *self.scratch)))
+        head += f"  strides {self.strides}\n" if self.strides else ""
+        head += f"  axes {axes}\n" if axes else ""
+        head += f"  inner {_axes(self.inner)}\n" if self.inner else ""
+        walk = f"  parallel{' ' if self.parallel else ''}{_axes(self.parallel)}{how} {{\n"
+        return f"tile_program {{\n{head}{walk}{''.join(map(str, self.sweeps))}  }}\n}}\n"
+
+
+def _axes(axes: Iterable[int]) -> str:
+    return ", ".join(f"i{a}" for a in axes)
+
+
+def _number(number: Number) -> str:
+    return str(number).lower() if isinstance(number, bool) else repr(number)
+
+
+# --- parsing --------------------------------------------------------------------------------------------------------
+
+_NAME = r"([\w.]+)"
+_LINES = {
+    "head": re.compile(rf"(buffer|pieces) {_NAME} : (\w+)"),
+    "scratch": re.compile(rf"scratch {_NAME} over ([i\d, ]*) : (\w+)"),
+    "constant": re.compile(rf"%{_NAME} = constant (\S+) : (\w+)"),
+    "position": re.compile(rf"%{_NAME} = position i(\d+) : (\w+)"),
+    "load": re.compile(rf"%{_NAME} = load (\w+\[.*?\]) : (\w+)"),
+    "gather": re.compile(rf"%{_NAME} = gather (\w+)\[(.*?)\] : (\w+)"),
+    "map": re.compile(rf"%{_NAME} = map (\w+\.\w+(?: \w+)?) (%.*?|) ?: (\w+)"),
+    "reduce": re.compile(
+        rf"%{_NAME} = reduce (\S+) %{_NAME} from (\S+) over ([i\d, ]*?) carried (\d+)"
+        r"(?: (accumulating|into) (\w+\[.*?\]))?( ordered)? : (\w+)"
+    ),
+    "store": re.compile(rf"store %{_NAME}, (\w+\[.*?\])"),
+}
+
+
+def parse(text: str) -> TileProgram:
+    """The program that a text says; ValueError if it says none."""
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    if not lines or lines[0] != "tile_program {" or lines[-2:] != ["}", "}"]:
+        raise ValueError("a tile program begins with 'tile_program {' and ends with two lines '}'")
+    made = TileProgram((), (), (), ())
+    sweeps: list[tuple[Axes, list[Statement]]] = []
+    for line in lines[1:-2]:
+        word = re.split(r"[ ]", line)[0]
+        if found := _LINES["head"].fullmatch(line):
+            made = replace(made, buffers=(*made.buffers, TileBuffer(found[2], found[3], found[1] == "pieces")))
+        elif found := _LINES["scratch"].fullmatch(line):
+            made = replace(made, scratch=(*made.scratch, TileScratch(found[1], found[3], _numbers(found[2]))))
+        elif word == "strides":
+            made = replace(made, strides=int(line.split()[1]))
+        elif word == "axes":
+            sizes = [each.split("<")[1].strip() for each in line[5:].split(",")]
+            made = replace(made, sizes=tuple(int(n) if n.isdigit() else None for n in sizes))
+        elif word == "inner":
+            made = replace(made, inner=_numbers(line[6:]))
+        elif word == "parallel":
+            axes, _, tiled = line[8:-1].replace("shared", "").partition("tiled")
+            made = replace(made, parallel=_numbers(axes), shared="shared" in line)
+            made = replace(made, tiled=_numbers(tiled)[0] if tiled else None)
+        elif word == "sweep":
+            sweeps.append((_numbers(line[5:-1]), []))
+        elif line != "}":
+            if not sweeps:
+                raise ValueError(f"a statement outside of a sweep: {line}")
+            sweeps[-1][1].append(_statement(line))
+    return replace(made, sweeps=tuple(TileSweep(axes, tuple(statements)) for axes, statements in sweeps))
+
+
+def _statement(line: str) -> Statement:
+    for kind, pattern in itertools.islice(_LINES.items(), 2, None):
+        m = pattern.fullmatch(line)
+        if m is None:
+            continue
+        match kind:
+            case "constant":
+                return TileConstant(m[1], _value(m[2]), m[3])
+            case "position":
+                return TileIndex(m[1], int(m[2]), m[3])
+            case "load":
+                return TileLoad(m[1], _address(m[2]), m[3])
+            case "gather":
+                terms = [t.strip().partition("*") for t in m[3].split("+") if t.strip() != "0"]
+                return TileGather(m[1], m[2], tuple((v[1:], _factor(f)) for v, _, f in terms), m[4])
+            case "map":
+                return TileMap(m[1], m[2], tuple(v.strip()[1:] for v in m[3].split(",") if v.strip()), m[4])
+            case "reduce":
+                into = None if m[8] is None else _address(m[8])
+                rest = (int(m[6]), into, m[7] == "accumulating", m[9] is not None)
+                return TileReduce(m[1], m[2], m[3], _value(m[4]), _numbers(m[5]), m[10], *rest)
+            case _:
+                return TileStore(m[1], _address(m[2]))
+    raise ValueError(f"no statement of a tile program: {line}")
+
+
+def _numbers(text: str) -> Axes:
+    return tuple(int(n) for n in re.findall(r"i(\d+)", text))
+
+
+def _value(text: str) -> Number:
+    if text in ("true", "false"):
+        return text == "true"
+    return int(text) if re.fullmatch(r"-?\d+", text) else float(text)
+
+
+def _factor(text: str) -> Factor:
+    parts = [p for p in text.split("*") if p]
+    number = math.prod(int(p) for p in parts if p.lstrip("-").isdigit())
+    stride = next((int(p[1:]) for p in parts if p[0] == "s"), None)
+    return Factor(number, tuple(int(p[1:]) for p in parts if p[0] == "n"), stride)
+
+
+def _address(text: str) -> Address:
+    buffer, _, rest = text[:-1].partition("[")
+    terms: list[tuple[int, Factor]] = []
+    offset = 0
+    for term in rest.split(" + "):
+        if term.startswith("i"):
+            axis, _, factor = term[1:].partition("*")
+            terms.append((int(axis), _factor(factor)))
+        else:
+            offset += int(term)
+    return Address(buffer, tuple(terms), offset)
+
+
+# --- specification --------------------------------------------------------------------------------------------------
+
+
+def faults(program: TileProgram) -> list[str]:
+    """What is wrong with a program; none if targets can print it."""
+    return list(_faults(program))
+
+
+def _faults(program: TileProgram) -> Iterator[str]:
+    kinds = {b.name: b.kind for b in (*program.buffers, *program.scratch)}
+    axes = range(len(program.sizes))
+    if len(kinds) != len(program.buffers) + len(program.scratch):
+        yield "two buffers have one name"
+    if not {*program.parallel} <= {*axes} or {*program.parallel} & {*program.inner}:
+        yield "the parallel axes are no axes, or inner ones"
+    everywhere: dict[str, str] = {}  # the kinds of values that are known after their sweep
+    names: set[str] = set()
+    for sweep in program.sweeps:
+        here = dict(everywhere)
+        walked = {*program.parallel, *sweep.axes}
+        varying: set[str] = set()  # the values that differ along the sweep's axes
+        for s in sweep.statements:
+            for used in _operands(s):
+                if used not in here:
+                    yield f"%{used} is not known: {s}"
+            for address in _addresses(s):
+                if address.buffer not in kinds:
+                    yield f"{address.buffer} is no buffer: {s}"
+                elif kinds[address.buffer] != (here.get(s.value) if isinstance(s, TileStore) else s.kind):
+                    yield f"{address.buffer} holds {kinds[address.buffer]}: {s}"
+                if not {*address.axes} <= walked:
+                    yield f"an address of axes that the sweep does not walk: {s}"
+            if isinstance(s, TileStore):
+                continue
+            if s.name in names:
+                yield f"%{s.name} is made twice"
+            names.add(s.name)
+            here[s.name] = s.kind
+            if _varies(s, sweep, varying):
+                varying.add(s.name)
+        if program.tiled is None:  # else all sweeps are about the same element
+            everywhere = {name: kind for name, kind in here.items() if name not in varying}
+        else:
+            everywhere = here
+
+
+def _operands(statement: Statement) -> tuple[str, ...]:
+    match statement:
+        case TileMap():
+            return statement.operands
+        case TileGather():
+            return tuple(v for v, _ in statement.terms)
+        case TileReduce():
+            return (statement.operand,)
+        case TileStore():
+            return (statement.value,)
+        case _:
+            return ()
+
+
+def _addresses(statement: Statement) -> tuple[Address, ...]:
+    match statement:
+        case TileLoad() | TileStore():
+            return (statement.address,)
+        case TileReduce():
+            return () if statement.into is None else (statement.into,)
+        case _:
+            return ()
+
+
+def _varies(statement: Statement, sweep: TileSweep, varying: set[str]) -> bool:
+    """Whether a value differs along the axes of its sweep."""
+    match statement:
+        case TileLoad():
+            return bool({*statement.address.axes} & {*sweep.axes})
+        case TileIndex():
+            return statement.axis in sweep.axes
+        case TileReduce():
+            return not {*sweep.axes} <= {*statement.over} or statement.accumulates
+        case _:
+            return bool({*_operands(statement)} & varying)

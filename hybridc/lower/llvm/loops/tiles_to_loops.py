@@ -1,0 +1,346 @@
+"""A tile program as a function of loops over memory: ``scf``, ``arith``, ``math`` and ``memref``.
+
+The function does some indices of the parallel axes, from ``lo`` to ``hi``. What reduces across them is computed in
+*pieces*: each has its part of the result in memory of its own, and a second function combines them in order, so that
+results do not depend on how threads share the work.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from xdsl.dialects import arith
+from xdsl.dialects.builtin import FloatAttr, IntegerAttr, ModuleOp
+from xdsl.dialects.utils import FastMathFlag
+from xdsl.ir import Attribute, Block, SSAValue
+
+from hybridc.dialects.mlir.hybrid_rt import ALIGNMENT
+from hybridc.ir.scalar_builder import ELEMENT_TYPES, operation_class, operation_properties
+from hybridc.ir.tile_program import (
+    Address,
+    Factor,
+    Number,
+    Statement,
+    TileConstant,
+    TileGather,
+    TileIndex,
+    TileLoad,
+    TileMap,
+    TileProgram,
+    TileReduce,
+    TileStore,
+    TileSweep,
+)
+from hybridc.lower.llvm.loops.loop_builder import BYTES, INDEX, LoopBuilder, array_type
+from hybridc.lower.llvm.loops.loop_functions import REORDER, fill, first_and_last, phase_module, walk_tile
+
+# Elements of a sum over one axis that are added up before their sum is added to those of other blocks; and blocks whose
+# sums are added up before.
+BLOCK, BLOCKS = 4096, 64
+# Products may be added without rounding between. Differences are rounded: what is equal still differs by zero.
+CONTRACT = arith.FastMathFlagsAttr([FastMathFlag.ALLOW_CONTRACT])
+_CONTRACTED = ("arith.addf", "arith.mulf")
+
+
+@dataclass(eq=False)
+class LoopEmitter:
+    """Writes the function of a tile program."""
+
+    program: TileProgram
+    block: Block = field(default_factory=Block)
+
+    def __post_init__(self) -> None:
+        program = self.program
+        kinds: list[Attribute] = [array_type(ELEMENT_TYPES[b.kind]) for b in program.buffers]
+        numbers = len(program.dynamic) + program.strides
+        numbers += bool(program.pieces)  # indices of the parallel axes in a piece
+        self.block = Block(arg_types=[*kinds, *[INDEX] * numbers, INDEX, INDEX, BYTES])
+        args = list(self.block.args)
+        self.low, self.high, scratch = args[-3:]
+        self.build = b = LoopBuilder(self.block)
+        left = iter(args[len(kinds) :])
+        given = {a: next(left) for a in program.dynamic}
+        self.sizes = [given[a] if n is None else b.index(n) for a, n in enumerate(program.sizes)]
+        self.strides = [next(left) for _ in range(program.strides)]
+        self.piece = next(left) if program.pieces else None
+        self.buffers: dict[str, SSAValue] = {
+            buffer.name: arg for buffer, arg in zip(program.buffers, args, strict=False)
+        }
+        self.offsets: dict[str, SSAValue] = {}  # where a piece's partial results begin
+        self.written = {s.address.buffer for w in program.sweeps for s in w.statements if isinstance(s, TileStore)}
+        self.written |= {s.into.buffer for s in program.reductions if s.into is not None}
+        self.known: dict[str, SSAValue] = {}
+        self.index: dict[int, SSAValue] = {}  # the index along each axis
+        self._cut(scratch)
+
+    def module(self) -> ModuleOp:
+        """The module with the function ``phase``."""
+        program = self.program
+        if program.shared:
+            self._pieces(self._shared) if program.pieces else self._shared(self.low, self.high)
+        elif program.tiled is not None:
+            self._tiles(self.low, self.high)
+        elif program.pieces:
+            self._pieces(self._points)
+        else:
+            self._points(self.low, self.high)
+        return phase_module(self.block)
+
+    # --- memory --------------------------------------------------------------------------------------------
+
+    def _cut(self, scratch: SSAValue) -> None:
+        """Give each scratch array its part of the scratch."""
+        b = self.build
+        offset, line = b.index(0), b.index(ALIGNMENT)
+        for each in self.program.scratch:
+            size = b.times(*[self.sizes[a] for a in each.axes])
+            element = ELEMENT_TYPES[each.kind]
+            self.buffers[each.name] = b.view(scratch, offset, size, element)
+            bytes_ = b.times(size, b.index(byte_width(each.kind)))
+            lines, _ = b.split(b.plus(bytes_, b.index(ALIGNMENT - 1)), line)
+            offset = b.plus(offset, b.times(lines, line))
+
+    def _factor(self, factor: Factor) -> list[SSAValue]:
+        found = [self.sizes[a] for a in factor.sizes]
+        found += [self.strides[factor.stride]] if factor.stride is not None else []
+        return [self.build.index(factor.number), *found] if factor.number != 1 else found
+
+    def _at(self, address: Address) -> SSAValue:
+        """The index of an element in its buffer."""
+        b = self.build
+        terms = [b.times(self.index[a], b.times(*self._factor(f))) for a, f in address.terms]
+        terms += [b.index(address.offset)] if address.offset else []
+        terms += [self.offsets[address.buffer]] if address.buffer in self.offsets else []
+        return b.plus(*terms)
+
+    # --- parallel axes -------------------------------------------------------------------------------------
+
+    def _pieces(self, walk: Callable[[SSAValue, SSAValue], None]) -> None:
+        """For each piece from ``lo`` to ``hi``: partial results of its own, and its indices."""
+        b, program = self.build, self.program
+        whole = b.times(*[self.sizes[a] for a in (program.parallel or program.inner)])
+        partial = {s.into.buffer: s for s in program.reductions if s.into is not None}
+
+        def piece(number: SSAValue, _: list[SSAValue]) -> list[SSAValue]:
+            assert self.piece is not None
+            first = b.times(number, self.piece)
+            for buffer in program.pieces:
+                reduce = partial[buffer.name]
+                assert reduce.into is not None
+                size = b.times(*[self.sizes[a] for a in reduce.into.axes])
+                start = b.times(number, size)
+                fill(b, self.buffers[buffer.name], start, b.plus(start, size), self._start(reduce))
+                self.offsets[buffer.name] = start
+            walk(first, b.least(b.plus(first, self.piece), whole))
+            return []
+
+        b.loop(self.low, self.high, b.index(1), piece)
+
+    def _points(self, low: SSAValue, high: SSAValue) -> None:
+        self.build.loop(low, high, self.build.index(1), lambda point, _: self._point(point))
+
+    def _tiles(self, low: SSAValue, high: SSAValue) -> None:
+        """Tiles along the last of the parallel axes and the inner axis; the range counts the former's."""
+        b = self.build
+        *outer, rows = self.program.parallel
+        (inner,) = self.program.inner
+
+        def tile(point: SSAValue, _: list[SSAValue]) -> list[SSAValue]:
+            rest, first, last = first_and_last(b, point, self.sizes[rows])
+            for axis in reversed(outer[1:]):
+                rest, self.index[axis] = b.split(rest, self.sizes[axis])
+            if outer:
+                self.index[outer[0]] = rest
+            walk_tile(b, first, last, self.sizes[inner], element)
+            return []
+
+        def element(row: SSAValue, column: SSAValue) -> None:
+            self.index[rows], self.index[inner] = row, column
+            self.known = {}
+            for sweep in self.program.sweeps:
+                self._statements(sweep)
+
+        b.loop(low, high, b.index(1), tile)
+
+    def _point(self, point: SSAValue) -> list[SSAValue]:
+        b = self.build
+        rest = point
+        for axis in reversed(self.program.parallel[1:]):
+            rest, self.index[axis] = b.split(rest, self.sizes[axis])
+        if self.program.parallel:
+            self.index[self.program.parallel[0]] = rest
+        for sweep in self.program.sweeps:
+            self._sweep(sweep)
+        return []
+
+    def _shared(self, low: SSAValue, high: SSAValue) -> None:
+        """All of the program along its one axis, a part of which is done here."""
+        for sweep in self.program.sweeps:
+            self._sweep(sweep, (low, high))
+
+    # --- sweeps --------------------------------------------------------------------------------------------
+
+    def _sweep(self, sweep: TileSweep, bounds: tuple[SSAValue, SSAValue] | None = None) -> None:
+        for reduce in _reductions(sweep):
+            if reduce.accumulates and reduce.into is not None and reduce.into.buffer not in self.offsets:
+                self._begin(reduce, reduce.into)
+        self._loops(sweep, 0, bounds)
+
+    def _begin(self, reduce: TileReduce, into: Address) -> None:
+        """Fill what a reduction accumulates in at this point."""
+        b = self.build
+        *outer, innermost = [a for a in into.axes if a in self.program.inner]
+
+        def filled(left: Sequence[int]) -> None:
+            if not left:
+                self._fill_row(reduce, into, innermost)
+                return
+
+            def body(index: SSAValue, _: list[SSAValue]) -> list[SSAValue]:
+                self.index[left[0]] = index
+                filled(left[1:])
+                return []
+
+            b.loop(b.index(0), self.sizes[left[0]], b.index(1), body)
+
+        filled(outer)
+
+    def _fill_row(self, reduce: TileReduce, into: Address, axis: int) -> None:
+        b = self.build
+
+        def body(index: SSAValue, _: list[SSAValue]) -> list[SSAValue]:
+            self.index[axis] = index
+            b.store(self._start(reduce), self.buffers[into.buffer], self._at(into))
+            return []
+
+        b.loop(b.index(0), self.sizes[axis], b.index(1), body)
+
+    def _loops(self, sweep: TileSweep, level: int, bounds: tuple[SSAValue, SSAValue] | None) -> None:
+        """The loops of a sweep from ``level`` on, with the reductions that they carry as numbers."""
+        if level == len(sweep.axes):
+            self._statements(sweep)
+            return
+        b = self.build
+        left = len(sweep.axes) - level
+        begun = [s for s in _reductions(sweep) if s.carried == left]
+        inside = [s for s in _reductions(sweep) if s.carried >= left]
+        for reduce in begun:
+            self.known[reduce.name] = self._start(reduce)
+        axis = sweep.axes[level]
+        low, high = bounds or (b.index(0), self.sizes[axis])
+
+        def body(index: SSAValue, carried: list[SSAValue]) -> list[SSAValue]:
+            self.index[axis] = index
+            self.known.update(zip((s.name for s in inside), carried, strict=True))
+            self._loops(sweep, level + 1, None)
+            return [self.known[s.name] for s in inside]
+
+        starts = [self.known[s.name] for s in inside]
+        size = self.program.sizes[axis]
+        if left == 1 and bounds is None and inside and (size is None or size > BLOCK):
+            few = size is not None and size <= BLOCK * BLOCKS
+            ends = self._blocked(low, high, inside, starts, body, BLOCK if few else BLOCK * BLOCKS)
+        else:
+            ends = b.loop(low, high, b.index(1), body, starts)
+        self.known.update(zip((s.name for s in inside), ends, strict=True))
+        for reduce in begun:
+            self._finish(reduce)
+
+    def _blocked(
+        self, low: SSAValue, high: SSAValue, reduced: list[TileReduce], starts: list[SSAValue], body: Any, size: int
+    ) -> list[SSAValue]:
+        """A loop in blocks of so many elements, whose results are combined: long sums keep their precision."""
+        b = self.build
+
+        def block(first: SSAValue, carried: list[SSAValue]) -> list[SSAValue]:
+            last, neutral = b.least(b.plus(first, b.index(size)), high), [self._start(s) for s in reduced]
+            if size > BLOCK:
+                ends = self._blocked(first, last, reduced, neutral, body, size // BLOCKS)
+            else:
+                ends = b.loop(first, last, b.index(1), body, neutral)
+            return [self._combine(s, c, e, False) for s, c, e in zip(reduced, carried, ends, strict=True)]
+
+        return b.loop(low, high, b.index(size), block, starts)
+
+    def _finish(self, reduce: TileReduce) -> None:
+        """Put a number that loops have carried where it belongs."""
+        if reduce.into is None:
+            return
+        if reduce.accumulates:
+            self._accumulate(reduce, self.known[reduce.name], False)
+        else:
+            self.build.store(self.known[reduce.name], self.buffers[reduce.into.buffer], self._at(reduce.into))
+
+    def _accumulate(self, reduce: TileReduce, value: SSAValue, ordered: bool) -> None:
+        assert reduce.into is not None
+        buffer, at = self.buffers[reduce.into.buffer], self._at(reduce.into)
+        held = self.build.load(buffer, at, self.build.depth)
+        self.build.store(self._combine(reduce, held, value, ordered), buffer, at)
+
+    # --- statements ----------------------------------------------------------------------------------------
+
+    def _statements(self, sweep: TileSweep) -> None:
+        """One element of each."""
+        for statement in sweep.statements:
+            self._statement(statement)
+
+    def _statement(self, s: Statement) -> None:
+        b = self.build
+        match s:
+            case TileMap():
+                properties = operation_properties(s.op)
+                if s.op in _CONTRACTED:
+                    properties["fastmath"] = CONTRACT
+                operands = [self.known[v] for v in s.operands]
+                self.known[s.name] = b.pure(operation_class(s.op), operands, ELEMENT_TYPES[s.kind], properties)
+            case TileLoad():
+                # Memory that the program writes is read where the loops are.
+                level = b.depth if s.address.buffer in self.written else None
+                self.known[s.name] = b.load(self.buffers[s.address.buffer], self._at(s.address), level)
+            case TileStore():
+                b.store(self.known[s.value], self.buffers[s.address.buffer], self._at(s.address))
+            case TileConstant():
+                self.known[s.name] = _constant(b, s.number, s.kind)
+            case TileReduce() if s.carried:
+                self.known[s.name] = self._combine(s, self.known[s.name], self.known[s.operand], s.ordered)
+            case TileReduce():
+                self._accumulate(s, self.known[s.operand], s.ordered)
+            case TileIndex():
+                self.known[s.name] = self.index[s.axis]
+            case TileGather():
+                terms = [b.times(self.known[v], b.times(*self._factor(f))) for v, f in s.terms]
+                self.known[s.name] = b.load(self.buffers[s.buffer], b.plus(*terms))
+
+    def _start(self, reduce: TileReduce) -> SSAValue:
+        return _constant(self.build, reduce.start, reduce.kind)
+
+    def _combine(self, reduce: TileReduce, a: SSAValue, b: SSAValue, ordered: bool) -> SSAValue:
+        """Two parts of a reduction as one.
+
+        Of a few terms that are added in order LLVM makes vectors of several points, not of the terms: those of the last
+        points are added in the same way, so results do not depend on where a range is cut.
+        """
+        properties = operation_properties(reduce.op)
+        if "fastmath" in properties and not ordered:
+            properties["fastmath"] = REORDER
+        return self.build.pure(operation_class(reduce.op), [a, b], ELEMENT_TYPES[reduce.kind], properties)
+
+
+def _reductions(sweep: TileSweep) -> list[TileReduce]:
+    return [s for s in sweep.statements if isinstance(s, TileReduce)]
+
+
+def _constant(build: LoopBuilder, number: Number, kind: str) -> SSAValue:
+    element: Any = ELEMENT_TYPES[kind]
+    attribute = FloatAttr(float(number), element) if "f" in kind else IntegerAttr(int(number), element)
+    return build.constant(attribute, element)
+
+
+@functools.cache
+def byte_width(kind: str) -> int:
+    """The bytes of an element."""
+    return math.ceil(int("".join(c for c in kind if c.isdigit())) / 8)
