@@ -19,6 +19,7 @@ from hybridc.runtime.executable import PythonExecutable
 if TYPE_CHECKING:
     from hybridc.context import Context
     from hybridc.ir.planned import Program
+    from hybridc.lower.llvm.kernel_code import Codes
     from hybridc.runtime.executable import Executable
 
 
@@ -76,14 +77,19 @@ class LLVM(Target):
 
     name = "llvm"
 
+    def codes(self) -> Codes:
+        """What makes the native functions of kernels; a target that prints tile programs otherwise says how here."""
+        from hybridc.lower.llvm.kernel_code import Codes
+
+        return Codes(OPTIONS.num_threads)
+
     def kernels(self) -> tuple[ModulePass, ...]:
         return pipeline.llvm_kernels()
 
     def plan(self) -> Planning:
         from hybridc.lower.llvm.emit_steps import emit
-        from hybridc.lower.llvm.kernel_code import Codes
 
-        codes = Codes(OPTIONS.num_threads)
+        codes = self.codes()
         return Planning(pipeline.llvm_plan(codes), lambda module, name: emit(module, name, codes.threads, codes=codes))
 
     def load(self, program: Any, context: Context) -> Executable:
@@ -119,6 +125,11 @@ class Triton(Target):
 
 
 TARGETS: dict[str, Target] = {t.name: t for t in (NumPy(), LLVM(), Triton())}
+
+
+def add_target(target: Target) -> None:
+    """Let programs be lowered for another target, by its name."""
+    TARGETS[target.name] = target
 
 
 def target_named(name: str | None) -> Target:

@@ -19,7 +19,8 @@ indices, an operation of ``arith`` or ``math``, a reduction over some of the axe
 scratch and how reductions are split is decided: a target prints statements and analyses nothing. A program prints
 (:func:`str`) and is parsed again (:func:`parse`); :func:`faults` is its specification.
 
-A value of a sweep is known in the rest of it; in later sweeps only where it is the same for all the sweep's axes.
+A value that a sweep makes is known in the rest of it, and afterwards if it is one for all: made in a sweep without
+axes, or reduced over all of them. Where the walk is *tiled*, all sweeps are about one element, and know all values.
 """
 
 from __future__ import annotations
@@ -405,7 +406,6 @@ def _faults(program: TileProgram) -> Iterator[str]:
     for sweep in program.sweeps:
         here = dict(everywhere)
         walked = {*program.parallel, *sweep.axes}
-        varying: set[str] = set()  # the values that differ along the sweep's axes
         for s in sweep.statements:
             for used in _operands(s):
                 if used not in here:
@@ -417,18 +417,30 @@ def _faults(program: TileProgram) -> Iterator[str]:
                     yield f"{address.buffer} holds {kinds[address.buffer]}: {s}"
                 if not {*address.axes} <= walked:
                     yield f"an address of axes that the sweep does not walk: {s}"
+            if isinstance(s, TileMap) and not _agrees(s, [here.get(v, "") for v in s.operands]):
+                yield f"operands of other kinds: {s}"
             if isinstance(s, TileStore):
                 continue
             if s.name in names:
                 yield f"%{s.name} is made twice"
             names.add(s.name)
             here[s.name] = s.kind
-            if _varies(s, sweep, varying):
-                varying.add(s.name)
-        if program.tiled is None:  # else all sweeps are about the same element
-            everywhere = {name: kind for name, kind in here.items() if name not in varying}
-        else:
-            everywhere = here
+            whole = isinstance(s, TileReduce) and not s.accumulates and {*sweep.axes} <= {*s.over}
+            if not sweep.axes or whole or program.tiled is not None:
+                everywhere[s.name] = s.kind
+
+
+_CASTS = ("extf", "truncf", "sitofp", "uitofp", "fptosi", "fptoui", "extsi", "extui", "trunci", "index_cast")
+
+
+def _agrees(statement: TileMap, kinds: list[str]) -> bool:
+    """Whether operands of these kinds give what a map says."""
+    name = statement.op.partition(".")[2].partition(" ")[0]
+    if name in _CASTS:
+        return len(kinds) == 1
+    if name in ("cmpf", "cmpi"):
+        return statement.kind == "i1" and len(kinds) == 2 and kinds[0] == kinds[1]
+    return {*kinds[1:]} == {statement.kind} if name == "select" else {*kinds} == {statement.kind}
 
 
 def _operands(statement: Statement) -> tuple[str, ...]:
@@ -453,16 +465,3 @@ def _addresses(statement: Statement) -> tuple[Address, ...]:
             return () if statement.into is None else (statement.into,)
         case _:
             return ()
-
-
-def _varies(statement: Statement, sweep: TileSweep, varying: set[str]) -> bool:
-    """Whether a value differs along the axes of its sweep."""
-    match statement:
-        case TileLoad():
-            return bool({*statement.address.axes} & {*sweep.axes})
-        case TileIndex():
-            return statement.axis in sweep.axes
-        case TileReduce():
-            return not {*sweep.axes} <= {*statement.over} or statement.accumulates
-        case _:
-            return bool({*_operands(statement)} & varying)

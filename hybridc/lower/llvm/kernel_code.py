@@ -13,7 +13,7 @@ from hybridc.ir.structured import shape_of
 from hybridc.location import Location
 from hybridc.lower.llvm.gemm.products import is_product, phases_of_product
 from hybridc.lower.llvm.loops.copy_loops import Strides
-from hybridc.lower.llvm.loops.kernel_phases import KernelLoops, KernelPhases
+from hybridc.lower.llvm.loops.kernel_phases import KernelLoops, KernelPhases, Printer, print_loops
 from hybridc.lower.llvm.loops.transpose_loops import transpose_phase
 
 
@@ -27,11 +27,13 @@ def code_of(
 class Codes:
     """The kernels of a module: each is analysed once, and has its phases made once for equal calls.
 
-    What is known of a kernel but its sizes is kept when these change.
+    What is known of a kernel but its sizes is kept when these change. ``printer`` makes the native function of a tile
+    program.
     """
 
-    def __init__(self, threads: int) -> None:
+    def __init__(self, threads: int, printer: Printer = print_loops) -> None:
         self.threads = threads
+        self._printer = printer
         self._kernels: dict[FuncOp, Kernel] = {}
         self._lines: dict[FuncOp, list[Location]] = {}
         self._loops: dict[Any, KernelLoops] = {}
@@ -85,7 +87,7 @@ class Codes:
         if key not in self._fitting:
             known = self._loops.get(key)
             if known is None or not known.fits(kernel):
-                known = self._loops[key] = KernelLoops(kernel, strided, inplace)
+                known = self._loops[key] = KernelLoops(kernel, strided, inplace, self._printer)
             self._fitting[key] = known
         return self._fitting[key]
 

@@ -26,7 +26,7 @@ class NativeSource(PlannedProgram):
 
     def launched(self) -> list[tuple[str, str]]:
         """For each launch its lines, and its functions as loops."""
-        return [(lines, "\n\n".join(codegen.explain(f, "loops") for f in found)) for lines, found in self.calls]
+        return [(lines, "\n\n".join(f.explain("loops") for f in found)) for lines, found in self.calls]
 
     def facts(self) -> list[Any]:
         """Also the functions of its phases."""
@@ -47,7 +47,7 @@ class NativeSource(PlannedProgram):
         for step in self.steps:
             if isinstance(step, tuple) and step[1].name not in names.setdefault(step[0], []):
                 names[step[0]].append(step[1].name)
-        return "\n\n".join(f"// {', '.join(n)}\n{codegen.explain(f, stage)}" for f, n in names.items())
+        return "\n\n".join(f"// {', '.join(n)}\n{f.explain(stage)}" for f, n in names.items())
 
     def plan(self, codes: Iterable[LoadedCode] | None = None) -> NativePlan:
         """The plan with the code of its phases, compiled where there is none yet."""

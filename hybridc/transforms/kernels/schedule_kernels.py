@@ -66,6 +66,7 @@ class _TileScheduler:
     known: dict[SSAValue, str] = field(default_factory=dict[SSAValue, str])  # values at the indices of now
     loaded: dict[Any, str] = field(default_factory=dict[Any, str])
     statements: list[Statement] = field(default_factory=list[Statement])
+    before: list[Statement] = field(default_factory=list[Statement])  # what does not vary along the sweep's axes
     varying: set[str] = field(default_factory=set[str])  # names whose values differ along the axes of their sweep
     count: int = 0
 
@@ -86,8 +87,14 @@ class _TileScheduler:
             plan.inner,
         )
         self._place()
-        sweeps = tuple(self._sweep(sweep) for sweep in plan.sweeps)
-        return replace(self.program, sweeps=sweeps)
+        sweeps: list[TileSweep] = []
+        for sweep in plan.sweeps:
+            self._sweep(sweep)
+            if sweeps and self.before and not sweeps[-1].axes:
+                self.before = [*sweeps.pop().statements, *self.before]
+            sweeps += [TileSweep((), tuple(self.before))] if self.before else []
+            sweeps += [TileSweep(sweep.axes, tuple(self.statements))] if self.statements else []
+        return replace(self.program, sweeps=tuple(sweeps))
 
     # --- memory --------------------------------------------------------------------------------------------
 
@@ -124,24 +131,27 @@ class _TileScheduler:
 
     # --- sweeps --------------------------------------------------------------------------------------------
 
-    def _sweep(self, planned: Sweep) -> TileSweep:
-        self.statements = []
-        before = dict(self.known)
-        for stage in planned.stages:
-            self._stage(planned, stage)
+    def _sweep(self, sweep: Sweep) -> None:
+        self.before, self.statements = [], []
+        known = dict(self.known)
+        for stage in sweep.stages:
+            self._stage(sweep, stage)
         if self.plan.tiled is None:  # all sweeps over a tile are about the same element
             made = {v: name for v, name in self.known.items() if name not in self.varying}
-            self.known = {**before, **made}
+            self.known = {**known, **made}
             self.loaded = {key: name for key, name in self.loaded.items() if name not in self.varying}
-        return TileSweep(planned.axes, tuple(self.statements))
 
     def _add(self, cls: Any, *fields: Any, varies: bool) -> str:
         name = str(self.count)
         self.count += 1
-        self.statements.append(cls(name, *fields))
+        self._write(cls(name, *fields), varies)
         if varies:
             self.varying.add(name)
         return name
+
+    def _write(self, statement: Statement, varies: bool) -> None:
+        """Put a statement into the loops of its sweep, or before them."""
+        (self.statements if varies else self.before).append(statement)
 
     def _stage(self, sweep: Sweep, stage: Stage) -> None:
         if stage.combine is not None:
@@ -149,7 +159,7 @@ class _TileScheduler:
             return
         name = self.known[stage.result] = self._body(sweep, stage)
         if stage.result in self.places:
-            self.statements.append(TileStore(name, self.places[stage.result]))
+            self._write(TileStore(name, self.places[stage.result]), bool(sweep.axes))
 
     def _reduction(self, sweep: Sweep, stage: Stage) -> None:
         plan, combine = self.plan, stage.combine
@@ -167,9 +177,9 @@ class _TileScheduler:
         element = self._body(sweep, stage, operand)
         short = not plan.dynamic & {*reduced} and plan.extent(reduced) <= SHORT
         rest = (over, _kind(stage.result), carried, into, accumulates, short)
-        varies = accumulates or not {*sweep.axes} <= {*over}
-        name = self._add(TileReduce, combine.name, element, _start(stage), *rest, varies=varies)
-        if not varies:
+        name = self._add(TileReduce, combine.name, element, _start(stage), *rest, varies=bool(sweep.axes))
+        if not accumulates and {*sweep.axes} <= {*over}:
+            self.varying.discard(name)
             self.known[stage.result] = name
 
     # --- elements ------------------------------------------------------------------------------------------

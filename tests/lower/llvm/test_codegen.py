@@ -209,7 +209,7 @@ def test_a_function_that_nobody_has_is_named():
 
 def vectors(source):
     """The optimised LLVM IR of a phase, and the widths of float vectors in it."""
-    text = codegen.explain(function(source), "optimised")
+    text = function(source).explain("optimised")
     return text, {int(n) for n in re.findall(r"<(\d+) x float>", text)}
 
 
@@ -271,7 +271,7 @@ def test_loops_are_vectorised(source):
 
 
 def test_vectors_are_filled_whatever_the_type():
-    text = codegen.explain(function(elementwise(["f64"], "f64", "%r = arith.negf %0 : f64")), "optimised")
+    text = function(elementwise(["f64"], "f64", "%r = arith.negf %0 : f64")).explain("optimised")
     assert f"<{FLOATS // 2} x double>" in text
     body = """%w = arith.extf %0 : f32 to f64
       %u = arith.mulf %w, %w : f64
@@ -297,15 +297,15 @@ def test_as_many_vectors_at_a_time_as_hide_what_operations_take(source, abreast)
 )
 def test_no_vectors_abreast_that_leave_much_for_single_elements(columns, abreast):
     known = f"%m = arith.constant {columns} : index\n%s = scf.for %j = %zero to %m"
-    text = codegen.explain(function(SUM.replace("%s = scf.for %j = %zero to %n", known)), "llvm")
+    text = function(SUM.replace("%s = scf.for %j = %zero to %n", known)).explain("llvm")
     assert re.findall(r"interleave.count., i32 (\d)", text) == [str(abreast)]
 
 
 def test_llvm_says_nothing(capfd):
     """What it cannot vectorise is nobody's concern."""
     body = "%a = arith.remf %0, %1 : f32\n%c = arith.cmpf olt, %a, %0 : f32\n%r = arith.select %c, %a, %1 : f32"
-    codegen.explain(function(elementwise(["f32", "f32"], "f32", body)), "optimised")
-    codegen.explain(function(rows("arith.addf %a, %v", "0.0")), "optimised")
+    function(elementwise(["f32", "f32"], "f32", body)).explain("optimised")
+    function(rows("arith.addf %a, %v", "0.0")).explain("optimised")
     assert capfd.readouterr() == ("", "")
 
 
@@ -357,7 +357,7 @@ def test_equal_functions_are_told_apart():
 
 
 def test_every_stage_can_be_read():
-    stages = {name: codegen.explain(function(DOUBLE), name) for name in ("loops", "llvm", "optimised", "assembly")}
+    stages = {name: function(DOUBLE).explain(name) for name in ("loops", "llvm", "optimised", "assembly")}
     assert "scf.for" in stages["loops"]
     assert "fadd float" in stages["llvm"]
     assert f"fadd <{FLOATS} x float>" in stages["optimised"]

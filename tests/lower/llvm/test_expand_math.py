@@ -10,7 +10,7 @@ from xdsl.utils.exceptions import PassFailedException
 
 import hybridc as mx
 from hybridc.lower.llvm.codegen.expand_math import ExpandMath
-from hybridc.lower.llvm.codegen.native_function import NativeFunction, explain
+from hybridc.lower.llvm.codegen.native_function import NativeFunction
 from hybridc.lower.mathlib import FORMULAS
 from tests.lower.llvm.loops import TYPES, compute, elementwise
 from tests.lower.llvm.native import context, parse
@@ -255,7 +255,7 @@ def test_vectors_are_refused():
 @pytest.mark.parametrize("name", UNARY)
 def test_loops_that_call_them_are_vectorised(name):
     source = elementwise(["f32"], "f32", f"%r = math.{name} %0 : f32")
-    optimised = explain(NativeFunction(f"vectorised {name}", lambda: parse(source)), "optimised")
+    optimised = NativeFunction(f"vectorised {name}", lambda: parse(source)).explain("optimised")
     assert "x float>" in optimised
     assert f"call float @{name}" not in optimised
 

@@ -54,7 +54,7 @@ def test_code_is_that_of_the_level(monkeypatch, level):
     (phase,) = phases_of_product(product_kernel("ik,kj->ij", {"i": 24, "j": 64, "k": 32}), 1)
     assert phase.way == ("blas" if registers() is None else "tiles")
     if phase.way == "tiles":
-        assembly = codegen.explain(phase.function, "assembly")
+        assembly = phase.function.explain("assembly")
         found = {int(x[1]) for x in re.finditer(r"vfmadd\w+\s.*%(?:[xyz]mm)(\d+)", assembly)}
         assert ("zmm" in assembly) == (level == "x86-64-v4")
         assert max(found) >= 2 * registers().count // 3

@@ -53,6 +53,21 @@ class NativeFunction:
         """Its name in an object."""
         return f"phase_{hashlib.sha256(self.key.encode()).hexdigest()[:24]}"
 
+    def compiler(self) -> Callable[[], ObjectCode]:
+        """What makes its object, on another thread; what needs the compiler's IR is done before."""
+        ir = text([self])
+        return lambda: _object(ir)
+
+    def explain(self, stage: str) -> str:
+        """What it looks like on its way: ``"loops"``, ``"llvm"``, ``"optimised"`` or ``"assembly"``."""
+        if stage == "loops":
+            return str(self.build())
+        ir = text([self])
+        if stage == "llvm":
+            return ir
+        module = optimised(ir)
+        return str(module) if stage == "optimised" else machine().assembly(module)
+
 
 @dataclass(frozen=True, eq=False)
 class LoadedCode:
@@ -113,7 +128,7 @@ def _found(functions: Sequence[NativeFunction]) -> tuple[dict[str, LoadedCode], 
     found = {f.key: code for f in functions if (code := _LOADED.get(f.key)) is not None}
     unknown = {f.key: f for f in functions if f.key not in found}
     stored = {key: data for key, f in unknown.items() if (data := store().get(_entry(f))) is not None}
-    found |= _place([_Object.unpack(data) for data in stored.values()], [unknown[key] for key in stored])
+    found |= _place([ObjectCode.unpack(data) for data in stored.values()], [unknown[key] for key in stored])
     return found, [f for key, f in unknown.items() if key not in stored]
 
 
@@ -169,18 +184,7 @@ def _optimised(ir: str, target: llvm_c.Machine) -> llvm_c.LLVMModule:
     return module
 
 
-def explain(function: NativeFunction, stage: str) -> str:
-    """What a function looks like on its way: ``"loops"``, ``"llvm"``, ``"optimised"`` or ``"assembly"``."""
-    if stage == "loops":
-        return str(function.build())
-    ir = text([function])
-    if stage == "llvm":
-        return ir
-    module = optimised(ir)
-    return str(module) if stage == "optimised" else machine().assembly(module)
-
-
-class _Object(NamedTuple):
+class ObjectCode(NamedTuple):
     """Relocatable machine code, and the functions of other libraries that it calls."""
 
     code: bytes
@@ -191,16 +195,21 @@ class _Object(NamedTuple):
         return json.dumps(self.needs).encode() + b"\n" + self.code
 
     @staticmethod
-    def unpack(data: bytes) -> _Object:
+    def of(code: bytes) -> ObjectCode:
+        """An object, and what it refers to."""
+        return ObjectCode(code, undefined_symbols(code))
+
+    @staticmethod
+    def unpack(data: bytes) -> ObjectCode:
         """The object of what :meth:`pack` made."""
         needs, _, code = data.partition(b"\n")
-        return _Object(code, tuple(json.loads(needs)))
+        return ObjectCode(code, tuple(json.loads(needs)))
 
 
-def _compile(functions: Sequence[NativeFunction]) -> list[_Object]:
+def _compile(functions: Sequence[NativeFunction]) -> list[ObjectCode]:
     """The objects of functions that there is no code of, kept for later processes."""
     at_once = threading.Semaphore(OPTIONS.num_threads)
-    workers = [_CompilerThread(text([function]), at_once) for function in functions]
+    workers = [_CompilerThread(function.compiler(), at_once) for function in functions]
     objects = [worker.result() for worker in workers]
     for function, made in zip(functions, objects, strict=True):
         store().put(_entry(function), made.pack())
@@ -208,11 +217,11 @@ def _compile(functions: Sequence[NativeFunction]) -> list[_Object]:
 
 
 class _CompilerThread(threading.Thread):
-    """A thread that makes an object of a text; only so many at once."""
+    """A thread that makes an object; only so many at once."""
 
-    def __init__(self, ir: str, at_once: threading.Semaphore) -> None:
+    def __init__(self, make: Callable[[], ObjectCode], at_once: threading.Semaphore) -> None:
         super().__init__(name="hybridc LLVM")
-        self._ir = ir
+        self._make = make
         self._at_once = at_once
         self._error: BaseException | None = None
         self.start()
@@ -221,11 +230,11 @@ class _CompilerThread(threading.Thread):
         """Make it."""
         try:
             with self._at_once:
-                self._made = _object(self._ir)
+                self._made = self._make()
         except BaseException as error:
             self._error = error
 
-    def result(self) -> _Object:
+    def result(self) -> ObjectCode:
         """The object, when it is there; what went wrong is raised here."""
         self.join()
         if self._error is not None:
@@ -233,11 +242,10 @@ class _CompilerThread(threading.Thread):
         return self._made
 
 
-def _object(ir: str) -> _Object:
+def _object(ir: str) -> ObjectCode:
     """The object of this text."""
     target = machine()
-    code = target.object(_optimised(ir, target))
-    return _Object(code, undefined_symbols(code))
+    return ObjectCode.of(target.object(_optimised(ir, target)))
 
 
 def _entry(function: NativeFunction) -> str:
@@ -275,7 +283,7 @@ def _free() -> None:
         _UNUSED.pop().close()
 
 
-def _place(objects: Sequence[_Object], functions: Sequence[NativeFunction]) -> dict[str, LoadedCode]:
+def _place(objects: Sequence[ObjectCode], functions: Sequence[NativeFunction]) -> dict[str, LoadedCode]:
     """Functions by their keys, put into memory: each is in the object at its place."""
     if not objects:
         return {}

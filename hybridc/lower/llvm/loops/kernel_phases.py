@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -22,6 +22,7 @@ from hybridc.ir.kernel import Kernel, Nest, Stage, number_of
 from hybridc.ir.nest_plan import NestPlan, inplace_pairs, nests_of, plan_nest, read_elsewhere, scratch_bytes
 from hybridc.ir.strides import row_major
 from hybridc.ir.structured import Shape, dtype_of, shape_of
+from hybridc.ir.tile_program import TileProgram
 from hybridc.lower.llvm.codegen.native_function import NativeFunction
 from hybridc.lower.llvm.loops.copy_loops import Strides, copy_module, plan_copy
 from hybridc.lower.llvm.loops.loop_functions import combine_parts, fill_number
@@ -83,6 +84,14 @@ class KernelPhases:
         return max((p.scratch for p in self.phases), default=0)
 
 
+Printer = Callable[[TileProgram], NativeFunction]
+
+
+def print_loops(program: TileProgram) -> NativeFunction:
+    """The function of a tile program as loops that become LLVM's IR."""
+    return NativeFunction(_hash("nest", str(program)), lambda: LoopEmitter(program).module())
+
+
 def phases_of(
     kernel: Kernel, strides: Mapping[int, Strides] | None = None, inplace: Sequence[tuple[int, int]] = ()
 ) -> KernelPhases:
@@ -99,11 +108,18 @@ class KernelLoops:
     """The functions of a kernel without products, for all sizes for which its loops are walked in the same way.
 
     ``strided`` are numbers of arguments, then results, that may be no plain arrays; ``inplace`` are the pairs of an
-    argument and the result that is written over it.
+    argument and the result that is written over it. ``printer`` makes the native function of a tile program.
     """
 
-    def __init__(self, kernel: Kernel, strided: frozenset[int], inplace: Sequence[tuple[int, int]]) -> None:
+    def __init__(
+        self,
+        kernel: Kernel,
+        strided: frozenset[int],
+        inplace: Sequence[tuple[int, int]],
+        printer: Printer = print_loops,
+    ) -> None:
         self._kernel = kernel
+        self._printer = printer
         self._arguments, self._results = kernel.arguments, kernel.results
         values = [*self._arguments, *self._results]
         self._strided = frozenset(values[i] for i in strided)
@@ -178,7 +194,8 @@ class KernelLoops:
         parts = [s for s in plan.stage_of.values() if s.combine is not None and plan.across(s)]
         buffers = self._buffers(plan, {s.result for s in parts})
         used = tuple(self._number[group[0]] for group in buffers.values)
-        return _NestFunctions(plan, buffers, used, tuple(parts), tuple(self._local(s.result) for s in parts))
+        locals_ = tuple(self._local(s.result) for s in parts)
+        return _NestFunctions(plan, buffers, used, tuple(parts), locals_, self._printer)
 
     def _buffers(self, plan: NestPlan, parts: set[SSAValue]) -> NestMemory:
         """The memory that a nest reads and writes."""
@@ -216,8 +233,10 @@ class _NestFunctions:
         used: tuple[int, ...],
         parts: tuple[Stage, ...],
         locals_: tuple[int, ...],
+        printer: Printer,
     ) -> None:
         self.plan = plan
+        self._printer = printer
         self.parts = parts
         self.combining = [combine_function(stage) for stage in parts]
         self.locals = locals_
@@ -242,9 +261,7 @@ class _NestFunctions:
         known = (known_sizes(plan), *[shape_of(v)[1:] for v in self._anywhere])
         made = self._made.get(known)
         if made is None:
-            program = schedule(plan, self._buffers)
-            made = NativeFunction(_hash("nest", str(program)), lambda: LoopEmitter(program).module())
-            self._made[known] = made
+            made = self._made[known] = self._printer(schedule(plan, self._buffers))
         return made
 
 

@@ -1,0 +1,363 @@
+"""A fourth target in one file: tile programs printed as plain C, compiled by ``cc``.
+
+    python examples/c_target.py
+
+The compiler's middle end decides how a kernel is computed and writes it down as a tile program
+(``hybridc/ir/tile_program.py``): loops, affine addresses, scalar operations, reductions. A target prints that. This one
+prints C for the elementwise, row and column kernels, and takes all else (memory plan, matrix products, the executor)
+from the native target.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import os
+import subprocess
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+import hybridc as mx
+from hybridc.compile.targets import LLVM, add_target
+from hybridc.gluon import nn
+from hybridc.ir.tile_program import (
+    Address,
+    Factor,
+    Statement,
+    TileConstant,
+    TileGather,
+    TileIndex,
+    TileLoad,
+    TileMap,
+    TileProgram,
+    TileReduce,
+    TileStore,
+    TileSweep,
+)
+from hybridc.lower.llvm.codegen.native_function import NativeFunction, ObjectCode
+from hybridc.lower.llvm.kernel_code import Codes
+from hybridc.options import OPTIONS
+
+FLAGS = ("-O3", "-march=native", "-std=gnu11", "-fPIC", "-fwrapv", "-fno-math-errno", "-ffp-contract=on", "-w")
+TYPES = {
+    "f32": "float", "f64": "double", "f16": "_Float16", "bf16": "bf16", "i1": "uint8_t", "i8": "int8_t",
+    "i32": "int32_t", "i64": "int64_t", "index": "int64_t",
+}  # fmt: skip
+HEAD = """\
+#include <math.h>
+#include <stdint.h>
+#include <string.h>
+typedef struct { uint16_t bits; } bf16;
+static inline float widen(bf16 x) { uint32_t b = (uint32_t)x.bits << 16; float y; memcpy(&y, &b, 4); return y; }
+static inline bf16 narrow(float x) {
+  uint32_t b; memcpy(&b, &x, 4);
+  return (bf16){x != x ? 0x7fc0 : (b + 0x7fff + (b >> 16 & 1)) >> 16};
+}
+static inline int64_t ipow(int64_t x, int64_t n) {
+  int64_t y = 1;
+  for (; n > 0; n >>= 1, x *= x) if (n & 1) y *= x;
+  return y;
+}
+static inline int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
+"""
+# Operations as expressions of their operands; of integers, U is the unsigned type.
+EXPRESSIONS = {
+    "addf": "{0} + {1}", "addi": "{0} + {1}", "subf": "{0} - {1}", "subi": "{0} - {1}", "mulf": "{0} * {1}",
+    "muli": "{0} * {1}", "divf": "{0} / {1}", "divsi": "{0} / {1}", "divui": "(U){0} / (U){1}", "negf": "-{0}",
+    "remsi": "{0} % {1}", "remui": "(U){0} % (U){1}", "andi": "{0} & {1}", "ori": "{0} | {1}", "xori": "{0} ^ {1}",
+    "shli": "{0} << {1}", "shrsi": "{0} >> {1}", "shrui": "(U){0} >> {1}",
+    "maximumf": "{0} > {1} || {0} != {0} ? {0} : {1}", "minimumf": "{0} < {1} || {0} != {0} ? {0} : {1}",
+    "maxsi": "{0} > {1} ? {0} : {1}", "minsi": "{0} < {1} ? {0} : {1}",
+    "maxui": "(U){0} > (U){1} ? {0} : {1}", "minui": "(U){0} < (U){1} ? {0} : {1}",
+    "select": "{0} ? {1} : {2}", "absi": "{0} < 0 ? -{0} : {0}", "ipowi": "ipow({0}, {1})",
+    "sitofp": "{0}", "uitofp": "(U){0}", "fptosi": "{0}", "fptoui": "(U){0}", "extsi": "{0}", "extui": "(U){0}",
+    "trunci": "{0}", "index_cast": "{0}",
+}  # fmt: skip
+ORDERS = {"eq": "==", "ne": "!=", "gt": ">", "ge": ">=", "lt": "<", "le": "<="}
+FUNCTIONS = {"absf": "fabs", "powf": "pow", "roundeven": "rint", "remf": "fmod"}
+
+
+@dataclass
+class CPrinter:
+    """Writes one tile program as a function ``phase(buffers, numbers, lo, hi, scratch)``."""
+
+    program: TileProgram
+
+    def __post_init__(self) -> None:
+        self.lines: list[str] = []
+        self.depth = 0
+        self.kinds: dict[str, str] = {}  # of values
+
+    def source(self, symbol: str) -> str:
+        """The file."""
+        self.lines, self.depth = [], 0
+        self.line(f"void {symbol}(void **buffers, const int64_t *numbers, int64_t lo, int64_t hi, char *scratch) {{")
+        self.depth = 1
+        self._arguments()
+        if self.program.shared:
+            self._pieces(lambda: self._sweeps("from", "to"))
+        else:
+            self._pieces(self._points)
+        self.depth = 0
+        self.line("}")
+        return HEAD + "\n".join(self.lines) + "\n"
+
+    # --- lines ---------------------------------------------------------------------------------------------
+
+    def line(self, text: str) -> None:
+        self.lines.append("  " * self.depth + text)
+
+    def block(self, head: str, body: Callable[[], None]) -> None:
+        self.line(f"{head} {{")
+        self.depth += 1
+        body()
+        self.depth -= 1
+        self.line("}")
+
+    def loop(self, name: str, low: str, high: str, body: Callable[[], None], step: str = "1") -> None:
+        self.block(f"for (int64_t {name} = {low}; {name} < {high}; {name} += {step})", body)
+
+    # --- memory --------------------------------------------------------------------------------------------
+
+    def _arguments(self) -> None:
+        """Pointers, sizes, strides, and the scratch of one index of the parallel axes."""
+        p = self.program
+        for i, b in enumerate(p.buffers):
+            self.line(f"{TYPES[b.kind]} *restrict {b.name} = buffers[{i}];")
+        numbers = [f"n{a}" for a in p.dynamic] + [f"s{i}" for i in range(p.strides)] + ["piece"] * bool(p.pieces)
+        for i, name in enumerate(numbers):
+            self.line(f"const int64_t {name} = numbers[{i}];")
+        offset = "0"
+        for i, s in enumerate(p.scratch):
+            size = " * ".join([f"sizeof({TYPES[s.kind]})", *map(self.size, s.axes)])
+            self.line(f"{TYPES[s.kind]} *restrict {s.name} = (void *)(scratch + {offset});")
+            self.line(f"const int64_t end{i} = {offset} + ({size} + 63) / 64 * 64;")
+            offset = f"end{i}"
+
+    def size(self, axis: int) -> str:
+        n = self.program.sizes[axis]
+        return f"n{axis}" if n is None else str(n)
+
+    def factor(self, f: Factor) -> str:
+        names = [f"n{a}" for a in f.sizes] + ([f"s{f.stride}"] if f.stride is not None else [])
+        return " * ".join([str(f.number), *names])
+
+    def element(self, address: Address) -> str:
+        terms = [f"i{a} * {self.factor(f)}" for a, f in address.terms]
+        terms += [f"at_{address.buffer}"] if address.buffer in {b.name for b in self.program.pieces} else []
+        return f"{address.buffer}[{' + '.join([*terms, str(address.offset)])}]"
+
+    # --- loops ---------------------------------------------------------------------------------------------
+
+    def _pieces(self, walk: Callable[[], None]) -> None:
+        """All of it from ``from`` to ``to``: the range itself, or each piece of it with its partial results."""
+        p = self.program
+        if not p.pieces:
+            self.line("const int64_t from = lo, to = hi;")
+            walk()
+            return
+        whole = " * ".join(map(self.size, p.parallel or p.inner)) or "1"
+
+        def piece() -> None:
+            self.line(f"const int64_t from = part * piece, to = least(from + piece, {whole});")
+            for reduce in p.reductions:
+                if reduce.into is not None and reduce.into.buffer in {b.name for b in p.pieces}:
+                    name = reduce.into.buffer
+                    size = " * ".join(map(self.size, reduce.into.axes)) or "1"
+                    self.line(f"const int64_t at_{name} = part * ({size});")
+                    start = number(reduce.start, reduce.kind)
+                    self.loop(
+                        "k", "0", size, lambda name=name, start=start: self.line(f"{name}[at_{name} + k] = {start};")
+                    )
+            walk()
+
+        self.loop("part", "lo", "hi", piece)
+
+    def _points(self) -> None:
+        """The parallel axes; where they are walked in tiles, the range counts tiles of 32 rows."""
+        p = self.program
+        outer = p.parallel if p.tiled is None else p.parallel[:-1]
+
+        def point() -> None:
+            self.line("int64_t rest = point;")
+            if p.tiled is not None:
+                rows = self.size(p.tiled)
+                self.line(f"const int64_t tile = rest % (({rows} + 31) / 32); rest /= ({rows} + 31) / 32;")
+            for axis in reversed(outer[1:]):
+                self.line(f"const int64_t i{axis} = rest % {self.size(axis)}; rest /= {self.size(axis)};")
+            if outer:
+                self.line(f"const int64_t i{outer[0]} = rest;")
+            if p.tiled is None:
+                self._sweeps()
+            else:
+                self._tile(p.tiled, p.inner[0])
+
+        self.loop("point", "from", "to", point)
+
+    def _tile(self, rows: int, columns: int) -> None:
+        last = f"least(tile * 32 + 32, {self.size(rows)})"
+        statements = [s for sweep in self.program.sweeps for s in sweep.statements]
+        body = lambda: [self.statement(s) for s in statements] and None  # noqa: E731
+        inner = lambda: self.loop(f"i{columns}", "j", f"least(j + 32, {self.size(columns)})", body)  # noqa: E731
+        self.loop("j", "0", self.size(columns), lambda: self.loop(f"i{rows}", "tile * 32", last, inner), "32")
+
+    def _sweeps(self, low: str = "0", high: str | None = None) -> None:
+        for sweep in self.program.sweeps:
+            self._sweep(sweep, low, high)
+
+    def _sweep(self, sweep: TileSweep, low: str, high: str | None) -> None:
+        """One loop nest; reductions that become numbers are declared outside of their loops."""
+        pieces = {b.name for b in self.program.pieces}
+        reductions = [s for s in sweep.statements if isinstance(s, TileReduce)]
+        for s in reductions:
+            if s.accumulates and s.into is not None and s.into.buffer not in pieces:
+                self._fill(s, s.into, [a for a in s.into.axes if a in self.program.inner])
+        self._nest(sweep, list(sweep.axes), reductions, low, high)
+
+    def _fill(self, s: TileReduce, into: Address, axes: list[int]) -> None:
+        if not axes:
+            self.line(f"{self.element(into)} = {number(s.start, s.kind)};")
+            return
+        self.loop(f"i{axes[0]}", "0", self.size(axes[0]), lambda: self._fill(s, into, axes[1:]))
+
+    def _nest(
+        self, sweep: TileSweep, axes: list[int], reductions: list[TileReduce], low: str, high: str | None
+    ) -> None:
+        begun = [s for s in reductions if s.carried == len(axes) and s.carried]
+        for s in begun:
+            self.kinds[s.name] = s.kind
+            self.line(f"{TYPES[s.kind]} v{s.name} = {number(s.start, s.kind)};")
+        if not axes:
+            for s in sweep.statements:
+                self.statement(s)
+            return
+        rest = lambda: self._nest(sweep, axes[1:], reductions, "0", None)  # noqa: E731
+        self.loop(f"i{axes[0]}", low, high or self.size(axes[0]), rest)
+        for s in begun:
+            if s.into is not None:
+                target = self.element(s.into)
+                self.line(f"{target} = {self._combined(s, target, f'v{s.name}') if s.accumulates else f'v{s.name}'};")
+
+    # --- statements ----------------------------------------------------------------------------------------
+
+    def statement(self, s: Statement) -> None:
+        match s:
+            case TileStore():
+                self.line(f"{self.element(s.address)} = v{s.value};")
+            case TileReduce() if s.carried:
+                self.line(f"v{s.name} = {self._combined(s, f'v{s.name}', f'v{s.operand}')};")
+            case TileReduce():
+                assert s.into is not None
+                target = self.element(s.into)
+                self.line(f"{target} = {self._combined(s, target, f'v{s.operand}')};")
+            case _:
+                self.kinds[s.name] = s.kind
+                self.line(f"const {TYPES[s.kind]} v{s.name} = {self._value(s)};")
+
+    def _value(self, s: TileConstant | TileIndex | TileLoad | TileGather | TileMap) -> str:
+        match s:
+            case TileConstant():
+                return number(s.number, s.kind)
+            case TileIndex():
+                return f"i{s.axis}"
+            case TileLoad():
+                return self.element(s.address)
+            case TileGather():
+                return f"{s.buffer}[{' + '.join([f'v{v} * {self.factor(f)}' for v, f in s.terms] or ['0'])}]"
+            case TileMap():
+                operands = [f"v{v}" for v in s.operands]
+                return expression(s.op, operands, self.kinds[s.operands[0]], s.kind)
+
+    def _combined(self, s: TileReduce, a: str, b: str) -> str:
+        return expression(s.op, [a, b], s.kind, s.kind)
+
+
+def expression(op: str, operands: list[str], given: str, kind: str) -> str:
+    """An operation of ``arith`` or ``math`` in C; ``given`` is the kind of its first operand."""
+    dialect, _, rest = op.partition(".")
+    name, _, predicate = rest.partition(" ")
+    if name == "cmpf":
+        order = ORDERS[predicate[1:]]
+        opposite = {"==": "!=", "!=": "==", ">": "<=", ">=": "<", "<": ">=", "<=": ">"}[order]
+        a, b = operands
+        ordered = predicate[0] == "o" and order != "!="
+        return f"{a} {order} {b}" if ordered or predicate == "une" else f"!({a} {opposite} {b})"
+    if name == "cmpi":
+        cast = f"(u{TYPES[given]})" if predicate[0] == "u" and given != "i1" else ""
+        return f"{cast}{operands[0]} {ORDERS[predicate[-2:]]} {cast}{operands[1]}"
+    if name in ("extf", "truncf"):
+        if given == "bf16":
+            return f"widen({operands[0]})"
+        return f"narrow({operands[0]})" if kind == "bf16" else operands[0]
+    if name in EXPRESSIONS:
+        unsigned = TYPES[given] if given == "i1" else f"u{TYPES[given]}"
+        return EXPRESSIONS[name].replace("U", unsigned).format(*operands)
+    if dialect == "math" or name in FUNCTIONS:
+        return f"{FUNCTIONS.get(name, name)}{'f' if kind in ('f32', 'f16') else ''}({', '.join(operands)})"
+    raise LookupError(f"the C target has no expression for {op}")
+
+
+def number(value: float, kind: str) -> str:
+    """A number in C."""
+    if kind == "bf16":
+        return f"narrow({number(value, 'f32')})"
+    if "f" not in kind:
+        return f"({TYPES[kind]}){int(value) & (2**64 - 1)}ull"
+    if not math.isfinite(value):
+        return "NAN" if math.isnan(value) else "INFINITY" if value > 0 else "-INFINITY"
+    return f"({TYPES[kind]}){float(value)!r}{'f' if kind == 'f32' else ''}"
+
+
+class CFunction(NativeFunction):
+    """A tile program whose machine code a C compiler makes; ``key`` is the text of the program."""
+
+    def __init__(self, program: TileProgram) -> None:
+        super().__init__("c " + hashlib.sha256(f"{program}{FLAGS}".encode()).hexdigest(), lambda: None)
+        object.__setattr__(self, "program", program)
+
+    def compiler(self) -> Callable[[], ObjectCode]:
+        return lambda: ObjectCode.of(compiled(CPrinter(self.program).source(self.symbol)))
+
+    def explain(self, stage: str) -> str:
+        return str(self.program) if stage == "loops" else CPrinter(self.program).source(self.symbol)
+
+
+def compiled(source: str) -> bytes:
+    """The object file of a C source."""
+    with tempfile.TemporaryDirectory() as folder:
+        paths = Path(folder, "kernel.c"), Path(folder, "kernel.o")
+        paths[0].write_text(source)
+        subprocess.run([os.environ.get("CC", "cc"), *FLAGS, "-c", str(paths[0]), "-o", str(paths[1])], check=True)
+        return paths[1].read_bytes()
+
+
+class C(LLVM):
+    """The native target, but for the code of loops."""
+
+    name = "c"
+
+    def codes(self) -> Codes:
+        return Codes(OPTIONS.num_threads, CFunction)
+
+
+add_target(C())
+
+
+def main() -> None:
+    net = nn.HybridSequential()
+    net.add(nn.Dense(64, activation="tanh"), nn.LayerNorm(), nn.HybridLambda("softmax"))
+    net.initialize()
+    x = mx.nd.random.normal(shape=(100, 32))
+    lowered = net.trace(x).optimize().lower("c")
+    print(lowered.programs["forward"].code("c").split(HEAD)[-1])
+    run = lowered.compile()
+    difference = np.abs(run(x).asnumpy() - net(x).asnumpy()).max()
+    print(f"largest difference from the eager network: {difference:.1e}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,144 @@
+"""Tile programs: those of kernels print, parse and hold to their specification; what is wrong with others is said."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, Phase, given, settings
+
+import hybridc as mx
+from hybridc.gluon import nn
+from hybridc.ir.tile_program import faults, parse
+from hybridc.lower.llvm.loops import kernel_phases
+from tests.random_programs import FLOATS, INTEGERS, Net, programs
+
+SOFTMAX = """\
+tile_program {
+  buffer b0 : f32
+  buffer b1 : f32
+  scratch t0 over i1 : f32
+  axes i0 < n0, i1 < 100
+  inner i1
+  parallel i0 {
+    sweep i1 {
+      %0 = load b0[i0*100 + i1] : f32
+      %1 = reduce arith.maximumf %0 from -inf over i1 carried 1 : f32
+    }
+    sweep i1 {
+      %2 = load b0[i0*100 + i1] : f32
+      %3 = map arith.subf %2, %1 : f32
+      %4 = map math.exp %3 : f32
+      store %4, t0[i1]
+      %5 = reduce arith.addf %4 from 0.0 over i1 carried 1 : f32
+    }
+    sweep {
+      %6 = constant 1.0 : f32
+      %7 = map arith.divf %6, %5 : f32
+    }
+    sweep i1 {
+      %8 = load t0[i1] : f32
+      %9 = map arith.mulf %8, %7 : f32
+      store %9, b1[i0*100 + i1]
+    }
+  }
+}
+"""
+
+
+def made(monkeypatch, net, *inputs):
+    """The tile programs of a network's kernels, forward and backward."""
+    found = []
+    schedule = kernel_phases.schedule
+
+    def noted(plan, memory):
+        found.append(schedule(plan, memory))
+        return found[-1]
+
+    monkeypatch.setattr(kernel_phases, "schedule", noted)
+    net.trace(*inputs).optimize().lower("llvm")
+    return found
+
+
+def test_softmax_is_this(monkeypatch):
+    (program,) = made(monkeypatch, nn.HybridLambda("softmax"), mx.nd.ones((64, 100)))
+    assert str(program) == SOFTMAX
+
+
+FUNCTIONS = {
+    "column sums in pieces": (lambda F, x: F.sum(x, axis=0), (4000, 8)),
+    "all": (lambda F, x: F.sum(x), (300, 7)),
+    "tiles": (lambda F, x: F.transpose(x) + 1, (64, 65)),
+    "gather": (lambda F, x: F.reverse(x, axis=1), (5, 6)),
+    "a part": (lambda F, x: F.exp(F.slice(x, begin=(1, 2), end=(9, 60), step=(2, 3))), (10, 64)),
+    "predicates": (lambda F, x: F.where(x > 0, x, F.isnan(x)), (5, 6)),
+    "order": (lambda F, x: F.sum(x, axis=1), (50, 3)),
+    "inner and outer": (lambda F, x: F.sum(x, axis=(0, 2)), (8, 40, 9)),
+    "numbers": (lambda F, x: F.clip(x * np.inf, -1e30, 2.5) > 0, (3, 4)),
+}
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_programs_hold_to_their_specification(monkeypatch, name):
+    function, shape = FUNCTIONS[name]
+    found = made(monkeypatch, nn.HybridLambda(function), mx.nd.ones(shape))
+    assert found
+    for program in found:
+        assert faults(program) == []
+        assert parse(str(program)) == program
+
+
+@pytest.mark.parametrize("dtypes", [FLOATS, INTEGERS], ids=["floats", "integers"])
+def test_random_programs_hold_to_it(dtypes):
+    @settings(
+        max_examples=40,
+        deadline=None,
+        derandomize=True,
+        phases=[Phase.generate],
+        suppress_health_check=list(HealthCheck),
+    )
+    @given(program=programs(dtypes=dtypes))
+    def hold(program):
+        with pytest.MonkeyPatch.context() as patch:
+            inputs = [mx.nd.zeros(shape, dtype=dtype) for shape, dtype in program.inputs]
+            for each in made(patch, Net(program), *inputs):
+                assert faults(each) == []
+                assert repr(parse(str(each))) == repr(each)  # as text, since nan is not nan
+
+    hold()
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "fault"),
+    [
+        ("math.exp %3", "math.exp %9", "%9 is not known: %4 = map math.exp %9 : f32"),
+        ("%8 = load t0[i1]", "%8 = load t9[i1]", "t9 is no buffer: %8 = load t9[i1] : f32"),
+        ("%8 = load t0[i1] : f32", "%8 = load t0[i1] : f64", "t0 holds f32: %8 = load t0[i1] : f64"),
+        ("constant 1.0 : f32", "constant 1.0 : f64", "operands of other kinds: %7 = map arith.divf %6, %5 : f32"),
+        ("store %9, b1", "store %3, b1", "%3 is not known: store %3, b1[i0*100 + i1]"),
+        (
+            "%8 = load t0[i1]",
+            "%8 = load t0[i2]",
+            "an address of axes that the sweep does not walk: %8 = load t0[i2] : f32",
+        ),
+        ("%9 = map", "%8 = map", "%8 is made twice"),
+        ("parallel i0 {", "parallel i1 {", "the parallel axes are no axes, or inner ones"),
+        ("buffer b1 : f32", "buffer b0 : f32", "two buffers have one name"),
+    ],
+)
+def test_faults_are_found(before, after, fault):
+    assert SOFTMAX.count(before) == 1
+    found = faults(parse(SOFTMAX.replace(before, after)))
+    assert fault in found
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("softmax", "a tile program begins with 'tile_program {'"),
+        (SOFTMAX.replace("math.exp %3 : f32", "math.exp %3"), r"no statement of a tile program: %4 = map math.exp %3"),
+        (SOFTMAX.replace("    sweep i1 {\n", ""), "a statement outside of a sweep: %0 = load"),
+    ],
+)
+def test_other_texts_are_refused(text, message):
+    with pytest.raises(ValueError, match=message):
+        parse(text)
