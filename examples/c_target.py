@@ -149,7 +149,8 @@ class CPrinter:
     def element(self, address: Address) -> str:
         terms = [f"i{a} * {self.factor(f)}" for a, f in address.terms]
         terms += [f"at_{address.buffer}"] if address.buffer in {b.name for b in self.program.pieces} else []
-        return f"{address.buffer}[{' + '.join([*terms, str(address.offset)])}]"
+        terms += [self.factor(f) for f in address.offset]
+        return f"{address.buffer}[{' + '.join(terms) or 0}]"
 
     # --- loops ---------------------------------------------------------------------------------------------
 
@@ -344,10 +345,8 @@ class C(LLVM):
         return Codes(OPTIONS.num_threads, CFunction)
 
 
-add_target(C())
-
-
 def main() -> None:
+    add_target(C())
     net = nn.HybridSequential()
     net.add(nn.Dense(64, activation="tanh"), nn.LayerNorm(), nn.HybridLambda("softmax"))
     net.initialize()

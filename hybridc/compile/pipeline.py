@@ -71,7 +71,7 @@ GRAPH: tuple[ModulePass, ...] = graph()
 
 
 def structured(library: str = "") -> tuple[ModulePass, ...]:
-    """From the graph to loops over tensors; what a library does better than loops is left to it."""
+    """From the graph to loops over tensors; ``library`` is the target whose kernels written by hand are called."""
     return (HybridToLinalg(library), CommonSubexpressionElimination(), DeadCodeElimination())
 
 
@@ -84,7 +84,7 @@ KERNELS: tuple[ModulePass, ...] = (
 )
 
 # From the graph to kernels for the numpy target, and from these to a memory plan.
-NUMPY_KERNELS: tuple[ModulePass, ...] = (*structured("numpy"), *KERNELS)
+NUMPY_KERNELS: tuple[ModulePass, ...] = (*structured(), *KERNELS)
 NUMPY_PLAN: tuple[ModulePass, ...] = (
     TileKernels(threads=min(2, OPTIONS.num_threads)),  # more wait for the interpreter
     PlanMemory(),

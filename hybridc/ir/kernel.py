@@ -26,7 +26,17 @@ from xdsl.ir import Block, Operation, SSAValue
 from hybridc.cached import cached_property
 from hybridc.dialects.mlir.hybrid import locations_of
 from hybridc.dtypes import STORED, is_float
-from hybridc.ir.structured import Shape, dtype_of, is_scaffold, loop_sizes, places_of, reads_anywhere, shape_of
+from hybridc.ir.structured import (
+    AffineIndex,
+    Shape,
+    affine_operands,
+    dtype_of,
+    is_scaffold,
+    loop_sizes,
+    places_of,
+    reads_anywhere,
+    shape_of,
+)
 from hybridc.location import Location
 
 Axes = tuple[int, ...]
@@ -35,10 +45,14 @@ Number = int | float
 
 @dataclass(frozen=True, eq=False)
 class Read:
-    """A value as loops see it: for each of its dimensions the axis of the domain that it follows."""
+    """A value as loops see it: for each of its dimensions the axis of the domain that it follows.
+
+    A value that is read at sums of axes has an ``index`` along each of its dimensions; ``axes`` are all of these axes.
+    """
 
     value: SSAValue
     axes: Axes
+    index: tuple[AffineIndex, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,9 +89,7 @@ class Stage:
     @property
     def sizes(self) -> Shape:
         """How often each of its loops runs."""
-        places = places_of(self.op)
-        assert places is not None, "a kernel's operand follows loops"
-        return loop_sizes(self.op, places)
+        return loop_sizes(self.op, places_of(self.op))
 
     @property
     def flops(self) -> int:
@@ -114,7 +126,8 @@ class Nest:
     @property
     def vector(self) -> int | None:
         """The axis that follows memory most often: the last of most values of those with the most axes."""
-        found = [axes for s in self.stages for axes in (*(r.axes for r in s.reads), s.axes) if axes]
+        plain = (r.axes for s in self.stages for r in s.reads if not r.index)
+        found = [axes for axes in (*plain, *(s.axes for s in self.stages)) if axes]
         found = [axes for axes in found if axes[-1] < len(self.domain)]
         most = max(map(len, found), default=0)
         last = [axes[-1] for axes in found if len(axes) == most]
@@ -259,11 +272,11 @@ def _integers(attribute: Any) -> Axes:
 
 def _stage(op: linalg.GenericOp | linalg.MatmulOp, domain: Shape) -> Stage:
     loops = _numbered(_integers(op.attributes["hybrid.axes"]), len(domain))
-    places = places_of(op)
-    assert places is not None, "a kernel's operand follows loops"
-    *read, axes = [tuple(loops[place] for place in each) for each in places]
+    *read, axes = [tuple(loops[place] for place in each) for each in places_of(op)]
     reduced = tuple(sorted(set(loops) - set(axes)))
-    reads = tuple(Read(v, p) for v, p in zip(op.inputs, read, strict=True))
+    affine = affine_operands(op)
+    given = enumerate(zip(op.inputs, read, strict=True))
+    reads = tuple(_affine_read(v, affine[i], loops) if i in affine else Read(v, p) for i, (v, p) in given)
     end = op.regions[0].block.last_op
     assert end is not None
     if any(a >= len(domain) for a in reduced):
@@ -273,6 +286,12 @@ def _stage(op: linalg.GenericOp | linalg.MatmulOp, domain: Shape) -> Stage:
     combine = end.operands[0].owner
     assert isinstance(combine, Operation)
     return Stage(op, "across" if 0 in reduced else "row", reads, axes, reduced, combine)
+
+
+def _affine_read(value: SSAValue, index: tuple[AffineIndex, ...], loops: Axes) -> Read:
+    """A read at sums of axes."""
+    found = tuple(each.renamed(loops.__getitem__) for each in index)
+    return Read(value, tuple(dict.fromkeys(a for each in found for a, _ in each.terms)), found)
 
 
 def _kinds(op: linalg.GenericOp | linalg.MatmulOp) -> list[IteratorType]:

@@ -123,9 +123,10 @@ def _wanted(kernel: Kernel, nest: Nest) -> list[Stage]:
 
 def _axes(nest: Nest, strided: frozenset[SSAValue]) -> NestPlan:
     rank = len(nest.domain)
-    orders = [r.axes for s in nest.stages for r in s.reads if number_of(r.value) is None]
+    orders = [r.axes for s in nest.stages for r in s.reads if number_of(r.value) is None and not r.index]
     orders += [s.axes for s in nest.stages]
-    fixed = {a for s in nest.stages for r in s.reads if r.value in strided for a in r.axes} | indexed_axes(nest.stages)
+    apart = (r for s in nest.stages for r in s.reads if r.value in strided or r.index)
+    fixed = {a for r in apart for a in r.axes} | indexed_axes(nest.stages)
     fixed |= {a for s in nest.stages if s.result in strided for a in s.axes}
     groups: list[list[int]] = [[0]] if rank else []
     for a in range(1, rank):
@@ -172,7 +173,7 @@ def _across_memory(nest: Nest, merged: Mapping[int, int], vector: int) -> Axes:
         return ()
     crossed: list[int] = []
     for stage in nest.stages:
-        for axes in (*(r.axes for r in stage.reads if number_of(r.value) is None), stage.axes):
+        for axes in (*(r.axes for r in stage.reads if number_of(r.value) is None and not r.index), stage.axes):
             found = {merged[a] for a in axes}
             last = merged[axes[-1]] if axes else vector
             if last != vector and vector in found:

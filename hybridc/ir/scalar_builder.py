@@ -43,6 +43,7 @@ from hybridc.dialects.mlir.upstream import COMPOSED, LOGICAL, UPSTREAM, loop_dty
 from hybridc.dialects.scalar import PREDICATES, NumPyScalar, number_like
 from hybridc.dtypes import FLOAT16, FLOAT32, STORED, computed, is_float
 from hybridc.errors import UnsupportedError
+from hybridc.ir.structured import Place
 
 DType = np.dtype[Any]
 
@@ -130,7 +131,7 @@ class ScalarBuilder:
         self.location = location
         self.constants: dict[tuple[str, DType], SSAValue] = {}
         # What the body itself asked to read, in front of its other arguments: a value, by these loops.
-        self.reads: list[tuple[SSAValue, tuple[int, ...], DType]] = []
+        self.reads: list[tuple[SSAValue, tuple[Place, ...], DType]] = []
 
     def __getattr__(self, step: str) -> Callable[..., Element]:
         if not hasattr(NumPyScalar, step):

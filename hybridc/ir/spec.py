@@ -41,7 +41,18 @@ from hybridc.dialects.mlir.hybrid import HybridOp, is_open, location_of
 from hybridc.errors import VerifyError
 from hybridc.ir import spec
 from hybridc.ir.joined import strides_in_whole
-from hybridc.ir.structured import VIEWS, body_fault, reads_anywhere, root, shape_of, slice_fault
+from hybridc.ir.structured import (
+    VIEWS,
+    AffineIndex,
+    affine_operands,
+    body_fault,
+    loop_sizes,
+    places_of,
+    reads_anywhere,
+    root,
+    shape_of,
+    slice_fault,
+)
 from hybridc.ir.values import functions, result_count
 
 ELEMENTS = (f8E4M3FN, f8E5M2, f16, bf16, f32, f64, i1, IntegerType(8), i32, i64)
@@ -171,7 +182,8 @@ def primitive(check: _Check, module: ModuleOp) -> None:
 def structured(check: _Check, module: ModuleOp) -> None:
     """Upstream's dialects: ``linalg`` on tensors, bodies in ``arith`` and ``math``, declared calls of the host.
 
-    Shapes are known, integers have no sign, and every indexing map names each loop at most once and nothing else.
+    Shapes are known, integers have no sign. An indexing map names each loop at most once, or is a sum of loops times
+    numbers that stays inside its operand; the result's is the former.
     """
     hosts = {f.sym_name.data for f in functions(module) if not f.body.blocks}
     for function in functions(module):
@@ -190,6 +202,13 @@ def structured(check: _Check, module: ModuleOp) -> None:
             if isinstance(op, linalg.GenericOp):
                 _generic(check, op)
             _slice(check, op)
+
+
+def _affine_reads(check: _Check, op: linalg.GenericOp) -> dict[int, tuple[AffineIndex, ...]]:
+    try:
+        return affine_operands(op)
+    except ValueError as error:
+        check.fail(op, str(error))
 
 
 def _host(check: _Check, function: func.FuncOp) -> None:
@@ -217,14 +236,15 @@ def _generic(check: _Check, op: linalg.GenericOp) -> None:
     if (why := body_fault(op)) is not None:
         check.fail(op, why)
     loops = len(op.iterator_types)
-    seen: set[int] = set()
-    for each in op.indexing_maps.data:
-        numbers = [e.position for e in each.data.results if isinstance(e, AffineDimExpr)]
-        if len(numbers) < len(each.data.results) or len(set(numbers)) < len(numbers):
-            check.fail(op, f"the indexing map {each.data} is more than a choice of loops")
-        seen.update(numbers)
-    if seen != set(range(loops)):
+    places = places_of(op)
+    if {loop for place in places for loop in place} != set(range(loops)):
         check.fail(op, "there is a loop whose range no operand gives")
+    sizes = loop_sizes(op, places)
+    for number, index in _affine_reads(check, op).items():
+        for axis, (each, size) in enumerate(zip(index, shape_of(op.operands[number]), strict=True)):
+            low, high = each.ends(sizes)
+            if 0 not in sizes and not 0 <= low <= high < size:
+                check.fail(op, f"operand {number} is read from {low} to {high} along axis {axis}, of {size} elements")
     (out,) = [m.data for m in op.indexing_maps.data[len(op.inputs) :]]
     parallel = {i for i, kind in enumerate(op.iterator_types.data) if kind.data is IteratorType.PARALLEL}
     if parallel != {e.position for e in out.results if isinstance(e, AffineDimExpr)}:
@@ -319,10 +339,8 @@ def _loops(check: _Check, kernel: func.FuncOp, op: linalg.GenericOp | linalg.Mat
     if number >= len(domains):
         check.fail(op, f"@{kernel.sym_name.data} has {len(domains)} domains, and this is of nest {number}")
     axes, domain = _numbers(op.attributes.get("hybrid.axes")), domains[number]
-    maps = [[e.position for e in m.data.results if isinstance(e, AffineDimExpr)] for m in op.get_indexing_maps()]
-    sizes = {
-        p: n for places, v in zip(maps, op.operands, strict=True) for p, n in zip(places, shape_of(v), strict=True)
-    }
+    maps = places_of(op)
+    sizes = loop_sizes(op, maps)
     contracts = len(op.inputs) == 2 and len(sizes) > len(maps[-1])
     if len(axes) != len(sizes):
         check.fail(op, f"it has {len(sizes)} loops, and hybrid.axes is {axes}")

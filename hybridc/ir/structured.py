@@ -7,8 +7,9 @@ of its result; without them an element type means its signed dtype.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, cast
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 from xdsl.dialects import func, tensor
@@ -26,7 +27,14 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.dialects.linalg import ops as linalg
 from xdsl.ir import Attribute, Block, Operation, SSAValue
-from xdsl.ir.affine import AffineDimExpr
+from xdsl.ir.affine import (
+    AffineBinaryOpExpr,
+    AffineBinaryOpKind,
+    AffineConstantExpr,
+    AffineDimExpr,
+    AffineExpr,
+    AffineMap,
+)
 from xdsl.traits import SymbolTable
 
 from hybridc.dialects.mlir.hybrid_rt import UniformOp, numbers_listed
@@ -117,32 +125,84 @@ def function_called(call: func.CallOp) -> func.FuncOp:
     return found
 
 
-def places_of(op: linalg.GenericOp | linalg.MatmulOp) -> tuple[tuple[int, ...], ...] | None:
-    """For each operand the loops that its dimensions follow; None if a map is more than a choice of loops."""
-    found: list[tuple[int, ...]] = []
+class AffineIndex(NamedTuple):
+    """An index along a dimension: the sum of loops, or of axes, times factors, and an offset."""
+
+    terms: tuple[tuple[int, int], ...]
+    offset: int = 0
+
+    def renamed(self, names: Callable[[int], int]) -> AffineIndex:
+        """The same with other numbers for the loops."""
+        return AffineIndex(tuple((names(i), factor) for i, factor in self.terms), self.offset)
+
+    def ends(self, sizes: Sequence[int]) -> tuple[int, int]:
+        """The least and the greatest index where the loops run so often."""
+        low = self.offset + sum(factor * (sizes[i] - 1) for i, factor in self.terms if factor < 0)
+        return low, self.offset + sum(factor * (sizes[i] - 1) for i, factor in self.terms if factor > 0)
+
+
+Place = int | AffineIndex  # what a dimension of an operand follows: a loop, or a sum of loops
+
+
+def places_of(op: linalg.GenericOp | linalg.MatmulOp) -> tuple[tuple[int, ...], ...]:
+    """For each operand the loops that its dimensions follow; () of those of :func:`affine_operands`."""
     maps: Any = op.properties["indexing_maps"]
-    for each in maps.data:
-        places = tuple([e.position for e in each.data.results if isinstance(e, AffineDimExpr)])
-        if len(places) < len(each.data.results):
-            return None
-        found.append(places)
-    return tuple(found)
+    return tuple(_places(each.data) or () for each in maps.data)
+
+
+def affine_operands(op: Operation) -> dict[int, tuple[AffineIndex, ...]]:
+    """The operands, by number, that are read at sums of loops: the index along each of their dimensions."""
+    maps: Any = op.properties.get("indexing_maps")
+    if maps is None:
+        return {}
+    return {i: _affine(each.data) for i, each in enumerate(maps.data) if _places(each.data) is None}
+
+
+@functools.lru_cache(4096)
+def _places(indexing_map: AffineMap) -> tuple[int, ...] | None:
+    """The loops that an operand's dimensions follow; None if the map is more than a choice of loops."""
+    places = tuple([e.position for e in indexing_map.results if isinstance(e, AffineDimExpr)])
+    return places if len({*places}) == len(indexing_map.results) else None
+
+
+@functools.lru_cache(4096)
+def _affine(indexing_map: AffineMap) -> tuple[AffineIndex, ...]:
+    return tuple(_affine_index(e) for e in indexing_map.results)
+
+
+def _affine_index(expression: AffineExpr) -> AffineIndex:
+    match expression:
+        case AffineDimExpr():
+            return AffineIndex(((expression.position, 1),))
+        case AffineConstantExpr():
+            return AffineIndex((), expression.value)
+        case AffineBinaryOpExpr(kind=AffineBinaryOpKind.Add):
+            a, b = _affine_index(expression.lhs), _affine_index(expression.rhs)
+            return AffineIndex((*a.terms, *b.terms), a.offset + b.offset)
+        case AffineBinaryOpExpr(kind=AffineBinaryOpKind.Mul):
+            a, b = _affine_index(expression.lhs), _affine_index(expression.rhs)
+            a, b = (a, b) if not b.terms else (b, a)
+            if not b.terms:
+                return AffineIndex(tuple((i, f * b.offset) for i, f in a.terms), a.offset * b.offset)
+        case _:
+            pass
+    raise ValueError(f"{expression} is no sum of loops times numbers")
 
 
 def loop_sizes(op: Operation, places: Sequence[tuple[int, ...]]) -> Shape:
-    """How often each loop runs, as the shapes of the operands say."""
+    """How often each loop runs, as the shapes of the operands say that follow loops."""
     sizes: dict[int, int] = {}
     for value, followed in zip(op.operands, places, strict=True):
-        sizes.update(zip(followed, shape_of(value), strict=True))
+        sizes.update(zip(followed, shape_of(value) if followed else (), strict=True))
     return tuple([sizes[i] for i in range(len(sizes))])
 
 
 def reads_anywhere(op: Operation) -> list[SSAValue]:
-    """The tensors that the body of an operation reads at computed indices, or as keys of numbers, each once."""
+    """The tensors that an operation reads at other indices than its loops', or as keys of numbers, each once."""
     if not isinstance(op, linalg.GenericOp):
         return []
-    found = (inner.operands[0] for inner in op.body.block.ops if isinstance(inner, tensor.ExtractOp | UniformOp))
-    return list(dict.fromkeys(found))
+    found = [inner.operands[0] for inner in op.body.block.ops if isinstance(inner, tensor.ExtractOp | UniformOp)]
+    return list(dict.fromkeys([*found, *(op.operands[i] for i in affine_operands(op))]))
 
 
 def root(value: SSAValue) -> SSAValue:

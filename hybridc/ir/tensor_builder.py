@@ -26,7 +26,7 @@ from xdsl.dialects.builtin import (
 from xdsl.dialects.linalg import ops as linalg
 from xdsl.dialects.linalg.attrs import IteratorTypeAttr
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
-from xdsl.ir.affine import AffineDimExpr, AffineMap
+from xdsl.ir.affine import AffineExpr, AffineMap
 
 from hybridc.dialects.mlir.tensor import ExpandShapeOp
 from hybridc.dtypes import computed, wide
@@ -38,7 +38,7 @@ from hybridc.ir.scalar_builder import (
     number_attribute,
     signless,
 )
-from hybridc.ir.structured import note_dtype
+from hybridc.ir.structured import Place, note_dtype
 
 
 @dataclass(eq=False)
@@ -139,7 +139,7 @@ class Builder:
 
     def generic(
         self,
-        inputs: Sequence[tuple[SSAValue, tuple[int, ...], DType]],
+        inputs: Sequence[tuple[SSAValue, tuple[Place, ...], DType]],
         out: Tensor,
         body: Callable[..., Any],
         loops: int | None = None,
@@ -388,13 +388,26 @@ def structured_type(shape: Shape, dtype: DType) -> TensorType[Any]:
 
 
 @functools.lru_cache(4096)
-def indexing_map(loops: int, places: tuple[int, ...]) -> AffineMapAttr:
-    """The map from loops to an operand's indices, each of which is one of the loops."""
-    return AffineMapAttr(AffineMap(loops, 0, tuple(map(AffineDimExpr, places))))
+def indexing_map(loops: int, places: tuple[Place, ...]) -> AffineMapAttr:
+    """The map from loops to an operand's indices, each of which is one of the loops or a sum of them."""
+    return AffineMapAttr(AffineMap(loops, 0, tuple(map(_expression, places))))
+
+
+def _expression(place: Place) -> AffineExpr:
+    if isinstance(place, int):
+        return AffineExpr.dimension(place)
+    found: AffineExpr | None = None
+    for loop, factor in place.terms:
+        term = AffineExpr.dimension(loop)
+        term = term if factor == 1 else term * factor
+        found = term if found is None else found + term
+    if found is None:
+        return AffineExpr.constant(place.offset)
+    return found + place.offset if place.offset else found
 
 
 @functools.lru_cache(1024)
-def maps(loops: int, places: tuple[tuple[int, ...], ...]) -> ArrayAttr[AffineMapAttr]:
+def maps(loops: int, places: tuple[tuple[Place, ...], ...]) -> ArrayAttr[AffineMapAttr]:
     """The maps of all operands."""
     return ArrayAttr([indexing_map(loops, p) for p in places])
 

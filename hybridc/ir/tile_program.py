@@ -50,11 +50,11 @@ class Factor:
 
 @dataclass(frozen=True)
 class Address:
-    """An element of a buffer: the sum of indices of axes times factors, and an offset."""
+    """An element of a buffer: the sum of indices of axes times factors, and of more factors."""
 
     buffer: str
     terms: tuple[tuple[int, Factor], ...] = ()
-    offset: int = 0
+    offset: tuple[Factor, ...] = ()
 
     @property
     def axes(self) -> Axes:
@@ -63,8 +63,8 @@ class Address:
 
     def __str__(self) -> str:
         found = [f"i{a}" if str(f) == "1" else f"i{a}*{f}" for a, f in self.terms]
-        found += [str(self.offset)] if self.offset or not found else []
-        return f"{self.buffer}[{' + '.join(found)}]"
+        found += [str(f) for f in self.offset]
+        return f"{self.buffer}[{' + '.join(found) or 0}]"
 
 
 # --- statements -----------------------------------------------------------------------------------------------------
@@ -376,14 +376,14 @@ def _factor(text: str) -> Factor:
 def _address(text: str) -> Address:
     buffer, _, rest = text[:-1].partition("[")
     terms: list[tuple[int, Factor]] = []
-    offset = 0
+    offset: list[Factor] = []
     for term in rest.split(" + "):
         if term.startswith("i"):
             axis, _, factor = term[1:].partition("*")
             terms.append((int(axis), _factor(factor)))
-        else:
-            offset += int(term)
-    return Address(buffer, tuple(terms), offset)
+        elif term != "0":
+            offset.append(_factor(term))
+    return Address(buffer, tuple(terms), tuple(offset))
 
 
 # --- specification --------------------------------------------------------------------------------------------------

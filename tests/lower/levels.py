@@ -13,7 +13,7 @@ from xdsl.transforms.dead_code_elimination import DeadCodeElimination
 from hybridc import random
 from hybridc.compile.pipeline import context
 from hybridc.ir import spec
-from hybridc.ir.structured import VIEWS, is_host, kernels, shape_of
+from hybridc.ir.structured import VIEWS, is_host, kernels, loop_sizes, places_of
 from hybridc.lower.numpy.emit_kernel import KernelEmitter
 from hybridc.lower.numpy.emit_module import emit
 from hybridc.runtime.executable import PythonExecutable
@@ -52,7 +52,7 @@ def parses_to_itself(printed):
 def numpy_form(stage):
     """The structured form as the NumPy target wants it."""
     module = stage.module.clone()
-    for each in (HybridToLinalg("numpy"), *CLEANUP):
+    for each in (HybridToLinalg(), *CLEANUP):
         each.apply(Context(), module)
     spec.check(module, spec.level_after("hybrid-to-linalg", "structured"), "hybrid-to-linalg")
     return module
@@ -80,14 +80,13 @@ def check_folded(function):
             assert "hybrid.operator" in op.attributes, op
         if not isinstance(op, linalg.GenericOp):
             continue
-        maps = [[e.position for e in m.data.results] for m in op.indexing_maps.data]
+        maps = [list(places) for places in places_of(op)]
         kinds = [k.data.value for k in op.iterator_types.data]
         assert maps[-1] == list(range(len(maps[-1]))), "the loops of the result come first, in its order"
         assert kinds == ["parallel"] * len(maps[-1]) + ["reduction"] * (len(kinds) - len(maps[-1]))
-        walked = [pair for m, v in zip(maps, op.operands, strict=True) for pair in zip(m, shape_of(v), strict=True)]
-        sizes = dict(walked)
-        assert 1 not in sizes.values(), op
-        if 0 not in sizes.values():
+        sizes = loop_sizes(op, maps)
+        assert 1 not in sizes, op
+        if 0 not in sizes:
             for value in op.inputs:
                 assert not isinstance(value.owner, linalg.TransposeOp), "loops read through an indexing map"
 

@@ -10,13 +10,25 @@ from xdsl.ir import Block, Operation, Region
 from xdsl.ir.affine import AffineMap
 from xdsl.rewriter import InsertPoint, Rewriter
 
-from hybridc.ir.structured import VIEWS, dtype_of, function_called, is_host, note_dtypes, shape_of
+from hybridc.ir.structured import (
+    VIEWS,
+    dtype_of,
+    function_called,
+    is_host,
+    loop_sizes,
+    note_dtypes,
+    places_of,
+    reads_anywhere,
+    shape_of,
+)
+from hybridc.transforms.structured.fuse_kernels import own_parts
 
 
 def outline(module):
     """Replace each operation with loops by the call of a private function that holds it; returns the module."""
     taken = {f.sym_name.data for f in module.ops}
     for function in [f for f in module.ops if isinstance(f, func.FuncOp) and not is_host(f)]:
+        own_parts(function)
         for op in list(function.body.block.ops):
             if isinstance(op, tensor.CollapseShapeOp) and _is_strided(op.operands[0]):
                 copy = identity(op.operands[0])
@@ -46,7 +58,7 @@ def _is_init(use):
 
 
 def _outline(module, op, taken):
-    inputs = list(dict.fromkeys(op.inputs)) if not isinstance(op, linalg.FillOp) else []
+    inputs = list(dict.fromkeys([*op.inputs, *reads_anywhere(op)])) if not isinstance(op, linalg.FillOp) else []
     name = op.attributes.get("hybrid.operator")
     base = "fused_" + (name.data if name is not None else op.name.rpartition(".")[2]).replace(".", "_")
     kernel, block = _kernel(inputs, [op.results[0]], base, taken)
@@ -101,12 +113,9 @@ def _clone(op, block, known):
 
 def _axes(op):
     """For each loop the axis of the domain, whose order is that of an operand which has them all; then the domain."""
-    maps = [[int(e.position) for e in m.data.results] for m in op.get_indexing_maps()]
+    maps = [list(places) for places in places_of(op)]
     kinds = [k.data for k in op.get_iterator_types()]
-    sizes = [0] * len(kinds)
-    for places, value in zip(maps, op.operands, strict=True):
-        for loop, size in zip(places, shape_of(value), strict=True):
-            sizes[loop] = size
+    sizes = loop_sizes(op, maps)
     contraction = len(op.inputs) == 2 and IteratorType.REDUCTION in kinds
     order = maps[-1] if contraction else next((m for m in maps if len(m) == len(kinds)), list(range(len(kinds))))
     axes = [order.index(loop) if loop in order else -1 for loop in range(len(kinds))]

@@ -29,6 +29,7 @@ RNG = np.random.default_rng(3)
 @pytest.fixture(autouse=True)
 def run_by_c(monkeypatch):
     """Networks are compiled for this target; ranges are cut at almost every iteration."""
+    monkeypatch.setitem(targets.TARGETS, "c", c_target.C())
     for module in (targets, trace_key, warm_start):
         monkeypatch.setattr(module, "OPTIONS", dataclasses.replace(OPTIONS, target="c"))
     monkeypatch.setattr(kernel_phases, "GRAIN_NS", 0.5)

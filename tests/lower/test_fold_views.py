@@ -33,7 +33,7 @@ from tests.lower.levels import check_folded, saved
 from tests.slices import one_in
 
 PASSES = (
-    HybridToLinalg("numpy"), CommonSubexpressionElimination(), DeadCodeElimination(),
+    HybridToLinalg(), CommonSubexpressionElimination(), DeadCodeElimination(),
     FoldViews(), CommonSubexpressionElimination(), DeadCodeElimination(),
 )  # fmt: skip
 

@@ -13,7 +13,7 @@ from xdsl.dialects.linalg import ops as linalg
 
 import hybridc as mx
 from hybridc.compile.stages import Traced
-from hybridc.ir.structured import kernels, shape_of
+from hybridc.ir.structured import kernels, places_of, shape_of
 from hybridc.trace.tracer import trace_call
 from hybridc.transforms.structured import fuse_kernels, loop_groups
 from tests.lower.evaluate import Evaluator
@@ -52,9 +52,9 @@ def check_nest(domain, ops, small):
     """The axes have the loops' sizes; tiles along axis 0 can be computed one after the other."""
     for op in ops:
         axes = tuple(op.attributes["hybrid.axes"].get_values())
-        maps = [tuple(e.position for e in m.data.results) for m in op.properties["indexing_maps"].data]
+        maps = places_of(op)
         for value, places in zip(op.operands, maps, strict=True):
-            for size, loop in zip(shape_of(value), places, strict=True):
+            for size, loop in zip(shape_of(value) if places else (), places, strict=True):
                 assert axes[loop] == -1 or domain[axes[loop]] == size
         reduced = {axes[i] for i in range(len(axes)) if i not in maps[-1]}
         if -1 in reduced:
@@ -65,7 +65,7 @@ def check_nest(domain, ops, small):
             theirs = tuple(user.attributes["hybrid.axes"].get_values())
             for index, operand in enumerate(user.operands[:-1]):
                 if operand is op.results[0]:
-                    places = [e.position for e in user.properties["indexing_maps"].data[index].data.results]
+                    places = places_of(user)[index]
                     assert [theirs[i] for i in places] == [axes[i] for i in maps[-1]]
         if math.prod(domain) > max(small, 1):
             assert 0 not in reduced or not inside, "read before the last tile"

@@ -60,7 +60,7 @@ def test_every_operation_has_the_users_line():
 @functools.cache
 def host_calls():
     """For each library of the host the operators that some sample leaves to it."""
-    found = {"": set(), "numpy": set(), "llvm": set()}
+    found = {"": set(), "llvm": set()}
     for cls in OURS.values():
         parts = [Part(label, case, case.arrays()) for label, case in each_sample(cls)]
         inputs = [_EXTRA, *[x for part in parts for x in ndarrays(part.arrays)]]
@@ -75,18 +75,6 @@ def host_calls():
 
 def calls_of_the_host(library=""):
     return host_calls()[library]
-
-
-def test_numpy_moves_what_is_moved_place_by_place():
-    """What joins this list, or leaves it, is noticed: its loops would be slower than the library's function.
-
-    Without inputs (``arange``, ``eye``, ``linspace``) the elements are numbers of the program.
-    """
-    parts = {"concat", "diag_scatter", "pad", "slice_assign", "slice_assign_scalar", "slice_scatter", "stack"}
-    backwards = {"basic_index", "flip", "sequence_reverse", "slice"}  # with negative steps only
-    places = {"arange_like", "diag", "fill_element_0index", "index_array", "pick"}
-    extremes = {"argmax", "argmax_channel", "argmin"}  # with their places
-    assert calls_of_the_host("numpy") - calls_of_the_host() == parts | backwards | places | extremes
 
 
 def test_native_code_moves_everything_itself():

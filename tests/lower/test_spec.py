@@ -86,9 +86,14 @@ def module(text):
         ),
         (
             "structured",
-            GENERIC.format(f"affine_map<(i, j) -> (j, 0)>, {OUT}", BOTH, ""),
-            "linalg.generic is not allowed on the structured level: the indexing map (d0, d1) -> (d1, 0) is more than "
-            "a choice of loops",
+            GENERIC.format(f"affine_map<(i, j) -> (j, i + 1)>, {OUT}", BOTH, ""),
+            "linalg.generic is not allowed on the structured level: operand 0 is read from 1 to 2 along axis 1, of 2 "
+            "elements",
+        ),
+        (
+            "structured",
+            GENERIC.format(f"affine_map<(i, j) -> (j, i floordiv 2)>, {OUT}", BOTH, ""),
+            "linalg.generic is not allowed on the structured level: (d0 floordiv 2) is no sum of loops times numbers",
         ),
         (
             "structured",

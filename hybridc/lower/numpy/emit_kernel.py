@@ -101,8 +101,8 @@ class KernelEmitter:
 
     def inplace_pairs(self) -> list[tuple[int, int]]:
         """Which arguments may share memory with which results: of one nest, as nests may be many."""
-        pairs = [pair for part, loops in zip(self.plan.parts, self.loops) for pair in _inplace_pairs(part, loops.flat)]
-        return sorted(pairs, key=lambda pair: (pair[1], pair[0]))
+        found = (pair for part, loops in zip(self.plan.parts, self.loops) for pair in _inplace_pairs(part, loops.flat))
+        return sorted((p for p in found if p[0] not in self.plan.viewed), key=lambda pair: (pair[1], pair[0]))
 
     # --- source --------------------------------------------------------------------------------------------
 
@@ -116,7 +116,7 @@ class KernelEmitter:
 
     def body(self) -> list[str]:
         """The lines of the function: equal for kernels that do the same."""
-        lines: list[str] = []
+        lines = [f"v{i} = {source}" for i, source in enumerate(self.plan.views)]
         given = 0
         for nest, (shared, slots) in zip(self.nests, self.arrays, strict=True):
             if len(self.nests) > 1:

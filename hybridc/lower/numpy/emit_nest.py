@@ -233,6 +233,8 @@ class NestEmitter:
             condition, a, b = operands
             chosen = f"np.copyto({out}, {a}, where={condition})"
             return [chosen] if b == out else [f"np.copyto({out}, {b})", chosen]
+        if step.function == "gather" and step.table is not None:
+            return [f"np.copyto({out}, {_base(step.table)}[{', '.join(operands)}])"]
         if step.function == "copy":
             (given,) = step.operands
             safe = not isinstance(given, StepOperand) or given.dtype == step.result.dtype
@@ -339,6 +341,8 @@ class NestEmitter:
 
 def _base(value: StepValue) -> str:
     """The name of an array that the kernel is given."""
+    if value.view is not None:
+        return f"v{value.view}"
     if value.arg is not None:
         return f"x{value.arg}"
     return f"y{value.out}" if value.out is not None else f"w{value.whole}"

@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, cast
 
 import numpy as np
-from xdsl.dialects import arith, math
+from xdsl.dialects import arith, math, tensor
+from xdsl.dialects.linalg import ops as linalg
 from xdsl.ir import Operation, SSAValue
 
 from hybridc.ir.kernel import CASTS, Axes, Kernel, Number, Read, Stage, number_as, number_of, sign, signed_as
+from hybridc.ir.nest_plan import loop_axes
 from hybridc.ir.structured import Shape, dtype_of, element_dtype, shape_of
 from hybridc.lower.numpy.ufuncs import fold, ufunc
 
 DType = np.dtype[Any]
 
-BOOL, HALF = np.dtype(bool), np.dtype(np.float16)
+BOOL, HALF, INT64 = np.dtype(bool), np.dtype(np.float16), np.dtype(np.int64)
 
 
 @dataclass(eq=False)
@@ -24,7 +26,7 @@ class StepValue:
     """An array that steps read or write.
 
     It is an argument or a result of the kernel (``arg``, ``out``: its number), an array for the whole domain of a nest
-    (``whole``), or scratch for one tile (``slot``).
+    (``whole``), a view of an argument or the indices along an axis (``view``), or scratch for one tile (``slot``).
     """
 
     dtype: DType
@@ -33,12 +35,13 @@ class StepValue:
     out: int | None = None
     whole: int | None = None
     slot: int | None = None
+    view: int | None = None
     last_use: int = -1
 
     @property
     def outside(self) -> bool:
         """Whether it is there before and after a tile is computed."""
-        return self.arg is not None or self.out is not None or self.whole is not None
+        return any(number is not None for number in (self.arg, self.out, self.whole, self.view))
 
 
 @dataclass(frozen=True)
@@ -55,9 +58,9 @@ Given = StepOperand | Number
 
 @dataclass(eq=False)
 class UfuncStep:
-    """One line of NumPy: ``function`` is a ufunc, ``reduce:`` and one, ``select``, ``copy`` or ``matmul``.
+    """One line of NumPy: ``function`` is a ufunc, ``reduce:`` and one, ``select``, ``copy``, ``gather`` or ``matmul``.
 
-    A reduction ``across`` tiles is a part of the result in each of them.
+    A reduction ``across`` tiles is a part of the result in each of them. What is gathered are elements of ``table``.
     """
 
     function: str
@@ -66,6 +69,7 @@ class UfuncStep:
     reduced: Axes = ()
     across: bool = False
     number: int = 0
+    table: StepValue | None = None
 
     @property
     def reduces(self) -> bool:
@@ -101,7 +105,11 @@ class NestSteps:
 
 @dataclass
 class Schedule:
-    """The steps of a kernel, nest by nest; ``whole`` are the arrays that it needs beside its results."""
+    """The steps of a kernel, nest by nest; ``whole`` are the arrays that it needs beside its results.
+
+    ``views`` are the sources of the arrays that it makes without a copy, and ``viewed`` the arguments that are read at
+    other indices than those of what is made of them.
+    """
 
     args: list[StepValue]
     outs: list[StepValue]
@@ -109,6 +117,8 @@ class Schedule:
     whole: list[StepValue] = field(default_factory=lambda: list[StepValue]())
     fills: tuple[tuple[int, Number], ...] = ()
     copies: list[tuple[int, StepValue]] = field(default_factory=lambda: list[tuple[int, StepValue]]())
+    views: list[str] = field(default_factory=lambda: list[str]())
+    viewed: set[int | None] = field(default_factory=lambda: set[int | None]())
 
 
 def schedule(kernel: Kernel, updates: Sequence[int] = ()) -> Schedule:
@@ -127,6 +137,7 @@ class _Scheduler:
         self.plan = Schedule([], [], fills=kernel.fills)
         self.part = NestSteps((), 0)
         self.here: dict[SSAValue, StepOperand] = {}  # what the nest at hand has made
+        self.seen: dict[tuple[str, Axes], StepValue] = {}  # the views of the nest at hand
         self.last_read = {
             r.value: (n, s)
             for n, nest in enumerate(kernel.nests)
@@ -149,7 +160,7 @@ class _Scheduler:
         for number, nest in enumerate(self.kernel.nests):
             self.part = NestSteps(nest.domain, nest.grid)
             plan.parts.append(self.part)
-            self.here = {}
+            self.here, self.seen = {}, {}
             for at, stage in enumerate(nest.stages):
                 self._stage(number, at, stage)
         return plan
@@ -193,7 +204,31 @@ class _Scheduler:
         if read.value in self.here:
             return self.here[read.value]
         value = self.outside[read.value]
-        return StepOperand(value, read.axes, value.dtype)
+        if not read.index:
+            return StepOperand(value, read.axes, value.dtype)
+        domain = self.part.domain
+        return self._view(affine_view(value, read, domain), value.dtype, read.axes, value.arg)
+
+    def _view(self, source: str, dtype: DType, axes: Axes, arg: int | None = None) -> StepOperand:
+        """An array over axes of the domain that is made by one line without a copy."""
+        if arg is not None:
+            self.plan.viewed.add(arg)
+        key = (source, axes)
+        if key not in self.seen:
+            shape = tuple(self.part.domain[a] for a in axes)
+            self.seen[key] = StepValue(dtype, shape, view=len(self.plan.views))
+            self.plan.views.append(source)
+        return StepOperand(self.seen[key], axes, dtype)
+
+    def _indices(self, axis: int) -> StepOperand:
+        """The indices along an axis."""
+        return self._view(f"np.arange({self.part.domain[axis]})", INT64, (axis,))
+
+    def _table(self, value: SSAValue) -> StepValue:
+        """An argument that is read at computed indices."""
+        found = self.outside[value]
+        self.plan.viewed.add(found.arg)
+        return found
 
     def _stage(self, number: int, at: int, stage: Stage) -> None:
         if stage.result not in self.outside and stage.result not in self.last_read:
@@ -203,7 +238,7 @@ class _Scheduler:
         if stage.kind == "product":
             self._product(stage, reads, target)
         else:
-            body = _Body(self.part.steps, stage, reads)
+            body = _Body(self.part.steps, stage, reads, self._indices, self._table)
             if stage.combine is None:
                 body.map(target)
             else:
@@ -223,11 +258,43 @@ class _Scheduler:
         self.part.before.append(UfuncStep("matmul", operands, target, stage.reduced))
 
 
+def affine_view(value: StepValue, read: Read, domain: Shape) -> str:
+    """The source of a view that has an argument's elements at sums of axes, over these axes."""
+    name = f"x{value.arg}"
+    sizes = tuple(domain[a] for a in read.axes)
+    if sum(len(terms) for terms, _ in read.index) == len(read.axes) and all(len(t) <= 1 for t, _ in read.index):
+        parts = [_part(terms[0][1], first, domain[terms[0][0]]) if terms else str(first) for terms, first in read.index]
+        return f"{name}[{', '.join(parts)}]"
+    begin = ", ".join(f"{first}:" for _, first in read.index) if 0 not in sizes else ""
+    strides: list[str] = []
+    for axis in read.axes:
+        factors = [(sum(f for a, f in terms if a == axis), d) for d, (terms, _) in enumerate(read.index)]
+        strides.append(" + ".join(f"{f} * {name}.strides[{d}]" for f, d in factors if f))
+    return f"np.lib.stride_tricks.as_strided({name}{f'[{begin}]' if begin else ''}, {sizes}, ({', '.join(strides)},))"
+
+
+def _part(step: int, first: int, count: int) -> str:
+    """A part of one axis as a slice."""
+    if count == 0:
+        return "0:0"
+    end = first + step * (count - 1) + (1 if step > 0 else -1)
+    return f"{first}:{'' if end < 0 else end}" + (f":{step}" if step != 1 else "")
+
+
 class _Body:
     """The scalar operations of one stage as steps on arrays."""
 
-    def __init__(self, steps: list[UfuncStep], stage: Stage, reads: list[Given]) -> None:
+    def __init__(
+        self,
+        steps: list[UfuncStep],
+        stage: Stage,
+        reads: list[Given],
+        indices: Callable[[int], StepOperand],
+        table: Callable[[SSAValue], StepValue],
+    ) -> None:
         self.steps = steps
+        self.axes = loop_axes(stage)
+        self.indices, self.table = indices, table
         self.block = stage.op.regions[0].block
         self.known: dict[SSAValue, Given] = dict(zip(self.block.args, reads, strict=False))
         start = number_of(stage.op.operands[-1])
@@ -281,6 +348,15 @@ class _Body:
 
     def _step(self, op: Operation, instead: tuple[str, list[SSAValue]] | None, target: StepOperand | None) -> Given:
         """One operation; ``instead`` of it, a function that does what it and some before it do."""
+        match op:
+            case linalg.IndexOp():
+                return self.indices(self.axes[op.dim.value.data])
+            case arith.IndexCastOp():
+                return self._given(op.input)
+            case tensor.ExtractOp():
+                return self._gathered(op, target)
+            case _:
+                pass
         function, operands = instead or (_function(op), list(op.operands))
         given = [self._given(v) for v in operands]
         arrays = [x for x in given if isinstance(x, StepOperand)]
@@ -304,6 +380,15 @@ class _Body:
             axes = tuple(sorted({a for x in arrays for a in x.axes}))
             target = StepOperand(StepValue(dtype), axes, dtype)
         self._write(function, given, StepOperand(target.value, target.axes, dtype))
+        return target
+
+    def _gathered(self, op: tensor.ExtractOp, target: StepOperand | None) -> StepOperand:
+        """Elements of an argument at computed indices."""
+        table, indices = self.table(op.tensor), [self._given(v) for v in op.indices]
+        if target is None:
+            axes = tuple(sorted({a for i in indices if isinstance(i, StepOperand) for a in i.axes}))
+            target = StepOperand(StepValue(table.dtype), axes, table.dtype)
+        self.steps.append(UfuncStep("gather", indices, target, table=table))
         return target
 
     def _write(self, function: str, given: list[Given], place: StepOperand) -> None:
@@ -357,6 +442,11 @@ def _needed(
     def visit(v: SSAValue) -> None:
         op = v.owner
         if v in known or not isinstance(op, Operation) or isinstance(op, arith.ConstantOp) or op in found:
+            return
+        if isinstance(op, tensor.ExtractOp):
+            for x in op.indices:
+                visit(x)
+            found[op] = None
             return
         simpler = _half(op) or _sign(op)
         if simpler is not None:

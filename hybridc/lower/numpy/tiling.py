@@ -165,4 +165,5 @@ def _adjacent(operand: StepOperand, axis: int, strided: frozenset[int]) -> bool:
     axes = operand.axes
     if axis not in axes or axis + 1 not in axes:
         return axis not in axes and axis + 1 not in axes
-    return axes.index(axis + 1) == axes.index(axis) + 1 and operand.value.arg not in strided
+    plain = operand.value.arg not in strided and operand.value.view is None
+    return plain and axes.index(axis + 1) == axes.index(axis) + 1

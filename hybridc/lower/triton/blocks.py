@@ -19,7 +19,7 @@ from hybridc.dialects.mlir.hybrid_rt import UniformOp
 from hybridc.ir.kernel import Axes, Kernel, Read, Stage, number_of
 from hybridc.ir.nest_plan import NestPlan, loop_axes
 from hybridc.ir.strides import row_major
-from hybridc.ir.structured import dtype_of, element_dtype, shape_of
+from hybridc.ir.structured import AffineIndex, dtype_of, element_dtype, shape_of
 from hybridc.lower.triton.expressions import draws
 from hybridc.lower.triton.expressions import linalg_body as body
 from hybridc.lower.triton.source_writer import SourceWriter
@@ -81,7 +81,7 @@ class Blocks:
         self.dim_of = {a: i for i, d in enumerate(self.dims) for a in d.axes}
         self.index: dict[int, str] = {}  # of merged axes
         self.known: dict[SSAValue, str] = {}
-        self.loaded: dict[tuple[SSAValue, Axes], str] = {}
+        self.loaded: dict[tuple[SSAValue, Axes | tuple[AffineIndex, ...]], str] = {}
         self.keys: dict[SSAValue, tuple[str, str]] = {}  # of random numbers
         self.first: dict[int, str] = {}  # where the blocks begin along dimensions
         self.shown: str | None = None  # the name of what says which elements there are, if it has one
@@ -140,6 +140,14 @@ class Blocks:
             terms.append(index if step == "1" else f"{index} * {step}")
         return " + ".join(terms)
 
+    def _affine_offset(self, read: Read, strides: Strides | None) -> str:
+        """The offset of a block of elements at sums of axes."""
+        terms: list[str] = []
+        for (factors, first), step in zip(read.index, strides or row_major(shape_of(read.value)), strict=True):
+            terms += [f"{self._place(a)} * {f * step}" for a, f in factors]
+            terms += [str(first * step)] if first else []
+        return " + ".join(terms)
+
     def dims_of(self, axes: Axes) -> set[int]:
         """The dimensions that axes of the nest lie along."""
         return {self.dim_of[a] for a in self.plan.axes(axes) if a in self.dim_of}
@@ -153,10 +161,11 @@ class Blocks:
         number = number_of(read.value)
         if number is not None:
             return body.literal(number, dtype_of(read.value))
-        key = (read.value, read.axes)
+        key = (read.value, read.index or read.axes)
         if key not in self.loaded:
             pointer = self.given.pointer(read.value)
-            offset = self.offset(read.axes, self.strides.get(read.value))
+            strides = self.strides.get(read.value)
+            offset = self._affine_offset(read, strides) if read.index else self.offset(read.axes, strides)
             self.loaded[key] = self._load(pointer, offset, self.mask(self.dims_of(read.axes)))
         return self.loaded[key]
 

@@ -15,7 +15,7 @@ from hybridc.ir.kernel import Number, Read, Stage, number_as, number_of
 from hybridc.ir.nest_plan import NestPlan, Sweep, loop_axes
 from hybridc.ir.scalar_builder import signless
 from hybridc.ir.strides import row_major
-from hybridc.ir.structured import dtype_of, shape_of
+from hybridc.ir.structured import AffineIndex, dtype_of, shape_of
 from hybridc.ir.tile_program import (
     Address,
     Axes,
@@ -129,6 +129,15 @@ class _TileScheduler:
             return self.program.row_major(self.buffers[value], merged)
         return Address(self.buffers[value], tuple(zip(merged, self.strides[value], strict=True)))
 
+    def _affine_address(self, value: SSAValue, index: tuple[AffineIndex, ...]) -> Address:
+        """The element at sums of axes."""
+        terms: list[tuple[int, Factor]] = []
+        offset: list[Factor] = []
+        for (factors, first), stride in zip(index, self.strides[value], strict=True):
+            terms += [(self.plan.merged[a], replace(stride, number=f * stride.number)) for a, f in factors]
+            offset += [replace(stride, number=first * stride.number)] if first else []
+        return Address(self.buffers[value], tuple(terms), tuple(offset))
+
     # --- sweeps --------------------------------------------------------------------------------------------
 
     def _sweep(self, sweep: Sweep) -> None:
@@ -195,7 +204,10 @@ class _TileScheduler:
         if value in plan.again:
             return self._body(sweep, plan.stage_of[value])
         made = value in plan.stage_of
-        address = self.places[value] if made else self._address(value, read.axes)
+        if read.index:
+            address = self._affine_address(value, read.index)
+        else:
+            address = self.places[value] if made else self._address(value, read.axes)
         key = (value, address)  # a value that is written over another has its address
         if key not in self.loaded:
             varies = bool({*address.axes} & {*sweep.axes})

@@ -7,7 +7,8 @@ memory that it consists of (``fold_views_layout``). So
 * loops are cut as finely as the reshapes around them need (``fold_views_cuts``), so a reshape between two operations
   changes neither's memory and is gone;
 * a result that is needed in another order is written in that order (``fold_views_order``);
-* reshapes and transposes that undo each other leave nothing, a slice of a transposed array is a transposed slice;
+* reshapes and transposes that undo each other leave nothing, a slice of a transposed array is a transposed slice, and
+  one in a part of a concatenation is a slice of that part;
 * an array filled with one number is that number, in the bodies that read it.
 
 The views that stay are read arguments, results of calls and of loops, or parts of them. A copy is left where elements
@@ -31,7 +32,17 @@ from xdsl.passes import ModulePass
 from xdsl.rewriter import Rewriter
 
 from hybridc.dialects.mlir.tensor import ExpandShapeOp
-from hybridc.ir.structured import VIEWS, DType, dtype_of, groups_of, is_scaffold, loop_sizes, places_of, shape_of
+from hybridc.ir.structured import (
+    VIEWS,
+    DType,
+    affine_operands,
+    dtype_of,
+    groups_of,
+    is_scaffold,
+    loop_sizes,
+    places_of,
+    shape_of,
+)
 from hybridc.ir.tensor_builder import (
     groups,
     integers,
@@ -54,7 +65,29 @@ class FoldViews(ModulePass):
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         for function in functions(op):
             if function.body.blocks:
+                _slice_parts(function.body.block)
                 _Folding(function.body.block).run()
+
+
+def _slice_parts(block: Block) -> None:
+    """Let a slice that lies in one part of a concatenation be a slice of that part."""
+    for op in block.ops:
+        while isinstance(op, tensor.ExtractSliceOp) and isinstance(whole := op.source.owner, tensor.ConcatOp):
+            dim = whole.dim.value.data
+            offsets, shape = list(op.static_offsets.get_values()), shape_of(op.results[0])
+            last = offsets[dim] + op.static_strides.get_values()[dim] * (shape[dim] - 1)
+            begin, inside = 0, None
+            for part in whole.inputs:
+                end = begin + shape_of(part)[dim]
+                if begin <= offsets[dim] and last < end and 0 not in shape:
+                    inside = part
+                    break
+                begin = end
+            if inside is None:
+                break
+            offsets[dim] -= begin
+            op.operands[0] = inside
+            op.properties["static_offsets"] = integers(tuple(offsets))
 
 
 @dataclass(eq=False)
@@ -437,9 +470,9 @@ def loops_of(op: Operation) -> OperandLoops | None:
     start = op.outputs[0].owner
     if len(op.outputs) > 1 or not isinstance(start, Operation) or not is_scaffold(start):
         return None
-    places = places_of(op)
-    if places is None:
+    if affine_operands(op):
         return None
+    places = places_of(op)
     sizes = loop_sizes(op, places)
     if any(n <= 1 for n in sizes) or any(inner.name in KNOW_PLACES for inner in op.body.block.ops):
         return None

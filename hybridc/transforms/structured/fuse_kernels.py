@@ -72,7 +72,7 @@ class FuseKernels(ModulePass):
         for function in [f for f in functions(op) if not is_host(f)]:
             _make_values(function)
             _own_results(function)
-            _own_parts(function)
+            own_parts(function)
             partition = Partition(function)
             _compute_again(partition)
             outliner.outline(function, partition)
@@ -109,7 +109,7 @@ def _own_results(function: func.FuncOp) -> None:
         seen.add(root(end.operands[i]))
 
 
-def _own_parts(function: func.FuncOp) -> None:
+def own_parts(function: func.FuncOp) -> None:
     """What arrays are put together from is made for that, by loops that can write there: copy what is not."""
     for op in [op for op in function.body.block.ops if isinstance(op, tensor.ConcatOp)]:
         for i, value in enumerate(op.inputs):

@@ -47,7 +47,7 @@ from hybridc.dtypes import wide as wide_of
 from hybridc.errors import VerifyError
 from hybridc.ir.host import has_native_loops
 from hybridc.ir.scalar_builder import INT64, DType, Element, ScalarBuilder, signless
-from hybridc.ir.structured import note_dtype, root
+from hybridc.ir.structured import AffineIndex, Place, note_dtype, root
 from hybridc.ir.tensor_builder import Builder, Shape, Tensor, maps, segments, structured_type, wide_axes
 from hybridc.ir.values import constant_value, functions, new_name, volume
 from hybridc.nesting import as_list
@@ -66,10 +66,9 @@ MATMUL = ((0, 2), (2, 1), (0, 1))  # the loops of linalg.matmul
 class HybridToLinalg(ModulePass):
     """See the module's docstring.
 
-    With the ``library`` "numpy" the host also computes what would need loops that know their indices, or that fill a
-    result piece by piece: gathers, insertions, concatenation, backwards slices. NumPy has functions for these. With
-    "llvm" and "triton" these are loops, whose bodies read at computed indices by ``tensor.extract``; with the latter,
-    operators with a hand-written GPU kernel are called.
+    What reads at sums of loops is an operand with an affine map; only reads at computed indices are
+    ``tensor.extract`` in a body. With the ``library`` "triton", operators with a hand-written GPU kernel are called;
+    with "llvm", operands of half precision are widened before contractions.
     """
 
     name = "hybrid-to-linalg"
@@ -127,7 +126,7 @@ class _Structure:
         self.old = function.body.block
         self.tensors: dict[SSAValue, Tensor] = {}
         self.block = Block(arg_types=[_type_of(a) for a in self.old.args])
-        self.builder = NativeBuilder(self.block) if library in NATIVE else Builder(self.block)
+        self.builder = NativeBuilder(self.block)
 
     def run(self) -> None:
         for old, new in zip(self.old.args, self.block.args, strict=True):
@@ -189,12 +188,9 @@ class _Structure:
                 made = self._reduce(operator, inputs[0], out)
             case Contraction():
                 made = self._contract(operator, inputs, out)
-            case _ if self.library and is_placed(operator, inputs):
-                known = not inputs and operator.PURE and not operator.DRAWS and volume(out.shape) <= LONGEST
-                if known:
-                    made = self._known(operator, out)
-                else:
-                    made = operator.move(self.builder, *inputs) if self.library in NATIVE else None
+            case _ if is_placed(operator, inputs) and not inputs and operator.PURE and not operator.DRAWS:
+                short = volume(out.shape) <= LONGEST
+                made = self._known(operator, out) if short else operator.move(self.builder, *inputs)
             case _:
                 made = operator.move(self.builder, *inputs)
         return None if made is None else as_list(made)
@@ -458,7 +454,7 @@ class NativeBuilder(Builder):
 
 
 class _Places(ScalarBuilder):
-    """A body that reads elements: those at its own indices by indexing maps."""
+    """A body that reads elements: those at its own indices, and at sums of these, by indexing maps."""
 
     def __init__(self, builder: Builder, block: Block, location: LocationAttr) -> None:
         super().__init__(block, location)
@@ -475,10 +471,13 @@ class _Places(ScalarBuilder):
         loops = [_loop(i) for i in kept]
         if all(loop is not None for loop in loops) and len(set(loops)) == len(loops):
             return self._operand(value, cast(tuple[int, ...], tuple(loops)), array.dtype)
+        affine = [affine_index(i) for i in kept]
+        if all(each is not None for each in affine):
+            return self._operand(value, cast(tuple[AffineIndex, ...], tuple(affine)), array.dtype)
         places = [self._place(i) for i in kept]
         return Element(self.add_op(tensor.ExtractOp, [value, *places], signless(array.dtype)), array.dtype)
 
-    def _operand(self, value: SSAValue, loops: tuple[int, ...], dtype: np.dtype[Any]) -> Element:
+    def _operand(self, value: SSAValue, loops: tuple[Place, ...], dtype: np.dtype[Any]) -> Element:
         read = (value, loops, dtype)
         if read not in self.reads:
             self.block.insert_arg(signless(dtype), len(self.reads))
@@ -490,6 +489,38 @@ def _loop(index: Any) -> int | None:
     """The loop whose index an element is; None if it is computed."""
     owner = index.index.owner if isinstance(index, Element) and index.index is not None else None
     return owner.dim.value.data if isinstance(owner, linalg.IndexOp) else None
+
+
+def affine_index(index: Any) -> AffineIndex | None:
+    """An index that is a sum of loops times numbers; None if it is computed otherwise."""
+    if not isinstance(index, Element):
+        return AffineIndex((), int(index))
+    found = _affine_terms(index.value if index.index is None else index.index)
+    return None if found is None else AffineIndex(tuple(sorted((i, f) for i, f in found[0].items() if f)), found[1])
+
+
+def _affine_terms(value: SSAValue) -> tuple[dict[int, int], int] | None:
+    """The factors of loops, and the offset."""
+    match value.owner:
+        case linalg.IndexOp() as op:
+            return {op.dim.value.data: 1}, 0
+        case arith.IndexCastOp() as op:
+            return _affine_terms(op.input)
+        case arith.ConstantOp() as op:
+            return {}, cast(Any, op.value).value.data
+        case arith.AddiOp() | arith.SubiOp() | arith.MuliOp() as op:
+            pass
+        case _:
+            return None
+    (a, b) = (_affine_terms(v) for v in op.operands)
+    if a is None or b is None:
+        return None
+    if isinstance(op, arith.MuliOp):
+        a, b = (b, a) if not a[0] else (a, b)
+        return None if b[0] else ({i: f * b[1] for i, f in a[0].items()}, a[1] * b[1])
+    sign = -1 if isinstance(op, arith.SubiOp) else 1
+    loops = {i: a[0].get(i, 0) + sign * b[0].get(i, 0) for i in {**a[0], **b[0]}}
+    return loops, a[1] + sign * b[1]
 
 
 def _drop_unused(block: Block) -> None:

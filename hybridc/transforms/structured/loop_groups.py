@@ -23,7 +23,7 @@ from xdsl.dialects.linalg import ops as linalg
 from xdsl.ir import Operation, SSAValue
 from xdsl.rewriter import Rewriter
 
-from hybridc.ir.structured import Shape, is_scaffold, loop_sizes, places_of, reads_anywhere
+from hybridc.ir.structured import Shape, affine_operands, is_scaffold, loop_sizes, places_of, reads_anywhere
 
 # A domain of at most this many elements is walked as one tile.
 SMALL = 65536
@@ -36,12 +36,16 @@ Axes = tuple[int, ...]
 
 @dataclass(frozen=True)
 class OperationLoops:
-    """The loops of a linalg operation: the loops that each input follows, those of the result, all sizes."""
+    """The loops of a linalg operation: the loops that each input follows, those of the result, all sizes.
+
+    Inputs that are read at sums of loops are not among the ``reads``; ``several`` says whether there are two at least.
+    """
 
     op: Operation
     reads: tuple[tuple[SSAValue, Axes], ...]
     result: Axes
     sizes: Shape
+    several: bool
 
     @property
     def reduced(self) -> Axes:
@@ -53,23 +57,22 @@ class OperationLoops:
         """All loops as their domain has them: what reduces walks along its input's memory, all else along its own."""
         if not self.reduced:
             return self.result
-        first = max((place for _, place in self.reads), key=len)
+        first = max((place for _, place in self.reads), key=len, default=self.result)
         return (*first, *(i for i in range(len(self.sizes)) if i not in first))
 
     @property
     def is_contraction(self) -> bool:
         """Whether this sums products of two inputs."""
-        return len(self.reads) > 1 and bool(self.reduced)
+        return self.several and bool(self.reduced)
 
 
 def loops_of(op: Operation) -> OperationLoops | None:
     """The loops of an operation; None if it has none (a view, a call, something that only begins another)."""
     if not isinstance(op, linalg.GenericOp | linalg.MatmulOp):
         return None
-    places = places_of(op)
-    assert places is not None, "a kernel's operand follows loops"
-    reads = tuple(zip(op.operands[:-1], places[:-1], strict=True))
-    return OperationLoops(op, reads, places[-1], loop_sizes(op, places))
+    places, affine = places_of(op), affine_operands(op)
+    reads = [(v, p) for i, (v, p) in enumerate(zip(op.operands[:-1], places[:-1], strict=True)) if i not in affine]
+    return OperationLoops(op, tuple(reads), places[-1], loop_sizes(op, places), len(op.operands) > 2)
 
 
 @dataclass(eq=False)

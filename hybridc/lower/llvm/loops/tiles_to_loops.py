@@ -113,7 +113,7 @@ class LoopEmitter:
         """The index of an element in its buffer."""
         b = self.build
         terms = [b.times(self.index[a], b.times(*self._factor(f))) for a, f in address.terms]
-        terms += [b.index(address.offset)] if address.offset else []
+        terms += [b.times(*self._factor(f)) for f in address.offset]
         terms += [self.offsets[address.buffer]] if address.buffer in self.offsets else []
         return b.plus(*terms)
 

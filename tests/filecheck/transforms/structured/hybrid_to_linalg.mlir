@@ -1,6 +1,5 @@
 // The graph in upstream's dialects; each operator is asked for what it is.
 // RUN: hybridc-opt %s -p hybrid-to-linalg | filecheck %s
-// RUN: hybridc-opt %s -p hybrid-to-linalg{library=numpy},dce | filecheck %s --check-prefix LIBRARY
 
 // An elementwise operator is one linalg.generic with its scalar body; a number is a constant of the body, and what
 // broadcasts does so by its indexing map.
@@ -85,30 +84,20 @@ func.func @units(%x: tensor<2x1x3xf32>, %v: tensor<1x3xf32>, %w: tensor<4x3xf32>
   func.return %s, %o : tensor<1x1x3xf32>, tensor<4x3xf32>
 }
 
-// Movements: reshapes collapse and expand, boxes are slices; backwards, and picking by index, are loops that know
-// their place.
+// Movements: reshapes collapse and expand, boxes are slices; what goes backwards is read by an affine map, and what
+// indices pick by loops that know their place.
 // CHECK-LABEL: func.func @movement
 // CHECK-NEXT:    [[C:%.*]] = tensor.collapse_shape %x {{.*}} : tensor<2x6xf32> into tensor<12xf32>
 // CHECK-NEXT:    %r = tensor.expand_shape [[C]] {{.*}} output_shape [3, 4] {{.*}} : tensor<12xf32> into tensor<3x4xf32>
 // CHECK:         %t = linalg.transpose ins(%r:tensor<3x4xf32>) outs({{%.*}}:tensor<4x3xf32>) permutation = [1, 0]
 // CHECK-NEXT:    %u = tensor.extract_slice %t[1, 0] [2, 3] [2, 1] {{.*}} : tensor<4x3xf32> to tensor<2x3xf32>
-// CHECK:         %s = linalg.generic {indexing_maps = [affine_map<(d0, d1) -> (d0, d1)>], iterator_types = ["parallel", "parallel"]} outs(
-// CHECK:           [[ONE:%.*]] = arith.constant 1 : i64
-// CHECK-NEXT:      arith.subi [[ONE]], {{%.*}} : i64
-// CHECK:           tensor.extract %u[{{%.*}}, {{%.*}}] : tensor<2x3xf32>
-// CHECK:         linalg.generic {indexing_maps = [affine_map<(d0, d1) -> (d0, d1)>], iterator_types = ["parallel", "parallel"]} outs(
-// CHECK:           linalg.index 0 : index
-// CHECK:           tensor.extract %i[{{%.*}}] : tensor<2xi32>
+// CHECK:         %s = linalg.generic {indexing_maps = [affine_map<(d0, d1) -> (((d0 * -1) + 1), d1)>, affine_map<(d0, d1) -> (d0, d1)>], iterator_types = ["parallel", "parallel"]} ins(%u : tensor<2x3xf32>)
+// CHECK:         linalg.generic {indexing_maps = [affine_map<(d0, d1) -> (d0)>, affine_map<(d0, d1) -> (d0, d1)>], iterator_types = ["parallel", "parallel"]} ins(%i : tensor<2xi32>)
+// CHECK:           linalg.index 1 : index
 // CHECK:           arith.extsi
 // CHECK:           arith.maxsi
 // CHECK:           arith.minsi
 // CHECK:           tensor.extract %s[{{%.*}}, {{%.*}}] : tensor<2x3xf32>
-// For NumPy both are calls.
-// LIBRARY-LABEL: func.func @movement
-// LIBRARY:         %u = tensor.extract_slice
-// LIBRARY-NEXT:    %s = func.call @host_flip(%u) : (tensor<2x3xf32>) -> tensor<2x3xf32>
-// LIBRARY-NEXT:    %g = func.call @host_take(%s, %i) : (tensor<2x3xf32>, tensor<2xi32>) -> tensor<2x3xf32>
-// LIBRARY-NEXT:    func.return %g
 func.func @movement(%x: tensor<2x6xf32>, %i: tensor<2xi32>) -> tensor<2x3xf32> {
   %r = hybrid.reshape_to %x {shape = array<i64: 3, 4>} : (tensor<2x6xf32>) -> tensor<3x4xf32>
   %t = hybrid.transpose %r : (tensor<3x4xf32>) -> tensor<4x3xf32>
@@ -118,15 +107,12 @@ func.func @movement(%x: tensor<2x6xf32>, %i: tensor<2xi32>) -> tensor<2x3xf32> {
   func.return %g : tensor<2x3xf32>
 }
 
-// Inserting and joining are loops over parts; NumPy has functions for them.
+// Of a small array each element finds out whether it is inserted; arrays are put together as a whole.
 // CHECK-LABEL: func.func @parts
-// CHECK:         linalg.fill {hybrid.operator = "slice_scatter"}
-// CHECK:         %a = tensor.insert_slice %x into
+// CHECK:         %a = linalg.generic
+// CHECK:           tensor.extract %x
+// CHECK:           arith.select
 // CHECK:         %b = tensor.concat dim(0) %a, %a
-// LIBRARY-LABEL: func.func @parts
-// LIBRARY-NEXT:    %a = func.call @host_slice_scatter(%x)
-// LIBRARY-NEXT:    %b = func.call @host_concat(%a, %a)
-// LIBRARY-NEXT:    func.return %b
 func.func @parts(%x: tensor<2x3xf32>) -> tensor<8x3xf32> {
   %a = hybrid.slice_scatter %x {shape = array<i64: 4, 3>, begin = [1 : i64], end = [3 : i64]} : (tensor<2x3xf32>) -> tensor<4x3xf32>
   %b = hybrid.concat %a, %a {dim = 0 : i64} : (tensor<4x3xf32>, tensor<4x3xf32>) -> tensor<8x3xf32>
