@@ -1,13 +1,14 @@
-"""A planned function as a planned program, for any target: views of slots, a step for each launch, results.
+"""A planned function as a program, for any target.
 
-What a step is, the target says.
+A :class:`ProgramEmitter` notes what all programs have. A :class:`PlanEmitter` writes a planned program: views of slots,
+a step for each launch, results; what a step is, the target says.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from xdsl.dialects import func
@@ -28,52 +29,100 @@ from hybridc.dialects.mlir.hybrid_rt import (
     aligned,
 )
 from hybridc.dialects.operator import Opaque, Operator
-from hybridc.ir.host import operator_of
+from hybridc.ir.host import numbers_of, operator_of
+from hybridc.ir.launch_check import check_launch
 from hybridc.ir.native_plan import Host, PlainArray, Position
-from hybridc.ir.planned import ARENA, Cell, HostCall, PlannedProgram, SlotView
+from hybridc.ir.planned import ARENA, Cell, HostCall, PlannedProgram, Program, SlotView
 from hybridc.ir.strides import row_major
 from hybridc.ir.structured import is_host, kernels, numbers_in
 from hybridc.ir.values import functions, volume
 from hybridc.lower.poison import Bytes, Poison
 from hybridc.quoting import one_line
 
+if TYPE_CHECKING:
+    from hybridc.location import Location
+    from hybridc.lower.llvm.schedule_phases import KernelCodes
 
-class PlanEmitter(ABC):
-    """Writes ``program`` from the planned function of its name; with ``poison``, memory without use holds NaN."""
 
-    def __init__(self, module: ModuleOp, program: PlannedProgram, poison: bool) -> None:
+class ProgramEmitter(ABC):
+    """Writes ``program`` from the planned function of its name; with ``poison``, memory without use holds NaN.
+
+    What all programs have is noted here: their launches, the operators that the host runs, and what is poisoned.
+    """
+
+    def __init__(self, module: ModuleOp, program: Program, poison: bool) -> None:
         self.kernels = kernels(module)
         self.function = next(f for f in functions(module) if f.sym_name.data == program.name)
-        self.planned = program
+        self.noted = program
         live = self.function.attributes.get("hybrid.live")
         program.live = live.value.data if isinstance(live, IntegerAttr) else 0
+        self.poison = Poison(self.function, self.kernels) if poison else None
+        self._operators: dict[str, Operator] = {}
+
+    @abstractmethod
+    def kernel(self, op: LaunchOp, function: func.FuncOp) -> None:
+        """Write a kernel's launch."""
+
+    @abstractmethod
+    def host(self, op: LaunchOp, name: str, operator: Operator, where: Location | None) -> bool:
+        """Write the launch of an operator for which there are no loops; whether the host runs it."""
+
+    @abstractmethod
+    def poisoned(self, place: Bytes) -> None:
+        """Write that ones are put into the bits of some memory of the arena."""
+
+    def launch(self, op: LaunchOp) -> None:
+        """Write a launch, and what is poisoned around it."""
+        for place in self.poison.before(op) if self.poison is not None else ():
+            self.poisoned(place)
+        name = op.kernel.string_value()
+        self.noted.launches.append(name)
+        function = self.kernels[name]
+        if is_host(function):
+            self._host(op, name, function)
+        else:
+            self.kernel(op, function)
+        for place in self.poison.after(op) if self.poison is not None else ():
+            self.poisoned(place)
+
+    def _host(self, op: LaunchOp, name: str, declaration: func.FuncOp) -> None:
+        if name not in self._operators:
+            self._operators[name] = operator_of(declaration)
+        operator = self._operators[name]
+        where = location_of(op) or location_of(declaration)
+        if self.host(op, name, operator, where) and isinstance(operator, Opaque):
+            self.noted.host_calls.append(f"{operator!r}" + (f" at {where}" if where else ""))
+            self.noted.host_launches.append(len(self.noted.launches) - 1)
+
+
+class PlanEmitter(ProgramEmitter):
+    """Writes a program of steps over memory in slots."""
+
+    def __init__(self, module: ModuleOp, program: PlannedProgram, codes: KernelCodes, poison: bool) -> None:
+        super().__init__(module, program, poison)
+        self.planned = program
+        self._codes = codes
         self.views: dict[SSAValue, SlotView] = {}
         self.cells: dict[SSAValue, int] = {}
-        self.operators: dict[str, Operator] = {}
         self.lines: list[str] = []
-        self.poison = Poison(self.function, self.kernels) if poison else None
 
     # --- what the target says ------------------------------------------------------------------------------
 
     @abstractmethod
-    def kernel(self, op: LaunchOp, function: func.FuncOp) -> None:
-        """The steps of a kernel's launch."""
+    def run(self, made: Any, places: Sequence[Position], scratch: Position | None, name: str) -> None:
+        """The steps of some phases; ``places`` are the arguments, the results, then the locals."""
 
     @abstractmethod
     def computed(self, operator: Operator, ins: Sequence[SSAValue], outs: Sequence[SSAValue]) -> Any:
-        """What computes an operator on this target though no loops say how; None if the host has to."""
+        """The phases that compute an operator though no loops say how; None if the host has to."""
 
     @abstractmethod
-    def compute(self, made: Any, places: list[Position], name: str) -> None:
-        """The steps of what :meth:`computed` gave; ``places`` are the inputs, then the results."""
+    def copy(self, source: SlotView) -> Any:
+        """The phases that put a view's elements into a plain array."""
 
     @abstractmethod
-    def copy(self, source: SlotView, target: SlotView) -> None:
-        """The steps that put a view's elements into a plain array."""
-
-    @abstractmethod
-    def fill(self, slot: int, place: Bytes) -> None:
-        """The steps that put ones into the bits of some memory."""
+    def fill(self, size: int) -> Any:
+        """The phases that put ones into the bits of so many bytes."""
 
     @abstractmethod
     def launched(self, lines: int, steps: int) -> None:
@@ -112,7 +161,7 @@ class PlanEmitter(ABC):
             case AliasOp():
                 self._alias(op)
             case LaunchOp():
-                self._launch(op)
+                self.launch(op)
             case ViewOp():
                 self.views[op.array] = _plain(ARENA, op.offset.value.data, op.array)
             case AllocOp() | ConstantOp():
@@ -165,56 +214,63 @@ class PlanEmitter(ABC):
 
     def _copied(self, source: SlotView, target: SlotView) -> None:
         self.lines.append("copy")
-        self.copy(source, target)
+        self.run(self.copy(source), [place_of(source), place_of(target)], None, "copy")
 
     # --- steps ---------------------------------------------------------------------------------------------
 
+    def poisoned(self, place: Bytes) -> None:
+        self._fill(ARENA, place)
+
     def _fill(self, slot: int, place: Bytes) -> None:
+        begin, end = place
         self.lines.append("poison")
-        self.fill(slot, place)
+        self.run(self.fill(end - begin), [Position(slot, begin)], None, "poison")
 
-    def _launch(self, op: LaunchOp) -> None:
-        for place in self.poison.before(op) if self.poison is not None else ():
-            self._fill(ARENA, place)
+    def kernel(self, op: LaunchOp, function: func.FuncOp) -> None:
         line, step = len(self.lines), len(self.planned.steps)
-        name = op.kernel.string_value()
-        self.planned.launches.append(name)
-        function = self.kernels[name]
-        if is_host(function):
-            self._host(op, function)
-        else:
-            self.planned.functions[name] = name
-            self.kernel(op, function)
+        kernel = self._codes.kernel(function)
+        self.planned.functions[kernel.name] = kernel.name
+        reads, writes, memory = op.groups
+        ins, outs = [self.views[v] for v in reads], [self.views[v] for v in writes]
+        given = [*ins, *outs]
+        strides = {i: given[i].strides for i in numbers_of(function, "hybrid.strided")}
+        views = [i for i, v in enumerate(given) if not v.is_plain and i not in strides]
+        assert not views, f"{kernel.name} is given views as plain arrays: {views}"
+        over = [
+            (i, j)
+            for i, a in enumerate(ins)
+            for j, b in enumerate(outs)
+            if (a.slot, a.offset) == (b.slot, b.offset) and volume(a.shape)
+        ]
+        made = self._codes.of(kernel, strides, over)
+        scratch = None if memory is None else self.views[memory]
+        begin = 0 if scratch is None else scratch.offset
+        places = [place_of(v) for v in given]
+        end = begin + self._codes.threads * aligned(made.scratch) * bool(made.scratch)
+        for size in made.locals:
+            places.append(Position(ARENA, end))
+            end += aligned(size)
+        given_bytes = 0 if scratch is None else volume(scratch.shape)
+        check_launch(kernel.name, given_bytes, end - begin, over, lambda: self._codes.inplace(kernel, sorted(strides)))
+        self.lines.append(f"{kernel.name}{comment(*self._codes.lines(kernel))}")
+        self.run(made, places, None if scratch is None else place_of(scratch), kernel.name)
         self.launched(line, step)
-        for place in self.poison.after(op) if self.poison is not None else ():
-            self._fill(ARENA, place)
 
-    def _host(self, op: LaunchOp, declaration: func.FuncOp) -> None:
-        name = declaration.sym_name.data
-        if name not in self.operators:
-            self.operators[name] = operator_of(declaration)
-        operator = self.operators[name]
-        where = location_of(op) or location_of(declaration)
+    def host(self, op: LaunchOp, name: str, operator: Operator, where: Location | None) -> bool:
+        line, step = len(self.lines), len(self.planned.steps)
         made = self.computed(operator, op.ins, op.outs)
-        if made is not None:
+        if made is None:
+            ins, outs = (tuple(map(self._array, values)) for values in (op.ins, op.outs))
+            program = self.planned
+            call = HostCall(operator, ins, outs, len(program.inputs), tuple(program.constants), str(where or ""))
+            program.steps.append(Host(call, name))
+            self.lines.append(f"{name} on the host{comment(where)}")
+        else:
             self.lines.append(f"{name}{comment(where)}")
             given = [view if view.is_plain else self._plain_copy(view) for view in (self.views[v] for v in op.ins)]
-            self.compute(made, [place_of(v) for v in (*given, *(self.views[v] for v in op.outs))], name)
-            return
-        program = self.planned
-        if isinstance(operator, Opaque):
-            program.host_calls.append(f"{operator!r}" + (f" at {where}" if where else ""))
-            program.host_launches.append(len(program.launches) - 1)
-        call = HostCall(
-            operator,
-            tuple(self._array(v) for v in op.ins),
-            tuple(self._array(v) for v in op.outs),
-            len(program.inputs),
-            tuple(program.constants),
-            str(where or ""),
-        )
-        program.steps.append(Host(call, name))
-        self.lines.append(f"{name} on the host{comment(where)}")
+            self.run(made, [place_of(v) for v in (*given, *(self.views[v] for v in op.outs))], None, name)
+        self.launched(line, step)
+        return made is None
 
     def _array(self, value: SSAValue) -> SlotView | Cell:
         """Where a value is."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -16,9 +16,11 @@ from xdsl.passes import ModulePass
 from hybridc.dialects.mlir.hybrid_rt import aligned
 from hybridc.ir.joined import part_of, strides_in_whole
 from hybridc.ir.kernel import Kernel
+from hybridc.ir.planned import Strides
 from hybridc.ir.strides import row_major
 from hybridc.ir.structured import is_host, kernels, shape_of
 from hybridc.ir.values import functions
+from hybridc.location import Location
 from hybridc.lower.llvm.kernel_code import Codes
 from hybridc.lower.numpy.tile_kernels import is_strided, views_given
 
@@ -34,6 +36,18 @@ class KernelCodes(Protocol):
 
     def kernel(self, function: func.FuncOp) -> Kernel:
         """The facts about a kernel."""
+        ...
+
+    def lines(self, kernel: Kernel) -> list[Location]:
+        """The user's lines that a kernel comes from."""
+        ...
+
+    def of(self, kernel: Kernel, strides: Mapping[int, Strides], inplace: Sequence[tuple[int, int]]) -> Any:
+        """The phases of a kernel, the bytes of its ``locals``, and of each thread's ``scratch``.
+
+        ``strides``, in elements, are of arguments, then results, that may be no plain arrays; ``inplace`` are pairs of
+        an argument and the result that is written over it.
+        """
         ...
 
     def inplace(self, kernel: Kernel, strided: Sequence[int]) -> list[tuple[int, int]]:

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 from xdsl.dialects import func
-from xdsl.dialects.builtin import IntegerAttr, ModuleOp
+from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation, SSAValue
 
 from hybridc.buffers import SMALLEST
@@ -30,15 +30,17 @@ from hybridc.dialects.mlir.hybrid_rt import (
     LaunchOp,
     ViewOp,
 )
-from hybridc.dialects.operator import Opaque, Operator
+from hybridc.dialects.operator import Operator
 from hybridc.dtypes import kind_of
-from hybridc.ir.host import numbers_of, operator_of
+from hybridc.ir.host import numbers_of
 from hybridc.ir.launch_check import check_launch, written_over
 from hybridc.ir.planned import Program
-from hybridc.ir.structured import is_host, kernels, numbers_in
-from hybridc.ir.values import functions, volume
+from hybridc.ir.structured import numbers_in
+from hybridc.ir.values import volume
+from hybridc.location import Location
+from hybridc.lower.emit_planned import ProgramEmitter, comment
 from hybridc.lower.numpy.emit_kernel import KernelEmitter
-from hybridc.lower.poison import Bytes, Poison
+from hybridc.lower.poison import Bytes
 from hybridc.options import OPTIONS
 from hybridc.quoting import one_line, required_name
 from hybridc.trace.trace_to_graph import identifier
@@ -76,19 +78,14 @@ def _runs(call: ast.expr) -> bool:
 
 def emit(module: ModuleOp, name: str, threads: int, poison: bool = OPTIONS.poison) -> PythonProgram:
     """The Python program of the planned function ``name``; with ``poison``, memory that holds nothing holds NaN."""
-    return _ProgramEmitter(module, name, threads, poison).run()
+    return _ModuleEmitter(module, name, threads, poison).run()
 
 
-class _ProgramEmitter:
+class _ModuleEmitter(ProgramEmitter):
     def __init__(self, module: ModuleOp, name: str, threads: int, poison: bool) -> None:
-        self.kernels = kernels(module)
-        self.function = next(f for f in functions(module) if f.sym_name.data == name)
-        self.threads = threads
         self.program = PythonProgram(required_name(name), "", 0, scope={"np": np})
-        live = self.function.attributes.get("hybrid.live")
-        self.program.live = live.value.data if isinstance(live, IntegerAttr) else 0
-        self.poison = Poison(self.function, self.kernels) if poison else None
-        self.operators: dict[str, Operator] = {}
+        super().__init__(module, self.program, poison)
+        self.threads = threads
         self.emitters: dict[str, KernelEmitter] = {}
         self.written: dict[tuple[Any, ...], str] = {}  # the functions, by their parameters and lines
         self.sources: list[str] = []
@@ -130,7 +127,7 @@ class _ProgramEmitter:
             case CopyOp():
                 self.body.append(f"np.copyto({self.names[op.target]}, {self.names[op.source]})")
             case LaunchOp():
-                self._launch(op)
+                self.launch(op)
             case func.ReturnOp():
                 results = "".join(f"{self.names[v]}, " for v in op.arguments)
                 self.body.append(f"return ({results})")
@@ -235,31 +232,25 @@ class _ProgramEmitter:
 
     # --- launches ------------------------------------------------------------------------------------------
 
-    def _launch(self, op: LaunchOp) -> None:
-        name = op.kernel.string_value()
-        self.program.launches.append(name)
-        self.body += map(_poison, self.poison.before(op)) if self.poison is not None else []
-        if is_host(self.kernels[name]):
-            self._host(op, self.kernels[name])
-        else:
-            self._kernel(op, name)
-        self.body += map(_poison, self.poison.after(op)) if self.poison is not None else []
+    def poisoned(self, place: Bytes) -> None:
+        self.body.append(f"arena[{place[0]}:{place[1]}] = 255")
 
-    def _kernel(self, op: LaunchOp, name: str) -> None:
+    def kernel(self, op: LaunchOp, function: func.FuncOp) -> None:
+        name = function.sym_name.data
         if name not in self.emitters:
-            kernel = self.kernels[name]
-            self.emitters[name] = KernelEmitter(kernel, self.threads, frozenset(numbers_of(kernel, "hybrid.strided")))
+            self.emitters[name] = KernelEmitter(
+                function, self.threads, frozenset(numbers_of(function, "hybrid.strided"))
+            )
             self.program.functions[name] = self._function(name, self.emitters[name])
         given_bytes = 0 if op.scratch is None else volume(shape_of(op.scratch))
         emitter = self.emitters[name]
         check_launch(name, given_bytes, emitter.bytes, written_over(op.ins, op.outs), emitter.inplace_pairs)
         given = [self.names[v] for v in (*op.ins, *op.outs)]
         if op.scratch is not None:
-            given.append(self._scratch(op.scratch, self.emitters[name]))
-        function = self.program.functions[name]
-        where = location_of(op) if function != name else None  # else the function itself tells
-        comment = f"  # {one_line(where)}" if where else ""
-        self.body.append(f"{function}({', '.join(given)}){comment}")
+            given.append(self._scratch(op.scratch, emitter))
+        called = self.program.functions[name]
+        where = location_of(op) if called != name else None  # else the function itself tells
+        self.body.append(f"{called}({', '.join(given)}){comment(where)}")
 
     def _function(self, name: str, emitter: KernelEmitter) -> str:
         """The name of the function of a kernel: another kernel's, if that does the same."""
@@ -281,24 +272,12 @@ class _ProgramEmitter:
         self.kept.append(name)
         return name
 
-    def _host(self, op: LaunchOp, declaration: func.FuncOp) -> None:
+    def host(self, op: LaunchOp, name: str, operator: Operator, where: Location | None) -> bool:
         """What NumPy or the host computes: a bound ``call_out``."""
-        name = declaration.sym_name.data
-        if name not in self.operators:
-            self.operators[name] = operator_of(declaration)
-        operator = self.operators[name]
-        where = location_of(op) or location_of(declaration)
-        if isinstance(operator, Opaque):
-            self.program.host_calls.append(f"{operator!r}" + (f" at {where}" if where else ""))
-            self.program.host_launches.append(len(self.program.launches) - 1)
         outs = "".join(f"{self.names[v]}, " for v in op.outs)
         given = ", ".join([f"({outs})", *[self.names[v] for v in op.ins]])
-        comment = f"  # {one_line(where)}" if where else ""
-        self.body.append(f"{self._operator(operator)}.call_out({given}){comment}")
-
-
-def _poison(place: Bytes) -> str:
-    return f"arena[{place[0]}:{place[1]}] = 255"
+        self.body.append(f"{self._operator(operator)}.call_out({given}){comment(where)}")
+        return True
 
 
 def _poison_array(name: str, dtype: np.dtype[Any]) -> str:

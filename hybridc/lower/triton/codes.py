@@ -13,6 +13,7 @@ from hybridc.ir.kernel import Kernel, Nest, Stage, analyse
 from hybridc.ir.nest_plan import NestPlan, inplace_pairs, nests_of, pairs_in
 from hybridc.ir.strides import row_major
 from hybridc.ir.structured import shape_of
+from hybridc.location import Location
 from hybridc.lower.triton.attention.attention_backward import phases_of_attention_backward
 from hybridc.lower.triton.attention.attention_forward import phases_of_attention
 from hybridc.lower.triton.nests import phases_of
@@ -43,7 +44,16 @@ class TritonCodes:
             self._kernels[function] = analyse(function)
         return self._kernels[function]
 
-    def of(self, kernel: Kernel, strides: Mapping[int, Strides]) -> TritonPhases:
+    def lines(self, kernel: Kernel) -> list[Location]:
+        """The user's lines that a kernel comes from."""
+        return kernel.locations
+
+    def of(
+        self,
+        kernel: Kernel,
+        strides: Mapping[int, Strides],
+        inplace: Sequence[tuple[int, int]] = (),
+    ) -> TritonPhases:
         """The phases of a kernel; ``strides``, in elements, are of arguments and results that are no plain arrays."""
         key = (kernel, tuple(sorted(strides.items())))
         if key not in self._made:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from hybridc.cached import cached_property
 from hybridc.dialects.attribute import DType
@@ -148,3 +148,5 @@ class TritonPhases:
     phases: list[TritonPhase] = field(default_factory=lambda: list[TritonPhase]())
     locals: list[int] = field(default_factory=lambda: list[int]())
     library: LibraryWay | None = None
+
+    scratch: ClassVar[int] = 0  # bytes for each thread: what programs need besides lies in registers
