@@ -127,9 +127,9 @@ def _merged(loops: Sequence[Loop]) -> list[Loop]:
 class Matrices:
     """``C[i, j] (+)= sum over l of A[i, l] * B[l, j]``, walked along ``around`` and, adding up, along ``over``.
 
-    Strides are those of (row, sum) in A, of (sum, column) in B and of (row, column) in C, of which the last is 1.
-    ``swapped`` says that A is the product's right operand, in the loops too. Where a matrix has one row, column or
-    term, the stride is 0.
+    Strides are those of (row, sum) in A, of (sum, column) in B and of (row, column) in C, of which one is 1: the last,
+    unless the operands were exchanged. ``swapped`` says that A is the product's right operand, in the loops too. Where
+    a matrix has one row, column or term, the stride is 0.
     """
 
     m: int
@@ -137,7 +137,7 @@ class Matrices:
     k: int
     a: tuple[int, int]
     b: tuple[int, int]
-    c: int
+    c: tuple[int, int]
     around: tuple[Loop, ...]
     over: tuple[Loop, ...]
     swapped: bool
@@ -152,6 +152,20 @@ class Matrices:
         """Multiplications and additions."""
         return 2 * self.m * self.n * self.k * self.batches * math.prod(loop.size for loop in self.over)
 
+    def exchanged(self) -> Matrices:
+        """The same product with the operands in the other order: the transpose of C, its rows the columns of B."""
+        return Matrices(
+            m=self.n,
+            n=self.m,
+            k=self.k,
+            a=(self.b[1], self.b[0]),
+            b=(self.a[1], self.a[0]),
+            c=(self.c[1], self.c[0]),
+            around=tuple(loop.swapped for loop in self.around),
+            over=tuple(loop.swapped for loop in self.over),
+            swapped=not self.swapped,
+        )
+
     def in_blocks(self, count: int, least: int) -> Matrices:
         """The same product with the rows in blocks that are walked around: at least so many, if they divide the rows.
 
@@ -162,7 +176,7 @@ class Matrices:
         if blocks == 1:
             return self
         rows = self.m // blocks
-        loop = Loop(blocks, rows * self.a[0], 0, rows * self.c)
+        loop = Loop(blocks, rows * self.a[0], 0, rows * self.c[0])
         return replace(self, m=rows, around=(*self.around, loop))
 
 
@@ -194,7 +208,7 @@ def matrices_of_loops(kept: Sequence[Loop], summed: Sequence[Loop]) -> Matrices 
         k=inner.size,
         a=(across.steps[left], inner.steps[left]),
         b=(inner.steps[right], along.steps[right]),
-        c=across.steps[2],
+        c=(across.steps[2], 1),
         around=tuple(loop.swapped for loop in around) if swapped else around,
         over=tuple(loop.swapped for loop in over) if swapped else over,
         swapped=swapped,

@@ -10,8 +10,7 @@ import pytest
 
 from hybridc.ir.kernel import analyse
 from hybridc.lower.llvm.codegen.native_function import load
-from hybridc.lower.llvm.gemm import gemm_tiles as gemm_rows
-from hybridc.lower.llvm.gemm import products
+from hybridc.lower.llvm.gemm import gemm_tiles, products
 from hybridc.lower.llvm.gemm.gemm_phase import Registers, registers
 from hybridc.lower.llvm.gemm.products import is_product, phases_of_product
 from hybridc.runtime.native import NativePlan, NativeProgram, Phase, PlainArray, Position, num_threads, set_num_threads
@@ -179,6 +178,65 @@ def test_tiles_of_heads(spec, dtype):
 
 @tiled
 @pytest.mark.parametrize("dtype", ["f32", "f64"])
+@pytest.mark.parametrize("spec", ["ik,jk->ij", "ki,jk->ij", "ik,kj->ji"])
+@pytest.mark.parametrize(
+    "shape",
+    [(1, 1, 1), (2, 3, 9), (35, 5, 17), (32, 48, 33), (64, 13, 20), (20, 151, 70), (7, 95, 48), (33, 71, 16)],
+)
+def test_turned_tiles(spec, shape, dtype):
+    check(spec, dict(zip("jik" if spec.endswith("ji") else "ijk", shape, strict=True)), dtype, ways=["turned"])
+
+
+@tiled
+@pytest.mark.parametrize("dtype", ["f32", "f64"])
+@pytest.mark.parametrize("others", [Registers(32, 16), Registers(16, 32)])
+@pytest.mark.parametrize("rows", range(1, 50, 6))
+def test_turned_tiles_in_other_registers(rows, others, dtype, monkeypatch):
+    monkeypatch.setattr(gemm_tiles, "registers", lambda: others)
+    for columns in (rows, 23, 24):  # of 23 rows in registers of 32 bytes, the last tile reaches behind the 24th
+        check("ik,jk->ij", {"i": rows, "j": columns, "k": 21}, dtype, ways=["turned"])
+
+
+@tiled
+@pytest.mark.parametrize("spec", ["bihk,bjhk->bhij", "bik,jk->bij", "kbi,bjk->bij", "bki,bjk->ibj"])
+def test_turned_tiles_of_batches(spec):
+    (phase,) = check(spec, {"b": 3, "h": 2, "i": 33, "j": 29, "k": 35}, ways=["turned"])
+    assert phase.extent == {"bihk,bjhk->bhij": 12, "bik,jk->bij": 4}.get(spec, 6) or registers().bytes != 64
+
+
+@tiled
+def test_turned_tiles_need_columns_that_follow_memory():
+    made = product_kernel("ik,kj->ij", {"i": 32, "j": 256, "k": 64})
+    assert phases_of_product(made, 2, ways=["turned", "tiles"])[0].way == "tiles"
+
+
+@tiled
+@pytest.mark.parametrize(("shape", "parts"), [((32, 1021, 512), 2), ((8, 2048, 64), 8), ((32, 1024, 512), 4)])
+def test_rows_of_a_weight_are_shared_where_panels_are_few(shape, parts, monkeypatch):
+    monkeypatch.setattr(gemm_tiles, "registers", lambda: Registers(64, 32))
+    (phase,) = check("ik,jk->ij", dict(zip("ijk", shape, strict=True)), ways=["turned"])
+    assert phase.extent == parts
+
+
+@tiled
+@pytest.mark.parametrize("dtype", ["f32", "f64"])
+@pytest.mark.parametrize("shape", [(32, 700, 96), (45, 513, 65), (19, 1021, 64)])
+def test_every_way_to_share_tiles_has_the_same_digits(shape, dtype):
+    """Also with the operands exchanged: each sum is added up in the order of its terms."""
+    sizes, rng = dict(zip("ijk", shape, strict=True)), np.random.default_rng(6)
+    a, b = (numbers_of(rng, [sizes[x] for x in axes], dtype) for axes in ("ik", "jk"))
+    made = product_kernel("ik,jk->ij", sizes, dtype)
+    got = [
+        run(phases_of_product(made, threads, ways=[way]), [a, b], np.zeros(shape[:2], a.dtype), threads, True, rng)
+        for way in ("tiles", "turned")
+        for threads in (1, 2, 3, 8)
+    ]
+    for other in got[1:]:
+        np.testing.assert_array_equal(other, got[0])
+
+
+@tiled
+@pytest.mark.parametrize("dtype", ["f32", "f64"])
 @pytest.mark.parametrize("spec", ["ik,jk->ij", "bik,bjk->bij"])
 @pytest.mark.parametrize("shape", [(1, 3, 16), (1, 16, 32), (2, 20, 64), (3, 1, 32), (4, 8, 32), (7, 13, 48)])
 def test_dots(spec, shape, dtype):
@@ -218,7 +276,7 @@ def test_rows_of_panels(spec, shape, dtype):
 @pytest.mark.parametrize("spec", ["ik,pkj->ipj", "ki,pkj->ipj"])
 @pytest.mark.parametrize("others", [Registers(32, 16), Registers(16, 32)])
 def test_rows_of_panels_in_other_registers(others, spec, dtype, monkeypatch):
-    for module in (gemm_rows, products):
+    for module in (gemm_tiles, products):
         monkeypatch.setattr(module, "registers", lambda: others)
     width = 2 * others.lanes(np.dtype(f"float{dtype[1:]}"))
     for rows, terms in ((12, 16), (29, 45), (100, 65), (1, 4), (5, 3)):
@@ -253,7 +311,7 @@ def test_rows_are_shared_where_columns_are_few(way, spec):
     assert phase.extent >= 5
 
 
-@pytest.mark.parametrize("way", ["blas", pytest.param("tiles", marks=tiled), pytest.param("dots", marks=tiled)])
+@pytest.mark.parametrize("way", ["blas", *(pytest.param(way, marks=tiled) for way in ("tiles", "turned", "dots"))])
 def test_what_is_no_number_stays_in_its_row_and_column(way):
     rng = np.random.default_rng(3)
     a, b = rng.standard_normal((21, 48)).astype("f"), rng.standard_normal((37, 48)).astype("f")
@@ -277,7 +335,8 @@ def test_what_is_no_number_stays_in_its_row_and_column(way):
     ],
 )
 @pytest.mark.parametrize(
-    "ways", [(), ("blas", "dots"), pytest.param(("tiles",), marks=tiled), pytest.param(("dots",), marks=tiled)]
+    "ways",
+    [(), ("blas", "dots"), *(pytest.param((way,), marks=tiled) for way in ("tiles", "turned", "dots"))],
 )
 def test_views(spec, shapes, views, ways):
     rng = np.random.default_rng(4)
@@ -303,7 +362,9 @@ def _reach(view):
     return 1 + sum((n - 1) * s // view.itemsize for n, s in zip(view.shape, view.strides, strict=True))
 
 
-@pytest.mark.parametrize(("spec", "shape"), [("ik,jk->ij", (6, 300, 96)), ("ik,kj->ij", (70, 300, 96))])
+@pytest.mark.parametrize(
+    ("spec", "shape"), [("ik,jk->ij", (6, 300, 96)), ("ik,jk->ij", (32, 999, 96)), ("ik,kj->ij", (70, 300, 96))]
+)
 @pytest.mark.parametrize("threads", [1, 3])
 def test_threads(spec, shape, threads):
     """The runtime's threads share a product; each has its own scratch."""
@@ -338,8 +399,12 @@ def test_threads(spec, shape, threads):
         ("ik,jk->ij", (8, 96, 100), "tiles"),  # no whole registers of terms
         ("ik,jk->ij", (128, 33, 96), "dots"),  # few columns more than a panel
         ("ik,kj->ij", (128, 33, 96), "blas"),
-        ("ik,jk->ij", (32, 1024, 128), "tiles"),  # few terms for each row
-        ("ik,jk->ij", (16, 512, 512), "dots"),  # many
+        ("ik,jk->ij", (32, 1024, 128), "turned"),  # few rows, but a whole panel
+        ("ik,jk->ij", (20, 128, 128), "tiles"),  # few terms for each row
+        ("ik,jk->ij", (32, 4096, 1024), "turned"),  # a large weight
+        ("ik,kj->ij", (32, 512, 512), "tiles"),  # rows of a panel follow memory
+        ("ik,jk->ij", (512, 512, 512), "tiles"),  # as many rows as columns
+        ("ik,jk->ij", (5, 512, 512), "dots"),  # many
         ("ik,kj->ij", (128, 64, 64), "tiles"),  # a head of attention
         ("ik,kj->ij", (128, 512, 10), "blas"),  # few terms
         ("ki,kj->ij", (1024, 1024, 256), "blas"),  # a large weight's gradient
@@ -380,7 +445,7 @@ def test_any_product(seed):
     )
     result = np.zeros([sizes[x] for x in out], a.dtype)
     strides = [tuple(s // x.itemsize for s in x.strides) for x in (a, b, result)]
-    ways = [(), ("tiles", "dots", "blas"), ("dots", "tiles"), ("blas",)][int(rng.integers(4))]
+    ways = [(), ("tiles", "dots", "blas"), ("dots", "tiles"), ("turned", "blas"), ("blas",)][int(rng.integers(5))]
     phases = phases_of_product(product_kernel(spec, sizes, dtype), int(rng.integers(1, 5)), strides, ways)
     flat = [x.reshape(-1)[_offset(x, y) :][: _reach(y)] for x, y in zip(whole, (a, b), strict=True)]
     want, scale = expected(spec, a, b)

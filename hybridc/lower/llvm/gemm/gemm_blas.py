@@ -58,7 +58,7 @@ def blas_phase(given: Matrices, dtype: DType, buffers: tuple[int, ...]) -> Kerne
     name = native_blas.GEMM.get(dtype)
     a = _operand((given.m, given.k), given.a)
     b = _operand((given.k, given.n), given.b)
-    c = _operand((given.m, given.n), (given.c, 1))
+    c = _operand((given.m, given.n), given.c)
     if name is None or name not in native_blas.addresses():
         return None
     if a is None or b is None or c is None or c.order != PLAIN:
@@ -69,7 +69,7 @@ def blas_phase(given: Matrices, dtype: DType, buffers: tuple[int, ...]) -> Kerne
     batches, flops = given.batches, given.flops
     cut_columns = given.n > given.m
     span = given.n if cut_columns else given.m
-    steps = (0, given.b[1], 1) if cut_columns else (given.a[0], 0, given.c)
+    steps = (0, given.b[1], 1) if cut_columns else (given.a[0], 0, given.c[0])
     # A size of the matrices is one number and as much of the part as a second one says.
     sizes = (given.m, 0, 0, 1) if cut_columns else (0, 1, given.n, 0)
     tile = _tile(span, batches, effort_of(given, dtype))

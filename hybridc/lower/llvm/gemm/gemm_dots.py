@@ -59,7 +59,7 @@ def dot_phase(given: Matrices, dtype: DType, buffers: tuple[int, ...], threads: 
         buffers,
         threads,
         rows=_ROWS,
-        fixed=lambda x, groups: (x.m, x.n, x.k, x.a[0], x.b[1], x.c, groups),
+        fixed=lambda x, groups: (x.m, x.n, x.k, x.a[0], x.b[1], x.c[0], groups),
         scratch=vectors.bytes,
         write=lambda arguments, walk: _DotWriter(form, walk, arguments).write(),
     )

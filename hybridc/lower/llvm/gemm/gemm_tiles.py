@@ -41,8 +41,11 @@ from hybridc.lower.llvm.loops.kernel_phases import KernelPhase
 
 # Rows for which a panel is laid out, at least, where there are more.
 _ROWS = 48
-# Numbers of the phase before those of the walk.
-_FIXED = 11
+# The same where the result is turned, as long as each thread has some: laying a panel out takes a few percent of the
+# time then.
+_ROWS_TO_TURN = 256
+# Numbers of a phase that packs panels.
+_FIXED = 10
 
 
 def panel_width(dtype: DType, vectors: Registers) -> int:
@@ -59,12 +62,9 @@ def panel_columns(columns: int, dtype: DType, vectors: Registers) -> int:
 def tile_phase(given: Matrices, dtype: DType, buffers: tuple[int, ...], threads: int) -> KernelPhase | None:
     """The phase that multiplies tile by tile; None if it cannot."""
     vectors = registers()
-    if vectors is None or given.over or given.k == 0:
+    if vectors is None or given.over or given.k == 0 or given.m < LOW:
         return None
     form = Form(dtype, vectors)
-    if given.m < form.heights[1]:
-        return None
-    along_rows, along_columns = given.b[1] == 1, given.b[0] == 1 != given.b[1]
     return column_phase(
         "tiles",
         form,
@@ -72,40 +72,83 @@ def tile_phase(given: Matrices, dtype: DType, buffers: tuple[int, ...], threads:
         buffers,
         threads,
         rows=_ROWS,
-        fixed=lambda x, panels: (x.m, x.n, x.k, *x.a, *x.b, along_rows, along_columns, x.c, panels),
+        fixed=lambda x, panels: (*_fixed(x, panels), x.c[0]),
         scratch=(form.heights[0] + given.k) * form.width * dtype.itemsize,
-        write=lambda arguments, walk: _TileWriter(form, walk, arguments).write(),
+        write=lambda arguments, walk: _TileWriter(form, walk, arguments, form.heights[0]).write(),
         # Also without loops around, as the function's compilation takes longer than these do.
         once=[Loop(1, 0, 0, 0)],
     )
 
 
+def turned_phase(given: Matrices, dtype: DType, buffers: tuple[int, ...], threads: int) -> KernelPhase | None:
+    """The phase that multiplies the operands in the other order, tile by tile; None if it cannot.
+
+    The left matrix is laid out in panels, and the right one is read as it lies, if its columns follow memory.
+    """
+    vectors, given, (left, right, *others) = registers(), given.exchanged(), buffers
+    if vectors is None or given.over or given.k == 0 or (given.a[1] != 1 and given.k > 1):
+        return None
+    form = Form(dtype, vectors)
+    parts = _parts(given, form, threads)
+    rows, kept = math.ceil(given.m / parts / form.lanes) * form.lanes, form.rows_to_turn + LOW
+    return column_phase(
+        "turned",
+        form,
+        given,
+        (right, left, *others),
+        threads,
+        rows=given.m,
+        parts=parts,
+        fixed=lambda x, panels: (*_fixed(x, panels), x.c[1], rows, parts),
+        scratch=(kept + given.k) * form.width * dtype.itemsize,
+        write=lambda arguments, walk: _TurnedWriter(form, walk, arguments, kept).write(),
+        once=[Loop(1, 0, 0, 0)],
+    )
+
+
+def _fixed(given: Matrices, panels: int) -> tuple[int, ...]:
+    """The numbers of a phase that packs panels."""
+    along_rows, along_columns = given.b[1] == 1, given.b[0] == 1 != given.b[1]
+    return (given.m, given.n, given.k, *given.a, *given.b, along_rows, along_columns, panels)
+
+
+def _parts(given: Matrices, form: Form, threads: int) -> int:
+    """In how many parts rows are shared, each with a panel of its own: equally many for each thread, if possible."""
+    units = math.ceil(given.n / form.width) * given.batches
+    if effort_of(given, form.dtype) < EFFORT_TO_SHARE:
+        return 1
+    least = max(_ROWS, min(_ROWS_TO_TURN, given.m * units // threads))
+    parts, step = min(PARTS * threads // units, given.m // least), threads // math.gcd(threads, units)
+    return max(1, parts // step * step if parts >= step else parts)
+
+
 class _TileWriter:
     """Writes the body of the phase."""
 
-    def __init__(self, form: Form, walk: Walk, given: Arguments) -> None:
+    def __init__(self, form: Form, walk: Walk, given: Arguments, rows: int) -> None:
         self.form, self.given, b = form, given, given.b
         self.v = Vectors(b, form.element, form.lanes)
         self.walk, fixed = walk, given.numbers[:_FIXED]
         self.m, self.n, self.k, self.a_row, self.a_term, self.b_term, self.b_column, *fixed = fixed
-        self.along_rows, self.along_columns, self.c_row, self.panels = fixed
-        spill = form.heights[0] * form.width
+        self.along_rows, self.along_columns, self.panels = fixed
+        self.c_step = given.numbers[_FIXED]  # from row to row of the result, or from column to column if it is turned
+        spill = rows * form.width
         size = b.index(0)
-        # A tile that is only partly stored lies in front of the panel.
+        # Rows that are not stored where they belong lie in front of the panel.
         self.spill = b.view(given.scratch, b.index(0), size, form.element)
         self.panel = b.view(given.scratch, b.index(spill * form.dtype.itemsize), size, form.element)
 
     def write(self) -> None:
         """Each panel is packed, then multiplied."""
+        self.given.loop(self.given.lo, self.given.hi, lambda i, _: self.one(i))
 
-        def one(i: Index, _: Sequence[SSAValue]) -> None:
-            a, b, c = self.walk.offsets(i // self.panels)
-            first = i % self.panels * self.form.width
-            columns = (self.n - first).least(self.form.width)
-            self.pack(b + first * self.b_column, columns)
-            self.tiles(a, c + first, columns)
-
-        self.given.loop(self.given.lo, self.given.hi, one)
+    def one(self, number: Index) -> None:
+        """One of the panels, with all rows."""
+        a, b, c = self.walk.offsets(number // self.panels)
+        first = number % self.panels * self.form.width
+        columns = (self.n - first).least(self.form.width)
+        self.pack(b + first * self.b_column, columns)
+        self.tiles(a, c + first, columns)
 
     # --- the panel -----------------------------------------------------------------------------------------
 
@@ -166,7 +209,7 @@ class _TileWriter:
         def write(row: Index, _: Sequence[SSAValue]) -> None:
             starts = [a + (row + i) * self.a_row for i in range(height)]
             sums = tiles.sums(self.given.arrays[0], lambda term: [x + term * self.a_term for x in starts], panel)
-            self.store_tile(sums, c + row * self.c_row, columns)
+            self.store_tile(sums, c + row * self.c_step, columns)
 
         return write
 
@@ -176,7 +219,7 @@ class _TileWriter:
         rest = start.of(1) - full
         flag = rest.integer(i1)
         to = b.pure(arith.SelectOp, [flag, self.spill, result], result.type)
-        first, step = start * full, self.c_row * full + rest * self.form.width
+        first, step = start * full, self.c_step * full + rest * self.form.width
         for number, value in enumerate(sums):
             down, right = divmod(number, ABREAST)
             self.v.store(value, to, first + step * down + right * self.form.lanes)
@@ -184,11 +227,76 @@ class _TileWriter:
         def row(i: Index, _: Sequence[SSAValue]) -> None:
             def copy(j: Index, _: Sequence[SSAValue]) -> None:
                 value = b.load(self.spill, (i * self.form.width + j).value, level=b.depth)
-                b.store(value, result, (start + i * self.c_row + j).value)
+                b.store(value, result, (start + i * self.c_step + j).value)
 
             self.given.loop(0, columns, copy)
 
         self.given.loop(0, rest * (len(sums) // ABREAST), row)
+
+
+class _TurnedWriter(_TileWriter):
+    """Writes the body of the phase where the columns of the result follow memory, not its rows.
+
+    The range is the panels, times parts of the rows. Some rows at a time are summed up tile by tile in scratch, and
+    turned when they are stored.
+    """
+
+    def one(self, number: Index) -> None:
+        """One of the panels, with a part of the rows: those of another panel come next, from a cache."""
+        rows, parts = self.given.numbers[_FIXED + 1 : _FIXED + 3]
+        around, first = number // self.panels, number % self.panels * self.form.width
+        a, b, c = self.walk.offsets(around // parts)
+        columns, start = (self.n - first).least(self.form.width), c + first * self.c_step
+        low = around % parts * rows
+        high = (low + rows).least(self.m)
+        self.pack(b + first * self.b_column, columns)
+
+        def some(row: Index, _: Sequence[SSAValue]) -> None:
+            count = (high - row).least(self.form.rows_to_turn)
+            self.sum_up(a + row * self.a_row, count)
+            self.turn(start + row, count, columns)
+
+        self.given.loop(low, high, some, step=self.form.rows_to_turn)
+
+    def sum_up(self, a: Index, count: Index) -> None:
+        """Put so many rows in scratch."""
+        (high, low), panel = self.form.heights, Panel(self.panel, count.of(0), self.form.width)
+        done = self.form.rows_of_high_tiles(count)
+
+        def tile(row: Index, height: int) -> None:
+            # What would be behind the last row of a low tile is that row again.
+            rows = [(row + i).least(count - 1) for i in range(height)]
+            starts = [a + r * self.a_row for r in rows]
+            tiles = Tiles(self.given, self.v, height, self.k)
+            sums = tiles.sums(self.given.arrays[0], lambda term: [x + term for x in starts], panel)
+            for i, value in enumerate(sums):
+                self.v.store(value, self.spill, row * self.form.width + i * self.form.lanes)
+
+        self.given.loop(0, done, lambda row, _: tile(row, high), step=high)
+        self.given.loop(done, count, lambda row, _: tile(row, low), step=low)
+
+    def turn(self, start: Index, count: Index, columns: Index) -> None:
+        """Store so many rows from scratch, in squares; columns behind the last are the last again, in its place."""
+        b, lanes, width, last = self.given.b, self.form.lanes, self.form.width, columns - 1
+        done = count // lanes * lanes
+
+        def square(row: Index, lane: Index) -> None:
+            rows = [self.v.load(self.spill, (row + i) * width + lane) for i in range(lanes)]
+            for i, column in enumerate(self.v.transposed(rows)):
+                self.v.store(column, self.given.arrays[2], start + row + (lane + i).least(last) * self.c_step)
+
+        def copy(row: Index, column: Index) -> None:
+            value = b.load(self.spill, (row * width + column).value, level=b.depth)
+            b.store(value, self.given.arrays[2], (start + row + column * self.c_step).value)
+
+        def squares(row: Index, _: Sequence[SSAValue]) -> None:
+            self.given.loop(0, columns, lambda lane, _: square(row, lane), step=lanes)
+
+        def copies(row: Index, _: Sequence[SSAValue]) -> None:
+            self.given.loop(0, columns, lambda column, _: copy(row, column))
+
+        self.given.loop(0, done, squares, step=lanes)
+        self.given.loop(done, count, copies)
 
 
 # --- a tile in registers ----------------------------------------------------------------------------------------------
@@ -232,6 +340,11 @@ class Form:
     def heights(self) -> tuple[int, int]:
         """Rows of tiles: as many as leave registers for a row of the panel and a number; fewer for the last rows."""
         return (self.vectors.count - ABREAST - 2) // ABREAST // 6 * 6, LOW
+
+    @property
+    def rows_to_turn(self) -> int:
+        """Rows that are whole high tiles, and squares."""
+        return math.lcm(self.heights[0], self.lanes)
 
     def rows_of_high_tiles(self, count: Index) -> Index:
         """How many of so many rows are in high tiles. One or two that are left are in low ones with those before."""
@@ -305,7 +418,7 @@ def row_phase(given: Matrices, dtype: DType, buffers: tuple[int, ...], threads: 
     elements = (min(rows, given.m) + LOW - 1) * given.k * packed  # low tiles may reach beyond the last row
     # The terms that are copied for a whole tile at a time, and those that are copied in squares.
     beside, square = [given.k * (stride == 1) for stride in given.a]
-    numbers = (given.k, rows, *given.a, beside, square, panels.steps[1], given.c, panels.steps[2], panels.size)
+    numbers = (given.k, rows, *given.a, beside, square, panels.steps[1], given.c[0], panels.steps[2], panels.size)
     return KernelPhase(
         NativeFunction(f"product-rows {form.key}{' packed' * packed}", lambda: _build(form, packed)),
         buffers,
@@ -457,12 +570,14 @@ def column_phase(
     fixed: Callable[[Matrices, int], Sequence[int]],
     scratch: int,
     write: Write,
+    parts: int = 1,
     once: Sequence[Loop] = (),
 ) -> KernelPhase:
     """The phase that multiplies group by group of ``form.width`` columns.
 
-    Where groups are few, rows are in blocks, of at least ``rows``, that are walked around, too. ``fixed`` are the
-    numbers of the phase, of the matrices and the number of groups; ``once`` is walked around where nothing else is.
+    Where groups are few, rows are in blocks, of at least ``rows``, that are walked around, too; or the phase itself
+    shares each group in ``parts``. ``fixed`` are the numbers of the phase, of the matrices and the number of groups;
+    ``once`` is walked around where nothing else is.
     """
     groups = math.ceil(given.n / form.width)
     effort = effort_of(given, form.dtype)
@@ -470,7 +585,7 @@ def column_phase(
         given = given.in_blocks(PARTS * threads // (groups * given.batches), rows)
     around = few_forms(given.around or once)
     numbers = [int(n) for n in fixed(given, groups)]
-    extent = groups * given.batches
+    extent = groups * given.batches * parts
 
     def body(arguments: Arguments) -> None:
         write(arguments, Walk.read(around, arguments.numbers[len(numbers) :]))

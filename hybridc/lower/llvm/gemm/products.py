@@ -15,9 +15,16 @@ from hybridc.ir.structured import Shape, dtype_of
 from hybridc.lower.llvm.gemm import native_blas
 from hybridc.lower.llvm.gemm.gemm_blas import blas_phase
 from hybridc.lower.llvm.gemm.gemm_dots import dot_phase
-from hybridc.lower.llvm.gemm.gemm_phase import registers
+from hybridc.lower.llvm.gemm.gemm_phase import Registers, registers
 from hybridc.lower.llvm.gemm.gemm_plain import plain_phase
-from hybridc.lower.llvm.gemm.gemm_tiles import lies_in_panels, panel_columns, panel_width, row_phase, tile_phase
+from hybridc.lower.llvm.gemm.gemm_tiles import (
+    lies_in_panels,
+    panel_columns,
+    panel_width,
+    row_phase,
+    tile_phase,
+    turned_phase,
+)
 from hybridc.lower.llvm.loops.kernel_phases import KernelPhase
 
 # With so few columns the terms of dot products go into registers, or with so few rows, if there are so many terms for
@@ -31,6 +38,10 @@ FEW_ROWS, TERMS_FOR_A_ROW = {16: 64, 32: 16, 64: 16}, {16: 8, 32: 16, 64: 8}
 # only pay where columns follow memory.
 FEWEST_ROWS, NEAR, MOST_TERMS, FILLED = 4, 2048, 4096, 1.2
 CACHED = {np.dtype(np.float32): 2**20, np.dtype(np.float64): 2**17}
+# Laying a panel out takes as long as multiplying so many rows with it. Tiles with the operands exchanged, which lay the
+# other one out, pay where they take at most this part of the time. Dot products take so many times as long as tiles
+# that nothing has to be laid out for.
+ROWS_TO_PACK, WORTH_TURNING, EFFORT_OF_DOTS = 10, 0.95, 1.4
 # With registers of so many bytes, tiles that lay their panels out in scratch are as fast as those that find them in
 # memory; with shorter ones, they take about an eighth longer.
 FAST_FROM_SCRATCH = 64
@@ -122,6 +133,8 @@ def matrices_phase(
                 made = blas_phase(given, dtype, buffers)
             case "tiles":
                 made = tile_phase(given, dtype, buffers, threads)
+            case "turned":
+                made = turned_phase(given, dtype, buffers, threads)
             case "rows":
                 made = row_phase(given, dtype, buffers, threads)
             case "dots":
@@ -142,11 +155,23 @@ def _preferred(given: Matrices, dtype: DType) -> Sequence[str]:
         return ("rows", "tiles", "blas")
     filled = panel_columns(given.n, dtype, vectors) > FILLED * given.n
     few_rows = given.m <= FEW_ROWS[vectors.bytes] and given.m * TERMS_FOR_A_ROW[vectors.bytes] <= given.k
-    if given.a[1] == given.b[0] == 1 and (few_rows or given.n <= FEW_COLUMNS or filled):
-        return ("dots", "tiles", "blas") if given.m >= FEWEST_ROWS else ("dots", "blas", "tiles")
+    exchanged = given.exchanged()
+    plain, turned = [_effort_of_tiles(x, dtype, vectors) for x in (given, exchanged)]
+    if given.a[1] == given.b[0] == 1:
+        few_rows = few_rows and turned > EFFORT_OF_DOTS * given.m * given.n
+        if few_rows or given.n <= FEW_COLUMNS or filled:
+            return ("dots", "tiles", "blas") if given.m >= FEWEST_ROWS else ("dots", "blas", "tiles")
     if given.m >= FEWEST_ROWS and _is_cached(given, dtype) and not filled:
-        return ("tiles", "blas")
+        pays = exchanged.a[1] == 1 and turned < WORTH_TURNING * plain
+        return ("turned", "tiles", "blas") if pays else ("tiles", "blas")
     return ("blas", "tiles")
+
+
+def _effort_of_tiles(given: Matrices, dtype: DType, vectors: Registers) -> int:
+    """How many numbers tiles multiply for each term, in the time that they take to lay out and to read, too."""
+    columns, width = panel_columns(given.n, dtype, vectors), panel_width(dtype, vectors)
+    again = 0 if _is_cached(given, dtype) else given.m * (columns // width - 1)
+    return columns * (given.m + ROWS_TO_PACK) + again
 
 
 def _is_cached(given: Matrices, dtype: DType) -> bool:
