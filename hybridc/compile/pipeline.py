@@ -39,6 +39,7 @@ from hybridc.transforms.memory.verify_plan import VerifyPlan
 from hybridc.transforms.structured.fold_views import FoldViews
 from hybridc.transforms.structured.fuse_kernels import FuseKernels
 from hybridc.transforms.structured.hybrid_to_linalg import HybridToLinalg
+from hybridc.transforms.structured.widen_contractions import WidenContractions
 
 if TYPE_CHECKING:
     from hybridc.ir.spec import Verifier
@@ -97,7 +98,7 @@ def llvm_kernels() -> tuple[ModulePass, ...]:
     """From the graph to kernels for the native target."""
     from hybridc.lower.llvm.gemm.pack_panels import PackPanels
 
-    return (*structured("llvm"), *KERNELS, SplitProducts(), MergeProducts(), PackPanels())
+    return (*structured("llvm"), WidenContractions(), *KERNELS, SplitProducts(), MergeProducts(), PackPanels())
 
 
 def llvm_plan(codes: Codes | None = None) -> tuple[ModulePass, ...]:
@@ -150,6 +151,7 @@ def alone() -> tuple[type[ModulePass], ...]:
         SplitProducts,
         TileKernels,
         VerifyPlan,
+        WidenContractions,
     )
 
 

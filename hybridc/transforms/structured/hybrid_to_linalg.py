@@ -55,9 +55,6 @@ from hybridc.trace.trace_to_graph import identifier
 
 # Elements of an array that a program holds as numbers.
 LONGEST = 65536
-# From so many products for each element on it pays to widen operands of half precision first, where no instruction
-# multiplies them: as a matrix of float32 they are multiplied many times faster.
-WIDENED = 8
 NATIVE = ("llvm", "triton")  # libraries for which loops may read any element
 MATMUL = ((0, 2), (2, 1), (0, 1))  # the loops of linalg.matmul
 
@@ -67,8 +64,7 @@ class HybridToLinalg(ModulePass):
     """See the module's docstring.
 
     What reads at sums of loops is an operand with an affine map; only reads at computed indices are
-    ``tensor.extract`` in a body. With the ``library`` "triton", operators with a hand-written GPU kernel are called;
-    with "llvm", operands of half precision are widened before contractions.
+    ``tensor.extract`` in a body. With the ``library`` "triton", operators with a hand-written GPU kernel are called.
     """
 
     name = "hybrid-to-linalg"
@@ -235,8 +231,6 @@ class _Structure:
             return self.builder.fill(out.shape, out.dtype, 0)
         *places, result = operator.loops(len(inputs[0].shape))
         wide = wide_of(out.dtype)
-        if self.library == "llvm" and wide != out.dtype and _products(places, result, inputs, out) >= WIDENED:
-            inputs = [self.builder.cast(x, wide) for x in inputs]
         reads: list[tuple[SSAValue, tuple[int, ...], DType]] = []
         for x, place in zip(inputs, places, strict=True):
             value, axes = self.builder.narrow(x)
@@ -276,14 +270,6 @@ class _Structure:
 def _matmul() -> dict[str, Attribute]:
     """The properties of every linalg.matmul."""
     return {"indexing_maps": maps(3, MATMUL), "operandSegmentSizes": segments(2, 1)}
-
-
-def _products(places: Any, result: Any, inputs: list[Tensor], out: Tensor) -> int:
-    """In how many products each element of the operands is, at least."""
-    sizes = dict(zip(result, out.shape, strict=True))
-    for place, x in zip(places, inputs, strict=True):
-        sizes.update(zip(place, x.shape, strict=True))
-    return math.prod(sizes.values()) // max(math.prod(x.shape) for x in inputs)
 
 
 def _title(op: Operation | Block) -> str:

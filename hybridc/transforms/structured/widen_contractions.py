@@ -1,0 +1,73 @@
+"""Operands of half precision become single before contractions, for processors that multiply no halves.
+
+As a matrix of float32 they are multiplied many times faster, and widened once instead of in each product. The casts are
+loops of their own, which join what makes the operands.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from xdsl.context import Context
+from xdsl.dialects import arith
+from xdsl.dialects.builtin import ModuleOp, StringAttr
+from xdsl.dialects.linalg import ops as linalg
+from xdsl.ir import Block
+from xdsl.passes import ModulePass
+from xdsl.rewriter import InsertPoint, Rewriter
+
+from hybridc.dtypes import wide
+from hybridc.ir.scalar_builder import signless
+from hybridc.ir.structured import affine_operands, dtype_of, loop_sizes, places_of, shape_of
+from hybridc.ir.tensor_builder import Builder
+from hybridc.ir.values import functions
+
+# From so many products for each element on it pays.
+WIDENED = 8
+
+
+@dataclass(frozen=True)
+class WidenContractions(ModulePass):
+    """See the module's docstring."""
+
+    name = "widen-contractions"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        for function in functions(op):
+            for each in list(function.body.block.ops) if function.body.blocks else ():
+                if isinstance(each, linalg.GenericOp) and len(each.inputs) == 2 and _products(each) >= WIDENED:
+                    _widen(each)
+
+
+def _products(op: linalg.GenericOp) -> int:
+    """In how many products each element of the operands is, at least; 0 of what is no contraction."""
+    places = places_of(op)
+    sizes = loop_sizes(op, places)
+    if len(places[-1]) == len(sizes) or 0 in sizes or affine_operands(op):
+        return 0
+    return math.prod(sizes) // max(math.prod(shape_of(v)) for v in op.inputs)
+
+
+def _widen(op: linalg.GenericOp) -> None:
+    """Cast what the body would widen."""
+    body = op.body.block
+    for i, value in enumerate(op.inputs):
+        dtype = dtype_of(value)
+        uses = [use.operation for use in body.args[i].uses]
+        if wide(dtype) == dtype or not all(isinstance(use, arith.ExtFOp) for use in uses):
+            continue
+        builder = Builder(Block())
+        name = op.attributes.get("hybrid.operator")
+        builder.location, builder.operator = op.location, name.data if isinstance(name, StringAttr) else "cast"
+        made = builder.cast(builder.tensor(value, shape_of(value), dtype), wide(dtype)).value
+        added = list(builder.block.ops)
+        for each in added:
+            each.detach()
+        Rewriter.insert_op(added, InsertPoint.before(op))
+        op.operands[i] = made
+        arg = Rewriter.replace_value_with_new_type(body.args[i], signless(wide(dtype)))
+        for use in uses:
+            use.results[0].replace_all_uses_with(arg)
+            use.detach()
+            use.erase()
