@@ -19,27 +19,22 @@ COMPAT = "# COMPAT(mxnet):"
 
 
 def passes() -> str:
-    """The pipeline, pass by pass; repeated passes keep their number in the order of the run.
-
-    Those with an n are the numpy target's; those with an s lead from the graph to the structured form.
-    """
+    """The passes of each target in their order, then what each does."""
     from hybridc.compile import pipeline
 
-    lines = ["| step | pass | what it does | source |", "|---|---|---|---|"]
-    steps: dict[str, list[str]] = {}
-    rows: dict[str, str] = {}
-    numbered = [(str(n), each) for n, each in enumerate((*pipeline.GRAPH, *pipeline.llvm()), 1)]
-    numbered += [(f"n{n}", each) for n, each in enumerate(pipeline.NUMPY, len(pipeline.GRAPH) + 1)]
-    numbered += [(f"s{n}", each) for n, each in enumerate(pipeline.structured(), 1)]
-    for number, each in numbered:
-        steps.setdefault(each.name, []).append(number)
-        rows[each.name] = f"| `{each.name}` | {_summary(type(each))} | {_source(type(each))} |"
-    lines += [f"| {', '.join(numbers)} {rows[name]}" for name, numbers in steps.items()]
+    shared = (*pipeline.GRAPH, *pipeline.structured(), *pipeline.KERNELS)
+    targets = {
+        "llvm": pipeline.llvm(),
+        "numpy": pipeline.NUMPY,
+        "triton": (*pipeline.triton_kernels(), *pipeline.triton_plan()),
+    }
+    own = len(shared) - len(pipeline.GRAPH)
+    orders = {"for every target": shared, **{f"then for `{name}`": order[own:] for name, order in targets.items()}}
+    lines = [f"* {what}: {', '.join(each.name for each in order)}" for what, order in orders.items()]
+    lines += ["", "| pass | what it does |", "|---|---|"]
+    found = {each.name: type(each) for order in orders.values() for each in order}
+    lines += [f"| `{name}` | {_summary(cls)} |" for name, cls in found.items()]
     return "\n".join(lines) + "\n"
-
-
-def _source(cls: type) -> str:
-    return f"`{cls.__module__.replace('.', '/')}.py`" if cls.__module__.startswith("hybridc.") else "xDSL"
 
 
 def _summary(cls: type) -> str:
@@ -50,7 +45,8 @@ def _summary(cls: type) -> str:
     text = cls.__doc__ or ""
     if text.startswith("See the module"):
         text = inspect.getdoc(inspect.getmodule(cls)) or ""
-    return text.split("\n\n")[0].replace("\n", " ").replace("``", "`").strip()
+    text = re.sub(r":\w+:`~?[\w.]*?(\w+)`", r"`\1`", text.split("\n\n")[0])
+    return text.replace("\n", " ").replace("``", "`").strip()
 
 
 def compat() -> str:

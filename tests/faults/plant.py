@@ -1,8 +1,8 @@
 """Plant one fault after the other in a copy of the library, and see whether the tests notice.
 
-``python tests/faults/plant.py`` plants all of them and prints a table, ``--write`` puts it into ``docs/faults.md``;
-``--only TEXT`` takes those whose name has the text. Each fault meets first the tests that it names; if these pass, all
-tests that ``make test`` runs, and then those that ``make test-all`` adds.
+``python tests/faults/plant.py`` plants all of them and prints a table, ``--write`` puts its sum into
+``docs/testing.md``; ``--only TEXT`` takes those whose name has the text. Each fault meets first the tests that it
+names; if these pass, all tests that ``make test`` runs, and then those that ``make test-all`` adds.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGE = ROOT / "docs" / "faults.md"
+PAGE = ROOT / "docs" / "testing.md"
 sys.path.insert(0, str(ROOT))
 
 from tests.faults.table import FAULTS, Fault  # noqa: E402
@@ -105,10 +105,14 @@ def table(faults: Sequence[Fault], found: Sequence[tuple[str, str]]) -> str:
     for fault, (test, command) in zip(faults, found, strict=True):
         after = " ".join(fault.after.split()).replace("|", "\\|")
         lines.append(f"| {fault.kind} | {fault.file} | `{after or ' '}` | {test or '**nothing**'} | {command} |")
+    return "\n".join(lines) + "\n"
+
+
+def total(found: Sequence[tuple[str, str]]) -> str:
+    """How many faults were noticed, as a sentence."""
     quick = sum(command == "make test" for _, command in found)
     every = sum(bool(command) for _, command in found)
-    lines += ["", f"`make test` notices {quick} of {len(faults)}, `make test-all` {every}."]
-    return "\n".join(lines) + "\n"
+    return f"`make test` notices {quick} of {len(found)}, `make test-all` {every}."
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -116,7 +120,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--only", default="", help="faults whose name has this text")
     parser.add_argument("--jobs", type=int, default=2)
-    parser.add_argument("--write", action="store_true", help=f"put the table into {PAGE.relative_to(ROOT)}")
+    parser.add_argument("--write", action="store_true", help=f"put the sum into {PAGE.relative_to(ROOT)}")
     options = parser.parse_args(arguments)
     faults = [f for f in FAULTS if options.only in f.name]
 
@@ -130,11 +134,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     with ThreadPoolExecutor(options.jobs) as pool:
         found = list(pool.map(one, faults))
-    text = table(faults, found)
-    print(text)
+    print(table(faults, found), total(found), sep="\n")
     if options.write:
         head, _, tail = PAGE.read_text().partition("<!-- table -->\n")
-        PAGE.write_text(f"{head}<!-- table -->\n\n{text}\n<!-- end -->{tail.partition('<!-- end -->')[2]}")
+        PAGE.write_text(f"{head}<!-- table -->\n\n{total(found)}\n\n<!-- end -->{tail.partition('<!-- end -->')[2]}")
     quick = sum(command == "make test" for _, command in found)
     every = sum(bool(command) for _, command in found)
     return 0 if quick == every and every >= 0.95 * len(faults) else 1

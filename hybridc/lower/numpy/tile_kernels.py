@@ -21,7 +21,7 @@ from hybridc.lower.numpy.emit_kernel import KernelEmitter
 
 @dataclass(frozen=True)
 class TileKernels(ModulePass):
-    """Sets what the numpy target decides about kernels.
+    """Sets tiles, threads, scratch and in-place pairs of kernels for the numpy target.
 
     ``hybrid.scratch`` (bytes), ``hybrid.threads``, ``hybrid.inplace`` (pairs of argument and result). If some calls
     give views whose axes do not follow each other in memory, ``hybrid.strided``: the arguments that these may be. If

@@ -1,4 +1,4 @@
-"""The native runtime: runs plans of native steps with one call from Python. docs/native_runtime.md explains it."""
+"""The native runtime: runs plans of native steps with one call from Python. docs/native.md explains it."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ from hybridc.transforms.graph.splice import rewrite
 
 @dataclass(frozen=True)
 class Canonicalize(ModulePass):
-    """Ask every operator for a simpler form, and what it became again."""
+    """Replace operators by equal, simpler forms, until none has one."""
 
     name = "canonicalize-graph"
 

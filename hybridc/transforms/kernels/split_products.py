@@ -1,4 +1,4 @@
-"""Split kernels with a product: the product becomes a kernel of its own, which the rest reads.
+"""Split kernels with a contraction: the contraction becomes a kernel of its own, which the rest reads.
 
 A library, or code that is written for products, computes the one; loops compute the other.
 """
