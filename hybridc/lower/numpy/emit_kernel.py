@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -116,7 +117,13 @@ class KernelEmitter:
 
     def body(self) -> list[str]:
         """The lines of the function: equal for kernels that do the same."""
-        lines = [f"v{i} = {source}" for i, source in enumerate(self.plan.views)]
+        inside = self._lines()
+        text = "\n".join(inside)
+        views = (f"v{i} = {source}" for i, source in enumerate(self.plan.views) if re.search(rf"\bv{i}\b", text))
+        return [*views, *inside]
+
+    def _lines(self) -> list[str]:
+        lines: list[str] = []
         given = 0
         for nest, (shared, slots) in zip(self.nests, self.arrays, strict=True):
             if len(self.nests) > 1:

@@ -228,19 +228,37 @@ class NestEmitter:
         if step.reduces:
             return self._reduction(step)
         out = self._name(step.result)
+        if step.table is not None:
+            rows = self._whole_rows(step, step.table)
+            first = f"[..., {', '.join('0' * rows)}]" if rows else ""
+            indices = [self._name(o) + first for o in step.operands[: len(step.operands) - rows]]
+            return [f"np.copyto({out}, {_base(step.table)}[{', '.join(indices)}])"]
         operands = [self._name(o) for o in step.operands]
         if step.function == "select":
             condition, a, b = operands
             chosen = f"np.copyto({out}, {a}, where={condition})"
             return [chosen] if b == out else [f"np.copyto({out}, {b})", chosen]
-        if step.function == "gather" and step.table is not None:
-            return [f"np.copyto({out}, {_base(step.table)}[{', '.join(operands)}])"]
         if step.function == "copy":
             (given,) = step.operands
             safe = not isinstance(given, StepOperand) or given.dtype == step.result.dtype
             casting = "" if safe else ', casting="unsafe"'
             return [f"np.copyto({out}, {operands[0]}{casting})"]
         return [f"{step.function}({', '.join(operands)}, out={out})"]
+
+    def _whole_rows(self, step: UfuncStep, table: StepValue) -> int:
+        """Along how many of the last axes a gather takes all elements in their order: NumPy takes these as rows."""
+        t, count = self.loops, 0
+        for number in range(len(step.operands) - 1, 0, -1):
+            axis, given = len(self.part.domain) - 1 - count, step.operands[number]
+            others = [o for o in step.operands[:number] if isinstance(o, StepOperand)]
+            (merged,) = t.merged((axis,)) if axis >= 0 else (-1,)
+            if len(others) < number or any(axis in o.axes for o in others) or not (t.flat or merged > t.loop):
+                break
+            view = given.value.view if isinstance(given, StepOperand) and given.axes == (axis,) else None
+            if view is None or self.plan.views[view] != f"np.arange({table.shape[number]})":
+                break
+            count += 1
+        return count
 
     def _reduction(self, step: UfuncStep) -> list[str]:
         t = self.loops
