@@ -9,8 +9,7 @@ from hybridc.absent import absent as _absent
 from hybridc.errors import DeferredInitializationError
 from hybridc.gluon import block, parameter, utils
 from hybridc.gluon.block import Block, HybridBlock
-from hybridc.gluon.parameter import Constant, Parameter
-from hybridc.gluon.parameter_dict import ParameterDict
+from hybridc.gluon.parameter import Constant, Parameter, ParameterDict
 
 _SUBMODULES = ("contrib", "data", "loss", "nn", "trainer")
 

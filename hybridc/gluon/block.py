@@ -21,13 +21,13 @@ from hybridc.errors import (
     ShapeError,
 )
 from hybridc.gluon import files
-from hybridc.gluon.children import BlockType, Children
+from hybridc.gluon.children import BlockRoot, Children
 from hybridc.gluon.epoch import ATTRIBUTE_EPOCH
+from hybridc.gluon.hybridize.cached_graph import CachedGraph
 from hybridc.gluon.hybridize.flags import backends_of, check_flags
 from hybridc.gluon.hybridize.report import Report
 from hybridc.gluon.naming import BlockScope
-from hybridc.gluon.parameter import Parameter
-from hybridc.gluon.parameter_dict import ParameterDict
+from hybridc.gluon.parameter import Parameter, ParameterDict
 from hybridc.gluon.utils import BlockHooks, HookHandle, has_arrays, indent, same, shape_is_known, traces
 from hybridc.locks import ForkLock
 from hybridc.state import STATE
@@ -39,7 +39,7 @@ _INITIALIZING = ForkLock()
 _MISSING = object()
 
 
-class Block(metaclass=BlockType):
+class Block(BlockRoot):
     """A layer or network: its children and parameters are what is assigned to its attributes.
 
     Override ``forward(self, *args)``. Make children and parameters inside ``with self.name_scope():`` to give
@@ -398,8 +398,6 @@ class HybridBlock(Block):
 
     def _compile(self, args: tuple[Any, ...]) -> Any:
         """The graph cache of this block, made at the first hybridized call."""
-        from hybridc.gluon.hybridize.cached_graph import CachedGraph
-
         params = self.collect_params()
         if any(p.is_deferred for p in params.values()):
             self._finish_deferred(params, args)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from hybridc.compile.stages import text
+from hybridc.compile.lowering_stages import text
 from hybridc.dialects.operator import Opaque
 from hybridc.location import Location
 from hybridc.tools.check_op.case import Case, each_sample, equal, fail, keyed, require
