@@ -27,6 +27,13 @@ def test_types_lead_to_no_later_layer():
         )
 
 
+def test_imports_inside_functions_are_listed_with_a_reason():
+    found = house.all_imports(house.modules())
+    wrong = house.not_listed(found)
+    assert not wrong, "move to the top, or add to LATE in tests/house.py:\n" + "\n".join(map(str, wrong))
+    assert not house.not_needed(found), "entries of LATE in tests/house.py that nothing needs"
+
+
 def test_no_two_classes_have_one_name():
     found = {name: where for name, where in house.classes(house.modules()).items() if len(where) > 1}
     wrong = {name: where for name, where in found.items() if name not in house.LAYERS_AND_OPERATORS}
