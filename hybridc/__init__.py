@@ -10,6 +10,8 @@ import warnings
 from typing import Any
 
 from hybridc import autograd, nd, random
+from hybridc.absent import absent as _absent
+from hybridc.attribute import AttrScope
 from hybridc.connect import connect
 from hybridc.context import Context, cpu, cpu_pinned, current_context, gpu, num_gpus
 from hybridc.debug import no_recompile
@@ -52,6 +54,7 @@ _NAMESPACES = {
 }
 
 __all__ = [
+    "AttrScope",
     "Context",
     "MXNetError",
     "autograd",
@@ -70,9 +73,7 @@ __all__ = [
 
 def waitall() -> None:
     """Return when all work is done; on the CPU it always is."""
-    from hybridc.nd import creation
-
-    creation.waitall()
+    nd.waitall()
 
 
 def set_num_threads(count: int) -> None:
@@ -83,17 +84,11 @@ def set_num_threads(count: int) -> None:
 
 
 def __getattr__(name: str) -> Any:
-    if name == "AttrScope":
-        from hybridc.attribute import AttrScope
-
-        return AttrScope
     if name not in _NAMESPACES:
-        from hybridc.absent import absent
-
-        raise absent("module 'hybridc'", name, "attribute", __dir__())
+        raise _absent("module 'hybridc'", name, "attribute", __dir__())
     found = globals()[name] = importlib.import_module(_NAMESPACES[name])
     return found
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_NAMESPACES, "AttrScope"})
+    return sorted({*globals(), *_NAMESPACES})

@@ -1,80 +1,40 @@
 """Connects lower layers with the higher ones that they call, by :data:`hybridc.hooks.HOOKS`.
 
-Each function imports its module when it is first called: to import hybridc imports neither the compiler nor devices.
+Modules are imported when they are first asked for: to import hybridc imports neither the compiler nor devices.
 """
 
 from __future__ import annotations
 
 import functools
+import importlib
 from collections.abc import Callable
 from typing import Any
 
+from hybridc import autograd, nd
 from hybridc.hooks import HOOKS
+from hybridc.trace.tracer import Trace
 
 
-@functools.cache
-def _arrays() -> Any:
-    from hybridc import nd
-
-    return nd
+def _when_called(module: str) -> Callable[[], Any]:
+    return functools.cache(functools.partial(importlib.import_module, module))
 
 
-@functools.cache
-def _symbols() -> Any:
-    from hybridc import symbol
-
-    return symbol
+_stages = _when_called("hybridc.compile.stages")
 
 
-def _new_trace(training: bool) -> Any:
-    from hybridc.trace.tracer import Trace
-
-    return Trace(training)
-
-
-def _compile(trace: Any) -> Callable[..., Any]:
-    from hybridc.compile.stages import Traced
-
-    return Traced(trace).graph()
-
-
-@functools.cache
-def _on_device() -> Any:
-    from hybridc.nd import on_device
-
-    return on_device
-
-
-@functools.cache
-def _devices() -> Any:
-    from hybridc.runtime.devices import choose
-
-    return choose
-
-
-@functools.cache
-def _autograd() -> Any:
-    from hybridc import autograd
-
-    return autograd
-
-
-@functools.cache
-def _library() -> Any:
-    from hybridc import library
-
-    return library
+def _compile(trace: Trace) -> Callable[..., Any]:
+    return _stages().Traced(trace).graph()
 
 
 def connect() -> None:
     """Register them all."""
     HOOKS.register(
-        arrays=_arrays,
-        symbols=_symbols,
-        new_trace=_new_trace,
+        arrays=lambda: nd,
+        autograd=lambda: autograd,
+        new_trace=Trace,
         compile=_compile,
-        on_device=_on_device,
-        devices=_devices,
-        library=_library,
-        autograd=_autograd,
+        symbols=_when_called("hybridc.symbol"),
+        on_device=_when_called("hybridc.nd.on_device"),
+        devices=_when_called("hybridc.runtime.devices.choose"),
+        library=_when_called("hybridc.library"),
     )

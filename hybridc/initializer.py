@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from hybridc import random
+from hybridc import nd, random
 from hybridc.errors import MXNetError
 from hybridc.registry import get_alias_func, get_create_func, get_register_func
 
@@ -373,8 +373,6 @@ class Load:
 
     def __init__(self, param: Any, default_init: Any = None, verbose: bool = False) -> None:
         if isinstance(param, str):
-            from hybridc import nd
-
             param = nd.load(param)
         if not hasattr(param, "items"):
             raise TypeError(f"Load needs a file name or a dict of name to NDArray, got {type(param).__name__}")

@@ -9,7 +9,7 @@ from hybridc.absent import absent as _absent
 from hybridc.array.ndarray import NDArray
 from hybridc.errors import MXNetError
 from hybridc.nd import storage
-from hybridc.symbol.json import load
+from hybridc.symbol.composed import load
 
 __all__ = ["load_checkpoint", "load_params", "save_checkpoint"]
 

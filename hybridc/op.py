@@ -11,18 +11,16 @@ NNVM's registry does.
 
 from __future__ import annotations
 
-from hybridc.dialects.foreign.nnvm import (
+from hybridc.dialects.foreign.nnvm import get_attr, list_attrs, set_attr
+from hybridc.dialects.foreign.nnvm_nodes import (
     Node,
     NodeAttrs,
     OpContext,
     get,
-    get_attr,
     kAddTo,
     kNullOp,
     kWriteInplace,
     kWriteTo,
-    list_attrs,
-    set_attr,
 )
 from hybridc.dialects.interfaces import ArraySpec, GPUKernel, HasGPUKernel
 from hybridc.dialects.operator import (

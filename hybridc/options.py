@@ -27,6 +27,7 @@ Bytes are a number, or one with a unit: ``512M``, ``1.5 GiB``; units are powers 
 
 from __future__ import annotations
 
+import difflib
 import os
 import platform
 import re
@@ -140,8 +141,6 @@ class _EnvironmentReader:
         """Name the variables with our prefix that nobody reads: perhaps they were misspelt."""
         others = sorted(n for n in self.env if n.startswith("HYBRIDC_") and n not in self.known)
         if others:
-            import difflib  # seldom needed
-
             for name in others:
                 near = difflib.get_close_matches(name, sorted(self.known), 1)
                 meant = f"did you mean {near[0]}?" if near else f"settings are {', '.join(sorted(self.known))}"

@@ -7,6 +7,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from hybridc import random
+from hybridc.array.ndarray import NDArray
 from hybridc.context import Context, current_context
 
 __all__ = [
@@ -92,9 +94,6 @@ def check_op(name: str) -> None:
 
 def rand_ndarray(shape: tuple[int, ...], dtype: Any = "float32") -> Any:
     """An array of uniform random numbers from [-1, 1)."""
-    from hybridc import random
-    from hybridc.array.ndarray import NDArray
-
     values = random.generator(random.next_key()).random(shape) * 2 - 1
     return NDArray(values.astype(dtype))
 

@@ -1,7 +1,8 @@
 """The structure of the package as its imports say it: ``python -m tests.house`` prints it as a table.
 
 ``LAYERS`` are the folders and files of ``hybridc/`` in the order in which they may import each other: each only itself
-and those before it. Imports inside functions count, and those for type checkers.
+and those before it. Imports inside functions count, those for type checkers, and modules that are imported by name.
+``LATE`` are the imports that are not at the top of their files, and why.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import ast
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from pathlib import Path
 
 PACKAGE = Path(__file__).resolve().parents[1] / "hybridc"
@@ -38,6 +40,50 @@ LAYERS: tuple[tuple[str, str], ...] = (
     ("the package", ""),
 )
 
+# By the reason: the modules that import others when a function is called, and which (a pattern may stand for several).
+# Each costs those a noticeable part of their time who do without it, or may be missing.
+LATE: dict[str, dict[str, str]] = {
+    "the compiler: eager calls, and graphs that are on the disk, do without it; xDSL alone takes 100 ms": {
+        "hybridc.compile.new_sizes": "hybridc.compile.* hybridc.ir.outline",
+        "hybridc.compile.stages": "hybridc.compile.*",
+        "hybridc.gluon.export": "hybridc.symbol.optimize",
+        "hybridc.gluon.hybridize.report": "hybridc.compile.explain_html",
+        "hybridc.library": "hybridc.library.extension_backend",
+        "hybridc.lower.llvm.codegen.native_function": "hybridc.lower.llvm.codegen.* xdsl.context",
+        "hybridc.subgraph": "hybridc.dialects.mlir.hybrid hybridc.trace.trace_to_graph hybridc.transforms.graph.splice "
+        "xdsl.transforms.dead_code_elimination",
+        "hybridc.symbol.composed": "hybridc.symbol.symbol_to_graph hybridc.symbol.optimize",
+        "hybridc.test_utils": "hybridc.tools.check_op",
+    },
+    "a target: only graphs that are compiled for it need its passes and what runs its programs": {
+        "hybridc": "hybridc.runtime.native",
+        "hybridc.compile.pipeline": "hybridc.lower.llvm.* hybridc.lower.triton.* hybridc.transforms.kernels.*",
+        "hybridc.compile.targets": "hybridc.lower.llvm.* hybridc.lower.triton.* hybridc.runtime.*",
+        "hybridc.compile.warm_start": "hybridc.runtime.device_executable",
+    },
+    "namespaces, when they are first used": {
+        "hybridc": "hybridc.*",
+        "hybridc.connect": "hybridc.compile.stages hybridc.library hybridc.nd.on_device hybridc.symbol "
+        "hybridc.runtime.devices.choose",
+    },
+    "heavy modules of others": {
+        "hybridc.dialects.registry": "importlib.metadata",
+        "hybridc.dialects.special": "scipy",
+        "hybridc.dtypes": "ml_dtypes",
+    },
+    "modules of others that may be missing, or are no matter of ours until they are used": {
+        "hybridc.lower.llvm.codegen.llvm_c": "llvmlite llvmlite.utils",
+        "hybridc.runtime.devices.nvidia.compiled": "triton.*",
+        "hybridc.runtime.devices.nvidia.cupy_card": "cupy",
+        "hybridc.runtime.devices.nvidia.torch_card": "torch",
+        "hybridc.runtime.native.native_library": "numpy._core._multiarray_umath",
+        "hybridc.runtime.triton_interpreter": "triton.*",
+        "hybridc.runtime.triton_kernel": "triton triton.language",
+        "hybridc.tools.triton_report": "triton",
+        "hybridc.visualization": "graphviz",
+    },
+}
+
 # MXNet's own names for two things each: a layer and its operator, an initializer and a parameter, and the like.
 LAYERS_AND_OPERATORS = {
     *("Activation", "BatchNorm", "Cast", "Constant", "Dropout", "Embedding", "Flatten", "Identity", "LayerNorm"),
@@ -47,18 +93,27 @@ LAYERS_AND_OPERATORS = {
 MOST_FILES = {"hybridc": 36, "hybridc.ir": 20, "hybridc.dialects": 17}
 
 
+_IMPORTER = "importlib.import_module"
+
+
 @dataclass(frozen=True)
 class Import:
-    """A line of a module that imports another; ``lazy`` inside a function, ``typing`` for type checkers only."""
+    """A line of a module that imports another.
+
+    ``late`` says that it does so when a function is called, ``by_name`` that it names the module in a string, and
+    ``typing`` that it is for type checkers only.
+    """
 
     source: str
     target: str
     line: int
-    lazy: bool
+    late: bool
     typing: bool
+    by_name: bool = False
 
     def __str__(self) -> str:
-        kind = " (inside a function)" if self.lazy else " (for type checkers)" if self.typing else ""
+        kind = " (by name)" if self.by_name else " (inside a function)" if self.late else ""
+        kind = " (for type checkers)" if self.typing else kind
         return f"{self.source}, line {self.line}: imports {self.target}{kind}"
 
 
@@ -73,24 +128,45 @@ def modules() -> dict[str, Path]:
 
 def imports(known: Mapping[str, Path]) -> list[Import]:
     """All imports among them."""
-    return [found for name, path in known.items() for found in _imports(known, name, ast.parse(path.read_text()))]
+    return [found for found in all_imports(known) if found.target.partition(".")[0] == "hybridc"]
+
+
+def all_imports(known: Mapping[str, Path]) -> list[Import]:
+    """All that they import."""
+    found: list[Import] = []
+    for name, path in known.items():
+        text = path.read_text()
+        found += _imports(known, name, ast.parse(text))
+        if _IMPORTER in text:
+            found += _named(known, name, ast.parse(text))
+    return found
 
 
 def _imports(
-    known: Mapping[str, Path], source: str, node: ast.AST, lazy: bool = False, typing: bool = False
+    known: Mapping[str, Path], source: str, node: ast.AST, late: bool = False, typing: bool = False
 ) -> Iterator[Import]:
     for child in ast.iter_child_nodes(node):
-        if isinstance(child, ast.ImportFrom) and (child.module or "").partition(".")[0] == "hybridc":
+        if isinstance(child, ast.ImportFrom):
             for name in {f"{child.module}.{alias.name}" for alias in child.names}:
-                yield Import(source, name if name in known else str(child.module), child.lineno, lazy, typing)
+                yield Import(source, name if name in known else str(child.module), child.lineno, late, typing)
         elif isinstance(child, ast.Import):
             for alias in child.names:
-                if alias.name.partition(".")[0] == "hybridc":
-                    yield Import(source, alias.name, child.lineno, lazy, typing)
+                yield Import(source, alias.name, child.lineno, late, typing)
         else:
-            inside = lazy or isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
+            inside = late or isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
             checked = typing or (isinstance(child, ast.If) and "TYPE_CHECKING" in ast.unparse(child.test))
             yield from _imports(known, source, child, inside, checked)
+
+
+def _named(known: Mapping[str, Path], source: str, tree: ast.AST) -> Iterator[Import]:
+    """What a module imports by name: those of ours whose names stand in it, and those of others that it gives."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and node.value in known and node.value != source:
+            yield Import(source, str(node.value), node.lineno, True, False, by_name=True)
+        elif isinstance(node, ast.Call) and ast.unparse(node.func) == _IMPORTER:
+            name = node.args[0]
+            if isinstance(name, ast.Constant) and name.value not in known:
+                yield Import(source, str(name.value), node.lineno, True, False, by_name=True)
 
 
 def layer(module: str) -> int:
@@ -102,6 +178,26 @@ def layer(module: str) -> int:
 def upwards(found: list[Import]) -> list[Import]:
     """The imports of a layer that comes later."""
     return [i for i in found if layer(i.target) > layer(i.source)]
+
+
+def not_listed(found: list[Import]) -> list[Import]:
+    """The late imports for which ``LATE`` gives no reason."""
+    return [i for i in found if i.late and not any(_stands_for(entry, i) for entry in _entries())]
+
+
+def not_needed(found: list[Import]) -> list[str]:
+    """The entries of ``LATE`` that stand for no late import."""
+    late = [i for i in found if i.late]
+    return [": ".join(entry) for entry in _entries() if not any(_stands_for(entry, i) for i in late)]
+
+
+def _entries() -> list[tuple[str, str]]:
+    groups = [group.items() for group in LATE.values()]
+    return [(source, pattern) for group in groups for source, names in group for pattern in names.split()]
+
+
+def _stands_for(entry: tuple[str, str], found: Import) -> bool:
+    return entry[0] == found.source and fnmatchcase(found.target, entry[1])
 
 
 def circles(found: list[Import], typing: bool = False) -> list[set[str]]:
@@ -154,7 +250,8 @@ def main() -> None:
         "files in the largest folder": max(sizes.values()),
         "folders with more than 16 files": sum(n > 16 for n in sizes.values()),
         "imports": len(found),
-        "imports inside functions": sum(i.lazy for i in found),
+        "imports inside functions": sum(i.late and not i.by_name for i in found),
+        "modules imported by name": sum(i.by_name for i in found),
         "imports of a later layer": len(upwards(found)),
         "files in circles": sum(map(len, circles(found))),
         "largest circle": max(map(len, circles(found)), default=0),

@@ -15,11 +15,23 @@ def test_every_module_has_a_layer_and_every_layer_a_module():
     assert used == set(range(len(house.LAYERS)))
 
 
-def test_no_circle_of_imports_leaves_its_layer():
+def test_no_files_import_each_other():
+    found = house.circles(house.imports(house.modules()))
+    assert not found, "these files import each other:\n" + "\n".join(", ".join(sorted(circle)) for circle in found)
+
+
+def test_types_lead_to_no_later_layer():
     for circle in house.circles(house.imports(house.modules()), typing=True):
         assert len({house.layer(name) for name in circle}) == 1, (
-            f"these files import each other: {', '.join(sorted(circle))}"
+            f"these files import each other, if for types only: {', '.join(sorted(circle))}"
         )
+
+
+def test_imports_inside_functions_are_listed_with_a_reason():
+    found = house.all_imports(house.modules())
+    wrong = house.not_listed(found)
+    assert not wrong, "move to the top, or add to LATE in tests/house.py:\n" + "\n".join(map(str, wrong))
+    assert not house.not_needed(found), "entries of LATE in tests/house.py that nothing needs"
 
 
 def test_no_two_classes_have_one_name():

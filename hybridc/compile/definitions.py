@@ -118,8 +118,7 @@ def _changes(cls: type) -> list[Any]:
     known = _FIELDS.get(cls, ())
     if len(fields) == len(known) and all(map(operator.is_, fields, known)):
         return []
-    nnvm = sys.modules.get("hybridc.dialects.foreign.nnvm")  # who attaches some imports it
-    attached: Any = {} if nnvm is None else cls.__dict__.get(nnvm.Attached.FIELD, {})
+    attached: Any = cls.__dict__.get(registry.Attached.FIELD, {})
     methods = [v for v in fields if type(v) is types.FunctionType and not _is_ours(v.__module__)]
     if not methods and not attached:
         _FIELDS[cls] = fields

@@ -17,7 +17,8 @@ from xdsl.dialects import func
 from xdsl.dialects.builtin import IntegerAttr, MemRefType
 from xdsl.ir import SSAValue
 
-from hybridc.compile.stages import Lowered, Traced
+from hybridc.compile.lowering_stages import Lowered
+from hybridc.compile.stages import Traced
 from hybridc.dialects.mlir.hybrid import element_dtype, locations_of
 from hybridc.dialects.mlir.hybrid_rt import CopyOp, LaunchOp, ViewOp, aliased
 from hybridc.dialects.operator import Movement, Operator

@@ -11,7 +11,7 @@ from xdsl.passes import ModulePass
 
 from hybridc.collector import collector_at_rest
 from hybridc.compile import pipeline
-from hybridc.compile.stages import Formed
+from hybridc.compile.lowering_stages import Formed
 from hybridc.compile.targets import Target, target_named
 from hybridc.transforms.structured.fuse_kernels import FuseKernels
 

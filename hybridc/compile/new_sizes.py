@@ -3,7 +3,7 @@
 Traces that differ in integers only are of one *kind*. Of each graph of a kind that is compiled, an outline is kept. Two
 that differ in what follows from one size (:mod:`hybridc.ir.outline`) are a *family*: it keeps the kernels and the
 calls of them, and gives them any other size, of which the trace shows that all its integers follow as they should. Only
-memory and threads are planned then: see :class:`~hybridc.compile.stages.Formed`.
+memory and threads are planned then: see :class:`~hybridc.compile.lowering_stages.Formed`.
 
 What the compiler decides by sizes, it decided equally at two of them, and presumably between them. Far from them it
 might decide otherwise, which would be as right but faster: there it is asked again, and the family then reaches as far.
@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, cast
 
-from hybridc.compile.stages import Formed
+from hybridc.compile.lowering_stages import Formed
 from hybridc.compile.trace_key import without_sizes
 from hybridc.errors import VerifyError
 from hybridc.locks import ForkLock
@@ -29,7 +29,7 @@ from hybridc.trace.tracer import Trace
 if TYPE_CHECKING:
     from hybridc.compile.compiled_graph import CompiledGraph
     from hybridc.compile.fused import Fused
-    from hybridc.compile.stages import Formed, Traced
+    from hybridc.compile.stages import Traced
     from hybridc.compile.targets import Planning, Target
     from hybridc.ir.outline import Line, Outline, OutlinedAttribute, Resizable
     from hybridc.ir.planned import HostCall

@@ -1,51 +1,27 @@
 """The stages of a compilation as objects: each prints, and each holds the next step.
 
 ``net.trace(x).optimize().lower(target="numpy").compile()``
+
+Here is the first, the trace. It imports the compiler, with the further ones (:mod:`hybridc.compile.lowering_stages`),
+only when one of them is asked for: a graph that an earlier process left on the disk needs none.
 """
 
 from __future__ import annotations
 
-import io
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from hybridc import debug
 from hybridc.cached import cached_property
 from hybridc.collector import collector_at_rest
-from hybridc.compile.compiled_graph import CompiledGraph
 from hybridc.trace.tracer import Trace, trace_call
 
-# What is made of a trace by the compiler imports it; what an earlier process left on the disk does not.
 if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp
-    from xdsl.dialects.func import FuncOp
 
-    from hybridc.compile.targets import Planning, Target
+    from hybridc.compile.compiled_graph import CompiledGraph
+    from hybridc.compile.lowering_stages import Optimized
     from hybridc.compile.trace_key import WrittenTrace
-    from hybridc.ir.planned import Program
-
-
-def _dump_name(trace: Trace, grads: tuple[int, ...], part: str) -> str:
-    """What the files of one compilation are called: ``dense0-3-recorded.kernels``."""
-    return f"{trace.name}{'-recorded' * bool(grads)}.{part}"
-
-
-def _parameters(trace: Trace) -> dict[str, Any]:
-    """The values of the graph's parameters, by the names of its arguments."""
-    from hybridc.trace.trace_to_graph import identifier
-
-    given = zip(trace.leaves, trace.roles, trace.sources, strict=True)
-    return {identifier(leaf.name): source.data() for leaf, role, source in given if role == "parameter"}
-
-
-def text(module: ModuleOp, locations: bool = False) -> str:
-    """The module as MLIR text, on request with the user's lines."""
-    from xdsl.printer import Printer
-
-    stream = io.StringIO()
-    Printer(stream, print_debuginfo=locations).print_op(module)
-    return stream.getvalue()
 
 
 @dataclass(frozen=True)
@@ -66,18 +42,13 @@ class Traced:
     @property
     def module(self) -> ModuleOp:
         """The graph before any pass."""
-        from xdsl.dialects.builtin import DenseArrayBase, i64
+        from hybridc.compile.lowering_stages import module_of
 
-        from hybridc.ir.values import functions
-        from hybridc.trace.trace_to_graph import trace_to_graph
-
-        made = trace_to_graph(self.trace, self.grads, heads=self.heads)
-        if self.donated:
-            (function,) = functions(made)
-            function.attributes["hybrid.donated"] = DenseArrayBase.from_list(i64, list(self.donated))
-        return made
+        return module_of(self)
 
     def __str__(self) -> str:
+        from hybridc.compile.lowering_stages import text
+
         return text(self.module, locations=True)
 
     @cached_property
@@ -106,138 +77,9 @@ class Traced:
 
     def optimize(self) -> Optimized:
         """Simplify, let backends take their parts, differentiate, decompose."""
-        from hybridc.compile import pipeline
-        from hybridc.subgraph.partition_graph import PartitionGraph
+        from hybridc.compile.lowering_stages import optimized
 
-        with collector_at_rest():
-            module = self.module
-            arrays = _parameters(self.trace) if self.backends else {}
-            passes = pipeline.graph([PartitionGraph(name, options, arrays) for name, options in self.backends])
-            pipeline.run(passes, module, _dump_name(self.trace, self.grads, "graph"))
-        return Optimized(self.trace, self.grads, module)
-
-
-@dataclass(frozen=True)
-class Optimized:
-    """The graph in primitive operators, with its backward if one was asked for."""
-
-    trace: Trace
-    grads: tuple[int, ...]
-    module: ModuleOp
-
-    def __str__(self) -> str:
-        return text(self.module)
-
-    def structure(self) -> Structured:
-        """The same in upstream's dialects: loops over tensors."""
-        from hybridc.compile import pipeline
-
-        with collector_at_rest():
-            module = self.module.clone()
-            pipeline.run(pipeline.structured(), module, _dump_name(self.trace, self.grads, "structured"))
-        return Structured(self.trace, self.grads, module)
-
-    def form(self, target: str | None = None) -> Formed:
-        """Form the kernels of a target: ``HYBRIDC_TARGET``, unless one is named."""
-        from hybridc.compile import pipeline
-        from hybridc.compile.targets import target_named
-
-        is_gpus = self.trace.context.device_type == "gpu"
-        chosen = target_named("triton" if is_gpus and target is None else target)
-        with collector_at_rest():
-            module = self.module.clone()
-            pipeline.run(chosen.kernels(), module, _dump_name(self.trace, self.grads, "kernels"))
-        return Formed(self.trace, self.grads, module, chosen)
-
-    def lower(self, target: str | None = None) -> Lowered:
-        """Form kernels, plan memory, and write the program of a target: ``HYBRIDC_TARGET``, unless one is named."""
-        return self.form(target).lower()
-
-
-@dataclass(frozen=True)
-class Formed:
-    """Kernels and the calls of them, as a target wants them; no memory is planned yet."""
-
-    trace: Trace
-    grads: tuple[int, ...]
-    module: ModuleOp
-    target: Target
-
-    def __str__(self) -> str:
-        return text(self.module)
-
-    def lower(self, kept: Planning | None = None) -> Lowered:
-        """Plan memory in this very module, and write the target's program.
-
-        ``kept`` is the target's planning if it knows this module already, at other sizes.
-        """
-        from hybridc.compile import pipeline
-        from hybridc.ir.values import functions
-
-        dump = _dump_name(self.trace, self.grads, "kernels")
-        with collector_at_rest():
-            planning = self.target.plan() if kept is None else kept
-            pipeline.run(planning.passes, self.module, dump, after=self.target.kernels())
-            names = [f.sym_name.data for f in functions(self.module) if f.sym_visibility is None]
-            with debug.timed(f"{dump}, time of writing the source"):
-                programs = {name: planning.emit(self.module, name) for name in names}
-        for program in programs.values():
-            pipeline.source(f"{dump}.{program.name}.{program.suffix}", program.source)
-        return Lowered(self.trace, self.grads, self.module, programs, self.target)
-
-
-@dataclass(frozen=True)
-class Structured:
-    """The structured form: ``linalg`` on tensors, scalar bodies in ``arith`` and ``math``; valid MLIR."""
-
-    trace: Trace
-    grads: tuple[int, ...]
-    module: ModuleOp
-
-    def __str__(self) -> str:
-        return text(self.module)
-
-
-@dataclass(frozen=True)
-class Lowered:
-    """The planned program and its source for the target."""
-
-    trace: Trace
-    grads: tuple[int, ...]
-    module: ModuleOp
-    programs: dict[str, Program]
-    target: Target
-
-    def __str__(self) -> str:
-        return "\n\n".join(p.source for p in self.programs.values())
-
-    def plan(self) -> str:
-        """The kernels and the memory plan as MLIR text."""
-        return text(self.module)
-
-    def compile(self) -> CompiledGraph:
-        """Make the program callable."""
-        from hybridc.ir.host import numbers_of
-        from hybridc.ir.values import functions
-
-        with debug.timed(_dump_name(self.trace, self.grads, "kernels") + ", time of loading the source"):
-            where = self.trace.context
-            executables = {name: self.target.load(program, where) for name, program in self.programs.items()}
-        backward = next((f for f in functions(self.module) if f.sym_name.data == "backward"), None)
-        saved = tuple(numbers_of(backward, "hybrid.saved")) if backward is not None else ()
-        kept = self._kept(backward, saved) if backward is not None else 0
-        heads = None
-        if backward is not None and "hybrid.heads" in backward.attributes:
-            heads = tuple(numbers_of(backward, "hybrid.heads"))
-        programs = executables["forward"], executables.get("backward")
-        return CompiledGraph(self.trace, *programs, saved, self.grads, kept, heads)
-
-    def _kept(self, backward: FuncOp, saved: tuple[int, ...]) -> int:
-        """Bytes of what the forward makes and keeps for the backward, beside its inputs and results."""
-        from hybridc.ir.values import byte_size
-
-        own = len(self.trace.leaves) + len(self.trace.outputs)
-        return sum(byte_size(arg) for i, arg in zip(saved, backward.body.block.args, strict=False) if i >= own)
+        return optimized(self)
 
 
 def trace_block(block: Any, args: Sequence[Any], training: bool = False) -> Traced:

@@ -8,12 +8,15 @@ import re
 import traceback
 from collections.abc import Generator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from hybridc.dialects.operator import Operator
+from hybridc.dialects.registry import Attached
 from hybridc.errors import CustomOpError, MXNetError
 from hybridc.location import is_users
 from hybridc.state import STATE
+
+if TYPE_CHECKING:
+    from hybridc.dialects.operator import Operator
 
 _PACKAGE = str(Path(__file__).resolve().parents[1]) + "/"
 _TOLD = re.compile(r"[^:\n]*:\d+( \(in [^)]*\))?: ")  # a file and a line, as Location prints them
@@ -54,16 +57,13 @@ def defined(op: Operator, method: str) -> str:
     return f" ({code.co_filename}:{code.co_firstlineno})"
 
 
-def blame(op: Operator | None, method: str, error: Exception, *args: Any) -> None:
+def blame(op: Operator, method: str, error: Exception, *args: Any) -> None:
     """Raise :class:`CustomOpError` in place of an error that a user's method raised; return if it is not the user's.
 
-    An MXNetError keeps its type and gets a note. ``op`` is None where only the traceback knows; ``args`` are what the
-    method was called with, to explain a wrong signature.
+    An MXNetError keeps its type and gets a note. ``args`` are what the method was called with, to explain a wrong
+    signature.
     """
-    op = op or _operator_of(error)
     frames = user_frames(error)
-    if op is None:
-        return
     if not frames:
         _blame_signature(op, method, error, args)
         return
@@ -87,18 +87,6 @@ def located(error: MXNetError, where: object) -> MXNetError:
     return error.restated(f"{where}: {told}").with_traceback(error.__traceback__)
 
 
-def statement(error: BaseException) -> tuple[str, int] | None:
-    """The file and line in which the user's own code called the operator that raised; None if no such frame raised."""
-    found: tuple[str, int] | None = None
-    for frame, line in traceback.walk_tb(error.__traceback__):
-        if isinstance(frame.f_locals.get("self"), Operator):
-            break
-        file = frame.f_code.co_filename
-        if is_users(file) and not file.startswith("<"):
-            found = file, line
-    return found
-
-
 def pair(op: Operator, method: str, answer: Any, inputs: int) -> tuple[list[Any], list[Any]]:
     """What ``infer_shape`` or ``infer_type`` returned, or an error that says what it should return."""
     try:
@@ -115,24 +103,11 @@ def pair(op: Operator, method: str, answer: Any, inputs: int) -> tuple[list[Any]
 
 def _attached(op: Operator, error: BaseException, method: str) -> str:
     """What a function that is no method of the class is attached as: FInferShape, FCompute<cpu>, …"""
-    from hybridc.dialects.foreign.nnvm import Attached, interfaces
-
     names = {frame.f_code.co_name for frame, _ in traceback.walk_tb(error.__traceback__)}
-    keys = [key for key in Attached.of(type(op)) if key in interfaces()]
-    inside = [key for key in keys if names & set(interfaces()[key].methods)]
+    methods = {key: Attached.METHODS[key] for key in Attached.of(type(op)) if key in Attached.METHODS}
+    inside = [key for key, found in methods.items() if names & set(found)]
     # FInferShape is asked inside of eager, too: it is the one that was running.
-    return min(inside, key=lambda key: "eager" in interfaces()[key].methods) if inside else method
-
-
-def _operator_of(error: BaseException) -> Operator | None:
-    """The operator whose method was called first."""
-    trace = error.__traceback__
-    while trace is not None:
-        found = trace.tb_frame.f_locals.get("self")
-        if isinstance(found, Operator):
-            return found
-        trace = trace.tb_next
-    return None
+    return min(inside, key=lambda key: "eager" in methods[key]) if inside else method
 
 
 def _blame_signature(op: Operator, method: str, error: Exception, args: Sequence[Any]) -> None:

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hybridc.dialects.attribute import DType, Shape
+from hybridc.dialects.derived import outputs_of
+from hybridc.dialects.gradient import pull_back
 from hybridc.hooks import HOOKS
-from hybridc.state import STATE
 
 if TYPE_CHECKING:
     from hybridc.dialects.operator import Operator
@@ -177,8 +178,6 @@ class Body:
 
     def gradients(self, F: Any, ograds: Sequence[Any], inputs: Sequence[Any], needed: Sequence[bool]) -> list[Any]:
         """Gradients of the arguments by the operators' rules, computed or recorded; ``ograds`` may lack the last."""
-        from hybridc.dialects.gradient import pull_back
-
         values = dict(enumerate(self.values(inputs)))
         heads: dict[int, Any] = {}
         for i, grad in zip(self.results, ograds, strict=False):
@@ -215,10 +214,3 @@ def _at_moment(op: Operator, train: bool, draw: int | None) -> Operator:
     if op.DRAWS and draw is not None:
         changes["draw"] = draw
     return op.bind(**{**op.attrs, **changes}) if changes else op
-
-
-def outputs_of(op: Operator, inputs: Sequence[Any], location: Location | None = None) -> list[Any]:
-    """All outputs of an operator that is bound to its moment, hidden ones too."""
-    if STATE.trace is not None:
-        return STATE.trace.emit(op, list(inputs), location)
-    return HOOKS.execute(op, inputs)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hybridc.dialects.attribute import DType, Shape
+from hybridc.dialects.blame import defined, pair
 from hybridc.errors import CustomOpError
 from hybridc.nesting import as_list
 
@@ -61,15 +62,11 @@ def _expected(op: Operator, arrays: Sequence[Any]) -> list[Wanted]:
     key = tuple([(a.shape, a.dtype) for a in arrays])
     if key in kept:
         return kept[key]
-    from hybridc.dialects.blame import pair
-    from hybridc.dialects.operator import Elementwise
-
     shapes = pair(op, "infer_shape", op.infer_shape([a.shape for a in arrays]), len(arrays))[1]
     dtypes = pair(op, "infer_type", op.infer_type([a.dtype for a in arrays]), len(arrays))[1]
-    converted = isinstance(op, Elementwise)  # truth values and widened integers return to the inputs' dtype
     if len(kept) >= _KEPT:
         kept.clear()
-    kept[key] = [(tuple(s), None if converted else np.dtype(d)) for s, d in zip(shapes, dtypes, strict=True)]
+    kept[key] = [(tuple(s), None if op.CONVERTS else np.dtype(d)) for s, d in zip(shapes, dtypes, strict=True)]
     return kept[key]
 
 
@@ -85,12 +82,12 @@ def matching(op: Operator, method: str, given: Any, wanted: Sequence[Wanted]) ->
         if array.shape != shape:
             raise CustomOpError(
                 f"{_name(op)}: {method} returned an array of shape {array.shape}{which}, expected {shape}; return "
-                f"that, or correct {_rule(op, 'shape')}{_where(op, method)}"
+                f"that, or correct {_rule(op, 'shape')}{defined(op, method)}"
             )
         if dtype is not None and array.dtype != dtype:
             raise CustomOpError(
                 f"{_name(op)}: {method} returned an array of {array.dtype}{which}, expected {dtype}; use "
-                f".astype('{dtype}'), or correct {_rule(op, 'type')}{_where(op, method)}"
+                f".astype('{dtype}'), or correct {_rule(op, 'type')}{defined(op, method)}"
             )
     return arrays
 
@@ -102,7 +99,7 @@ def gradients(op: Operator, given: Any, wanted: Sequence[Wanted | None]) -> list
         got = "None" if given is None else f"{len(arrays)} gradients"
         raise CustomOpError(
             f"{_name(op)}: backward returned {got} for {len(wanted)} input{'s' * (len(wanted) != 1)}; return a list "
-            f"with one for each, None where there is none{_where(op, 'backward')}"
+            f"with one for each, None where there is none{defined(op, 'backward')}"
         )
     for i, (array, each) in enumerate(zip(arrays, wanted, strict=True)):
         if each is None:
@@ -110,12 +107,12 @@ def gradients(op: Operator, given: Any, wanted: Sequence[Wanted | None]) -> list
         if not _is_array(array):
             raise CustomOpError(
                 f"{_name(op)}: backward returned {_described(array)} for input {i}, which needs a gradient; return an "
-                f"array of shape {each[0]}{_where(op, 'backward')}"
+                f"array of shape {each[0]}{defined(op, 'backward')}"
             )
         if (array.shape, array.dtype) != each:
             raise CustomOpError(
                 f"{_name(op)}: backward returned a gradient of {array.dtype} and shape {array.shape} for input {i}, "
-                f"expected {each[1]} and {each[0]}, as the input{_where(op, 'backward')}"
+                f"expected {each[1]} and {each[0]}, as the input{defined(op, 'backward')}"
             )
     return [a for a, each in zip(arrays, wanted, strict=True) if each is not None]
 
@@ -129,7 +126,7 @@ def wrong_results(op: Operator, method: str, given: Any, which: str = "") -> Cus
     hint = "; is a return missing?" if given is None else ""
     return CustomOpError(
         f"{_name(op)}: {method} returned {_described(given)}{which}; return {wanted}, as {said} the new values of "
-        f"updated inputs{hint}{_where(op, method)}"
+        f"updated inputs{hint}{defined(op, method)}"
     )
 
 
@@ -155,12 +152,6 @@ def _name(op: Operator) -> str:
 def _rule(op: Operator, what: str) -> str:
     """The method that says what results are."""
     return f"result_{what}s" if hasattr(op, "result_shapes") else f"infer_{what}"
-
-
-def _where(op: Operator, method: str) -> str:
-    from hybridc.dialects.blame import defined
-
-    return defined(op, method)
 
 
 def lasting(array: Any) -> Any:

@@ -1,26 +1,28 @@
 """What an operator does not say itself, by what it is made of: the steps of its scalar body, or its decomposition.
 
-For a gradient the operator is written out as a small graph of other operators, which is computed again and gone through
-backwards by their rules. So a rule of one's own is needed only where it is better: cheaper, or another one on purpose.
+A composite's shapes and eager values are those of its decomposition. For a gradient an operator is written out as a
+small graph of other operators (see :mod:`hybridc.dialects.gradient`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from hybridc.dialects import registry
 from hybridc.dialects.attribute import Shape
-from hybridc.dialects.body import outputs_of
-from hybridc.dialects.operator import Composite, Elementwise, Operator
-from hybridc.dialects.scalar import NUMPY, PREDICATES, Scalar, record
+from hybridc.dialects.scalar import NUMPY, Scalar, record
 from hybridc.errors import MXNetError, UnsupportedError
 from hybridc.hooks import HOOKS
 from hybridc.nesting import as_list
 from hybridc.state import STATE
+
+if TYPE_CHECKING:
+    from hybridc.dialects.operator import Composite, Elementwise, Operator
+    from hybridc.location import Location
 
 # Steps as operators, where the names differ.
 _OPERATORS = {
@@ -30,33 +32,10 @@ _OPERATORS = {
     "gt": "greater", "ge": "greater_equal", "eq": "equal", "ne": "not_equal", "lgamma": "gammaln", "select": "where",
     "logistic": "sigmoid",
 }  # fmt: skip
-# Steps whose derivative is 0 wherever there is one.
-_FLAT = PREDICATES | {"like", "sign", "floor", "ceil", "trunc", "rint"}
+# A trace, its inputs and its results.
+Graph = tuple[Any, list[Any], list[Any]]
+
 _KEPT = 8  # graphs of one operator, for inputs of different shapes
-
-
-def derives(op: Operator) -> bool:
-    """Whether the operator leaves its gradient to its body or decomposition."""
-    cls = type(op)
-    if cls.gradient is not Operator.gradient or cls.gradient_of is not Operator.gradient_of:
-        return False
-    return isinstance(op, Elementwise | Composite)
-
-
-def _smooth(op: Elementwise) -> bool:
-    """Whether the result follows an input other than in jumps; asked once."""
-    known = op.__dict__.get("_smooth")
-    if known is None:
-        arguments, _, result = record(op, len(op.input_names()))
-        work, seen = [result], set[int]()
-        while work:
-            found = work.pop()
-            if not isinstance(found, Scalar) or found.step in _FLAT or id(found) in seen:
-                continue
-            seen.add(id(found))
-            work += found.operands[1:] if found.step == "select" else found.operands
-        known = op.__dict__["_smooth"] = any(id(a) in seen for a in arguments)
-    return known
 
 
 class _Steps:
@@ -94,13 +73,6 @@ class _Steps:
         return apply
 
 
-def _outputs(op: Operator, F: Any, inputs: Sequence[Any]) -> list[Any]:
-    """The operator's results by other operators."""
-    if isinstance(op, Elementwise):
-        return [op.scalar(_Steps(op), *inputs)]
-    return as_list(op.decompose(F, *inputs))
-
-
 def _body(op: Elementwise, count: int) -> str:
     """The steps of a scalar body as text."""
     _, steps, result = record(op, count)
@@ -108,64 +80,56 @@ def _body(op: Elementwise, count: int) -> str:
     return repr((found, (result.step is None, result.index) if isinstance(result, Scalar) else result))
 
 
-def _written_out(op: Operator, inputs: Sequence[Any]) -> tuple[Any, list[Any], list[Any]]:
-    """The operator as a graph for inputs like these: its trace, its inputs and its results.
+def steps_graph(op: Elementwise, inputs: Sequence[Any]) -> Graph:
+    """The steps of a scalar body as a graph of operators, for inputs like these; kept for the next call."""
+
+    def write(_: Any, *xs: Any) -> Any:
+        return op.scalar(_Steps(op), *xs)
+
+    return _kept(op, "" if _is_own(op) else _body(op, len(inputs)), inputs, write)
+
+
+def decomposition_graph(op: Composite, inputs: Sequence[Any]) -> Graph:
+    """A decomposition as a graph, for inputs like these.
 
     It is kept for the next call, unless a user's ``decompose`` made it, which may give something else then.
     """
-    kept: dict[Any, Any] = op.__dict__.setdefault("_written_out", {})
-    is_own = type(op).__module__.partition(".")[0] == "hybridc"
-    body = _body(op, len(inputs)) if isinstance(op, Elementwise) and not is_own else None
+    if _is_own(op):
+        return _kept(op, "", inputs, op.decompose)
+    return _written_out(op, inputs, op.decompose)
+
+
+def _is_own(op: Operator) -> bool:
+    return type(op).__module__.partition(".")[0] == "hybridc"
+
+
+def _kept(op: Operator, body: str, inputs: Sequence[Any], write: Callable[..., Any]) -> Graph:
+    kept: dict[Any, Graph] = op.__dict__.setdefault("_written_out", {})
     key = (STATE.training, body, *((x.shape, x.dtype) for x in inputs))
     if key in kept:
         return kept[key]
+    graph = _written_out(op, inputs, write)
+    if len(kept) >= _KEPT:
+        kept.clear()
+    kept[key] = graph
+    return graph
+
+
+def _written_out(op: Operator, inputs: Sequence[Any], write: Callable[..., Any]) -> Graph:
+    """The graph that ``write(F, *inputs)`` records."""
     trace = HOOKS.new_trace(STATE.training)
     trace.track_locations = False
     leaves = [trace.leaf("x", x.shape, x.dtype, "value") for x in inputs]
     with trace.active():
-        outputs = _outputs(op, HOOKS.symbols(), leaves)
+        outputs = as_list(write(HOOKS.symbols(), *leaves))
     if len(trace.leaves) > len(leaves) + trace.draws:
         raise UnsupportedError(
             f"operator {op.NAME}: its decomposition uses an array that is not one of its inputs; make it an input"
         )
-    if is_own or body is not None:
-        if len(kept) >= _KEPT:
-            kept.clear()
-        kept[key] = trace, leaves, outputs
     return trace, leaves, outputs
 
 
-def gradients(
-    op: Operator, F: Any, ograds: Sequence[Any], inputs: Sequence[Any], needed: Sequence[bool]
-) -> list[Any | None]:
-    """Gradients of the needed inputs, by the rules of the operators that this one is made of."""
-    from hybridc.dialects.gradient import fit, pull_back
-
-    if isinstance(op, Elementwise) and not _smooth(op):
-        return [None] * len(inputs)
-    trace, leaves, outputs = _written_out(op, inputs)
-    for node in trace.nodes:
-        if node.op.DRAWS or not node.op.PURE:
-            raise UnsupportedError(
-                f"operator {op.NAME}: its decomposition uses {node.op.NAME}, which cannot be computed again for the "
-                "gradient; give the operator a gradient(self, F, …) of its own"
-            )
-    values: dict[int, Any] = {id(leaf): x for leaf, x in zip(leaves, inputs, strict=True)}
-    for node in trace.nodes:
-        results = outputs_of(node.op, [values[id(s)] for s in node.inputs])
-        values |= {id(s): r for s, r in zip(node.outputs, results, strict=True)}
-    heads: dict[int, Any] = {}
-    for output, ograd in zip(outputs, ograds, strict=False):
-        if id(output) in values:  # others are numbers
-            grad = fit(F, ograd, values[id(output)])
-            heads[id(output)] = heads[id(output)] + grad if id(output) in heads else grad
-    steps = [(n.op, [id(s) for s in n.inputs], [id(s) for s in n.outputs]) for n in trace.nodes]
-    active = {id(leaf) for leaf, n in zip(leaves, needed, strict=True) if n}
-    grads = pull_back(F, steps, values, heads, active)
-    return [grads.get(id(leaf)) if n else None for leaf, n in zip(leaves, needed, strict=True)]
-
-
-def computed(op: Operator, arrays: Sequence[Any]) -> Any:
+def evaluate_decomposed(op: Composite, arrays: Sequence[Any]) -> Any:
     """A composite's results, by its decomposition on NumPy arrays."""
     before = STATE.recording, STATE.trace
     STATE.recording, STATE.trace = False, None
@@ -182,11 +146,11 @@ def computed(op: Operator, arrays: Sequence[Any]) -> Any:
     return results[0] if len(results) == 1 else tuple(results)
 
 
-def inferred_shapes(op: Operator, shapes: list[Shape]) -> tuple[list[Shape], list[Shape]]:
+def inferred_shapes(op: Composite, shapes: list[Shape]) -> tuple[list[Shape], list[Shape]]:
     """Shapes of a composite's inputs and results, by its decomposition."""
     stand_ins = [_StandIn(tuple(s), np.dtype(np.float32)) for s in shapes]
     try:
-        _, leaves, outputs = _written_out(op, stand_ins)
+        _, leaves, outputs = decomposition_graph(op, stand_ins)
     except MXNetError as error:
         raise type(error)(
             f"{op.title()}: its decomposition does not take inputs of shapes {shapes}: {error}"
@@ -200,3 +164,10 @@ class _StandIn:
 
     shape: Shape
     dtype: Any
+
+
+def outputs_of(op: Operator, inputs: Sequence[Any], location: Location | None = None) -> list[Any]:
+    """All outputs of an operator that is bound to its moment, hidden ones too."""
+    if STATE.trace is not None:
+        return STATE.trace.emit(op, list(inputs), location)
+    return HOOKS.execute(op, inputs)

@@ -1,16 +1,24 @@
-"""The gradient of an operator, from its rule: the one door for the eager tape and for the compiled backward."""
+"""The gradient of an operator, from its rule: the one door for the eager tape and for the compiled backward.
+
+An operator without a rule is written out as a small graph of other operators, which is computed again and gone through
+backwards by their rules. So a rule of one's own is needed only where it is better: cheaper, or another one on purpose.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
 from types import FunctionType
-from typing import Any, TypeVar
+from typing import Any, TypeGuard, TypeVar
 
 from hybridc.dialects.blame import blame, defined
-from hybridc.dialects.derived import derives, gradients
-from hybridc.dialects.operator import Operator
-from hybridc.errors import MXNetError, ShapeError
+from hybridc.dialects.derived import decomposition_graph, outputs_of, steps_graph
+from hybridc.dialects.operator import Composite, Elementwise, Operator
+from hybridc.dialects.scalar import PREDICATES, Scalar, record
+from hybridc.errors import MXNetError, ShapeError, UnsupportedError
 from hybridc.nesting import as_list
+
+# Steps whose derivative is 0 wherever there is one.
+_FLAT = PREDICATES | {"like", "sign", "floor", "ceil", "trunc", "rint"}
 
 
 def vjp(
@@ -31,7 +39,9 @@ def vjp(
         return [None] * len(inputs)
     values = (*ograds, *inputs, *outputs)
     try:
-        rule: Any = gradients(op, F, ograds, inputs, needed) if derives(op) else op.gradient_of(needed, F, *values)
+        rule: Any = (
+            derived_gradients(op, F, ograds, inputs, needed) if _derives(op) else op.gradient_of(needed, F, *values)
+        )
     except Exception as error:
         blame(op, "gradient", error, F, *values)
         raise
@@ -99,3 +109,58 @@ def fit(F: Any, grad: Any, x: Any) -> Any:
     if grad.shape != x.shape:
         grad = F.sum_to(grad, shape=x.shape)
     return grad if grad.dtype == x.dtype else F.cast(grad, x.dtype)
+
+
+# --- by what an operator is made of -----------------------------------------------------------------------------------
+
+
+def _derives(op: Operator) -> TypeGuard[Elementwise | Composite]:
+    """Whether the operator leaves its gradient to its body or decomposition."""
+    cls = type(op)
+    if cls.gradient is not Operator.gradient or cls.gradient_of is not Operator.gradient_of:
+        return False
+    return isinstance(op, Elementwise | Composite)
+
+
+def _smooth(op: Elementwise) -> bool:
+    """Whether the result follows an input other than in jumps; asked once."""
+    known = op.__dict__.get("_smooth")
+    if known is None:
+        arguments, _, result = record(op, len(op.input_names()))
+        work, seen = [result], set[int]()
+        while work:
+            found = work.pop()
+            if not isinstance(found, Scalar) or found.step in _FLAT or id(found) in seen:
+                continue
+            seen.add(id(found))
+            work += found.operands[1:] if found.step == "select" else found.operands
+        known = op.__dict__["_smooth"] = any(id(a) in seen for a in arguments)
+    return known
+
+
+def derived_gradients(
+    op: Elementwise | Composite, F: Any, ograds: Sequence[Any], inputs: Sequence[Any], needed: Sequence[bool]
+) -> list[Any | None]:
+    """Gradients of the needed inputs, by the rules of the operators that this one is made of."""
+    if isinstance(op, Elementwise) and not _smooth(op):
+        return [None] * len(inputs)
+    trace, leaves, outputs = steps_graph(op, inputs) if isinstance(op, Elementwise) else decomposition_graph(op, inputs)
+    for node in trace.nodes:
+        if node.op.DRAWS or not node.op.PURE:
+            raise UnsupportedError(
+                f"operator {op.NAME}: its decomposition uses {node.op.NAME}, which cannot be computed again for the "
+                "gradient; give the operator a gradient(self, F, …) of its own"
+            )
+    values: dict[int, Any] = {id(leaf): x for leaf, x in zip(leaves, inputs, strict=True)}
+    for node in trace.nodes:
+        results = outputs_of(node.op, [values[id(s)] for s in node.inputs])
+        values |= {id(s): r for s, r in zip(node.outputs, results, strict=True)}
+    heads: dict[int, Any] = {}
+    for output, ograd in zip(outputs, ograds, strict=False):
+        if id(output) in values:  # others are numbers
+            grad = fit(F, ograd, values[id(output)])
+            heads[id(output)] = heads[id(output)] + grad if id(output) in heads else grad
+    steps = [(n.op, [id(s) for s in n.inputs], [id(s) for s in n.outputs]) for n in trace.nodes]
+    active = {id(leaf) for leaf, n in zip(leaves, needed, strict=True) if n}
+    grads = pull_back(F, steps, values, heads, active)
+    return [grads.get(id(leaf)) if n else None for leaf, n in zip(leaves, needed, strict=True)]

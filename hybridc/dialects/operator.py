@@ -19,6 +19,7 @@ import numpy.typing as npt
 from hybridc.dialects import checked, registry
 from hybridc.dialects.array.shape_rules import broadcast_shapes, filled_shapes, reduced_axes, reduced_shape
 from hybridc.dialects.attribute import REQUIRED, Attribute, Axis, DType, Shape, attribute, from_annotation
+from hybridc.dialects.derived import evaluate_decomposed, inferred_shapes
 from hybridc.dialects.interchange import Interchange
 from hybridc.dialects.sample import Bad, Sample
 from hybridc.dialects.scalar import NUMPY, depends_on_all
@@ -67,6 +68,7 @@ class Operator(Interchange):
     INPLACE: ClassVar[tuple[tuple[int, int], ...]] = ()
     MUTATES: ClassVar[tuple[int, ...]] = ()
     SAME_DTYPE: ClassVar[bool] = True
+    CONVERTS: ClassVar[bool] = False  # its caller converts what ``eager`` gives to the dtype that inference says
     _BOUND: ClassVar[dict[tuple[Any, ...], Any]] = {}
 
     key: tuple[Any, ...]
@@ -279,8 +281,8 @@ class Operator(Interchange):
 
         Written with the same ``F`` as a forward; one value, or a tuple with None where an input has no gradient. An
         operator that does not override this has the gradient of its scalar body or decomposition (see
-        ``hybridc/dialects/derived.py``); one that has neither cannot be differentiated. ``gradient = no_gradient`` says
-        that none is to flow.
+        :mod:`hybridc.dialects.gradient`); one that has neither cannot be differentiated. ``gradient = no_gradient``
+        says that none is to flow.
         """
         raise UnsupportedError(
             f"operator {self.NAME} has no gradient: give it a rule, gradient(self, F, …), or say gradient = "
@@ -331,6 +333,7 @@ class Elementwise(Operator):
     """
 
     INPLACE = ((0, 0), (1, 0), (2, 0))
+    CONVERTS = True  # truth values and widened integers return to the inputs' dtype
     _whole: bool | None = None  # whether the body is made of steps that need all inputs; asked once
 
     def scalar(self, b: Any, *xs: Any) -> Any:
@@ -470,15 +473,11 @@ class Composite(Operator):
 
     def infer_shape(self, shapes: list[Shape]) -> tuple[list[Shape], list[Shape]]:
         """As the decomposition."""
-        from hybridc.dialects.derived import inferred_shapes
-
         return inferred_shapes(self, shapes)
 
     def eager(self, *arrays: Any) -> Any:
         """The decomposition, run at once."""
-        from hybridc.dialects.derived import computed
-
-        return computed(self, arrays)
+        return evaluate_decomposed(self, arrays)
 
 
 class Opaque(Operator):
@@ -499,8 +498,6 @@ def register(name: str, *aliases: str, override: bool = False) -> Callable[[Clas
     """
 
     def enter(cls: Class) -> Class:
-        from hybridc.dialects.operator import require_operator
-
         require_operator(cls, name, aliases)
         cls.NAME = name
         cls.ALIASES = aliases

@@ -1,4 +1,4 @@
-"""All operators: by their name in the IR and by the names of their functions.
+"""All operators: by their name in the IR and by the names of their functions; and what was attached to them.
 
 Operators of other packages are entered by importing them, or by themselves: a package that names its module under the
 entry point group ``hybridc.operators`` has it imported when a name is first not found.
@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import warnings
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from hybridc.errors import MXNetError
 
@@ -83,3 +83,24 @@ def load_entry_points() -> None:
                 f"{type(error).__name__}: {error}",
                 stacklevel=2,
             )
+
+
+class Attached:
+    """Attributes that were set on one class; a subclass does not inherit them.
+
+    ``changes`` counts how often one was set on any class: what was made of operators before may be out of date.
+    ``METHODS`` are the methods that a key stands for, of those keys that NNVM gives a meaning.
+    """
+
+    FIELD: ClassVar[str] = "_NNVM"
+    METHODS: ClassVar[dict[str, tuple[str, ...]]] = {}
+    changes: ClassVar[int] = 0
+
+    @classmethod
+    def of(cls, operator: type[Operator]) -> dict[str, tuple[Any, int]]:
+        """By key: the value and its plevel."""
+        found = operator.__dict__.get(cls.FIELD)
+        if found is None:
+            found: Any = {}
+            setattr(operator, cls.FIELD, found)
+        return found

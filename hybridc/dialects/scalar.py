@@ -22,6 +22,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hybridc.dialects import special
+from hybridc.dialects.blame import blame, defined
 from hybridc.errors import CustomOpError, TraceError
 
 # Steps that NumPy lacks: the function of hybridc.dialects.special (and of scipy) that computes them.
@@ -200,8 +201,6 @@ _NUMBERS: Any = (int, float, np.number)
 
 def record(op: Any, count: int) -> tuple[list[Scalar], list[Scalar], Any]:
     """The scalar body of an operator with ``count`` inputs: its arguments, its steps and the result, or a number."""
-    from hybridc.dialects.blame import blame, defined
-
     recorder = Recorder()
     arguments = [Scalar(None, (), i) for i in range(count)]
     try:

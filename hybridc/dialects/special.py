@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import threading
 from typing import Any
 
@@ -20,6 +21,14 @@ _FEW = 4096
 _BLOCK = 262144
 
 
+@functools.cache
+def scipy_special() -> Any:
+    """The module ``scipy.special``, imported when first used: it is slow to import."""
+    from scipy import special
+
+    return special
+
+
 class _Scratch(threading.local):
     """Arrays for intermediate values, one set for each thread."""
 
@@ -34,9 +43,7 @@ def erf(x: Any, out: Any = None) -> Any:
     """The error function, 2/sqrt(pi) times the integral of exp(-t²) from 0 to x."""
     x = np.asarray(x)
     if x.dtype != np.float32 or x.size < _FEW:
-        from scipy import special
-
-        return special.erf(x, out=out) if out is not None else special.erf(x)
+        return scipy_special().erf(x, out=out) if out is not None else scipy_special().erf(x)
     result = np.empty(x.shape, np.float32) if out is None else out
     if x.flags.c_contiguous and result.flags.c_contiguous and x.shape == result.shape:
         source, target = x.reshape(-1), result.reshape(-1)
@@ -86,6 +93,6 @@ def quotient(x: Any, y: Any, out: Any = None) -> Any:
 
 
 def __getattr__(name: str) -> Any:
-    from scipy import special
-
-    return getattr(special, name)
+    if name.startswith("__"):  # asked for by the import system itself
+        raise AttributeError(name)
+    return getattr(scipy_special(), name)

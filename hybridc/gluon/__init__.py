@@ -7,12 +7,14 @@ from typing import Any
 
 from hybridc.absent import absent as _absent
 from hybridc.errors import DeferredInitializationError
-from hybridc.gluon import block, parameter, utils
+from hybridc.gluon import block, parameter, trainer, utils
 from hybridc.gluon.block import Block, HybridBlock
-from hybridc.gluon.parameter import Constant, Parameter
-from hybridc.gluon.parameter_dict import ParameterDict
+from hybridc.gluon.parameter import Constant, Parameter, ParameterDict
+from hybridc.gluon.symbol_block import SymbolBlock
+from hybridc.gluon.train_step import TrainStep
+from hybridc.gluon.trainer import Trainer
 
-_SUBMODULES = ("contrib", "data", "loss", "nn", "trainer")
+_SUBMODULES = ("contrib", "data", "loss", "nn")
 
 __all__ = [
     "Block",
@@ -21,29 +23,21 @@ __all__ = [
     "HybridBlock",
     "Parameter",
     "ParameterDict",
+    "SymbolBlock",
+    "TrainStep",
+    "Trainer",
     "block",
     "parameter",
+    "trainer",
     "utils",
 ]
 
 
 def __getattr__(name: str) -> Any:
-    if name == "Trainer":
-        from hybridc.gluon.trainer import Trainer
-
-        return Trainer
-    if name == "TrainStep":
-        from hybridc.gluon.train_step import TrainStep
-
-        return TrainStep
-    if name == "SymbolBlock":
-        from hybridc.gluon.symbol_block import SymbolBlock
-
-        return SymbolBlock
     if name in _SUBMODULES:
         return importlib.import_module(f"hybridc.gluon.{name}")
     raise _absent("mx.gluon", name, "attribute", __dir__())
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_SUBMODULES, "SymbolBlock", "TrainStep", "Trainer"})
+    return sorted({*globals(), *_SUBMODULES})

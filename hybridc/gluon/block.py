@@ -21,13 +21,16 @@ from hybridc.errors import (
     ShapeError,
 )
 from hybridc.gluon import files
-from hybridc.gluon.children import BlockType, Children
+from hybridc.gluon.children import BlockRoot, Children
 from hybridc.gluon.epoch import ATTRIBUTE_EPOCH
+from hybridc.gluon.export import export
+from hybridc.gluon.hybridize.cached_graph import CachedGraph
 from hybridc.gluon.hybridize.flags import backends_of, check_flags
+from hybridc.gluon.hybridize.parameter_shapes import infer_parameter_shapes
 from hybridc.gluon.hybridize.report import Report
 from hybridc.gluon.naming import BlockScope
-from hybridc.gluon.parameter import Parameter
-from hybridc.gluon.parameter_dict import ParameterDict
+from hybridc.gluon.parameter import Parameter, ParameterDict
+from hybridc.gluon.summary import summary
 from hybridc.gluon.utils import BlockHooks, HookHandle, has_arrays, indent, same, shape_is_known, traces
 from hybridc.locks import ForkLock
 from hybridc.state import STATE
@@ -39,7 +42,7 @@ _INITIALIZING = ForkLock()
 _MISSING = object()
 
 
-class Block(metaclass=BlockType):
+class Block(BlockRoot):
     """A layer or network: its children and parameters are what is assigned to its attributes.
 
     Override ``forward(self, *args)``. Make children and parameters inside ``with self.name_scope():`` to give
@@ -289,8 +292,6 @@ class Block(metaclass=BlockType):
 
     def summary(self, *inputs: Any) -> None:
         """Print the layers with output shapes and parameter counts; the network must not be hybridized."""
-        from hybridc.gluon.summary import summary
-
         for block in self._tree():
             if isinstance(block, HybridBlock) and block.is_active:
                 raise CheckError(f'"{block.name}" must not be hybridized to print summary.')
@@ -398,8 +399,6 @@ class HybridBlock(Block):
 
     def _compile(self, args: tuple[Any, ...]) -> Any:
         """The graph cache of this block, made at the first hybridized call."""
-        from hybridc.gluon.hybridize.cached_graph import CachedGraph
-
         params = self.collect_params()
         if any(p.is_deferred for p in params.values()):
             self._finish_deferred(params, args)
@@ -432,8 +431,6 @@ class HybridBlock(Block):
 
     def infer_shape(self, *args: Any) -> None:
         """Give parameters of unknown shape the shape that follows from the inputs."""
-        from hybridc.gluon.hybridize.parameter_shapes import infer_parameter_shapes
-
         infer_parameter_shapes(self, args)
 
     def _finish_deferred(self, params: Mapping[str, Parameter] | ParameterDict, args: tuple[Any, ...]) -> None:
@@ -479,8 +476,6 @@ class HybridBlock(Block):
 
     def export(self, path: str, epoch: int = 0, remove_amp_cast: bool = True) -> None:
         """Write ``path-symbol.json`` and ``path-0000.params`` for MXNet or ``SymbolBlock.imports``; call it first."""
-        from hybridc.gluon.export import export
-
         export(self, path, epoch, remove_amp_cast)
 
 

@@ -62,3 +62,9 @@ class BlockType(ABCMeta):
     # Nobody registers other classes as blocks, and so asking whether a class is one stays cheap.
     __instancecheck__ = type.__instancecheck__
     __subclasscheck__ = type.__subclasscheck__
+
+
+class BlockRoot(metaclass=BlockType):
+    """What every Block is, for those who are imported before it."""
+
+    _children: dict[str, Any]

@@ -13,10 +13,8 @@ from hybridc.errors import MXNetError
 from hybridc.model import save_checkpoint
 from hybridc.nesting import flatten, regroup
 from hybridc.state import STATE
-from hybridc.symbol.compose import COMPOSER
-from hybridc.symbol.composed import ComposedSymbol
+from hybridc.symbol.composed import COMPOSER, ComposedSymbol, load
 from hybridc.symbol.graph import Entry, SymbolNode
-from hybridc.symbol.json import load
 from hybridc.symbol.variables import var
 from hybridc.trace.traced import Symbol
 from hybridc.trace.tracer import Trace

@@ -6,7 +6,7 @@ import threading
 from typing import Any, Protocol
 
 from hybridc import name as naming
-from hybridc.gluon.parameter_dict import ParameterDict
+from hybridc.gluon.parameter import ParameterDict
 
 
 class Named(Protocol):

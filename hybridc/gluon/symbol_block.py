@@ -11,14 +11,13 @@ from hybridc import initializer
 from hybridc.errors import CheckError, DTypeError, MXNetError, ShapeError
 from hybridc.gluon.block import HybridBlock
 from hybridc.gluon.export import imports
-from hybridc.gluon.parameter_dict import ParameterDict
+from hybridc.gluon.parameter import ParameterDict
 from hybridc.gluon.utils import shape_is_known
 from hybridc.nesting import as_list
 from hybridc.state import STATE
 from hybridc.symbol import graph
 from hybridc.symbol.bind import evaluate
-from hybridc.symbol.compose import Composer
-from hybridc.symbol.composed import ComposedSymbol
+from hybridc.symbol.composed import ComposedSymbol, Composer
 from hybridc.symbol.graph import Entry, SymbolNode
 from hybridc.symbol.infer import Shapes, Types
 from hybridc.symbol.node_attributes import declared_dtype, declared_shape

@@ -10,8 +10,7 @@ from hybridc import autograd
 from hybridc import optimizer as opt
 from hybridc.array.ndarray import NDArray
 from hybridc.errors import CheckError, UnsupportedError
-from hybridc.gluon.parameter import Parameter
-from hybridc.gluon.parameter_dict import ParameterDict
+from hybridc.gluon.parameter import Parameter, ParameterDict
 
 __all__ = ["Trainer"]
 

@@ -13,6 +13,9 @@ from typing import Any
 
 from hybridc.dialects import registry
 from hybridc.errors import MXNetError
+from hybridc.library import extension_graph
+from hybridc.library import extension_operator as extension
+from hybridc.library.extension import ExtensionLibrary
 from hybridc.locks import ForkLock
 
 __all__ = ["include_path", "load"]
@@ -54,8 +57,6 @@ def include_path() -> str:
 
 
 def _load_library(path: str, verbose: bool) -> None:
-    from hybridc.library import extension_operator as extension
-
     # COMPAT(mxnet): there the third load of one library fails; here every load is like the first.
     with _LOCK.current:
         library = _opened(path)
@@ -69,8 +70,6 @@ def _load_library(path: str, verbose: bool) -> None:
 
 
 def _opened(path: str) -> Any:
-    from hybridc.library.extension import ExtensionLibrary
-
     key = str(Path(path).resolve())
     library = _LIBRARIES.get(key)
     if library is None:
@@ -88,8 +87,6 @@ def _opened(path: str) -> Any:
 
 def _load_backends(library: Any, verbose: bool) -> None:
     """Enter partitioners and graph passes, if there are any: they bring in the compiler."""
-    from hybridc.library import extension_graph
-
     partitioners, passes = extension_graph.partitioners(library), extension_graph.passes(library)
     if partitioners or passes:
         from hybridc.library import extension_backend

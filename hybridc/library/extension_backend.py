@@ -23,8 +23,8 @@ from hybridc.library.extension_json import types_text, without_types, write
 from hybridc.library.extension_operator import Held
 from hybridc.subgraph import Part, Partitioner, register_partitioner, register_pass
 from hybridc.symbol.bind import evaluate
+from hybridc.symbol.composed import load_json
 from hybridc.symbol.graph import topological
-from hybridc.symbol.json import load_json, tojson
 from hybridc.symbol.symbol_to_graph import function_nodes, roles_of
 from hybridc.trace.trace_to_graph import trace_to_graph
 from hybridc.trace.tracer import Trace
@@ -208,7 +208,7 @@ class PassOfLibrary:
     def symbol(self, symbol: Any, options: Mapping[str, Any], arguments: Any, states: Any) -> Any:
         """The new symbol; arrays that the pass makes are added to the dicts of arguments and auxiliary states."""
         known = [_natives(arguments), _natives(states)]
-        text, *made = self._pass.run(tojson(symbol), _texts(options), *known)
+        text, *made = self._pass.run(symbol.tojson(), _texts(options), *known)
         for target, arrays in zip((arguments, states), made, strict=True):
             if target is not None:
                 target.update({name: NDArray(array) for name, array in arrays.items()})

@@ -15,8 +15,7 @@ from hybridc.dialects import registry
 from hybridc.dialects.attribute import DType, Shape
 from hybridc.dialects.mlir.hybrid import HybridOp, dtype_of, shape_of
 from hybridc.library.extension_call import CODES
-from hybridc.symbol.composed import ComposedSymbol
-from hybridc.symbol.json import tojson
+from hybridc.symbol.json import to_json
 from hybridc.symbol.symbol_to_graph import FunctionNodes
 
 SHAPE, DTYPE = "__ext_shape__", "__ext_dtype__"
@@ -37,7 +36,7 @@ class WrittenFunction:
 
 def write(function: func.FuncOp, made: FunctionNodes) -> WrittenFunction:
     """The JSON of a function, with shapes and dtypes where they are known."""
-    graph = json.loads(tojson(ComposedSymbol(made.entries), remove_amp_cast=False))
+    graph = json.loads(to_json(made.entries, remove_amp_cast=False))
     places = {node["name"]: i for i, node in enumerate(graph["nodes"])}
     results: dict[str, Sequence[SSAValue]] = {}
     for node, argument in zip(made.arguments, function.body.block.args, strict=True):

@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from hybridc.array.dispatch import invoke
 from hybridc.array.fluent import Fluent
 from hybridc.dialects import registry
 from hybridc.dialects.attribute import Attribute, DType, Shape
@@ -21,6 +22,7 @@ from hybridc.errors import ArgumentTypeError, MXNetError, ShapeError
 from hybridc.library.extension import LibraryOp
 from hybridc.library.extension_call import Call, ExtensionState
 from hybridc.library.extension_compute import ExtensionKernel
+from hybridc.nd.creation import array
 from hybridc.nesting import as_list
 
 _DIALECT = "extension"
@@ -158,8 +160,6 @@ class LibraryOperator(_OfLibrary, Opaque):
 
     def gradient_of(self, needed: Sequence[bool], F: Any, *values: Any) -> Any:
         """The library's backward, as one more host call."""
-        from hybridc.array.dispatch import invoke
-
         inputs, outputs = self.call.num_inputs, self.call.num_outputs
         wanted = [bool(n) and i not in self.mutated for i, n in enumerate(needed)]
         integers = not any(is_float(np.dtype(g.dtype)) for g in values[:outputs])
@@ -305,8 +305,6 @@ class ConstantArray(Opaque):
     @classmethod
     def function(cls) -> Callable[..., Any]:
         """Arrays are made by ``nd.array``."""
-        from hybridc.nd.creation import array
-
         return array
 
     def check(self) -> None:
@@ -368,8 +366,6 @@ def _class(base: type[_OfLibrary], op: LibraryOp, doc: str, name: str) -> type[_
 
 def _function(cls: type[_OfLibrary]) -> Callable[..., Any]:
     """The function of ``mx.nd``: inputs by position, any attributes by keyword."""
-    from hybridc.array.dispatch import invoke
-
     plain: list[Any] = []
 
     def call(

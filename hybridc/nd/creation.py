@@ -13,9 +13,10 @@ import numpy as np
 import numpy.typing as npt
 
 from hybridc.array.functions import function
-from hybridc.array.ndarray import NDArray, wrap
+from hybridc.array.ndarray import NDArray
 from hybridc.context import Context, check_device, current_context
 from hybridc.errors import ArgumentTypeError, MXNetError
+from hybridc.hooks import HOOKS
 
 Shape = int | Sequence[int]
 _CUDA = 2  # as DLPack numbers devices
@@ -114,7 +115,7 @@ def from_dlpack(dlpack: Any) -> NDArray:
     if type(dlpack).__name__ != "PyCapsule":
         kind, number = dlpack.__dlpack_device__()
         if kind == _CUDA:
-            return _on_card(dlpack, number)
+            return HOOKS.on_device().from_dlpack(dlpack, number)
         if kind not in (1, 3):  # CPU, and pinned host memory
             raise MXNetError("from_dlpack: the tensor is neither on the CPU nor on a card of NVIDIA's; copy it first")
         try:
@@ -130,13 +131,6 @@ def from_dlpack(dlpack: Any) -> NDArray:
     if data.flags.writeable:
         return NDArray(data)
     return NDArray(np.asarray(_Writable(data)) if silent else data.copy())
-
-
-def _on_card(dlpack: Any, number: int) -> NDArray:
-    from hybridc.runtime.devices.choose import device
-    from hybridc.runtime.devices.dlpack import array_of
-
-    return wrap(array_of(dlpack, device(number)))
 
 
 def to_dlpack_for_read(data: NDArray) -> Any:

@@ -24,7 +24,9 @@ from hybridc.dialects.checked import evaluated
 from hybridc.errors import MXNetError
 from hybridc.locks import ForkLock
 from hybridc.runtime.devices.array import DeviceArray
+from hybridc.runtime.devices.choose import device
 from hybridc.runtime.devices.device import Device
+from hybridc.runtime.devices.dlpack import array_of, capsule_of, device_of
 from hybridc.state import STATE
 from hybridc.trace.tracer import Trace
 
@@ -86,15 +88,11 @@ class DeviceNDArray(NDArray):
         return self.asnumpy() if dtype is None else self.asnumpy().astype(dtype)
 
     def __dlpack__(self, *, stream: int | None = None, **_: Any) -> Any:
-        from hybridc.runtime.devices.dlpack import capsule_of
-
         if stream != _ANY_STREAM and stream != (self._data.device.stream or _DEFAULT_STREAM):
             self._data.device.synchronise()  # another order of work: nothing may be left to do in ours
         return capsule_of(self._data)
 
     def __dlpack_device__(self) -> tuple[int, int]:
-        from hybridc.runtime.devices.dlpack import device_of
-
         return device_of(self._data)
 
     def to_dlpack_for_read(self) -> Any:
@@ -154,11 +152,14 @@ def _restored(values: Any, index: int) -> NDArray:
 
 def to_device(values: npt.NDArray[Any], index: int) -> NDArray:
     """A copy of NumPy's values on ``mx.gpu(index)``."""
-    from hybridc.runtime.devices.choose import device
-
     made = device(index).empty(values.shape, values.dtype)
     made.write(values)
     return DeviceNDArray(cast("Any", made))
+
+
+def from_dlpack(dlpack: Any, index: int) -> NDArray:
+    """An array on ``mx.gpu(index)`` that shares the memory of another library's, by DLPack's protocol."""
+    return wrap(array_of(dlpack, device(index)))
 
 
 def _values(value: Any) -> Any:

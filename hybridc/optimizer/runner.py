@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hybridc.optimizer.binding import Array, Fill, Known, Row, advance, check_row, kind_of, overlap, states_of
+from hybridc.optimizer.compiled_update import CompiledUpdate, trace_update
 from hybridc.optimizer.formula import Kind, Values
 
 if TYPE_CHECKING:
@@ -72,8 +73,6 @@ class Runner:
             self._bound.popitem(last=False)
 
     def _bind(self, optimizer: Optimizer, rows: Sequence[Row], numbers: Sequence[Values]) -> _Bound:
-        from hybridc.optimizer.compiled_update import trace_update
-
         kinds = [kind_of(row, values) for row, values in zip(rows, numbers, strict=True)]
         groups = [range(len(rows))]
         if len(kinds) > 1 and tuple(kinds) not in self._compiled:
@@ -88,8 +87,6 @@ class Runner:
 
     def _compile(self, optimizer: Optimizer, kinds: tuple[Kind, ...]) -> CompiledUpdate:
         if kinds not in self._compiled:
-            from hybridc.optimizer.compiled_update import CompiledUpdate
-
             self._compiled[kinds] = CompiledUpdate(optimizer.formula, kinds, type(optimizer).__name__)
             if len(self._compiled) > _KEPT:
                 self._compiled.popitem(last=False)

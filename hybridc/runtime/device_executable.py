@@ -12,9 +12,10 @@ from hybridc.context import Context
 from hybridc.errors import DeviceMemoryError
 from hybridc.lower.triton.launches import Launch, TritonProgram
 from hybridc.lower.triton.triton_function import Config
-from hybridc.runtime.devices.array import DeviceArray
+from hybridc.runtime.devices.array import DeviceArray, DeviceMemory, DeviceWorkspace
 from hybridc.runtime.devices.choose import device
-from hybridc.runtime.devices.device import Device, DeviceMemory
+from hybridc.runtime.devices.device import Device
+from hybridc.runtime.devices.host_step import host_step
 from hybridc.runtime.devices.replay import Recordings, Replay
 from hybridc.runtime.devices.step import DeviceStep, Either
 from hybridc.runtime.devices.tuning import fastest, known
@@ -67,7 +68,7 @@ class DeviceExecutable(PlannedExecutable):
 
     def make_workspace(self) -> Any:
         """The arena, and how calls in it are replayed."""
-        made = self.device.workspace(self.planned.arena)
+        made = DeviceWorkspace(self.device, self.planned.arena)
         self._streams.add(self.device.stream)
         if self._recordings is not None and self.device.records:
             made.replay = Replay(self.device, self.planned, self._steps, self._constants, self._recordings)
@@ -120,7 +121,7 @@ class DeviceExecutable(PlannedExecutable):
 
     def _step(self, step: Any) -> DeviceStep:
         if not isinstance(step, Launch):
-            return DeviceStep(self.device.host_step(step.call), step.name, launches=0)
+            return DeviceStep(host_step(self.device, step.call), step.name, launches=0)
         prepare, places, numbers = self.device.prepare, step.buffers, step.numbers
         run: Any = None
 

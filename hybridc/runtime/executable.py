@@ -10,6 +10,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from hybridc.dialects.blame import blame, located
+from hybridc.dialects.operator import Operator
 from hybridc.errors import CustomOpError, MXNetError
 
 if TYPE_CHECKING:
@@ -85,12 +87,12 @@ class Executable(ABC):
 
     def _tell(self, error: Exception) -> None:
         """Raise an error of a host call with the operator and the network's line in its text; others get a note."""
-        from hybridc.dialects.blame import blame, located
-
         where = self.line_of(error)
         told = error
+        op = _operator_of(error)
         try:
-            blame(None, "eager", error)
+            if op is not None:
+                blame(op, "eager", error)
         except CustomOpError as blamed:
             told = blamed
         if isinstance(told, MXNetError):
@@ -98,6 +100,12 @@ class Executable(ABC):
             raise told from told.__cause__
         if where:
             told.add_note(f"raised for {where}")
+
+
+def _operator_of(error: BaseException) -> Operator | None:
+    """The operator whose method was called first."""
+    calls = (frame.f_locals.get("self") for frame, _ in traceback.walk_tb(error.__traceback__))
+    return next((found for found in calls if isinstance(found, Operator)), None)
 
 
 class PythonExecutable(Executable):

@@ -8,22 +8,18 @@ from __future__ import annotations
 
 import json
 import math
-import os
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, cast
 
 from hybridc import name as naming
-from hybridc import symbol
 from hybridc.dialects import registry
 from hybridc.dialects.interchange import text
 from hybridc.dialects.operator import Operator
 from hybridc.errors import MXNetError
-from hybridc.nd.storage import replacing
+from hybridc.hooks import HOOKS
 from hybridc.nesting import as_list
-from hybridc.symbol.composed import ComposedSymbol
 from hybridc.symbol.graph import Entry, SymbolNode, topological
 from hybridc.symbol.node_attributes import HIDDEN
 from hybridc.symbol.subgraph_nodes import body_to_nodes, read_subgraph
@@ -34,10 +30,10 @@ _VERSION = 10901
 # --- writing ---------------------------------------------------------------------------------------------------
 
 
-def tojson(symbol: ComposedSymbol, remove_amp_cast: bool = True) -> str:
-    """The graph of a symbol as text."""
+def to_json(entries: Sequence[Entry], remove_amp_cast: bool = True) -> str:
+    """The graph of some values as text."""
     version = _object({"mxnet_version": f'["int", {_VERSION}]'}, 2)
-    return _object({**_graph(symbol.entries, remove_amp_cast, 0), "attrs": version}, 0, lines=True)
+    return _object({**_graph(entries, remove_amp_cast, 0), "attrs": version}, 0, lines=True)
 
 
 def _graph(entries: Sequence[Entry], remove_amp_cast: bool, indent: int) -> dict[str, str]:
@@ -56,13 +52,6 @@ def _graph(entries: Sequence[Entry], remove_amp_cast: bool, indent: int) -> dict
         "node_row_ptr": _list(starts, indent + 2),
         "heads": _list([[*head, 0] for head in heads], indent + 2),
     }
-
-
-def save(symbol: ComposedSymbol, fname: str | os.PathLike[str], remove_amp_cast: bool = True) -> None:
-    """Write a symbol to a file, which appears whole or not at all."""
-    content = tojson(symbol, remove_amp_cast).encode()
-    with replacing(fname) as file:
-        file.write(content)
 
 
 def _string(value: str) -> str:
@@ -163,9 +152,10 @@ class _GraphWriter:
 
     def _by_others(self, node: SymbolNode, op: Operator) -> list[Entry] | None:
         """The results by operators that MXNet has, if it lacks this one."""
-        inputs = [n.number if n.number is not None else ComposedSymbol([(n, i)]) for n, i in node.inputs]
+        F = HOOKS.symbols()
+        inputs = [n.number if n.number is not None else F.ComposedSymbol([(n, i)]) for n, i in node.inputs]
         with naming.Prefix(f"{node.name}_"):
-            made = op.for_nnvm(symbol, *inputs)
+            made = op.for_nnvm(F, *inputs)
         if made is None:
             return None
         entries: list[Entry] = [e for s in as_list(made) for e in s.entries]
@@ -191,22 +181,9 @@ class _GraphWriter:
 # --- reading ---------------------------------------------------------------------------------------------------
 
 
-def load(fname: str | os.PathLike[str]) -> ComposedSymbol:
-    """The symbol in a file that :meth:`Symbol.save` or MXNet wrote."""
-    try:
-        content = Path(fname).read_text(encoding="utf-8")
-    except OSError as error:
-        raise MXNetError(f"cannot read {fname}: {error.strerror or error}") from error
-    except UnicodeDecodeError as error:
-        raise MXNetError(f"{fname} is not a symbol in JSON: {error}") from error
-    return _GraphReader(str(fname)).symbol(content)
-
-
-def load_json(json_str: str) -> ComposedSymbol:
-    """The symbol that a text in nnvm's JSON describes."""
-    if not isinstance(json_str, str):  # pyright: ignore[reportUnnecessaryIsInstance]
-        raise TypeError(f"load_json: the JSON must be a string, got {type(json_str).__name__}")
-    return _GraphReader("the text").symbol(json_str)
+def from_json(content: str, where: str = "the text") -> list[Entry]:
+    """The values of the graph that a text describes; ``where`` is what errors call it."""
+    return _GraphReader(where).read(content)
 
 
 def _object_of(value: Any) -> dict[str, Any] | None:
@@ -267,8 +244,8 @@ class _GraphReader:
     def wrong(self, why: str) -> MXNetError:
         return MXNetError(f"{self.where} is not a symbol in nnvm's JSON: {why}")
 
-    def symbol(self, content: str) -> ComposedSymbol:
-        """The symbol of a text."""
+    def read(self, content: str) -> list[Entry]:
+        """The results of the graph of a text."""
         try:
             members = _object_of(json.loads(content)) or {}
             heads, _ = self.heads(members, self.version(members))
@@ -276,7 +253,7 @@ class _GraphReader:
             raise
         except (ValueError, RecursionError) as error:
             raise self.wrong(str(error)) from error
-        return ComposedSymbol(heads)
+        return heads
 
     def heads(self, members: dict[str, Any], version: int) -> tuple[list[Entry], list[SymbolNode]]:
         """The results of a graph, and its variables."""

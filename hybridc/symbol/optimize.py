@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from xdsl.context import Context
@@ -14,9 +14,11 @@ from hybridc.errors import MXNetError
 from hybridc.ir.values import functions
 from hybridc.subgraph import backend_steps
 from hybridc.subgraph.partition_graph import PartitionGraph
-from hybridc.symbol.composed import ComposedSymbol
 from hybridc.symbol.infer import Shapes, Types
 from hybridc.symbol.symbol_to_graph import Origins, convert, graph_to_symbol
+
+if TYPE_CHECKING:
+    from hybridc.symbol.composed import ComposedSymbol
 
 _FLOAT32 = np.dtype(np.float32)
 
@@ -51,7 +53,7 @@ def optimize_for(
         dtypes = {**(type_dict or {}), **{n: a.dtype for n, a in arrays.items()}}
         module, origins = _module(symbol, {} if skip_infer else shapes, {} if skip_infer else dtypes)
         PartitionGraph(backend, options, arrays).apply_step(Context(), module, name, step)
-        symbol = ComposedSymbol(graph_to_symbol(module, origins))
+        symbol = type(symbol)(graph_to_symbol(module, origins))
     return symbol
 
 

@@ -6,7 +6,7 @@ from types import ModuleType
 from typing import Any
 
 from hybridc import nd
-from hybridc.symbol.compose import composing, symbolic
+from hybridc.symbol.composed import composing, symbolic
 
 # How MXNet calls the nodes of functions that are not named as they are: of symbols, with a number, reflected.
 _HINTS = {

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import traceback
 from collections.abc import Generator, Sequence
 from typing import Any
 
@@ -17,11 +18,11 @@ from hybridc.array.dispatch import as_scalar
 from hybridc.array.ndarray import NDArray
 from hybridc.context import Context, cpu
 from hybridc.dialects import registry
-from hybridc.dialects.blame import blame, located, pair, statement
+from hybridc.dialects.blame import blame, located, pair
 from hybridc.dialects.operator import Operator
 from hybridc.dtypes import is_float
 from hybridc.errors import ArgumentTypeError, MXNetError, ParameterShapeError, ShapeError, TraceError
-from hybridc.location import Location, user_location
+from hybridc.location import Location, is_users, user_location
 from hybridc.nesting import as_list, flatten
 from hybridc.state import STATE
 from hybridc.trace.traced import Shape, TracedSymbol
@@ -160,7 +161,7 @@ class Trace:
 
     def _line(self, error: Exception) -> Location:
         """The user's line that an error came through."""
-        found = statement(error)
+        found = _statement(error)
         return user_location(self.path()) if found is None else Location(*found, self.path())
 
     def path(self) -> str:
@@ -335,3 +336,15 @@ def trace_call(block: Any, args: Sequence[Any], training: bool) -> Trace:
 def _is_closed(shape: Any) -> bool:
     """Whether all sizes are known; what follows from unknown ones may be any negative number, as -2 twice -1."""
     return known(shape) and min(shape, default=0) >= 0
+
+
+def _statement(error: BaseException) -> tuple[str, int] | None:
+    """The file and line in which the user's own code called the operator that raised; None if no such frame raised."""
+    found: tuple[str, int] | None = None
+    for frame, line in traceback.walk_tb(error.__traceback__):
+        if isinstance(frame.f_locals.get("self"), Operator):
+            break
+        file = frame.f_code.co_filename
+        if is_users(file) and not file.startswith("<"):
+            found = file, line
+    return found

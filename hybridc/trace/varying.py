@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from hybridc.array.ndarray import NDArray
 from hybridc.context import Context
 
 
@@ -126,7 +127,5 @@ class VaryingInput:
 
     def data(self, context: Context) -> Any:
         """Its value now, as an array."""
-        from hybridc.array.ndarray import NDArray
-
         array = NDArray(np.asarray(self._dtype.type(self._varying.compute())))
         return array if context.device_type == "cpu" else array.as_in_context(context)

@@ -358,7 +358,7 @@ def test_graph_prints_and_parses(loaded):
     from xdsl.dialects import builtin, func
     from xdsl.parser import Parser
 
-    from hybridc.compile.stages import text
+    from hybridc.compile.lowering_stages import text
     from hybridc.dialects.mlir.hybrid import dialects
 
     block = Function(lambda F, x: F.lib_scale(F.lib_gemm(x, x), scale=2))

@@ -10,7 +10,7 @@ import pytest
 import hybridc as mx
 from hybridc import nd, op
 from hybridc.array.ndarray import NDArray
-from hybridc.dialects import derived
+from hybridc.dialects import gradient
 from hybridc.dialects.operator import Composite, Elementwise
 from hybridc.errors import UnsupportedError
 from hybridc.tools.check_op.case import each_gradient, gradients, ndarrays, run, weights_of
@@ -32,7 +32,7 @@ def test_what_is_derived_is_what_the_rule_says(case):
     inputs = ndarrays(arrays)
     weights = weights_of(run(made, inputs))
     needed = [x.dtype == np.float64 and case.differentiable(i) for i, x in enumerate(arrays)]
-    got = derived.gradients(made, nd, [NDArray(w) for w in weights], inputs, needed)
+    got = gradient.derived_gradients(made, nd, [NDArray(w) for w in weights], inputs, needed)
     for grad, rule, wanted in zip(got, gradients(made, arrays, weights), needed):
         if wanted:
             values = np.zeros_like(rule) if grad is None else grad.asnumpy()
@@ -164,7 +164,7 @@ def test_no_gradient_flows_through_jumps():
         def scalar(self, b, x):
             return b.add(b.floor(x), b.gt(x, 0.0))
 
-    assert derived.gradients(Steps.bind(), nd, [mx.nd.array(X)], [mx.nd.array(X)], [True]) == [None]
+    assert gradient.derived_gradients(Steps.bind(), nd, [mx.nd.array(X)], [mx.nd.array(X)], [True]) == [None]
     x = mx.nd.array(X)
     x.attach_grad()
     with mx.autograd.record():

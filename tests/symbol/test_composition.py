@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import hybridc as mx
-from hybridc.compile.stages import text
+from hybridc.compile.lowering_stages import text
 from hybridc.gluon import nn
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "golden"))

@@ -9,7 +9,7 @@ import hybridc as mx
 from hybridc import random
 from hybridc.array.dispatch import invoke
 from hybridc.dialects.operator import Elementwise
-from hybridc.symbol.compose import COMPOSER
+from hybridc.symbol.composed import COMPOSER
 from hybridc.tools.check_op import case as cases
 from tests.ops.samples import samples
 

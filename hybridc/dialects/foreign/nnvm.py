@@ -8,107 +8,19 @@ type -1, an unknown shape or dtype is None here; an unknown size is -1.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 from hybridc.dialects import registry
+from hybridc.dialects.foreign.nnvm_interfaces import INTERFACES
+from hybridc.dialects.foreign.nnvm_nodes import Interface, get
 from hybridc.dialects.operator import Operator
+from hybridc.dialects.registry import Attached
 from hybridc.errors import ArgumentTypeError, MXNetError
-
-# What is to be done with an output: nothing, write, write where an input lies, add to it.
-kNullOp, kWriteTo, kWriteInplace, kAddTo = "null", "write", "inplace", "add"
 
 PLEVEL = 10  # of what a class says itself, and of what is set without saying how important it is
 
 
-@dataclass(frozen=True)
-class OpContext:
-    """The moment of a call: whether it is for training."""
-
-    is_train: bool = False
-
-
-class NodeAttrs:
-    """The attributes of one use of an operator: ``dict`` as strings, ``parsed`` as fields of the bound operator."""
-
-    def __init__(self, op: str | type[Operator], dict: dict[str, Any] | None = None, name: str = "") -> None:
-        self.op = get(op) if isinstance(op, str) else op
-        self.name = name or self.op.title()
-        self._read(self.op.bind(**(dict or {})))
-
-    def _read(self, bound: Operator) -> None:
-        self.bound = bound
-        attrs = bound.attrs
-        shown = {k: v for k, v in attrs.items() if not self.op.ATTRIBUTES[k].doc.startswith("internal")}
-        self.dict = {k: str(v) for k, v in shown.items() if v is not None}
-        self.parsed: Any = bound
-
-    @classmethod
-    def of(cls, bound: Operator) -> NodeAttrs:
-        """Those of a bound operator, made once."""
-        made = bound.__dict__.get("_node_attrs")
-        if made is None:
-            made = cls.__new__(cls)
-            made.op, made.name = type(bound), bound.title()
-            made._read(bound)
-            bound.__dict__["_node_attrs"] = made
-        return made
-
-
-@dataclass(frozen=True)
-class Node:
-    """A use of an operator in a graph: its attributes, and the values that go in and come out."""
-
-    attrs: NodeAttrs
-    inputs: Sequence[Any]
-    outputs: Sequence[Any] = ()
-
-    @property
-    def op(self) -> type[Operator]:
-        """The operator's class."""
-        return self.attrs.op
-
-
-@dataclass(frozen=True)
-class Interface:
-    """What a key means: the methods that it stands for, those in NNVM's form, and how to put another into a class."""
-
-    methods: tuple[str, ...]
-    adapted: Any
-    install: Callable[[type[Operator], Any], None]
-
-
-class Attached:
-    """Attributes that were set on one class; a subclass does not inherit them.
-
-    ``changes`` counts how often one was set on any class: what was made of operators before may be out of date.
-    """
-
-    FIELD: ClassVar[str] = "_NNVM"
-    changes: ClassVar[int] = 0
-
-    @classmethod
-    def of(cls, operator: type[Operator]) -> dict[str, tuple[Any, int]]:
-        """By key: the value and its plevel."""
-        found = operator.__dict__.get(cls.FIELD)
-        if found is None:
-            found: Any = {}
-            setattr(operator, cls.FIELD, found)
-        return found
-
-
 # --- the public functions -------------------------------------------------------------------------------------
-
-
-def get(name: str) -> type[Operator]:
-    """The class of an operator, by its name in the IR (``mylib.swish``) or by that of its function (``swish``)."""
-    if name.__class__ is not str:
-        raise ArgumentTypeError(f"an operator is named by a string, as 'mylib.swish' or 'relu', got {name!r}")
-    found = registry.OPERATORS.get(name)
-    if found is None and registry.has_function(name):
-        found = registry.FUNCTIONS[name]
-    return found if found is not None else registry.operator(name)
 
 
 def set_attr(op_name: str, key: str, value: Any, plevel: int = PLEVEL) -> None:
@@ -132,7 +44,7 @@ def set_attr(op_name: str, key: str, value: Any, plevel: int = PLEVEL) -> None:
         return
     attached[key] = value, plevel
     Attached.changes += 1
-    interface = interfaces().get(key)
+    interface = INTERFACES.get(key)
     if interface is not None:
         _install(cls, interface, value)
 
@@ -146,28 +58,21 @@ def get_attr(op_name: str, key: str, default: Any = None) -> Any:
     attached = Attached.of(cls)
     if key in attached:
         return attached[key][0]
-    return interfaces()[key].adapted if defines(cls, key) else default
+    return INTERFACES[key].adapted if defines(cls, key) else default
 
 
 def list_attrs(op_name: str) -> list[str]:
     """The keys of an operator's attributes: the interfaces that it has, and what was attached to it."""
     cls = get(op_name)
-    return sorted({*Attached.of(cls), *(key for key in interfaces() if defines(cls, key))})
+    return sorted({*Attached.of(cls), *(key for key in INTERFACES if defines(cls, key))})
 
 
 # --- behind them ----------------------------------------------------------------------------------------------
 
 
-def interfaces() -> dict[str, Interface]:
-    """What the known keys mean."""
-    from hybridc.dialects.foreign.nnvm_interfaces import INTERFACES
-
-    return INTERFACES
-
-
 def defines(cls: type[Operator], key: str) -> bool:
     """Whether the class itself has the interface of a key, beyond what the base of all operators says."""
-    interface = interfaces().get(key)
+    interface = INTERFACES.get(key)
     if interface is None:
         return False
     missing = object()
@@ -176,7 +81,7 @@ def defines(cls: type[Operator], key: str) -> bool:
 
 def _check_kind(cls: type[Operator], key: str, value: Any) -> None:
     """All attributes of a key must be of one kind, as in NNVM."""
-    if key in interfaces() and key != "TIsBackward" and not callable(value):
+    if key in INTERFACES and key != "TIsBackward" and not callable(value):
         raise MXNetError(f"operator {cls.NAME!r}: attribute {key!r} must be a function, got {value!r}")
     if key == "TIsBackward" and not isinstance(value, bool):
         raise MXNetError(f"operator {cls.NAME!r}: attribute {key!r} must be True or False, got {value!r}")

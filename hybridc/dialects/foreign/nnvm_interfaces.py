@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from hybridc.dialects.foreign.nnvm import (
+from hybridc.dialects.foreign.nnvm_nodes import (
     Interface,
     Node,
     NodeAttrs,
@@ -19,6 +19,7 @@ from hybridc.dialects.foreign.nnvm import (
 )
 from hybridc.dialects.gradient import vjp
 from hybridc.dialects.operator import Operator
+from hybridc.dialects.registry import Attached
 from hybridc.dialects.stateful import Stateful
 from hybridc.errors import DTypeError, MXNetError, ShapeError
 from hybridc.hooks import HOOKS
@@ -249,3 +250,4 @@ INTERFACES: dict[str, Interface] = {
     "FStatefulCompute<cpu>": Interface((), None, _install_stateful_compute),
     "TIsBackward": Interface((), None, _keep),
 }
+Attached.METHODS.update({key: interface.methods for key, interface in INTERFACES.items()})

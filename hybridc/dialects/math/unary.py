@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from functools import cache
 from typing import Any, ClassVar
 
 import numpy as np
@@ -13,6 +12,7 @@ from hybridc.dialects.attribute import Shape
 from hybridc.dialects.math.elementwise import by_element, meaning
 from hybridc.dialects.operator import Elementwise, Sample, attribute, register
 from hybridc.dialects.scalar import NUMPY
+from hybridc.dialects.special import scipy_special
 from hybridc.errors import UnsupportedError
 
 
@@ -36,12 +36,9 @@ class Unary(Elementwise):
         return [Sample([s], cls.REFERENCE, low=cls.LOW, high=cls.HIGH, grad=not cls.STEPS) for s in shapes]
 
 
-@cache
 def special(name: str) -> Callable[..., Any]:
-    """A ufunc of scipy.special, imported when first used: scipy is slow to import."""
-    from scipy import special
-
-    return getattr(special, name)
+    """A ufunc of scipy.special."""
+    return getattr(scipy_special(), name)
 
 
 # --- sign, powers -----------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""Operators that draw random numbers while training: Dropout and the randomized leaky ReLU."""
+"""Operators that draw random numbers while training: Dropout, and what they have in common."""
 
 from __future__ import annotations
 
@@ -9,8 +9,7 @@ import numpy as np
 from hybridc.dialects.array.cast import Identity
 from hybridc.dialects.attribute import DType, Shape
 from hybridc.dialects.interfaces import DrawsUniform
-from hybridc.dialects.operator import Bad, Composite, Opaque, Operator, Sample, attribute, no_gradient, register
-from hybridc.dialects.scalar import NUMPY
+from hybridc.dialects.operator import Composite, Opaque, Operator, Sample, attribute, no_gradient, register
 from hybridc.dtypes import computed, is_float
 from hybridc.errors import DTypeError, ShapeError
 from hybridc.random import generator
@@ -145,65 +144,3 @@ class Dropout(Drawing):
             Sample([(2, 3, 4)], lambda x: x, p=0.0, mode="always"),
             Sample([(2, 3)], lambda x: 0 * x, p=1.0, mode="always"),
         ]
-
-
-@register("hybrid.rrelu")
-class RRelu(Drawing):
-    """x where it is positive, else slope * x: a random slope for each element in training, their mean else
-
-    The hidden second output is the slope of each element.
-    """
-
-    NNVM = "LeakyReLU"
-    lower_bound: float = attribute(0.125, "the least slope")
-    upper_bound: float = attribute(0.334, "the greatest slope")
-    train: bool | None = attribute(None, "internal: whether autograd is in train mode")
-    draw: int = attribute(0, "internal: tells the uses in one graph apart")
-
-    @classmethod
-    def bind_values(cls, values: tuple[Any, ...]) -> Operator:
-        """As for every operator; in prediction it is the leaky ReLU, which draws nothing."""
-        self = super().bind_values(values)
-        if isinstance(self, RRelu) and self.train is False:
-            from hybridc.dialects.nn.activation import Leaky
-
-            return Leaky.bind(slope=(self.lower_bound + self.upper_bound) / 2)
-        return self
-
-    def to_nnvm(self) -> dict[str, Any]:
-        return {"act_type": "rrelu", **super().to_nnvm()}
-
-    def decompose(self, F: Any, *inputs: Any) -> Any:
-        x, key = inputs
-        drawn = F.uniform_draw(key, shape=x.shape, dtype=x.dtype, draw=self.draw)
-        slope = drawn * (self.upper_bound - self.lower_bound) + self.lower_bound
-        return F.maximum(x, 0) + slope * F.minimum(x, 0), slope
-
-    def eager(self, *arrays: Any) -> Any:
-        x, key = arrays
-        self.infer_type([x.dtype])
-        slope = uniform(key, self.draw, x.shape, x.dtype)
-        slope *= self.upper_bound - self.lower_bound
-        slope += self.lower_bound
-        return NUMPY.select(x > 0, x, slope * x), slope
-
-    def gradient(self, F: Any, *values: Any) -> Any:
-        dy, x, slope = values[0], values[1], values[-1]
-        positive = F.greater(x, 0)
-        return dy * (positive + (1 - positive) * slope)
-
-    @classmethod
-    def samples(cls) -> list[Sample]:
-        return [
-            Sample(
-                [(3, 5)],
-                lambda x: np.maximum(x, 0) + 0.3 * np.minimum(x, 0),
-                lower_bound=0.2,
-                upper_bound=0.4,
-            )
-        ]
-
-    @classmethod
-    def bad_samples(cls) -> list[Bad]:
-        text = "rrelu: in training, data must be of floating-point numbers, got int8; use .astype('float32')"
-        return [((np.ones(3, np.int8),), {"train": True}, text)]

@@ -13,8 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from hybridc.gluon.block import Block
-from hybridc.gluon.children import Children
+from hybridc.gluon.children import BlockRoot, Children
 from hybridc.gluon.hybridize.guards import (
     MISSING,
     Contents,
@@ -109,7 +108,7 @@ class Reading:
         return value
 
     def _is_float(self, holder: Any, name: str) -> bool:
-        return isinstance(holder, Block) and type_of(look_up(holder, name)) is float and name in holder.__dict__
+        return isinstance(holder, BlockRoot) and type_of(look_up(holder, name)) is float and name in holder.__dict__
 
     def _float(self, holder: Any, cls: Any, name: str, path: str) -> Varying:
         """A float that varies from call to call, and is guarded only if its value is used."""
@@ -162,9 +161,9 @@ class Reading:
 
     def _guard(self, holder: Any, cls: type, name: str, path: str) -> Guard:
         value = look_up(holder, name)
-        is_block = isinstance(holder, Block)
+        is_block = isinstance(holder, BlockRoot)
         owner = None if name in holder.__dict__ else in_class(cls, name)[0]
-        is_noticed = is_block and (owner is None or issubclass(owner, Block) or owner is object)
+        is_noticed = is_block and (owner is None or issubclass(owner, BlockRoot) or owner is object)
         is_noticed &= isinstance(value, Children) or not is_mutable(value)
         reference: Callable[[], Any] = weakref.ref(holder) if is_block else lambda: holder
         return Guard(reference, name, path, value, self._contents, is_noticed)
@@ -214,12 +213,12 @@ def _is_cached(holder: Any, name: str) -> bool:
 
 def _counts(holder: Any, name: str) -> bool:
     """Whether the forward depends on an attribute; children and parameters drop the graphs when they change."""
-    if not isinstance(holder, Block):
+    if not isinstance(holder, BlockRoot):
         return True
     if name in _INTERNAL:
         return False
     value = holder.__dict__.get(name)
-    return not isinstance(value, Parameter) and not (isinstance(value, Block) and name in holder._children)
+    return not isinstance(value, Parameter) and not (isinstance(value, BlockRoot) and name in holder._children)
 
 
 @contextlib.contextmanager
@@ -247,7 +246,7 @@ def watching(block: Any, varying: Set[str] = frozenset()) -> Generator[Reading]:
 
 def is_watchable(value: Any) -> bool:
     """Whether reads of an object can be noted: of blocks, and of objects of users' classes as most are."""
-    return isinstance(value, Block) or (is_users(type_of(value)) and is_plain(type_of(value)))
+    return isinstance(value, BlockRoot) or (is_users(type_of(value)) and is_plain(type_of(value)))
 
 
 def _watch(value: Any) -> None:
@@ -304,7 +303,7 @@ def _watched(cls: Any) -> Any:
             cls.__delattr__(self, name)
 
         hooks = {"__getattribute__": getattribute, "__setattr__": setattr_, "__delattr__": delattr_}
-        base = Block if issubclass(cls, Block) else Plain
+        base = BlockRoot if issubclass(cls, BlockRoot) else Plain
         made: Any = type(
             cls.__name__, (base,), {**hooks, "__module__": cls.__module__, "__qualname__": cls.__qualname__}
         )

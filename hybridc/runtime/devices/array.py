@@ -1,9 +1,10 @@
-"""Arrays of a device."""
+"""Memory of a device, and arrays there."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,7 +12,6 @@ import numpy.typing as npt
 
 from hybridc.errors import UnsupportedError
 from hybridc.hooks import HOOKS
-from hybridc.runtime.devices.device import DeviceMemory
 
 if TYPE_CHECKING:
     from hybridc.ir.planned import SlotView
@@ -19,6 +19,15 @@ if TYPE_CHECKING:
     from hybridc.runtime.devices.replay import Replay
 
 DType = np.dtype[Any]
+
+
+@dataclass(frozen=True, eq=False)
+class DeviceMemory:
+    """Memory of a device, as long as this object lives."""
+
+    pointer: int
+    nbytes: int
+    owner: Any = None
 
 
 class Flags:

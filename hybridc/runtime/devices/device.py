@@ -6,7 +6,6 @@ import itertools
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,12 +14,12 @@ import numpy.typing as npt
 from hybridc.errors import DeviceError
 from hybridc.lower.triton.texts import copy_phase, fill_phase
 from hybridc.lower.triton.triton_function import Config, TritonFunction
+from hybridc.runtime.devices.array import DeviceArray, DeviceMemory
 
 if TYPE_CHECKING:
     from hybridc.ir.native_plan import PlainArray
     from hybridc.ir.planned import SlotView
     from hybridc.lower.triton.launches import LibraryProduct
-    from hybridc.runtime.devices.array import DeviceArray
 
 # Bytes of an array up to which it is copied to a device with others, and to which their beginnings are aligned.
 _SMALL = 4096
@@ -28,15 +27,6 @@ _APART = 16
 
 #: Runs a prepared function, given the addresses of its buffers and its numbers.
 Launch = Callable[[Sequence[int], Sequence[int]], None]
-
-
-@dataclass(frozen=True, eq=False)
-class DeviceMemory:
-    """Memory of a device, as long as this object lives."""
-
-    pointer: int
-    nbytes: int
-    owner: Any = None
 
 
 class Event(ABC):
@@ -164,8 +154,6 @@ class Device(ABC):
 
     def empty(self, shape: Sequence[int], dtype: Any) -> DeviceArray:
         """An array whose values are whatever was in its memory."""
-        from hybridc.runtime.devices.array import DeviceArray
-
         buffer = self.allocate(math.prod(shape) * np.dtype(dtype).itemsize)
         return DeviceArray(self, buffer, buffer.pointer, shape, dtype)
 
@@ -180,8 +168,6 @@ class Device(ABC):
 
         It goes into memory that is given, if that is large enough.
         """
-        from hybridc.runtime.devices.array import DeviceArray
-
         small = [x for x in arrays if x.nbytes <= _SMALL]
         starts = list(itertools.accumulate((_padded(x.nbytes) for x in small), initial=0))
         bytes_ = np.zeros(starts[-1], np.uint8)
@@ -201,24 +187,12 @@ class Device(ABC):
         """Whether this is an array of the device, of a shape and an element type."""
         return array.device is self and array.shape == tuple(spec.shape) and array.dtype == spec.dtype
 
-    def workspace(self, arena: int) -> Any:
-        """Memory for one call of a program at a time; in ``cells`` it keeps what host steps and results need."""
-        from hybridc.runtime.devices.array import DeviceWorkspace
-
-        return DeviceWorkspace(self, arena)
-
     def gathered(self, pointer: int, view: SlotView) -> DeviceArray:
         """The elements that a view shows of memory that begins at an address, in C order."""
         made = self.empty(view.shape, view.dtype)
         phase = copy_phase(view.dtype, view.shape, view.strides, 0, 1)
         self.launch(phase.function, phase.configs[0], (pointer, made.pointer), phase.numbers)
         return made
-
-    def host_step(self, call: Any) -> Callable[[Any, Any], None]:
-        """A step that calls the host, on arrays of NumPy's: what it reads is copied there, what it writes back."""
-        from hybridc.runtime.devices.host_step import host_step
-
-        return host_step(self, call)
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.index}: {self.name}>"

@@ -15,8 +15,8 @@ from hybridc.dtypes import BFLOAT16, DType
 from hybridc.errors import MXNetError, UnsupportedError
 from hybridc.ir.planned import SlotView
 from hybridc.ir.strides import row_major
-from hybridc.runtime.devices.array import DeviceArray
-from hybridc.runtime.devices.device import Device, DeviceMemory
+from hybridc.runtime.devices.array import DeviceArray, DeviceMemory
+from hybridc.runtime.devices.device import Device
 
 # Where memory is, and what its elements are, by DLPack's numbers.
 CPU, CUDA = 1, 2

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from hybridc.ir.planned import Cell, HostCall, SlotView
-from hybridc.runtime.devices.device import Device
+
+if TYPE_CHECKING:
+    from hybridc.runtime.devices.device import Device
 
 
 def host_step(device: Device, call: HostCall) -> Callable[[Sequence[int], Any], None]:

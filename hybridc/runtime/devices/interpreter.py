@@ -17,8 +17,8 @@ import numpy.typing as npt
 
 from hybridc.errors import DeviceMemoryError
 from hybridc.lower.triton.triton_function import Config, TritonFunction
-from hybridc.runtime.devices.array import DeviceArray
-from hybridc.runtime.devices.device import Device, DeviceMemory, Event, Launch
+from hybridc.runtime.devices.array import DeviceArray, DeviceMemory
+from hybridc.runtime.devices.device import Device, Event, Launch
 from hybridc.runtime.triton_kernel import interpret
 
 _ALIGNMENT = 256

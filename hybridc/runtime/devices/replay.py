@@ -19,8 +19,8 @@ import numpy.typing as npt
 
 from hybridc.errors import DeviceError, DeviceMemoryError, MXNetError
 from hybridc.ir.planned import PlannedProgram
-from hybridc.runtime.devices.array import DeviceArray
-from hybridc.runtime.devices.device import Device, DeviceMemory, packed_size
+from hybridc.runtime.devices.array import DeviceArray, DeviceMemory
+from hybridc.runtime.devices.device import Device, packed_size
 from hybridc.runtime.devices.step import DeviceStep, Run
 
 # Bytes up to which something is rather copied than left out of a recording: less than the time of a launch.

@@ -13,6 +13,10 @@ import numpy as np
 
 from hybridc.buffers import take
 from hybridc.lower.llvm.codegen import native_function as codegen
+from hybridc.runtime.native.emit_boxed import emit_boxed
+from hybridc.runtime.native.emit_entry import emit_entry
+from hybridc.runtime.native.emit_pool import emit_pool
+from hybridc.runtime.native.ir_text import TextModule
 from hybridc.runtime.native.structures import Outside
 from hybridc.runtime.native.threads import Threads, system_functions
 from hybridc.runtime.workspace import Workspace
@@ -66,10 +70,6 @@ def compile_ahead() -> None:
 def ir_text() -> str:
     """The LLVM IR of the native runtime."""
     # Where it was compiled before, nothing writes it.
-    from hybridc.runtime.native.emit_boxed import emit_boxed
-    from hybridc.runtime.native.emit_entry import emit_entry
-    from hybridc.runtime.native.emit_pool import emit_pool
-    from hybridc.runtime.native.ir_text import TextModule
 
     module = TextModule(_PAUSE.get(platform.machine(), ""))
     emit_boxed(module, emit_entry(module, emit_pool(module)))

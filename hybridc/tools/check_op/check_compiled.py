@@ -6,11 +6,13 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
+from xdsl.context import Context
 
 from hybridc import autograd, random
 from hybridc.array.dispatch import invoke
 from hybridc.array.ndarray import NDArray
 from hybridc.compile.stages import Traced
+from hybridc.compile.targets import TARGETS
 from hybridc.dialects.operator import Elementwise, Operator, Reduction
 from hybridc.dialects.stateful import Stateful
 from hybridc.gluon.block import HybridBlock
@@ -37,6 +39,7 @@ from hybridc.tools.check_op.case import (
 )
 from hybridc.tools.check_op.checks import check
 from hybridc.trace.tracer import trace_call
+from hybridc.transforms.memory.verify_plan import VerifyPlan
 
 _EXTRA = NDArray(np.zeros(1, dtype=np.float32))
 
@@ -184,8 +187,6 @@ def other_dtypes(case: Case) -> None:
 @check(each_sample)
 def every_stage_on_every_target(case: Case) -> None:
     """The IR and the memory plan are valid after each stage, and every target computes what eager calls do."""
-    from hybridc.compile.targets import TARGETS
-
     for name, target in TARGETS.items():
         if target.is_runnable():
             compare_on(case, name)
@@ -220,10 +221,6 @@ def compare_on(case: Case, target: str) -> None:
 
 def _stages(op: Operator, inputs: list[NDArray], grads: tuple[int, ...], target: str) -> Any:
     """The graph of one operator, compiled stage by stage, each verified."""
-    from xdsl.context import Context
-
-    from hybridc.transforms.memory.verify_plan import VerifyPlan
-
     traced = Traced(trace_call(OperatorNet(op), inputs, training=False), grads)
     traced.module.verify()
     optimized = traced.optimize()

@@ -6,12 +6,50 @@ import importlib
 from dataclasses import dataclass
 from pathlib import Path
 
-from hybridc import library
+from hybridc import library, op
 from hybridc.dialects.blame import user_frames, user_line
 from hybridc.dialects.operator import Operator
 from hybridc.errors import OperatorCheckError
+from hybridc.tools.check_op import check_compiled as compiled
+from hybridc.tools.check_op import contract, derivative, meaning, printed
 from hybridc.tools.check_op.case import Case
 from hybridc.tools.check_op.checks import Check
+
+CHECKS: tuple[Check, ...] = (
+    contract.name,
+    contract.docstring,
+    contract.what_its_kind_needs,
+    contract.function,
+    contract.attributes_are_documented,
+    contract.attributes_as_strings,
+    contract.samples,
+    meaning.values,
+    meaning.inferred_shapes_and_types,
+    meaning.unknown_sizes,
+    meaning.unknown_inputs,
+    meaning.inputs_that_are_not_contiguous,
+    meaning.inputs_stay_as_they_are,
+    meaning.updated_inputs,
+    meaning.views,
+    meaning.movement,
+    meaning.eager_into_given_arrays,
+    meaning.in_place,
+    meaning.decomposition,
+    meaning.special_values,
+    meaning.empty_arrays_and_broadcasting,
+    derivative.gradient,
+    derivative.second_gradient,
+    compiled.compiled_forward,
+    compiled.compiled_inputs_that_are_not_contiguous,
+    compiled.compiled_backward,
+    compiled.compiled_training,
+    compiled.compiled_special_values,
+    compiled.one_kernel_without_host_calls,
+    compiled.other_dtypes,
+    compiled.every_stage_on_every_target,
+    contract.error_text,
+    printed.print_and_parse,
+)
 
 
 @dataclass(frozen=True)
@@ -36,16 +74,11 @@ class Finding:
 
 def find(name: str) -> type[Operator]:
     """The operator called ``mylib.swish`` in the IR, or ``swish`` in mx.nd."""
-    from hybridc import nd, op
-
-    assert nd  # importing it registers the built-in operators
     return op.get(name)
 
 
 def findings(cls: type[Operator]) -> list[Finding]:
     """What every check that concerns the operator finds."""
-    from hybridc.tools.check_op import CHECKS
-
     return [found for check in CHECKS if (found := _run(check, cls)).cases]
 
 

@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from hybridc.compile.stages import text
+from xdsl.dialects import func
+from xdsl.dialects.builtin import FunctionType, ModuleOp
+from xdsl.ir import Block, Region
+from xdsl.parser import Parser
+
+from hybridc.compile import pipeline
+from hybridc.compile.lowering_stages import text
+from hybridc.dialects.mlir.hybrid import HandleAttr, HybridOp, tensor_type
 from hybridc.dialects.operator import Opaque
 from hybridc.location import Location
 from hybridc.tools.check_op.case import Case, each_sample, equal, fail, keyed, require
@@ -15,12 +22,6 @@ _FILE, _LINE, _BLOCK = "model.py", 7, "net"
 
 def operation(case: Case) -> tuple[Any, Any]:
     """A module with a function that applies the operator, and the operation in it."""
-    from xdsl.dialects import func
-    from xdsl.dialects.builtin import FunctionType, ModuleOp
-    from xdsl.ir import Block, Region
-
-    from hybridc.dialects.mlir.hybrid import HybridOp, tensor_type
-
     operator = case.unbound()
     types = [tensor_type(x.shape, x.dtype) for x in keyed(operator, case.arrays())]
     block = Block(arg_types=types)
@@ -33,11 +34,6 @@ def operation(case: Case) -> tuple[Any, Any]:
 @check(each_sample)
 def print_and_parse(case: Case) -> str | None:
     """The operation verifies, and its text parses to the same operation, location included."""
-    from xdsl.parser import Parser
-
-    from hybridc.compile import pipeline
-    from hybridc.dialects.mlir.hybrid import HandleAttr, HybridOp
-
     module, op = operation(case)
     module.verify()
     if any(isinstance(a, HandleAttr) for a in op.attributes.values()):

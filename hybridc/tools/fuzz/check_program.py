@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from ml_dtypes import finfo
 
 from hybridc import autograd
 from hybridc import random as random_state
@@ -486,8 +487,6 @@ def epsilon(dtype: Any) -> float:
 
 
 def _finfo(dtype: Any) -> Any:
-    from ml_dtypes import finfo
-
     made: Any = finfo
     return made(dtype)
 

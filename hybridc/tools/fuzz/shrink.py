@@ -10,6 +10,7 @@ import numpy as np
 
 from hybridc.dialects import registry
 from hybridc.dtypes import is_float
+from hybridc.tools.fuzz.check_program import values_of
 from hybridc.tools.fuzz.random_program import Array, Input, ProgramStep, RandomProgram, nested
 
 Fails = Callable[[RandomProgram], bool]
@@ -109,8 +110,6 @@ def _cuts(program: RandomProgram) -> Iterator[RandomProgram]:
 
 
 def _eager_values(program: RandomProgram) -> list[Array] | None:
-    from hybridc.tools.fuzz.check_program import values_of
-
     try:
         with np.errstate(all="ignore"):
             return [x.asnumpy() for x in values_of(program)]

@@ -7,10 +7,13 @@ import os
 import subprocess
 import sys
 import tempfile
+import traceback
 from multiprocessing.connection import Connection, Pipe
 from pathlib import Path
 from typing import Any
 
+from hybridc.tools.fuzz.check_program import Invalid, check
+from hybridc.tools.fuzz.damaged_files import read
 from hybridc.tools.fuzz.random_program import RandomProgram
 
 SECONDS = 60.0  # after which a program counts as one that hangs
@@ -83,9 +86,6 @@ class Worker:
 
 def serve(pipe: Connection[Any, Any]) -> None:
     """Check the programs and read the files that come through a pipe until it is closed."""
-    from hybridc.tools.fuzz.check_program import Invalid, check
-    from hybridc.tools.fuzz.damaged_files import read
-
     while True:
         try:
             kind, _, data = pipe.recv_bytes().partition(b"\n")
@@ -100,8 +100,6 @@ def serve(pipe: Connection[Any, Any]) -> None:
         except Invalid as refused:
             answer = ("invalid", str(refused))
         except Exception as error:  # the check itself is wrong
-            import traceback
-
             answer = ("harness", f"{type(error).__name__}: {error}\n{traceback.format_exc()}")
         pipe.send_bytes(json.dumps(answer).encode())
 

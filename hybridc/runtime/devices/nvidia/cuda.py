@@ -16,7 +16,8 @@ import numpy.typing as npt
 from hybridc.errors import DeviceMemoryError
 from hybridc.lower.triton.launches import LibraryProduct
 from hybridc.lower.triton.triton_function import Config, TritonFunction
-from hybridc.runtime.devices.device import Device, DeviceMemory, Event, Launch
+from hybridc.runtime.devices.array import DeviceMemory
+from hybridc.runtime.devices.device import Device, Event, Launch
 from hybridc.runtime.devices.nvidia import driver as cuda
 from hybridc.runtime.devices.nvidia.asked import LatestLaunches
 from hybridc.runtime.devices.nvidia.compiled import DIVISIBLE, binary, divisible_by

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from hybridc.runtime.devices.nvidia.driver import NON_BLOCKING, RELAXED
 
 if TYPE_CHECKING:
-    from hybridc.runtime.devices.device import DeviceMemory
+    from hybridc.runtime.devices.array import DeviceMemory
     from hybridc.runtime.devices.nvidia.asked import Launched
     from hybridc.runtime.devices.nvidia.cuda import Cuda
 

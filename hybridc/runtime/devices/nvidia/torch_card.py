@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
-from hybridc.runtime.devices.device import DeviceMemory
+from hybridc.runtime.devices.array import DeviceMemory
 from hybridc.runtime.devices.nvidia.cuda import Cuda
 from hybridc.runtime.devices.nvidia.driver import Driver
 

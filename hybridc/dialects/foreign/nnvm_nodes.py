@@ -1,0 +1,81 @@
+"""What functions in NNVM's form are given: a use of an operator in a graph with its attributes, and the moment."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from hybridc.dialects import registry
+from hybridc.dialects.operator import Operator
+from hybridc.errors import ArgumentTypeError
+
+# What is to be done with an output: nothing, write, write where an input lies, add to it.
+kNullOp, kWriteTo, kWriteInplace, kAddTo = "null", "write", "inplace", "add"
+
+
+def get(name: str) -> type[Operator]:
+    """The class of an operator, by its name in the IR (``mylib.swish``) or by that of its function (``swish``)."""
+    if name.__class__ is not str:
+        raise ArgumentTypeError(f"an operator is named by a string, as 'mylib.swish' or 'relu', got {name!r}")
+    found = registry.OPERATORS.get(name)
+    if found is None and registry.has_function(name):
+        found = registry.FUNCTIONS[name]
+    return found if found is not None else registry.operator(name)
+
+
+@dataclass(frozen=True)
+class OpContext:
+    """The moment of a call: whether it is for training."""
+
+    is_train: bool = False
+
+
+class NodeAttrs:
+    """The attributes of one use of an operator: ``dict`` as strings, ``parsed`` as fields of the bound operator."""
+
+    def __init__(self, op: str | type[Operator], dict: dict[str, Any] | None = None, name: str = "") -> None:
+        self.op = get(op) if isinstance(op, str) else op
+        self.name = name or self.op.title()
+        self._read(self.op.bind(**(dict or {})))
+
+    def _read(self, bound: Operator) -> None:
+        self.bound = bound
+        attrs = bound.attrs
+        shown = {k: v for k, v in attrs.items() if not self.op.ATTRIBUTES[k].doc.startswith("internal")}
+        self.dict = {k: str(v) for k, v in shown.items() if v is not None}
+        self.parsed: Any = bound
+
+    @classmethod
+    def of(cls, bound: Operator) -> NodeAttrs:
+        """Those of a bound operator, made once."""
+        made = bound.__dict__.get("_node_attrs")
+        if made is None:
+            made = cls.__new__(cls)
+            made.op, made.name = type(bound), bound.title()
+            made._read(bound)
+            bound.__dict__["_node_attrs"] = made
+        return made
+
+
+@dataclass(frozen=True)
+class Node:
+    """A use of an operator in a graph: its attributes, and the values that go in and come out."""
+
+    attrs: NodeAttrs
+    inputs: Sequence[Any]
+    outputs: Sequence[Any] = ()
+
+    @property
+    def op(self) -> type[Operator]:
+        """The operator's class."""
+        return self.attrs.op
+
+
+@dataclass(frozen=True)
+class Interface:
+    """What a key means: the methods that it stands for, those in NNVM's form, and how to put another into a class."""
+
+    methods: tuple[str, ...]
+    adapted: Any
+    install: Callable[[type[Operator], Any], None]
