@@ -1,6 +1,6 @@
 """Products by native code beside NumPy's BLAS, on the shapes of the benchmark networks.
 
-python benchmarks/gemm.py [--only lstm] [--threads 1,2] [--ways blas,tiles,dots,rows] [--dtype float32]
+python benchmarks/gemm.py [--only lstm] [--threads 1,2] [--ways blas,tiles,turned,dots,rows] [--dtype float32]
 
 Prints GFLOP/s: of ``np.matmul`` with threads of its own, of our phases in the way that is chosen for the shape, and in
 each other way; and the chosen way's share of the fastest large product that NumPy computes in the same run. The way
@@ -32,7 +32,7 @@ from hybridc.lower.llvm.loops.kernel_phases import KernelPhase
 from hybridc.runtime.native import NativePlan, NativeProgram, Phase, PlainArray, Position, set_num_threads
 
 REST = 0.1  # seconds until threads of NumPy's BLAS sleep
-WAYS = ("blas", "tiles", "dots", "rows")
+WAYS = ("blas", "tiles", "turned", "dots", "rows")
 # Name, einsum, sizes of its axes. Weights are stored (out, in), as Gluon does.
 SHAPES: list[tuple[str, str, dict[str, int]]] = [
     ("peak", "ik,kj->ij", {"i": 1024, "j": 1024, "k": 1024}),
@@ -63,6 +63,7 @@ SHAPES: list[tuple[str, str, dict[str, int]]] = [
     ("batch 4", "ik,jk->ij", {"i": 4, "j": 512, "k": 512}),
     ("batch 8", "ik,jk->ij", {"i": 8, "j": 512, "k": 512}),
     ("batch 16", "ik,jk->ij", {"i": 16, "j": 512, "k": 512}),
+    ("batch 32", "ik,jk->ij", {"i": 32, "j": 1024, "k": 1024}),
     ("batch 64", "ik,jk->ij", {"i": 64, "j": 512, "k": 512}),
 ]
 

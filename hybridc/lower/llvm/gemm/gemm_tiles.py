@@ -5,6 +5,9 @@ panel of the right matrix is laid out row after row in scratch; the last one is 
 of the result, some rows of a panel, is then summed up in registers: a row of the panel times one number for each row of
 the tile.
 
+Where the left matrix is the smaller one, the operands are exchanged: its rows become the columns of panels, the right
+matrix is read as it lies, and the transpose of the result is turned when it is stored.
+
 LLVM takes a while for this code, so that one function serves all products of a dtype: which way panels are read, and by
 which strides, are numbers.
 """

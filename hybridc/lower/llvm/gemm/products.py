@@ -155,16 +155,16 @@ def _preferred(given: Matrices, dtype: DType) -> Sequence[str]:
         return ("rows", "tiles", "blas")
     filled = panel_columns(given.n, dtype, vectors) > FILLED * given.n
     few_rows = given.m <= FEW_ROWS[vectors.bytes] and given.m * TERMS_FOR_A_ROW[vectors.bytes] <= given.k
-    exchanged = given.exchanged()
-    plain, turned = [_effort_of_tiles(x, dtype, vectors) for x in (given, exchanged)]
-    if given.a[1] == given.b[0] == 1:
-        few_rows = few_rows and turned > EFFORT_OF_DOTS * given.m * given.n
-        if few_rows or given.n <= FEW_COLUMNS or filled:
-            return ("dots", "tiles", "blas") if given.m >= FEWEST_ROWS else ("dots", "blas", "tiles")
-    if given.m >= FEWEST_ROWS and _is_cached(given, dtype) and not filled:
-        pays = exchanged.a[1] == 1 and turned < WORTH_TURNING * plain
-        return ("turned", "tiles", "blas") if pays else ("tiles", "blas")
-    return ("blas", "tiles")
+    tiles = given.m >= FEWEST_ROWS and _is_cached(given, dtype) and not filled
+    plain, exchanged = [_effort_of_tiles(x, dtype, vectors) for x in (given, given.exchanged())]
+    turned = tiles and given.b[0] == 1 and exchanged < WORTH_TURNING * plain
+    if turned and exchanged < EFFORT_OF_DOTS * given.m * given.n:
+        few_rows = False
+    if given.a[1] == given.b[0] == 1 and (few_rows or given.n <= FEW_COLUMNS or filled):
+        return ("dots", "tiles", "blas") if given.m >= FEWEST_ROWS else ("dots", "blas", "tiles")
+    if turned:
+        return ("turned", "tiles", "blas")
+    return ("tiles", "blas") if tiles else ("blas", "tiles")
 
 
 def _effort_of_tiles(given: Matrices, dtype: DType, vectors: Registers) -> int:
