@@ -2,8 +2,8 @@
 
 ``Elementwise`` (a scalar body), ``Reduction``, ``Composite`` (other operators), ``Movement``, ``Opaque`` (a host call)
 and ``Stateful`` (a host call that owns an object); ``attribute`` declares attributes, ``Sample`` a tested call. The
-operators of hybridc itself are written with nothing else. One that is a ``HasGPUKernel``, too, computes itself on GPUs
-by a Triton kernel written by hand.
+operators of hybridc itself are written with nothing else. The method ``kernel`` of any but a composite may return a
+kernel written by hand for a target: a ``TritonKernel``, a ``LoopKernel``, a function with ``out=``.
 
 ``get``, ``set_attr``, ``get_attr`` and ``list_attrs`` read and attach attributes of any operator under any key, as
 NNVM's registry does.
@@ -22,7 +22,7 @@ from hybridc.dialects.foreign.nnvm_nodes import (
     kWriteInplace,
     kWriteTo,
 )
-from hybridc.dialects.interfaces import ArraySpec, GPUKernel, HasGPUKernel
+from hybridc.dialects.handwritten import ArraySpec, LoopKernel, TritonKernel
 from hybridc.dialects.operator import (
     Composite,
     Contraction,
@@ -53,8 +53,8 @@ __all__ = [
     "register",
     # kernels written by hand
     "ArraySpec",
-    "GPUKernel",
-    "HasGPUKernel",
+    "LoopKernel",
+    "TritonKernel",
     # attributes of any operator
     "get",
     "get_attr",

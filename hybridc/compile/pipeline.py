@@ -85,7 +85,7 @@ KERNELS: tuple[ModulePass, ...] = (
 )
 
 # From the graph to kernels for the numpy target, and from these to a memory plan.
-NUMPY_KERNELS: tuple[ModulePass, ...] = (*structured(), *KERNELS)
+NUMPY_KERNELS: tuple[ModulePass, ...] = (*structured("numpy"), *KERNELS)
 NUMPY_PLAN: tuple[ModulePass, ...] = (
     TileKernels(threads=min(2, OPTIONS.num_threads)),  # more wait for the interpreter
     PlanMemory(),

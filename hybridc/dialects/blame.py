@@ -30,6 +30,7 @@ _CALLED = {
     "gradient": "F, the gradient of each visible output, each input and each output",
     "infer_shape": "a list of the inputs' shapes",
     "infer_type": "a list of the inputs' dtypes",
+    "kernel": "the target, and lists of the inputs and the results as ArraySpec",
 }
 
 

@@ -20,11 +20,12 @@ from hybridc.dialects import checked, registry
 from hybridc.dialects.array.shape_rules import broadcast_shapes, filled_shapes, reduced_axes, reduced_shape
 from hybridc.dialects.attribute import REQUIRED, Attribute, Axis, DType, Shape, attribute, from_annotation
 from hybridc.dialects.derived import evaluate_decomposed, inferred_shapes
+from hybridc.dialects.handwritten import ArraySpec, Kernel
 from hybridc.dialects.interchange import Interchange
 from hybridc.dialects.sample import Bad, Sample
 from hybridc.dialects.scalar import NUMPY, depends_on_all
 from hybridc.dtypes import STORED, computed, is_float
-from hybridc.errors import AttributeValueError, DTypeError, MXNetError, UnsupportedError
+from hybridc.errors import AttributeValueError, CustomOpError, DTypeError, MXNetError, UnsupportedError
 from hybridc.hooks import HOOKS
 from hybridc.location import user_location
 from hybridc.nesting import as_list
@@ -272,8 +273,24 @@ class Operator(Interchange):
         """``eager_out`` as compiled graphs call it: what a user wrote sees inputs that it cannot write."""
         self.eager_out(outs, *(map(checked.readonly, arrays) if self.foreign else arrays))
 
+    def run_kernel(self, function: Callable[..., Any], outs: Sequence[Array], *arrays: Any) -> None:
+        """Run a kernel for NumPy that :meth:`kernel` gave."""
+        made = function(*map(checked.readonly, arrays), out=outs[0] if len(outs) == 1 else tuple(outs))
+        if made is not None and any(y is not out for y, out in zip(as_list(made), outs, strict=False)):
+            raise CustomOpError(
+                f"operator {self.NAME}: the kernel {getattr(function, '__name__', function)} returned {made!r}; it "
+                "writes its results into out=, and returns nothing or out"
+            )
+
     def move(self, m: Any, *xs: Any) -> Any:
         """How elements come to their places, built with ``m`` (see :mod:`hybridc.dialects.movement`); None: unsaid."""
+        return None
+
+    def kernel(self, target: str, inputs: Sequence[ArraySpec], outputs: Sequence[ArraySpec]) -> Kernel | None:
+        """The kernel written by hand that computes it on a target; None where it is what its kind says.
+
+        What it returns for ``"numpy"``, ``"llvm"`` and ``"triton"`` is in :mod:`hybridc.dialects.handwritten`.
+        """
         return None
 
     def gradient(self, F: Any, *values: Any) -> Any:
@@ -579,8 +596,19 @@ def _problem_of_class(cls: Any, name: str) -> str | None:
     if len(found) != 1:
         of = " and ".join(kind.__name__ for kind in found) or "no kind"
         return f"operator {name!r}: class {cls.__name__} is of {of}; derive it from one of {names}"
+    hidden = [n for n in cls.ATTRIBUTES if isinstance(cls.__dict__.get(n), Attribute) and hasattr(Operator, n)]
+    if hidden:
+        return (
+            f"operator {name!r}: the attribute {hidden[0]} of class {cls.__name__} has the name of a method of all "
+            f"operators; declare it as {hidden[0]}_, which calls and files know as {hidden[0]}"
+        )
     lacks = missing(cls)
     if lacks is not None:
         kind = "Stateful" if hasattr(cls, "create_state") else found[0].__name__
         return f"operator {name!r}: class {cls.__name__} is {kind} and has no {lacks[0]}; write {lacks[1]}"
+    if found[0] is Composite and cls.kernel is not Operator.kernel:
+        return (
+            f"operator {name!r}: class {cls.__name__} is Composite, of which only its decomposition reaches a target; "
+            "for a kernel of its own derive it from Opaque, with a gradient"
+        )
     return None

@@ -1,18 +1,25 @@
-"""What the host, or its library, computes: the operator behind a function without a body; and what may share memory."""
+"""The operator behind a function without a body: who computes it, and what may share memory."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, cast
 
 from xdsl.dialects import func
 from xdsl.dialects.builtin import DenseArrayBase, DictionaryAttr, StringAttr
+from xdsl.ir import SSAValue
 
 from hybridc.dialects import registry
-from hybridc.dialects.interfaces import AddsRows, DrawsUniform
-from hybridc.dialects.mlir.hybrid import from_attribute
+from hybridc.dialects.blame import blame, defined
+from hybridc.dialects.handwritten import RETURNED, ArraySpec, Kernel
+from hybridc.dialects.mlir.hybrid import dtype_of, from_attribute, shape_of
 from hybridc.dialects.mlir.hybrid_rt import numbers_listed
 from hybridc.dialects.operator import Operator
+from hybridc.errors import CustomOpError
 from hybridc.ir.structured import declared_dtypes
+
+# The attribute of a declared function that a kernel written by hand computes.
+HAS_KERNEL = "hybrid.kernel"
 
 
 def operator_of(declaration: func.FuncOp) -> Operator:
@@ -22,13 +29,41 @@ def operator_of(declaration: func.FuncOp) -> Operator:
     return registry.operator(name).bind(**{key: from_attribute(value) for key, value in attributes.items()})
 
 
-def has_native_loops(operator: Operator) -> bool:
-    """Whether targets with loops of their own compute it, though no loops of linalg say what it does."""
-    return isinstance(operator, DrawsUniform) or (isinstance(operator, AddsRows) and operator.row_sums() is not None)
+def arrays_of(values: Sequence[SSAValue]) -> list[ArraySpec]:
+    """The arrays that values are."""
+    return [ArraySpec(shape_of(v), dtype_of(v)) for v in values]
+
+
+def kernel_of(operator: Operator, target: str, ins: list[ArraySpec], outs: list[ArraySpec]) -> Kernel | None:
+    """The kernel written by hand that computes an operator on a target; None if it has none for it."""
+    if target not in RETURNED:
+        return None
+    try:
+        made: Any = operator.kernel(target, ins, outs)
+    except Exception as error:
+        blame(operator, "kernel", error, target, ins, outs)
+        raise
+    kind, wanted = RETURNED[target]
+    if made is not None and not (callable(made) if kind is None else isinstance(made, kind)):
+        raise CustomOpError(
+            f"operator {operator.NAME}: kernel({target!r}, …) returned {made!r}; it returns {wanted}, or None where it "
+            f"has no kernel{defined(operator, 'kernel')}"
+        )
+    return made
+
+
+def has_kernel(declaration: func.FuncOp) -> bool:
+    """Whether a kernel written by hand computes a declared function, not the host."""
+    return HAS_KERNEL in declaration.attributes
 
 
 def inplace_pairs(declaration: func.FuncOp) -> list[tuple[int, int]]:
-    """The pairs of argument and result that may share memory, as its operator says; both have one type."""
+    """The pairs of argument and result that may share memory, as its operator says; both have one type.
+
+    None of a kernel written by hand, which need not read an element before it writes one.
+    """
+    if has_kernel(declaration):
+        return []
     ins, outs = declaration.function_type.inputs.data, declaration.function_type.outputs.data
     dtypes = declared_dtypes(declaration) or [None] * (len(ins) + len(outs))
     return [

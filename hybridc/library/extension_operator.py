@@ -41,7 +41,7 @@ class _OfLibrary(Operator):
     SAME_DTYPE = False
 
     OP: ClassVar[LibraryOp]
-    kernel: ExtensionKernel
+    implementation: ExtensionKernel
 
     # --- attributes ----------------------------------------------------------------------------------------
 
@@ -67,7 +67,7 @@ class _OfLibrary(Operator):
         fields = {name: Attribute(None, "", None, None, None, "str") for name, _ in values}
         self.__dict__["ATTRIBUTES"] = fields
         self.key = (cls, *[text for _, text in values])
-        self.kernel = self._kernel(values)
+        self.implementation = self._kernel(values)
         self.arity = len(self.input_names())
         self.mutated = self.mutates()
         self.results = self.num_outputs()
@@ -80,7 +80,7 @@ class _OfLibrary(Operator):
     @property
     def call(self) -> Call:
         """What the library says of the operator with these attributes."""
-        return self.kernel.call
+        return self.implementation.call
 
     @classmethod
     def function(cls) -> Callable[..., Any]:
@@ -144,13 +144,13 @@ class LibraryOperator(_OfLibrary, Opaque):
 
     def eager(self, *arrays: Any) -> Any:
         """The library's forward."""
-        results, new = self.kernel.forward(arrays)
+        results, new = self.implementation.forward(arrays)
         return results[0] if len(results) == 1 and not new else (*results, *new)
 
     def eager_out(self, outs: Sequence[Any], *arrays: Any) -> None:
         """The library's forward, straight into ``outs``."""
         count = self.call.num_outputs
-        _, new = self.kernel.forward(arrays, outs=outs[:count])
+        _, new = self.implementation.forward(arrays, outs=outs[:count])
         for out, value in zip(outs[count:], new, strict=True):
             out[...] = value
 
@@ -179,7 +179,7 @@ class LibraryBackward(_OfLibrary, Opaque):
     def _kernel(cls, values: Pairs) -> ExtensionKernel:
         forward = cls.FORWARD.bind_values(values)
         assert isinstance(forward, LibraryOperator)
-        return forward.kernel
+        return forward.implementation
 
     def _groups(self, values: Sequence[Any]) -> tuple[Sequence[Any], Sequence[Any], Sequence[Any]]:
         inputs, outputs = self.call.num_inputs, self.call.num_outputs
@@ -217,7 +217,7 @@ class LibraryBackward(_OfLibrary, Opaque):
 
     def eager(self, *arrays: Any) -> Any:
         """The library's backward."""
-        grads = self.kernel.backward(*self._groups(arrays))
+        grads = self.implementation.backward(*self._groups(arrays))
         return grads[0] if len(grads) == 1 else tuple(grads)
 
     def gradient(self, F: Any, *values: Any) -> Any:
@@ -267,14 +267,14 @@ class StatefulLibraryOperator(_OfLibrary, Stateful):
 
     def forward(self, state: Any, *arrays: Any) -> Any:
         """The state's forward."""
-        results, new = self.kernel.forward(arrays, state)
+        results, new = self.implementation.forward(arrays, state)
         return (*results, *new)
 
     def backward(
         self, state: Any, needed: Sequence[bool], ograds: Sequence[Any], inputs: Sequence[Any], outputs: Sequence[Any]
     ) -> Sequence[Any]:
         """The state's backward."""
-        return self.kernel.backward(ograds, inputs, outputs, state)
+        return self.implementation.backward(ograds, inputs, outputs, state)
 
 
 # --- arrays of graph passes ----------------------------------------------------------------------------------

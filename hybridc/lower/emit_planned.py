@@ -8,13 +8,15 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from xdsl.dialects import func
 from xdsl.dialects.builtin import IntegerAttr, ModuleOp
 from xdsl.ir import Operation, SSAValue
 
+from hybridc.dialects.blame import blame, located, user_frames
+from hybridc.dialects.handwritten import ArraySpec
 from hybridc.dialects.mlir.hybrid import dtype_of, location_of, shape_of
 from hybridc.dialects.mlir.hybrid_rt import (
     AliasOp,
@@ -29,7 +31,8 @@ from hybridc.dialects.mlir.hybrid_rt import (
     aligned,
 )
 from hybridc.dialects.operator import Opaque, Operator
-from hybridc.ir.host import numbers_of, operator_of
+from hybridc.errors import CustomOpError
+from hybridc.ir.host import arrays_of, has_kernel, kernel_of, numbers_of, operator_of
 from hybridc.ir.launch_check import check_launch
 from hybridc.ir.native_plan import Host, PlainArray, Position
 from hybridc.ir.planned import ARENA, Cell, HostCall, PlannedProgram, Program, SlotView
@@ -64,8 +67,12 @@ class ProgramEmitter(ABC):
         """Write a kernel's launch."""
 
     @abstractmethod
-    def host(self, op: LaunchOp, name: str, operator: Operator, where: Location | None) -> bool:
-        """Write the launch of an operator for which there are no loops; whether the host runs it."""
+    def host(self, op: LaunchOp, name: str, operator: Operator, where: Location | None) -> None:
+        """Write a call of the host."""
+
+    @abstractmethod
+    def by_hand(self, op: LaunchOp, name: str, operator: Operator, where: Location | None) -> None:
+        """Write the launch of a kernel that is written by hand."""
 
     @abstractmethod
     def poisoned(self, place: Bytes) -> None:
@@ -90,7 +97,11 @@ class ProgramEmitter(ABC):
             self._operators[name] = operator_of(declaration)
         operator = self._operators[name]
         where = location_of(op) or location_of(declaration)
-        if self.host(op, name, operator, where) and isinstance(operator, Opaque):
+        if has_kernel(declaration):
+            self.by_hand(op, name, operator, where)
+            return
+        self.host(op, name, operator, where)
+        if isinstance(operator, Opaque):
             self.noted.host_calls.append(f"{operator!r}" + (f" at {where}" if where else ""))
             self.noted.host_launches.append(len(self.noted.launches) - 1)
 
@@ -112,9 +123,11 @@ class PlanEmitter(ProgramEmitter):
     def run(self, made: Any, places: Sequence[Position], scratch: Position | None, name: str) -> None:
         """The steps of some phases; ``places`` are the arguments, the results, then the locals."""
 
+    TARGET: ClassVar[str]  # as operators know it
+
     @abstractmethod
-    def computed(self, operator: Operator, ins: Sequence[SSAValue], outs: Sequence[SSAValue]) -> Any:
-        """The phases that compute an operator though no loops say how; None if the host has to."""
+    def described(self, kernel: Any, arrays: Sequence[ArraySpec]) -> Any:
+        """The phases of a kernel written by hand, given its inputs and results."""
 
     @abstractmethod
     def copy(self, source: SlotView) -> Any:
@@ -256,21 +269,34 @@ class PlanEmitter(ProgramEmitter):
         self.run(made, places, None if scratch is None else place_of(scratch), kernel.name)
         self.launched(line, step)
 
-    def host(self, op: LaunchOp, name: str, operator: Operator, where: Location | None) -> bool:
+    def host(self, op: LaunchOp, name: str, operator: Operator, where: Location | None) -> None:
         line, step = len(self.lines), len(self.planned.steps)
-        made = self.computed(operator, op.ins, op.outs)
-        if made is None:
-            ins, outs = (tuple(map(self._array, values)) for values in (op.ins, op.outs))
-            program = self.planned
-            call = HostCall(operator, ins, outs, len(program.inputs), tuple(program.constants), str(where or ""))
-            program.steps.append(Host(call, name))
-            self.lines.append(f"{name} on the host{comment(where)}")
-        else:
-            self.lines.append(f"{name}{comment(where)}")
-            given = [view if view.is_plain else self._plain_copy(view) for view in (self.views[v] for v in op.ins)]
-            self.run(made, [place_of(v) for v in (*given, *(self.views[v] for v in op.outs))], None, name)
+        ins, outs = (tuple(map(self._array, values)) for values in (op.ins, op.outs))
+        program = self.planned
+        call = HostCall(operator, ins, outs, len(program.inputs), tuple(program.constants), str(where or ""))
+        program.steps.append(Host(call, name))
+        self.lines.append(f"{name} on the host{comment(where)}")
         self.launched(line, step)
-        return made is None
+
+    def by_hand(self, op: LaunchOp, name: str, operator: Operator, where: Location | None) -> None:
+        line, step = len(self.lines), len(self.planned.steps)
+        self.lines.append(f"{name}{comment(where)}")
+        given = [view if view.is_plain else self._plain_copy(view) for view in (self.views[v] for v in op.ins)]
+        places = [place_of(v) for v in (*given, *(self.views[v] for v in op.outs))]
+        self.run(self._described(op, operator, where), places, None, name)
+        self.launched(line, step)
+
+    def _described(self, op: LaunchOp, operator: Operator, where: Location | None) -> Any:
+        """The phases of a kernel written by hand; what is wrong with it is its author's error."""
+        ins, outs = arrays_of(op.ins), arrays_of(op.outs)
+        try:
+            return self.described(kernel_of(operator, self.TARGET, ins, outs), [*ins, *outs])
+        except CustomOpError as error:
+            raise located(error.restated(f"operator {operator.NAME}: {error}"), where) from error
+        except Exception as error:
+            if user_frames(error):
+                blame(operator, "kernel", error)
+            raise
 
     def _array(self, value: SSAValue) -> SlotView | Cell:
         """Where a value is."""

@@ -274,6 +274,27 @@ class WrongEagerOut(Scan):
         np.copyto(outs[0], arrays[0])
 
 
+class WrongKernel(Scan):
+    """Sums along the first axis, with native loops that are wrong in double precision"""
+
+    FINDS = "kernels by hand", "result of target llvm: 9 of 12 elements differ"
+
+    def kernel(self, target, inputs, outputs):
+        (x,) = inputs
+        return op.LoopKernel(self.loops, x.shape[1]) if target == "llvm" else None
+
+    def loops(self, b, low, high, x, y):
+        def column(j):
+            def element(i, total):
+                total = b.add(total, b.load(x, i, j)) if x.dtype == np.float32 else b.load(x, i, j)
+                b.store(total, y, i, j)
+                return total
+
+            b.loop(0, x.shape[0], element, b.constant(0, x.dtype))
+
+        b.loop(low, high, column)
+
+
 class ChangesItsInput(Scan):
     """Sums along the first axis, written into the input"""
 

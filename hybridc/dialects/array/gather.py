@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from hybridc.dialects.array.shape import normalize_axis
 from hybridc.dialects.attribute import DType, Shape
-from hybridc.dialects.interfaces import AddsRows, RowSums, in_single
+from hybridc.dialects.handwritten import ArraySpec, Kernel
+from hybridc.dialects.kernels import add_rows as kernels
 from hybridc.dialects.movement import bounded_index
 from hybridc.dialects.operator import Bad, Composite, Elementwise, Movement, Sample, attribute, register
+from hybridc.dtypes import is_half
 from hybridc.errors import IndexRangeError, ShapeError
 
 MODES = ("clip", "wrap", "raise")
@@ -53,6 +55,11 @@ def add_rows(rows: int, index: Any, values: Any) -> Any:
         places = index[begin : begin + step].reshape(-1, 1) * width + column
         np.add.at(flat, places.reshape(-1), values[begin : begin + step].reshape(-1))
     return out
+
+
+def in_single(F: Any, x: Any, adding: Callable[[Any], Any]) -> Any:
+    """``adding(x)``, accumulated in float32 if ``x`` has half precision: many elements may be added to one."""
+    return F.cast(adding(F.cast(x, "float32")), x.dtype) if is_half(x.dtype) else adding(x)
 
 
 class _Indexed(Movement):
@@ -132,7 +139,7 @@ class Take(_Indexed):
 
 
 @register("hybrid.take_scatter")
-class TakeScatter(_Indexed, AddsRows):
+class TakeScatter(_Indexed):
     """Zeros of ``shape``, to whose slices those of the input are added: the gradient of ``take``."""
 
     INPUTS = ("data", "indices")
@@ -152,10 +159,11 @@ class TakeScatter(_Indexed, AddsRows):
             )
         return shapes, [self.shape]
 
-    def row_sums(self) -> RowSums | None:
-        before, after = math.prod(self.shape[: self.axis]), math.prod(self.shape[self.axis + 1 :])
-        # With "raise" indices may be wrong, which the host tells.
-        return None if self.mode == "raise" else RowSums(before, self.shape[self.axis], after, self.mode)
+    def kernel(self, target: str, inputs: Sequence[ArraySpec], outputs: Sequence[ArraySpec]) -> Kernel | None:
+        if self.mode == "raise":  # indices may be wrong, which the host tells
+            return None
+        data, indices = inputs
+        return kernels.add_rows(target, data, indices, self.shape, self.axis, self.mode)
 
     def eager(self, *arrays: Any) -> Any:
         data, indices = arrays

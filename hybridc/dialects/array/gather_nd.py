@@ -8,10 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from hybridc.dialects.array.gather import add_rows, as_index, gathered
+from hybridc.dialects.array.gather import add_rows, as_index, gathered, in_single
 from hybridc.dialects.array.shape import normalize_axis
 from hybridc.dialects.attribute import DType, Shape
-from hybridc.dialects.interfaces import in_single
 from hybridc.dialects.operator import (
     Bad,
     Composite,

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from hybridc.dialects.array.cast import Identity
 from hybridc.dialects.attribute import DType, Shape
-from hybridc.dialects.interfaces import DrawsUniform
+from hybridc.dialects.handwritten import ArraySpec, Kernel
+from hybridc.dialects.kernels import philox
 from hybridc.dialects.operator import Composite, Opaque, Operator, Sample, attribute, no_gradient, register
 from hybridc.dtypes import computed, is_float
 from hybridc.errors import DTypeError, ShapeError
@@ -23,8 +25,12 @@ def uniform(key: Any, draw: int, shape: Shape, dtype: DType) -> Any:
 
 
 @register("hybrid.uniform_draw")
-class UniformDraw(Opaque, DrawsUniform):
-    """Uniform numbers in [0, 1) of the draw that a key names: what the operators here decompose into"""
+class UniformDraw(Opaque):
+    """Uniform numbers in [0, 1) of the draw that a key names: what the operators here decompose into
+
+    They are those of :func:`hybridc.random.generator`: Philox with the key's first word as key, and its second plus
+    the number of the draw as the counter's highest word; 24 bits for single and half precision, 53 for double.
+    """
 
     gradient = no_gradient
 
@@ -41,8 +47,8 @@ class UniformDraw(Opaque, DrawsUniform):
     def infer_type(self, dtypes: list[DType]) -> tuple[list[DType], list[DType]]:
         return dtypes, [self.dtype]
 
-    def draw_number(self) -> int:
-        return self.draw
+    def kernel(self, target: str, inputs: Sequence[ArraySpec], outputs: Sequence[ArraySpec]) -> Kernel | None:
+        return philox.uniform(target, outputs[0], self.draw)
 
     def eager(self, *arrays: Any) -> Any:
         return uniform(arrays[0], self.draw, self.shape, self.dtype)

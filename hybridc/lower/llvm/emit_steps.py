@@ -8,20 +8,15 @@ from typing import Any, cast
 
 import numpy as np
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.ir import SSAValue
 
-from hybridc.dialects.interfaces import AddsRows, DrawsUniform
-from hybridc.dialects.mlir.hybrid import dtype_of, shape_of
+from hybridc.dialects.handwritten import ArraySpec, LoopKernel
 from hybridc.dialects.mlir.hybrid_rt import aligned
-from hybridc.dialects.operator import Operator
 from hybridc.ir.native_plan import Phase, Position
 from hybridc.ir.planned import SlotView
-from hybridc.ir.values import volume
 from hybridc.lower.emit_planned import PlanEmitter
 from hybridc.lower.llvm.kernel_code import Codes
+from hybridc.lower.llvm.loops.kernel_builder import loop_kernel_phase
 from hybridc.lower.llvm.loops.kernel_phases import KernelPhase, KernelPhases, copy_phase, fill_phase
-from hybridc.lower.llvm.loops.philox_loops import uniform_phase
-from hybridc.lower.llvm.loops.scatter_loops import row_sums_phase
 from hybridc.lower.llvm.native_source import NativeSource
 from hybridc.options import OPTIONS
 
@@ -39,6 +34,8 @@ def emit(
 
 
 class _StepEmitter(PlanEmitter):
+    TARGET = "llvm"
+
     def __init__(self, module: ModuleOp, name: str, codes: Codes, poison: bool) -> None:
         self.program = NativeSource(name, "", 0, threads=codes.threads)
         super().__init__(module, self.program, codes, poison)
@@ -64,14 +61,8 @@ class _StepEmitter(PlanEmitter):
         given = ", ".join(map(str, phase.numbers))
         self.lines.append(f"    [0, {phase.extent}) by {phase.grain}, buffers ({where}), numbers ({given})")
 
-    def computed(self, operator: Operator, ins: Sequence[SSAValue], outs: Sequence[SSAValue]) -> KernelPhases | None:
-        if isinstance(operator, AddsRows) and (sums := operator.row_sums()) is not None:
-            data, indices = ins
-            count, kinds = volume(shape_of(indices)), (dtype_of(data), dtype_of(indices))
-            return KernelPhases([row_sums_phase(sums, count, *kinds, self.program.threads)])
-        if isinstance(operator, DrawsUniform):
-            return KernelPhases([uniform_phase(volume(shape_of(outs[0])), dtype_of(outs[0]), operator.draw_number())])
-        return None
+    def described(self, kernel: LoopKernel, arrays: Sequence[ArraySpec]) -> KernelPhases:
+        return KernelPhases([loop_kernel_phase(kernel, arrays, self.program.threads)])
 
     def copy(self, source: SlotView) -> KernelPhases:
         return KernelPhases([copy_phase(source.dtype, source.shape, source.strides, 0, 1)])

@@ -32,7 +32,7 @@ from hybridc.dialects.mlir.hybrid_rt import (
 )
 from hybridc.dialects.operator import Operator
 from hybridc.dtypes import kind_of
-from hybridc.ir.host import numbers_of
+from hybridc.ir.host import arrays_of, kernel_of, numbers_of
 from hybridc.ir.launch_check import check_launch, written_over
 from hybridc.ir.planned import Program
 from hybridc.ir.structured import numbers_in
@@ -45,6 +45,7 @@ from hybridc.options import OPTIONS
 from hybridc.quoting import one_line, required_name
 from hybridc.trace.trace_to_graph import identifier
 
+_CALLS = ("call_out", "run_kernel")  # the methods of operators that a program calls
 _OURS = re.compile(r"[acsvy]\d+|\w+_\d+")  # names that the emitter makes
 
 
@@ -73,7 +74,7 @@ def _runs(call: ast.expr) -> bool:
     """Whether a line of a program runs a kernel or the host."""
     if not isinstance(call, ast.Call):
         return False
-    return isinstance(call.func, ast.Name) or (isinstance(call.func, ast.Attribute) and call.func.attr == "call_out")
+    return isinstance(call.func, ast.Name) or (isinstance(call.func, ast.Attribute) and call.func.attr in _CALLS)
 
 
 def emit(module: ModuleOp, name: str, threads: int, poison: bool = OPTIONS.poison) -> PythonProgram:
@@ -272,12 +273,19 @@ class _ModuleEmitter(ProgramEmitter):
         self.kept.append(name)
         return name
 
-    def host(self, op: LaunchOp, name: str, operator: Operator, where: Location | None) -> bool:
+    def host(self, op: LaunchOp, name: str, operator: Operator, where: Location | None) -> None:
         """What NumPy or the host computes: a bound ``call_out``."""
+        self.body.append(f"{self._operator(operator)}.call_out({self._given(op)}){comment(where)}")
+
+    def by_hand(self, op: LaunchOp, name: str, operator: Operator, where: Location | None) -> None:
+        kernel = kernel_of(operator, "numpy", arrays_of(op.ins), arrays_of(op.outs))
+        called = f"{self._operator(operator)}.run_kernel({self._bind(kernel, 'kernel_')}, {self._given(op)})"
+        self.body.append(f"{called}{comment(where)}")
+
+    def _given(self, op: LaunchOp) -> str:
+        """The results of an operator, then its inputs."""
         outs = "".join(f"{self.names[v]}, " for v in op.outs)
-        given = ", ".join([f"({outs})", *[self.names[v] for v in op.ins]])
-        self.body.append(f"{self._operator(operator)}.call_out({given}){comment(where)}")
-        return True
+        return ", ".join([f"({outs})", *[self.names[v] for v in op.ins]])
 
 
 def _poison_array(name: str, dtype: np.dtype[Any]) -> str:

@@ -189,8 +189,8 @@ class Blocks:
         steps = row_major(op.sizes)
         terms = [f"tl.cast({i}, tl.int64) * {s}" for i, s, n in zip(index, steps, op.sizes, strict=True) if n > 1]
         seed, draw = self.key(op.key)
-        function = draws.uniform(element_dtype(op.number.type), self.w)
-        return self.w.let("drawn", f"{function}({seed}, {draw}, {' + '.join(terms) or 'tl.zeros([1], tl.int64)'})")
+        place = " + ".join(terms) or "tl.zeros([1], tl.int64)"
+        return self.w.let("drawn", draws.uniform(seed, draw, place, element_dtype(op.number.type), self.w))
 
     def key(self, value: SSAValue) -> tuple[str, str]:
         """The names of the two words of a key, which are read once."""

@@ -6,22 +6,16 @@ from collections.abc import Sequence
 
 import numpy as np
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.ir import SSAValue
 
-from hybridc.dialects.interfaces import AddsRows, ArraySpec, DrawsUniform, HasGPUKernel
-from hybridc.dialects.mlir.hybrid import dtype_of, shape_of
-from hybridc.dialects.operator import Operator
+from hybridc.dialects.handwritten import ArraySpec, TritonKernel
 from hybridc.ir.native_plan import Position
 from hybridc.ir.planned import SlotView
-from hybridc.ir.values import volume
 from hybridc.lower.emit_planned import PlanEmitter
 from hybridc.lower.triton.codes import TritonCodes
-from hybridc.lower.triton.expressions.draws import uniform_phase
+from hybridc.lower.triton.handwritten_launch import launch
 from hybridc.lower.triton.launches import Alternative, Launch, TritonProgram
-from hybridc.lower.triton.scatter import row_sums_phase
 from hybridc.lower.triton.texts import copy_phase, fill_phase
 from hybridc.lower.triton.triton_function import LibraryWay, TritonPhase, TritonPhases
-from hybridc.lower.triton.user_kernel import launch
 from hybridc.options import OPTIONS
 
 
@@ -37,6 +31,8 @@ def emit(module: ModuleOp, name: str, poison: bool = OPTIONS.poison, codes: Trit
 
 
 class _LaunchEmitter(PlanEmitter):
+    TARGET = "triton"
+
     def __init__(self, module: ModuleOp, name: str, codes: TritonCodes, poison: bool) -> None:
         self.program = TritonProgram(name, "", 0)
         super().__init__(module, self.program, codes, poison)
@@ -68,16 +64,8 @@ class _LaunchEmitter(PlanEmitter):
         count = len(self.program.steps) - start
         self.program.alternatives.append(Alternative(start, count, way.product, (first, second, result), after))
 
-    def computed(self, operator: Operator, ins: Sequence[SSAValue], outs: Sequence[SSAValue]) -> TritonPhases | None:
-        if isinstance(operator, HasGPUKernel):
-            specs = [[ArraySpec(shape_of(v), dtype_of(v)) for v in values] for values in (ins, outs)]
-            return TritonPhases([launch(operator.gpu(*specs), [spec.dtype for values in specs for spec in values])])
-        if isinstance(operator, AddsRows) and (sums := operator.row_sums()) is not None:
-            data, indices = ins
-            return TritonPhases([row_sums_phase(sums, volume(shape_of(indices)), dtype_of(data), dtype_of(indices))])
-        if isinstance(operator, DrawsUniform):
-            return TritonPhases([uniform_phase(volume(shape_of(outs[0])), dtype_of(outs[0]), operator.draw_number())])
-        return None
+    def described(self, kernel: TritonKernel, arrays: Sequence[ArraySpec]) -> TritonPhases:
+        return TritonPhases([launch(kernel, [a.dtype for a in arrays])])
 
     def copy(self, source: SlotView) -> TritonPhases:
         return TritonPhases([copy_phase(source.dtype, source.shape, source.strides, 0, 1)])

@@ -13,9 +13,11 @@ from hybridc.array.dispatch import invoke
 from hybridc.array.ndarray import NDArray
 from hybridc.compile.stages import Traced
 from hybridc.compile.targets import TARGETS
+from hybridc.dialects.handwritten import ArraySpec
 from hybridc.dialects.operator import Elementwise, Operator, Reduction
 from hybridc.dialects.stateful import Stateful
 from hybridc.gluon.block import HybridBlock
+from hybridc.ir.host import kernel_of
 from hybridc.nesting import as_list
 from hybridc.tools.check_op.case import (
     SPECIAL,
@@ -27,14 +29,17 @@ from hybridc.tools.check_op.case import (
     each_elementwise,
     each_gradient,
     each_sample,
+    eager,
     equal,
     gradients,
     heads_of,
     input_name,
+    keyed,
     ndarrays,
     require,
     run,
     weights_of,
+    where,
     within,
 )
 from hybridc.tools.check_op.checks import check
@@ -190,6 +195,22 @@ def every_stage_on_every_target(case: Case) -> None:
     for name, target in TARGETS.items():
         if target.is_runnable():
             compare_on(case, name)
+
+
+@check(where(each_dtype, lambda case: case.cls.kernel is not Operator.kernel))
+def kernels_by_hand(case: Case) -> None:
+    """The kernels written by hand compute what eager calls do; one for a target that does not run here is written."""
+    op, arrays = case.operator(), keyed(case.operator(), case.arrays())
+    specs = [[ArraySpec(x.shape, x.dtype) for x in values] for values in (arrays, eager(op, arrays))]
+    for name, target in TARGETS.items():
+        if kernel_of(op, name, *specs) is None:
+            continue
+        if target.is_runnable():
+            compare_on(case, name)
+        else:
+            Traced(trace_call(OperatorNet(op), [_EXTRA, *ndarrays(case.arrays())], training=False)).optimize().lower(
+                name
+            )
 
 
 def compare_on(case: Case, target: str) -> None:

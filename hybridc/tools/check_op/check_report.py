@@ -47,6 +47,7 @@ CHECKS: tuple[Check, ...] = (
     compiled.one_kernel_without_host_calls,
     compiled.other_dtypes,
     compiled.every_stage_on_every_target,
+    compiled.kernels_by_hand,
     contract.error_text,
     printed.print_and_parse,
 )

@@ -25,12 +25,12 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Block, Operation, Region, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
-from hybridc.dialects.interfaces import DrawsUniform
+from hybridc.dialects.kernels.philox import signed
 from hybridc.dialects.mlir.hybrid_rt import UniformOp
+from hybridc.dialects.nn.dropout import UniformDraw
 from hybridc.ir.host import operator_of
 from hybridc.ir.joined import RESHAPES
 from hybridc.ir.kernel import Axes, analyse
-from hybridc.ir.philox import signed
 from hybridc.ir.scalar_builder import Element, signless
 from hybridc.ir.structured import DType, function_called, is_host, note_dtype, note_dtypes, shape_of
 from hybridc.ir.tensor_builder import Builder, Tensor
@@ -70,13 +70,13 @@ def _draw(value: SSAValue) -> func.CallOp | None:
     call = value.owner
     if not isinstance(call, func.CallOp) or not is_host(function_called(call)):
         return None
-    return call if isinstance(operator_of(function_called(call)), DrawsUniform) else None
+    return call if isinstance(operator_of(function_called(call)), UniformDraw) else None
 
 
 def _number(call: func.CallOp) -> int:
     operator = operator_of(function_called(call))
-    assert isinstance(operator, DrawsUniform)
-    return operator.draw_number()
+    assert isinstance(operator, UniformDraw)
+    return operator.draw
 
 
 # --- keys of their own -------------------------------------------------------------------------------------
@@ -180,7 +180,7 @@ def erase_draws(module: ModuleOp) -> None:
                 Rewriter.erase_op(op)
     called = {c.callee.string_value() for f in functions(module) for c in f.walk() if isinstance(c, func.CallOp)}
     for declared in [f for f in functions(module) if is_host(f) and f.sym_name.data not in called]:
-        if isinstance(operator_of(declared), DrawsUniform):
+        if isinstance(operator_of(declared), UniformDraw):
             Rewriter.erase_op(declared)
 
 

@@ -32,20 +32,21 @@ from xdsl.dialects.builtin import (
     ModuleOp,
     StringAttr,
     SymbolRefAttr,
+    UnitAttr,
 )
 from xdsl.dialects.linalg import ops as linalg
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.passes import ModulePass
 
+from hybridc.dialects.blame import located
 from hybridc.dialects.body import Body
-from hybridc.dialects.interfaces import HasGPUKernel
 from hybridc.dialects.mlir.hybrid import HandleAttr, HybridOp, dtype_of, location_of, shape_of
 from hybridc.dialects.mlir.upstream import HOST
 from hybridc.dialects.operator import Contraction, Elementwise, Operator, Reduction
 from hybridc.dialects.scalar import Recorder, Scalar
 from hybridc.dtypes import wide as wide_of
-from hybridc.errors import VerifyError
-from hybridc.ir.host import has_native_loops
+from hybridc.errors import MXNetError, VerifyError
+from hybridc.ir.host import HAS_KERNEL, arrays_of, kernel_of
 from hybridc.ir.scalar_builder import INT64, DType, Element, ScalarBuilder, signless
 from hybridc.ir.structured import AffineIndex, Place, note_dtype, root
 from hybridc.ir.tensor_builder import Builder, Shape, Tensor, maps, segments, structured_type, wide_axes
@@ -55,7 +56,7 @@ from hybridc.trace.trace_to_graph import identifier
 
 # Elements of an array that a program holds as numbers.
 LONGEST = 65536
-NATIVE = ("llvm", "triton")  # libraries for which loops may read any element
+NATIVE = ("llvm", "triton")  # libraries whose kernels written by hand are native
 MATMUL = ((0, 2), (2, 1), (0, 1))  # the loops of linalg.matmul
 
 
@@ -64,7 +65,7 @@ class HybridToLinalg(ModulePass):
     """See the module's docstring.
 
     What reads at sums of loops is an operand with an affine map; only reads at computed indices are
-    ``tensor.extract`` in a body. With the ``library`` "triton", operators with a hand-written GPU kernel are called.
+    ``tensor.extract`` in a body. Operators with a kernel written by hand for the ``library`` are called.
     """
 
     name = "hybrid-to-linalg"
@@ -81,33 +82,34 @@ class HybridToLinalg(ModulePass):
 
 @dataclass
 class _Hosts:
-    """The functions of the host that are called, each declared once; those that a target has loops for are native."""
+    """The functions that are called, each declared once: of the host, and kernels written by hand."""
 
     taken: set[str]
     library: str
     declarations: dict[Any, func.FuncOp] = field(default_factory=lambda: dict[Any, func.FuncOp]())
 
-    def declare(self, op: HybridOp, kind: FunctionType) -> func.FuncOp:
+    def declare(self, op: HybridOp, kind: FunctionType, by_hand: bool) -> func.FuncOp:
         """The declaration of the function that computes this operation."""
         attributes = DictionaryAttr(op.attributes)
         hidden = DictionaryAttr(_hidden_dtypes([*op.operands, *op.results]))
         key = (op.name, attributes, kind, hidden)
         if op.regions or key not in self.declarations:
             key = (key, op) if op.regions else key
-            self.declarations[key] = self._declaration(op, attributes, kind, hidden)
+            self.declarations[key] = self._declaration(op, attributes, kind, hidden, by_hand)
         return self.declarations[key]
 
     def _declaration(
-        self, op: HybridOp, attributes: DictionaryAttr, kind: FunctionType, hidden: DictionaryAttr
+        self, op: HybridOp, attributes: DictionaryAttr, kind: FunctionType, hidden: DictionaryAttr, by_hand: bool
     ) -> func.FuncOp:
-        own = has_native_loops(op.operator) or (self.library == "triton" and isinstance(op.operator, HasGPUKernel))
-        where = "native" if self.library in NATIVE and own else "host"
+        where = "native" if self.library in NATIVE and by_hand else "host"
         base = f"{where}_{identifier(op.name).removeprefix('hybrid_')}"
         declared = func.FuncOp(new_name(base, self.taken), kind, Region(), "private")
         declared.attributes["hybrid.operator"] = StringAttr(op.name)
         bodies = {k: HandleAttr(v) for k, v in op.operator.attrs.items() if isinstance(v, Body)}
         declared.attributes["hybrid.attributes"] = DictionaryAttr({**attributes.data, **bodies})
         declared.attributes |= hidden.data
+        if by_hand:
+            declared.attributes[HAS_KERNEL] = UnitAttr()
         declared.location = op.location
         return declared
 
@@ -166,17 +168,16 @@ class _Structure:
             )
         inputs = [self.tensors[v] for v in op.operands]
         out = Tensor(shape_of(op.results[0]), dtype_of(op.results[0]), self.builder) if op.results else None
-        made = self._structured(operator, inputs, out) if out is not None else None
-        for result, given in zip(op.results, self._call(op, inputs) if made is None else made, strict=True):
+        by_hand = has_kernel(op, self.library)
+        made = self._structured(operator, inputs, out) if out is not None and not by_hand else None
+        for result, given in zip(op.results, self._call(op, inputs, by_hand) if made is None else made, strict=True):
             self.tensors[result] = given
             value = given.made if given.core is None else given.core.made
             if value is not None and value.name_hint is None:
                 value.name_hint = result.name_hint
 
     def _structured(self, operator: Operator, inputs: list[Tensor], out: Tensor) -> list[Tensor] | None:
-        """The results as operations on tensors; None if the host computes them, or a kernel of the author's."""
-        if self.library == "triton" and isinstance(operator, HasGPUKernel):
-            return None
+        """The results as operations on tensors; None if the host computes them."""
         match operator:
             case Elementwise():
                 made = self._elementwise(operator, inputs, out)
@@ -257,13 +258,22 @@ class _Structure:
             core = self.builder.generic(reads, core, body, loops=len(number), out_places=kept, init=start)
         return self.builder.reshape(self.builder.cast(core, out.dtype), out.shape)
 
-    def _call(self, op: HybridOp, inputs: list[Tensor]) -> list[Tensor]:
-        """The host computes it."""
+    def _call(self, op: HybridOp, inputs: list[Tensor], by_hand: bool) -> list[Tensor]:
+        """The host computes it, or a kernel written by hand."""
         results = [_type_of(r) for r in op.results]
         kind = FunctionType.from_lists([_type_of(v) for v in op.operands], results)
-        callee = SymbolRefAttr(self.hosts.declare(op, kind).sym_name.data)
+        callee = SymbolRefAttr(self.hosts.declare(op, kind, by_hand).sym_name.data)
         made = self.builder.add(func.CallOp, [x.value for x in inputs], results, {"callee": callee})
         return [self.builder.tensor(v, shape_of(r), dtype_of(r)) for v, r in zip(made.results, op.results, strict=True)]
+
+
+def has_kernel(op: HybridOp, target: str) -> bool:
+    """Whether an operator has a kernel written by hand for a target, and the shapes and dtypes at hand."""
+    try:
+        return kernel_of(op.operator, target, arrays_of(op.operands), arrays_of(op.results)) is not None
+    except MXNetError as error:
+        told = located(error, location_of(op))
+        raise told from told.__cause__
 
 
 @functools.cache

@@ -16,12 +16,13 @@ from xdsl.dialects import func
 
 import hybridc as mx
 from hybridc.compile import pipeline
-from hybridc.dialects.interfaces import RowSums
+from hybridc.dialects.handwritten import ArraySpec
+from hybridc.dialects.kernels.add_rows import add_rows
 from hybridc.gluon.nn import HybridLambda
 from hybridc.ir.kernel import analyse
 from hybridc.ir.structured import dtype_of, is_host, kernels, root, shape_of
+from hybridc.lower.llvm.loops.kernel_builder import loop_kernel_phase
 from hybridc.lower.llvm.loops.kernel_phases import phases_of
-from hybridc.lower.llvm.loops.scatter_loops import row_sums_phase
 from tests.lower.llvm.guards import in_guards
 
 RNG = np.random.default_rng(5)
@@ -189,6 +190,13 @@ def test_a_result_may_lie_in_a_greater_array(shape):
 # --- sums of rows -----------------------------------------------------------------------------------------
 
 
+def add_rows_phase(data, index, shape, count, mode):
+    """The phase that adds rows along the second of three axes, for two threads."""
+    outer, _, inner = shape
+    specs = [ArraySpec((outer, count, inner), data), ArraySpec((count,), index), ArraySpec(shape, data)]
+    return loop_kernel_phase(add_rows("llvm", *specs[:2], shape, 1, mode), specs, 2)
+
+
 @pytest.mark.parametrize("sums", [(1, 7, 5), (3, 4, 1), (2, 1, 33), (1, 50, 64)])
 @pytest.mark.parametrize("count", [0, 1, 40])
 @pytest.mark.parametrize("mode", ["clip", "wrap"])
@@ -197,7 +205,7 @@ def test_rows_are_added_in_their_order_at_the_places_that_indices_name(sums, cou
     outer, rows, inner = sums
     data = (floats(outer, count, inner) * 10).astype(kind)
     index = RNG.integers(-2 * rows, 3 * rows, (count,)).astype(np.int32)
-    phase = row_sums_phase(RowSums(outer, rows, inner, mode), count, data.dtype, index.dtype, 2)
+    phase = add_rows_phase(data.dtype, index.dtype, (outer, rows, inner), count, mode)
     (got,) = in_guards([phase], [data, index], [np.full((outer, rows, inner), 7, kind)])
     expected = np.zeros((outer, rows, inner), kind)
     for k, place in enumerate(bounded(index, rows, mode)):
@@ -206,6 +214,6 @@ def test_rows_are_added_in_their_order_at_the_places_that_indices_name(sums, cou
 
 
 def test_every_place_has_a_thread_and_many_rows_have_many():
-    phase = row_sums_phase(RowSums(1, 10000, 256, "clip"), 4096, np.dtype("float32"), np.dtype("float32"), 2)
+    phase = add_rows_phase(np.dtype("float32"), np.dtype("float32"), (1, 10000, 256), 4096, "clip")
     assert phase.extent == 10000
     assert 2 <= math.ceil(phase.extent / phase.grain) <= 8

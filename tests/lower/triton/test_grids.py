@@ -6,14 +6,14 @@ import numpy as np
 import pytest
 
 import hybridc as mx
-from hybridc.dialects.interfaces import RowSums
+from hybridc.dialects.handwritten import ArraySpec
+from hybridc.dialects.kernels.add_rows import add_rows
 from hybridc.errors import UnsupportedError
 from hybridc.ir.kernel import analyse
+from hybridc.lower.triton.handwritten_launch import launch
 from hybridc.lower.triton.nests import phases_of
 from hybridc.lower.triton.products.product_phases import phases_of_product
-from hybridc.lower.triton.scatter import row_sums_phase
 from hybridc.lower.triton.triton_function import PROGRAMS
-from hybridc.lower.triton.user_kernel import launch
 from hybridc.runtime.triton_kernel import run_interpreted
 from tests.lower.kernels import kernel
 from tests.lower.llvm.test_products import product_kernel
@@ -45,13 +45,19 @@ def grids(phases):
     return [config.grid for phase in phases for config in phase.configs]
 
 
+def add_rows_phase(data, index, shape, count):
+    """The launch that adds rows along the second of three axes."""
+    given = ArraySpec((shape[0], count, shape[2]), data), ArraySpec((count,), index)
+    return launch(add_rows("triton", *given, shape, 1, "clip"), [data, index, data])
+
+
 @pytest.mark.parametrize(
     "phases",
     [
         lambda: transposed(MANY, 33, 40),
         lambda: transposed(2, 40, MANY * 64),
-        lambda: [row_sums_phase(RowSums(MANY, 5, 3, "clip"), 7, F32, F32)],
-        lambda: [row_sums_phase(RowSums(1, 5, MANY * 128, "clip"), 7, F32, F32)],
+        lambda: [add_rows_phase(F32, F32, (MANY, 5, 3), 7)],
+        lambda: [add_rows_phase(F32, F32, (1, 5, MANY * 128), 7)],
         lambda: phases_of_product(product_kernel("bik,bkj->bij", {"b": MANY, "i": 2, "j": 2, "k": 2}), {}).phases,
         lambda: (
             phases_of_product(product_kernel("ik,kj->ij", {"i": 512, "j": MANY * 128 + 1, "k": 64}, "f16"), {}).phases
@@ -80,7 +86,7 @@ def test_a_batch_of_tiles():
 def test_a_batch_of_row_sums():
     rng = np.random.default_rng(0)
     data, index = rng.normal(size=(3, 9, 150)), np.array([0, 69, 3, 3, 40, 69, 8, 0, 33])
-    phase = row_sums_phase(RowSums(3, 70, 150, "clip"), 9, np.dtype("float64"), np.dtype("int64"))
+    phase = add_rows_phase(np.dtype("float64"), np.dtype("int64"), (3, 70, 150), 9)
     y = np.zeros((3, 70, 150))
     run_interpreted(phase.function, [data, index, y], phase.numbers, phase.configs[0])
     want = np.zeros_like(y)
@@ -95,4 +101,4 @@ def nothing(x_ptr):
 
 def test_a_grid_of_an_authors_that_no_gpu_takes():
     with pytest.raises(UnsupportedError, match=r"nothing: .* needs 1x65536x1 programs; a GPU runs at most "):
-        launch(mx.op.GPUKernel(nothing, (1, 65536)), [F32])
+        launch(mx.op.TritonKernel(nothing, (1, 65536)), [F32])

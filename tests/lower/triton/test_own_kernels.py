@@ -10,12 +10,12 @@ import pytest
 
 import hybridc as mx
 from hybridc.errors import MXNetError
-from hybridc.lower.triton.user_kernel import launch
+from hybridc.lower.triton.handwritten_launch import launch
 from tests.lower.triton.test_triton_networks import by_triton  # noqa: F401  (a fixture)
 
 sys.path.insert(0, str(Path(__file__).parents[3] / "examples"))
 
-import triton_operator
+import kernels_by_hand
 
 pytestmark = pytest.mark.triton
 
@@ -29,7 +29,7 @@ def reference(x):
 @pytest.mark.parametrize("shape", [(6, 100), (1, 1), (2, 3, 33)])
 def test_the_example(shape):
     x = np.random.default_rng(2).normal(size=shape).astype(np.float32)
-    net = triton_operator.Net()
+    net = kernels_by_hand.Net()
     net.hybridize()
     np.testing.assert_allclose(net(mx.nd.array(x)).asnumpy(), reference(x), rtol=1e-5)
     (graph,) = net._cached_graph.graphs()
@@ -39,7 +39,7 @@ def test_the_example(shape):
 
 def test_elsewhere_it_is_what_its_kind_says():
     x = np.random.default_rng(2).normal(size=(6, 100)).astype(np.float32)
-    net = triton_operator.Net()
+    net = kernels_by_hand.Net()
     net.hybridize()
     np.testing.assert_allclose(net(mx.nd.array(x)).asnumpy(), reference(x), rtol=1e-5)
 
@@ -54,7 +54,7 @@ def twice(x):
 
 
 def test_helpers_are_brought_along():
-    kernel = mx.op.GPUKernel(twice_kernel, (1,), constants={"BLOCK": 8}, helpers=[twice])
+    kernel = mx.op.TritonKernel(twice_kernel, (1,), constants={"BLOCK": 8}, helpers=[twice])
     phase = launch(kernel, [np.dtype("float32")] * 2)
     assert phase.function.source.index("def twice(") < phase.function.source.index("def twice_kernel(")
     assert phase.configs[0].grid == (1, 1, 1)
@@ -62,4 +62,4 @@ def test_helpers_are_brought_along():
 
 def test_a_kernel_without_source():
     with pytest.raises(MXNetError, match="define it with def, in a file"):
-        launch(mx.op.GPUKernel(eval("lambda x_ptr: None"), (1,)), [np.dtype("float32")])
+        launch(mx.op.TritonKernel(eval("lambda x_ptr: None"), (1,)), [np.dtype("float32")])

@@ -64,11 +64,14 @@ class KernelPhase:
     way: str = ""
 
 
-def sharing(work: float, extent: int, multiple: int = 1) -> tuple[int, int]:
-    """The grain of a phase that takes so many nanoseconds, and the least iterations that threads share."""
+def sharing(work: float, extent: int, multiple: int = 1, setup: float = 0.0) -> tuple[int, int]:
+    """The grain of a phase that takes so many nanoseconds, and the least iterations that threads share.
+
+    ``setup`` is what each range of iterations takes however short it is.
+    """
     each = max(work, 1e-3) / max(1, extent)
-    grain = math.ceil(GRAIN_NS / each)
-    return -(-grain // multiple) * multiple, math.ceil(SHARED_NS / each)
+    grain = math.ceil((GRAIN_NS + setup) / each)
+    return -(-grain // multiple) * multiple, math.ceil((SHARED_NS + setup) / each)
 
 
 @dataclass

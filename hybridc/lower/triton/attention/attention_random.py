@@ -12,10 +12,10 @@ from collections.abc import Iterable
 from xdsl.dialects.linalg import ops as linalg
 from xdsl.ir import SSAValue
 
+from hybridc.dialects.kernels.philox import numbers_each
 from hybridc.dialects.mlir.hybrid_rt import UniformOp
 from hybridc.ir.kernel import Stage, yielded
 from hybridc.ir.nest_plan import loop_axes
-from hybridc.ir.philox import numbers_each
 from hybridc.ir.strides import row_major
 from hybridc.ir.structured import dtype_of
 from hybridc.lower.triton.blocks import Blocks

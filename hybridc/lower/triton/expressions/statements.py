@@ -123,18 +123,19 @@ class Statements:
 
     def _operation(self, op: Operation) -> None:
         result = op.results[0]
-        if isinstance(op, linalg.IndexOp):
-            self.known[result] = Term(self.index(op.dim.value.data), PLACE)
-        elif isinstance(op, tensor.ExtractOp):
-            places = [self.term(v).text for v in op.indices]
-            self.known[result] = Term(self.load(op, places), dtype_of(op.tensor))
-        elif isinstance(op, UniformOp):
-            places = [self.term(v).text for v in op.places]
-            self.known[result] = Term(self.load(op, places), element_dtype(result.type))
-        elif isinstance(op, scf.WhileOp):
-            self._while(op)
-        else:
-            self.known[result] = self._computed(op)
+        match op:
+            case linalg.IndexOp():
+                self.known[result] = Term(self.index(op.dim.value.data), PLACE)
+            case tensor.ExtractOp():
+                places = [self.term(v).text for v in op.indices]
+                self.known[result] = Term(self.load(op, places), dtype_of(op.tensor))
+            case UniformOp():
+                places = [self.term(v).text for v in op.places]
+                self.known[result] = Term(self.load(op, places), element_dtype(result.type))
+            case scf.WhileOp():
+                self._while(op)
+            case _:
+                self.known[result] = self._computed(op)
 
     def _computed(self, op: Operation) -> Term:
         """The value of an operation of ``arith`` or ``math``."""

@@ -1,0 +1,1 @@
+"""The kernels of built-in operators that are written by hand."""

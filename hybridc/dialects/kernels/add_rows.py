@@ -1,0 +1,131 @@
+"""Rows added to the places that indices name: each thread, or program, owns some places and looks at all indices.
+
+So nothing is written twice, and sums do not depend on how threads share the work: rows are added in their order.
+"""
+
+# Triton's functions are untyped, and so is what they are called with.
+# pyright: basic, reportInvalidTypeForm=false
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from hybridc.dialects.attribute import Shape
+from hybridc.dialects.handwritten import ArraySpec, Kernel, LoopKernel, TritonKernel
+from hybridc.dialects.movement import bounded_index
+
+if TYPE_CHECKING:
+    tl: Any = None  # Triton's language, which the module of a kernel imports
+
+# Nanoseconds for an element that is added, for a byte of it, and to look at an index.
+ELEMENT_NS, BYTE_NS, INDEX_NS = 0.06, 0.05, 1.0
+# Places and elements of a row that a GPU's program owns, and how many indices it looks at in one go.
+PLACES, ELEMENTS, CHUNK = 32, 128, 256
+
+
+def add_rows(target: str, data: ArraySpec, indices: ArraySpec, shape: Shape, axis: int, mode: str) -> Kernel | None:
+    """The kernel of ``out[o, place(indices[k])] += data[o, k]``, from zeros and in the order of k, along an axis.
+
+    ``mode``, clip or wrap, says what indices out of range mean.
+    """
+    outer, rows, inner = math.prod(shape[:axis]), shape[axis], math.prod(shape[axis + 1 :])
+    count = indices.size
+    match target:
+        case "llvm":
+            elements = outer * inner * (rows + 2 * count)
+            work = elements * (BYTE_NS * data.dtype.itemsize + ELEMENT_NS) + count * INDEX_NS
+            body = AddRowsLoops(rows, mode)
+            return LoopKernel(body, rows, (outer, inner, count), flat=True, work=work, setup=count * INDEX_NS)
+        case "triton":
+            block = min(ELEMENTS, 1 << max(0, inner - 1).bit_length())
+            sizes = {"ROWS": rows, "INNER": inner, "WRAP": int(mode == "wrap")}
+            constants = {**sizes, "PLACES": PLACES, "ELEMENTS": block, "CHUNK": CHUNK}
+            programs = -(-rows // PLACES) * -(-inner // block) * outer
+            return TritonKernel(add_rows_kernel, (programs,), (count,), constants, helpers=(place_of,))
+        case _:
+            return None
+
+
+@dataclass(frozen=True)
+class AddRowsLoops:
+    """A range of places: zeros, then each row whose place is one of them."""
+
+    rows: int
+    mode: str
+
+    def __call__(
+        self, b: Any, low: Any, high: Any, data: Any, indices: Any, out: Any, outer: Any, inner: Any, count: Any
+    ) -> None:
+        def clear(part: Any) -> None:
+            first = b.mul(part, self.rows)
+            begin, end = (b.mul(b.add(first, place), inner) for place in (low, high))
+            b.loop(begin, end, lambda i: b.store(0, out, i))
+
+        def row(number: Any) -> None:
+            place = bounded_index(b, b.load(indices, number), self.rows, self.mode)
+            inside = b.logical_and(b.le(low, place), b.lt(place, high))
+
+            def part(which: Any) -> None:
+                source = b.mul(b.add(b.mul(which, count), number), inner)
+                target = b.mul(b.add(b.mul(which, self.rows), place), inner)
+
+                def element(i: Any) -> None:
+                    at = b.add(target, i)
+                    b.store(b.add(b.load(out, at), b.load(data, b.add(source, i))), out, at)
+
+                b.loop(0, inner, element)
+
+            b.loop(0, b.select(inside, outer, 0), part)  # another's place: nothing is done
+
+        b.loop(0, outer, clear)
+        b.loop(0, count, row)
+
+
+def add_rows_kernel(
+    data,
+    indices,
+    out,
+    count,
+    ROWS: tl.constexpr,
+    INNER: tl.constexpr,
+    WRAP: tl.constexpr,
+    PLACES: tl.constexpr,
+    ELEMENTS: tl.constexpr,
+    CHUNK: tl.constexpr,
+):
+    """A program owns ``PLACES`` places, and ``ELEMENTS`` elements of what is there."""
+    program = tl.program_id(0)
+    down: tl.constexpr = (ROWS + PLACES - 1) // PLACES
+    across: tl.constexpr = (INNER + ELEMENTS - 1) // ELEMENTS
+    first = program % down * PLACES
+    place = first + tl.arange(0, PLACES)[:, None]
+    i = program // down % across * ELEMENTS + tl.arange(0, ELEMENTS)[None, :]
+    part = (program // (down * across)).to(tl.int64)
+    kind: tl.constexpr = data.dtype.element_ty
+    wide: tl.constexpr = tl.float32 if kind == tl.bfloat16 else kind
+    sum = tl.zeros([PLACES, ELEMENTS], wide)
+    for start in range(0, count, CHUNK):
+        number = start + tl.arange(0, CHUNK)
+        here = place_of(tl.load(indices + number, mask=number < count), ROWS, WRAP)
+        own = (number < count) & (here >= first) & (here < first + PLACES)
+        if tl.max(own.to(tl.int32), axis=0) > 0:
+            for n in range(start, tl.minimum(start + CHUNK, count)):
+                at = place_of(tl.load(indices + n), ROWS, WRAP)
+                if (at >= first) & (at < first + PLACES):
+                    row = tl.load(data + (part * count + n) * INNER + i, mask=i < INNER)
+                    added = tl.where(place == at, row, 0).to(wide)
+                    if wide == tl.int1:
+                        sum |= added
+                    else:
+                        sum += added
+    tl.store(out + (part * ROWS + place) * INNER + i, sum, mask=(place < ROWS) & (i < INNER))
+
+
+def place_of(index, ROWS: tl.constexpr, WRAP: tl.constexpr):
+    """The place that an index of any dtype names."""
+    index = index.to(tl.int64)
+    if WRAP:
+        index = index % ROWS
+        return tl.where(index < 0, index + ROWS, index)
+    return tl.minimum(tl.maximum(index, 0), tl.maximum(ROWS - 1, 0))
