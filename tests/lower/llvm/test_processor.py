@@ -65,8 +65,8 @@ def test_code_is_that_of_the_level(monkeypatch, level):
     ("level", "rows", "way"),
     [
         *(("x86-64-v2", rows, "blas") for rows in (8, 64, 512)),
-        *(("x86-64-v3", rows, way) for rows, way in ((8, "dots"), (64, "tiles"), (512, "tiles"))),
-        *(("x86-64-v4", rows, way) for rows, way in ((16, "dots"), (64, "tiles"), (512, "tiles"))),
+        *(("x86-64-v3", rows, way) for rows, way in ((5, "dots"), (16, "turned"), (64, "turned"), (512, "tiles"))),
+        *(("x86-64-v4", rows, way) for rows, way in ((16, "dots"), (32, "turned"), (64, "turned"), (512, "tiles"))),
     ],
 )
 def test_how_rows_meet_a_weight_follows_from_the_level(monkeypatch, level, rows, way):
