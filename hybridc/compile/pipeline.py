@@ -32,6 +32,7 @@ from hybridc.transforms.graph.cse import CommonSubexpressionElimination
 from hybridc.transforms.graph.dce import DeadCodeElimination
 from hybridc.transforms.graph.decompose import Decompose
 from hybridc.transforms.graph.differentiate import Differentiate
+from hybridc.transforms.graph.mark_kernels import MarkKernels
 from hybridc.transforms.kernels.merge_products import MergeProducts
 from hybridc.transforms.kernels.split_products import SplitProducts
 from hybridc.transforms.memory.plan_memory import PlanMemory
@@ -71,9 +72,9 @@ def graph(backends: Sequence[PartitionGraph] = ()) -> tuple[ModulePass, ...]:
 GRAPH: tuple[ModulePass, ...] = graph()
 
 
-def structured(library: str = "") -> tuple[ModulePass, ...]:
-    """From the graph to loops over tensors; ``library`` is the target whose kernels written by hand are called."""
-    return (HybridToLinalg(library), CommonSubexpressionElimination(), DeadCodeElimination())
+def structured(target: str = "") -> tuple[ModulePass, ...]:
+    """From the graph to loops over tensors, and calls of the kernels that were written by hand for a target."""
+    return (MarkKernels(target), HybridToLinalg(), CommonSubexpressionElimination(), DeadCodeElimination())
 
 
 # From loops over tensors to kernels, which every target consumes.
@@ -145,6 +146,7 @@ def alone() -> tuple[type[ModulePass], ...]:
         FuseAttention,
         FuseKernels,
         HybridToLinalg,
+        MarkKernels,
         MergeProducts,
         PartitionGraph,
         PlanMemory,

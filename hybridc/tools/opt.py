@@ -1,7 +1,7 @@
 """``hybridc-opt``: run the compiler's passes on a text file, as ``mlir-opt`` does.
 
 hybridc-opt graph.mlir -p canonicalize-graph,decompose --print-between-passes
-hybridc-opt graph.mlir -p decompose,hybrid-to-linalg{library=numpy},fold-views,fuse-kernels,plan-memory -t numpy
+hybridc-opt graph.mlir -p decompose,hybrid-to-linalg,fold-views,fuse-kernels,plan-memory -t numpy
 hybridc-opt graph.mlir --load my_backend.py -p partition-graph{backend=my_backend}
 """
 

@@ -23,6 +23,7 @@ from hybridc.tools.check_op.case import (
 )
 from hybridc.tools.check_op.check_compiled import _EXTRA, OperatorNet
 from hybridc.trace.tracer import trace_call
+from hybridc.transforms.graph.mark_kernels import MarkKernels
 from hybridc.transforms.structured.hybrid_to_linalg import HybridToLinalg
 from tests.lower.evaluate import Evaluator
 from tests.lower.levels import inputs_of
@@ -59,7 +60,7 @@ def test_every_operation_has_the_users_line():
 
 @functools.cache
 def host_calls():
-    """For each library of the host the operators that some sample leaves to it."""
+    """For each target the operators that some sample leaves to it."""
     found = {"": set(), "llvm": set()}
     for cls in OURS.values():
         parts = [Part(label, case, case.arrays()) for label, case in each_sample(cls)]
@@ -67,7 +68,8 @@ def host_calls():
         module = Traced(trace_call(Together(parts), inputs, False)).optimize().module
         for library, names in found.items():
             lowered = module.clone()
-            HybridToLinalg(library).apply(Context(), lowered)
+            MarkKernels(library).apply(Context(), lowered)
+            HybridToLinalg().apply(Context(), lowered)
             calls = [f for f in lowered.ops if isinstance(f, FuncOp) and is_host(f)]
             names.update(re.findall(r'hybrid.operator = "hybrid\.(\w+)"', "\n".join(map(str, calls))))
     return found

@@ -212,6 +212,10 @@ def from_attribute(attribute: Attribute) -> Any:
 # --- operations -------------------------------------------------------------------------------------------
 
 
+# The attribute of an operation that a kernel written by hand computes.
+BY_HAND = "hybrid.by_hand"
+
+
 class HybridOp(IRDLOperation):
     """An operator of the registry as an operation; subclasses differ in their operator class and traits only."""
 
@@ -224,7 +228,7 @@ class HybridOp(IRDLOperation):
     @property
     def operator(self) -> Operator:
         """The operator with this operation's attributes and regions bound."""
-        bound = {k: from_attribute(a) for k, a in self.attributes.items()}
+        bound = {k: from_attribute(a) for k, a in self.attributes.items() if k != BY_HAND}
         if self.regions:
             bound |= zip(_body_names(self.OPERATOR), map(region_to_body, self.regions), strict=True)
         return self.OPERATOR.bind(**bound)

@@ -38,15 +38,14 @@ from xdsl.dialects.linalg import ops as linalg
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.passes import ModulePass
 
-from hybridc.dialects.blame import located
 from hybridc.dialects.body import Body
-from hybridc.dialects.mlir.hybrid import HandleAttr, HybridOp, dtype_of, location_of, shape_of
+from hybridc.dialects.mlir.hybrid import BY_HAND, HandleAttr, HybridOp, dtype_of, location_of, shape_of
 from hybridc.dialects.mlir.upstream import HOST
 from hybridc.dialects.operator import Contraction, Elementwise, Operator, Reduction
 from hybridc.dialects.scalar import Recorder, Scalar
 from hybridc.dtypes import wide as wide_of
-from hybridc.errors import MXNetError, VerifyError
-from hybridc.ir.host import HAS_KERNEL, arrays_of, kernel_of
+from hybridc.errors import VerifyError
+from hybridc.ir.host import HAS_KERNEL
 from hybridc.ir.scalar_builder import INT64, DType, Element, ScalarBuilder, signless
 from hybridc.ir.structured import AffineIndex, Place, note_dtype, root
 from hybridc.ir.tensor_builder import Builder, Shape, Tensor, maps, segments, structured_type, wide_axes
@@ -56,7 +55,6 @@ from hybridc.trace.trace_to_graph import identifier
 
 # Elements of an array that a program holds as numbers.
 LONGEST = 65536
-NATIVE = ("llvm", "triton")  # libraries whose kernels written by hand are native
 MATMUL = ((0, 2), (2, 1), (0, 1))  # the loops of linalg.matmul
 
 
@@ -65,18 +63,16 @@ class HybridToLinalg(ModulePass):
     """See the module's docstring.
 
     What reads at sums of loops is an operand with an affine map; only reads at computed indices are
-    ``tensor.extract`` in a body. Operators with a kernel written by hand for the ``library`` are called.
+    ``tensor.extract`` in a body. Operators that are marked as having a kernel written by hand are called.
     """
 
     name = "hybrid-to-linalg"
 
-    library: str = ""
-
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        hosts = _Hosts({f.sym_name.data for f in functions(op)}, self.library)
+        hosts = _Hosts({f.sym_name.data for f in functions(op)})
         for function in functions(op):
             if function.body.blocks:
-                _Structure(function, hosts, self.library).run()
+                _Structure(function, hosts).run()
         op.body.block.add_ops(hosts.declarations.values())
 
 
@@ -85,12 +81,11 @@ class _Hosts:
     """The functions that are called, each declared once: of the host, and kernels written by hand."""
 
     taken: set[str]
-    library: str
     declarations: dict[Any, func.FuncOp] = field(default_factory=lambda: dict[Any, func.FuncOp]())
 
     def declare(self, op: HybridOp, kind: FunctionType, by_hand: bool) -> func.FuncOp:
         """The declaration of the function that computes this operation."""
-        attributes = DictionaryAttr(op.attributes)
+        attributes = DictionaryAttr({k: a for k, a in op.attributes.items() if k != BY_HAND})
         hidden = DictionaryAttr(_hidden_dtypes([*op.operands, *op.results]))
         key = (op.name, attributes, kind, hidden)
         if op.regions or key not in self.declarations:
@@ -101,7 +96,7 @@ class _Hosts:
     def _declaration(
         self, op: HybridOp, attributes: DictionaryAttr, kind: FunctionType, hidden: DictionaryAttr, by_hand: bool
     ) -> func.FuncOp:
-        where = "native" if self.library in NATIVE and by_hand else "host"
+        where = "native" if by_hand else "host"
         base = f"{where}_{identifier(op.name).removeprefix('hybrid_')}"
         declared = func.FuncOp(new_name(base, self.taken), kind, Region(), "private")
         declared.attributes["hybrid.operator"] = StringAttr(op.name)
@@ -117,10 +112,9 @@ class _Hosts:
 class _Structure:
     """One function, rewritten."""
 
-    def __init__(self, function: func.FuncOp, hosts: _Hosts, library: str) -> None:
+    def __init__(self, function: func.FuncOp, hosts: _Hosts) -> None:
         self.function = function
         self.hosts = hosts
-        self.library = library
         self.old = function.body.block
         self.tensors: dict[SSAValue, Tensor] = {}
         self.block = Block(arg_types=[_type_of(a) for a in self.old.args])
@@ -168,7 +162,7 @@ class _Structure:
             )
         inputs = [self.tensors[v] for v in op.operands]
         out = Tensor(shape_of(op.results[0]), dtype_of(op.results[0]), self.builder) if op.results else None
-        by_hand = has_kernel(op, self.library)
+        by_hand = BY_HAND in op.attributes
         made = self._structured(operator, inputs, out) if out is not None and not by_hand else None
         for result, given in zip(op.results, self._call(op, inputs, by_hand) if made is None else made, strict=True):
             self.tensors[result] = given
@@ -265,15 +259,6 @@ class _Structure:
         callee = SymbolRefAttr(self.hosts.declare(op, kind, by_hand).sym_name.data)
         made = self.builder.add(func.CallOp, [x.value for x in inputs], results, {"callee": callee})
         return [self.builder.tensor(v, shape_of(r), dtype_of(r)) for v, r in zip(made.results, op.results, strict=True)]
-
-
-def has_kernel(op: HybridOp, target: str) -> bool:
-    """Whether an operator has a kernel written by hand for a target, and the shapes and dtypes at hand."""
-    try:
-        return kernel_of(op.operator, target, arrays_of(op.operands), arrays_of(op.results)) is not None
-    except MXNetError as error:
-        told = located(error, location_of(op))
-        raise told from told.__cause__
 
 
 @functools.cache

@@ -1,5 +1,5 @@
 // An attention is one kernel of three nests; what needs scores or weights elsewhere stays three kernels.
-// RUN: hybridc-opt %s -p 'hybrid-to-linalg{library=triton},cse,dce,fold-views,cse,dce,fuse-kernels,fuse-attention' --split-input-file | filecheck %s
+// RUN: hybridc-opt %s -p 'mark-kernels{target=triton},hybrid-to-linalg,cse,dce,fold-views,cse,dce,fuse-kernels,fuse-attention' --split-input-file | filecheck %s
 
 // CHECK-LABEL: func.func @plain
 // CHECK-NEXT:    [[Y:%.*]] = func.call @fused_attention(%q, %k, %v)

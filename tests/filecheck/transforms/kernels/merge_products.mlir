@@ -1,5 +1,5 @@
 // Products of all the parts of an array with one matrix are one product.
-// RUN: hybridc-opt %s -p 'hybrid-to-linalg{library=numpy},cse,dce,fold-views,cse,dce,fuse-kernels,split-products,merge-products' --split-input-file | filecheck %s
+// RUN: hybridc-opt %s -p 'hybrid-to-linalg,cse,dce,fold-views,cse,dce,fuse-kernels,split-products,merge-products' --split-input-file | filecheck %s
 
 // Two steps of a recurrent network: the products of the inputs are one, those of the states stay, one after the other.
 // CHECK-LABEL: func.func @steps

@@ -1,5 +1,5 @@
 // A product and what follows it become two kernels.
-// RUN: hybridc-opt %s -p 'hybrid-to-linalg{library=numpy},cse,dce,fold-views,cse,dce,fuse-kernels,split-products' --split-input-file | filecheck %s
+// RUN: hybridc-opt %s -p 'hybrid-to-linalg,cse,dce,fold-views,cse,dce,fuse-kernels,split-products' --split-input-file | filecheck %s
 
 // Both layers share the product, and the product with a kernel that is one already; the rest reads it first.
 // CHECK-LABEL: func.func @layers

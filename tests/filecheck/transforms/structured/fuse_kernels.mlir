@@ -1,5 +1,5 @@
 // Loops over one domain become one kernel. The graph is lowered to loops first.
-// RUN: hybridc-opt %s -p 'hybrid-to-linalg{library=numpy},cse,dce,fold-views,cse,dce,fuse-kernels' --split-input-file | filecheck %s
+// RUN: hybridc-opt %s -p 'hybrid-to-linalg,cse,dce,fold-views,cse,dce,fuse-kernels' --split-input-file | filecheck %s
 
 // A chain, a matrix product, and a softmax: three kernels; the first also writes the transpose that is returned.
 // CHECK-LABEL: func.func @chain

@@ -1,6 +1,6 @@
 // Movements as loops for native code, and the kernels that they become.
-// RUN: hybridc-opt %s -p hybrid-to-linalg{library=llvm} | filecheck %s
-// RUN: hybridc-opt %s -p 'hybrid-to-linalg{library=llvm},cse,dce,fold-views,cse,dce,fuse-kernels' | filecheck %s --check-prefix KERNELS
+// RUN: hybridc-opt %s -p mark-kernels{target=llvm},hybrid-to-linalg | filecheck %s
+// RUN: hybridc-opt %s -p 'mark-kernels{target=llvm},hybrid-to-linalg,cse,dce,fold-views,cse,dce,fuse-kernels' | filecheck %s --check-prefix KERNELS
 
 // What a body reads at its own loops' indices is an operand; only the table is read at computed ones. There are no
 // loops of size 1.

@@ -1,0 +1,39 @@
+"""Mark the operators that a kernel written by hand computes on a target; hybrid-to-linalg calls these."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp, UnitAttr
+from xdsl.passes import ModulePass
+
+from hybridc.dialects.blame import located
+from hybridc.dialects.mlir.hybrid import BY_HAND, HybridOp, location_of
+from hybridc.errors import MXNetError
+from hybridc.ir.host import arrays_of, kernel_of
+from hybridc.ir.values import functions
+
+
+@dataclass(frozen=True)
+class MarkKernels(ModulePass):
+    """See the module's docstring."""
+
+    name = "mark-kernels"
+
+    target: str = ""
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        for function in functions(op):
+            for each in function.body.block.ops if function.body.blocks else ():
+                if isinstance(each, HybridOp) and has_kernel(each, self.target):
+                    each.attributes[BY_HAND] = UnitAttr()
+
+
+def has_kernel(op: HybridOp, target: str) -> bool:
+    """Whether an operator has a kernel written by hand for a target, and the shapes and dtypes at hand."""
+    try:
+        return kernel_of(op.operator, target, arrays_of(op.operands), arrays_of(op.results)) is not None
+    except MXNetError as error:
+        told = located(error, location_of(op))
+        raise told from told.__cause__
