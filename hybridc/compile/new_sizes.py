@@ -22,9 +22,10 @@ from hybridc.compile.lowering_stages import Formed
 from hybridc.compile.trace_key import without_sizes
 from hybridc.errors import VerifyError
 from hybridc.locks import ForkLock
+from hybridc.lower.llvm.native_source import NativeSource
 from hybridc.options import OPTIONS
 from hybridc.runtime.native_executable import NativeExecutable
-from hybridc.runtime.plan_bytes import NotWritable
+from hybridc.serialize import NotWritable
 from hybridc.trace.tracer import Trace
 
 if TYPE_CHECKING:
@@ -33,7 +34,6 @@ if TYPE_CHECKING:
     from hybridc.compile.targets import Planning, Target
     from hybridc.ir.outline import Line, Outline, OutlinedAttribute, Resizable
     from hybridc.ir.planned import HostCall
-    from hybridc.lower.llvm.native_source import NativeSource
 
 # How many kinds of traces are remembered, and how many compilations and families of each.
 KINDS, SAMPLES, FAMILIES = 32, 4, 4
@@ -106,11 +106,13 @@ class _Family:
                 return None
             with self.kernels.lent() as module:
                 lowered = Formed(traced.trace, traced.grads, module, self.target).lower(self.planning)
+                for program in lowered.programs.values():
+                    if isinstance(program, NativeSource):
+                        program.rename_lines(lines)
                 made = lowered.compile()
         for executable in (made.forward, made.backward):
             if isinstance(executable, NativeExecutable):
                 executable.program.forget_builders()
-                executable.program.rename_lines(lines)
         return made
 
     def takes_in(self, numbers: Sequence[int], outline: Outline) -> bool:
@@ -279,4 +281,4 @@ def _steps(program: NativeSource) -> list[Any]:
 
 
 def _arguments(call: HostCall) -> Any:
-    return call.ins, call.outs, call.inputs
+    return call.ins, call.outs
