@@ -21,13 +21,17 @@ import tempfile
 import time
 import warnings
 from pathlib import Path
+from typing import Any, TypeVar
 
 from hybridc.options import OPTIONS
+from hybridc.serialize import from_bytes, to_bytes
 
 if os.name == "posix":
     import fcntl
 else:
     fcntl = None
+
+T = TypeVar("T")
 
 LIMIT = 1 << 30
 
@@ -260,6 +264,20 @@ def _unpack(entry: bytes, key: str) -> bytes | None:
 def store() -> Store:
     """The store of this process, in the cache folder of the settings."""
     return Store(os.path.join(OPTIONS.cache, _FOLDER), OPTIONS.cache_bytes)
+
+
+def keep(key: str, value: Any) -> None:
+    """Keep a value for later processes."""
+    store().put(key, to_bytes(value))
+
+
+def kept(key: str, kind: type[T]) -> T | None:
+    """The value of this type that a process kept; None if there is none, or it cannot be read."""
+    data = store().get(key)
+    try:
+        return None if data is None else from_bytes(kind, data)
+    except (ValueError, LookupError, TypeError):
+        return None
 
 
 @functools.cache

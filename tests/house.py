@@ -20,7 +20,7 @@ LAYERS: tuple[tuple[str, str], ...] = (
     (
         "ground",
         "absent attribute buffers cached collector context debug dtypes errors hooks locks location name nesting "
-        "options quoting random registry state store version",
+        "options quoting random registry serialize state store version",
     ),
     ("operators", "dialects"),
     ("arrays", "array autograd"),

@@ -5,15 +5,16 @@ that differ in what follows from one size (:mod:`hybridc.ir.outline`) are a *fam
 calls of them, and gives them any other size, of which the trace shows that all its integers follow as they should. Only
 memory and threads are planned then: see :class:`~hybridc.compile.lowering_stages.Formed`.
 
-What the compiler decides by sizes, it decided equally at two of them, and presumably between them. Far from them it
-might decide otherwise, which would be as right but faster: there it is asked again, and the family then reaches as far.
+What the compiler decides by sizes about products, it records (:class:`~hybridc.ir.outline.SizeDecisions`): where it
+would decide otherwise, it is asked. What is fused, and what is made again for the backward, hardly depends on sizes:
+far from those that were compiled it is asked again, and the family then reaches as far.
 """
 
 from __future__ import annotations
 
 import os
 from collections import OrderedDict, deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, cast
 
@@ -21,25 +22,23 @@ from hybridc.compile.lowering_stages import Formed
 from hybridc.compile.trace_key import without_sizes
 from hybridc.errors import VerifyError
 from hybridc.locks import ForkLock
+from hybridc.lower.llvm.native_source import NativeSource
 from hybridc.options import OPTIONS
 from hybridc.runtime.native_executable import NativeExecutable
-from hybridc.runtime.plan_bytes import NotWritable
+from hybridc.serialize import NotWritable
 from hybridc.trace.tracer import Trace
 
 if TYPE_CHECKING:
     from hybridc.compile.compiled_graph import CompiledGraph
-    from hybridc.compile.fused import Fused
     from hybridc.compile.stages import Traced
     from hybridc.compile.targets import Planning, Target
     from hybridc.ir.outline import Line, Outline, OutlinedAttribute, Resizable
     from hybridc.ir.planned import HostCall
-    from hybridc.lower.llvm.native_source import NativeSource
 
 # How many kinds of traces are remembered, and how many compilations and families of each.
-KINDS, SAMPLES, FAMILIES = 32, 4, 2
-# A family reaches from its smallest size divided by this to its largest times this. What is fused, and what is made
-# again for the backward, hardly depends on sizes; how products are computed does.
-REACH_OF_FUSED, REACH_OF_FORMED = 8, 2
+KINDS, SAMPLES, FAMILIES = 32, 4, 4
+# A family reaches from the smallest size that was compiled divided by this to the largest times this.
+REACH = 8
 # An axis of one element is walked by no loop, and nothing is one of its own: such sizes are compiled.
 SMALLEST = 2
 
@@ -56,7 +55,7 @@ def graph(traced: Traced, form: Callable[[], Formed]) -> CompiledGraph:
     if not key:
         return form().lower().compile()
     kind = _kind(key)
-    return kind.planned(traced, numbers, form) or kind.compiled(traced, numbers)
+    return kind.planned(traced, numbers, form) or kind.compiled(traced, numbers, form())
 
 
 def _enabled() -> bool:
@@ -72,12 +71,11 @@ def _enabled() -> bool:
 
 @dataclass(eq=False)
 class _Family:
-    """Modules that follow from one size: fused kernels, or those that a target formed of them.
+    """Kernels, and calls of them, that follow from one size.
 
     ``numbers`` are the integers of the trace at one size; ``lines`` say which depend on the size, and how. The size is
-    number ``base`` of them. Sizes from ``low`` to ``high`` were compiled, and others that are at most ``reach`` times
-    smaller or larger may be planned; ``where`` are the users' lines of its nodes. The ``planning`` knows of the kernels
-    what is the same at all sizes.
+    number ``base`` of them. Sizes from ``low`` to ``high`` were compiled; ``where`` are the users' lines of its nodes.
+    The ``planning`` knows of the kernels what is the same at all sizes.
     """
 
     numbers: tuple[int, ...]
@@ -88,7 +86,6 @@ class _Family:
     where: list[str]
     low: int
     high: int
-    reach: int
     planning: Planning
     lock: ForkLock = field(default_factory=ForkLock)
 
@@ -99,33 +96,24 @@ class _Family:
         n = numbers[self.base]
         return n if n >= SMALLEST and moved(self.numbers, self.lines, n) == list(numbers) else None
 
-    def reaches(self, n: int) -> bool:
-        """Whether a size is near enough to those that were compiled."""
-        return self.low <= n * self.reach and n <= self.high * self.reach
-
     def graph(self, traced: Traced, n: int) -> CompiledGraph | None:
-        """The graph at a size; None if the kernels cannot have it."""
+        """The graph at a size; None if the kernels cannot have it, or it is too far from those that were compiled."""
+        if not (self.low <= n * REACH and n <= self.high * REACH):
+            return None
         lines = _moved(self.where, _lines(traced.trace))
         with self.lock.current:
             if lines is None or not self.kernels.resize(n):
                 return None
             with self.kernels.lent() as module:
                 lowered = Formed(traced.trace, traced.grads, module, self.target).lower(self.planning)
+                for program in lowered.programs.values():
+                    if isinstance(program, NativeSource):
+                        program.rename_lines(lines)
                 made = lowered.compile()
         for executable in (made.forward, made.backward):
             if isinstance(executable, NativeExecutable):
                 executable.program.forget_builders()
-                executable.program.rename_lines(lines)
         return made
-
-    def fused(self, traced: Traced, n: int) -> Fused | None:
-        """The fused kernels at a size; None if they cannot have it, or tell of other lines."""
-        from hybridc.compile.fused import Fused
-
-        with self.lock.current:
-            if self.where != _lines(traced.trace) or not self.kernels.resize(n):
-                return None
-            return Fused(traced, self.kernels.module.clone(), self.target)
 
     def takes_in(self, numbers: Sequence[int], outline: Outline) -> bool:
         """Whether another compilation belongs to the family, which then reaches as far."""
@@ -133,12 +121,11 @@ class _Family:
         if n is None or not self.kernels.gives(n, outline):
             return False
         self.low, self.high = min(self.low, n), max(self.high, n)
+        self.kernels.compiled_at(n)
         return True
 
 
-def _family(
-    before: _Sample, now: _Sample, places: list[OutlinedAttribute], trace: Trace, stage: Fused | Formed, reach: int
-) -> _Family | None:
+def _family(before: _Sample, now: _Sample, places: list[OutlinedAttribute], formed: Formed) -> _Family | None:
     """The family of two compilations, if they differ in what follows from one size."""
     from hybridc.ir.outline import Resizable, lines_through
 
@@ -153,10 +140,10 @@ def _family(
     inner = lines_through((first, before.outline.numbers), (second, now.outline.numbers))
     if lines is None or inner is None:
         return None
-    kernels = Resizable(stage.module, second, now.outline, places, inner)
+    kernels = Resizable(formed.module, second, first, now.outline, places, inner)
     low, high = min(first, second), max(first, second)
-    where, planning = _lines(trace), stage.target.plan()
-    return _Family(now.numbers, lines, base, kernels, stage.target, where, low, high, reach, planning)
+    where, target = _lines(formed.trace), formed.target
+    return _Family(now.numbers, lines, base, kernels, target, where, low, high, target.plan())
 
 
 def _lines(trace: Trace) -> list[str]:
@@ -185,47 +172,18 @@ class _Sample:
 
 
 @dataclass(eq=False)
-class _CompiledKind:
-    """What was compiled of a kind, at one stage, and the families of it, which reach so far."""
-
-    reach: int
-    samples: deque[_Sample] = field(default_factory=lambda: deque[_Sample](maxlen=SAMPLES))
-    families: deque[_Family] = field(default_factory=lambda: deque[_Family](maxlen=FAMILIES))
-
-    def near(self, numbers: tuple[int, ...]) -> Iterator[tuple[_Family, int]]:
-        """The families that reach to the size of a trace with these integers, which is told, too."""
-        for family in tuple(self.families):
-            n = family.size(numbers)
-            if n is not None and family.reaches(n):
-                yield family, n
-
-    def remember(self, numbers: tuple[int, ...], trace: Trace, stage: Fused | Formed) -> _Family | None:
-        """Remember what was compiled; if that makes a family, this has the module from now on, at its size."""
-        from hybridc.ir.outline import outline
-
-        made, places = outline(stage.module)
-        sample = _Sample(numbers, made)
-        with _LOCK.current:
-            known = any(family.takes_in(numbers, made) for family in self.families)
-            rest = (places, trace, stage, self.reach)
-            pairs = () if known else ((before, sample) for before in reversed(self.samples))
-            family = next((f for pair in pairs if (f := _family(*pair, *rest)) is not None), None)
-            self.samples.append(sample)
-        return family
-
-
-@dataclass(eq=False)
 class _TraceFamily:
     """What is known of traces that differ in integers only."""
 
-    fused: _CompiledKind = field(default_factory=lambda: _CompiledKind(REACH_OF_FUSED))
-    formed: _CompiledKind = field(default_factory=lambda: _CompiledKind(REACH_OF_FORMED))
+    samples: deque[_Sample] = field(default_factory=lambda: deque[_Sample](maxlen=SAMPLES))
+    families: deque[_Family] = field(default_factory=lambda: deque[_Family](maxlen=FAMILIES))
 
     def planned(self, traced: Traced, numbers: tuple[int, ...], form: Callable[[], Formed]) -> CompiledGraph | None:
         """The graph from the kernels of a family, if one has this size; what ``form()`` gives is for the check."""
-        for family, n in self.formed.near(numbers):
-            made = family.graph(traced, n)
-            if made is None:
+        for family in tuple(self.families):
+            n = family.size(numbers)
+            made = None if n is None else family.graph(traced, n)
+            if n is None or made is None:
                 continue
             if OPTIONS.verify:
                 _verify(made, n, family.kernels, form())
@@ -233,36 +191,30 @@ class _TraceFamily:
             return made
         return None
 
-    def compiled(self, traced: Traced, numbers: tuple[int, ...]) -> CompiledGraph:
-        """The graph from kernels that are formed now, which are remembered."""
-        formed = self._fused(traced, numbers).form()
-        family = self.formed.remember(numbers, traced.trace, formed)
+    def compiled(self, traced: Traced, numbers: tuple[int, ...], formed: Formed) -> CompiledGraph:
+        """The graph from kernels that were formed now, which are remembered."""
+        family = self._remember(numbers, formed)
         if family is None:
             return formed.lower().compile()
         family.kernels.note(formed.module)
         found = family.graph(traced, family.kernels.n)
         assert found is not None, "kernels have the size for which they were formed"
-        self.formed.families.append(family)
+        self.families.append(family)
         return found
 
-    def _fused(self, traced: Traced, numbers: tuple[int, ...]) -> Fused:
-        """The fused kernels, of a family if one has this size, or else made now and remembered."""
-        from hybridc.compile.fused import fuse
+    def _remember(self, numbers: tuple[int, ...], formed: Formed) -> _Family | None:
+        """Remember what was compiled; if that makes a family, this has the module from now on, at its size."""
+        from hybridc.ir.outline import outline
 
-        for family, n in self.fused.near(numbers):
-            found = family.fused(traced, n)
-            if found is None:
-                continue
-            if OPTIONS.verify:
-                _verify_fused(n, family.kernels, fuse(traced))
-            return found
-        made = fuse(traced)
-        family = self.fused.remember(numbers, traced.trace, made)
-        if family is None:
-            return made
-        found = family.fused(traced, family.kernels.n)
-        assert found is not None, "kernels have the size for which they were fused"
-        self.fused.families.append(family)
+        made, places = outline(formed.module)
+        sample = _Sample(numbers, made)
+        with _LOCK.current:
+            if any(family.takes_in(numbers, made) for family in self.families):
+                found = None
+            else:
+                made_now = (_family(before, sample, places, formed) for before in reversed(self.samples))
+                found = next((family for family in made_now if family is not None), None)
+            self.samples.append(sample)
         return found
 
 
@@ -305,15 +257,6 @@ def _verify(planned: CompiledGraph, n: int, kernels: Resizable, formed: Formed) 
     _compare(planned, formed.lower().compile(), same)
 
 
-def _verify_fused(n: int, kernels: Resizable, fused: Fused) -> None:
-    """Raise unless fused kernels that are given a size are those that are made for it, if these are like them."""
-    from hybridc.ir.outline import outline
-
-    fresh, _ = outline(fused.module)
-    if kernels.is_like(fresh) and not kernels.gives(n, fresh):
-        raise VerifyError(f"fused kernels that are given the size {n} are not those that are made for it")
-
-
 def _compare(planned: CompiledGraph, compiled: CompiledGraph, same: bool) -> None:
     """Raise unless two graphs have the same arguments and results, and, if they have the ``same`` kernels, all else."""
     pairs = [(planned.forward, compiled.forward)]
@@ -338,4 +281,4 @@ def _steps(program: NativeSource) -> list[Any]:
 
 
 def _arguments(call: HostCall) -> Any:
-    return call.ins, call.outs, call.inputs
+    return call.ins, call.outs

@@ -19,7 +19,7 @@ import numpy as np
 from hybridc.compile.definitions import Definitions, changed_operators
 from hybridc.lower.llvm.codegen import native_function as codegen
 from hybridc.options import OPTIONS
-from hybridc.runtime.plan_bytes import NotWritable, dtype_name
+from hybridc.serialize import NotWritable, dtype_name
 from hybridc.store import compiler_version
 from hybridc.trace.tracer import Trace
 

@@ -1,7 +1,7 @@
 """Compiled graphs from the disk: what a process compiled, later ones load without the compiler.
 
-A graph is kept under the key of its trace (:mod:`hybridc.compile.trace_key`): its plans as data
-(:mod:`hybridc.runtime.plan_bytes`). Plans of native code name kernels by the keys of their machine code, which is kept
+A graph is kept under the key of its trace (:mod:`hybridc.compile.trace_key`): its plans as data (:class:`KeptGraph`,
+written by :mod:`hybridc.serialize`). Plans of native code name kernels by the keys of their machine code, which is kept
 by :mod:`hybridc.lower.llvm.codegen.native_function`; those of GPUs have the sources of kernels, whose machine code for
 a card :mod:`hybridc.runtime.devices.nvidia.compiled` keeps. What cannot be kept, or was damaged, or lacks a kernel, is
 compiled. Nothing is kept while the settings ask to see or to check the compiler's work.
@@ -9,7 +9,9 @@ compiled. Nothing is kept while the settings ask to see or to check the compiler
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from hybridc.compile.compiled_graph import CompiledGraph
@@ -22,13 +24,28 @@ from hybridc.options import OPTIONS
 from hybridc.runtime.executable import Executable
 from hybridc.runtime.native.native_library import compile_ahead
 from hybridc.runtime.native_executable import NativeExecutable
-from hybridc.runtime.plan_bytes import KeptGraph, NotWritable, from_bytes, to_bytes
 from hybridc.runtime.planned_executable import PlannedExecutable
-from hybridc.store import store
+from hybridc.serialize import NotWritable
+from hybridc.store import keep, kept
 from hybridc.trace.tracer import Trace
 
 if TYPE_CHECKING:
     from hybridc.compile.stages import Traced
+
+
+@dataclass
+class KeptGraph:
+    """What is kept of a compiled graph: its programs, and what a CompiledGraph is told.
+
+    ``lines`` are the users' lines that its host calls name, each with the numbers of the trace's nodes that are there.
+    """
+
+    programs: dict[str, NativeSource | TritonProgram]
+    saved: tuple[int, ...]
+    grads: tuple[int, ...]
+    kept: int
+    heads: tuple[int, ...] = ()
+    lines: dict[str, list[int]] = field(default_factory=lambda: dict[str, list[int]]())
 
 
 def graph(traced: Traced, compiled: Callable[[], CompiledGraph]) -> CompiledGraph:
@@ -57,19 +74,18 @@ def _enabled(target: str) -> bool:
 
 def _found(key: str, traced: Traced) -> CompiledGraph | None:
     """The graph that is kept under a key, if it is whole and its kernels are there."""
-    data = store().get(key)
-    if data is None:
+    found = kept(key, KeptGraph)
+    if found is None:
         return None
     try:
-        kept = from_bytes(data)
-        _move_lines(kept, traced.trace)
-        made = _loaded(kept.programs, traced.trace)
+        _move_lines(found, traced.trace)
+        made = _loaded(found.programs, traced.trace)
     except (ValueError, LookupError, TypeError):
         return None
     if made is None:
         return None
     forward, backward = made["forward"], made.get("backward")
-    graph = CompiledGraph(traced.trace, forward, backward, kept.saved, kept.grads, kept.kept, kept.heads)
+    graph = CompiledGraph(traced.trace, forward, backward, found.saved, found.grads, found.kept, found.heads)
     graph.origin = "from the cache on the disk, which an earlier process filled"
     return graph
 
@@ -94,13 +110,11 @@ def _loaded(programs: Mapping[str, PlannedProgram], trace: Trace) -> dict[str, E
 
 def _keep(key: str, traced: Traced, made: CompiledGraph) -> None:
     """Keep a graph that was compiled for later processes."""
-    programs = {e.program.name: e.planned for e in (made.forward, made.backward) if isinstance(e, PlannedExecutable)}
-    try:
+    executables = [e for e in (made.forward, made.backward) if isinstance(e, PlannedExecutable)]
+    programs = {e.program.name: e.planned for e in executables if isinstance(e.planned, NativeSource | TritonProgram)}
+    with contextlib.suppress(NotWritable):
         lines = _lines(programs, traced.trace)
-        data = to_bytes(KeptGraph(programs, tuple(made.saved), tuple(made.grads), made.kept, made.heads, lines))
-    except NotWritable:
-        return
-    store().put(key, data)
+        keep(key, KeptGraph(programs, tuple(made.saved), tuple(made.grads), made.kept, made.heads, lines))
 
 
 # --- the lines that host calls name ---------------------------------------------------------------------------
@@ -117,14 +131,14 @@ def _lines(programs: Mapping[str, PlannedProgram], trace: Trace) -> dict[str, li
     return {line: nodes[line] for line in sorted(named)}
 
 
-def _move_lines(kept: KeptGraph, trace: Trace) -> None:
+def _move_lines(found: KeptGraph, trace: Trace) -> None:
     """Let host calls name the lines where this trace has their nodes; ValueError if it has them in several."""
     moved: dict[str, str] = {}
-    for line, nodes in kept.lines.items():
+    for line, nodes in found.lines.items():
         now = {str(trace.nodes[n].location) for n in nodes}
         if len(now) > 1:
             raise ValueError(f"the nodes of {line} are apart now")
         moved[line] = now.pop()
     if any(line != now for line, now in moved.items()):
-        for program in kept.programs.values():
+        for program in found.programs.values():
             program.rename_lines(moved)

@@ -12,12 +12,26 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
+from hybridc.serialize import NOT_KEPT
+
 
 class NativeCode(Protocol):
     """A native function ``void phase(void **buffers, int64 *numbers, int64 lo, int64 hi, void *scratch)``."""
 
     @property
     def address(self) -> int: ...
+
+
+@dataclass(frozen=True)
+class _NotLoaded:
+    """Code that has no address yet."""
+
+    @property
+    def address(self) -> int:
+        raise LookupError("the code of this phase is not loaded yet: plan() loads that of a program")
+
+
+NOT_LOADED = _NotLoaded()
 
 
 class Position(NamedTuple):
@@ -39,8 +53,8 @@ class Phase:
     those that take part gets the memory at ``scratch + t * scratch_stride``.
     """
 
-    code: NativeCode
-    buffers: tuple[Position, ...]
+    code: NativeCode = field(default=NOT_LOADED, metadata=NOT_KEPT)
+    buffers: tuple[Position, ...] = ()
     numbers: bytes = b""  # cells of 8 bytes
     extent: int = 1
     grain: int = 1
@@ -62,7 +76,7 @@ class PlainArray(NamedTuple):
     """An array in C order: what an input must be, or what a result is."""
 
     shape: tuple[int, ...]
-    dtype: Any
+    dtype: np.dtype[Any]
 
     @property
     def nbytes(self) -> int:

@@ -1,7 +1,9 @@
 """A module without its integers, and these: modules with equal outlines differ in sizes only.
 
 Sizes are the integers of types and of a few attributes (``_SIZES``). Those of other attributes, such as the axes of a
-loop, and the numbers with which a program computes are none: they are a part of the outline.
+loop, and the numbers with which a program computes are none: they are a part of the outline. What a pass decided by
+comparing sizes it records where it does so (:class:`SizeDecisions`): a module has other sizes only if each decision
+would be the same.
 """
 
 from __future__ import annotations
@@ -32,8 +34,12 @@ from hybridc.ir.values import functions
 
 # The attributes whose integers are sizes, and offsets that follow from them.
 _SIZES = frozenset(
-    ("function_type", "hybrid.attributes", "hybrid.domains", "static_offsets", "static_output_shape", "static_sizes")
+    (
+        *("function_type", "hybrid.attributes", "hybrid.domains", "hybrid.decisions"),
+        *("static_offsets", "static_output_shape", "static_sizes"),
+    )
 )
+_DECISIONS = "hybrid.decisions"
 
 Holder = dict[str, Attribute] | SSAValue
 Make = Callable[[int], Attribute]
@@ -227,6 +233,56 @@ def _remembered(make: Make) -> Make:
     return functools.lru_cache(1)(make)
 
 
+# --- decisions ----------------------------------------------------------------------------------------------
+
+
+class SizeDecisions:
+    """What a pass decided by sizes, noted in the module: ``hybrid.decisions`` lists a limit and factors of each."""
+
+    def __init__(self) -> None:
+        self._noted: list[tuple[int, ...]] = []
+
+    def at_least(self, limit: int, *factors: int) -> bool:
+        """Whether the product of some sizes reaches a limit, on which something depends from now on."""
+        self._noted.append((limit, *factors))
+        return math.prod(factors) >= limit
+
+    def note(self, module: ModuleOp) -> None:
+        """Add them to those of the passes before."""
+        before = cast("Iterable[Attribute]", module.attributes.get(_DECISIONS, ()))
+        if self._noted:
+            now = (DenseArrayBase.from_list(i64, each) for each in self._noted)
+            module.attributes[_DECISIONS] = ArrayAttr([*before, *now])
+
+
+@dataclass(frozen=True)
+class _Guard:
+    """A decision that depends on ``n``: whether the product of the factors reaches the limit."""
+
+    limit: int
+    factors: tuple[int | Line, ...]
+
+    def reached(self, n: int) -> bool:
+        """How it comes out at a size."""
+        return math.prod(x if isinstance(x, int) else x.at(n) for x in self.factors) >= self.limit
+
+
+def _guards(numbers: Sequence[int], places: Iterable[OutlinedAttribute], lines: dict[int, Line]) -> set[_Guard]:
+    """The decisions of a module that depend on ``n``."""
+    found: set[_Guard] = set()
+    for place in places:
+        if place.key != _DECISIONS:
+            continue
+        start = place.start
+        for each in cast("ArrayAttr[DenseArrayBase[IntegerType]]", place.attribute):
+            limit, *factors = (lines.get(i, numbers[i]) for i in range(start, start + len(each)))
+            start += len(each)
+            assert isinstance(limit, int), "limits are the compiler's own numbers"
+            if any(isinstance(x, Line) for x in factors):
+                found.add(_Guard(limit, tuple(factors)))
+    return found
+
+
 # --- kernels and the calls of them at any size ------------------------------------------------------------------------
 # The compiler made two modules of the same graph at two sizes ``n``. If they differ in sizes only, and each of these
 # is ``a * n + b`` in both, with whole numbers and ``a >= 0``, the module at any other ``n`` follows. That it is a valid
@@ -281,13 +337,25 @@ class _Varying:
 
 
 class Resizable:
-    """A module whose sizes follow from one, ``n``; ``lines`` say how the numbers of its outline do, by positions."""
+    """A module whose sizes follow from one, ``n``; ``lines`` say how the numbers of its outline do, by positions.
+
+    It was made for ``n`` and for another size. A decision that came out differently for sizes for which the compiler
+    made the same does not matter.
+    """
 
     def __init__(
-        self, module: ModuleOp, n: int, made: Outline, places: Sequence[OutlinedAttribute], lines: dict[int, Line]
+        self,
+        module: ModuleOp,
+        n: int,
+        other: int,
+        made: Outline,
+        places: Sequence[OutlinedAttribute],
+        lines: dict[int, Line],
     ) -> None:
         self.module = module
         self.n: int = n
+        self._guards = [(guard, guard.reached(n)) for guard in _guards(made.numbers, places, lines)]
+        self.compiled_at(other)
         self._outline = made
         self._lines = lines
         self._varying = _grouped(made.numbers, places, lines)
@@ -325,10 +393,19 @@ class Resizable:
         """Whether a module with this outline is what this one is at a size."""
         return self.is_like(other) and other.numbers == moved(self._outline.numbers, self._lines, n)
 
+    def compiled_at(self, n: int) -> None:
+        """Note that the compiler made the same for a size."""
+        self._guards = [(guard, reached) for guard, reached in self._guards if guard.reached(n) == reached]
+
     def resize(self, n: int) -> bool:
-        """Give the module the sizes that follow from ``n``; False if there are none, and it stays as it is."""
+        """Give the module the sizes that follow from ``n``.
+
+        False if there are none, or the compiler would decide otherwise: then it stays as it is.
+        """
         if n == self.n:
             return True
+        if any(guard.reached(n) != reached for guard, reached in self._guards):
+            return False
         before, self.n = self.n, 0  # while it is neither
         try:
             self._put(n)

@@ -8,16 +8,18 @@ from __future__ import annotations
 import math
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
+from hybridc.dialects import registry
 from hybridc.dialects.operator import Operator
 from hybridc.ir.native_plan import Host, PlainArray
 from hybridc.ir.strides import row_major
+from hybridc.serialize import read, register_form, written
 
 DType = np.dtype[Any]
 Shape = tuple[int, ...]
@@ -129,7 +131,7 @@ class PlannedProgram(Program):
 
     inputs: list[PlainArray] = field(default_factory=lambda: list[PlainArray]())
     fresh: list[PlainArray] = field(default_factory=lambda: list[PlainArray]())
-    constants: list[Any] = field(default_factory=lambda: list[Any]())
+    constants: list[np.ndarray[Any, Any]] = field(default_factory=lambda: list[Any]())
     steps: list[Any] = field(default_factory=lambda: list[Any]())
     outputs: list[SlotView | Cell] = field(default_factory=lambda: list[SlotView | Cell]())
     into: list[int | None] = field(default_factory=lambda: list[int | None]())
@@ -143,7 +145,7 @@ class PlannedProgram(Program):
 
     def host_calls_made(self) -> list[HostCall]:
         """The calls of operators on the host, in order."""
-        return [step.call for step in self.steps if isinstance(step, Host) and isinstance(step.call, HostCall)]
+        return [step for step in self.steps if isinstance(step, HostCall)]
 
     def rename_lines(self, names: Mapping[str, str]) -> None:
         """Give the users' lines that host calls name other names: the source has moved since."""
@@ -157,9 +159,8 @@ class PlannedProgram(Program):
         self.source = renamed(self.source)
         self.host_calls = [renamed(call) for call in self.host_calls]
         for i, step in enumerate(self.steps):
-            if isinstance(step, Host) and isinstance(step.call, HostCall):
-                where = names.get(step.call.where, step.call.where)
-                self.steps[i] = replace(step, call=replace(step.call, where=where))
+            if isinstance(step, HostCall):
+                self.steps[i] = replace(step, where=names.get(step.where, step.where))
 
 
 @dataclass(frozen=True, eq=False)
@@ -167,20 +168,26 @@ class HostCall:
     """A call of an operator on the host, amid native steps; ``where`` is the user's line."""
 
     operator: Operator
-    ins: tuple[Any, ...]
-    outs: tuple[Any, ...]
-    inputs: int
-    constants: tuple[Any, ...]
+    ins: tuple[SlotView | Cell, ...]
+    outs: tuple[SlotView | Cell, ...]
     where: str
+    name: str
 
-    def __call__(self, workspace: Any, inputs: tuple[Any, ...], results: tuple[Any, ...]) -> None:
-        def array(place: Any) -> Any:
-            if isinstance(place, Cell):
-                return place.of(workspace)
-            base = self._base(place.slot, workspace, inputs, results)
-            return base if place.shows(base) else place.over(base)
+    def step(self, constants: Sequence[Any]) -> Host:
+        """The call as a step of a native plan with these constants."""
 
-        self.on(tuple(map(array, self.ins)), tuple(map(array, self.outs)))
+        def call(workspace: Any, inputs: tuple[Any, ...], results: tuple[Any, ...]) -> None:
+            slots = (workspace, *inputs, *results, *constants)
+
+            def array(place: SlotView | Cell) -> Any:
+                if isinstance(place, Cell):
+                    return place.of(workspace)
+                base = slots[place.slot]
+                return base if place.shows(base) else place.over(base)
+
+            self.on(tuple(map(array, self.ins)), tuple(map(array, self.outs)))
+
+        return Host(call, self.name)
 
     def on(self, ins: tuple[Any, ...], outs: tuple[Any, ...]) -> None:
         """Run the operator on arrays."""
@@ -190,10 +197,15 @@ class HostCall:
             error.__hybridc_line__ = self.where  # pyright: ignore[reportAttributeAccessIssue]  (for who tells of it)
             raise
 
-    def _base(self, slot: int, workspace: Any, inputs: tuple[Any, ...], results: tuple[Any, ...]) -> Any:
-        if slot == ARENA:
-            return workspace
-        if slot <= self.inputs:
-            return inputs[slot - 1]
-        number = slot - 1 - self.inputs
-        return results[number] if number < len(results) else self.constants[number - len(results)]
+
+def operator_written(op: Operator) -> list[Any]:
+    """An operator by its name and its attributes."""
+    return [op.NAME, {name: written(value) for name, value in op.attrs.items()}]
+
+
+def _operator_read(given: Any) -> Operator:
+    name, attributes = given
+    return registry.operator(name).bind(**{key: read(value) for key, value in attributes.items()})
+
+
+register_form(Operator, operator_written, _operator_read)

@@ -34,7 +34,7 @@ from hybridc.dialects.operator import Opaque, Operator
 from hybridc.errors import CustomOpError
 from hybridc.ir.host import arrays_of, has_kernel, kernel_of, numbers_of, operator_of
 from hybridc.ir.launch_check import check_launch
-from hybridc.ir.native_plan import Host, PlainArray, Position
+from hybridc.ir.native_plan import PlainArray, Position
 from hybridc.ir.planned import ARENA, Cell, HostCall, PlannedProgram, Program, SlotView
 from hybridc.ir.strides import row_major
 from hybridc.ir.structured import is_host, kernels, numbers_in
@@ -272,9 +272,7 @@ class PlanEmitter(ProgramEmitter):
     def host(self, op: LaunchOp, name: str, operator: Operator, where: Location | None) -> None:
         line, step = len(self.lines), len(self.planned.steps)
         ins, outs = (tuple(map(self._array, values)) for values in (op.ins, op.outs))
-        program = self.planned
-        call = HostCall(operator, ins, outs, len(program.inputs), tuple(program.constants), str(where or ""))
-        program.steps.append(Host(call, name))
+        self.planned.steps.append(HostCall(operator, ins, outs, str(where or ""), name))
         self.lines.append(f"{name} on the host{comment(where)}")
         self.launched(line, step)
 

@@ -121,7 +121,7 @@ class DeviceExecutable(PlannedExecutable):
 
     def _step(self, step: Any) -> DeviceStep:
         if not isinstance(step, Launch):
-            return DeviceStep(host_step(self.device, step.call), step.name, launches=0)
+            return DeviceStep(host_step(self.device, step), step.name, launches=0)
         prepare, places, numbers = self.device.prepare, step.buffers, step.numbers
         run: Any = None
 

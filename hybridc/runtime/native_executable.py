@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from hybridc.ir.native_plan import Host
+from hybridc.ir.planned import HostCall
 from hybridc.lower.llvm.codegen.native_function import LoadedCode
 from hybridc.lower.llvm.native_source import NativeSource
 from hybridc.runtime.native.boxed import boxed_entry
@@ -23,7 +23,7 @@ class NativeExecutable(PlannedExecutable):
         self.program: NativeSource = program
         if self.is_direct:
             self.run = self._run_directly
-            self.entry = self._make if not any(isinstance(s, Host) for s in program.steps) else None
+            self.entry = self._make if not any(isinstance(s, HostCall) for s in program.steps) else None
 
     def _run_directly(self, workspace: Any, *arrays: Any) -> Any:
         """One call whose results are the fresh arrays, as they are."""

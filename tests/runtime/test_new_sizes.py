@@ -15,13 +15,13 @@ from hypothesis import assume, given, settings
 import hybridc as mx
 from benchmarks import workloads
 from hybridc.compile import new_sizes, targets, trace_key, warm_start
-from hybridc.compile.fused import fuse
 from hybridc.compile.stages import Traced
 from hybridc.errors import MXNetError, RecompileError, VerifyError
 from hybridc.ir.native_plan import Position
-from hybridc.ir.outline import Line, line_through
+from hybridc.ir.outline import Line, Resizable, line_through, outline
 from hybridc.options import OPTIONS
 from hybridc.trace.tracer import trace_call
+from hybridc.transforms.kernels.merge_products import ROWS
 from tests.random_programs import EXAMPLES, FLOATS, INTEGERS, Net, programs
 from tests.test_random_programs import SETTINGS
 
@@ -277,9 +277,9 @@ def test_attached_attributes():
 
 
 def test_far_sizes_are_compiled_once():
-    """The family of 4 and 8 reaches to 16; what was compiled belongs to it, and then to 200."""
+    """The family of 4 and 8 reaches to 64; what was compiled belongs to it, and then to 800."""
     net = workloads.Softmax()
-    for n, count in ((4, 0), (8, 0), (16, 1), (100, 1), (50, 2), (200, 3), (2, 4)):
+    for n, count in ((4, 0), (8, 0), (64, 1), (100, 1), (50, 2), (800, 3), (801, 3), (2, 4)):
         assert agrees(net, lambda n: [array(n, 40)], [n], [False]) == count, n
 
 
@@ -294,6 +294,113 @@ def test_lines():
     assert line_through((4, 3), (6, 5)) == Line(1, -1)
     assert line_through((4, 2), (6, 3)) is None  # half of it
     assert line_through((4, 6), (6, 4)) is None  # falls
+
+
+class Steps(mx.gluon.HybridBlock):
+    """Products of as many rows as there are, which become one if these are few."""
+
+    def hybrid_forward(self, F, x, w):
+        return F.stack(*[F.tanh(F.dot(x[i], w)) for i in range(3)])
+
+
+def launches(net, *inputs):
+    """How many kernels a graph launches that is compiled for these arrays alone."""
+    return len(Traced(trace_call(net, inputs, False)).optimize().lower("llvm").programs["forward"].launches)
+
+
+def test_sizes_at_which_the_compiler_decides_otherwise_are_compiled():
+    """16 and 32 show how all sizes follow, but for those of more rows than are merged: of these, two are compiled."""
+    net, w, found = Steps(), array(5, 7), []
+    for n in (16, 32, ROWS, ROWS + 1, 50, 100, 90, ROWS + 2):
+        x = array(3, n, 5)
+        before = net(x, w).asnumpy()
+        net.hybridize(True, clear=False)
+        count = planned(net) if found else 0
+        np.testing.assert_allclose(net(x, w).asnumpy(), before, rtol=1e-5, atol=1e-5)
+        found.append(planned(net) - count)
+        made = net._cached_graph.graphs()[-1].forward.program
+        assert len(made.launches) == launches(Steps(), x, w), n
+        net.hybridize(False, clear=False)
+    assert found == [0, 0, 1, 0, 1, 0, 1, 1]
+
+
+def test_decisions_that_change_nothing_are_forgotten():
+    module = Traced(trace_call(Steps(), [array(3, 16, 5), array(5, 7)], False)).optimize().form("llvm").module
+    made, places = outline(module)
+    decided = next(place for place in places if place.key == "hybrid.decisions")
+    rows = next(i for i in range(decided.start, decided.stop) if made.numbers[i : i + 2] == [ROWS + 1, 16]) + 1
+    line = {rows: Line(1, 0)}
+    near, far = (Resizable(module, 16, other, made, places, line) for other in (32, ROWS + 1))
+    assert near.resize(ROWS)
+    assert not near.resize(ROWS + 1)
+    assert near.n == ROWS
+    assert far.resize(ROWS + 1)
+    near.compiled_at(ROWS + 1)
+    assert near.resize(ROWS + 1)
+
+
+# --- halves, windows, parts --------------------------------------------------------------------------------------
+
+# Each from an array of some rows to one of as many, of half as many or the like, by what Python computes of their
+# number: floors and ceilings.
+PARTS = (
+    lambda F, x, n: x[: n // 2],
+    lambda F, x, n: x[n // 2 :],
+    lambda F, x, n: x[::2],
+    lambda F, x, n: x[1::3],
+    lambda F, x, n: x[: n // 2 * 2].reshape((n // 2, 2, -1)).max(axis=1),
+    lambda F, x, n: x[: n // 3 * 3].reshape((3, n // 3, -1)).sum(axis=0),
+    lambda F, x, n: F.concat(x[n // 2 :], x[: n // 2], dim=0),
+    lambda F, x, n: x[: n - 1] * x[1:],
+    lambda F, x, n: F.softmax(x, axis=0),
+    lambda F, x, n: F.tanh(x) + F.flip(x, axis=0),
+    lambda F, x, n: F.dot(x, F.dot(x, x, transpose_a=True)) / n,
+)
+
+
+class Chain(mx.gluon.HybridBlock):
+    """Some of ``PARTS`` one after the other, along the first axis or the second of three."""
+
+    def __init__(self, numbers, second):
+        super().__init__()
+        self.numbers, self.second = numbers, second
+
+    def forward(self, x):
+        if self.second:
+            return mx.nd.stack(*[self.rows(x[i]) for i in range(2)])
+        return self.rows(x)
+
+    def rows(self, x):
+        for number in self.numbers:
+            x = PARTS[number](mx.nd if isinstance(x, mx.nd.NDArray) else mx.sym, x, x.shape[0])
+        return x
+
+
+def test_halves_and_windows_give_what_a_compilation_gives(monkeypatch):
+    """Also where a number follows from a size by a division that rounds: networks by chance, at sizes by chance."""
+    monkeypatch.setattr(new_sizes, "OPTIONS", dataclasses.replace(OPTIONS, verify=False))
+    rng = np.random.default_rng(16)
+    found = 0
+    for _ in range(8):
+        numbers = tuple(rng.integers(len(PARTS), size=rng.integers(1, 4)).tolist())
+        second, record = bool(rng.integers(2)), bool(rng.integers(2))
+        net = Chain(numbers, second)
+        net.hybridize()
+        sizes = [*(24 * rng.permutation([1, 2, 3])).tolist(), *rng.permutation(np.arange(25, 60))[:3].tolist()]
+        for n in sizes:
+            inputs = [array(2, n, 4) if second else array(n, 4)]
+            ours = results(net, inputs, record)
+            kinds = dict(new_sizes._KINDS)
+            new_sizes._KINDS.clear()
+            fresh = Chain(numbers, second)
+            fresh.hybridize()
+            for got, expected in zip(ours, results(fresh, inputs, record), strict=True):
+                scale = np.abs(expected).max(initial=1)
+                np.testing.assert_allclose(got, expected, rtol=0, atol=1e-5 * scale, err_msg=f"{numbers}, size {n}")
+            new_sizes._KINDS.clear()
+            new_sizes._KINDS.update(kinds)
+        found += planned(net)
+    assert found >= 4
 
 
 # --- what is told, and checked ------------------------------------------------------------------------------
@@ -346,7 +453,7 @@ def test_verification_finds_kernels_of_a_wrong_size():
     net = mlp()
     for n in (4, 8):
         graph(net, n)
-    ((family,),) = (kind.formed.families for kind in new_sizes._KINDS.values())
+    ((family,),) = (kind.families for kind in new_sizes._KINDS.values())
     made = family.graph(traced(net, 6), 6)
     new_sizes._verify(made, 6, family.kernels, traced(net, 6).optimize().form())
     with pytest.raises(VerifyError, match="are not those that are formed"):
@@ -403,32 +510,6 @@ def test_threads_plan_at_once():
         for found in pool.map(run, range(4)):
             for n, y in found:
                 np.testing.assert_allclose(y, expected[n], rtol=1e-5, atol=1e-5)
-
-
-def test_fused_kernels_are_formed_for_sizes_at_which_others_are_formed(monkeypatch):
-    """How products are computed is chosen by sizes; what is fused with them was found out at two others."""
-    monkeypatch.setattr(new_sizes, "OPTIONS", dataclasses.replace(OPTIONS, verify=False))
-    net, optimized, optimize = mlp(), [], Traced.optimize
-    monkeypatch.setattr(Traced, "optimize", lambda one: optimized.append(n) or optimize(one))
-    for n in (4, 16, 9):
-        made = graph(net, n)
-        assert made.origin == ""
-        for kind in new_sizes._KINDS.values():  # as if other kernels had been formed
-            kind.formed.families.clear()
-        x = array(n, 32)
-        np.testing.assert_allclose(made(x).asnumpy(), net(x).asnumpy(), rtol=1e-5, atol=1e-5)
-    assert optimized == [4, 16]
-
-
-def test_verification_finds_fused_kernels_of_a_wrong_size():
-    net = mlp()
-    for n in (4, 8):
-        graph(net, n)
-    ((family,),) = (kind.fused.families for kind in new_sizes._KINDS.values())
-    family.kernels.resize(6)
-    new_sizes._verify_fused(6, family.kernels, fuse(traced(net, 6)))
-    with pytest.raises(VerifyError, match="fused kernels that are given the size 7"):
-        new_sizes._verify_fused(7, family.kernels, fuse(traced(net, 6)))
 
 
 def test_an_axis_of_two_sizes_is_no_size():

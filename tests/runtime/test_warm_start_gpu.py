@@ -10,10 +10,11 @@ import pytest
 
 import hybridc as mx
 from hybridc.compile.stages import Traced
+from hybridc.compile.warm_start import KeptGraph
 from hybridc.gluon.nn import HybridLambda
-from hybridc.ir.native_plan import Host
+from hybridc.ir.planned import HostCall
 from hybridc.lower.triton.launches import TritonProgram
-from hybridc.runtime.plan_bytes import KeptGraph, from_bytes, to_bytes
+from hybridc.serialize import from_bytes, to_bytes
 from hybridc.trace.tracer import trace_call
 from tests.runtime.test_warm_start import DENSE, GRADIENTS, HOST, STEP, Mixed, Session, parts
 from tests.slices import but
@@ -78,26 +79,27 @@ def programs_of(net, *arrays) -> dict[str, TritonProgram]:
 
 def test_programs_are_read_as_they_were_written() -> None:
     programs = programs_of(Mixed(), mx.nd.ones((3, 10)))
-    found = from_bytes(to_bytes(KeptGraph(programs, (1,), (0,), 7)))
+    found = from_bytes(KeptGraph, to_bytes(KeptGraph(programs, (1,), (0,), 7)))
     for name, program in programs.items():
         other = found.programs[name]
         assert type(other) is TritonProgram
-        assert any(isinstance(step, Host) for step in program.steps)
-        assert not all(isinstance(step, Host) for step in program.steps)
+        assert any(isinstance(step, HostCall) for step in program.steps)
+        assert not all(isinstance(step, HostCall) for step in program.steps)
         for field in (f for f in dataclasses.fields(program) if f.compare and f.name not in ("constants", "steps")):
             assert getattr(program, field.name) == getattr(other, field.name), field.name
         for ours, theirs in zip(program.steps, other.steps, strict=True):
-            assert (parts(ours) == parts(theirs)) if isinstance(ours, Host) else (ours == theirs)
+            assert (parts(ours) == parts(theirs)) if isinstance(ours, HostCall) else (ours == theirs)
         assert other.code() == program.code()
 
 
 def test_bytes_that_name_another_function_are_refused() -> None:
     data = to_bytes(KeptGraph(programs_of(HybridLambda("exp"), mx.nd.ones((3,))), (), (), 0))
-    head = json.loads(data[8:])
-    head["programs"]["forward"]["steps"][0]["function"] = 1
-    text = json.dumps(head).encode()
+    graph, values = json.loads(data[8:])
+    name, source, *_ = values[0]
+    assert name in source
+    text = json.dumps([graph, []]).encode()
     with pytest.raises(LookupError):
-        from_bytes(len(text).to_bytes(8, "little") + text)
+        from_bytes(KeptGraph, len(text).to_bytes(8, "little") + text)
 
 
 KEYS = """

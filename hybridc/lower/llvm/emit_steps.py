@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Sequence
-from typing import Any, cast
 
 import numpy as np
 from xdsl.dialects.builtin import ModuleOp
 
 from hybridc.dialects.handwritten import ArraySpec, LoopKernel
 from hybridc.dialects.mlir.hybrid_rt import aligned
-from hybridc.ir.native_plan import Phase, Position
+from hybridc.ir.native_plan import NOT_LOADED, Phase, Position
 from hybridc.ir.planned import SlotView
 from hybridc.lower.emit_planned import PlanEmitter
 from hybridc.lower.llvm.kernel_code import Codes
@@ -54,7 +53,7 @@ class _StepEmitter(PlanEmitter):
         self, phase: KernelPhase, buffers: tuple[Position, ...], scratch: Position | None, each: int, name: str
     ) -> None:
         numbers = b"".join(_cell(n) for n in phase.numbers)
-        made = Phase(cast(Any, None), buffers, numbers, phase.extent, phase.grain, scratch, each, name, phase.least)
+        made = Phase(NOT_LOADED, buffers, numbers, phase.extent, phase.grain, scratch, each, name, phase.least)
         self.program.steps.append((phase.function, made))
         self.program.work += phase.work
         where = ", ".join(f"{b.slot}+{b.offset}" for b in buffers)

@@ -7,22 +7,25 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
-from typing import Any, NoReturn
+from typing import Any
 
-from hybridc.ir.native_plan import Host, NativePlan, Phase
-from hybridc.ir.planned import PlannedProgram
+from hybridc.ir.native_plan import NativePlan, Phase
+from hybridc.ir.planned import HostCall, PlannedProgram
 from hybridc.lower.llvm.codegen import native_function as codegen
 from hybridc.lower.llvm.codegen.native_function import LoadedCode, NativeFunction
+from hybridc.serialize import NOT_KEPT
 
 
 @dataclass
 class NativeSource(PlannedProgram):
     """A planned program of native phases; ``calls`` are what the launches became, where it was just made."""
 
-    steps: list[tuple[NativeFunction, Phase] | Host] = field(default_factory=lambda: list[Any]())
+    steps: list[tuple[NativeFunction, Phase] | HostCall] = field(default_factory=lambda: list[Any]())
     threads: int = 1
     work: float = 0.0
-    calls: list[tuple[str, list[NativeFunction]]] = field(default_factory=lambda: list[Any](), compare=False)
+    calls: list[tuple[str, list[NativeFunction]]] = field(
+        default_factory=lambda: list[Any](), compare=False, metadata=NOT_KEPT
+    )
 
     def launched(self) -> list[tuple[str, str]]:
         """For each launch its lines, and its functions as loops."""
@@ -38,7 +41,7 @@ class NativeSource(PlannedProgram):
 
     def forget_builders(self) -> None:
         """Keep of functions what names them: what they would be made of is, or will be, something else."""
-        self.steps = [s if isinstance(s, Host) else (NativeFunction(s[0].key, built_before), s[1]) for s in self.steps]
+        self.steps = [s if isinstance(s, HostCall) else (NativeFunction(s[0].key), s[1]) for s in self.steps]
         self.calls = []
 
     def code(self, stage: str = "loops") -> str:
@@ -52,10 +55,8 @@ class NativeSource(PlannedProgram):
     def plan(self, codes: Iterable[LoadedCode] | None = None) -> NativePlan:
         """The plan with the code of its phases, compiled where there is none yet."""
         given = iter(codegen.load(self.functions_called()) if codes is None else codes)
-        steps = [step if isinstance(step, Host) else replace(step[1], code=next(given)) for step in self.steps]
+        steps = [
+            step.step(self.constants) if isinstance(step, HostCall) else replace(step[1], code=next(given))
+            for step in self.steps
+        ]
         return NativePlan(self.inputs, self.fresh, steps, self.constants, self.arena, self.work, self.threads)
-
-
-def built_before() -> NoReturn:
-    """The builder of a function whose code is there."""
-    raise LookupError("this function was compiled before; lower() makes the program with its functions")

@@ -9,9 +9,10 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from hybridc.dialects.attribute import DType
-from hybridc.ir.native_plan import Host, Position
-from hybridc.ir.planned import PlannedProgram
+from hybridc.ir.native_plan import Position
+from hybridc.ir.planned import HostCall, PlannedProgram
 from hybridc.lower.triton.triton_function import Config, TritonFunction
+from hybridc.serialize import NOT_KEPT
 
 
 class Launch(NamedTuple):
@@ -68,9 +69,11 @@ class TritonProgram(PlannedProgram):
 
     suffix = "triton"
 
-    steps: list[Launch | Host] = field(default_factory=lambda: list[Any]())
+    steps: list[Launch | HostCall] = field(default_factory=lambda: list[Any]())
     alternatives: list[Alternative] = field(default_factory=lambda: list[Alternative]())
-    calls: list[tuple[str, list[TritonFunction]]] = field(default_factory=lambda: list[Any](), compare=False)
+    calls: list[tuple[str, list[TritonFunction]]] = field(
+        default_factory=lambda: list[Any](), compare=False, metadata=NOT_KEPT
+    )
 
     def launched(self) -> list[tuple[str, str]]:
         """For each launch its lines, and the source of its functions."""

@@ -15,7 +15,7 @@ from hybridc.lower.triton.launches import LibraryProduct
 from hybridc.lower.triton.triton_function import Config, TritonFunction
 from hybridc.runtime.devices.device import Device
 from hybridc.runtime.devices.nvidia.compiled import code_key
-from hybridc.store import store
+from hybridc.store import keep, kept
 
 # How often each configuration is run: some for its caches and clocks, then timed.
 WARM, TIMED = 3, 7
@@ -38,7 +38,7 @@ def fastest(
         return chosen
     times = [_time(device, function, config, pointers, numbers) for config in configs]
     best = min(range(len(configs)), key=lambda i: times[i])
-    store().put(_key(device, function, configs, numbers), best.to_bytes(1, "little"))
+    keep(_key(device, function, configs, numbers), best)
     return configs[best]
 
 
@@ -46,9 +46,8 @@ def known(device: Device, function: TritonFunction, configs: Sequence[Config], n
     """The configuration that was chosen before; None if none was."""
     if len(configs) == 1:
         return configs[0]
-    kept = store().get(_key(device, function, configs, numbers))
-    number = len(configs) if kept is None else int.from_bytes(kept, "little")
-    return configs[number] if number < len(configs) else None
+    number = kept(_key(device, function, configs, numbers), int)
+    return None if number is None or number >= len(configs) else configs[number]
 
 
 def library_wins(
@@ -65,12 +64,11 @@ def library_wins(
     what = [device.name, device.capability, *product[:5], [dtype.name for dtype in product.dtypes], product.tf32]
     what.append([code_key(function) for function in after])
     key = "library " + hashlib.sha256(json.dumps(what).encode()).hexdigest()
-    kept = store().get(key)
-    if kept is None:
+    wins = kept(key, bool)
+    if wins is None:
         wins = _median(device, library) < _median(device, own)
-        kept = bytes([wins])
-        store().put(key, kept)
-    return kept == bytes([True])
+        keep(key, wins)
+    return wins
 
 
 def _key(device: Device, function: TritonFunction, configs: Sequence[Config], numbers: Sequence[int]) -> str:

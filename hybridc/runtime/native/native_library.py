@@ -20,7 +20,7 @@ from hybridc.runtime.native.ir_text import TextModule
 from hybridc.runtime.native.structures import Outside
 from hybridc.runtime.native.threads import Threads, system_functions
 from hybridc.runtime.workspace import Workspace
-from hybridc.store import store
+from hybridc.store import keep, kept
 
 # Positions in NumPy's table of C functions, which only grows: part of its binary interface.
 _NEW_FROM_DESCR = 94
@@ -79,10 +79,10 @@ def ir_text() -> str:
 def _load() -> Any:
     """The compiled functions, in memory."""
     key = f"native runtime {codegen.target_key()}"  # which names our sources, too
-    code = store().get(key)
+    code = kept(key, bytes)
     if code is None:
         code = codegen.machine().object(codegen.optimised(ir_text()))
-        store().put(key, code)
+        keep(key, code)
     return codegen._ExecutableMemory([code])
 
 

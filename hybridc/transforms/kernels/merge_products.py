@@ -19,6 +19,7 @@ from xdsl.rewriter import InsertPoint, Rewriter
 
 from hybridc.dialects.mlir.hybrid import fused_location
 from hybridc.ir.kernel import Kernel, Stage, analyse
+from hybridc.ir.outline import SizeDecisions
 from hybridc.ir.structured import VIEWS, Shape, dtype_of, groups_of, is_host, kernels, note_dtypes, shape_of
 from hybridc.ir.tensor_builder import Builder
 from hybridc.ir.values import functions, volume
@@ -36,11 +37,13 @@ class MergeProducts(ModulePass):
     name = "merge-products"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
+        decided = SizeDecisions()
         products = {name: product for name, f in kernels(op).items() if (product := _product(f)) is not None}
         for function in functions(op):
             if function.sym_visibility is None:
-                for calls in _groups(function, products):
+                for calls in _groups(function, products, decided):
                     _merge(op, products[calls[0].op.callee.string_value()], calls)
+        decided.note(op)
         called = {c.callee.string_value() for f in functions(op) for c in _calls(f)}
         for name in products.keys() - called:
             Rewriter.erase_op(products[name].kernel.function)
@@ -78,7 +81,7 @@ def _product(function: func.FuncOp) -> _RowProduct | None:
     (stage,) = kernel.stages
     for read, other in (stage.reads, stage.reads[::-1]):
         leads = bool(stage.axes and read.axes) and read.axes[0] == stage.axes[0] and read.axes[0] not in other.axes
-        if leads and shape_of(read.value)[0] <= ROWS:
+        if leads:
             return _RowProduct(kernel, stage, kernel.arguments.index(read.value))
     return None
 
@@ -87,7 +90,7 @@ def _calls(function: func.FuncOp) -> list[func.CallOp]:
     return [op for block in function.body.blocks for op in block.ops if isinstance(op, func.CallOp)]
 
 
-def _groups(function: func.FuncOp, products: dict[str, _RowProduct]) -> list[list[_RowsCall]]:
+def _groups(function: func.FuncOp, products: dict[str, _RowProduct], decided: SizeDecisions) -> list[list[_RowsCall]]:
     """Calls of the same product with the same matrix and all the parts of an array, in the order of the parts."""
     found: dict[tuple[str, SSAValue, SSAValue], list[_RowsCall]] = {}
     for op in _calls(function):
@@ -99,11 +102,13 @@ def _groups(function: func.FuncOp, products: dict[str, _RowProduct]) -> list[lis
     groups: list[list[_RowsCall]] = []
     for (name, _, whole), calls in found.items():
         product = products[name]
-        shape = shape_of(product.kernel.arguments[product.rows])
+        shape, result = shape_of(product.kernel.arguments[product.rows]), shape_of(product.stage.result)
         count = volume(shape_of(whole)) // volume(shape)
-        result = count * volume(shape_of(product.stage.result))
         ordered = sorted(calls, key=lambda c: c.first)
-        if count > 1 and result <= LARGEST and [c.first for c in ordered] == [i * shape[0] for i in range(count)]:
+        if count < 2 or [c.first for c in ordered] != [i * shape[0] for i in range(count)]:
+            continue
+        large = decided.at_least(ROWS + 1, shape[0]) or decided.at_least(LARGEST + 1, count, *result)
+        if not large:
             groups.append(ordered)
     return groups
 

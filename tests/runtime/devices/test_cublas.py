@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import hybridc as mx
+from hybridc.compile.warm_start import KeptGraph
 from hybridc.errors import DeviceError
 from hybridc.gluon.nn import HybridLambda
 from hybridc.lower.triton.launches import Alternative, LibraryProduct
@@ -18,7 +19,7 @@ from hybridc.runtime.device_executable import DeviceExecutable
 from hybridc.runtime.devices.nvidia import cublas
 from hybridc.runtime.devices.nvidia.cublas import Cublas
 from hybridc.runtime.devices.nvidia.cuda import Cuda
-from hybridc.runtime.plan_bytes import KeptGraph, from_bytes, to_bytes
+from hybridc.serialize import from_bytes, to_bytes
 from hybridc.store import Store
 from tests.lower.llvm.test_products import TOLERANCE, expected, numbers_of, product_kernel
 from tests.runtime.devices.simulated import SimulatedCuda
@@ -126,7 +127,7 @@ def test_an_argument_that_is_written_over_is_not_there_after_the_product(monkeyp
 def test_by_default_a_product_is_large(monkeypatch: pytest.MonkeyPatch) -> None:
     assert not program(lambda F, x, y: F.dot(x, y), (1024, 1023), (1023, 1024)).alternatives
     made = program(lambda F, x, y: F.relu(F.dot(x, y)), (1024, 1024), (1024, 1024))
-    (read,) = from_bytes(to_bytes(KeptGraph({"forward": made}, (), (), 0))).programs["forward"].alternatives  # type: ignore[attr-defined]
+    (read,) = from_bytes(KeptGraph, to_bytes(KeptGraph({"forward": made}, (), (), 0))).programs["forward"].alternatives  # type: ignore[attr-defined]
     assert type(read) is Alternative
     assert [read] == made.alternatives
     assert len(read.after) == 1
@@ -140,7 +141,7 @@ def kept(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> Store:
     """Nothing was chosen before, and any product may be a library's."""
     own = Store(tmp_path)
     tmp_path.chmod(0o700)
-    monkeypatch.setattr("hybridc.runtime.devices.tuning.store", lambda: own)
+    monkeypatch.setattr("hybridc.store.store", lambda: own)
     monkeypatch.setattr(library.library_way, "__defaults__", (0,))
     return own
 

@@ -45,7 +45,7 @@ def kept(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> Store:
     """Nothing was chosen before."""
     own = Store(tmp_path)
     tmp_path.chmod(0o700)
-    monkeypatch.setattr("hybridc.runtime.devices.tuning.store", lambda: own)
+    monkeypatch.setattr("hybridc.store.store", lambda: own)
     return own
 
 

@@ -28,7 +28,7 @@ def given(monkeypatch, tmp_path):
     from hybridc.store import Store
 
     own = Store(tmp_path)
-    monkeypatch.setattr("hybridc.runtime.devices.tuning.store", lambda: own)
+    monkeypatch.setattr("hybridc.store.store", lambda: own)
     assert store() is not own
     return fill_phase(np.dtype(np.float32), SIZE, "3.0", 0).function, np.zeros(SIZE, np.float32)
 

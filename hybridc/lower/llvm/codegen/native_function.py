@@ -14,13 +14,12 @@ from __future__ import annotations
 import contextlib
 import functools
 import hashlib
-import json
 import os
 import threading
 import weakref
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 from hybridc.locks import ForkLock
 from hybridc.lower.llvm.codegen import llvm_c, processor
@@ -28,13 +27,19 @@ from hybridc.lower.llvm.codegen.half import half_functions
 from hybridc.lower.llvm.codegen.object_file import undefined_symbols
 from hybridc.lower.llvm.gemm import native_blas
 from hybridc.options import OPTIONS
-from hybridc.store import compiler_version, store
+from hybridc.serialize import NOT_KEPT
+from hybridc.store import compiler_version, keep, kept
 
 if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp
 
 _SPEED_LEVEL = 2  # 3 takes longer, and what it adds does not show in these loops
 _PATIENCE = 10.0  # seconds for which a fork waits until nobody compiles
+
+
+def _built_before() -> NoReturn:
+    """The builder of a function whose code is there."""
+    raise LookupError("this function was compiled before; lower() makes the program with its functions")
 
 
 @dataclass(frozen=True)
@@ -46,7 +51,7 @@ class NativeFunction:
     """
 
     key: str
-    build: Callable[[], ModuleOp] = field(compare=False)
+    build: Callable[[], ModuleOp] = field(default=_built_before, compare=False, metadata=NOT_KEPT)
 
     @property
     def symbol(self) -> str:
@@ -127,8 +132,8 @@ def _found(functions: Sequence[NativeFunction]) -> tuple[dict[str, LoadedCode], 
     """By key, the code of those functions that were compiled before; and the others."""
     found = {f.key: code for f in functions if (code := _LOADED.get(f.key)) is not None}
     unknown = {f.key: f for f in functions if f.key not in found}
-    stored = {key: data for key, f in unknown.items() if (data := store().get(_entry(f))) is not None}
-    found |= _place([ObjectCode.unpack(data) for data in stored.values()], [unknown[key] for key in stored])
+    stored = {key: made for key, f in unknown.items() if (made := kept(_entry(f), ObjectCode)) is not None}
+    found |= _place([*stored.values()], [unknown[key] for key in stored])
     return found, [f for key, f in unknown.items() if key not in stored]
 
 
@@ -190,20 +195,10 @@ class ObjectCode(NamedTuple):
     code: bytes
     needs: tuple[str, ...]
 
-    def pack(self) -> bytes:
-        """As bytes: a line of JSON, then the code."""
-        return json.dumps(self.needs).encode() + b"\n" + self.code
-
     @staticmethod
     def of(code: bytes) -> ObjectCode:
         """An object, and what it refers to."""
         return ObjectCode(code, undefined_symbols(code))
-
-    @staticmethod
-    def unpack(data: bytes) -> ObjectCode:
-        """The object of what :meth:`pack` made."""
-        needs, _, code = data.partition(b"\n")
-        return ObjectCode(code, tuple(json.loads(needs)))
 
 
 def _compile(functions: Sequence[NativeFunction]) -> list[ObjectCode]:
@@ -212,7 +207,7 @@ def _compile(functions: Sequence[NativeFunction]) -> list[ObjectCode]:
     workers = [_CompilerThread(function.compiler(), at_once) for function in functions]
     objects = [worker.result() for worker in workers]
     for function, made in zip(functions, objects, strict=True):
-        store().put(_entry(function), made.pack())
+        keep(_entry(function), made)
     return objects
 
 

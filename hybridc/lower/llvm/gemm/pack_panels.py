@@ -7,7 +7,6 @@ is laid out once. The panels are a kernel's result like any other.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -21,6 +20,7 @@ from xdsl.rewriter import InsertPoint, Rewriter
 
 from hybridc.ir.joined import part_of
 from hybridc.ir.kernel import Kernel, analyse, number_of
+from hybridc.ir.outline import SizeDecisions
 from hybridc.ir.structured import dtype_of, is_host, kernels, note_dtypes, shape_of
 from hybridc.ir.tensor_builder import Builder, Shape, Tensor, first, iterators, maps, segments, structured_type
 from hybridc.ir.values import functions, new_name
@@ -44,6 +44,7 @@ class PackPanels(ModulePass):
             if function.sym_visibility is None:
                 packer.pack(function)
         packer.drop_unused()
+        packer.decided.note(op)
 
 
 @dataclass(frozen=True)
@@ -66,6 +67,7 @@ class _Packer:
         self.module = module
         self.taken = {f.sym_name.data for f in functions(module)}
         self.products: dict[str, _PanelProduct] = {}
+        self.decided = SizeDecisions()
         for name, function in kernels(module).items():
             kernel = None if is_host(function) else analyse(function)
             panels = None if kernel is None else panels_of(kernel)
@@ -81,14 +83,17 @@ class _Packer:
         users: dict[tuple[SSAValue, bool], list[tuple[func.CallOp, _PanelProduct]]] = {}
         for op in function.body.block.ops:
             product = self.products.get(op.callee.string_value()) if isinstance(op, func.CallOp) else None
-            if isinstance(op, func.CallOp) and product is not None and _fits(op, product):
+            if isinstance(op, func.CallOp) and product is not None and part_of(op.results[0]) is None:
                 key = (op.arguments[product.panels.argument], product.panels.across)
                 users.setdefault(key, []).append((op, product))
         for (matrix, _), calls in users.items():
-            pays = len(calls) > 1 or calls[0][1].panels.alone
-            if pays and sum(product.panels.rows for _, product in calls) >= ROWS:
-                panels = self._panels(matrix, *calls[0])
-                for call, product in calls:
+            if not self._enough(calls):  # most have too few rows: then nothing else counts
+                continue
+            fitting = [each for each in calls if self._fits(each[1])]
+            pays = len(fitting) > 1 or (len(fitting) == 1 and fitting[0][1].panels.pay_alone(self.decided))
+            if pays and (len(fitting) == len(calls) or self._enough(fitting)):
+                panels = self._panels(matrix, *fitting[0])
+                for call, product in fitting:
                     self._multiply(call, product, panels)
 
     def drop_unused(self) -> None:
@@ -99,6 +104,15 @@ class _Packer:
             Rewriter.erase_op(self.products[name].kernel.function)
 
     # --- calls ---------------------------------------------------------------------------------------------
+
+    def _enough(self, calls: Sequence[tuple[func.CallOp, _PanelProduct]]) -> bool:
+        """Whether all products with a matrix have as many rows as it takes."""
+        return self.decided.at_least(ROWS, sum(product.panels.rows for _, product in calls))
+
+    def _fits(self, product: _PanelProduct) -> bool:
+        """Whether a product is one for panels, which are not too large."""
+        panels = product.panels
+        return panels.pay(self.decided) and not self.decided.at_least(LARGEST + 1, *panels.shape)
 
     def _panels(self, matrix: SSAValue, call: func.CallOp, product: _PanelProduct) -> SSAValue:
         """The panels of a matrix, made before the first product."""
@@ -194,11 +208,6 @@ class _Packer:
         made.location = result.owner.location
         self.module.body.block.add_op(made)
         return made
-
-
-def _fits(call: func.CallOp, product: _PanelProduct) -> bool:
-    """Whether the panels are not too large, and the result is an array of its own."""
-    return math.prod(product.panels.shape) <= LARGEST and part_of(call.results[0]) is None
 
 
 def _builder(block: Block, call: func.CallOp, product: _PanelProduct) -> Builder:

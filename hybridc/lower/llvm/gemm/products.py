@@ -10,6 +10,7 @@ from xdsl.ir import SSAValue
 
 from hybridc.dialects.attribute import DType
 from hybridc.ir.kernel import Kernel
+from hybridc.ir.outline import SizeDecisions
 from hybridc.ir.product_shape import Matrices, Strides, matrices_of, product_of
 from hybridc.ir.structured import Shape, dtype_of
 from hybridc.lower.llvm.gemm import native_blas
@@ -57,8 +58,8 @@ class Panels:
     """How the matrix that a product multiplies with lies in panels: the argument with this number, and its value.
 
     ``shape`` is that of the panels: how many there are, their rows, their columns. ``across`` says that the rows of the
-    panels are columns of the matrix, whose columns are ``parted``. So many ``rows`` are multiplied with it. ``alone``
-    says that panels in memory pay even for this product alone, as it is slower with panels in scratch.
+    panels are columns of the matrix, whose columns are ``parted``. So many ``rows`` are multiplied with it, which lie
+    ``apart`` so many elements.
     """
 
     argument: int
@@ -67,11 +68,27 @@ class Panels:
     parted: Shape
     shape: Shape
     rows: int
-    alone: bool
+    apart: int
+
+    def pay(self, decided: SizeDecisions) -> bool:
+        """Whether tiles in registers, which multiply with panels, are a good way for so many rows and terms."""
+        terms = self.shape[1]
+        if not decided.at_least(FEWEST_ROWS, self.rows) or not decided.at_least(FEW_TERMS, terms):
+            return False
+        return not decided.at_least(MOST_TERMS + 1, terms)
+
+    def pay_alone(self, decided: SizeDecisions) -> bool:
+        """Whether panels in memory pay for one product, as it is slower with panels in scratch."""
+        vectors, dtype = registers(), dtype_of(self.matrix)
+        if vectors is None or vectors.bytes < FAST_FROM_SCRATCH:
+            return True
+        if decided.at_least(CACHED[dtype] + 1, self.rows, self.shape[1]):
+            return True
+        return decided.at_least(NEAR // dtype.itemsize + 1, self.apart)
 
 
 def panels_of(kernel: Kernel) -> Panels | None:
-    """The panels of the right matrix of a product, if that is what tiles in registers multiply with."""
+    """The panels of the right matrix of a product, if its columns fill them."""
     vectors = registers()
     if not is_product(kernel) or vectors is None or len(kernel.arguments) != 2:
         return None
@@ -83,16 +100,14 @@ def panels_of(kernel: Kernel) -> Panels | None:
     right = stage.reads[0 if matrices.swapped else 1]
     dtype = dtypes.pop()
     width = panel_width(dtype, vectors)
-    if not FEW_TERMS <= matrices.k <= MOST_TERMS:
-        return None
-    if len(right.axes) != 2 or matrices.m < FEWEST_ROWS or matrices.n % width:
+    if len(right.axes) != 2 or matrices.n % width:
         return None
     count = matrices.n // width
     across = right.axes[0] == stage.axes[-1]
     parted = (count, width, matrices.k) if across else (matrices.k, count, width)
     number = kernel.arguments.index(right.value)
-    alone = vectors.bytes < FAST_FROM_SCRATCH or not _is_cached(matrices, dtype)
-    return Panels(number, right.value, across, parted, (count, matrices.k, width), matrices.m, alone)
+    shape = (count, matrices.k, width)
+    return Panels(number, right.value, across, parted, shape, matrices.m, matrices.a[1])
 
 
 def phases_of_product(

@@ -8,14 +8,14 @@ import importlib
 import json
 import re
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 from hybridc.errors import UnsupportedError
 from hybridc.lower.triton.triton_function import QUOTES, Config, TritonFunction
 from hybridc.runtime.triton_kernel import load, triton
-from hybridc.store import store
+from hybridc.store import keep, kept
 
 # Addresses and numbers that are divisible by this let Triton read and write 16 bytes at a time.
 DIVISIBLE = 16
@@ -55,12 +55,11 @@ def binary(function: TritonFunction, config: Config, capability: tuple[int, int]
     way = [*config.constants, config.warps, config.stages]
     what = [code_key(function), function.name, way, capability, divisible, _triton_version(), _OPTIONS]
     key = "triton " + hashlib.sha256(json.dumps(what).encode()).hexdigest()
-    found = store().get(key)
-    if found is not None:
-        return _unpacked(found)
-    made = compile_for(function, config, capability, divisible)
-    store().put(key, _packed(made))
-    return made
+    found = kept(key, MachineCode)
+    if found is None:
+        found = compile_for(function, config, capability, divisible)
+        keep(key, found)
+    return found
 
 
 def divisible_by(arguments: Iterable[int], number: int = DIVISIBLE) -> int:
@@ -124,13 +123,3 @@ def _parameters(ptx: str, entry: str) -> int:
     if found is None:
         raise UnsupportedError(f"this version of Triton ({_triton_version()}) writes {entry} in an unknown way")
     return found[1].count(".param")
-
-
-def _packed(made: MachineCode) -> bytes:
-    head = json.dumps({name: value for name, value in asdict(made).items() if name != "code"}).encode()
-    return len(head).to_bytes(4, "little") + head + made.code
-
-
-def _unpacked(data: bytes) -> MachineCode:
-    end = 4 + int.from_bytes(data[:4], "little")
-    return MachineCode(**json.loads(data[4:end]), code=data[end:])

@@ -1,0 +1,317 @@
+"""Values as bytes, as their dataclasses say: for all that is kept on the disk. Nothing is executed when they are read.
+
+    from_bytes(Plan, to_bytes(plan))   # an equal plan, if Plan and what it holds are dataclasses
+
+The annotations of a dataclass or a named tuple say how its fields are written: numbers, texts, bytes, tuples, lists,
+sets, dictionaries with texts as keys, dtypes, arrays, unions of these, other dataclasses, and any value of an attribute
+(:func:`written`). Fields with ``metadata=NOT_KEPT`` have their default when they are read. Frozen dataclasses that are
+equal are written once, and are one object when they are read. The bytes: a length, so many bytes of JSON, and what the
+values have of bytes. What has no form as bytes is :class:`NotWritable`.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import inspect
+import json
+import sys
+import types
+import typing
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, TypeVar, cast
+
+import numpy as np
+
+from hybridc.dtypes import kind_of
+from hybridc.nesting import as_list
+
+T = TypeVar("T")
+
+NOT_KEPT: Mapping[str, Any] = {"kept": False}
+_LENGTH = 8
+
+
+class NotWritable(Exception):
+    """A value that has no form as bytes, by which another process could know it."""
+
+
+def to_bytes(value: Any) -> bytes:
+    """A value as bytes."""
+    writer = _Writer()
+    content = _form(cast(Any, type(value))).write(writer, value)
+    text = json.dumps([content, writer.values], separators=(",", ":")).encode()
+    return b"".join([len(text).to_bytes(_LENGTH, "little"), text, *writer.blobs])
+
+
+def from_bytes(kind: type[T], data: bytes) -> T:
+    """The value of this type of which :func:`to_bytes` made the bytes.
+
+    ValueError, LookupError or TypeError if they are anything else.
+    """
+    end = _LENGTH + int.from_bytes(data[:_LENGTH], "little")
+    content, values = json.loads(data[_LENGTH:end])
+    reader = _Reader(data, end, values)
+    value = _form(kind).read(reader, content)
+    if reader.last != len(data):
+        raise ValueError("there are other bytes than the text tells of")
+    return value
+
+
+# --- writing and reading --------------------------------------------------------------------------------------
+
+
+class _Writer:
+    """What was written so far of bytes, and of values that may come again."""
+
+    def __init__(self) -> None:
+        self.blobs: list[bytes] = []
+        self.values: list[Any] = []
+        self.numbers: dict[Any, int] = {}
+        self._end = 0
+
+    def blob(self, value: bytes) -> list[int]:
+        """Where they lie, and how many there are."""
+        self.blobs.append(value)
+        self._end += len(value)
+        return [self._end - len(value), len(value)]
+
+
+class _Reader:
+    """The bytes, and the values that may come again."""
+
+    def __init__(self, data: bytes, start: int, values: list[Any]) -> None:
+        self.values = values
+        self.read: dict[int, Any] = {}
+        self.last = start  # where those end that were asked for
+        self._data = data
+        self._start = start
+
+    def blob(self, given: Any) -> bytes:
+        """Some of the bytes."""
+        first, count = given
+        begin = self._start + first
+        self.last = max(self.last, begin + count)
+        return self._data[begin : begin + count]
+
+
+# --- types ----------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _ByteForm:
+    """How values of a type become values of JSON's kinds, and what they were."""
+
+    write: Callable[[_Writer, Any], Any]
+    read: Callable[[_Reader, Any], Any]
+
+
+# Types that say themselves what they are as values of JSON's kinds, and their subclasses.
+_OWN_FORMS: dict[type, _ByteForm] = {}
+
+
+def register_form(kind: type[T], write: Callable[[T], Any], read: Callable[[Any], T]) -> None:
+    """Let values of a type, and of its subclasses, be written as values of JSON's kinds."""
+    _OWN_FORMS[kind] = _ByteForm(lambda _, value: write(value), lambda _, given: read(given))
+
+
+# Of values that are JSON's already.
+_PLAIN = _ByteForm(lambda _, value: value, lambda _, x: x)
+
+
+@functools.cache
+def _form(kind: Any) -> _ByteForm:
+    """How values of a type are written and read."""
+    origin, given = typing.get_origin(kind), typing.get_args(kind)
+    if kind is Any:
+        return _ByteForm(lambda _, value: written(value), lambda _, x: read(x))
+    if kind in (bool, int, float, str):
+        return _PLAIN
+    if kind is bytes:
+        return _ByteForm(_Writer.blob, _Reader.blob)
+    if origin is types.UnionType:
+        return _union(given)
+    if origin is np.dtype:
+        return _ByteForm(lambda _, value: dtype_name(np.dtype(value)), lambda _, x: np.dtype(x))
+    if origin is np.ndarray:
+        return _ByteForm(_write_array, _read_array)
+    if origin is tuple and given[-1] is not ...:
+        return _row([_form(x) for x in given], tuple)
+    if origin in (tuple, list, set):
+        return _sequence(origin, _form(given[0]))
+    if origin is dict:
+        return _dictionary(_form(given[1]))
+    for base, form in _OWN_FORMS.items():
+        if issubclass(kind, base):
+            return form
+    names = getattr(kind, "_fields", None)
+    if names is not None:  # a named tuple
+        return _row([_form(x) for x in _annotations(kind, names)], kind._make)
+    if dataclasses.is_dataclass(kind):
+        return _dataclass(kind)
+    raise TypeError(f"values of the type {kind} have no form as bytes")
+
+
+def _annotations(kind: type, names: Any) -> list[Any]:
+    """The types of fields, in the words of the module in which each is written."""
+    said = [(base, inspect.get_annotations(base)) for base in kind.__mro__]
+    found: list[Any] = []
+    for name in names:
+        owner, text = next((base, known[name]) for base, known in said if name in known)
+        found.append(_evaluated(getattr(text, "__forward_arg__", text), owner.__module__))
+    return found
+
+
+@functools.cache
+def _evaluated(text: str, module: str) -> Any:
+    return eval(text, vars(sys.modules[module]))
+
+
+def _union(kinds: tuple[Any, ...]) -> _ByteForm:
+    """None is None; of the others, if there are several, the number comes first."""
+    some = [x for x in kinds if x is not type(None)]
+    forms: list[_ByteForm] = [_form(x) for x in some]
+    if len(some) == 1:
+        form = forms[0]
+        return _ByteForm(
+            lambda writer, value: None if value is None else form.write(writer, value),
+            lambda reader, x: None if x is None else form.read(reader, x),
+        )
+    classes: list[type] = [typing.get_origin(x) or x for x in some]
+
+    def write(writer: _Writer, value: Any) -> Any:
+        for number, (kind, form) in enumerate(zip(classes, forms, strict=True)):
+            if type(value) is kind:
+                return [number, form.write(writer, value)]
+        raise NotWritable(f"a {type(value).__name__}")
+
+    def read_(reader: _Reader, given: Any) -> Any:
+        number: int = given[0]
+        return forms[number].read(reader, given[1])
+
+    return _ByteForm(write, read_)
+
+
+def _row(forms: list[_ByteForm], make: Callable[[list[Any]], Any]) -> _ByteForm:
+    """Values of several types, one after the other."""
+    others = [(i, form.write, form.read) for i, form in enumerate(forms) if form is not _PLAIN]
+
+    def write(writer: _Writer, value: Any) -> Any:
+        made = list(value)
+        for i, each, _ in others:
+            made[i] = each(writer, made[i])
+        return made
+
+    def read_(reader: _Reader, given: Any) -> Any:
+        if len(given) != len(forms):
+            raise ValueError(f"there are {len(given)} values in the place of {len(forms)}")
+        made = list(given)
+        for i, _, each in others:
+            made[i] = each(reader, made[i])
+        return make(made)
+
+    return _ByteForm(write, read_)
+
+
+def _sequence(make: Callable[[Any], Any], form: _ByteForm) -> _ByteForm:
+    if form is _PLAIN:
+        return _ByteForm(lambda _, value: list(value), lambda _, given: make(given))
+    write, read_ = form.write, form.read
+    return _ByteForm(
+        lambda writer, value: [write(writer, x) for x in value],
+        lambda reader, given: make([read_(reader, x) for x in given]),
+    )
+
+
+def _dictionary(form: _ByteForm) -> _ByteForm:
+    write, read_ = form.write, form.read
+    return _ByteForm(
+        lambda writer, value: {name: write(writer, x) for name, x in value.items()},
+        lambda reader, given: {name: read_(reader, given[name]) for name in given},
+    )
+
+
+def _dataclass(kind: Any) -> _ByteForm:
+    """The fields that are kept, in their order; of values that may come again, a number."""
+    names = [f.name for f in dataclasses.fields(kind) if f.metadata.get("kept", True)]
+    row = _row(
+        [_form(x) for x in _annotations(kind, names)], lambda given: kind(**dict(zip(names, given, strict=True)))
+    )
+
+    def write(writer: _Writer, value: Any) -> Any:
+        return row.write(writer, [getattr(value, name) for name in names])
+
+    def write_once(writer: _Writer, value: Any) -> int:
+        number = writer.numbers.get(value)
+        if number is None:
+            content = write(writer, value)
+            number = writer.numbers[value] = len(writer.values)
+            writer.values.append(content)
+        return number
+
+    def read_once(reader: _Reader, number: int) -> Any:
+        found = reader.read.get(number)
+        if found is None:
+            found = reader.read[number] = row.read(reader, reader.values[number])
+        return found
+
+    settings: Any = kind.__dataclass_params__
+    return _ByteForm(write_once, read_once) if settings.frozen and settings.eq else _ByteForm(write, row.read)
+
+
+def _write_array(writer: _Writer, value: Any) -> Any:
+    return [list(value.shape), dtype_name(value.dtype), *writer.blob(np.ascontiguousarray(value).tobytes())]
+
+
+def _read_array(reader: _Reader, given: Any) -> Any:
+    """An array of its own, which is aligned."""
+    shape, dtype, *place = given
+    return np.frombuffer(reader.blob(place), np.dtype(dtype)).reshape(shape).copy()
+
+
+# --- values of attributes -------------------------------------------------------------------------------------
+
+
+def written(value: Any) -> Any:
+    """A value of an attribute in JSON's kinds, so that :func:`read` gives an equal one of the same type."""
+    if value is None or type(value) in (bool, int, str):
+        return value
+    if type(value) is float:
+        return {"float": value.hex()}
+    if type(value) is tuple:
+        return {"tuple": [written(v) for v in as_list(value)]}
+    if type(value) is list:
+        return [written(v) for v in as_list(value)]
+    if isinstance(value, np.dtype):
+        return {"dtype": dtype_name(cast("np.dtype[Any]", value))}
+    if isinstance(value, np.generic):
+        number = cast(Any, value)
+        return {"number": [dtype_name(number.dtype), number.tobytes().hex()]}
+    raise NotWritable(f"a {type(value).__name__}")
+
+
+def read(value: Any) -> Any:
+    """The value that was written."""
+    if isinstance(value, list):
+        return [read(v) for v in as_list(value)]
+    if not isinstance(value, dict):
+        return value
+    ((kind, content),) = cast("dict[str, Any]", value).items()
+    if kind == "float":
+        return float.fromhex(content)
+    if kind == "tuple":
+        return tuple(read(v) for v in content)
+    if kind == "dtype":
+        return np.dtype(content)
+    if kind == "number":
+        return np.frombuffer(bytes.fromhex(content[1]), np.dtype(content[0]))[0]
+    raise ValueError(f"a value of the kind {kind!r}")
+
+
+@functools.lru_cache(64)  # NumPy takes its time to make a name
+def dtype_name(dtype: np.dtype[Any]) -> str:
+    """The name of a dtype, if that says all of it."""
+    if kind_of(dtype) not in "biufc" or np.dtype(dtype.name) != dtype:
+        raise NotWritable(f"the dtype {dtype}")
+    return dtype.name
