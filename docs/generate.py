@@ -28,8 +28,9 @@ def passes() -> str:
         "numpy": pipeline.NUMPY,
         "triton": (*pipeline.triton_kernels(), *pipeline.triton_plan()),
     }
-    own = len(shared) - len(pipeline.GRAPH)
-    orders = {"for every target": shared, **{f"then for `{name}`": order[own:] for name, order in targets.items()}}
+    names = {each.name for each in shared}
+    own = {f"and for `{name}`": [p for p in order if p.name not in names] for name, order in targets.items()}
+    orders = {"for every target": shared, **own}
     lines = [f"* {what}: {', '.join(each.name for each in order)}" for what, order in orders.items()]
     lines += ["", "| pass | what it does |", "|---|---|"]
     found = {each.name: type(each) for order in orders.values() for each in order}

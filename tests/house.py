@@ -57,7 +57,7 @@ LATE: dict[str, dict[str, str]] = {
     },
     "a target: only graphs that are compiled for it need its passes and what runs its programs": {
         "hybridc": "hybridc.runtime.native",
-        "hybridc.compile.pipeline": "hybridc.lower.llvm.* hybridc.lower.triton.* hybridc.transforms.kernels.*",
+        "hybridc.compile.pipeline": "hybridc.lower.llvm.* hybridc.lower.triton.*",
         "hybridc.compile.targets": "hybridc.lower.llvm.* hybridc.lower.triton.* hybridc.runtime.*",
         "hybridc.compile.warm_start": "hybridc.runtime.device_executable",
     },

@@ -19,7 +19,7 @@ from hybridc.gluon import nn
 from hybridc.gluon.nn import HybridLambda
 from hybridc.ir.kernel import analyse
 from hybridc.ir.structured import kernels
-from hybridc.lower.triton.attention.attention_forward import phases_of_attention
+from hybridc.lower.triton.attention.attention_source import phases_of_attention
 from hybridc.lower.triton.products.product_phases import phases_of_product
 from hybridc.runtime.devices.dlpack import array_of, capsule_of
 from hybridc.runtime.devices.interpreter import Interpreter

@@ -38,6 +38,7 @@ from hybridc.transforms.kernels.split_products import SplitProducts
 from hybridc.transforms.memory.plan_memory import PlanMemory
 from hybridc.transforms.memory.verify_plan import VerifyPlan
 from hybridc.transforms.structured.fold_views import FoldViews
+from hybridc.transforms.structured.fuse_attention import FuseAttention
 from hybridc.transforms.structured.fuse_kernels import FuseKernels
 from hybridc.transforms.structured.hybrid_to_linalg import HybridToLinalg
 from hybridc.transforms.structured.widen_contractions import WidenContractions
@@ -78,12 +79,8 @@ def structured(target: str = "") -> tuple[ModulePass, ...]:
 
 
 # From loops over tensors to kernels, which every target consumes.
-KERNELS: tuple[ModulePass, ...] = (
-    FoldViews(),
-    CommonSubexpressionElimination(),
-    DeadCodeElimination(),
-    FuseKernels(),
-)
+LOOPS: tuple[ModulePass, ...] = (FoldViews(), CommonSubexpressionElimination(), DeadCodeElimination())
+KERNELS: tuple[ModulePass, ...] = (*LOOPS, FuseKernels())
 
 # From the graph to kernels for the numpy target, and from these to a memory plan.
 NUMPY_KERNELS: tuple[ModulePass, ...] = (*structured("numpy"), *KERNELS)
@@ -119,9 +116,7 @@ def llvm() -> tuple[ModulePass, ...]:
 
 def triton_kernels() -> tuple[ModulePass, ...]:
     """From the graph to kernels for the GPU: products keep what follows them, attention is one kernel."""
-    from hybridc.transforms.kernels.fuse_attention import FuseAttention
-
-    return (*structured("triton"), *KERNELS, FuseAttention())
+    return (*structured("triton"), *LOOPS, FuseAttention(), FuseKernels())
 
 
 def triton_plan(codes: TritonCodes | None = None) -> tuple[ModulePass, ...]:
@@ -134,8 +129,6 @@ def triton_plan(codes: TritonCodes | None = None) -> tuple[ModulePass, ...]:
 
 def alone() -> tuple[type[ModulePass], ...]:
     """All passes of graphs and kernels that can be run alone, for any target."""
-    from hybridc.transforms.kernels.fuse_attention import FuseAttention
-
     return (
         Canonicalize,
         ChooseResiduals,

@@ -73,7 +73,6 @@ TENSOR_OPERATIONS = (
     func.ReturnOp,
 )
 IN_BODIES = (linalg.IndexOp, linalg.YieldOp, tensor.ExtractOp)  # beside all of arith and math
-IN_BODIES_OF_KERNELS = (*IN_BODIES, hybrid_rt.UniformOp)
 AROUND_KERNELS = (
     arith.ConstantOp,
     tensor.EmptyOp,
@@ -249,7 +248,7 @@ def _generic(check: _Check, op: linalg.GenericOp) -> None:
     parallel = {i for i, kind in enumerate(op.iterator_types.data) if kind.data is IteratorType.PARALLEL}
     if parallel != {e.position for e in out.results if isinstance(e, AffineDimExpr)}:
         check.fail(op, "its parallel loops are not those of its result")
-    allowed = IN_BODIES if check.level == "structured" else IN_BODIES_OF_KERNELS
+    allowed = IN_BODIES
     for inner in op.body.block.ops:
         if not isinstance(inner, allowed) and inner.name.partition(".")[0] not in ("arith", "math"):
             check.fail(inner, "a body holds arith, math, linalg.index, tensor.extract and linalg.yield")

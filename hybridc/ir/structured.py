@@ -37,7 +37,7 @@ from xdsl.ir.affine import (
 )
 from xdsl.traits import SymbolTable
 
-from hybridc.dialects.mlir.hybrid_rt import UniformOp, numbers_listed
+from hybridc.dialects.mlir.hybrid_rt import numbers_listed
 from hybridc.dtypes import BFLOAT16, FLOAT16, FLOAT32
 
 DType = np.dtype[Any]
@@ -198,10 +198,10 @@ def loop_sizes(op: Operation, places: Sequence[tuple[int, ...]]) -> Shape:
 
 
 def reads_anywhere(op: Operation) -> list[SSAValue]:
-    """The tensors that an operation reads at other indices than its loops', or as keys of numbers, each once."""
+    """The tensors that an operation reads at other indices than its loops', each once."""
     if not isinstance(op, linalg.GenericOp):
         return []
-    found = [inner.operands[0] for inner in op.body.block.ops if isinstance(inner, tensor.ExtractOp | UniformOp)]
+    found = [inner.operands[0] for inner in op.body.block.ops if isinstance(inner, tensor.ExtractOp)]
     return list(dict.fromkeys([*found, *(op.operands[i] for i in affine_operands(op))]))
 
 

@@ -22,10 +22,8 @@ from xdsl.dialects.builtin import (
 from xdsl.dialects.linalg import ops as linalg
 
 from hybridc.dialects import registry
-from hybridc.dialects.mlir import hybrid_rt
 from hybridc.dialects.mlir.hybrid import from_attribute
 from hybridc.dtypes import BFLOAT16
-from hybridc.random import generator
 
 
 def dtype_of(kind):
@@ -294,8 +292,6 @@ class Evaluator:
                     for p, n in zip(places, array.shape, strict=True):
                         assert np.all((p >= 0) & (p < n))
                     result = array[tuple(places)]
-                case hybrid_rt.UniformOp():
-                    result = self.uniform(op, *operands)
                 case arith.ConstantOp():
                     result = self.constant(op)
                 case arith.CmpfOp() | arith.CmpiOp():
@@ -309,10 +305,3 @@ class Evaluator:
             assert np.asarray(result).dtype == dtype_of(op.results[0].type), f"{op}: {np.asarray(result).dtype}"
             values[op.results[0]] = np.asarray(result)
         raise AssertionError("a body without linalg.yield")
-
-    @staticmethod
-    def uniform(op, key, *places):
-        """The numbers at these places, as NumPy draws them."""
-        dtype = dtype_of(op.number.type)
-        drawn = generator(key.view(np.uint64)).random(op.sizes, np.float64 if dtype.itemsize == 8 else np.float32)
-        return drawn.astype(dtype)[tuple(places)]

@@ -153,26 +153,8 @@ def philox(seed, draw, number):
     return w0, w1, w2, w3
 
 
-def uniform_at(seed, draw, place, kind: tl.constexpr):
-    """The numbers at places, of 64 bits, of a draw, each of a block of words of its own."""
-    EACH: tl.constexpr = 4 if kind == tl.float64 else 8
-    w0, w1, w2, w3 = philox(seed, draw, place // EACH)
-    at = place % EACH
-    high = at >= EACH // 2
-    w0 = tl.where(high, w2, w0)
-    w1 = tl.where(high, w3, w1)
-    word = tl.where(at % (EACH // 2) >= EACH // 4, w1, w0)
-    if EACH == 8:
-        word = tl.where(at % 2 > 0, word >> 32, word)
-    return unit(word, kind)
-
-
 def unit(word, kind: tl.constexpr):
     """The numbers in [0, 1) that words are, or their lower halves."""
     if kind == tl.float64:
         return (word >> 11).to(tl.float64) * 1.1102230246251565e-16
     return ((word.to(tl.uint32) >> 8).to(tl.float32) * 5.960464477539063e-08).to(kind)
-
-
-# What generated kernels call, too.
-TRITON_FUNCTIONS: dict[str, Any] = {f.__name__: f for f in (philox, unit, uniform_at)}

@@ -16,15 +16,12 @@ from collections.abc import Sequence
 from typing import Any, cast
 
 from xdsl.dialects.builtin import (
-    AnyFloatConstr,
     DenseArrayBase,
     FlatSymbolRefAttrConstr,
-    IndexType,
     IntegerAttr,
     MemRefType,
     StringAttr,
     SymbolRefAttr,
-    TensorType,
     i8,
     i32,
     i64,
@@ -213,26 +210,6 @@ class LaunchOp(IRDLOperation):
         return operands[:first], operands[first:end], operands[end] if sizes[2] else None
 
 
-@irdl_op_definition
-class UniformOp(IRDLOperation):
-    """The number at a place of an array of uniform ones in [0, 1): the first draw of a key.
-
-    They are those of :func:`hybridc.random.generator`, one row after the other.
-    """
-
-    name = "hybrid_rt.uniform"
-    key = operand_def(TensorType)
-    places = var_operand_def(IndexType)
-    shape = prop_def(DenseArrayBase)
-    number = result_def(AnyFloatConstr)
-    assembly_format = "$key `[` $places `]` `of` $shape attr-dict `:` type($key) `->` type($number)"
-
-    @property
-    def sizes(self) -> tuple[int, ...]:
-        """The shape of the array."""
-        return numbers_listed(self.shape)
-
-
 @functools.lru_cache(4096)
 def numbers_listed(array: DenseArrayBase[Any]) -> tuple[int, ...]:
     """The integers of an array, which takes its time to unpack them."""
@@ -253,5 +230,5 @@ def aliased(value: SSAValue) -> SSAValue:
 
 
 HybridRt: Any = Dialect(
-    "hybrid_rt", [ArenaOp, ViewOp, AllocOp, CellOp, DonatedOp, ConstantOp, AliasOp, CopyOp, LaunchOp, UniformOp]
+    "hybrid_rt", [ArenaOp, ViewOp, AllocOp, CellOp, DonatedOp, ConstantOp, AliasOp, CopyOp, LaunchOp]
 )

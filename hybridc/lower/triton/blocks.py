@@ -15,12 +15,10 @@ from typing import Any
 from xdsl.dialects import tensor
 from xdsl.ir import SSAValue
 
-from hybridc.dialects.mlir.hybrid_rt import UniformOp
 from hybridc.ir.kernel import Axes, Kernel, Read, Stage, number_of
 from hybridc.ir.nest_plan import NestPlan, loop_axes
 from hybridc.ir.strides import row_major
-from hybridc.ir.structured import AffineIndex, dtype_of, element_dtype, shape_of
-from hybridc.lower.triton.expressions import draws
+from hybridc.ir.structured import AffineIndex, dtype_of, shape_of
 from hybridc.lower.triton.expressions import linalg_body as body
 from hybridc.lower.triton.source_writer import SourceWriter
 
@@ -82,8 +80,6 @@ class Blocks:
         self.index: dict[int, str] = {}  # of merged axes
         self.known: dict[SSAValue, str] = {}
         self.loaded: dict[tuple[SSAValue, Axes | tuple[AffineIndex, ...]], str] = {}
-        self.keys: dict[SSAValue, tuple[str, str]] = {}  # of random numbers
-        self.first: dict[int, str] = {}  # where the blocks begin along dimensions
         self.shown: str | None = None  # the name of what says which elements there are, if it has one
 
     @staticmethod
@@ -108,7 +104,6 @@ class Blocks:
         around = ", ".join(":" if i == number else "None" for i in range(len(self.dims)))
         spread = f"[{around}]" if len(self.dims) > 1 else ""
         w.line(f"{dim.name} = {first}tl.arange(0, {dim.block}){spread}")
-        self.first[number] = first
         if len(dim.axes) == 1:
             self.index[dim.axes[0]] = dim.name
             return
@@ -174,30 +169,13 @@ class Blocks:
         limited = f", mask={mask}" if mask else ""
         return self.w.let(f"{pointer}_block", f"tl.load({where}{limited})")
 
-    def _anywhere(self, op: tensor.ExtractOp | UniformOp, index: Sequence[str]) -> str:
-        """An element at a computed place, or a random number."""
-        if isinstance(op, UniformOp):
-            return self._uniform(op, index)
+    def _anywhere(self, op: tensor.ExtractOp, index: Sequence[str]) -> str:
+        """An element at a computed place."""
         value = op.tensor
         shape = shape_of(value)
         steps = self.strides.get(value) or row_major(shape)
         terms = [i if s == 1 else f"{i} * {s}" for i, s in zip(index, steps, strict=True) if s]
         return self._load(self.given.pointer(value), " + ".join(terms), self.mask(range(len(self.dims))))
-
-    def _uniform(self, op: UniformOp, index: Sequence[str]) -> str:
-        """A random number, of a block of words of its own."""
-        steps = row_major(op.sizes)
-        terms = [f"tl.cast({i}, tl.int64) * {s}" for i, s, n in zip(index, steps, op.sizes, strict=True) if n > 1]
-        seed, draw = self.key(op.key)
-        place = " + ".join(terms) or "tl.zeros([1], tl.int64)"
-        return self.w.let("drawn", draws.uniform(seed, draw, place, element_dtype(op.number.type), self.w))
-
-    def key(self, value: SSAValue) -> tuple[str, str]:
-        """The names of the two words of a key, which are read once."""
-        if value not in self.keys:
-            pointer = self.given.pointer(value)
-            self.keys[value] = self.w.let("seed", f"tl.load({pointer})"), self.w.let("draw", f"tl.load({pointer} + 1)")
-        return self.keys[value]
 
     def store(self, stage: Stage, name: str) -> None:
         """Put a block of a stage's result into memory."""

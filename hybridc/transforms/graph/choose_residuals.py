@@ -264,6 +264,8 @@ def cost_again(value: SSAValue) -> int | None:
     if is_constant(op) or shows(op):
         return 0
     operator = op.operator
+    if not op.operands and operator.PURE and not operator.DRAWS and not operator.mutated:
+        return 0  # an array that its attributes describe
     if not isinstance(operator, Elementwise) or not operator.PURE or operator.DRAWS or operator.mutated:
         return None
     costs = [STEPS.get(str(step.step)) for step in record(operator, len(op.operands))[1]]

@@ -39,12 +39,14 @@ from xdsl.rewriter import InsertPoint, Rewriter
 
 from hybridc.dialects.mlir.hybrid import fused_location
 from hybridc.ir.joined import RESHAPES, part_of, strides_in_whole
+from hybridc.ir.kernel import number_of
 from hybridc.ir.scalar_builder import Element, ScalarBuilder
 from hybridc.ir.strides import row_major
 from hybridc.ir.structured import (
     DType,
     Shape,
     dtype_of,
+    function_called,
     is_host,
     is_scaffold,
     note_dtypes,
@@ -68,8 +70,8 @@ class FuseKernels(ModulePass):
     name = "fuse-kernels"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        outliner = _Outliner(op)
-        for function in [f for f in functions(op) if not is_host(f)]:
+        outliner = KernelOutliner(op)
+        for function in [f for f in functions(op) if f.sym_visibility is None]:
             _make_values(function)
             _own_results(function)
             own_parts(function)
@@ -131,8 +133,10 @@ def own_parts(function: func.FuncOp) -> None:
 def _may_lie(value: SSAValue, strides: Shape | None) -> bool:
     """Whether who makes a value can write it with these strides: only loops without reductions with any."""
     op = value.owner
-    if strides is None or not isinstance(op, tensor.ConcatOp | linalg.GenericOp | linalg.MatmulOp):
+    if strides is None or not isinstance(op, tensor.ConcatOp | linalg.GenericOp | linalg.MatmulOp | func.CallOp):
         return False
+    if isinstance(op, func.CallOp):
+        return not is_host(function_called(op))
     if isinstance(op, tensor.ConcatOp) or strides == row_major(shape_of(value)):
         return True
     loops = loops_of(op)
@@ -200,7 +204,7 @@ def _copy_into(partition: Partition, group: LoopGroup, value: SSAValue) -> None:
 # --- outlining --------------------------------------------------------------------------------------------
 
 
-class _Outliner:
+class KernelOutliner:
     """Moves groups into kernels and calls these in their place."""
 
     def __init__(self, module: ModuleOp) -> None:
@@ -235,7 +239,7 @@ class _Outliner:
         readers = {r: [u for u in r.uses if u.operation not in inside] for op in ops for r in op.results}
         outputs = [r for r, uses in readers.items() if uses]
         dtypes = [dtype_of(v) for v in (*inputs, *outputs)]
-        kernel = self._shared(_kernel(nests, inputs, outputs, dtypes))
+        kernel = self.shared(kernel_of(nests, inputs, outputs, dtypes))
         call = func.CallOp(kernel.sym_name.data, inputs, [v.type for v in outputs])
         call.location = fused_location(ops)
         Rewriter.insert_op(call, InsertPoint.before(end))
@@ -244,7 +248,7 @@ class _Outliner:
             for use in readers[old]:
                 use.operation.operands[use.index] = new
 
-    def _shared(self, kernel: func.FuncOp) -> func.FuncOp:
+    def shared(self, kernel: func.FuncOp) -> func.FuncOp:
         """The kernel, or an equal one that exists already."""
         key = _structure(kernel)
         if key not in self.kernels:
@@ -264,7 +268,7 @@ def _independent(groups: Iterable[LoopGroup], partition: Partition) -> list[Loop
     ]
 
 
-def _kernel(
+def kernel_of(
     nests: Sequence[LoopGroup], inputs: Sequence[SSAValue], outputs: Sequence[SSAValue], dtypes: list[DType]
 ) -> func.FuncOp:
     """A function of groups, whose operations move into it."""
@@ -274,7 +278,8 @@ def _kernel(
         for op in nest.ops:
             begins = _begin(op.operands[-1], values, block)
             op.detach()
-            op.operands = [*(values.get(v, v) for v in op.operands[:-1]), begins]
+            read = [values.get(v, v) if number_of(v) is None else _begin(v, values, block) for v in op.operands[:-1]]
+            op.operands = [*read, begins]
             _own_values(op.regions[0].block, values)
             op.attributes["hybrid.axes"] = DenseArrayBase.from_list(i64, nest.axes[op])
             if number:
@@ -292,7 +297,7 @@ def _kernel(
 
 
 def _begin(value: SSAValue, values: dict[SSAValue, SSAValue], block: Block) -> SSAValue:
-    """What an operation begins with, made again inside the kernel."""
+    """What an operation reads inside the kernel; what it begins with, and a number, is made again there."""
     if value not in values:
         op = value.owner
         assert isinstance(op, Operation)

@@ -11,12 +11,12 @@ import hybridc as mx
 from benchmarks import workloads
 from hybridc.compile import pipeline
 from hybridc.gluon.nn import HybridLambda
-from hybridc.ir.attention_kernel import attention_of
+from hybridc.ir.attention.attention_kernel import attention_of
 from hybridc.ir.kernel import analyse
 from hybridc.ir.structured import kernels
 from hybridc.lower.triton import codes
-from hybridc.lower.triton.attention import attention_loads
-from hybridc.lower.triton.attention.attention_forward import AttentionTile, phases_of_attention
+from hybridc.lower.triton.attention import attention_source
+from hybridc.lower.triton.attention.attention_source import AttentionTile, phases_of_attention
 from hybridc.lower.triton.codes import TritonCodes
 from tests.lower.llvm.guarded import run_passes
 from tests.lower.triton.guarded import Interpreted
@@ -140,7 +140,7 @@ def test_causal_by_comparing_indices(rows, keys, dtype):
 
 
 def test_a_mask_that_is_needed_elsewhere_stays():
-    """Two attentions with one mask compute it each for itself; who else reads it finds it."""
+    """Two attentions with one mask of indices compute it each for itself; who else reads it finds it."""
 
     def function(F, q, k, v):
         rows, keys = (F.arange(70).reshape(s) for s in ((1, -1, 1), (1, 1, -1)))
@@ -154,7 +154,7 @@ def test_a_mask_that_is_needed_elsewhere_stays():
     arrays = [normal(2, 70, 8) for _ in range(3)]
     module = lowered(function, *arrays)
     (kernel,) = fused(module)
-    assert len(kernel.arguments) == 4
+    assert len(kernel.arguments) == 3
     ran = Interpreted(module, TritonCodes().of)
     got, mask = ran.call("forward", *arrays)
     later = np.arange(70) > np.arange(70)[:, None]
@@ -229,7 +229,7 @@ def test_written_by_hand_with_a_division():
 
 
 def test_wide_offsets(monkeypatch):
-    monkeypatch.setattr(attention_loads, "NARROW", 1)
+    monkeypatch.setattr(attention_source, "NARROW", 1)
     arrays = [normal(2, n, 8) for n in (20, 33, 33)]
     module = lowered(plain, *arrays)
     (phase,) = phases_of_attention(*fused(module), {}).phases

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from hybridc.ir.attention_kernel import attention_backward_of, attention_of
+from hybridc.ir.attention.attention_kernel import attention_backward_of, attention_of
 from hybridc.lower.triton.codes import TritonCodes
 from tests.lower.llvm.guarded import native_kernels
 from tests.lower.triton.guarded import Interpreted
@@ -127,17 +127,6 @@ def test_a_row_that_large_finite_numbers_hide_is_uniform():
     np.testing.assert_allclose(got[0][1, others], want[1, others], rtol=0, atol=4e-6)
     np.testing.assert_allclose(got[1][1, others], dq[1, others], rtol=0, atol=4e-6 * np.abs(dq).max())
     np.testing.assert_array_equal(got[1][1, 3], 0)  # its scores are numbers, not products
-
-
-def test_causal_masks_of_finite_numbers_hide_no_block():
-    def function(F, q, k, v):
-        rows, keys = (F.reshape(F.arange(40), s) for s in ((1, -1, 1), (1, 1, -1)))
-        later = F.broadcast_lesser(rows, keys)
-        return F.batch_dot(F.softmax(F.broadcast_add(scores(F, q, k), later * -1e9)), v)
-
-    module = lowered(function, [normal(2, 40, 8) for _ in range(3)])
-    found = [a.hidden for k in native_kernels(module) for a in (attention_of(k), attention_backward_of(k)) if a]
-    assert found == [None, None]
 
 
 # --- heads -------------------------------------------------------------------------------------------------

@@ -10,10 +10,12 @@ import pytest
 
 import hybridc as mx
 from hybridc.gluon.nn import HybridLambda
-from hybridc.ir.attention_kernel import attention_backward_of, attention_of
-from hybridc.lower.triton.attention.attention_backward import phases_of_attention_backward
-from hybridc.lower.triton.attention.attention_forward import phases_of_attention
-from hybridc.lower.triton.attention.attention_loads import AttentionTile
+from hybridc.ir.attention.attention_kernel import attention_backward_of, attention_of
+from hybridc.lower.triton.attention.attention_source import (
+    AttentionTile,
+    phases_of_attention,
+    phases_of_attention_backward,
+)
 from hybridc.lower.triton.codes import TritonCodes
 from tests.lower.llvm.guarded import native_kernels
 from tests.lower.triton.guarded import Interpreted
@@ -73,6 +75,36 @@ def added(F, q, k, v):
     return F.batch_dot(F.softmax(F.broadcast_add(scores, mask)), v)
 
 
+def by_bias(bias):
+    """What is added to scores is made of whether keys are beyond rows."""
+
+    def attention(F, q, k, v):
+        scores = F.batch_dot(q, k, transpose_b=True) * 0.3
+        return F.batch_dot(F.softmax(F.broadcast_add(scores, bias(F, F.broadcast_lesser(*indices(F, scores))))), v)
+
+    return attention
+
+
+def chosen_large(F, q, k, v):
+    scores = F.batch_dot(q, k, transpose_b=True)
+    later = F.broadcast_like(F.broadcast_lesser(*indices(F, scores)), scores)
+    return F.batch_dot(F.softmax(F.where(later, F.full_like(scores, -1e4), scores)), v)
+
+
+def integers(F, q, k, v):
+    scores = F.batch_dot(q, k, transpose_b=True)
+    rows, keys = (F.reshape(F.arange(n, dtype="int32"), s) for n, s in zip(scores.shape[1:], ((1, -1, 1), (1, 1, -1))))
+    later = F.broadcast_like(F.broadcast_greater(keys, rows), scores)
+    return F.batch_dot(F.softmax(F.where(later, F.full_like(scores, -math.inf), scores)), v)
+
+
+def padded_too(F, q, k, v, mask):
+    """A mask of data beside the causal one, both of large finite numbers: a row may see nothing but what one hides."""
+    scores = F.batch_dot(q, k, transpose_b=True)
+    later = F.broadcast_lesser(*indices(F, scores))
+    return F.batch_dot(F.softmax(F.broadcast_add(F.broadcast_add(scores, mask), later * -1e9)), v)
+
+
 def hidden_by(function, rows=64, keys=64):
     """By how much keys are known to be hidden, forward and backward."""
     module = lowered(function, [np.ones((2, n, 8), np.float32) for n in (rows, keys, keys)])
@@ -92,6 +124,15 @@ def hidden_by(function, rows=64, keys=64):
         (inverted(lambda F, rows, keys: F.broadcast_greater_equal(rows, keys)), 0),
         (inverted(lambda F, rows, keys: F.broadcast_lesser(keys, rows + 2)), 1),
         (added, 0),
+        (masked_by(lambda F, rows, keys: F.broadcast_greater(keys, rows) * F.broadcast_greater(keys, rows + 8)), 8),
+        (masked_by(lambda F, rows, keys: F.broadcast_lesser(F.broadcast_sub(rows * 2, keys * 2), F.zeros(1) - 5)), 2),
+        (masked_by(lambda F, rows, keys: F.broadcast_logical_or(keys > rows, F.broadcast_lesser(keys, rows - 8))), 0),
+        (by_bias(lambda F, later: later * -1e9), 0),
+        (by_bias(lambda F, later: (1 - later - 1) * 1e4), 0),
+        (by_bias(lambda F, later: F.log(1 - later)), 0),
+        (by_bias(lambda F, later: F.where(later, F.ones_like(later) * -math.inf, F.zeros_like(later))), 0),
+        (chosen_large, 0),
+        (integers, 0),
     ],
 )
 def test_what_is_known_of_a_mask(function, by):
@@ -106,12 +147,22 @@ def test_what_is_known_of_a_mask(function, by):
         lambda F, rows, keys: F.broadcast_greater_equal(keys, rows),  # the first row sees nothing
         lambda F, rows, keys: F.broadcast_greater(keys, rows * 2),
         lambda F, rows, keys: F.broadcast_equal(keys, rows),
-        lambda F, rows, keys: F.broadcast_greater(keys, rows) * F.broadcast_greater(keys, rows + 8),
     ],
 )
 def test_what_is_not_known(hidden):
     """All of it is computed."""
     assert hidden_by(masked_by(hidden)) == (None, None)
+
+
+@pytest.mark.parametrize("bias", [lambda F, later: later * -100, lambda F, later: later * 1e9])
+def test_numbers_that_do_not_hide(bias):
+    assert hidden_by(by_bias(bias)) == (None, None)
+
+
+def test_large_numbers_beside_a_mask_of_data_hide_no_block():
+    arrays = [np.ones(s, np.float32) for s in ((2, 64, 8), (2, 64, 8), (2, 64, 8), (2, 64, 64))]
+    kernels = native_kernels(lowered(padded_too, arrays))
+    assert [a.hidden for k in kernels for a in (attention_of(k), attention_backward_of(k)) if a] == [None, None]
 
 
 @pytest.mark.parametrize(
@@ -132,6 +183,22 @@ def test_hidden_blocks_are_not_read(rows, keys, by):
         forward = phases_of_attention(kernel, strides, SMALL)
         backward = phases_of_attention_backward(kernel, strides, (SMALL, SMALL))
         return forward or backward or TritonCodes().of(kernel, strides)
+
+    for got, expected in zip(call(module, Interpreted(module, phases), arrays, gradient), want, strict=True):
+        np.testing.assert_allclose(got, expected, rtol=0, atol=4e-6 * max(1.0, np.abs(expected).max()))
+
+
+@pytest.mark.parametrize("function", [by_bias(lambda F, later: later * -1e9), chosen_large, integers])
+def test_blocks_that_large_finite_numbers_or_integers_hide_are_not_read(function):
+    """The result is that of all blocks, for scores of a usual size."""
+    arrays, gradient = [normal(2, 40, 8) for _ in range(3)], normal(2, 40, 8)
+    scale = 0.3 if function not in (chosen_large, integers) else 1.0
+    want = attend(*arrays, gradient, scale, hidden=np.arange(40) > np.arange(40)[:, None])
+    module = lowered(function, arrays)
+
+    def phases(kernel, strides):
+        forward = phases_of_attention(kernel, strides, SMALL)
+        return forward or phases_of_attention_backward(kernel, strides, (SMALL, SMALL))
 
     for got, expected in zip(call(module, Interpreted(module, phases), arrays, gradient), want, strict=True):
         np.testing.assert_allclose(got, expected, rtol=0, atol=4e-6 * max(1.0, np.abs(expected).max()))

@@ -16,7 +16,6 @@ from xdsl.dialects.builtin import IndexType
 from xdsl.dialects.linalg import ops as linalg
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
-from hybridc.dialects.mlir.hybrid_rt import UniformOp
 from hybridc.ir.kernel import CASTS, number_of, sign, signed_as
 from hybridc.ir.scalar_builder import signless
 from hybridc.ir.structured import dtype_of, element_dtype
@@ -30,7 +29,7 @@ from hybridc.lower.triton.expressions.ops import BOOL, HALF, SINGLE, DType, Term
 from hybridc.lower.triton.source_writer import SourceWriter
 
 Index = Callable[[int], str]
-Load = Callable[[tensor.ExtractOp | UniformOp, Sequence[str]], str]
+Load = Callable[[tensor.ExtractOp, Sequence[str]], str]
 
 PLACE = np.dtype("int64")  # of an index, which may be narrower where it comes from
 
@@ -129,9 +128,6 @@ class Statements:
             case tensor.ExtractOp():
                 places = [self.term(v).text for v in op.indices]
                 self.known[result] = Term(self.load(op, places), dtype_of(op.tensor))
-            case UniformOp():
-                places = [self.term(v).text for v in op.places]
-                self.known[result] = Term(self.load(op, places), element_dtype(result.type))
             case scf.WhileOp():
                 self._while(op)
             case _:

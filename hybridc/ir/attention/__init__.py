@@ -1,0 +1,1 @@
+"""Attention: which kernels are one, and what its masks hide."""

@@ -1,0 +1,395 @@
+"""Attention in a kernel, and its backward: contractions, and what is between them, over one grid of rows and keys.
+
+A kernel's nests are, in this order: contractions that give something for each row and key; the ``middle``, which makes
+more of it, element by element; and contractions of what that makes, each along rows or along keys. So it can be
+computed in blocks of rows and keys, and nothing of that size has to be in memory.
+
+* In an attention one contraction gives scores. The middle takes the maximum along the keys of something made of them,
+  subtracts it, takes exponentials, their sum, and divides. The last contraction sums along the keys. What a row of
+  weights is multiplied with can be added up while the maximum is still being found: all that was added so far is scaled
+  when a greater one comes.
+* In a backward the first nest is the sum of each row of two arrays (the result and its gradient), two contractions give
+  scores and the gradients of weights, and the middle is elementwise. Three contractions follow: along rows, for the
+  values, along keys, for the queries, and along rows, for the keys.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from xdsl.dialects import arith
+from xdsl.dialects.linalg import ops as linalg
+from xdsl.ir import SSAValue
+
+from hybridc.cached import cached_property
+from hybridc.dialects.attribute import DType
+from hybridc.ir.attention.causal import hidden_beyond
+from hybridc.ir.kernel import Axes, Kernel, Nest, Read, Sources, Stage, combines, is_power, number_of, yielded
+from hybridc.ir.product_shape import multiplied
+from hybridc.ir.structured import Shape, dtype_of, shape_of
+
+CASTS = (arith.ExtFOp, arith.TruncFOp)
+
+
+@dataclass(frozen=True, eq=False)
+class GridContraction:
+    """A contraction of ``left`` and ``right`` as ``dtype``, added up as ``wide``; elementwise stages may follow it.
+
+    ``where`` says which axis of its nest an axis of the middle is, ``own`` are its others: summed if it is given to the
+    middle (then its left operand follows rows, its right one keys), else columns of its right operand.
+    """
+
+    stage: Stage
+    nest: Nest
+    left: Read
+    right: Read
+    dtype: DType
+    wide: DType
+    where: Mapping[int, int]
+    own: Axes
+    sizes: Shape  # of ``own``
+
+    @property
+    def width(self) -> int:
+        """How many elements its own axes have."""
+        return math.prod(self.sizes)
+
+    @property
+    def epilogue(self) -> list[Stage]:
+        """What follows in the same nest."""
+        return [s for s in self.nest.stages if s is not self.stage]
+
+    @property
+    def summed(self) -> set[int]:
+        """The axes of the middle that it sums."""
+        return {a for a, own in self.where.items() if own in self.stage.reduced}
+
+
+@dataclass(frozen=True, eq=False)
+class OnlineSoftmax:
+    """The stages of a middle with row reductions.
+
+    ``before`` make, of the scores, what ``peak`` takes the maximum of; ``powers`` are the exponentials of its
+    differences from that, ``total`` their sum; ``shares`` divide by it; ``after`` are maps that may as well be applied
+    before the division, and ``beside`` what else these need.
+    """
+
+    before: Sequence[Stage]
+    peak: Stage
+    powers: Sequence[Stage]
+    total: Stage
+    shares: Sequence[Stage]
+    beside: Sequence[Stage]
+    after: Sequence[Stage]
+
+
+@dataclass(frozen=True, eq=False)
+class Attention:
+    """A kernel that is an attention, with a ``softmax``, or the backward of one, with a ``delta``.
+
+    Axes are those of the middle: ``rows``, ``keys``, and ``batch``, all others. ``delta`` is the sum of each row of two
+    arrays, with the axes that it follows in the middle.
+    """
+
+    kernel: Kernel
+    middle: Nest
+    given: Sequence[GridContraction]
+    made: Sequence[GridContraction]
+    batch: Axes
+    rows: Axes
+    keys: Axes
+    softmax: OnlineSoftmax | None = None
+    delta: tuple[Stage, Axes] | None = None
+
+    @property
+    def wide(self) -> DType:
+        """What everything is added up in."""
+        return self.given[0].wide
+
+    @property
+    def itemsize(self) -> int:
+        """Bytes of the largest element that is multiplied."""
+        return max(c.dtype.itemsize for c in (*self.given, *self.made))
+
+    @property
+    def row(self) -> int:
+        """Bytes of the longest row that is multiplied."""
+        return max(c.width * c.dtype.itemsize for c in (*self.given, *self.made))
+
+    @cached_property
+    def hidden(self) -> int | None:
+        """By how much a key is beyond a row where a mask surely hides it; None if nothing is known of masks."""
+        if len(self.rows) != 1 or len(self.keys) != 1:
+            return None
+        if self.softmax is None:
+            values, number = [c.left.value for c in self.made], 0.0
+        else:
+            values, number = [self.softmax.peak.reads[0].value], -math.inf
+        return hidden_beyond(self.middle, self.rows[0], self.keys[0], values, number)
+
+    def extent(self, axes: Axes) -> int:
+        """How many elements some axes of the middle have."""
+        return math.prod(self.middle.domain[a] for a in axes)
+
+
+def attention_of(kernel: Kernel) -> Attention | None:
+    """A kernel as an attention, if it is one."""
+    if not _is_plain(kernel, 3):
+        return None
+    first, middle, last = kernel.nests
+    softmax = _softmax(middle)
+    made = None if softmax is None else _made(kernel, middle, last)
+    if softmax is None or made is None or first.product is None:
+        return None
+    weights = (*softmax.shares, *softmax.after)[-1]
+    peak, total = softmax.peak, softmax.total
+    if made.left.value is not weights.result or made.summed != {*peak.reduced}:
+        return None
+    if any(v not in {s.result for s in (peak, total, *last.stages)} for v in kernel.results):
+        return None
+    whole = [a for a, n in enumerate(middle.domain) if n != 1]
+    keys = tuple(a for a in whole if a in peak.reduced)
+    # Rows are what neither keys nor values follow: these can be anything else that does not follow the rows.
+    read = _read(middle, first.product.result) or ()
+    axes = dict(zip(read, first.product.axes, strict=False))
+    follows_values = {a for a in whole if made.where[a] in made.right.axes}
+    both = [{a for a in whole if axes.get(a) in r.axes} for r in first.product.reads]
+    of_keys = next((b for b in both if {a for a in keys if a in axes} <= b), None)
+    if of_keys is None:
+        return None
+    rows = tuple(a for a in whole if a not in peak.reduced and a not in of_keys | follows_values)
+    batch = tuple(a for a in whole if a not in rows and a not in keys)
+    given = _given(kernel, middle, first, {*rows}, {*keys})
+    if given is None or len({given.wide, made.wide, dtype_of(peak.result), dtype_of(total.result)}) > 1:
+        return None
+    order = [made.where[a] for a in rows]
+    return Attention(kernel, middle, (given,), (made,), batch, rows, keys, softmax) if order == sorted(order) else None
+
+
+def attention_backward_of(kernel: Kernel) -> Attention | None:
+    """A kernel as the backward of an attention, if it is one, and more than one row and key take part."""
+    if not _is_plain(kernel, 7) or any(s.kind != "map" for s in kernel.nests[3].stages):
+        return None
+    delta, first, second, middle, *last = kernel.nests
+    made = [c for nest in last if (c := _made(kernel, middle, nest)) is not None]
+    if len(made) < len(last):
+        return None
+    values, queries, keys = made
+    rows, along = values.summed, queries.summed
+    if rows != keys.summed or rows & along or keys.left.value is not queries.left.value:
+        return None
+    given = [c for nest in (first, second) if (c := _given(kernel, middle, nest, rows, along)) is not None]
+    sums = _delta(kernel, middle, delta, given[-1]) if len(given) == 2 else None
+    if sums is None or len({(c.dtype, c.wide) for c in (*given, *made)}) > 1:
+        return None
+    whole = [a for a, n in enumerate(middle.domain) if n != 1]
+    row_axes, key_axes = (tuple(a for a in whole if a in axes) for axes in (rows, along))
+    batch = tuple(a for a in whole if a not in rows and a not in along)
+    results = {s.result for c in made for s in c.nest.stages}
+    if not {*kernel.results} <= results or min(c.width for c in (*given, *made)) < 2:
+        return None
+    if not row_axes or not key_axes or not {*batch, *row_axes} <= {*sums[1]}:
+        return None
+    return Attention(kernel, middle, given, made, batch, row_axes, key_axes, delta=sums)
+
+
+# --- contractions --------------------------------------------------------------------------------------------
+
+
+def _is_plain(kernel: Kernel, nests: int) -> bool:
+    """Whether a kernel has so many nests, none of them empty, which read what they make where it was just made."""
+    if len(kernel.nests) != nests or kernel.fills or len(set(kernel.results)) < len(kernel.results):
+        return False
+    for nest in kernel.nests:
+        made = {s.result: s for s in nest.stages}
+        reads = [r for s in nest.stages for r in s.reads if r.value in made]
+        if 0 in nest.domain or any(r.axes != made[r.value].axes for r in reads):
+            return False
+    return all(0 not in shape_of(v) for v in kernel.arguments)
+
+
+def _multiplied(nest: Nest) -> tuple[Stage, tuple[DType, DType]] | None:
+    """The contraction of a nest and its dtypes, if its body adds the product of two floating-point numbers to zero."""
+    stage = nest.product
+    if stage is None or number_of(stage.op.operands[2]) != 0:
+        return None
+    if not {*stage.reduced} <= {*stage.reads[0].axes} & {*stage.reads[1].axes}:
+        return None
+    dtypes = multiplied(stage)
+    return None if dtypes is None else (stage, dtypes)
+
+
+def _given(kernel: Kernel, middle: Nest, nest: Nest, rows: set[int], keys: set[int]) -> GridContraction | None:
+    """The contraction of a nest, its only stage, that the middle reads: of something along rows, and along keys."""
+    found = _multiplied(nest)
+    if found is None or len(nest.stages) != 1:
+        return None
+    stage, dtypes = found
+    read = _read(middle, stage.result)
+    if read is None or len({*read}) < len(shape_of(stage.result)):
+        return None
+    where = dict(zip(read, stage.axes, strict=True))
+    along, across = ({where[a] for a in axes if a in where and middle.domain[a] != 1} for axes in (keys, rows))
+    for left, right in (stage.reads, stage.reads[::-1]):
+        fits = along <= {*right.axes} and not along & {*left.axes} and not across & {*right.axes}
+        if fits and all(r.value in kernel.arguments for r in (left, right)):
+            sizes = dict(zip(left.axes, shape_of(left.value), strict=True))
+            own = tuple(sizes[a] for a in stage.reduced)
+            return GridContraction(stage, nest, left, right, *dtypes, where, stage.reduced, own)
+    return None
+
+
+def _made(kernel: Kernel, middle: Nest, nest: Nest) -> GridContraction | None:
+    """The contraction of a nest, of what the middle made and something else, and the maps of it that follow."""
+    found = _multiplied(nest)
+    if found is None or not _only_maps_follow(kernel, nest):
+        return None
+    stage, dtypes = found
+    made = {s.result: s for s in middle.stages}
+    inner = [r for r in stage.reads if r.value in made]
+    if len(inner) != 1:
+        return None
+    (left,) = inner
+    right = next(r for r in stage.reads if r is not left)
+    axes = made[left.value].axes
+    if len({*axes}) != len(middle.domain) or len({*left.axes}) < len(axes) or right.value not in kernel.arguments:
+        return None
+    there = {*kernel.arguments, *(s.result for s in nest.stages)}
+    after = [r.value for s in nest.stages if s is not stage for r in s.reads]
+    if any(v not in there and number_of(v) is None for v in after):
+        return None
+    where = dict(zip(axes, left.axes, strict=True))
+    own = tuple(a for a in range(len(nest.domain)) if a not in where.values() and nest.domain[a] != 1)
+    if not {*own} <= {*right.axes}:
+        return None
+    return GridContraction(stage, nest, left, right, *dtypes, where, own, tuple(nest.domain[a] for a in own))
+
+
+def _only_maps_follow(kernel: Kernel, nest: Nest) -> bool:
+    """Whether a nest is a contraction and maps of it that need no other element, and its results follow all axes."""
+    whole = {a for a, n in enumerate(nest.domain) if n != 1}
+    maps = [s for s in nest.stages if s is not nest.product]
+    if any(s.kind != "map" or s.anywhere for s in maps):
+        return False
+    return all(whole <= {*s.axes} for s in nest.stages if s.result in kernel.results)
+
+
+def _read(nest: Nest, value: SSAValue) -> Axes | None:
+    """The axes with which a nest reads a value, if it is always the same and there are some."""
+    found = {r.axes for s in nest.stages for r in s.reads if r.value is value}
+    return found.pop() if len(found) == 1 else None
+
+
+def _delta(kernel: Kernel, middle: Nest, nest: Nest, grads: GridContraction) -> tuple[Stage, Axes] | None:
+    """The sum of the rows of two arrays, one of them the gradient, and what its dimensions follow in the middle."""
+    if len(nest.stages) != 1 or nest.product is None:
+        return None
+    stage = nest.product
+    dtypes, axes = multiplied(stage), _read(middle, stage.result)
+    if dtypes is None or axes is None or dtypes[1] != dtype_of(stage.result):
+        return None
+    given = [r.value for r in stage.reads]
+    if given.count(grads.left.value) != 1 or any(v not in kernel.arguments for v in given):
+        return None
+    own = next(r for r in stage.reads if r.value is grads.left.value)
+    # The gradient's dimensions are rows, or batches, and columns: the same in the sum as in the contraction.
+    place = dict(zip(own.axes, grads.left.axes, strict=True))
+    kept = dict(zip(stage.axes, axes, strict=True))
+    if {place.get(a) for a in stage.reduced} != {*grads.own}:
+        return None
+    if any(grads.where.get(kept[a]) != place[a] for a in own.axes if a in kept):
+        return None
+    return stage, axes
+
+
+# --- softmax -----------------------------------------------------------------------------------------------
+
+
+def _softmax(nest: Nest) -> OnlineSoftmax | None:
+    """The stages of a nest by what they do; None if it is no softmax."""
+    sums = [s for s in nest.stages if s.combine is not None]
+    if len(sums) != 2 or nest.product is not None:
+        return None
+    peak, total = sums
+    if not combines(peak, arith.MaximumfOp, -math.inf) or not combines(total, arith.AddfOp, 0.0):
+        return None
+    if peak.reduced != total.reduced:
+        return None
+    sources = Sources(nest)
+    score, power = sources.source(peak.reads[0].value), sources.source(total.reads[0].value)
+    if not is_power(sources, power, score, peak.result):
+        return None
+    of_peak, of_total = _made_of(nest, [peak.result]), _made_of(nest, [total.result])
+    share = next((s for s in nest.stages if s in of_total and _is_share(sources, s, power, total.result)), None)
+    if share is None:
+        return None
+    of_share, needed = _made_of(nest, [share.result]), _needed(nest, peak)
+    beside = [s for s in nest.stages if s not in needed and s not in of_peak and s is not peak]
+    powers = [s for s in nest.stages if s in of_peak and s not in of_total and s is not total]
+    shares = [s for s in nest.stages if s in of_total and s not in of_share]
+    after = [s for s in nest.stages if s in of_share]
+    if powers[-1].result is not total.reads[0].value or shares[-1] is not share or any(s.anywhere for s in after):
+        return None
+    free = {s.result for s in beside}
+    if any(r.value in free for s in (*powers, *shares) for r in s.reads):
+        return None
+    scaled = {share.result}
+    for stage in after:
+        if not _keeps_scale(stage, scaled):
+            return None
+        scaled.add(stage.result)
+    return OnlineSoftmax([s for s in nest.stages if s in needed], peak, powers, total, shares, beside, after)
+
+
+def _needed(nest: Nest, last: Stage) -> set[Stage]:
+    """The stages that are needed for one."""
+    made = {s.result: s for s in nest.stages}
+    found: set[Stage] = set()
+    work = [last]
+    while work:
+        read = [made[r.value] for r in work.pop().reads if r.value in made]
+        work += [s for s in read if s not in found]
+        found |= {*read}
+    return found
+
+
+def _is_share(sources: Sources, stage: Stage, power: SSAValue, total: SSAValue) -> bool:
+    """Whether a stage gives powers over their sum."""
+    op = sources.source(stage.result).owner
+    if not isinstance(op, arith.DivfOp | arith.MulfOp):
+        return False
+    one, other = [sources.source(v) for v in op.operands]
+    if isinstance(op, arith.DivfOp):
+        return one is power and other is total
+    factor = other if one is power else one
+    inverse = factor.owner
+    if power not in (one, other) or not isinstance(inverse, arith.DivfOp):
+        return False
+    return number_of(inverse.operands[0]) == 1 and sources.source(inverse.operands[1]) is total
+
+
+def _made_of(nest: Nest, values: Sequence[SSAValue]) -> set[Stage]:
+    """The stages that need one of these values."""
+    known, found = set(values), set[Stage]()
+    for stage in nest.stages:
+        if any(r.value in known for r in stage.reads):
+            known.add(stage.result)
+            found.add(stage)
+    return found
+
+
+def _keeps_scale(stage: Stage, scaled: set[SSAValue]) -> bool:
+    """Whether a map gives c times as much for c times as much of these values, but for rounding."""
+    block = stage.op.regions[0].block
+    known: set[SSAValue] = {a for a, r in zip(block.args, stage.reads, strict=False) if r.value in scaled}
+    for op in block.ops:
+        given = [v in known for v in op.operands]
+        if not any(given) or isinstance(op, linalg.YieldOp):
+            continue
+        keeps = isinstance(op, CASTS) or (isinstance(op, arith.MulfOp) and not all(given))
+        if not keeps:
+            return False
+        known.update(op.results)
+    return yielded(stage) in known

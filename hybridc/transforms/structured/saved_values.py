@@ -1,0 +1,166 @@
+"""What a backward is given of its forward, at the level of loops over tensors."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from xdsl.dialects import arith, func
+from xdsl.dialects.builtin import DenseArrayBase, FunctionType, i64
+from xdsl.dialects.linalg import ops as linalg
+from xdsl.dialects.tensor import CollapseShapeOp, EmptyOp
+from xdsl.ir import BlockArgument, Operation, SSAValue
+from xdsl.rewriter import InsertPoint, Rewriter
+
+from hybridc.dialects.mlir.tensor import ExpandShapeOp
+from hybridc.ir.joined import RESHAPES
+from hybridc.ir.structured import VIEWS, DType, dtype_of, note_dtypes, shape_of
+from hybridc.ir.values import result_count
+
+_COMPUTED = (arith.ConstantOp, EmptyOp, linalg.FillOp, linalg.GenericOp, linalg.MatmulOp, *VIEWS)
+
+
+def unshaped(value: SSAValue) -> SSAValue:
+    """The value of which another shows all elements, in their order."""
+    while isinstance(value.owner, RESHAPES):
+        value = value.owner.operands[0]
+    return value
+
+
+def _is_number(value: SSAValue) -> bool:
+    """Whether a value is a number of a function, not of a body."""
+    op = value.owner
+    return isinstance(op, arith.ConstantOp) and isinstance(op.parent_op(), func.FuncOp)
+
+
+class SavedValues:
+    """A forward's values in its backward: ``there`` maps those to arguments of this.
+
+    Both may be one function, as where a training step is one program: then it has all values of its own.
+    """
+
+    def __init__(self, forward: func.FuncOp, backward: func.FuncOp) -> None:
+        self.forward, self.backward, self.together = forward, backward, forward is backward
+        end = forward.body.block.last_op
+        assert isinstance(end, func.ReturnOp)
+        self.end = end
+        updates = forward.attributes.get("hybrid.updates")
+        self.visible = result_count(forward) + (len(updates.get_values()) if isinstance(updates, DenseArrayBase) else 0)
+        noted = backward.attributes.get("hybrid.saved")
+        saved = noted.get_values() if isinstance(noted, DenseArrayBase) and not self.together else ()
+        given = [*forward.body.block.args, *end.arguments]
+        self.source: dict[SSAValue, SSAValue] = {
+            arg: given[n] for arg, n in zip(backward.body.block.args, saved, strict=False)
+        }
+        self.there = {value: arg for arg, value in reversed(self.source.items())}
+        self.dtypes: dict[SSAValue, DType] = {arg: dtype_of(arg) for arg in backward.body.block.args}
+
+    def find(self, value: SSAValue) -> SSAValue | None:
+        """The value of the backward that is this one of the forward, because it computes it, too."""
+        if self.together:
+            return value
+        if value not in self.there and isinstance(value.owner, _COMPUTED):
+            operands = [self.find(v) for v in value.owner.operands]
+            found = None if None in operands else self._equal(value.owner, operands)
+            if found is None:
+                return None
+            self.there[value] = found
+        return self.there.get(value)
+
+    def get(self, value: SSAValue) -> SSAValue:
+        """The same, or made by views of such values; the forward saves what cannot be."""
+        found = self.find(value)
+        if found is not None:
+            return found
+        like = next((v for v in self._whole() if unshaped(v) is unshaped(value)), None)
+        if like is not None:
+            self.there[unshaped(value)] = self._undone(like, self.there[like])
+        if value in self.there:
+            return self.there[value]
+        if isinstance(value.owner, (arith.ConstantOp, *VIEWS)):
+            copy = value.owner.clone({v: self.get(v) for v in value.owner.operands})
+            self.there[value] = self._insert(copy)
+            return self.there[value]
+        return self._argument(value)
+
+    def _equal(self, op: Operation, operands: Sequence[SSAValue | None]) -> SSAValue | None:
+        """What an operation like this one makes of these operands in the backward."""
+        first = operands[0] if operands else None
+        alike = self.backward.body.block.ops if first is None else [use.operation for use in first.uses]
+        for other in alike:
+            if type(other) is not type(op) or other.properties != op.properties or [*other.operands] != [*operands]:
+                continue
+            if other.result_types != op.result_types or other.parent is not self.backward.body.block:
+                continue
+            outer = {v: self.find(v) for inner in op.walk() for v in inner.operands if _is_number(v)}
+            known: Any = {v: own for v, own in outer.items() if own is not None}
+            if all(a.is_structurally_equivalent(b, known) for a, b in zip(op.regions, other.regions, strict=True)):
+                return other.results[0]
+        return None
+
+    def _whole(self) -> Iterator[SSAValue]:
+        """The values that the backward is given, or may be for nothing."""
+        yield from [*self.source.values()]
+        for value in (*self.forward.body.block.args, *self.end.arguments[: self.visible]):
+            if value not in self.there:
+                self._argument(value)
+            yield value
+
+    def _argument(self, value: SSAValue) -> SSAValue:
+        """A new argument of the backward; if nothing uses it, it goes again."""
+        arg = self.backward.body.block.insert_arg(value.type, len(self.source))
+        arg.name_hint = value.name_hint
+        self.source[arg], self.there[value], self.dtypes[arg] = value, arg, dtype_of(value)
+        return arg
+
+    def _undone(self, value: SSAValue, own: SSAValue) -> SSAValue:
+        """An argument in the shape that it had before the forward reshaped it."""
+        while isinstance(value.owner, RESHAPES):
+            op = value.owner
+            source = op.operands[0]
+            if isinstance(op, CollapseShapeOp):
+                made: Operation = ExpandShapeOp(own, (), op.reassociation, shape_of(source), source.type)  # pyright: ignore[reportArgumentType]
+            else:
+                made = CollapseShapeOp.create(
+                    operands=[own], result_types=[source.type], properties={"reassociation": op.reassociation}
+                )
+            made.attributes |= op.attributes
+            made.location = op.location
+            value, own = source, self._insert(made)
+        return own
+
+    def _insert(self, op: Operation) -> SSAValue:
+        """Put a view or a constant into the backward, after what it reads, unless it is there already."""
+        found = self._equal(op, [*op.operands])
+        if found is not None:
+            op.erase()
+            return found
+        owner = op.operands[0].owner if op.operands else None
+        at = InsertPoint.at_start(self.backward.body.block)
+        Rewriter.insert_op(op, InsertPoint.after(owner) if isinstance(owner, Operation) else at)
+        return op.results[0]
+
+    def note(self) -> None:
+        """Let the forward return what the backward still uses, and say what the backward's arguments are."""
+        if self.together:
+            return
+        block = self.backward.body.block
+        for arg in [a for a in self.source if not a.uses]:
+            del self.source[arg]
+            assert isinstance(arg, BlockArgument)
+            block.erase_arg(arg)
+        own = [*self.forward.body.block.args, *self.end.arguments[: self.visible]]
+        kept = list(dict.fromkeys(v for v in self.source.values() if v not in own))
+        given = [*own, *kept]
+        Rewriter.replace_op(self.end, func.ReturnOp(*self.end.arguments[: self.visible], *kept))
+        saved = [given.index(self.source[arg]) for arg in block.args if arg in self.source]
+        self.backward.attributes["hybrid.saved"] = DenseArrayBase.from_list(i64, saved)
+        for function in (self.forward, self.backward):
+            last = function.body.block.last_op
+            assert last is not None
+            values = (*function.body.block.args, *last.operands)
+            dtypes = [self.dtypes[v] if v in self.dtypes else dtype_of(v) for v in values]
+            kinds = [v.type for v in last.operands]
+            function.function_type = FunctionType.from_lists(function.body.block.arg_types, kinds)
+            function.attributes.pop("hybrid.dtypes", None)
+            note_dtypes(function, dtypes)
