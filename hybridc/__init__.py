@@ -10,13 +10,13 @@ import warnings
 from typing import Any
 
 from hybridc import autograd, nd, random
-from hybridc.absent import absent as _absent
 from hybridc.attribute import AttrScope
 from hybridc.connect import connect
 from hybridc.context import Context, cpu, cpu_pinned, current_context, gpu, num_gpus
-from hybridc.debug import no_recompile
 from hybridc.errors import MXNetError
-from hybridc.version import __version__ as __version__
+from hybridc.ground.absent import absent as _absent
+from hybridc.ground.debug import no_recompile
+from hybridc.ground.version import __version__ as __version__
 
 connect()
 

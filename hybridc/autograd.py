@@ -14,9 +14,9 @@ from hybridc.array.takeover import WORTH_TAKING, taken_over
 from hybridc.dialects.gradient import vjp
 from hybridc.dialects.operator import Operator
 from hybridc.errors import CheckError, MXNetError, ShapeError, TraceError, UnknownNameError
-from hybridc.hooks import HOOKS
-from hybridc.location import user_location
-from hybridc.state import STATE
+from hybridc.ground.hooks import HOOKS
+from hybridc.ground.location import user_location
+from hybridc.ground.state import STATE
 
 _ORDER = itertools.count()
 

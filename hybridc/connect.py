@@ -1,4 +1,4 @@
-"""Connects lower layers with the higher ones that they call, by :data:`hybridc.hooks.HOOKS`.
+"""Connects lower layers with the higher ones that they call, by :data:`hybridc.ground.hooks.HOOKS`.
 
 Modules are imported when they are first asked for: to import hybridc imports neither the compiler nor devices.
 """
@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from hybridc import autograd, nd
-from hybridc.hooks import HOOKS
+from hybridc.ground.hooks import HOOKS
 from hybridc.trace.tracer import Trace
 
 

@@ -6,7 +6,7 @@ import threading
 from typing import ClassVar
 
 from hybridc.errors import ArgumentTypeError, UnknownNameError
-from hybridc.hooks import HOOKS
+from hybridc.ground.hooks import HOOKS
 
 
 class Context:

@@ -12,8 +12,8 @@ from hybridc.array.ndarray import NDArray
 from hybridc.compile.compiled_graph import CompiledGraph
 from hybridc.compile.stages import Traced
 from hybridc.context import Context, check_device
-from hybridc.debug import compiling
 from hybridc.errors import MXNetError, ShapeError
+from hybridc.ground.debug import compiling
 from hybridc.symbol import graph
 from hybridc.symbol.bind import to_trace
 from hybridc.symbol.infer import Shapes, Types, by_name, is_known

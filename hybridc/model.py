@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from hybridc.absent import absent as _absent
 from hybridc.array.ndarray import NDArray
 from hybridc.errors import MXNetError
+from hybridc.ground.absent import absent as _absent
 from hybridc.nd import storage
 from hybridc.symbol.composed import load
 

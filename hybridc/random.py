@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from hybridc.hooks import HOOKS
-from hybridc.locks import ForkLock
+from hybridc.ground.hooks import HOOKS
+from hybridc.ground.locks import ForkLock
 
 if TYPE_CHECKING:
     from hybridc.context import Context

@@ -13,11 +13,11 @@ import numpy as np
 import pytest
 
 import hybridc as mx
-from hybridc import debug
 from hybridc.compile import pipeline
 from hybridc.compile.targets import target_named
 from hybridc.errors import AttributeValueError, RecompileError
 from hybridc.gluon import nn
+from hybridc.ground import debug
 
 
 def network():

@@ -15,9 +15,9 @@ from hybridc.dialects.blame import blame
 from hybridc.dialects.checked import evaluated, wrong_results
 from hybridc.dialects.operator import Elementwise, Movement
 from hybridc.errors import ArgumentTypeError, AttributeValueError, MXNetError
-from hybridc.hooks import HOOKS
-from hybridc.locks import UPDATES
-from hybridc.state import STATE
+from hybridc.ground.hooks import HOOKS
+from hybridc.ground.locks import UPDATES
+from hybridc.ground.state import STATE
 
 if TYPE_CHECKING:
     from hybridc.dialects.operator import Operator

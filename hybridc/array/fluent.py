@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hybridc.dialects.registry import FUNCTIONS, LISTENERS
-from hybridc.hooks import HOOKS
+from hybridc.ground.hooks import HOOKS
 
 # Every operator that MXNet also offers as a method of its arrays.
 METHODS = """

@@ -19,8 +19,8 @@ from hybridc.dialects.operator import Elementwise, Movement, Operator
 from hybridc.dialects.scalar import NUMPY, record
 from hybridc.dtypes import STORED
 from hybridc.errors import MXNetError
-from hybridc.hooks import HOOKS
-from hybridc.state import STATE
+from hybridc.ground.hooks import HOOKS
+from hybridc.ground.state import STATE
 
 _BUILT: dict[str, Callable[..., Any]] = {}
 

@@ -20,8 +20,8 @@ from hybridc.dialects.array.slicing import BasicIndex
 from hybridc.dialects.registry import FUNCTIONS
 from hybridc.dtypes import is_float
 from hybridc.errors import MXNetError
-from hybridc.hooks import HOOKS
-from hybridc.state import STATE
+from hybridc.ground.hooks import HOOKS
+from hybridc.ground.state import STATE
 
 _BASIC = (int, slice, type(None), type(Ellipsis))
 _ALL = slice(None)  # the one key of a slice that an array without axes takes

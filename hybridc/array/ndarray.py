@@ -12,8 +12,8 @@ from hybridc.context import Context, check_device, cpu
 from hybridc.dialects.array.shape import resolve_shape
 from hybridc.dtypes import STORED
 from hybridc.errors import ArgumentTypeError, CheckError, MXNetError, OneElementError
-from hybridc.hooks import HOOKS
-from hybridc.state import STATE
+from hybridc.ground.hooks import HOOKS
+from hybridc.ground.state import STATE
 
 _CPU = cpu()
 

@@ -8,7 +8,7 @@ import sys
 import numpy as np
 
 from hybridc.array.ndarray import NDArray
-from hybridc.buffers import COUNTS_ARE_EXACT, POOL
+from hybridc.ground.buffers import COUNTS_ARE_EXACT, POOL
 
 # Bytes from which writing an array in place, or taking its memory over, is faster than copying it.
 WORTH_TAKING = 1 << 14

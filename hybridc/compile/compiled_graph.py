@@ -12,12 +12,12 @@ from hybridc import autograd
 from hybridc.array.dispatch import execute
 from hybridc.array.ndarray import NDArray, wrap
 from hybridc.autograd import record_operator
-from hybridc.cached import cached_property
-from hybridc.debug import compiling
-from hybridc.locks import UPDATES
-from hybridc.nesting import grouping, regroup
+from hybridc.ground.cached import cached_property
+from hybridc.ground.debug import compiling
+from hybridc.ground.locks import UPDATES
+from hybridc.ground.nesting import grouping, regroup
+from hybridc.ground.state import STATE
 from hybridc.runtime.executable import Executable
-from hybridc.state import STATE
 from hybridc.trace.gradients import ancestors
 from hybridc.trace.tracer import Trace
 

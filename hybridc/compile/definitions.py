@@ -3,7 +3,7 @@
 A method of an operator may reach anywhere: into other modules, files, the environment. So a definition has nothing of
 its source. It has what the methods gave for the inputs at hand: the steps of a scalar body, a movement or a
 decomposition, the graph of the gradient, shapes and dtypes. Code that a program calls at run time is no part of it.
-What the compiler asks for and is not recorded here is :class:`~hybridc.serialize.NotWritable`.
+What the compiler asks for and is not recorded here is :class:`~hybridc.ground.serialize.NotWritable`.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from hybridc.dialects import registry
 from hybridc.dialects.gradient import vjp
 from hybridc.dialects.operator import Contraction, Elementwise, Movement, Operator, Reduction
 from hybridc.dialects.scalar import Recorder, Scalar, record
-from hybridc.hooks import HOOKS
+from hybridc.ground.hooks import HOOKS
+from hybridc.ground.nesting import as_list
+from hybridc.ground.serialize import NotWritable, dtype_name, written
 from hybridc.ir.planned import operator_written
-from hybridc.nesting import as_list
-from hybridc.serialize import NotWritable, dtype_name, written
 from hybridc.trace.traced import TracedSymbol
 from hybridc.trace.tracer import Trace
 

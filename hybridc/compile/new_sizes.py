@@ -21,11 +21,11 @@ from typing import TYPE_CHECKING, Any, cast
 from hybridc.compile.lowering_stages import Formed
 from hybridc.compile.trace_key import without_sizes
 from hybridc.errors import VerifyError
-from hybridc.locks import ForkLock
+from hybridc.ground.locks import ForkLock
+from hybridc.ground.serialize import NotWritable
 from hybridc.lower.llvm.native_source import NativeSource
 from hybridc.options import OPTIONS
 from hybridc.runtime.native_executable import NativeExecutable
-from hybridc.serialize import NotWritable
 from hybridc.trace.tracer import Trace
 
 if TYPE_CHECKING:

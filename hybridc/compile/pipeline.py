@@ -15,12 +15,12 @@ from xdsl.dialects.linalg import Linalg
 from xdsl.dialects.math import Math
 from xdsl.passes import ModulePass
 
-from hybridc import debug
 from hybridc.dialects.mlir.arith import Arith
 from hybridc.dialects.mlir.hybrid import dialects
 from hybridc.dialects.mlir.hybrid_rt import HybridRt
 from hybridc.dialects.mlir.tensor import Tensor
 from hybridc.errors import AttributeValueError
+from hybridc.ground import debug
 from hybridc.ir.spec import Verifier
 from hybridc.lower.numpy.tile_kernels import TileKernels
 from hybridc.options import OPTIONS

@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hybridc.compile.definitions import Definitions, changed_operators
+from hybridc.ground.serialize import NotWritable, dtype_name
+from hybridc.ground.store import compiler_version
 from hybridc.lower.llvm.codegen import native_function as codegen
 from hybridc.options import OPTIONS
-from hybridc.serialize import NotWritable, dtype_name
-from hybridc.store import compiler_version
 from hybridc.trace.tracer import Trace
 
 if TYPE_CHECKING:

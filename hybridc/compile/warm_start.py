@@ -1,10 +1,10 @@
 """Compiled graphs from the disk: what a process compiled, later ones load without the compiler.
 
 A graph is kept under the key of its trace (:mod:`hybridc.compile.trace_key`): its plans as data (:class:`KeptGraph`,
-written by :mod:`hybridc.serialize`). Plans of native code name kernels by the keys of their machine code, which is kept
-by :mod:`hybridc.lower.llvm.codegen.native_function`; those of GPUs have the sources of kernels, whose machine code for
-a card :mod:`hybridc.runtime.devices.nvidia.compiled` keeps. What cannot be kept, or was damaged, or lacks a kernel, is
-compiled. Nothing is kept while the settings ask to see or to check the compiler's work.
+written by :mod:`hybridc.ground.serialize`). Plans of native code name kernels by the keys of their machine code,
+which is kept by :mod:`hybridc.lower.llvm.codegen.native_function`; those of GPUs have the sources of kernels, whose
+machine code for a GPU :mod:`hybridc.runtime.devices.nvidia.compiled` keeps. What cannot be kept, or was damaged, or
+lacks a kernel, is compiled. Nothing is kept while the settings ask to see or to check the compiler's work.
 """
 
 from __future__ import annotations
@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING
 
 from hybridc.compile.compiled_graph import CompiledGraph
 from hybridc.compile.trace_key import key_of, target_of
+from hybridc.ground.serialize import NotWritable
+from hybridc.ground.store import keep, kept
 from hybridc.ir.planned import PlannedProgram
 from hybridc.lower.llvm.codegen import native_function as codegen
 from hybridc.lower.llvm.native_source import NativeSource
@@ -25,8 +27,6 @@ from hybridc.runtime.executable import Executable
 from hybridc.runtime.native.native_library import compile_ahead
 from hybridc.runtime.native_executable import NativeExecutable
 from hybridc.runtime.planned_executable import PlannedExecutable
-from hybridc.serialize import NotWritable
-from hybridc.store import keep, kept
 from hybridc.trace.tracer import Trace
 
 if TYPE_CHECKING:

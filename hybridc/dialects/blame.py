@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 from hybridc.dialects.registry import Attached
 from hybridc.errors import CustomOpError, MXNetError
-from hybridc.location import is_users
-from hybridc.state import STATE
+from hybridc.ground.location import is_users
+from hybridc.ground.state import STATE
 
 if TYPE_CHECKING:
     from hybridc.dialects.operator import Operator

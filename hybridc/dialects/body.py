@@ -10,11 +10,11 @@ import numpy as np
 from hybridc.dialects.attribute import DType, Shape
 from hybridc.dialects.derived import outputs_of
 from hybridc.dialects.gradient import pull_back
-from hybridc.hooks import HOOKS
+from hybridc.ground.hooks import HOOKS
 
 if TYPE_CHECKING:
     from hybridc.dialects.operator import Operator
-    from hybridc.location import Location
+    from hybridc.ground.location import Location
 
 _FLOAT32 = np.dtype(np.float32)
 

@@ -11,7 +11,7 @@ import numpy as np
 from hybridc.dialects.attribute import DType, Shape
 from hybridc.dialects.blame import defined, pair
 from hybridc.errors import CustomOpError
-from hybridc.nesting import as_list
+from hybridc.ground.nesting import as_list
 
 if TYPE_CHECKING:
     from hybridc.dialects.operator import Operator

@@ -16,13 +16,13 @@ from hybridc.dialects import registry
 from hybridc.dialects.attribute import Shape
 from hybridc.dialects.scalar import NUMPY, Scalar, record
 from hybridc.errors import MXNetError, UnsupportedError
-from hybridc.hooks import HOOKS
-from hybridc.nesting import as_list
-from hybridc.state import STATE
+from hybridc.ground.hooks import HOOKS
+from hybridc.ground.nesting import as_list
+from hybridc.ground.state import STATE
 
 if TYPE_CHECKING:
     from hybridc.dialects.operator import Composite, Elementwise, Operator
-    from hybridc.location import Location
+    from hybridc.ground.location import Location
 
 # Steps as operators, where the names differ.
 _OPERATORS = {

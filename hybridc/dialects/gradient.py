@@ -15,7 +15,7 @@ from hybridc.dialects.derived import decomposition_graph, outputs_of, steps_grap
 from hybridc.dialects.operator import Composite, Elementwise, Operator
 from hybridc.dialects.scalar import PREDICATES, Scalar, record
 from hybridc.errors import MXNetError, ShapeError, UnsupportedError
-from hybridc.nesting import as_list
+from hybridc.ground.nesting import as_list
 
 # Steps whose derivative is 0 wherever there is one.
 _FLAT = PREDICATES | {"like", "sign", "floor", "ceil", "trunc", "rint"}

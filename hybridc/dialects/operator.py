@@ -26,9 +26,9 @@ from hybridc.dialects.sample import Bad, Sample
 from hybridc.dialects.scalar import NUMPY, depends_on_all
 from hybridc.dtypes import STORED, computed, is_float
 from hybridc.errors import AttributeValueError, CustomOpError, DTypeError, MXNetError, UnsupportedError
-from hybridc.hooks import HOOKS
-from hybridc.location import user_location
-from hybridc.nesting import as_list
+from hybridc.ground.hooks import HOOKS
+from hybridc.ground.location import user_location
+from hybridc.ground.nesting import as_list
 
 __all__ = [
     "Composite",

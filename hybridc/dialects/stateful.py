@@ -17,8 +17,8 @@ from hybridc.dialects import checked
 from hybridc.dialects.attribute import DType, Shape
 from hybridc.dialects.operator import Opaque, Operator, attribute, register
 from hybridc.errors import MXNetError
-from hybridc.hooks import HOOKS
-from hybridc.nesting import as_list
+from hybridc.ground.hooks import HOOKS
+from hybridc.ground.nesting import as_list
 
 CELL = np.dtype(object)
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
-from hybridc.absent import absent as _absent
 from hybridc.errors import DeferredInitializationError
 from hybridc.gluon import block, parameter, trainer, utils
 from hybridc.gluon.block import Block, HybridBlock
@@ -13,6 +12,7 @@ from hybridc.gluon.parameter import Constant, Parameter, ParameterDict
 from hybridc.gluon.symbol_block import SymbolBlock
 from hybridc.gluon.train_step import TrainStep
 from hybridc.gluon.trainer import Trainer
+from hybridc.ground.absent import absent as _absent
 
 _SUBMODULES = ("contrib", "data", "loss", "nn")
 

@@ -32,8 +32,8 @@ from hybridc.gluon.naming import BlockScope
 from hybridc.gluon.parameter import Parameter, ParameterDict
 from hybridc.gluon.summary import summary
 from hybridc.gluon.utils import BlockHooks, HookHandle, has_arrays, indent, same, shape_is_known, traces
-from hybridc.locks import ForkLock
-from hybridc.state import STATE
+from hybridc.ground.locks import ForkLock
+from hybridc.ground.state import STATE
 
 __all__ = ["ATTRIBUTE_EPOCH", "Block", "HybridBlock"]
 

@@ -10,9 +10,9 @@ from typing import Any
 from hybridc import name as naming
 from hybridc.array.ndarray import NDArray
 from hybridc.errors import MXNetError
+from hybridc.ground.nesting import flatten, regroup
+from hybridc.ground.state import STATE
 from hybridc.model import save_checkpoint
-from hybridc.nesting import flatten, regroup
-from hybridc.state import STATE
 from hybridc.symbol.composed import COMPOSER, ComposedSymbol, load
 from hybridc.symbol.graph import Entry, SymbolNode
 from hybridc.symbol.variables import var

@@ -9,9 +9,9 @@ import math
 import numbers
 from typing import Any
 
-from hybridc.absent import absent as _absent
 from hybridc.errors import CheckError
 from hybridc.gluon.block import HybridBlock
+from hybridc.ground.absent import absent as _absent
 
 __all__ = [
     "CosineEmbeddingLoss",

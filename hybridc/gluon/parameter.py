@@ -14,8 +14,8 @@ from hybridc.context import Context, check_device, cpu
 from hybridc.errors import CheckError, DeferredInitializationError, UnsupportedError
 from hybridc.gluon.epoch import ATTRIBUTE_EPOCH
 from hybridc.gluon.utils import brief, indent, shape_is_known
+from hybridc.ground.state import STATE
 from hybridc.nd import storage
-from hybridc.state import STATE
 from hybridc.symbol.variables import parameter_variable
 
 __all__ = ["Constant", "DeferredInitializationError", "Parameter", "ParameterDict"]

@@ -13,8 +13,8 @@ from hybridc.gluon.block import HybridBlock
 from hybridc.gluon.export import imports
 from hybridc.gluon.parameter import ParameterDict
 from hybridc.gluon.utils import shape_is_known
-from hybridc.nesting import as_list
-from hybridc.state import STATE
+from hybridc.ground.nesting import as_list
+from hybridc.ground.state import STATE
 from hybridc.symbol import graph
 from hybridc.symbol.bind import evaluate
 from hybridc.symbol.composed import ComposedSymbol, Composer

@@ -12,12 +12,12 @@ from hybridc.gluon.block import Block, HybridBlock
 from hybridc.gluon.hybridize.report import Report
 from hybridc.gluon.hybridize.step_graph import REMEDY, Bound, StepEntry, StepGraphs
 from hybridc.gluon.trainer import Trainer
-from hybridc.locks import ForkLock
-from hybridc.nesting import as_list, regroup
+from hybridc.ground.locks import ForkLock
+from hybridc.ground.nesting import as_list, regroup
+from hybridc.ground.state import STATE
 from hybridc.optimizer import Optimizer
 from hybridc.optimizer.binding import advance
 from hybridc.optimizer.formula import Values
-from hybridc.state import STATE
 
 __all__ = ["TrainStep"]
 

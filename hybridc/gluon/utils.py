@@ -13,11 +13,11 @@ from typing import Any, cast
 
 import numpy as np
 
-from hybridc.absent import absent as _absent
 from hybridc.array.dispatch import is_symbol
 from hybridc.array.ndarray import NDArray, values_of
 from hybridc.context import Context, check_device
 from hybridc.errors import CheckError
+from hybridc.ground.absent import absent as _absent
 
 __all__ = ["HookHandle", "check_sha1", "clip_global_norm", "shape_is_known", "split_and_load", "split_data"]
 

@@ -23,9 +23,10 @@ from xdsl.dialects.linalg import ops as linalg
 from xdsl.dialects.linalg.attrs import IteratorType
 from xdsl.ir import Block, Operation, SSAValue
 
-from hybridc.cached import cached_property
 from hybridc.dialects.mlir.hybrid import locations_of
 from hybridc.dtypes import STORED, is_float
+from hybridc.ground.cached import cached_property
+from hybridc.ground.location import Location
 from hybridc.ir.structured import (
     AffineIndex,
     Shape,
@@ -37,7 +38,6 @@ from hybridc.ir.structured import (
     reads_anywhere,
     shape_of,
 )
-from hybridc.location import Location
 
 Axes = tuple[int, ...]
 Number = int | float

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from hybridc.serialize import NOT_KEPT
+from hybridc.ground.serialize import NOT_KEPT
 
 
 class NativeCode(Protocol):

@@ -17,9 +17,9 @@ from numpy.lib.stride_tricks import as_strided
 
 from hybridc.dialects import registry
 from hybridc.dialects.operator import Operator
+from hybridc.ground.serialize import read, register_form, written
 from hybridc.ir.native_plan import Host, PlainArray
 from hybridc.ir.strides import row_major
-from hybridc.serialize import read, register_form, written
 
 DType = np.dtype[Any]
 Shape = tuple[int, ...]

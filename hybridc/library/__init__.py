@@ -13,10 +13,10 @@ from typing import Any
 
 from hybridc.dialects import registry
 from hybridc.errors import MXNetError
+from hybridc.ground.locks import ForkLock
 from hybridc.library import extension_graph
 from hybridc.library import extension_operator as extension
 from hybridc.library.extension import ExtensionLibrary
-from hybridc.locks import ForkLock
 
 __all__ = ["include_path", "load"]
 

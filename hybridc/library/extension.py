@@ -14,10 +14,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from hybridc.cached import cached_property
 from hybridc.errors import MXNetError
+from hybridc.ground.cached import cached_property
+from hybridc.ground.locks import ForkLock
 from hybridc.library.extension_compile import shim
-from hybridc.locks import ForkLock
 
 ABI = 11
 # What a library is told of the MXNet that loads it: 1.9.1.

@@ -16,8 +16,8 @@ from collections.abc import Generator
 from pathlib import Path
 from typing import Any
 
+from hybridc.ground.store import may_be_anothers
 from hybridc.options import OPTIONS
-from hybridc.store import may_be_anothers
 
 _SOURCE = Path(__file__).with_name("extension_shim.cc")
 _FLAGS = ("-O2", "-std=c++11", "-shared", "-fPIC")

@@ -27,10 +27,10 @@ import numpy as np
 import numpy.typing as npt
 
 from hybridc import random
-from hybridc.buffers import SMALLEST, empty
 from hybridc.dialects.attribute import DType, Shape
 from hybridc.dialects.operator import Array
 from hybridc.errors import MXNetError
+from hybridc.ground.buffers import SMALLEST, empty
 from hybridc.library.extension_call import Call, ExtensionState, type_code
 
 Signature = tuple[tuple[Shape, DType], ...]

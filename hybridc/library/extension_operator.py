@@ -19,11 +19,11 @@ from hybridc.dialects.operator import Opaque, Operator, attribute, no_gradient, 
 from hybridc.dialects.stateful import Holder, Stateful
 from hybridc.dtypes import is_float
 from hybridc.errors import ArgumentTypeError, MXNetError, ShapeError
+from hybridc.ground.nesting import as_list
 from hybridc.library.extension import LibraryOp
 from hybridc.library.extension_call import Call, ExtensionState
 from hybridc.library.extension_compute import ExtensionKernel
 from hybridc.nd.creation import array
-from hybridc.nesting import as_list
 
 _DIALECT = "extension"
 # Beginnings of names that put an operator into a namespace of mx.nd.

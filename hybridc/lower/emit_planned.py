@@ -32,6 +32,7 @@ from hybridc.dialects.mlir.hybrid_rt import (
 )
 from hybridc.dialects.operator import Opaque, Operator
 from hybridc.errors import CustomOpError
+from hybridc.ground.quoting import one_line
 from hybridc.ir.host import arrays_of, has_kernel, kernel_of, numbers_of, operator_of
 from hybridc.ir.launch_check import check_launch
 from hybridc.ir.native_plan import PlainArray, Position
@@ -40,10 +41,9 @@ from hybridc.ir.strides import row_major
 from hybridc.ir.structured import is_host, kernels, numbers_in
 from hybridc.ir.values import functions, volume
 from hybridc.lower.poison import Bytes, Poison
-from hybridc.quoting import one_line
 
 if TYPE_CHECKING:
-    from hybridc.location import Location
+    from hybridc.ground.location import Location
     from hybridc.lower.llvm.schedule_phases import KernelCodes
 
 

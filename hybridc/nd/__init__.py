@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from hybridc.absent import absent as _absent
 from hybridc.array import fluent
 from hybridc.array import indexing as indexing
 from hybridc.array.functions import function as _function
 from hybridc.array.ndarray import NDArray
 from hybridc.dialects import library as library  # importing it registers the operators
 from hybridc.dialects import registry as _registry
+from hybridc.ground.absent import absent as _absent
 from hybridc.nd import contrib, image, linalg, op, random
 from hybridc.nd.creation import (
     arange,

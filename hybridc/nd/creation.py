@@ -16,7 +16,7 @@ from hybridc.array.functions import function
 from hybridc.array.ndarray import NDArray
 from hybridc.context import Context, check_device, current_context
 from hybridc.errors import ArgumentTypeError, MXNetError
-from hybridc.hooks import HOOKS
+from hybridc.ground.hooks import HOOKS
 
 Shape = int | Sequence[int]
 _CUDA = 2  # as DLPack numbers devices

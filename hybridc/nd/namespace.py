@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from hybridc.absent import absent as _absent
 from hybridc.array.functions import function
 from hybridc.dialects import registry
+from hybridc.ground.absent import absent as _absent
 
 
 def lookup(namespace: str, *prefixes: str) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:

@@ -22,12 +22,12 @@ from hybridc.compile.stages import Traced
 from hybridc.context import Context
 from hybridc.dialects.checked import evaluated
 from hybridc.errors import MXNetError
-from hybridc.locks import ForkLock
+from hybridc.ground.locks import ForkLock
+from hybridc.ground.state import STATE
 from hybridc.runtime.devices.array import DeviceArray
 from hybridc.runtime.devices.choose import device
 from hybridc.runtime.devices.device import Device
 from hybridc.runtime.devices.dlpack import array_of, capsule_of, device_of
-from hybridc.state import STATE
 from hybridc.trace.tracer import Trace
 
 if TYPE_CHECKING:

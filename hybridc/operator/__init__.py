@@ -16,7 +16,7 @@ from hybridc.array.ndarray import NDArray
 from hybridc.context import Context
 from hybridc.dialects import registry as _registry
 from hybridc.errors import MXNetError, ShapeError, UnsupportedError
-from hybridc.hooks import HOOKS
+from hybridc.ground.hooks import HOOKS
 from hybridc.operator.custom import _PROPS, Custom
 
 __all__ = [

@@ -19,8 +19,8 @@ from hybridc.dialects.blame import user_code
 from hybridc.dialects.operator import Operator, attribute, register
 from hybridc.dialects.stateful import Stateful
 from hybridc.errors import MXNetError
+from hybridc.ground.state import STATE
 from hybridc.operator.custom_call import CustomCall, CustomState, entries
-from hybridc.state import STATE
 
 # The Props that users registered, by their names.
 _PROPS: dict[str, Any] = {}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from hybridc.absent import absent as _absent
+from hybridc.ground.absent import absent as _absent
 from hybridc.optimizer.adaptive import AdaDelta, AdaGrad, Adam, Adamax, AdamW, Ftrl, Nadam, RMSProp
 from hybridc.optimizer.layerwise import LAMB, LARS
 from hybridc.optimizer.optimizer import Optimizer, create, register

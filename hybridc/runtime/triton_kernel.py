@@ -19,10 +19,10 @@ import numpy as np
 import numpy.typing as npt
 
 from hybridc.errors import UnsupportedError
-from hybridc.locks import ForkLock
+from hybridc.ground.locks import ForkLock
+from hybridc.ground.store import Store, store
 from hybridc.lower.triton.triton_function import Config, TritonFunction
 from hybridc.runtime.triton_interpreter import integer, interpreter
-from hybridc.store import Store, store
 
 _LOADED: dict[str, Any] = {}
 _LOADING = ForkLock()

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from hybridc.buffers import empty
+from hybridc.ground.buffers import empty
 from hybridc.ir.native_plan import PlainArray
 
 ALIGNMENT = 64

@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, cast
 import numpy as np
 
 from hybridc.array.ndarray import NDArray
-from hybridc.cached import cached_property
 from hybridc.dialects import registry
 from hybridc.dialects.blame import user_code
 from hybridc.dialects.checked import lasting
 from hybridc.errors import MXNetError
-from hybridc.hooks import HOOKS
-from hybridc.nesting import as_list
+from hybridc.ground.cached import cached_property
+from hybridc.ground.hooks import HOOKS
+from hybridc.ground.nesting import as_list
 
 if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp

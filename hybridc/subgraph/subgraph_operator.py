@@ -10,13 +10,13 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from hybridc.cached import cached_property
 from hybridc.dialects.attribute import DType, Shape, attribute
 from hybridc.dialects.body import Body
 from hybridc.dialects.operator import Operator, register
 from hybridc.dialects.stateful import Stateful
 from hybridc.errors import MXNetError
-from hybridc.nesting import as_list
+from hybridc.ground.cached import cached_property
+from hybridc.ground.nesting import as_list
 from hybridc.subgraph import Part, operator_of, partitioner
 
 

@@ -10,7 +10,7 @@ import types
 from typing import Any
 
 from hybridc import nd as _nd
-from hybridc.absent import absent as _absent
+from hybridc.ground.absent import absent as _absent
 from hybridc.symbol.composed import ComposedSymbol, load, load_json
 from hybridc.symbol.symbol_namespace import Namespace as _Namespace
 from hybridc.symbol.symbol_namespace import function as _function

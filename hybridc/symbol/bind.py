@@ -9,8 +9,8 @@ from typing import Any
 
 from hybridc.array.dispatch import invoke
 from hybridc.dialects.attribute import DType, Shape
-from hybridc.nesting import as_list
-from hybridc.state import STATE
+from hybridc.ground.nesting import as_list
+from hybridc.ground.state import STATE
 from hybridc.symbol import graph
 from hybridc.symbol.graph import Entry, SymbolNode
 from hybridc.trace.tracer import Trace

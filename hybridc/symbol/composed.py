@@ -31,9 +31,9 @@ from hybridc.errors import (
     UnknownShapeError,
     UnsupportedError,
 )
-from hybridc.location import Location, user_location
+from hybridc.ground.location import Location, user_location
+from hybridc.ground.state import STATE
 from hybridc.nd import storage
-from hybridc.state import STATE
 from hybridc.symbol import graph, json
 from hybridc.symbol.graph import Entry, SymbolNode
 from hybridc.symbol.infer import listed_shapes, listed_types

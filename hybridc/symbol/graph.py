@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from hybridc.dialects.operator import Operator
-    from hybridc.location import Location
+    from hybridc.ground.location import Location
 
 
 class SymbolNode:

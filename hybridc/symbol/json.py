@@ -18,8 +18,8 @@ from hybridc.dialects import registry
 from hybridc.dialects.interchange import text
 from hybridc.dialects.operator import Operator
 from hybridc.errors import MXNetError
-from hybridc.hooks import HOOKS
-from hybridc.nesting import as_list
+from hybridc.ground.hooks import HOOKS
+from hybridc.ground.nesting import as_list
 from hybridc.symbol.graph import Entry, SymbolNode, topological
 from hybridc.symbol.node_attributes import HIDDEN
 from hybridc.symbol.subgraph_nodes import body_to_nodes, read_subgraph

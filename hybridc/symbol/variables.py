@@ -9,7 +9,7 @@ import numpy as np
 
 from hybridc import attribute
 from hybridc.errors import DTypeError, UnsupportedError
-from hybridc.location import user_location
+from hybridc.ground.location import user_location
 from hybridc.nd.storage import TYPE_FLAGS
 from hybridc.symbol.composed import ComposedSymbol
 from hybridc.symbol.graph import SymbolNode

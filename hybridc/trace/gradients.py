@@ -8,7 +8,7 @@ from typing import Any
 from hybridc.dialects.blame import located
 from hybridc.dialects.gradient import vjp
 from hybridc.errors import MXNetError
-from hybridc.hooks import HOOKS
+from hybridc.ground.hooks import HOOKS
 from hybridc.trace.traced import TracedSymbol
 from hybridc.trace.tracer import Trace, TraceNode
 

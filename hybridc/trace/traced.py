@@ -14,8 +14,8 @@ import numpy as np
 from hybridc.array.fluent import Fluent
 from hybridc.context import current_context
 from hybridc.errors import TraceError
-from hybridc.hooks import HOOKS
-from hybridc.location import user_location
+from hybridc.ground.hooks import HOOKS
+from hybridc.ground.location import user_location
 
 if TYPE_CHECKING:
     from hybridc.context import Context

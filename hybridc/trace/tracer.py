@@ -22,9 +22,9 @@ from hybridc.dialects.blame import blame, located, pair
 from hybridc.dialects.operator import Operator
 from hybridc.dtypes import is_float
 from hybridc.errors import ArgumentTypeError, MXNetError, ParameterShapeError, ShapeError, TraceError
-from hybridc.location import Location, is_users, user_location
-from hybridc.nesting import as_list, flatten
-from hybridc.state import STATE
+from hybridc.ground.location import Location, is_users, user_location
+from hybridc.ground.nesting import as_list, flatten
+from hybridc.ground.state import STATE
 from hybridc.trace.traced import Shape, TracedSymbol
 from hybridc.trace.varying import Varying, VaryingInput
 

@@ -138,7 +138,7 @@ func.func private @f(%x: tensor<3xf32>) -> tensor<3xf32> attributes {hybrid.doma
 }"""
     )
     from hybridc.dialects.mlir.hybrid import file_line
-    from hybridc.location import Location
+    from hybridc.ground.location import Location
 
     for op in function.body.block.ops:
         op.location = file_line(Location("net.py", 7, ""))

@@ -13,8 +13,8 @@ import hybridc as mx
 from hybridc.compile import pipeline
 from hybridc.compile.explain_html import page
 from hybridc.errors import VerifyError
+from hybridc.ground.quoting import docstring, one_line
 from hybridc.lower.numpy.emit_module import emit
-from hybridc.quoting import docstring, one_line
 
 HOSTILE = [
     '"""\n    PWNED()\n    """',

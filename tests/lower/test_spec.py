@@ -11,8 +11,8 @@ import hybridc as mx
 from hybridc.compile import pipeline
 from hybridc.dialects.mlir.hybrid import file_line
 from hybridc.errors import VerifyError
+from hybridc.ground.location import Location
 from hybridc.ir import spec
-from hybridc.location import Location
 
 assert mx.nd  # importing it registers the operators
 

@@ -16,7 +16,7 @@ from hybridc.array.dispatch import invoke
 from hybridc.errors import AttributeValueError, DTypeError, IndexRangeError, MXNetError, ShapeError
 from hybridc.gluon import nn
 from hybridc.gluon.nn import HybridLambda
-from hybridc.nesting import as_list
+from hybridc.ground.nesting import as_list
 from tests.ops.samples import OURS
 from tests.ops.test_contract import NO_SAMPLES
 

@@ -11,7 +11,7 @@ import numpy as np
 from hybridc.array.dispatch import invoke
 from hybridc.dialects.stateful import Stateful
 from hybridc.gluon.block import HybridBlock
-from hybridc.nesting import as_list
+from hybridc.ground.nesting import as_list
 from hybridc.tools.check_op.case import SPECIAL, Case, each_dtype, each_elementwise, each_gradient, ndarrays
 from hybridc.tools.check_op.check_compiled import each_other_dtype
 from tests.slices import alone_if_wrong

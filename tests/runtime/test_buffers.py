@@ -8,7 +8,7 @@ import sys
 import numpy as np
 import pytest
 
-from hybridc import buffers
+from hybridc.ground import buffers
 
 _COUNT = sys.getrefcount
 SIZE = buffers.SMALLEST

@@ -11,7 +11,7 @@ from hybridc.compile.definitions import changed_operators
 from hybridc.compile.stages import Traced
 from hybridc.dialects import registry
 from hybridc.dialects.foreign.nnvm import Attached
-from hybridc.serialize import NotWritable
+from hybridc.ground.serialize import NotWritable
 from hybridc.trace.tracer import trace_call
 from tests.runtime.test_warm_start import Session
 

@@ -10,9 +10,9 @@ import pytest
 
 from hybridc.dialects import registry
 from hybridc.dialects.operator import Operator
+from hybridc.ground.serialize import NOT_KEPT, NotWritable, from_bytes, to_bytes
+from hybridc.ground.store import Store, keep, kept
 from hybridc.ir.planned import operator_written
-from hybridc.serialize import NOT_KEPT, NotWritable, from_bytes, to_bytes
-from hybridc.store import Store, keep, kept
 
 
 class Place(NamedTuple):
@@ -110,7 +110,7 @@ def test_other_values_are_not_written(field: str) -> None:
 
 def test_what_is_kept_is_found_and_what_is_of_another_type_is_not(monkeypatch: Any, tmp_path: Any) -> None:
     own = Store(tmp_path)
-    monkeypatch.setattr("hybridc.store.store", lambda: own)
+    monkeypatch.setattr("hybridc.ground.store.store", lambda: own)
     assert kept("key", Whole) is None
     keep("key", Place(3, "c"))
     assert kept("key", Place) == (3, "c")

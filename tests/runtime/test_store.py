@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 import hybridc
-from hybridc.store import Store
+from hybridc.ground.store import Store
 
 pytestmark = pytest.mark.filterwarnings("error")
 
@@ -58,7 +58,7 @@ def test_what_was_put_is_found(folder):
 
 def test_another_process_finds_it(folder):
     Store(folder).put("key", b"value")
-    text = f"from hybridc.store import Store; print(Store({str(folder)!r}).get('key'))"
+    text = f"from hybridc.ground.store import Store; print(Store({str(folder)!r}).get('key'))"
     assert python(text) == "b'value'\n"
 
 
@@ -260,7 +260,7 @@ def test_files_of_others_are_never_removed(folder):
 
 
 def test_the_cache_folder_is_looked_into_nowhere_but_in_a_folder_of_ours(tmp_path):
-    text = "from hybridc.store import store; store().put('key', b'value'); print(store().folder)"
+    text = "from hybridc.ground.store import store; store().put('key', b'value'); print(store().folder)"
     ours = tmp_path / "store-1"
     assert python(text, HYBRIDC_CACHE_DIR=str(tmp_path)) == f"{ours}\n"
     assert files(tmp_path) == [ours]
@@ -272,7 +272,7 @@ import os
 import hybridc.options
 os.mkdir("elsewhere")
 os.chdir("elsewhere")
-from hybridc.store import store
+from hybridc.ground.store import store
 store().put("key", b"value")
 """
     python(text, tmp_path, HYBRIDC_CACHE_DIR="cache")
@@ -338,7 +338,7 @@ def test_many_processes_write_the_same_entry(folder):
 
 _FULL = """
 import resource, signal, warnings
-from hybridc.store import Store
+from hybridc.ground.store import Store
 store = Store({folder!r})
 store.put("small", b"x")
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
@@ -358,7 +358,7 @@ def test_a_full_disk_costs_the_cache_only(folder):
 
 _READ_ONLY = """
 import os, warnings
-from hybridc.store import Store
+from hybridc.ground.store import Store
 os.setuid(65534)
 with warnings.catch_warnings(record=True) as caught:
     warnings.simplefilter("always")
@@ -398,7 +398,7 @@ def test_a_removed_folder_is_made_again(folder):
 
 
 def test_a_changed_compiler_is_another(tmp_path):
-    text = "from hybridc.store import compiler_version; print(compiler_version())"
+    text = "from hybridc.ground.store import compiler_version; print(compiler_version())"
     source = Path(hybridc.__file__).parent
     subprocess.run(["cp", "-rp", str(source), str(tmp_path)], check=True)
     first = python(text, tmp_path)

@@ -18,11 +18,11 @@ from hybridc.compile.definitions import Definitions
 from hybridc.compile.stages import Traced
 from hybridc.compile.trace_key import structure
 from hybridc.compile.warm_start import KeptGraph
+from hybridc.ground.serialize import NotWritable, from_bytes, read, to_bytes, written
 from hybridc.ir.native_plan import Phase
 from hybridc.ir.planned import HostCall
 from hybridc.lower.llvm.emit_steps import emit
 from hybridc.options import Options
-from hybridc.serialize import NotWritable, from_bytes, read, to_bytes, written
 from hybridc.trace.tracer import trace_call
 from tests.slices import but, one_in
 

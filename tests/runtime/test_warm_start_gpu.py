@@ -12,9 +12,9 @@ import hybridc as mx
 from hybridc.compile.stages import Traced
 from hybridc.compile.warm_start import KeptGraph
 from hybridc.gluon.nn import HybridLambda
+from hybridc.ground.serialize import from_bytes, to_bytes
 from hybridc.ir.planned import HostCall
 from hybridc.lower.triton.launches import TritonProgram
-from hybridc.serialize import from_bytes, to_bytes
 from hybridc.trace.tracer import trace_call
 from tests.runtime.test_warm_start import DENSE, GRADIENTS, HOST, STEP, Mixed, Session, parts
 from tests.slices import but

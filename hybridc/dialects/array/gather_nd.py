@@ -23,7 +23,7 @@ from hybridc.dialects.operator import (
 )
 from hybridc.dialects.scalar import NUMPY
 from hybridc.errors import DTypeError, MXNetError, ShapeError
-from hybridc.hooks import HOOKS
+from hybridc.ground.hooks import HOOKS
 
 
 class _IndexedND(Movement):

@@ -22,8 +22,8 @@ from hybridc.dialects.operator import Operator
 from hybridc.dialects.registry import Attached
 from hybridc.dialects.stateful import Stateful
 from hybridc.errors import DTypeError, MXNetError, ShapeError
-from hybridc.hooks import HOOKS
-from hybridc.nesting import as_list
+from hybridc.ground.hooks import HOOKS
+from hybridc.ground.nesting import as_list
 
 
 def _results(op: Operator) -> int:

@@ -65,8 +65,8 @@ from hybridc.dialects.body import Body, BodyStep
 from hybridc.dialects.operator import Operator
 from hybridc.dtypes import BFLOAT16
 from hybridc.errors import MXNetError
-from hybridc.location import Location
-from hybridc.nesting import as_list
+from hybridc.ground.location import Location
+from hybridc.ground.nesting import as_list
 
 # --- types -------------------------------------------------------------------------------------------------
 

@@ -13,7 +13,7 @@ from hybridc.dialects.math.reduction import add_reduce
 from hybridc.dialects.operator import Bad, Composite, Sample, attribute, register
 from hybridc.dtypes import HALVES, is_float, is_half, wide
 from hybridc.errors import DTypeError, MXNetError, ShapeError
-from hybridc.state import STATE
+from hybridc.ground.state import STATE
 
 
 def standardize(x: Any, axes: tuple[int, ...], n: int, eps: float) -> tuple[Any, Any, Any]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from hybridc.absent import absent as _absent
 from hybridc.gluon.data import batchify, vision
 from hybridc.gluon.data.dataloader import DataLoader, default_batchify_fn, default_mp_batchify_fn
 from hybridc.gluon.data.dataset import ArrayDataset, Dataset, SimpleDataset
@@ -15,6 +14,7 @@ from hybridc.gluon.data.sampler import (
     Sampler,
     SequentialSampler,
 )
+from hybridc.ground.absent import absent as _absent
 
 __all__ = [
     "ArrayDataset", "BatchSampler", "DataLoader", "Dataset", "FilterSampler", "RandomSampler", "Sampler",

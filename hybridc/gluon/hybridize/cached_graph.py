@@ -11,15 +11,15 @@ from hybridc.array.ndarray import NDArray
 from hybridc.compile.compiled_graph import CompiledGraph
 from hybridc.compile.stages import Traced
 from hybridc.context import Context, cpu
-from hybridc.debug import compiling, timed
 from hybridc.errors import MXNetError, TraceError
 from hybridc.gluon.epoch import ATTRIBUTE_EPOCH
 from hybridc.gluon.hybridize.guards import Guard, Guards
 from hybridc.gluon.hybridize.watched_attributes import watching
-from hybridc.locks import ForkLock
-from hybridc.nesting import frozen, thaw
+from hybridc.ground.debug import compiling, timed
+from hybridc.ground.locks import ForkLock
+from hybridc.ground.nesting import frozen, thaw
+from hybridc.ground.state import STATE
 from hybridc.options import OPTIONS
-from hybridc.state import STATE
 from hybridc.trace.tracer import Trace, trace_call
 
 Signature = tuple[Any, ...]

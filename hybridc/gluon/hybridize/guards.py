@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from hybridc.state import STATE
+from hybridc.ground.state import STATE
 
 MISSING = object()
 _CHANGES = object()

@@ -7,8 +7,8 @@ from typing import Any
 
 from hybridc.array.ndarray import NDArray
 from hybridc.errors import MXNetError, ShapeError
-from hybridc.nesting import flatten
-from hybridc.state import STATE
+from hybridc.ground.nesting import flatten
+from hybridc.ground.state import STATE
 from hybridc.symbol.composed import ComposedSymbol
 from hybridc.symbol.infer import Shapes
 from hybridc.symbol.variables import var

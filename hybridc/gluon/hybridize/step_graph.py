@@ -18,14 +18,14 @@ from numpy.lib.array_utils import byte_bounds
 from hybridc.array.ndarray import NDArray
 from hybridc.compile.compiled_graph import CompiledGraph
 from hybridc.compile.stages import Traced
-from hybridc.debug import compiling, timed
 from hybridc.dtypes import is_float
 from hybridc.errors import MXNetError, TraceError
 from hybridc.gluon.hybridize.cached_graph import CachedGraph, Entry, Signature, traced_with_guards
 from hybridc.gluon.hybridize.guards import Guards
 from hybridc.gluon.trainer import raise_stale
-from hybridc.locks import UPDATES
-from hybridc.nesting import as_list
+from hybridc.ground.debug import compiling, timed
+from hybridc.ground.locks import UPDATES
+from hybridc.ground.nesting import as_list
 from hybridc.optimizer.binding import Fill, Known, Row, kind_of, overlap, states_of
 from hybridc.optimizer.compiled_update import UpdateTracer
 from hybridc.optimizer.formula import FormulaNumber, Kind, Values

@@ -32,8 +32,8 @@ from hybridc.gluon.hybridize.guards import (
     type_of,
 )
 from hybridc.gluon.parameter import Parameter
-from hybridc.locks import ForkLock
-from hybridc.state import STATE
+from hybridc.ground.locks import ForkLock
+from hybridc.ground.state import STATE
 from hybridc.trace.traced import TracedSymbol
 from hybridc.trace.varying import Varying, used
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from hybridc.absent import absent as _absent
 from hybridc.gluon.block import Block, HybridBlock
 from hybridc.gluon.nn.activations import ELU, GELU, SELU, Activation, LeakyReLU, PReLU, Swish
 from hybridc.gluon.nn.basic_layers import (
@@ -20,6 +19,7 @@ from hybridc.gluon.nn.basic_layers import (
 )
 from hybridc.gluon.nn.batch_norm import BatchNorm
 from hybridc.gluon.nn.concurrent import Concurrent, HybridConcurrent, Identity
+from hybridc.ground.absent import absent as _absent
 
 __all__ = [
     "Block",

@@ -7,10 +7,10 @@ from typing import Any
 
 from xdsl.dialects.func import FuncOp
 
+from hybridc.ground.location import Location
 from hybridc.ir.kernel import Kernel, analyse, resized
 from hybridc.ir.strides import row_major
 from hybridc.ir.structured import shape_of
-from hybridc.location import Location
 from hybridc.lower.llvm.gemm.products import is_product, phases_of_product
 from hybridc.lower.llvm.loops.copy_loops import Strides
 from hybridc.lower.llvm.loops.kernel_phases import KernelLoops, KernelPhases, Printer, print_loops

@@ -9,11 +9,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from hybridc.ground.serialize import NOT_KEPT
 from hybridc.ir.native_plan import NativePlan, Phase
 from hybridc.ir.planned import HostCall, PlannedProgram
 from hybridc.lower.llvm.codegen import native_function as codegen
 from hybridc.lower.llvm.codegen.native_function import LoadedCode, NativeFunction
-from hybridc.serialize import NOT_KEPT
 
 
 @dataclass

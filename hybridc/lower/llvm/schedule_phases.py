@@ -14,13 +14,13 @@ from xdsl.ir import SSAValue
 from xdsl.passes import ModulePass
 
 from hybridc.dialects.mlir.hybrid_rt import aligned
+from hybridc.ground.location import Location
 from hybridc.ir.joined import part_of, strides_in_whole
 from hybridc.ir.kernel import Kernel
 from hybridc.ir.planned import Strides
 from hybridc.ir.strides import row_major
 from hybridc.ir.structured import is_host, kernels, shape_of
 from hybridc.ir.values import functions
-from hybridc.location import Location
 from hybridc.lower.llvm.kernel_code import Codes
 from hybridc.lower.numpy.tile_kernels import is_strided, views_given
 

@@ -12,6 +12,7 @@ import numpy as np
 from xdsl.dialects import func
 
 from hybridc.dialects.mlir.hybrid_rt import aligned
+from hybridc.ground.quoting import docstring, required_name
 from hybridc.ir.host import numbers_of
 from hybridc.ir.kernel import Kernel, analyse
 from hybridc.ir.structured import Shape
@@ -19,7 +20,6 @@ from hybridc.lower.numpy.emit_nest import NestEmitter, assign_places, join_produ
 from hybridc.lower.numpy.schedule import NestSteps, Schedule, StepOperand, StepValue, UfuncStep, schedule
 from hybridc.lower.numpy.tiling import Tiling, tiling
 from hybridc.lower.numpy.ufuncs import literal
-from hybridc.quoting import docstring, required_name
 
 # How to write a view of memory, given an offset, a dtype and a shape.
 View = Callable[[int, np.dtype[Any], Shape], str]

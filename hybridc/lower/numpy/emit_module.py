@@ -17,7 +17,6 @@ from xdsl.dialects import func
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation, SSAValue
 
-from hybridc.buffers import SMALLEST
 from hybridc.dialects.mlir.hybrid import dtype_of, location_of, shape_of
 from hybridc.dialects.mlir.hybrid_rt import (
     AliasOp,
@@ -32,17 +31,18 @@ from hybridc.dialects.mlir.hybrid_rt import (
 )
 from hybridc.dialects.operator import Operator
 from hybridc.dtypes import kind_of
+from hybridc.ground.buffers import SMALLEST
+from hybridc.ground.location import Location
+from hybridc.ground.quoting import one_line, required_name
 from hybridc.ir.host import arrays_of, kernel_of, numbers_of
 from hybridc.ir.launch_check import check_launch, written_over
 from hybridc.ir.planned import Program
 from hybridc.ir.structured import numbers_in
 from hybridc.ir.values import volume
-from hybridc.location import Location
 from hybridc.lower.emit_planned import ProgramEmitter, comment
 from hybridc.lower.numpy.emit_kernel import KernelEmitter
 from hybridc.lower.poison import Bytes
 from hybridc.options import OPTIONS
-from hybridc.quoting import one_line, required_name
 from hybridc.trace.trace_to_graph import identifier
 
 _CALLS = ("call_out", "run_kernel")  # the methods of operators that a program calls
@@ -150,7 +150,7 @@ class _ModuleEmitter(ProgramEmitter):
         if "special." in text:
             header.append("from hybridc.dialects import special")
         if any(" = empty(" in line for line in self.body):
-            header.append("from hybridc.buffers import empty")
+            header.append("from hybridc.ground.buffers import empty")
         if "parallel(" in text:
             header.append("from hybridc.lower.numpy.tile_threads import parallel")
         header += [f"# {n} = {one_line(repr(v))}" for n, v in self.program.scope.items() if isinstance(v, Operator)]

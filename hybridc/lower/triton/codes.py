@@ -9,11 +9,11 @@ from typing import Any
 
 from xdsl.dialects.func import FuncOp
 
+from hybridc.ground.location import Location
 from hybridc.ir.kernel import Kernel, Nest, Stage, analyse
 from hybridc.ir.nest_plan import NestPlan, inplace_pairs, nests_of, pairs_in
 from hybridc.ir.strides import row_major
 from hybridc.ir.structured import shape_of
-from hybridc.location import Location
 from hybridc.lower.triton.attention.attention_source import phases_of_attention, phases_of_attention_backward
 from hybridc.lower.triton.nests import phases_of
 from hybridc.lower.triton.products.product_loops import fused_product

@@ -9,10 +9,10 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from hybridc.dialects.attribute import DType
+from hybridc.ground.serialize import NOT_KEPT
 from hybridc.ir.native_plan import Position
 from hybridc.ir.planned import HostCall, PlannedProgram
 from hybridc.lower.triton.triton_function import Config, TritonFunction
-from hybridc.serialize import NOT_KEPT
 
 
 class Launch(NamedTuple):

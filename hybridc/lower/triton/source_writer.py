@@ -8,7 +8,7 @@ import re
 from collections.abc import Generator
 from contextlib import contextmanager
 
-from hybridc.quoting import docstring
+from hybridc.ground.quoting import docstring
 
 # Names that generated source may not give away: what it calls itself.
 _RESERVED = frozenset({"tl", "triton", *keyword.kwlist, *dir(builtins)})

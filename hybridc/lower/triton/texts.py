@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from hybridc.dialects.attribute import DType
+from hybridc.ground.quoting import required_name
 from hybridc.lower.triton.source_writer import SourceWriter
 from hybridc.lower.triton.triton_function import Config, TritonFunction, TritonPhase
-from hybridc.quoting import required_name
 
 # A card fills and copies arrays also where the compiler is not needed.
 if TYPE_CHECKING:

@@ -6,9 +6,9 @@ import hashlib
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar
 
-from hybridc.cached import cached_property
 from hybridc.dialects.attribute import DType
 from hybridc.errors import UnsupportedError
+from hybridc.ground.cached import cached_property
 
 if TYPE_CHECKING:
     from hybridc.lower.triton.launches import LibraryProduct

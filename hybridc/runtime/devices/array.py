@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hybridc.errors import UnsupportedError
-from hybridc.hooks import HOOKS
+from hybridc.ground.hooks import HOOKS
 
 if TYPE_CHECKING:
     from hybridc.ir.planned import SlotView

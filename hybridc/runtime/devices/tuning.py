@@ -11,11 +11,11 @@ import statistics
 from collections.abc import Callable, Sequence
 
 from hybridc.errors import MXNetError
+from hybridc.ground.store import keep, kept
 from hybridc.lower.triton.launches import LibraryProduct
 from hybridc.lower.triton.triton_function import Config, TritonFunction
 from hybridc.runtime.devices.device import Device
 from hybridc.runtime.devices.nvidia.compiled import code_key
-from hybridc.store import keep, kept
 
 # How often each configuration is run: some for its caches and clocks, then timed.
 WARM, TIMED = 3, 7

@@ -11,7 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from hybridc.buffers import take
+from hybridc.ground.buffers import take
+from hybridc.ground.store import keep, kept
 from hybridc.lower.llvm.codegen import native_function as codegen
 from hybridc.runtime.native.emit_boxed import emit_boxed
 from hybridc.runtime.native.emit_entry import emit_entry
@@ -20,7 +21,6 @@ from hybridc.runtime.native.ir_text import TextModule
 from hybridc.runtime.native.structures import Outside
 from hybridc.runtime.native.threads import Threads, system_functions
 from hybridc.runtime.workspace import Workspace
-from hybridc.store import keep, kept
 
 # Positions in NumPy's table of C functions, which only grows: part of its binary interface.
 _NEW_FROM_DESCR = 94

@@ -9,7 +9,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from hybridc.buffers import SMALLEST
+from hybridc.ground.buffers import SMALLEST
 from hybridc.ir.native_plan import Host, NativePlan, Phase, PlainArray, Position
 from hybridc.runtime.native.fallback import python_entry
 from hybridc.runtime.native.native_library import library

@@ -11,7 +11,7 @@ import sys
 import time
 from typing import Any
 
-from hybridc.locks import ForkLock
+from hybridc.ground.locks import ForkLock
 from hybridc.options import OPTIONS
 from hybridc.runtime.native.structures import ClaimCell, Outside, Pool
 

@@ -16,7 +16,7 @@ from hybridc.array.ndarray import NDArray
 from hybridc.dialects.operator import Bad, Elementwise, Operator, Sample
 from hybridc.dtypes import computed, is_float
 from hybridc.errors import OperatorCheckError
-from hybridc.nesting import as_list
+from hybridc.ground.nesting import as_list
 
 Array = npt.NDArray[Any]
 Found = tuple[str, Any]  # a case's label and the case

@@ -14,7 +14,7 @@ from hybridc.dialects.movement import NUMPY_MOVES
 from hybridc.dialects.operator import Elementwise, Movement, Operator
 from hybridc.dialects.scalar import NUMPY
 from hybridc.errors import MXNetError
-from hybridc.nesting import as_list
+from hybridc.ground.nesting import as_list
 from hybridc.tools.check_op.case import (
     SPECIAL,
     Array,

@@ -13,7 +13,7 @@ from hybridc.compile import pipeline
 from hybridc.compile.lowering_stages import text
 from hybridc.dialects.mlir.hybrid import HandleAttr, HybridOp, tensor_type
 from hybridc.dialects.operator import Opaque
-from hybridc.location import Location
+from hybridc.ground.location import Location
 from hybridc.tools.check_op.case import Case, each_sample, equal, fail, keyed, require
 from hybridc.tools.check_op.checks import check
 

@@ -27,8 +27,8 @@ from hybridc.array.dispatch import invoke
 from hybridc.array.ndarray import NDArray
 from hybridc.dtypes import is_float
 from hybridc.errors import MXNetError
+from hybridc.ground.nesting import as_list
 from hybridc.nd.creation import array
-from hybridc.nesting import as_list
 from hybridc.tools.fuzz.check_program import is_raw
 from hybridc.tools.fuzz.generate import program as generated
 from hybridc.tools.fuzz.random_program import FLOATS, INTEGERS, Array, RandomProgram

@@ -25,7 +25,7 @@ from hybridc.dialects.attribute import REQUIRED, Attribute
 from hybridc.dialects.operator import Operator, Sample
 from hybridc.dtypes import is_float
 from hybridc.errors import MXNetError
-from hybridc.nesting import as_list
+from hybridc.ground.nesting import as_list
 from hybridc.tools.fuzz.check_program import is_raw
 from hybridc.tools.fuzz.random_program import FLOATS, INTEGERS, Array, Input, ProgramStep, RandomProgram, Shape, nested
 

@@ -17,8 +17,8 @@ from hybridc.dialects import registry
 from hybridc.dialects.operator import Operator
 from hybridc.dtypes import is_float
 from hybridc.gluon.block import HybridBlock
+from hybridc.ground.nesting import as_list
 from hybridc.nd.creation import array
-from hybridc.nesting import as_list
 
 Array = npt.NDArray[Any]
 Shape = tuple[int, ...]

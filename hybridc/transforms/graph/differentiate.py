@@ -28,7 +28,7 @@ from hybridc.dialects.blame import located
 from hybridc.dialects.gradient import vjp
 from hybridc.dialects.mlir.hybrid import HybridOp, dtype_of, location_of, shape_of
 from hybridc.errors import MXNetError
-from hybridc.hooks import HOOKS
+from hybridc.ground.hooks import HOOKS
 from hybridc.ir.values import constant_value, functions, hybrid_ops, result_count, root
 from hybridc.trace.trace_to_graph import operations
 from hybridc.trace.traced import TracedSymbol

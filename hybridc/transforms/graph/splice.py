@@ -10,9 +10,9 @@ from xdsl.ir import Operation, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from hybridc.dialects.mlir.hybrid import HybridOp, dtype_of, shape_of
-from hybridc.hooks import HOOKS
+from hybridc.ground.hooks import HOOKS
+from hybridc.ground.nesting import as_list
 from hybridc.ir.values import constant_value, functions, hybrid_ops
-from hybridc.nesting import as_list
 from hybridc.trace.trace_to_graph import operations
 from hybridc.trace.traced import TracedSymbol
 from hybridc.trace.tracer import Trace

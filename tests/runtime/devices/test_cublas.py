@@ -12,6 +12,8 @@ import hybridc as mx
 from hybridc.compile.warm_start import KeptGraph
 from hybridc.errors import DeviceError
 from hybridc.gluon.nn import HybridLambda
+from hybridc.ground.serialize import from_bytes, to_bytes
+from hybridc.ground.store import Store
 from hybridc.lower.triton.launches import Alternative, LibraryProduct
 from hybridc.lower.triton.products import library_products as library
 from hybridc.lower.triton.products.product_loops import fused_product
@@ -19,8 +21,6 @@ from hybridc.runtime.device_executable import DeviceExecutable
 from hybridc.runtime.devices.nvidia import cublas
 from hybridc.runtime.devices.nvidia.cublas import Cublas
 from hybridc.runtime.devices.nvidia.cuda import Cuda
-from hybridc.serialize import from_bytes, to_bytes
-from hybridc.store import Store
 from tests.lower.llvm.test_products import TOLERANCE, expected, numbers_of, product_kernel
 from tests.runtime.devices.simulated import SimulatedCuda
 from tests.runtime.devices.stub_cublas import Multiplied, StubCublas
@@ -141,7 +141,7 @@ def kept(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> Store:
     """Nothing was chosen before, and any product may be a library's."""
     own = Store(tmp_path)
     tmp_path.chmod(0o700)
-    monkeypatch.setattr("hybridc.store.store", lambda: own)
+    monkeypatch.setattr("hybridc.ground.store.store", lambda: own)
     monkeypatch.setattr(library.library_way, "__defaults__", (0,))
     return own
 

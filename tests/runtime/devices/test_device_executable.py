@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 import pytest
 
+from hybridc.ground.store import Store
 from hybridc.ir.native_plan import PlainArray, Position
 from hybridc.ir.planned import SlotView
 from hybridc.lower.triton.launches import Launch, TritonProgram
 from hybridc.runtime.device_executable import DeviceExecutable
 from hybridc.runtime.devices.interpreter import Interpreter
 from hybridc.runtime.devices.nvidia.driver import LaunchConfig
-from hybridc.store import Store
 from tests.runtime.devices.simulated import simulated_card
 from tests.runtime.devices.sources import ADD, F32, add_config
 
@@ -45,7 +45,7 @@ def kept(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> Store:
     """Nothing was chosen before."""
     own = Store(tmp_path)
     tmp_path.chmod(0o700)
-    monkeypatch.setattr("hybridc.store.store", lambda: own)
+    monkeypatch.setattr("hybridc.ground.store.store", lambda: own)
     return own
 
 

@@ -13,9 +13,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from hybridc import store as store_module
+from hybridc.ground import store as store_module
+from hybridc.ground.store import Store, store
 from hybridc.runtime.triton_kernel import load, run_interpreted
-from hybridc.store import Store, store
 from tests.runtime.devices import sources
 from tests.runtime.devices.sources import ADD, F32, KINDS, ONE, add_config
 

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 from hybridc.errors import DeviceError
+from hybridc.ground.store import store
 from hybridc.lower.triton.texts import fill_phase
 from hybridc.lower.triton.triton_function import Config
 from hybridc.runtime.devices.interpreter import Interpreter
 from hybridc.runtime.devices.tuning import fastest
-from hybridc.store import store
 
 pytestmark = pytest.mark.triton
 
@@ -25,10 +25,10 @@ MANY, FEW = Config((("BLOCK", 16),), (SIZE // 16, 1, 1)), Config((("BLOCK", SIZE
 @pytest.fixture
 def given(monkeypatch, tmp_path):
     """A function, and an array to fill; nothing is known of them."""
-    from hybridc.store import Store
+    from hybridc.ground.store import Store
 
     own = Store(tmp_path)
-    monkeypatch.setattr("hybridc.store.store", lambda: own)
+    monkeypatch.setattr("hybridc.ground.store.store", lambda: own)
     assert store() is not own
     return fill_phase(np.dtype(np.float32), SIZE, "3.0", 0).function, np.zeros(SIZE, np.float32)
 

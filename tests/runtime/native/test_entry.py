@@ -11,7 +11,7 @@ import weakref
 import numpy as np
 import pytest
 
-from hybridc.buffers import SMALLEST
+from hybridc.ground.buffers import SMALLEST
 from hybridc.runtime.native import Host, NativePlan, NativeProgram, Phase, PlainArray, Position, Workspace
 from hybridc.runtime.native.fallback import python_entry
 from hybridc.runtime.native.native_program import Tables, native_entry

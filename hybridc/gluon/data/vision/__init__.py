@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from hybridc.absent import absent as _absent
 from hybridc.gluon.data.vision import transforms
+from hybridc.ground.absent import absent as _absent
 
 __all__ = ["transforms"]
 

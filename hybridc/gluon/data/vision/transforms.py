@@ -10,11 +10,11 @@ import numpy as np
 import numpy.typing as npt
 
 from hybridc import random
-from hybridc.absent import absent as _absent
 from hybridc.array.ndarray import NDArray, values_of
 from hybridc.dtypes import is_float
 from hybridc.errors import MXNetError
 from hybridc.gluon.block import Block
+from hybridc.ground.absent import absent as _absent
 
 Array = npt.NDArray[Any]
 

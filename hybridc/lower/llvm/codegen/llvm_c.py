@@ -16,7 +16,7 @@ from ctypes import POINTER, byref, c_bool, c_char_p, c_int, c_size_t, c_uint, c_
 from pathlib import Path
 from typing import Any
 
-from hybridc.locks import ForkLock
+from hybridc.ground.locks import ForkLock
 
 _TEXT: Any = POINTER(c_char_p)  # where a function puts a string that it made
 _NONE = None  # the result of a function that has none

@@ -21,14 +21,14 @@ from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
-from hybridc.locks import ForkLock
+from hybridc.ground.locks import ForkLock
+from hybridc.ground.serialize import NOT_KEPT
+from hybridc.ground.store import compiler_version, keep, kept
 from hybridc.lower.llvm.codegen import llvm_c, processor
 from hybridc.lower.llvm.codegen.half import half_functions
 from hybridc.lower.llvm.codegen.object_file import undefined_symbols
 from hybridc.lower.llvm.gemm import native_blas
 from hybridc.options import OPTIONS
-from hybridc.serialize import NOT_KEPT
-from hybridc.store import compiler_version, keep, kept
 
 if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp

@@ -18,14 +18,14 @@ from xdsl.ir import Block, Operation, Region, SSAValue
 
 from hybridc.dialects.handwritten import ArraySpec, LoopKernel
 from hybridc.errors import CustomOpError
+from hybridc.ground.nesting import as_list
+from hybridc.ground.version import __version__
 from hybridc.ir.scalar_builder import DType, Element, ScalarBuilder, number_attribute, signless
 from hybridc.ir.structured import Shape
 from hybridc.lower.llvm.codegen.native_function import NativeFunction
 from hybridc.lower.llvm.loops.kernel_phases import BYTE_NS, FUNCTION_NS, KernelPhase, sharing
 from hybridc.lower.llvm.loops.loop_builder import BYTES, INDEX, array_type
 from hybridc.lower.llvm.loops.loop_functions import phase_module
-from hybridc.nesting import as_list
-from hybridc.version import __version__
 
 INT64, UINT64 = np.dtype("int64"), np.dtype("uint64")
 # Ranges for each thread where a range has a setup: some take longer than others.

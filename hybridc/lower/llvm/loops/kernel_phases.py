@@ -17,7 +17,8 @@ import numpy as np
 from xdsl.dialects import arith
 from xdsl.ir import Attribute, Operation, SSAValue
 
-from hybridc.cached import cached_property
+from hybridc.ground.cached import cached_property
+from hybridc.ground.version import __version__
 from hybridc.ir.kernel import Kernel, Nest, Stage, number_of
 from hybridc.ir.nest_plan import NestPlan, inplace_pairs, nests_of, plan_nest, read_elsewhere, scratch_bytes
 from hybridc.ir.strides import row_major
@@ -28,7 +29,6 @@ from hybridc.lower.llvm.loops.copy_loops import Strides, copy_module, plan_copy
 from hybridc.lower.llvm.loops.loop_functions import combine_parts, fill_number
 from hybridc.lower.llvm.loops.tiles_to_loops import BLOCK, LoopEmitter
 from hybridc.transforms.kernels.schedule_kernels import NestMemory, schedule
-from hybridc.version import __version__
 
 # Work that is shared among threads at all, and the least that one takes at a time, in nanoseconds on one thread: a
 # thread that spins begins after half a microsecond, one that sleeps after five.

@@ -13,9 +13,9 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 from hybridc.errors import UnsupportedError
+from hybridc.ground.store import keep, kept
 from hybridc.lower.triton.triton_function import QUOTES, Config, TritonFunction
 from hybridc.runtime.triton_kernel import load, triton
-from hybridc.store import keep, kept
 
 # Addresses and numbers that are divisible by this let Triton read and write 16 bytes at a time.
 DIVISIBLE = 16

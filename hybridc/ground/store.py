@@ -23,8 +23,8 @@ import warnings
 from pathlib import Path
 from typing import Any, TypeVar
 
+from hybridc.ground.serialize import from_bytes, to_bytes
 from hybridc.options import OPTIONS
-from hybridc.serialize import from_bytes, to_bytes
 
 if os.name == "posix":
     import fcntl
@@ -283,7 +283,7 @@ def kept(key: str, kind: type[T]) -> T | None:
 @functools.cache
 def compiler_version() -> str:
     """Changes when the compiler does: name, size and time of each of its source files."""
-    root = str(Path(__file__).parent)
+    root = str(Path(__file__).parents[1])
     return hashlib.sha256("\n".join(sorted(_sources(root))).encode()).hexdigest()
 
 

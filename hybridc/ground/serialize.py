@@ -25,7 +25,7 @@ from typing import Any, TypeVar, cast
 import numpy as np
 
 from hybridc.dtypes import kind_of
-from hybridc.nesting import as_list
+from hybridc.ground.nesting import as_list
 
 T = TypeVar("T")
 
@@ -39,7 +39,7 @@ class NotWritable(Exception):
 
 def to_bytes(value: Any) -> bytes:
     """A value as bytes."""
-    writer = _Writer()
+    writer = _ValueWriter()
     content = _form(cast(Any, type(value))).write(writer, value)
     text = json.dumps([content, writer.values], separators=(",", ":")).encode()
     return b"".join([len(text).to_bytes(_LENGTH, "little"), text, *writer.blobs])
@@ -62,7 +62,7 @@ def from_bytes(kind: type[T], data: bytes) -> T:
 # --- writing and reading --------------------------------------------------------------------------------------
 
 
-class _Writer:
+class _ValueWriter:
     """What was written so far of bytes, and of values that may come again."""
 
     def __init__(self) -> None:
@@ -103,7 +103,7 @@ class _Reader:
 class _ByteForm:
     """How values of a type become values of JSON's kinds, and what they were."""
 
-    write: Callable[[_Writer, Any], Any]
+    write: Callable[[_ValueWriter, Any], Any]
     read: Callable[[_Reader, Any], Any]
 
 
@@ -129,7 +129,7 @@ def _form(kind: Any) -> _ByteForm:
     if kind in (bool, int, float, str):
         return _PLAIN
     if kind is bytes:
-        return _ByteForm(_Writer.blob, _Reader.blob)
+        return _ByteForm(_ValueWriter.blob, _Reader.blob)
     if origin is types.UnionType:
         return _union(given)
     if origin is np.dtype:
@@ -180,7 +180,7 @@ def _union(kinds: tuple[Any, ...]) -> _ByteForm:
         )
     classes: list[type] = [typing.get_origin(x) or x for x in some]
 
-    def write(writer: _Writer, value: Any) -> Any:
+    def write(writer: _ValueWriter, value: Any) -> Any:
         for number, (kind, form) in enumerate(zip(classes, forms, strict=True)):
             if type(value) is kind:
                 return [number, form.write(writer, value)]
@@ -197,7 +197,7 @@ def _row(forms: list[_ByteForm], make: Callable[[list[Any]], Any]) -> _ByteForm:
     """Values of several types, one after the other."""
     others = [(i, form.write, form.read) for i, form in enumerate(forms) if form is not _PLAIN]
 
-    def write(writer: _Writer, value: Any) -> Any:
+    def write(writer: _ValueWriter, value: Any) -> Any:
         made = list(value)
         for i, each, _ in others:
             made[i] = each(writer, made[i])
@@ -239,10 +239,10 @@ def _dataclass(kind: Any) -> _ByteForm:
         [_form(x) for x in _annotations(kind, names)], lambda given: kind(**dict(zip(names, given, strict=True)))
     )
 
-    def write(writer: _Writer, value: Any) -> Any:
+    def write(writer: _ValueWriter, value: Any) -> Any:
         return row.write(writer, [getattr(value, name) for name in names])
 
-    def write_once(writer: _Writer, value: Any) -> int:
+    def write_once(writer: _ValueWriter, value: Any) -> int:
         number = writer.numbers.get(value)
         if number is None:
             content = write(writer, value)
@@ -260,7 +260,7 @@ def _dataclass(kind: Any) -> _ByteForm:
     return _ByteForm(write_once, read_once) if settings.frozen and settings.eq else _ByteForm(write, row.read)
 
 
-def _write_array(writer: _Writer, value: Any) -> Any:
+def _write_array(writer: _ValueWriter, value: Any) -> Any:
     return [list(value.shape), dtype_name(value.dtype), *writer.blob(np.ascontiguousarray(value).tobytes())]
 
 

@@ -8,9 +8,9 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from hybridc.quoting import one_line
+from hybridc.ground.quoting import one_line
 
-_PACKAGE = str(Path(__file__).resolve().parent) + os.sep
+_PACKAGE = str(Path(__file__).resolve().parents[1]) + os.sep
 # Where Python keeps its own modules, and those of packages that were installed: only the former are nobody's code.
 _LIBRARY = os.path.dirname(os.__file__) + os.sep
 _INSTALLED = (os.path.join(_LIBRARY, "site-packages"), os.path.join(_LIBRARY, "dist-packages"))

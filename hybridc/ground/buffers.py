@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from hybridc.locks import ForkLock
+from hybridc.ground.locks import ForkLock
 from hybridc.options import OPTIONS
 
 # Smaller arrays come from malloc's own free lists without page faults.

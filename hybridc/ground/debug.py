@@ -9,8 +9,8 @@ import time
 from collections.abc import Generator, Iterable
 
 from hybridc.errors import RecompileError
+from hybridc.ground.state import STATE
 from hybridc.options import OPTIONS
-from hybridc.state import STATE
 
 _LOG = logging.getLogger("hybridc")
 
