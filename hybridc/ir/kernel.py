@@ -247,7 +247,7 @@ def number_of(value: SSAValue) -> Number | None:
         return None
     found: Any = owner.value
     if isinstance(found, DenseIntOrFPElementsAttr):
-        return found.get_values()[0] if found.is_splat() else None
+        return found.get_values()[0] if found.data.data and found.is_splat() else None  # an empty one holds none
     return found.value.data
 
 
