@@ -211,7 +211,7 @@ class PlanEmitter(ProgramEmitter):
             case "slice":
                 begin, step = op.numbers("begin"), op.numbers("step")
                 parts = tuple(_part(*each) for each in zip(begin, step, shape, strict=True))
-                moved = view.moved(lambda x: x[parts])
+                moved = view.moved(lambda x: x[(*parts, ...)])  # of no axes, too, a view
             case other:
                 raise TypeError(f"{other} is no movement that gives a view")
         self.views[result] = moved

@@ -121,3 +121,15 @@ def test_a_producer_writes_into_the_inside_of_a_padded_array():
     lowered = HybridLambda(function).trace(mx.nd.array(x)).optimize().lower("llvm")
     want = np.pad(np.maximum(x, 0), ((0, 0), (0, 0), (1, 1), (1, 1)))
     np.testing.assert_array_equal(lowered.compile()(mx.nd.array(x)).asnumpy(), want)
+
+
+@pytest.mark.parametrize("target", ["numpy", "llvm"])
+@pytest.mark.parametrize("size", [1, 3])
+def test_a_slice_that_is_a_part_is_that_part(size, target):
+    def function(F, x):
+        a, b = F.split(F.concat(x, x * 2, dim=0), num_outputs=2, axis=0)
+        return a * F.exp(b)
+
+    x = mx.nd.arange(size)
+    got = HybridLambda(function).trace(x).optimize().lower(target).compile()(x).asnumpy()
+    np.testing.assert_allclose(got, x.asnumpy() * np.exp(2 * x.asnumpy()), rtol=1e-6)

@@ -71,7 +71,7 @@ class FoldViews(ModulePass):
 
 def _slice_parts(block: Block) -> None:
     """Let a slice that lies in one part of a concatenation be a slice of that part."""
-    for op in block.ops:
+    for op in list(block.ops):
         while isinstance(op, tensor.ExtractSliceOp) and isinstance(whole := op.source.owner, tensor.ConcatOp):
             dim = whole.dim.value.data
             offsets, shape = list(op.static_offsets.get_values()), shape_of(op.results[0])
@@ -88,6 +88,11 @@ def _slice_parts(block: Block) -> None:
             offsets[dim] -= begin
             op.operands[0] = inside
             op.properties["static_offsets"] = integers(tuple(offsets))
+            if shape_of(inside) == shape:
+                op.results[0].replace_all_uses_with(inside)
+                op.detach()
+                op.erase()
+                break
 
 
 @dataclass(eq=False)
