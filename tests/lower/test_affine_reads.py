@@ -9,6 +9,7 @@ from numpy.lib.stride_tricks import sliding_window_view
 import hybridc as mx
 from hybridc.gluon.nn import HybridLambda
 from hybridc.ir.structured import affine_operands, kernels
+from tests.random_programs import tiles
 
 pytestmark = pytest.mark.triton
 X = np.random.default_rng(0).normal(size=(7, 12)).astype(np.float32)
@@ -133,3 +134,16 @@ def test_a_slice_that_is_a_part_is_that_part(size, target):
     x = mx.nd.arange(size)
     got = HybridLambda(function).trace(x).optimize().lower(target).compile()(x).asnumpy()
     np.testing.assert_allclose(got, x.asnumpy() * np.exp(2 * x.asnumpy()), rtol=1e-6)
+
+
+def test_numpy_writes_parts_with_gaps_between_their_rows():
+    """Axes of a result that is a part of a greater array do not merge: a reshape of it would be a copy."""
+    x = np.random.default_rng(2).normal(size=(6, 5, 4)).astype(np.float32)
+
+    def function(F, x):
+        return F.concat(F.exp(x), x * 2, dim=2)
+
+    with tiles(8, 32):
+        lowered = HybridLambda(function).trace(mx.nd.array(x)).optimize().lower("numpy")
+        got = lowered.compile()(mx.nd.array(x)).asnumpy()
+    np.testing.assert_allclose(got, np.concatenate([np.exp(x), x * 2], 2), rtol=1e-6)

@@ -15,14 +15,14 @@ from xdsl.passes import ModulePass
 
 from hybridc.dialects.mlir.hybrid_rt import aligned
 from hybridc.ground.location import Location
-from hybridc.ir.joined import part_of, strides_in_whole
+from hybridc.ir.joined import strides_in_whole
 from hybridc.ir.kernel import Kernel
 from hybridc.ir.planned import Strides
 from hybridc.ir.strides import row_major
 from hybridc.ir.structured import is_host, kernels, shape_of
 from hybridc.ir.values import functions
 from hybridc.lower.llvm.kernel_code import Codes
-from hybridc.lower.numpy.tile_kernels import is_strided, views_given
+from hybridc.lower.numpy.tile_kernels import is_strided, parts_made, views_given
 
 
 class KernelCodes(Protocol):
@@ -127,10 +127,3 @@ def _size(size: int) -> IntegerAttr:
 @functools.lru_cache(1024)
 def _numbers(*numbers: int) -> DenseArrayBase[Any]:
     return DenseArrayBase.from_list(i64, numbers)
-
-
-def parts_made(function: func.FuncOp) -> list[tuple[str, int, SSAValue]]:
-    """The results of calls that are parts of greater arrays: the function called, the result's number, its value."""
-    calls = [op for op in function.body.block.ops if isinstance(op, func.CallOp)]
-    made = [(op.callee.string_value(), i, v) for op in calls for i, v in enumerate(op.results)]
-    return [each for each in made if part_of(each[2]) is not None]

@@ -47,10 +47,10 @@ class KernelEmitter:
     def __init__(self, function: func.FuncOp, threads: int, strided: frozenset[int] = frozenset()) -> None:
         self.kernel: Kernel = analyse(function)
         self.name = required_name(self.kernel.name)
-        self.plan: Schedule = schedule(self.kernel, numbers_of(function, "hybrid.updates"))
+        self.plan: Schedule = schedule(self.kernel, numbers_of(function, "hybrid.updates"), strided)
         join_products(self.plan)
         assign_places(self.plan)
-        self.loops: list[Tiling] = [tiling(part, threads, strided) for part in self.plan.parts]
+        self.loops: list[Tiling] = [tiling(part, threads) for part in self.plan.parts]
         self.nests = [NestEmitter(self.plan, p, t) for p, t in zip(self.plan.parts, self.loops, strict=True)]
         self.bytes = 0
         self.arrays: list[tuple[list[ScratchArray], list[list[ScratchArray]]]] = []

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence, Set
 from dataclasses import dataclass, field
 from typing import Any, cast
 
@@ -36,6 +36,7 @@ class StepValue:
     whole: int | None = None
     slot: int | None = None
     view: int | None = None
+    plain: bool = True  # whether its elements follow each other in memory
     last_use: int = -1
 
     @property
@@ -121,17 +122,19 @@ class Schedule:
     viewed: set[int | None] = field(default_factory=lambda: set[int | None]())
 
 
-def schedule(kernel: Kernel, updates: Sequence[int] = ()) -> Schedule:
+def schedule(kernel: Kernel, updates: Sequence[int] = (), strided: Set[int] = frozenset()) -> Schedule:
     """The steps of a kernel; they have no numbers, and values inside a tile no place yet.
 
     Results with the numbers ``updates`` hold nothing else before they are written: they may lie over an argument.
+    ``strided`` are the arguments, then results, that may be no plain arrays.
     """
-    return _Scheduler(kernel, updates).run()
+    return _Scheduler(kernel, updates, strided).run()
 
 
 class _Scheduler:
-    def __init__(self, kernel: Kernel, updates: Sequence[int]) -> None:
+    def __init__(self, kernel: Kernel, updates: Sequence[int], strided: Set[int]) -> None:
         self.kernel = kernel
+        self.strided = strided
         self.updates = updates
         self.outside: dict[SSAValue, StepValue] = {}
         self.plan = Schedule([], [], fills=kernel.fills)
@@ -148,10 +151,11 @@ class _Scheduler:
     def run(self) -> Schedule:
         plan = self.plan
         for i, v in enumerate(self.kernel.arguments):
-            self.outside[v] = StepValue(dtype_of(v), shape_of(v), arg=i)
+            self.outside[v] = StepValue(dtype_of(v), shape_of(v), arg=i, plain=i not in self.strided)
             plan.args.append(self.outside[v])
         for i, v in enumerate(self.kernel.results):
-            plan.outs.append(StepValue(dtype_of(v), shape_of(v), out=i))
+            plain = len(plan.args) + i not in self.strided
+            plan.outs.append(StepValue(dtype_of(v), shape_of(v), out=i, plain=plain))
             if number_of(v) is not None:
                 continue
             if v in self.outside:
@@ -192,6 +196,8 @@ class _Scheduler:
             value = self.outside.get(other.result)
             if value is None or value.out is None or value.out in self.updates or other.kind != "map":
                 continue
+            if not value.plain:
+                continue
             same = value.dtype == dtype_of(stage.result) and set(other.axes) == set(stage.axes)
             if same and last <= (number, later):
                 return StepOperand(value, other.axes, value.dtype)
@@ -216,7 +222,7 @@ class _Scheduler:
         key = (source, axes)
         if key not in self.seen:
             shape = tuple(self.part.domain[a] for a in axes)
-            self.seen[key] = StepValue(dtype, shape, view=len(self.plan.views))
+            self.seen[key] = StepValue(dtype, shape, view=len(self.plan.views), plain=False)
             self.plan.views.append(source)
         return StepOperand(self.seen[key], axes, dtype)
 

@@ -14,6 +14,7 @@ from xdsl.ir import Operation, SSAValue
 from xdsl.passes import ModulePass
 
 from hybridc.ir.host import pairs_of
+from hybridc.ir.joined import part_of, strides_in_whole
 from hybridc.ir.strides import row_major
 from hybridc.ir.structured import VIEWS, Shape, groups_of, is_host, kernels, root, shape_of
 from hybridc.lower.numpy.emit_kernel import KernelEmitter
@@ -24,7 +25,8 @@ class TileKernels(ModulePass):
     """Sets tiles, threads, scratch and in-place pairs of kernels for the numpy target.
 
     ``hybrid.scratch`` (bytes), ``hybrid.threads``, ``hybrid.inplace`` (pairs of argument and result). If some calls
-    give views whose axes do not follow each other in memory, ``hybrid.strided``: the arguments that these may be. If
+    give views whose axes do not follow each other in memory, or make parts of greater arrays, ``hybrid.strided``: the
+    arguments, then the results, that these may be. If
     some calls are given memory for a result together with what it holds so far, ``hybrid.updates``: these results.
     """
 
@@ -50,7 +52,7 @@ class TileKernels(ModulePass):
 
 
 def strided_arguments(module: ModuleOp) -> dict[str, set[int]]:
-    """For each function the arguments that are, in some call, no plain arrays."""
+    """For each function the arguments, then the results, that are, in some call, no plain arrays."""
     found: dict[str, set[int]] = {}
     for function in module.ops:
         if not isinstance(function, func.FuncOp) or is_host(function):
@@ -58,7 +60,19 @@ def strided_arguments(module: ModuleOp) -> dict[str, set[int]]:
         for name, number, value in views_given(function):
             if is_strided(value):
                 found.setdefault(name, set()).add(number)
+        for name, number, value in parts_made(function):
+            if strides_in_whole(value) != row_major(shape_of(value)):
+                call = value.owner
+                assert isinstance(call, func.CallOp)
+                found.setdefault(name, set()).add(len(call.arguments) + number)
     return found
+
+
+def parts_made(function: func.FuncOp) -> list[tuple[str, int, SSAValue]]:
+    """The results of calls that are parts of greater arrays: the function called, the result's number, its value."""
+    calls = [op for op in function.body.block.ops if isinstance(op, func.CallOp)]
+    made = [(op.callee.string_value(), i, v) for op in calls for i, v in enumerate(op.results)]
+    return [each for each in made if part_of(each[2]) is not None]
 
 
 def views_given(function: func.FuncOp) -> list[tuple[str, int, SSAValue]]:

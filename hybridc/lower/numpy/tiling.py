@@ -68,15 +68,15 @@ class Tiling:
         return self.dims[self.loop] % self.block == 0
 
 
-def tiling(part: NestSteps, threads: int, strided: frozenset[int] = frozenset()) -> Tiling:
-    """The loops for a nest on at most ``threads`` threads; ``strided`` are arguments whose axes do not merge."""
+def tiling(part: NestSteps, threads: int) -> Tiling:
+    """The loops for a nest on at most ``threads`` threads."""
     total = math.prod(part.domain)
     shared = threads if total >= PARALLEL_ELEMENTS else 1
     elements = _tile_elements(part, shared)
     long = any(_is_long_column(s, part.domain) for s in part.steps)
     if part.grid == 0 or (not long and (total <= 2 * TILE_ELEMENTS or (shared == 1 and total <= elements))):
         return _flat(part)
-    axes = _merged(part, strided)
+    axes = _merged(part)
     dims = tuple(math.prod(part.domain[a:b]) for a, b in axes)
     loop, outer = 0, sum(1 for _, b in axes if b <= part.grid)
     if any(s.across and len(s.result.axes) + len(s.reduced) < len(part.domain) for s in part.steps):
@@ -143,27 +143,26 @@ def _parts(part: NestSteps, t: Tiling) -> int:
     return t.pieces * sum(kept)
 
 
-def _merged(part: NestSteps, strided: frozenset[int]) -> tuple[tuple[int, int], ...]:
+def _merged(part: NestSteps) -> tuple[tuple[int, int], ...]:
     """Ranges of neighbouring axes that every value has next to each other, or does not have at all."""
     ranges: list[tuple[int, int]] = []
     for axis in range(len(part.domain)):
-        if ranges and all(_together(s, axis - 1, strided) for s in part.steps):
+        if ranges and all(_together(s, axis - 1) for s in part.steps):
             ranges[-1] = (ranges[-1][0], axis + 1)
         else:
             ranges.append((axis, axis + 1))
     return tuple(ranges)
 
 
-def _together(step: UfuncStep, axis: int, strided: frozenset[int]) -> bool:
+def _together(step: UfuncStep, axis: int) -> bool:
     """Whether a step sees an axis and the next one as one."""
     if (axis in step.reduced) != (axis + 1 in step.reduced):
         return False
-    return all(_adjacent(o, axis, strided) for o in (*step.reads(), step.result))
+    return all(_adjacent(o, axis) for o in (*step.reads(), step.result))
 
 
-def _adjacent(operand: StepOperand, axis: int, strided: frozenset[int]) -> bool:
+def _adjacent(operand: StepOperand, axis: int) -> bool:
     axes = operand.axes
     if axis not in axes or axis + 1 not in axes:
         return axis not in axes and axis + 1 not in axes
-    plain = operand.value.arg not in strided and operand.value.view is None
-    return plain and axes.index(axis + 1) == axes.index(axis) + 1
+    return operand.value.plain and axes.index(axis + 1) == axes.index(axis) + 1
