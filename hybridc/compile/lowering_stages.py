@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 def _dump_name(trace: Trace, grads: tuple[int, ...], part: str) -> str:
-    """What the files of one compilation are called: ``dense0-3-recorded.kernels``."""
+    """The base name of one compilation's dump files: ``dense0-3-recorded.kernels``."""
     return f"{trace.name}{'-recorded' * bool(grads)}.{part}"
 
 

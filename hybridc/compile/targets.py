@@ -78,7 +78,7 @@ class LLVM(Target):
     name = "llvm"
 
     def codes(self) -> Codes:
-        """What makes the native functions of kernels; a target that prints tile programs otherwise says how here."""
+        """The native functions of kernels; a target with another printer of tile programs overrides this."""
         from hybridc.lower.llvm.kernel_code import Codes
 
         return Codes(OPTIONS.num_threads)

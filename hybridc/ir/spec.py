@@ -251,9 +251,8 @@ def _generic(check: _Check, op: linalg.GenericOp) -> None:
     parallel = {i for i, kind in enumerate(op.iterator_types.data) if kind.data is IteratorType.PARALLEL}
     if parallel != {e.position for e in out.results if isinstance(e, AffineDimExpr)}:
         check.fail(op, "its parallel loops are not those of its result")
-    allowed = IN_BODIES
     for inner in op.body.block.ops:
-        if not isinstance(inner, allowed) and inner.name.partition(".")[0] not in ("arith", "math"):
+        if not isinstance(inner, IN_BODIES) and inner.name.partition(".")[0] not in ("arith", "math"):
             check.fail(inner, "a body holds arith, math, linalg.index, tensor.extract and linalg.yield")
 
 

@@ -31,6 +31,8 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 
+from hybridc.ir.kernel import CASTS
+
 Axes = tuple[int, ...]
 Number = int | float | bool
 
@@ -430,17 +432,14 @@ def _faults(program: TileProgram) -> Iterator[str]:
                 everywhere[s.name] = s.kind
 
 
-_CASTS = ("extf", "truncf", "sitofp", "uitofp", "fptosi", "fptoui", "extsi", "extui", "trunci", "index_cast")
-
-
 def _agrees(statement: TileMap, kinds: list[str]) -> bool:
     """Whether operands of these kinds give what a map says."""
-    name = statement.op.partition(".")[2].partition(" ")[0]
-    if name in _CASTS:
+    name = statement.op.partition(" ")[0]
+    if name in CASTS or name == "arith.index_cast":
         return len(kinds) == 1
-    if name in ("cmpf", "cmpi"):
+    if name in ("arith.cmpf", "arith.cmpi"):
         return statement.kind == "i1" and len(kinds) == 2 and kinds[0] == kinds[1]
-    return {*kinds[1:]} == {statement.kind} if name == "select" else {*kinds} == {statement.kind}
+    return {*kinds[1:]} == {statement.kind} if name == "arith.select" else {*kinds} == {statement.kind}
 
 
 def _operands(statement: Statement) -> tuple[str, ...]:
