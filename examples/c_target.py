@@ -44,18 +44,33 @@ from hybridc.options import OPTIONS
 
 FLAGS = ("-O3", "-march=native", "-std=gnu11", "-fPIC", "-fwrapv", "-fno-math-errno", "-ffp-contract=on", "-w")
 TYPES = {
-    "f32": "float", "f64": "double", "f16": "_Float16", "bf16": "bf16", "i1": "uint8_t", "i8": "int8_t",
+    "f32": "float", "f64": "double", "f16": "f16", "bf16": "bf16", "i1": "uint8_t", "i8": "int8_t",
     "i32": "int32_t", "i64": "int64_t", "index": "int64_t",
 }  # fmt: skip
+NARROW = ("f16", "bf16")  # kinds of memory alone: operations on them are those on float, rounded
 HEAD = """\
 #include <math.h>
 #include <stdint.h>
 #include <string.h>
 typedef struct { uint16_t bits; } bf16;
-static inline float widen(bf16 x) { uint32_t b = (uint32_t)x.bits << 16; float y; memcpy(&y, &b, 4); return y; }
-static inline bf16 narrow(float x) {
+typedef struct { uint16_t bits; } f16;
+static inline float wide_bf16(bf16 x) { uint32_t b = (uint32_t)x.bits << 16; float y; memcpy(&y, &b, 4); return y; }
+static inline bf16 as_bf16(float x) {
   uint32_t b; memcpy(&b, &x, 4);
   return (bf16){x != x ? 0x7fc0 : (b + 0x7fff + (b >> 16 & 1)) >> 16};
+}
+static inline float wide_f16(f16 x) {
+  const int exponent = x.bits >> 10 & 31, digits = x.bits & 1023, least = exponent ? exponent - 25 : -24;
+  const float y = exponent < 31 ? ldexpf(digits + (exponent ? 1024 : 0), least) : digits ? NAN : INFINITY;
+  return x.bits >> 15 ? -y : y;
+}
+static inline f16 as_f16(double x) {
+  const uint16_t sign = signbit(x) ? 0x8000 : 0;
+  int exponent; frexp(x, &exponent);
+  const int least = exponent < -13 || x == 0 ? -24 : exponent - 11;
+  const double digits = rint(ldexp(fabs(x), -least));
+  if (x != x) return (f16){0x7e00};
+  return (f16){sign | (fabs(x) >= 65520 ? 0x7c00 : (uint16_t)digits + (least + 24 << 10))};
 }
 static inline int64_t ipow(int64_t x, int64_t n) {
   int64_t y = 1;
@@ -281,6 +296,10 @@ def expression(op: str, operands: list[str], given: str, kind: str) -> str:
     """An operation of ``arith`` or ``math`` in C; ``given`` is the kind of its first operand."""
     dialect, _, rest = op.partition(".")
     name, _, predicate = rest.partition(" ")
+    if given in NARROW:
+        return expression(op, [f"wide_{given}({each})" for each in operands], "f32", kind)
+    if kind in NARROW and name != "select":
+        return f"as_{kind}({expression(op, operands, given, 'f32')})"
     if name == "cmpf":
         order = ORDERS[predicate[1:]]
         opposite = {"==": "!=", "!=": "==", ">": "<=", ">=": "<", "<": ">=", "<=": ">"}[order]
@@ -291,21 +310,19 @@ def expression(op: str, operands: list[str], given: str, kind: str) -> str:
         cast = f"(u{TYPES[given]})" if predicate[0] == "u" and given != "i1" else ""
         return f"{cast}{operands[0]} {ORDERS[predicate[-2:]]} {cast}{operands[1]}"
     if name in ("extf", "truncf"):
-        if given == "bf16":
-            return f"widen({operands[0]})"
-        return f"narrow({operands[0]})" if kind == "bf16" else operands[0]
+        return operands[0]
     if name in EXPRESSIONS:
         unsigned = TYPES[given] if given == "i1" else f"u{TYPES[given]}"
         return EXPRESSIONS[name].replace("U", unsigned).format(*operands)
     if dialect == "math" or name in FUNCTIONS:
-        return f"{FUNCTIONS.get(name, name)}{'f' if kind in ('f32', 'f16') else ''}({', '.join(operands)})"
+        return f"{FUNCTIONS.get(name, name)}{'f' if kind == 'f32' else ''}({', '.join(operands)})"
     raise LookupError(f"the C target has no expression for {op}")
 
 
 def number(value: float, kind: str) -> str:
     """A number in C."""
-    if kind == "bf16":
-        return f"narrow({number(value, 'f32')})"
+    if kind in NARROW:
+        return f"as_{kind}({number(value, 'f32')})"
     if "f" not in kind:
         return f"({TYPES[kind]}){int(value) & (2**64 - 1)}ull"
     if not math.isfinite(value):
