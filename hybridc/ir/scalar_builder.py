@@ -76,6 +76,17 @@ def operation_class(op: str) -> type[Operation]:
     return _classes()[op.partition(" ")[0]]
 
 
+def operation_name(op: Operation) -> str:
+    """The name of a scalar operation, with its predicate."""
+    match op:
+        case arith.CmpfOp():
+            return f"{op.name} {arith.CMPF_COMPARISON_OPERATIONS[op.predicate.value.data]}"
+        case arith.CmpiOp():
+            return f"{op.name} {arith.CMPI_COMPARISON_OPERATIONS[op.predicate.value.data]}"
+        case _:
+            return op.name
+
+
 def operation_properties(op: str) -> dict[str, Attribute]:
     """Its properties: the predicate, and what holds if nothing is said."""
     name, _, predicate = op.partition(" ")

@@ -19,6 +19,20 @@ indices, an operation of ``arith`` or ``math``, a reduction over some of the axe
 scratch and how reductions are split is decided: a target prints statements and analyses nothing. A program prints
 (:func:`str`) and is parsed again (:func:`parse`); :func:`faults` is its specification.
 
+Where a statement of the target is about a whole *tile* of elements, the program says what a tile is (:class:`TileDim`):
+
+    axes i0 < n0, i1 < 1000
+    tile i0 by ROWS grid masked
+    tile i1 by 1024 whole masked
+    parallel i0 {
+      sweep {
+        %0 = load x0[i0*1000 + i1] : f32
+        %1 = reduce arith.maximumf %0 from -inf over i1 carried 0 : f32
+        ...
+
+A value is a tile of the dimensions that it follows, and values broadcast. Code runs the program once for each tile of
+the *grid*; a sweep over axes is a loop over the tiles of a *piece*, from one to the next of which values are carried.
+
 A value that a sweep makes is known in the rest of it, and afterwards if it is one for all: made in a sweep without
 axes, or reduced over all of them. Where the walk is *tiled*, all sweeps are about one element, and know all values.
 """
@@ -174,7 +188,46 @@ class TileStore:
         return f"store %{self.value}, {self.address}"
 
 
-Statement = TileConstant | TileIndex | TileLoad | TileGather | TileMap | TileReduce | TileStore
+@dataclass(frozen=True)
+class TileCount:
+    """How many elements a tile has along axes, of those that there are."""
+
+    name: str
+    axes: Axes
+    kind: str = "index"
+
+    def __str__(self) -> str:
+        return f"%{self.name} = count {_axes(self.axes)} : {self.kind}"
+
+
+@dataclass(frozen=True)
+class TileCarry:
+    """A value that the loop which follows carries from tile to tile: a number at first, along axes."""
+
+    name: str
+    number: Number
+    axes: Axes
+    kind: str
+
+    def __str__(self) -> str:
+        return f"%{self.name} = carry {_number(self.number)} over {_axes(self.axes)} : {self.kind}"
+
+
+@dataclass(frozen=True)
+class TileUpdate:
+    """What a carried value is from here on."""
+
+    name: str
+    value: str
+
+    def __str__(self) -> str:
+        return f"update %{self.name}, %{self.value}"
+
+
+Statement = (
+    TileConstant | TileIndex | TileLoad | TileGather | TileMap | TileReduce | TileStore
+    | TileCount | TileCarry | TileUpdate
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -214,12 +267,32 @@ class TileScratch:
 
 
 @dataclass(frozen=True)
+class TileDim:
+    """A dimension of tiles: elements of the index space of some axes, in row-major order.
+
+    A tile has ``block`` of them, a number or a parameter of the code. The others are made by other tiles of the
+    ``grid``, or there are none (``whole``), or in a loop over the tiles of a ``piece``, of which there are several. If
+    ``masked``, tiles may reach beyond the last element.
+    """
+
+    axes: Axes
+    block: int | str
+    walk: str
+    masked: bool
+
+    def __str__(self) -> str:
+        axes = f" {_axes(self.axes)}" if self.axes else ""
+        return f"  tile{axes} by {self.block} {self.walk}{' masked' if self.masked else ''}\n"
+
+
+@dataclass(frozen=True)
 class TileProgram:
     """The schedule of one loop nest.
 
     ``sizes`` are those of its axes, None where the code is given them. ``strides`` says how many strides it is given.
     Threads share ``parallel``; if ``shared``, they share the only axis of all sweeps instead. ``tiled`` is the last of
-    the parallel axes, if it is walked in square tiles together with the innermost one.
+    the parallel axes, if it is walked in square tiles together with the innermost one. If statements are about
+    ``tiles``, each tile has one index of the parallel axes that are none of its dimensions.
     """
 
     buffers: tuple[TileBuffer, ...]
@@ -231,6 +304,7 @@ class TileProgram:
     shared: bool = False
     tiled: int | None = None
     inner: Axes = field(default=())
+    tiles: tuple[TileDim, ...] = ()
 
     @property
     def dynamic(self) -> Axes:
@@ -246,6 +320,13 @@ class TileProgram:
     def reductions(self) -> list[TileReduce]:
         """All reductions."""
         return [s for sweep in self.sweeps for s in sweep.statements if isinstance(s, TileReduce)]
+
+    def looped(self, sweep: TileSweep) -> Axes:
+        """The axes along which a sweep's statements have an index."""
+        if not self.tiles:
+            return (*self.parallel, *sweep.axes)
+        loop = {a for tile in self.tiles if tile.walk == "piece" for a in tile.axes} - {*sweep.axes}
+        return tuple(a for a in range(len(self.sizes)) if a not in loop)
 
     def extent(self, axes: Iterable[int]) -> int | None:
         """How many elements some axes have; None if that is not known."""
@@ -268,6 +349,7 @@ class TileProgram:
         head += f"  strides {self.strides}\n" if self.strides else ""
         head += f"  axes {axes}\n" if axes else ""
         head += f"  inner {_axes(self.inner)}\n" if self.inner else ""
+        head += "".join(map(str, self.tiles))
         walk = f"  parallel{' ' if self.parallel else ''}{_axes(self.parallel)}{how} {{\n"
         return f"tile_program {{\n{head}{walk}{''.join(map(str, self.sweeps))}  }}\n}}\n"
 
@@ -291,6 +373,9 @@ _LINES = {
     "load": re.compile(rf"%{_NAME} = load (\w+\[.*?\]) : (\w+)"),
     "gather": re.compile(rf"%{_NAME} = gather (\w+)\[(.*?)\] : (\w+)"),
     "map": re.compile(rf"%{_NAME} = map (\w+\.\w+(?: \w+)?) (%.*?|) ?: (\w+)"),
+    "count": re.compile(rf"%{_NAME} = count ([i\d, ]*) : (\w+)"),
+    "carry": re.compile(rf"%{_NAME} = carry (\S+) over ([i\d, ]*) : (\w+)"),
+    "update": re.compile(rf"update %{_NAME}, %{_NAME}"),
     "reduce": re.compile(
         rf"%{_NAME} = reduce (\S+) %{_NAME} from (\S+) over ([i\d, ]*?) carried (\d+)"
         r"(?: (accumulating|into) (\w+\[.*?\]))?( ordered)? : (\w+)"
@@ -319,6 +404,11 @@ def parse(text: str) -> TileProgram:
             made = replace(made, sizes=tuple(int(n) if n.isdigit() else None for n in sizes))
         elif word == "inner":
             made = replace(made, inner=_numbers(line[6:]))
+        elif word == "tile":
+            axes, _, rest = line[4:].partition(" by ")
+            block, walk, *masked = rest.split()
+            tile = TileDim(_numbers(axes), int(block) if block.isdigit() else block, walk, bool(masked))
+            made = replace(made, tiles=(*made.tiles, tile))
         elif word == "parallel":
             axes, _, tiled = line[8:-1].replace("shared", "").partition("tiled")
             made = replace(made, parallel=_numbers(axes), shared="shared" in line)
@@ -349,6 +439,12 @@ def _statement(line: str) -> Statement:
                 return TileGather(m[1], m[2], tuple((v[1:], _factor(f)) for v, _, f in terms), m[4])
             case "map":
                 return TileMap(m[1], m[2], tuple(v.strip()[1:] for v in m[3].split(",") if v.strip()), m[4])
+            case "count":
+                return TileCount(m[1], _numbers(m[2]), m[3])
+            case "carry":
+                return TileCarry(m[1], _value(m[2]), _numbers(m[3]), m[4])
+            case "update":
+                return TileUpdate(m[1], m[2])
             case "reduce":
                 into = None if m[8] is None else _address(m[8])
                 rest = (int(m[6]), into, m[7] == "accumulating", m[9] is not None)
@@ -403,11 +499,14 @@ def _faults(program: TileProgram) -> Iterator[str]:
         yield "two buffers have one name"
     if not {*program.parallel} <= {*axes} or {*program.parallel} & {*program.inner}:
         yield "the parallel axes are no axes, or inner ones"
+    yield from _tile_faults(program)
     everywhere: dict[str, str] = {}  # the kinds of values that are known after their sweep
     names: set[str] = set()
+    carried: set[str] = set()
+    reducible = {a for tile in program.tiles if tile.walk != "grid" for a in tile.axes}
     for sweep in program.sweeps:
         here = dict(everywhere)
-        walked = {*program.parallel, *sweep.axes}
+        walked = {*program.looped(sweep)}
         for s in sweep.statements:
             for used in _operands(s):
                 if used not in here:
@@ -415,14 +514,22 @@ def _faults(program: TileProgram) -> Iterator[str]:
             for address in _addresses(s):
                 if address.buffer not in kinds:
                     yield f"{address.buffer} is no buffer: {s}"
-                elif kinds[address.buffer] != (here.get(s.value) if isinstance(s, TileStore) else s.kind):
+                elif kinds[address.buffer] != (here.get(s.value) if isinstance(s, TileStore | TileUpdate) else s.kind):
                     yield f"{address.buffer} holds {kinds[address.buffer]}: {s}"
                 if not {*address.axes} <= walked:
                     yield f"an address of axes that the sweep does not walk: {s}"
             if isinstance(s, TileMap) and not _agrees(s, [here.get(v, "") for v in s.operands]):
                 yield f"operands of other kinds: {s}"
-            if isinstance(s, TileStore):
+            if isinstance(s, TileUpdate) and not (
+                s.name in carried and sweep.axes and here.get(s.value) == here[s.name]
+            ):
+                yield f"no loop carries it so: {s}"
+            if isinstance(s, TileReduce) and program.tiles and not {*s.over} <= reducible:
+                yield f"a reduction of what other tiles have: {s}"
+            if isinstance(s, TileStore | TileUpdate):
                 continue
+            if isinstance(s, TileCarry):
+                carried.add(s.name)
             if s.name in names:
                 yield f"%{s.name} is made twice"
             names.add(s.name)
@@ -430,6 +537,21 @@ def _faults(program: TileProgram) -> Iterator[str]:
             whole = isinstance(s, TileReduce) and not s.accumulates and {*sweep.axes} <= {*s.over}
             if not sweep.axes or whole or program.tiled is not None:
                 everywhere[s.name] = s.kind
+
+
+def _tile_faults(program: TileProgram) -> Iterator[str]:
+    counted = [a for tile in program.tiles for a in tile.axes]
+    if len({*counted}) < len(counted) or not {*counted} <= {*range(len(program.sizes))}:
+        yield "an axis lies along two dimensions of tiles, or is none"
+    for tile in program.tiles:
+        if tile.walk not in ("grid", "whole", "piece"):
+            yield f"tiles are not walked so: {tile.walk}"
+        shared = {*tile.axes} & {*program.parallel}
+        if shared if tile.walk == "whole" else shared != {*tile.axes}:
+            yield f"tiles share what each has, or do not share the others: {str(tile).strip()}"
+    pieces = [tile.axes for tile in program.tiles if tile.walk == "piece"]
+    if program.tiles and (len(pieces) > 1 or any(sweep.axes not in ((), *pieces) for sweep in program.sweeps)):
+        yield "loops are over the tiles of one piece"
 
 
 def _agrees(statement: TileMap, kinds: list[str]) -> bool:
@@ -450,7 +572,7 @@ def _operands(statement: Statement) -> tuple[str, ...]:
             return tuple(v for v, _ in statement.terms)
         case TileReduce():
             return (statement.operand,)
-        case TileStore():
+        case TileStore() | TileUpdate():
             return (statement.value,)
         case _:
             return ()

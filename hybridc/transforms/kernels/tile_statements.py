@@ -1,0 +1,180 @@
+"""Bodies of linalg operations as statements of a tile program, at the indices of the loops that they are in."""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import dataclass, field, replace
+from typing import Any, cast
+
+from xdsl.dialects import arith, tensor
+from xdsl.dialects.builtin import DenseIntOrFPElementsAttr
+from xdsl.dialects.linalg import ops as linalg
+from xdsl.ir import Attribute, Operation, SSAValue
+
+from hybridc.ir.kernel import Number, Read, Stage, number_as, number_of
+from hybridc.ir.nest_plan import NestPlan, loop_axes
+from hybridc.ir.scalar_builder import operation_name, signless
+from hybridc.ir.structured import AffineIndex, dtype_of
+from hybridc.ir.tile_program import (
+    Address,
+    Axes,
+    Factor,
+    Statement,
+    TileConstant,
+    TileGather,
+    TileIndex,
+    TileLoad,
+    TileMap,
+)
+
+
+@dataclass(eq=False)
+class BodyStatements:
+    """Writes what stages of a nest make of the elements here; who derives from it says where arrays are.
+
+    What is known or was loaded at these indices is not written again. A statement that does not vary along the
+    ``axes`` of its loops is written ``before`` them.
+    """
+
+    plan: NestPlan
+    known: dict[SSAValue, str] = field(default_factory=dict[SSAValue, str])  # values at the indices of now
+    loaded: dict[Any, str] = field(default_factory=dict[Any, str])
+    statements: list[Statement] = field(default_factory=list[Statement])
+    before: list[Statement] = field(default_factory=list[Statement])
+    varying: set[str] = field(default_factory=set[str])  # names whose values differ along the axes of their loops
+    axes: Axes = ()
+    count: int = 0
+
+    def buffer(self, value: SSAValue) -> str:
+        """The name of the memory that a value is in."""
+        raise NotImplementedError
+
+    def strides(self, value: SSAValue) -> tuple[Factor, ...]:
+        """How far its elements are apart along each of its dimensions."""
+        raise NotImplementedError
+
+    def address(self, read: Read) -> Address:
+        """The element that is read, of a value whose dimensions follow axes of the nest."""
+        raise NotImplementedError
+
+    # --- statements ----------------------------------------------------------------------------------------
+
+    def add(self, cls: Any, *fields: Any, varies: bool = True) -> str:
+        """Write a statement that makes a value; its name."""
+        name = str(self.count)
+        self.count += 1
+        self.write(cls(name, *fields), varies)
+        if varies:
+            self.varying.add(name)
+        return name
+
+    def write(self, statement: Statement, varies: bool = True) -> None:
+        """Put a statement into the loops, or before them."""
+        (self.statements if varies else self.before).append(statement)
+
+    def once(self, cls: Any, *fields: Any, varies: bool = True) -> str:
+        """The name of a statement without effects, which is written once."""
+        key = (cls, *fields)
+        if key not in self.loaded:
+            self.loaded[key] = self.add(cls, *fields, varies=varies)
+        return self.loaded[key]
+
+    def constant(self, number: Number, kind: str) -> str:
+        """The name of a number."""
+        key = ("constant", repr(number), kind)
+        if key not in self.loaded:
+            self.loaded[key] = self.add(TileConstant, number, kind, varies=False)
+        return self.loaded[key]
+
+    # --- elements ------------------------------------------------------------------------------------------
+
+    def read(self, read: Read) -> str:
+        """The name of an element that is read."""
+        value, plan = read.value, self.plan
+        number = number_of(value)
+        if number is not None:
+            return self.constant(number_as(number, dtype_of(value)), kind_of(value))
+        if value in self.known:
+            return self.known[value]
+        if value in plan.again:
+            return self.body(plan.stage_of[value])
+        address = self.affine_address(value, read.index) if read.index else self.address(read)
+        key = (value, address)  # a value that is written over another has its address
+        if key not in self.loaded:
+            varies = bool({*address.axes} & {*self.axes})
+            self.loaded[key] = self.add(TileLoad, address, kind_of(value), varies=varies)
+        if value in plan.stage_of:
+            self.known[value] = self.loaded[key]
+        return self.loaded[key]
+
+    def affine_address(self, value: SSAValue, index: tuple[AffineIndex, ...]) -> Address:
+        """The element at sums of axes."""
+        terms: list[tuple[int, Factor]] = []
+        offset: list[Factor] = []
+        for (factors, first), stride in zip(index, self.strides(value), strict=True):
+            terms += [(self.plan.merged[a], replace(stride, number=f * stride.number)) for a, f in factors]
+            offset += [replace(stride, number=first * stride.number)] if first else []
+        return Address(self.buffer(value), tuple(terms), tuple(offset))
+
+    def element(self, stage: Stage) -> str:
+        """What a reduction combines into its result so far."""
+        assert stage.combine is not None
+        out = stage.op.regions[0].block.args[-1]
+        (operand,) = (v for v in stage.combine.operands if v is not out)
+        return self.body(stage, operand)
+
+    def body(self, stage: Stage, wanted: SSAValue | None = None) -> str:
+        """What a stage makes of the elements here, or a value inside its body."""
+        block = stage.op.regions[0].block
+        values: dict[SSAValue, str] = {}
+        for arg, read in zip(block.args, stage.reads, strict=False):
+            if arg.first_use is not None:
+                values[arg] = self.read(read)
+        out, end = block.args[-1], block.last_op
+        assert end is not None
+        if stage.combine is None and out.first_use is not None:  # a reduction of nothing begins and ends with it
+            values[out] = self.constant(start_of(stage), kind_of(stage.result))
+        for op in block.ops:
+            if op is not end and op is not stage.combine:
+                values[op.results[0]] = self._operation(stage, op, values)
+        return values[end.operands[0] if wanted is None else wanted]
+
+    def _operation(self, stage: Stage, op: Operation, values: dict[SSAValue, str]) -> str:
+        kind = _kind_name(op.results[0].type)
+        match op:
+            case arith.ConstantOp():
+                return self.constant(_literal(op.value), kind)
+            case linalg.IndexOp():
+                axis = self.plan.merged[loop_axes(stage)[op.dim.value.data]]
+                return self.once(TileIndex, axis, varies=axis in self.axes)
+            case tensor.ExtractOp():
+                terms = tuple(zip((values[i] for i in op.indices), self.strides(op.tensor), strict=True))
+                varies = any(name in self.varying for name, _ in terms)
+                return self.once(TileGather, self.buffer(op.tensor), terms, kind, varies=varies)
+            case _:
+                operands = tuple(values[v] for v in op.operands)
+                varies = any(v in self.varying for v in operands)
+                return self.once(TileMap, operation_name(op), operands, kind, varies=varies)
+
+
+def start_of(stage: Stage) -> Number:
+    """The number that a reduction begins with, as its result's dtype holds it."""
+    number = number_of(stage.op.operands[-1])
+    assert number is not None, "a reduction begins with a number"
+    return number_as(number, dtype_of(stage.result))
+
+
+def kind_of(value: SSAValue) -> str:
+    """The name of a value's element type."""
+    return _kind_name(signless(dtype_of(value)))
+
+
+def _literal(value: Any) -> Number:
+    if isinstance(value, DenseIntOrFPElementsAttr):
+        return cast(Number, value.get_values()[0])
+    return bool(value.value.data) if str(value.type) == "i1" else value.value.data
+
+
+@functools.lru_cache(64)
+def _kind_name(element: Attribute) -> str:
+    return str(element)
