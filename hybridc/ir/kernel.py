@@ -25,6 +25,7 @@ from xdsl.ir import Block, Operation, SSAValue
 
 from hybridc.dialects.mlir.hybrid import locations_of
 from hybridc.dtypes import STORED, is_float
+from hybridc.errors import UnsupportedError
 from hybridc.ground.cached import cached_property
 from hybridc.ground.location import Location
 from hybridc.ir.structured import (
@@ -386,12 +387,20 @@ _SIGNED = frozenset(f"arith.{n}" for n in ("divsi", "remsi", "maxsi", "minsi", "
 _NEUTRAL = {"add": 0, "mul": 1, "or": 0, "and": -1, "xor": 0}
 
 
-def sign(op: Operation) -> str | None:
-    """How an operation reads integers: ``i`` signed, ``u`` unsigned, None if that makes no difference."""
-    if isinstance(op, arith.CmpiOp):
-        name = arith.CMPI_COMPARISON_OPERATIONS[op.predicate.value.data]
-        return None if name in ("eq", "ne") else "u" if name[0] == "u" else "i"
-    return "u" if op.name in _UNSIGNED else "i" if op.name in _SIGNED or op.name == "math.absi" else None
+# What two partial results of a reduction become.
+_COMBINES = {
+    "arith.addf": "add", "arith.addi": "add", "arith.mulf": "mul", "arith.muli": "mul", "arith.ori": "or",
+    "arith.andi": "and", "arith.xori": "xor", "arith.maximumf": "max", "arith.maxsi": "max", "arith.maxui": "max",
+    "arith.minimumf": "min", "arith.minsi": "min", "arith.minui": "min",
+}  # fmt: skip
+
+
+def sign(op: str) -> str | None:
+    """How an operation, named with its predicate, reads integers: ``i`` signed, ``u`` unsigned, None if either."""
+    name, _, predicate = op.partition(" ")
+    if name == "arith.cmpi":
+        return None if predicate in ("eq", "ne") else "u" if predicate[0] == "u" else "i"
+    return "u" if name in _UNSIGNED else "i" if name in _SIGNED or name == "math.absi" else None
 
 
 def signed_as(dtype: DType, kind: str | None) -> DType:
@@ -423,3 +432,15 @@ def neutral(combine: str, dtype: DType) -> Number:
         return greatest
     limits = np.iinfo(dtype)
     return int(limits.max if greatest else limits.min)
+
+
+def combining(op: str) -> str:
+    """What a reduction by an operation does: ``add``, ``mul``, ``max``, ``min``, ``or``, ``and`` or ``xor``."""
+    if op not in _COMBINES:
+        raise UnsupportedError(f"no reduction by {op} is known")
+    return _COMBINES[op]
+
+
+def neutral_of(op: str, dtype: DType) -> Number:
+    """From which number a reduction by an operation begins, as the dtype holds it."""
+    return number_as(neutral(combining(op), signed_as(dtype, sign(op))), dtype)

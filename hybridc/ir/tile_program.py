@@ -27,7 +27,7 @@ Where a statement of the target is about a whole *tile* of elements, the program
     parallel i0 {
       sweep {
         %0 = load x0[i0*1000 + i1] : f32
-        %1 = reduce arith.maximumf %0 from -inf over i1 carried 0 : f32
+        %1 = reduce arith.maximumf %0 from -inf over i1 : f32
         ...
 
 A value is a tile of the dimensions that it follows, and values broadcast. Code runs the program once for each tile of
@@ -171,7 +171,7 @@ class TileReduce:
 
     def __str__(self) -> str:
         text = f"%{self.name} = reduce {self.op} %{self.operand} from {_number(self.start)} over {_axes(self.over)}"
-        text += f" carried {self.carried}"
+        text += f" carried {self.carried}" if self.carried else ""
         if self.into is not None:
             text += f" {'accumulating' if self.accumulates else 'into'} {self.into}"
         return f"{text}{' ordered' if self.ordered else ''} : {self.kind}"
@@ -377,7 +377,7 @@ _LINES = {
     "carry": re.compile(rf"%{_NAME} = carry (\S+) over ([i\d, ]*) : (\w+)"),
     "update": re.compile(rf"update %{_NAME}, %{_NAME}"),
     "reduce": re.compile(
-        rf"%{_NAME} = reduce (\S+) %{_NAME} from (\S+) over ([i\d, ]*?) carried (\d+)"
+        rf"%{_NAME} = reduce (\S+) %{_NAME} from (\S+) over ([i\d, ]*?)(?: carried (\d+))?"
         r"(?: (accumulating|into) (\w+\[.*?\]))?( ordered)? : (\w+)"
     ),
     "store": re.compile(rf"store %{_NAME}, (\w+\[.*?\])"),
@@ -447,7 +447,7 @@ def _statement(line: str) -> Statement:
                 return TileUpdate(m[1], m[2])
             case "reduce":
                 into = None if m[8] is None else _address(m[8])
-                rest = (int(m[6]), into, m[7] == "accumulating", m[9] is not None)
+                rest = (int(m[6] or 0), into, m[7] == "accumulating", m[9] is not None)
                 return TileReduce(m[1], m[2], m[3], _value(m[4]), _numbers(m[5]), m[10], *rest)
             case _:
                 return TileStore(m[1], _address(m[2]))

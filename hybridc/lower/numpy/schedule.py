@@ -13,6 +13,7 @@ from xdsl.ir import Operation, SSAValue
 
 from hybridc.ir.kernel import CASTS, Axes, Kernel, Number, Read, Stage, number_as, number_of, sign, signed_as
 from hybridc.ir.nest_plan import loop_axes
+from hybridc.ir.scalar_builder import operation_name
 from hybridc.ir.structured import Shape, dtype_of, element_dtype, shape_of
 from hybridc.lower.numpy.ufuncs import fold, ufunc
 
@@ -319,7 +320,7 @@ class _Body:
         assert combine is not None
         (element,) = [v for v in combine.operands if v is not self.block.args[-1]]
         function = ufunc(combine)
-        dtype = signed_as(target.dtype, sign(combine))
+        dtype = signed_as(target.dtype, sign(combine.name))
         owner = element.owner
         if isinstance(owner, arith.ExtFOp) and function == "np.add":
             element = owner.operands[0]  # NumPy widens as it sums
@@ -373,13 +374,13 @@ class _Body:
             return given[1] if given[0] else given[2]
         kind = element_dtype(result.type)
         if function == "copy":
-            given = [_as(arrays[0], signed_as(arrays[0].dtype, sign(op)))]
+            given = [_as(arrays[0], signed_as(arrays[0].dtype, sign(operation_name(op))))]
             stored = kind if target is None else target.dtype
             dtype = signed_as(stored, {"arith.fptoui": "u", "arith.fptosi": "i"}.get(op.name))
         else:
             # A selection of two numbers has only its condition, of truth values, as an array.
             some = next((x.dtype for x in arrays if x.dtype != BOOL), kind)
-            dtype = signed_as(some if target is None or kind.kind != "i" else target.dtype, sign(op))
+            dtype = signed_as(some if target is None or kind.kind != "i" else target.dtype, sign(operation_name(op)))
             given = [_as(x, dtype, v) for x, v in zip(given, operands, strict=True)]
             dtype = dtype if kind.kind == "i" else kind
         if target is None:
@@ -417,7 +418,7 @@ class _Body:
         values = [x for x in map(self._given, operands) if not isinstance(x, StepOperand)]
         if function == "select":
             return values[1] if values[0] else values[2]
-        read = signed_as(element_dtype(operands[0].type), sign(op))
+        read = signed_as(element_dtype(operands[0].type), sign(operation_name(op)))
         dtype = element_dtype(op.results[0].type)
         return number_as(fold(function, [number_as(v, read) for v in values], read, dtype), dtype)
 
@@ -494,6 +495,6 @@ def _sign(op: Operation) -> tuple[str, list[SSAValue]] | None:
 def _compares(condition: SSAValue, x: SSAValue, function: str) -> bool:
     """Whether a condition compares ``x``, with its sign, with 0."""
     op = condition.owner
-    if not isinstance(op, arith.CmpfOp | arith.CmpiOp) or ufunc(op) != function or sign(op) == "u":
+    if not isinstance(op, arith.CmpfOp | arith.CmpiOp) or ufunc(op) != function or sign(operation_name(op)) == "u":
         return False
     return op.operands[0] is x and number_of(op.operands[1]) == 0

@@ -15,9 +15,9 @@ from hybridc.ir.nest_plan import NestPlan, inplace_pairs, nests_of, pairs_in
 from hybridc.ir.strides import row_major
 from hybridc.ir.structured import shape_of
 from hybridc.lower.triton.attention.attention_source import phases_of_attention, phases_of_attention_backward
-from hybridc.lower.triton.nests import phases_of
 from hybridc.lower.triton.products.product_loops import fused_product
 from hybridc.lower.triton.products.product_phases import phases_of_product
+from hybridc.lower.triton.tiles_to_triton import phases_of
 from hybridc.lower.triton.triton_function import TritonPhases
 
 Strides = tuple[int, ...]

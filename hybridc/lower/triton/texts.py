@@ -14,6 +14,7 @@ from hybridc.lower.triton.triton_function import Config, TritonFunction, TritonP
 
 # A card fills and copies arrays also where the compiler is not needed.
 if TYPE_CHECKING:
+    from hybridc.ir.kernel import Kernel
     from hybridc.ir.structured import Shape
 
 # Elements that a program fills or copies.
@@ -33,6 +34,13 @@ def module(
         for line in body.lines:
             w.line(line)
     return w.module(doc)
+
+
+def title(kernel: Kernel, what: str) -> str:
+    """What a kernel is and where it comes from."""
+    where = ", ".join(map(str, kernel.locations))
+    names = ", ".join(dict.fromkeys(kernel.operators))
+    return f"{what}: {names}{f' ({where})' if where else ''}."
 
 
 def fill_phase(dtype: DType, size: int, number: str, target: int) -> TritonPhase:

@@ -17,27 +17,6 @@ if TYPE_CHECKING:
 QUOTES = '"""'
 # Programs along each of the three axes of a grid, at most: only the first has room for what arrays may have many of.
 PROGRAMS = (2**31 - 1, 65535, 65535)
-# Elements that one warp works on at a time.
-WARP_ELEMENTS = 256
-
-
-def power_of_two(n: int) -> int:
-    """The least power of two that is not less: what blocks are as large as."""
-    return 1 << max(0, n - 1).bit_length()
-
-
-def warps_for(elements: int) -> int:
-    """The warps that work on a block of loops."""
-    return min(16, max(1, power_of_two(elements // WARP_ELEMENTS)))
-
-
-def ways_for(elements: int) -> tuple[int, ...]:
-    """The numbers of warps for a block of rows, the best first.
-
-    Of more than 32 elements for each thread registers spill. Not every card runs 32 warps for a program.
-    """
-    warps = warps_for(elements)
-    return (warps,) if elements <= 32 * 32 * warps else (2 * warps, warps)
 
 
 @dataclass(frozen=True)

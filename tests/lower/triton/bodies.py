@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import numpy as np
 from xdsl.dialects import func
-from xdsl.dialects.builtin import FunctionType
+from xdsl.dialects.builtin import DenseArrayBase, FunctionType, i64
 from xdsl.ir import Block, Region
 
-from hybridc.ir.kernel import Read, Stage
+from hybridc.ir.kernel import Nest, Read, Stage, neutral_of
+from hybridc.ir.nest_plan import NestPlan
 from hybridc.ir.structured import dtype_of, note_dtypes
 from hybridc.ir.tensor_builder import Builder, Tensor, structured_type
-from hybridc.lower.triton.expressions.linalg_body import combine, reduce, write_body
+from hybridc.ir.tile_program import TileProgram
+from hybridc.lower.triton.expressions.statements import combine
 from hybridc.lower.triton.source_writer import SourceWriter
+from hybridc.lower.triton.tile_printer import Dim, TilePrinter, narrowed_in
 from hybridc.lower.triton.triton_function import Config, TritonFunction
 from hybridc.runtime.triton_kernel import run_interpreted
+from hybridc.transforms.kernels.tile_blocks import TileStatements
 
 
 def stage_of(body, dtypes, out, shape=(64,), start=None):
@@ -37,6 +41,7 @@ def stage_of(body, dtypes, out, shape=(64,), start=None):
 
     builder.generic([(a.value, axes, a.dtype) for a in arrays], made, with_arrays, len(axes), kept, init)
     op = made.value.owner
+    op.attributes["hybrid.axes"] = DenseArrayBase.from_list(i64, axes)
     reads = tuple(Read(v, axes) for v in op.inputs)
     if start is None:
         return Stage(op, "map", reads, axes, (), None)
@@ -53,48 +58,54 @@ def function_of(stages):
     results = [dtype_of(s.result) for s in stages]
     w = SourceWriter()
     inputs, outputs = ([w.name(f"{c}{i}") for i in range(len(of))] for c, of in (("x", given), ("y", results)))
+    pointers = dict(zip([*inputs, *outputs], [*given, *results], strict=True))
+    whole = all(s.combine is None for s in stages)
     w.line("@triton.jit")
-    w.line(f"def bodies({', '.join([*inputs, *outputs])}):")
+    w.line(f"def bodies({', '.join(pointers)}):")
     with w.indented():
-        parts = [_Part(w, inputs, shape)] if all(s.combine is None for s in stages) else []
-        parts = parts or [_Part(w, inputs, shape, half * shape[1] // 2) for half in (0, 1)]
+        parts = [printer_of(shape, shape, "i", "", pointers, w)] if whole else []
+        half = (*shape[:-1], shape[-1] // 2)
+        parts = parts or [printer_of(shape, half, c, first, pointers, w) for c, first in (("i", ""), ("j", half[1]))]
         for stage, pointer in zip(stages, outputs, strict=True):
-            made = [part.compute(stage, inputs) for part in parts]
-            if stage.combine is None:
-                w.line(f"tl.store({pointer} + {parts[0].place}, {made[0]})")
-                continue
-            made = w.let("whole", combine(stage.combine, *made, dtype_of(stage.result)))
-            w.line(f"tl.store({pointer} + {parts[0].along[0]}, {made})")
+            made = [computed(part, stage) for part in parts]
+            if stage.combine is not None:
+                made = [w.let("whole", combine(stage.combine.name, *made, dtype_of(stage.result)))]
+            place = parts[0].offset(parts[0].space.row_major(pointer, stage.axes))
+            w.line(f"tl.store({pointer} + {place}, {made[0]})")
     return TritonFunction("bodies", w.module("Bodies of stages."), (*given, *results))
 
 
-class _Part:
-    """The elements of arrays that stages are computed of: all, or half of each row from ``first`` on."""
+def printer_of(shape, block, name, first, dtypes, w):
+    """What prints statements about a block of arrays, the last of whose indices begin at ``first``."""
+    dims = [Dim(f"{name}{a}", (a,), str(n), str(b), False) for a, (n, b) in enumerate(zip(shape, block, strict=True))]
+    printer = TilePrinter(shape, dims, dtypes, w)
+    printer.space = TileProgram((), shape, (), ())
+    for a in range(len(shape)):
+        printer.places(a, f"{first} + " if first and a == len(shape) - 1 else "")
+    return printer
 
-    def __init__(self, w, inputs, shape, first=None):
-        self.w = w
-        rank = len(shape)
-        spread = [f"[{', '.join(':' if a == b else 'None' for b in range(rank))}]" for a in range(rank)]
-        self.along = [w.let(f"i{a}", f"tl.arange(0, {n}){spread[a]}") for a, n in enumerate(shape)]
-        if first is not None:
-            self.along[-1] = w.let("i", f"{first} + tl.arange(0, {shape[-1] // 2}){spread[-1]}")
-        place = f"{self.along[0]} * {shape[1]} + {self.along[1]}" if rank == 2 else self.along[0]
-        self.place = w.let("place", place)
-        self.names = [w.let("x", f"tl.load({p} + {self.place})") for p in inputs]
 
-    def compute(self, stage, inputs):
-        """The name of what a stage makes, or of its reduction."""
+class _OfInputs(TileStatements):
+    """Statements whose buffers are called as the inputs are."""
 
-        def load(op, places):
-            pointer = inputs[[r.value for r in stage.reads].index(op.tensor)]
-            return self.w.let("loaded", f"tl.load({pointer} + {places[0]})")
+    def buffer(self, value):
+        return self.values[value]
 
-        known = dict(zip(stage.op.body.block.args, self.names))
-        made = write_body(stage, known, self.w, lambda loop: self.along[loop], load)
-        if stage.combine is None:
-            return made
-        made = self.w.let("all", f"tl.broadcast_to({made}, {self.place}.shape)")
-        return reduce(stage.combine, made, len(self.along) - 1, dtype_of(stage.result), self.w)
+
+def computed(printer, stage):
+    """The name of what a stage makes, or of its reduction."""
+    shape = stage.sizes
+    axes = tuple(range(len(shape)))
+    nest = Nest(shape, (stage,), len(shape))
+    plan = NestPlan(nest, shape, dict(zip(axes, axes)), axes, (), False, frozenset())
+    text = _OfInputs(plan, values={r.value: f"x{i}" for i, r in enumerate(stage.reads)})
+    name = text.element(stage) if stage.combine is not None else text.body(stage)
+    if stage.combine is not None:
+        start = neutral_of(stage.combine.name, dtype_of(stage.result))
+        name = text.reduced(stage, name, stage.reduced, start)
+    statements = text.take()
+    printer.statements(statements, narrowed_in(statements) - {name})
+    return printer.w.let("made", printer.known[name].as_dtype(dtype_of(stage.result)).block)
 
 
 def run(stages, *arrays):

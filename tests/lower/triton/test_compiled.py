@@ -10,7 +10,7 @@ from benchmarks.gpu.compile import functions_of, traces
 from hybridc.gluon.nn import HybridLambda
 from hybridc.ir.kernel import analyse
 from hybridc.ir.structured import kernels
-from hybridc.lower.triton.nests import phases_of
+from hybridc.lower.triton.tiles_to_triton import phases_of
 from hybridc.tools.triton_report import AMD_MI300, NVIDIA_A100, NVIDIA_H100, SHARED, report
 from tests.lower.kernels import parse
 from tests.lower.write_kernel import BODIES, Writer

@@ -11,8 +11,8 @@ from hybridc.dialects.kernels.add_rows import add_rows
 from hybridc.errors import UnsupportedError
 from hybridc.ir.kernel import analyse
 from hybridc.lower.triton.handwritten_launch import launch
-from hybridc.lower.triton.nests import phases_of
 from hybridc.lower.triton.products.product_phases import phases_of_product
+from hybridc.lower.triton.tiles_to_triton import phases_of
 from hybridc.lower.triton.triton_function import PROGRAMS
 from hybridc.runtime.triton_kernel import run_interpreted
 from tests.lower.kernels import kernel

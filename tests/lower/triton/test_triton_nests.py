@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -12,8 +13,8 @@ import hybridc as mx
 from hybridc.gluon.nn import HybridLambda
 from hybridc.ir.kernel import analyse
 from hybridc.ir.structured import kernels, shape_of
-from hybridc.lower.triton import nests
-from hybridc.lower.triton.nests import phases_of
+from hybridc.lower.triton.tiles_to_triton import phases_of
+from hybridc.transforms.kernels import schedule_blocks
 from tests.lower.kernels import parse
 from tests.lower.triton.guarded import run_phases
 from tests.lower.triton.test_triton_kernel_classes import results_of
@@ -93,8 +94,8 @@ def test_sums_across_rows_are_held_beside_the_rows(monkeypatch):
     off = wide[3] * wide[1]
     dx = off - off.mean(1, keepdims=True) - unit * (off * unit).mean(1, keepdims=True)
     want = dx / np.sqrt(wide[0].var(1, keepdims=True) + 1e-5) + wide[2], (wide[3] * unit).sum(0), wide[3].sum(0)
-    for held in (nests.HELD, 64 * 4, 0):
-        monkeypatch.setattr(nests, "HELD", held)
+    for held in (schedule_blocks.GPU.held, 64 * 4, 0):
+        monkeypatch.setattr(schedule_blocks, "GPU", replace(schedule_blocks.GPU, held=held))
         got, _ = results_of(function, [x, g, b, dy])
         for y, w in zip(got, want, strict=True):
             np.testing.assert_allclose(y, w, rtol=1e-4, atol=1e-5)

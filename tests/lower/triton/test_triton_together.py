@@ -9,7 +9,7 @@ import hybridc as mx
 from hybridc.ir.kernel import analyse
 from hybridc.ir.structured import kernels
 from hybridc.lower.triton import together
-from hybridc.lower.triton.nests import phases_of
+from hybridc.lower.triton.tiles_to_triton import phases_of
 from tests.lower.evaluate import Evaluator
 from tests.lower.kernels import parse
 from tests.lower.triton.guarded import run_phases

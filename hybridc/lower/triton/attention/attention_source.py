@@ -47,12 +47,13 @@ from hybridc.lower.triton.attention.attention_configs import (
     padded,
     shared_bytes,
 )
-from hybridc.lower.triton.blocks import NARROW, Blocks, Dim, Parameters, Strides, title
-from hybridc.lower.triton.expressions import linalg_body as body
-from hybridc.lower.triton.expressions.linalg_body import literal, triton_type
+from hybridc.lower.triton.blocks import Blocks, Parameters
+from hybridc.lower.triton.expressions.ops import literal, triton_type
+from hybridc.lower.triton.expressions.statements import combine, reduce
 from hybridc.lower.triton.products.product_source import along
 from hybridc.lower.triton.source_writer import SourceWriter
-from hybridc.lower.triton.texts import module
+from hybridc.lower.triton.texts import module, title
+from hybridc.lower.triton.tile_printer import NARROW, Dim
 from hybridc.lower.triton.triton_function import (
     Config,
     TritonFunction,
@@ -60,6 +61,7 @@ from hybridc.lower.triton.triton_function import (
     TritonPhases,
 )
 from hybridc.options import OPTIONS
+from hybridc.transforms.kernels.tile_blocks import Strides
 
 _SINGLE = np.dtype(np.float32)
 _NAMES = (
@@ -312,12 +314,12 @@ class _Writer:
         shown = w.let("shown", f"tl.where({mask}, {score}, {nothing})") if mask else score
         assert softmax.peak.combine is not None
         assert softmax.total.combine is not None
-        highest = body.reduce(softmax.peak.combine, shown, 1, wide, w)
-        higher = w.let("higher", body.combine(softmax.peak.combine, "peak", highest, wide))
+        highest = reduce(softmax.peak.combine.name, shown, 1, wide, w)
+        higher = w.let("higher", combine(softmax.peak.combine.name, "peak", highest, wide))
         # Of minus infinity less itself nothing is known; of rows of which nothing counts yet, nothing is kept.
         w.line(f"base = tl.where({higher} == {nothing}, {literal(0.0, wide)}, {higher})")
         faded, power = self._power(softmax, "peak"), self._power(softmax, shown)
-        part = body.reduce(softmax.total.combine, power, 1, wide, w)
+        part = reduce(softmax.total.combine.name, power, 1, wide, w)
         w.line(f"weight = weight * {faded} + {part}")
         blocks.known[softmax.shares[-1].result] = power
         self._stages((*softmax.beside, *softmax.after))

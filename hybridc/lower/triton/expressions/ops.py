@@ -1,4 +1,7 @@
-"""Operations of ``arith`` and ``math`` as expressions of Triton's language."""
+"""Operations of ``arith`` and ``math`` as expressions of Triton's language.
+
+An operation is named as in tile programs: by its name, and the predicate of a comparison.
+"""
 
 from __future__ import annotations
 
@@ -8,14 +11,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from xdsl.dialects import arith
-from xdsl.dialects.builtin import bf16, f16
-from xdsl.ir import Operation
 
-from hybridc.dialects.mlir.hybrid import location_of
 from hybridc.dtypes import is_float
 from hybridc.errors import UnsupportedError
-from hybridc.ir import kernel as scalars
 from hybridc.ir.kernel import Number, number_as
 
 DType = np.dtype[Any]
@@ -50,21 +48,14 @@ _FUNCTIONS = {
 # that is wanted is a number of half precision, its own will do.
 _IN_SINGLE = {"arith.divf": "tl.div_rn({}, {})", "math.sqrt": "tl.sqrt_rn({})", "math.exp": None}
 
-# What two partial results of a reduction become.
-_COMBINES = {
-    "arith.addf": "add", "arith.addi": "add", "arith.mulf": "mul", "arith.muli": "mul", "arith.ori": "or",
-    "arith.andi": "and", "arith.xori": "xor", "arith.maximumf": "max", "arith.maxsi": "max", "arith.maxui": "max",
-    "arith.minimumf": "min", "arith.minsi": "min", "arith.minui": "min",
-}  # fmt: skip
-
 # What the results of operations are called.
 _HINTS = {
     "add": "total", "sub": "difference", "mul": "product", "div": "ratio", "rem": "remainder", "neg": "negative",
-    "abs": "size", "max": "greater", "min": "lesser", "maximum": "greater", "minimum": "lesser", "and": "both",
-    "or": "either", "xor": "differing", "shl": "shifted", "shr": "shifted", "cmp": "holds", "select": "chosen",
-    "bitcast": "bits", "index_cast": "place", "ext": "wide", "trunc": "narrow", "sito": "number", "uito": "number",
-    "fpto": "integer", "fma": "total", "log1p": "log1p", "exp2": "exp2", "log2": "log2", "log10": "log10",
-    "expm1": "expm1", "atan2": "atan2",
+    "abs": "size", "max": "greater", "min": "lesser", "maximum": "greater", "minimum": "lesser", "maxnum": "greater",
+    "minnum": "lesser", "and": "both", "or": "either", "xor": "differing", "shl": "shifted", "shr": "shifted",
+    "cmp": "holds", "select": "chosen", "bitcast": "bits", "index_cast": "place", "ext": "wide", "trunc": "narrow",
+    "sito": "number", "uito": "number", "fpto": "integer", "fma": "total", "log1p": "log1p", "exp2": "exp2",
+    "log2": "log2", "log10": "log10", "expm1": "expm1", "atan2": "atan2",
 }  # fmt: skip
 
 
@@ -132,31 +123,29 @@ def parsed(text: str, dtype: DType) -> Term:
     return number(float(text[7:-2]) if text.startswith("float(") else ast.literal_eval(text), dtype)
 
 
-def sign(op: Operation) -> str | None:
+def sign(op: str) -> str | None:
     """What stands between the operands of an operation, if it is written so."""
-    if isinstance(op, arith.CmpfOp):
-        return _FLOAT_ORDERS.get(arith.CMPF_COMPARISON_OPERATIONS[op.predicate.value.data])
-    if isinstance(op, arith.CmpiOp):
-        return _ORDERS[arith.CMPI_COMPARISON_OPERATIONS[op.predicate.value.data][-2:]]
-    return _SIGNS.get(op.name)
+    name, _, predicate = op.partition(" ")
+    if name == "arith.cmpf":
+        return _FLOAT_ORDERS.get(predicate)
+    if name == "arith.cmpi":
+        return _ORDERS[predicate[-2:]]
+    return _SIGNS.get(name)
 
 
-def function(op: Operation, dtype: DType) -> str | None:
-    """The call that computes an operation on a dtype, with a place for each operand; None if there is none."""
-    if dtype == SINGLE and op.name in _IN_SINGLE and not _is_made_half(op):
-        return _IN_SINGLE[op.name]
-    return _FUNCTIONS.get(op.name)
+def function(op: str, dtype: DType, narrowed: bool) -> str | None:
+    """The call that computes an operation on a dtype, with a place for each operand; None if there is none.
+
+    A result is ``narrowed`` if all that is wanted is a number of half precision.
+    """
+    if dtype == SINGLE and op in _IN_SINGLE and not narrowed:
+        return _IN_SINGLE[op]
+    return _FUNCTIONS.get(op)
 
 
-def _is_made_half(op: Operation) -> bool:
-    """Whether a result is rounded to half precision wherever it is used."""
-    users = [use.operation for use in op.results[0].uses]
-    return bool(users) and all(isinstance(u, arith.TruncFOp) and u.result.type in (f16, bf16) for u in users)
-
-
-def hint(op: Operation) -> str:
+def hint(op: str) -> str:
     """What to call the result of an operation."""
-    name = op.name.partition(".")[2]
+    name = op.partition(" ")[0].partition(".")[2]
     for ending in ("", "f", "i", "si", "ui", "fp"):
         short = name.removesuffix(ending) if ending else name
         if short in _HINTS:
@@ -164,19 +153,6 @@ def hint(op: Operation) -> str:
     return name
 
 
-def combining(op: Operation) -> str:
-    """What a reduction by an operation does: ``add``, ``mul``, ``max``, ``min``, ``or``, ``and`` or ``xor``."""
-    if op.name not in _COMBINES:
-        raise unsupported(op)
-    return _COMBINES[op.name]
-
-
-def neutral(op: Operation, dtype: DType) -> str:
-    """The number from which a reduction by an operation begins, as source."""
-    return literal(scalars.neutral(combining(op), dtype), dtype)
-
-
-def unsupported(op: Operation) -> UnsupportedError:
+def unsupported(op: str) -> UnsupportedError:
     """There is no expression for an operation."""
-    where = location_of(op)
-    return UnsupportedError(f"the triton target has no expression for {op.name}" + (f" ({where})" if where else ""))
+    return UnsupportedError(f"the triton target has no expression for {op}")

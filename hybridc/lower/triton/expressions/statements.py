@@ -1,42 +1,46 @@
 """Operations of ``arith`` and ``math`` as statements of Triton's language: one for each operation, on blocks.
 
-Blocks broadcast with each other. Every value has one dtype in the source: that of its tensor, with its sign, or that
-of its type; where an operation reads integers with another sign, its operands are cast. Half precision is rounded
-after each operation, and functions of it are computed in single.
+Blocks broadcast with each other. Every value has one dtype in the source: that of its array, with its sign, or that of
+its type; where an operation reads integers with another sign, its operands are cast. Half precision is rounded after
+each operation, and functions of it are computed in single.
 """
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
-from xdsl.dialects import arith, math, scf, tensor
-from xdsl.dialects.builtin import IndexType
-from xdsl.dialects.linalg import ops as linalg
+from xdsl.dialects import arith, scf
+from xdsl.dialects.builtin import IntegerType, bf16, f16
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
-from hybridc.ir.kernel import CASTS, number_of, sign, signed_as
-from hybridc.ir.scalar_builder import signless
-from hybridc.ir.structured import dtype_of, element_dtype
+from hybridc.ir.kernel import CASTS, combining, number_of, sign, signed_as
+from hybridc.ir.scalar_builder import ELEMENT_TYPES, operation_class, operation_name, signless
+from hybridc.ir.structured import element_dtype
 from hybridc.lower.mathlib import Formula
 from hybridc.lower.mathlib.power import short_power
-from hybridc.lower.mathlib.value import FORMATS, Value
-from hybridc.lower.mathlib.value import FormulaWriter as FormulaWriter
+from hybridc.lower.mathlib.value import FORMATS, FormulaWriter, Value
 from hybridc.lower.triton.expressions import ops
 from hybridc.lower.triton.expressions.formulas import FORMULAS
 from hybridc.lower.triton.expressions.ops import BOOL, HALF, SINGLE, DType, Term, triton_type
 from hybridc.lower.triton.source_writer import SourceWriter
 
-Index = Callable[[int], str]
-Load = Callable[[tensor.ExtractOp, Sequence[str]], str]
-
-PLACE = np.dtype("int64")  # of an index, which may be narrower where it comes from
+INDEX = np.dtype("int64")  # of an index, which may be narrower where it comes from
 
 
-def applied(op: Operation, operands: Sequence[Term], dtype: DType) -> str | None:
+@functools.cache
+def kind_dtype(kind: str) -> DType:
+    """The dtype of an element type's name; of integers the signed one."""
+    if kind == "index":
+        return INDEX
+    integer = kind[0] == "i"
+    return element_dtype(IntegerType(int(kind[1:])) if integer else ELEMENT_TYPES[kind])
+
+
+def applied(op: str, operands: Sequence[Term], dtype: DType, narrowed: bool = False) -> str | None:
     """An operation on operands that have been cast, if it is written as a sign between them or as a call."""
-    call = ops.function(op, dtype)
+    call = ops.function(op, dtype, narrowed)
     if call is not None:
         beside = any(x.number is None and x.dtype == dtype for x in operands)
         return call.format(*[x.argument(beside) for x in operands])
@@ -45,7 +49,114 @@ def applied(op: Operation, operands: Sequence[Term], dtype: DType) -> str | None
         return None
     first, second = operands
     text = f"{first.block if second.number is not None else first.text} {between} {second.text}"
-    return f"({text}).to({triton_type(HALF)})" if isinstance(op, arith.DivfOp) and dtype == HALF else text
+    return f"({text}).to({triton_type(HALF)})" if op == "arith.divf" and dtype == HALF else text
+
+
+def compute(op: str, given: Sequence[Term], kind: str, w: SourceWriter, narrowed: bool = False) -> Term:
+    """Write an operation of ``arith`` or ``math`` whose result is of this kind; its value.
+
+    A result is ``narrowed`` if it is rounded to half precision wherever it is used.
+    """
+    if op in CASTS or op in ("arith.index_cast", "arith.bitcast"):
+        return _cast(op, given[0], kind, w)
+    dtype, target = _read_as(op, given), kind_dtype(kind)
+    operands = [x.as_dtype(dtype) for x in given]
+    result = dtype if target.kind == "i" else target
+    if op == "arith.negf":
+        return _let(op, f"{operands[0].block} * -1.0", result, w)
+    function = op.startswith("math.")
+    if dtype == HALF and op != "math.absf" and (function or operation_class(op) in FORMULAS):
+        return _in_single(op, operands, narrowed, w)
+    return _short_power(op, operands, kind, w) or _let(op, _expression(op, operands, dtype, narrowed, w), result, w)
+
+
+def combine(op: str, a: str, b: str, dtype: DType) -> str:
+    """Two partial results of a reduction as one, as an expression; of names."""
+    operands = [Term(text, dtype).as_dtype(signed_as(dtype, sign(op))) for text in (a, b)]
+    text = applied(op, operands, operands[0].dtype)
+    if text is None:
+        raise ops.unsupported(op)
+    return text if operands[0].dtype == dtype else f"({text}).to({triton_type(dtype)})"
+
+
+def reduce(op: str, value: str, axis: int, dtype: DType, w: SourceWriter) -> str:
+    """Write a block's reduction along a dimension, where one element is left of it; its name.
+
+    Sums of half precision are added up in single, and rounded at the end.
+    """
+    kind = combining(op)
+    own = triton_type(dtype)
+    if kind == "add":
+        wide = triton_type(SINGLE) if dtype == HALF else own
+        total = f"tl.sum({value}, axis={axis}, keep_dims=True, dtype={wide})"
+        return w.let("total", total if wide == own else f"{total}.to({own})")
+    read = signed_as(dtype, sign(op))
+    a, b = Term("a", read), Term("b", read)
+    name = f"combine_{op.partition('.')[2]}"
+    w.helper(name, f"@triton.jit\ndef {name}(a, b):\n    return {applied(op, [a, b], read)}")
+    given = Term(value, dtype).as_dtype(read).text
+    reduced = f"tl.reduce({given}, {axis}, {name}, keep_dims=True)"
+    hint = f"{kind}imum" if kind in ("max", "min") else kind
+    return w.let(hint, reduced if read == dtype else f"{reduced}.to({own})")
+
+
+def _expression(op: str, operands: Sequence[Term], dtype: DType, narrowed: bool, w: SourceWriter) -> str:
+    text = applied(op, operands, dtype, narrowed)
+    if text is not None:
+        return text
+    formula = FORMULAS.get(operation_class(op))
+    if formula is None:
+        raise ops.unsupported(op)
+    name = helper(w, op.partition(".")[2], formula, [signless(dtype)] * len(operands))
+    shape = "[1]" if all(x.number is not None for x in operands) else "[]"  # a loop needs a block
+    return f"{name}({', '.join(x.filled(shape) for x in operands)})"
+
+
+def _in_single(op: str, operands: Sequence[Term], narrowed: bool, w: SourceWriter) -> Term:
+    """A function of half precision: of single, rounded."""
+    wide = [Term(w.let("wide", f"{x.block}.to({triton_type(SINGLE)})"), SINGLE) for x in operands]
+    found = _let(op, _expression(op, wide, SINGLE, narrowed, w), SINGLE, w)
+    return _let(op, f"{found.text}.to({triton_type(HALF)})", HALF, w)
+
+
+def _short_power(op: str, operands: Sequence[Term], kind: str, w: SourceWriter) -> Term | None:
+    """A power whose exponent is a number that is known, and simple."""
+    if op != "math.powf" or operands[1].number is None or (element := ELEMENT_TYPES[kind]) not in FORMATS:
+        return None
+    block = Block(arg_types=[element])
+    made = short_power(Value(FormulaWriter(block), block.args[0]), float(operands[1].number))
+    if made is None:
+        return None
+    statements = Statements(w, {block.args[0]: operands[0]})
+    statements.write(block, [made.ssa])
+    return statements.term(made.ssa)
+
+
+def _let(op: str, text: str, dtype: DType, w: SourceWriter) -> Term:
+    return Term(w.let(ops.hint(op), text), dtype)
+
+
+def _read_as(op: str, given: Sequence[Term]) -> DType:
+    """The dtype in which an operation reads its operands; a condition is none of them."""
+    values = given[1:] if op == "arith.select" else given
+    named = [x for x in values if x.number is None] or list(values)
+    return signed_as(named[0].dtype, sign(op))
+
+
+def _cast(op: str, given: Term, kind: str, w: SourceWriter) -> Term:
+    target = kind_dtype(kind)
+    if op == "arith.bitcast":
+        return _let(op, f"{given.block}.to({triton_type(target)}, bitcast=True)", target, w)
+    if op == "arith.index_cast" and target == given.dtype and kind == "index":
+        return given
+    read = signed_as(given.dtype, sign(op))
+    target = signed_as(target, {"arith.fptoui": "u", "arith.fptosi": "i"}.get(op))
+    if given.dtype == BOOL and op == "arith.extsi":
+        raise ops.unsupported(op)
+    return _let(op, f"{given.as_dtype(read).block}.to({triton_type(target)})", target, w)
+
+
+# --- formulas ---------------------------------------------------------------------------------------------------------
 
 
 def helper(w: SourceWriter, name: str, formula: Formula, kinds: Sequence[Attribute]) -> str:
@@ -71,7 +182,7 @@ def _functions(name: str, formula: Formula, kinds: tuple[Attribute, ...]) -> dic
         if len(arguments) > 1:
             w.line(f"{', '.join(arguments)} = tl.broadcast({', '.join(arguments)})")
         known: dict[SSAValue, Term] = {
-            v: Term(a, element_dtype(v.type)) for v, a in zip(block.args, arguments, strict=True)
+            v: Term(a, kind_dtype(_kind(v.type))) for v, a in zip(block.args, arguments, strict=True)
         }
         statements = Statements(w, known)
         statements.write(block, [result])
@@ -79,31 +190,30 @@ def _functions(name: str, formula: Formula, kinds: tuple[Attribute, ...]) -> dic
     return {**w.helpers, name: "\n".join(w.lines)}
 
 
-def _dtype(kind: Attribute) -> DType:
-    return PLACE if isinstance(kind, IndexType) else element_dtype(kind)
+@functools.lru_cache(64)
+def _kind(element: Attribute) -> str:
+    return str(element)
 
 
-def _nowhere(*_: object) -> str:
-    raise AssertionError("a formula has no loops and reads nothing")
+def _is_narrowed(op: Operation) -> bool:
+    """Whether a result is rounded to half precision wherever it is used."""
+    users = [use.operation for use in op.results[0].uses]
+    return bool(users) and all(isinstance(u, arith.TruncFOp) and u.result.type in (f16, bf16) for u in users)
 
 
 class Statements:
-    """Writes the operations of a block; ``known`` are the values that have a name or are a number."""
+    """Writes the operations of a formula's block; ``known`` are the values that have a name or are a number."""
 
-    def __init__(
-        self, w: SourceWriter, known: dict[SSAValue, Term], index: Index = _nowhere, load: Load = _nowhere
-    ) -> None:
+    def __init__(self, w: SourceWriter, known: Mapping[SSAValue, Term]) -> None:
         self.w = w
-        self.known = known
-        self.index = index
-        self.load = load
+        self.known = dict(known)
 
     def term(self, value: SSAValue) -> Term:
         """A value in source."""
         if value not in self.known:
             number = number_of(value)
             assert number is not None, f"{value} is no number"
-            self.known[value] = ops.number(number, _dtype(value.type))
+            self.known[value] = ops.number(number, kind_dtype(_kind(value.type)))
         return self.known[value]
 
     def write(self, block: Block, wanted: Sequence[SSAValue]) -> None:
@@ -121,82 +231,12 @@ class Statements:
             self._operation(op)
 
     def _operation(self, op: Operation) -> None:
-        result = op.results[0]
-        match op:
-            case linalg.IndexOp():
-                self.known[result] = Term(self.index(op.dim.value.data), PLACE)
-            case tensor.ExtractOp():
-                places = [self.term(v).text for v in op.indices]
-                self.known[result] = Term(self.load(op, places), dtype_of(op.tensor))
-            case scf.WhileOp():
-                self._while(op)
-            case _:
-                self.known[result] = self._computed(op)
-
-    def _computed(self, op: Operation) -> Term:
-        """The value of an operation of ``arith`` or ``math``."""
-        given = [self.term(v) for v in op.operands]
-        if op.name in CASTS or isinstance(op, arith.IndexCastOp | arith.BitcastOp):
-            return self._cast(op, given[0])
-        dtype, kind = self._reads(op, given), _dtype(op.results[0].type)
-        operands = [x.as_dtype(dtype) for x in given]
-        result = dtype if kind.kind == "i" else kind
-        if isinstance(op, arith.NegfOp):
-            return self._let(op, f"{operands[0].block} * -1.0", result)
-        if dtype == HALF and not isinstance(op, math.AbsFOp) and (type(op) in FORMULAS or op.name.startswith("math.")):
-            return self._in_single(op, operands)
-        return self._short_power(op, operands) or self._let(op, self._expression(op, operands, dtype), result)
-
-    def _expression(self, op: Operation, operands: Sequence[Term], dtype: DType) -> str:
-        text = applied(op, operands, dtype)
-        if text is not None:
-            return text
-        if type(op) not in FORMULAS:
-            raise ops.unsupported(op)
-        kinds = [signless(dtype)] * len(operands)
-        name = helper(self.w, op.name.partition(".")[2], FORMULAS[type(op)], kinds)
-        shape = "[1]" if all(x.number is not None for x in operands) else "[]"  # a loop needs a block
-        return f"{name}({', '.join(x.filled(shape) for x in operands)})"
-
-    def _in_single(self, op: Operation, operands: Sequence[Term]) -> Term:
-        """A function of half precision: of single, rounded."""
-        wide = [Term(self.w.let("wide", f"{x.block}.to({triton_type(SINGLE)})"), SINGLE) for x in operands]
-        found = self._let(op, self._expression(op, wide, SINGLE), SINGLE)
-        return self._let(op, f"{found.text}.to({triton_type(HALF)})", HALF)
-
-    def _short_power(self, op: Operation, operands: Sequence[Term]) -> Term | None:
-        """A power whose exponent is a number that is known, and simple."""
-        kind = op.results[0].type
-        if not isinstance(op, math.PowFOp) or kind not in FORMATS or operands[1].number is None:
-            return None
-        block = Block(arg_types=[kind])
-        made = short_power(Value(FormulaWriter(block), block.args[0]), float(operands[1].number))
-        if made is None:
-            return None
-        self.known[block.args[0]] = operands[0]
-        self.write(block, [made.ssa])
-        return self.term(made.ssa)
-
-    def _let(self, op: Operation, text: str, dtype: DType) -> Term:
-        return Term(self.w.let(ops.hint(op), text), dtype)
-
-    def _reads(self, op: Operation, given: Sequence[Term]) -> DType:
-        """The dtype in which an operation reads its operands; a condition is none of them."""
-        values = given[1:] if isinstance(op, arith.SelectOp) else given
-        named = [x for x in values if x.number is None] or list(values)
-        return signed_as(named[0].dtype, sign(op))
-
-    def _cast(self, op: Operation, given: Term) -> Term:
-        target = _dtype(op.results[0].type)
-        if isinstance(op, arith.BitcastOp):
-            return self._let(op, f"{given.block}.to({triton_type(target)}, bitcast=True)", target)
-        if isinstance(op, arith.IndexCastOp) and target == given.dtype and isinstance(op.results[0].type, IndexType):
-            return given
-        read = signed_as(given.dtype, sign(op))
-        target = signed_as(target, {"arith.fptoui": "u", "arith.fptosi": "i"}.get(op.name))
-        if given.dtype == BOOL and op.name == "arith.extsi":
-            raise ops.unsupported(op)
-        return self._let(op, f"{given.as_dtype(read).block}.to({triton_type(target)})", target)
+        if isinstance(op, scf.WhileOp):
+            self._while(op)
+            return
+        given, (result,) = [self.term(v) for v in op.operands], op.results
+        name = operation_name(op)
+        self.known[result] = compute(name, given, _kind(result.type), self.w, _is_narrowed(op))
 
     def _while(self, op: scf.WhileOp) -> None:
         """A loop that goes on until the condition holds for no element; those that are done keep what they have."""

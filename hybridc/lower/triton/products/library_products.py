@@ -19,8 +19,8 @@ from hybridc.ir.kernel import Read, Stage
 from hybridc.ir.product_shape import Strides
 from hybridc.ir.structured import dtype_of
 from hybridc.lower.triton.launches import LibraryProduct, Matrix
-from hybridc.lower.triton.nests import phases_of
 from hybridc.lower.triton.products.product_loops import FusedProduct, ProductOperand, strides_along
+from hybridc.lower.triton.tiles_to_triton import phases_of
 from hybridc.lower.triton.triton_function import LibraryWay
 
 # Multiplications and additions of a product that keeps a card busy for longer than it takes to launch one.

@@ -1,11 +1,13 @@
-"""The loops of a kernel as Triton functions: which shape its blocks have, and what its programs share.
+"""The schedule of a kernel's nests for a machine whose programs work on whole tiles: which tiles, and what they share.
 
 * *elements*: nothing is reduced; a program makes a block of the results, flat or, where memory is followed along two
   axes, in two dimensions.
 * *rows*: a program holds whole rows in registers; all sweeps over them happen there. Sums across rows are added up over
-  the rows of a program, as parts.
-* *sums*: one sweep whose reductions all go along the same axes: programs share these axes, too, and give parts. Of two
-  reductions one may be of the other's result, if they can be made together (:mod:`hybridc.ir.online_reductions`).
+  the rows of a program, as partial results.
+* *sums*: one sweep whose reductions all go along the same axes: programs share these axes, too, and give partial
+  results. Of two reductions one may be of the other's result, if they are an online reduction
+  (:mod:`hybridc.ir.online_reductions`).
+* *combine*: the partial results of a reduction are combined, in their order: results do not depend on chance.
 * A nest that is none of these is cut: values between its sweeps go through memory.
 """
 
@@ -13,7 +15,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
 from xdsl.ir import SSAValue
@@ -21,66 +23,58 @@ from xdsl.ir import SSAValue
 from hybridc.ir.kernel import Axes, Kernel, Nest, Read, Stage, grid_of, number_of
 from hybridc.ir.nest_plan import NestPlan, nests_of, plan_nest, read_elsewhere
 from hybridc.ir.online_reductions import Running, running_pairs
-from hybridc.ir.strides import row_major
-from hybridc.ir.structured import dtype_of, shape_of
-from hybridc.lower.triton.blocks import Dim, Strides, product
-from hybridc.lower.triton.expressions import linalg_body as body
-from hybridc.lower.triton.function_text import VECTORS, FunctionText, KernelMemory, PartialResults
-from hybridc.lower.triton.parts import combine_phase, join_phase
-from hybridc.lower.triton.row_values import held_bytes
-from hybridc.lower.triton.texts import copy_phase, fill_phase
-from hybridc.lower.triton.together import together
-from hybridc.lower.triton.triton_function import Config, TritonPhase, TritonPhases, power_of_two, warps_for, ways_for
+from hybridc.ir.structured import shape_of
+from hybridc.ir.tile_launch import TileConfig, TileLaunch, TileMachine, power_of_two
+from hybridc.ir.tile_program import TileDim, TileProgram, TileSweep
+from hybridc.transforms.kernels.rows_in_registers import held_bytes
+from hybridc.transforms.kernels.tile_blocks import KernelMemory, PartialResults, Strides, TileStatements
 
-# Elements that a program holds of each value: of maps, of rows, at most of a row.
-ELEMENTS, ROW_ELEMENTS, LONGEST_ROW = 1024, 2048, 1 << 15
-# Bytes of the rows that a program holds, at most: three quarters of a card's registers.
-HELD = 3 << 16
-# Programs that keep a large card busy; parts of a reduction, at most, and how many blocks each has, at least.
-PROGRAMS, PIECES, PIECE_BLOCKS = 528, 256, 4
-# Rows that are shared among so few programs are cut, if they are longer than this.
+# A partial result is of so many blocks, at least: fewer would take as long to begin and to combine. There are so many
+# of them, at most, that one block holds all.
+PIECE_BLOCKS, PIECES = 4, 256
+# So few rows are shared among programs if they are longer than this: one program for each would not keep a GPU busy.
 FEW_ROWS, LONG_ROW = 32, 4096
-TILE = 32
+# A program's elements of one long row are counted from the row's beginning, but for rows so long that programs are few.
+LONGEST = 1 << 25
+# Elements of a block of partial results, at most: those of four for each thread.
+COMBINED = 4096
 # A value is rather made again from so many arrays of its size than written and read.
-GIVEN_AGAIN = 2
+_GIVEN_AGAIN = 2
+# Offsets up to here fit into 32 bits.
+NARROW = 1 << 31
+# The machine that is scheduled for.
+GPU = TileMachine()
 
 
-def phases_of(
+def schedule_blocks(
     kernel: Kernel, strides: Mapping[int, Strides], there: Mapping[SSAValue, int] = MappingProxyType({})
-) -> TritonPhases:
-    """The phases of a kernel; ``strides``, in elements, are of arguments, then results, that may be no plain arrays.
+) -> tuple[list[TileLaunch], KernelMemory]:
+    """The launches that make the results of a kernel, but for those that are numbers, and where its values are.
 
-    Values that are ``there`` lie in the memory of the results with these numbers, when the kernel begins.
+    ``strides``, in elements, are of arguments, then results, that may be no plain arrays. Values that are ``there``
+    lie in the memory of the results with these numbers, when the kernel begins.
     """
-    return _Phases(kernel, strides, there).run()
+    memory = KernelMemory(kernel, strides)
+    memory.names |= {value: f"y{i}" for value, i in there.items()}
+    return _BlockScheduler(kernel, memory, GPU).run(), memory
 
 
-class _Phases:
-    def __init__(self, kernel: Kernel, strides: Mapping[int, Strides], there: Mapping[SSAValue, int]) -> None:
-        self.kernel = kernel
-        self.memory = KernelMemory(kernel, strides)
-        self.memory.names |= {value: f"y{i}" for value, i in there.items()}
-        self.made: list[TritonPhase] = []
-        self.nests = nests_of(kernel)
+@dataclass(eq=False)
+class _BlockScheduler:
+    kernel: Kernel
+    memory: KernelMemory
+    machine: TileMachine
+    made: list[TileLaunch] = field(default_factory=list[TileLaunch])
 
-    def run(self) -> TritonPhases:
-        for nest in self.nests:
+    def run(self) -> list[TileLaunch]:
+        """The launches, in order."""
+        nests = nests_of(self.kernel)
+        for nest in nests:
             for stage in nest.stages:
-                if read_elsewhere(self.nests, nest, stage.result):
+                if read_elsewhere(nests, nest, stage.result):
                     self.memory.keep(stage.result)
             self._nest(nest)
-        for i, v in enumerate(self.kernel.results):
-            number = number_of(v)
-            if number is not None:
-                self.made.append(self._filled(f"y{i}", v, body.literal(number, dtype_of(v))))
-            elif self.memory.names[v] != f"y{i}":
-                self.made.append(self._copied(self.memory.names[v], f"y{i}", v))
-        return TritonPhases(together(self.made, self._read_only()), self.memory.locals)
-
-    def _read_only(self) -> set[int]:
-        """The arguments that are no memory for any result, as none is like them."""
-        results = {(shape_of(v), dtype_of(v)) for v in self.kernel.results}
-        return {i for i, v in enumerate(self.kernel.arguments) if (shape_of(v), dtype_of(v)) not in results}
+        return self.made
 
     # --- the choice ----------------------------------------------------------------------------------------
 
@@ -101,10 +95,10 @@ class _Phases:
                 self._cut(plan)
             return
         ways = {plan.axes(s.reduced) for s in sums}
-        inner = math.prod(power_of_two(plan.sizes[a]) for a in plan.inner)
+        inner = self._padded(plan, plan.inner)
         points = plan.extent(plan.points)
-        rows = any(not plan.across(s) for s in sums) and inner <= LONGEST_ROW and self._in_place(stages)
-        rows = rows and inner * held_bytes(plan) <= HELD
+        rows = any(not plan.across(s) for s in sums) and inner <= self.machine.longest_row and self._in_place(stages)
+        rows = rows and inner * held_bytes(plan) <= self.machine.held
         rows = rows and all({*plan.points} <= {*plan.axes(s.reduced)} for s in sums if plan.across(s))
         read = {r.value for s in stages for r in s.reads}
         if rows and (points >= FEW_ROWS or inner <= LONG_ROW):
@@ -240,127 +234,73 @@ class _Phases:
             return set()
         size = math.prod(shape_of(read.value))
         large = [v for v in given if number_of(v) is None and math.prod(shape_of(v)) >= size]
-        return chain if len(large) <= GIVEN_AGAIN else set()
+        return chain if len(large) <= _GIVEN_AGAIN else set()
 
     # --- elements ------------------------------------------------------------------------------------------
 
     def _elements(self, plan: NestPlan) -> None:
+        if plan.extent((*plan.points, *plan.inner)) == 0:
+            return
+        machine, axes = self.machine, (*plan.points, *plan.inner)
         if plan.tiled is not None:
-            self._tiles(plan)
-            return
-        if self._has_numbers_of_rows(plan):
-            self._pieces_of_rows(plan)
-            return
-        axes = (*plan.points, *plan.inner)
-        total = plan.extent(axes)
-        block = min(ELEMENTS, max(32, power_of_two(total)))
-        blocks = [b for b in (block, 2 * block, block // 2, 4 * block) if b == block or total > PROGRAMS * b // 2]
-        dim = Dim("i", axes, product(plan, axes), "BLOCK", self._masked(plan, axes, max(blocks)))
-        configs = [Config((("BLOCK", b),), (-(-total // b), 1, 1), warps_for(b)) for b in blocks]
-        if total == 0:
-            return
-        text = FunctionText(self.memory, plan, [dim], ("BLOCK",))
-        text.block_by_block(min(blocks))
-        text.stages()
-        self._add(text, "elements", configs)
+            tall, wide = machine.side, 2 * machine.side
+            sides = ((tall, tall), (wide, tall), (tall, wide), (wide, wide))
+            dims = self._dim(plan, plan.points[-1:], "ROWS", wide), self._dim(plan, plan.inner, "COLUMNS", wide)
+            configs = [self._config(ROWS=rows, COLUMNS=columns) for rows, columns in sides]
+        elif self._has_numbers_of_rows(plan):
+            n, length = machine.elements, plan.extent(plan.inner)
+            blocks = [b for b in (n, 2 * n, n // 2, 4 * n) if b <= length]
+            dims = (self._dim(plan, plan.inner, "BLOCK", max(blocks)),)
+            configs = [self._config(BLOCK=b) for b in blocks]
+        else:
+            total = plan.extent(axes)
+            n = min(machine.elements, max(32, power_of_two(total)))
+            blocks = [b for b in (n, 2 * n, n // 2, 4 * n) if b == n or total > machine.programs * b // 2]
+            dims = (self._dim(plan, axes, "BLOCK", max(blocks)),)
+            configs = [self._config(BLOCK=b) for b in blocks]
+        text = self._statements(plan)
+        text.stages(list(plan.stage_of.values()))
+        self._add("elements", text, dims, (TileSweep((), text.take()),), configs)
 
     def _has_numbers_of_rows(self, plan: NestPlan) -> bool:
         """Whether some values are one for each row, of rows that are long, and begin where vectors do.
 
         A program with elements of several rows loads such a value once for each element.
         """
-        length = plan.extent(plan.inner)
-        if length % VECTORS or plan.extent(plan.points) == 0 or not ELEMENTS <= length < ELEMENTS << 15:
+        length, least = plan.extent(plan.inner), self.machine.elements
+        if length % self.machine.vector or not least <= length < LONGEST:
             return False
         followed = [plan.axes(r.axes) for s in plan.stage_of.values() for r in s.reads if number_of(r.value) is None]
         stored = [plan.axes(s.axes) for s in plan.stage_of.values() if s.result in self.memory.names]
         inner = {*plan.inner}
         return any(axes and not inner & {*axes} for axes in followed) and all(inner <= {*axes} for axes in stored)
 
-    def _pieces_of_rows(self, plan: NestPlan) -> None:
-        """Elements of which each program has some of one row."""
-        length = plan.extent(plan.inner)
-        blocks = [b for b in (ELEMENTS, 2 * ELEMENTS, ELEMENTS // 2, 4 * ELEMENTS) if b <= length]
-        count = product(plan, plan.inner)
-        dim = Dim("i", plan.inner, count, "BLOCK", self._masked(plan, plan.inner, max(blocks)))
-        programs = plan.extent(plan.points)
-        configs = [Config((("BLOCK", b),), (programs * -(-length // b), 1, 1), warps_for(b)) for b in blocks]
-        text = FunctionText(self.memory, plan, [dim], ("BLOCK",))
-        program, pieces = text.w.let("program", text.program(0)), text.w.let("pieces", f"tl.cdiv({count}, BLOCK)")
-        text.blocks.places(0, f"{program} % {pieces} * BLOCK + ")
-        text.point(plan.points, f"{program} // {pieces}")
-        text.stages()
-        self._add(text, "elements", configs)
-
-    def _tiles(self, plan: NestPlan) -> None:
-        """Elements of which some follow memory along one axis, others along another."""
-        *others, rows = plan.points
-        (columns,) = plan.inner
-        count = plan.extent(others)
-        if count * plan.sizes[rows] * plan.sizes[columns] == 0:
-            return
-        dims = [
-            Dim("i", (rows,), product(plan, (rows,)), "ROWS", self._masked(plan, (rows,), 64)),
-            Dim("j", (columns,), product(plan, (columns,)), "COLUMNS", self._masked(plan, (columns,), 64)),
-        ]
-        configs = [
-            Config(
-                (("ROWS", r), ("COLUMNS", c)),
-                (-(-plan.sizes[columns] // c) * -(-plan.sizes[rows] // r) * count, 1, 1),
-                warps_for(r * c),
-            )
-            for r, c in ((TILE, TILE), (2 * TILE, TILE), (TILE, 2 * TILE), (2 * TILE, 2 * TILE))
-        ]
-        text = FunctionText(self.memory, plan, dims, ("ROWS", "COLUMNS"))
-        # Of a grid's axes only the first has many programs.
-        program = text.w.let("program", text.program(0))
-        across, down = (
-            text.w.let(n, f"tl.cdiv({d.extent}, {d.block})") for n, d in zip(("across", "down"), dims[::-1])
-        )
-        text.point(tuple(others), f"{program} // ({across} * {down})")
-        text.blocks.places(0, f"{program} // {across} % {down} * ROWS + ")
-        text.blocks.places(1, f"{program} % {across} * COLUMNS + ")
-        text.stages()
-        self._add(text, "elements", configs)
-
     # --- rows ----------------------------------------------------------------------------------------------
 
     def _rows(self, plan: NestPlan) -> None:
         plan = replace(plan, dynamic=plan.dynamic - {*plan.inner})
         points = plan.extent(plan.points)
-        inner = math.prod(power_of_two(plan.sizes[a]) for a in plan.inner)
-        rows = max(1, min(power_of_two(points), ROW_ELEMENTS // inner))
-        choices = [rows] + [r for r in (2 * rows, rows // 2) if 1 <= r <= points and r * inner <= 4 * ROW_ELEMENTS]
-        across = [s for s in plan.stage_of.values() if s.combine is not None and plan.across(s)]
+        inner, limit = self._padded(plan, plan.inner), self.machine.row_elements
+        rows = max(1, min(power_of_two(points), limit // inner))
+        choices = [rows] + [r for r in (2 * rows, rows // 2) if 1 <= r <= points and r * inner <= 4 * limit]
+        stages = list(plan.stage_of.values())
+        across = [s for s in stages if s.combine is not None and plan.across(s)]
         if points == 0 and not across:
             return
-        most = max(choices)
-        pieces, piece = self._pieces(points, most, 1) if across else (-(-points // most), most)
-        dims = [Dim("row", plan.points, product(plan, plan.points), "ROWS", self._masked(plan, plan.points, most))]
-        for n, axis in enumerate(plan.inner):
-            size = plan.sizes[axis]
-            block = power_of_two(size)
-            dims.append(Dim("jklmn"[n], (axis,), str(size), str(block), block != size))
-        configs = [
-            Config(
-                (("ROWS", r),),
-                (pieces if across else -(-points // r), 1, 1),
-                warps,
-            )
-            for r in choices
-            for warps in ways_for(r * inner)
+        configs = [TileConfig((("ROWS", r),), w) for r in choices for w in self.machine.warps_to_hold(r * inner)]
+        dims = [self._dim(plan, plan.points, "ROWS", max(choices), "piece" if across else "grid")]
+        dims += [
+            self._dim(plan, (a,), power_of_two(plan.sizes[a]), power_of_two(plan.sizes[a]), "whole") for a in plan.inner
         ]
-        text = FunctionText(self.memory, plan, dims, ("ROWS",), ("piece",) if across else ())
-        for n in range(1, len(dims)):
-            text.blocks.places(n, "")
-        parts = {s.result: self._parts(s, pieces) for s in across}
+        text = self._statements(plan)
         if not across:
-            text.blocks.places(0, f"{text.program(0)} * ROWS + ")
-            text.stages()
-        else:
-            text.accumulated(parts, (0,), text.kept(across), "ROWS")
-        self._add(text, "rows", configs, (piece,) if across else ())
-        self._combine(parts.values())
+            text.stages(stages)
+            self._add("rows", text, dims, (TileSweep((), text.take()),), configs)
+            return
+        pieces, piece = self._pieces(points, max(choices), 1)
+        parts = [self._part(s, pieces) for s in across]
+        self._add("rows", text, dims, text.accumulated(stages, parts, plan.points, ()), configs, piece)
+        self._combine(plan, parts)
 
     # --- sums ----------------------------------------------------------------------------------------------
 
@@ -371,59 +311,101 @@ class _Phases:
             return
         vector = plan.merged[plan.nest.vector] if plan.nest.vector is not None else 0
         columns = 1 if not kept else min(power_of_two(outputs), 4 if vector in over else 64)
-        rows = max(1, min(power_of_two(terms), ROW_ELEMENTS // columns))
-        programs = -(-outputs // columns)
-        pieces, piece = self._pieces(terms, rows, programs)
-        dims = [
-            Dim("i", over, product(plan, over), "ROWS", self._masked(plan, over, piece)),
-            Dim("j", kept, product(plan, kept), "COLUMNS", self._masked(plan, kept, columns)),
-        ]
-        configs = [Config((("ROWS", rows), ("COLUMNS", columns)), (programs, pieces, 1), warps_for(rows * columns))]
-        text = FunctionText(self.memory, plan, dims, ("ROWS", "COLUMNS"), ("piece",))
-        text.blocks.places(1, f"{text.program(0)} * COLUMNS + ")
-        stages = [s for s in plan.stage_of.values() if s.combine is not None]
+        rows = max(1, min(power_of_two(terms), self.machine.row_elements // columns))
+        pieces, piece = self._pieces(terms, rows, -(-outputs // columns))
+        dims = self._dim(plan, over, "ROWS", piece, "piece"), self._dim(plan, kept, "COLUMNS", columns)
+        stages = list(plan.stage_of.values())
         for stage in stages:
-            self.memory.keep(stage.result)
-        parts = {s.result: self._parts(s, pieces) for s in stages}
-        text.accumulated(parts, (0,), text.kept(stages), "ROWS", along=1, pairs=pairs)
-        self._add(text, "sums", configs, (piece,))
+            if stage.combine is not None:
+                self.memory.keep(stage.result)
+        parts = {s: self._part(s, pieces) for s in stages if s.combine is not None}
+        text = self._statements(plan)
+        sweeps = text.accumulated(stages, list(parts.values()), over, pairs)
+        self._add("sums", text, dims, sweeps, [self._config(ROWS=rows, COLUMNS=columns)], piece)
         for pair in pairs if pieces > 1 else ():
-            both = (parts.pop(pair.first.result), parts.pop(pair.second.result))
-            self.made.append(join_phase(self.memory, pair, both, terms, piece))
-        self._combine(parts.values())
+            self._join(plan, pair, (parts.pop(pair.first), parts.pop(pair.second)), terms, piece)
+        self._combine(plan, list(parts.values()))
 
     def _pieces(self, terms: int, block: int, programs: int) -> tuple[int, int]:
         """How many pieces a reduction is cut into, and how long they are: a multiple of a block."""
         blocks = max(1, -(-terms // block))
-        wanted = min(-(-blocks // PIECE_BLOCKS), PIECES, max(1, PROGRAMS // programs))
+        wanted = min(-(-blocks // PIECE_BLOCKS), PIECES, max(1, self.machine.programs // programs))
         piece = -(-blocks // wanted) * block
         return max(1, -(-terms // piece)), piece
 
-    def _parts(self, stage: Stage, pieces: int) -> PartialResults:
-        """Where the parts of a reduction go: at once to its place, if there is only one."""
+    def _part(self, stage: Stage, pieces: int) -> PartialResults:
+        """Where the partial results of a reduction go: at once to its place, if there is only one."""
         if pieces == 1:
             return PartialResults(stage, self.memory.names[stage.result], 1)
-        return PartialResults(
-            stage, self.memory.local(pieces * math.prod(shape_of(stage.result)), stage.result), pieces
+        elements = pieces * math.prod(shape_of(stage.result))
+        return PartialResults(stage, self.memory.local(elements, stage.result), pieces)
+
+    # --- partial results -----------------------------------------------------------------------------------
+
+    def _combine(self, plan: NestPlan, parts: Iterable[PartialResults]) -> None:
+        """The launches that combine partial results."""
+        for part in parts:
+            if part.pieces > 1:
+                text = self._statements(self._of_parts(plan, part))
+                text.combined(part)
+                self._combined(text, part)
+
+    def _join(
+        self, plan: NestPlan, pair: Running, parts: tuple[PartialResults, PartialResults], terms: int, piece: int
+    ) -> None:
+        """The launch that combines the partial results of an online reduction, each of ``piece`` of the ``terms``."""
+        text = self._statements(self._of_parts(plan, parts[0]))
+        text.joined(pair, parts, terms, piece)
+        self._combined(text, parts[0])
+
+    def _of_parts(self, plan: NestPlan, part: PartialResults) -> NestPlan:
+        """The walk of partial results: which one, and where in the result."""
+        sizes = (part.pieces, math.prod(shape_of(part.stage.result)))
+        return replace(plan, sizes=sizes, dynamic=frozenset(), points=(1,), inner=(0,))
+
+    def _combined(self, text: TileStatements, part: PartialResults) -> None:
+        pieces, size = text.plan.sizes
+        rows = power_of_two(pieces)
+        columns = min(power_of_two(size), max(1, COMBINED // rows))
+        dims = self._dim(text.plan, (0,), rows, rows, "whole"), self._dim(text.plan, (1,), "COLUMNS", columns)
+        config = TileConfig((("COLUMNS", columns),), self.machine.warps_for(rows * columns))
+        self._add("combine", text, dims, (TileSweep((), text.take()),), [config])
+
+    # --- programs ------------------------------------------------------------------------------------------
+
+    def _statements(self, plan: NestPlan) -> TileStatements:
+        return TileStatements(plan, values=self.memory.names, given=self.memory.strides)
+
+    def _dim(self, plan: NestPlan, axes: Axes, block: int | str, least: int, walk: str = "grid") -> TileDim:
+        """A dimension of tiles; ``least`` is what divides its length if no tile reaches beyond the end."""
+        count = plan.extent(axes)
+        return TileDim(axes, block, walk, bool(plan.dynamic & {*axes}) or count % least != 0 or count == 0)
+
+    def _padded(self, plan: NestPlan, axes: Axes) -> int:
+        """Elements of blocks that hold all of these axes."""
+        return math.prod(power_of_two(plan.sizes[a]) for a in axes)
+
+    def _config(self, **blocks: int) -> TileConfig:
+        return TileConfig(tuple(blocks.items()), self.machine.warps_for(math.prod(blocks.values())))
+
+    def _add(
+        self,
+        what: str,
+        text: TileStatements,
+        dims: Sequence[TileDim],
+        sweeps: Sequence[TileSweep],
+        configs: Sequence[TileConfig],
+        piece: int | None = None,
+    ) -> None:
+        plan = text.plan
+        whole = tuple(a for d in dims if d.walk == "whole" for a in d.axes)
+        parallel = tuple(a for a in range(len(plan.sizes)) if a not in whole)
+        program = TileProgram(
+            tuple(text.called.values()), text.space.sizes, parallel, tuple(sweeps), inner=whole, tiles=tuple(dims)
         )
-
-    def _combine(self, parts: Iterable[PartialResults]) -> None:
-        """The phases that combine parts."""
-        self.made += [combine_phase(self.memory, part) for part in parts if part.pieces > 1]
-
-    # --- pieces of text ------------------------------------------------------------------------------------
-
-    def _masked(self, plan: NestPlan, axes: Axes, block: int) -> bool:
-        """Whether blocks may reach beyond the end."""
-        return bool(plan.dynamic & {*axes}) or plan.extent(axes) % block != 0
-
-    def _add(self, text: FunctionText, what: str, configs: Sequence[Config], numbers: tuple[int, ...] = ()) -> None:
-        self.made.append(text.phase(what, tuple(configs), numbers))
-
-    def _filled(self, target: str, value: SSAValue, number: str) -> TritonPhase:
-        return fill_phase(self.memory.dtypes[target], math.prod(shape_of(value)), number, self.memory.number[target])
-
-    def _copied(self, source: str, target: str, value: SSAValue) -> TritonPhase:
-        shape = shape_of(value)
-        numbers = (self.memory.number[source], self.memory.number[target])
-        return copy_phase(self.memory.dtypes[target], shape, row_major(shape), *numbers)
+        values = [v for s in plan.stage_of.values() for v in (*(r.value for r in s.reads), s.result, *s.anywhere)]
+        wide = what != "combine" and any(math.prod(shape_of(v)) >= NARROW for v in values)
+        dtypes = tuple(self.memory.dtypes[name] for name in text.buffers)
+        self.made.append(
+            TileLaunch(what, program, tuple(text.buffers), dtypes, plan.sizes, tuple(configs), piece, wide)
+        )

@@ -1,0 +1,180 @@
+"""Tile programs as Triton functions: what a program of the GPU does, and how many of them are launched."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+
+from xdsl.ir import SSAValue
+
+from hybridc.ir.kernel import Kernel, number_of
+from hybridc.ir.strides import row_major
+from hybridc.ir.structured import dtype_of, shape_of
+from hybridc.ir.tile_launch import TileConfig, TileLaunch
+from hybridc.ir.tile_program import Axes, TileDim
+from hybridc.lower.triton.expressions.ops import literal
+from hybridc.lower.triton.source_writer import SourceWriter
+from hybridc.lower.triton.texts import copy_phase, fill_phase, module, title
+from hybridc.lower.triton.tile_printer import Dim, TilePrinter, narrowed_in
+from hybridc.lower.triton.together import call_block, together
+from hybridc.lower.triton.triton_function import Config, Elements, TritonFunction, TritonPhase, TritonPhases
+from hybridc.transforms.kernels.schedule_blocks import GPU, schedule_blocks
+from hybridc.transforms.kernels.tile_blocks import Strides
+
+# Of the dimensions of blocks.
+_NAMES = "ijklmnopq"
+
+
+def phases_of(
+    kernel: Kernel, strides: Mapping[int, Strides], there: Mapping[SSAValue, int] = MappingProxyType({})
+) -> TritonPhases:
+    """The phases of a kernel; ``strides``, in elements, are of arguments, then results, that may be no plain arrays.
+
+    Values that are ``there`` lie in the memory of the results with these numbers, when the kernel begins.
+    """
+    launches, memory = schedule_blocks(kernel, strides, there)
+    numbers = {name: i for i, name in enumerate(memory.dtypes)}
+    made = [_FunctionText(kernel, launch).phase(numbers) for launch in launches]
+    for i, value in enumerate(kernel.results):
+        number, source, target = number_of(value), memory.names[value], numbers[f"y{i}"]
+        dtype, shape = dtype_of(value), shape_of(value)
+        if number is not None:
+            made.append(fill_phase(dtype, math.prod(shape), literal(number, dtype), target))
+        elif source != f"y{i}":
+            made.append(copy_phase(dtype, shape, row_major(shape), numbers[source], target))
+    return TritonPhases(together(made, _read_only(kernel)), memory.locals)
+
+
+def _read_only(kernel: Kernel) -> set[int]:
+    """The arguments that are no memory for any result, as none is like them."""
+    results = {(shape_of(v), dtype_of(v)) for v in kernel.results}
+    return {i for i, v in enumerate(kernel.arguments) if (shape_of(v), dtype_of(v)) not in results}
+
+
+class _FunctionText:
+    """The function of a tile program."""
+
+    def __init__(self, kernel: Kernel, launch: TileLaunch) -> None:
+        self.kernel, self.launch, program = kernel, launch, launch.program
+        self.w = SourceWriter()
+        dtypes = {b.name: dtype for b, dtype in zip(program.buffers, launch.dtypes, strict=True)}
+        self.printer = TilePrinter(program.sizes, (), dtypes, self.w)
+        dims = [
+            Dim(name, tile.axes, self.printer.size(tile.axes), str(tile.block), tile.masked)
+            for name, tile in zip(_NAMES, program.tiles, strict=False)
+        ]
+        self.printer = TilePrinter(program.sizes, dims, dtypes, self.w)
+        self.grid = [i for i, tile in enumerate(program.tiles) if tile.walk == "grid"]
+        tiled = {a for tile in program.tiles for a in tile.axes}
+        self.points: Axes = tuple(a for a in program.parallel if a not in tiled)
+        self.constants = tuple(tile.block for tile in program.tiles if isinstance(tile.block, str))
+        # Each program has one block of elements that follow each other.
+        self.flat = len(program.tiles) == len(self.grid) == 1 and not self.points
+        self.tail = self.flat and self._has_tail(program.tiles[0])
+
+    def _has_tail(self, tile: TileDim) -> bool:
+        """Whether a block that is not full is another case.
+
+        Whether an element is there could be asked for several at once only if they are known to be whole vectors.
+        """
+        count, least = self.launch.extent(tile.axes), min(c.blocks[0][1] for c in self.launch.configs)
+        return tile.masked and count >= least and count % GPU.vector != 0
+
+    def phase(self, numbers: Mapping[str, int]) -> TritonPhase:
+        """The function and what it is given; ``numbers`` are those of the kernel's buffers."""
+        launch, program = self.launch, self.launch.program
+        self._places()
+        self._sweeps()
+        dynamic = program.dynamic
+        parameters = (*(f"n{a}" for a in dynamic), *(["piece"] if launch.piece is not None else []))
+        given = (*(launch.sizes[a] for a in dynamic), *([launch.piece] if launch.piece is not None else []))
+        pointers = tuple(b.name for b in program.buffers)
+        name, doc = self.kernel.name, title(self.kernel, launch.what)
+        if launch.what == "combine":
+            parts, elements = launch.sizes
+            name, doc = "combine", f"{parts} parts of {elements} elements are combined."
+        block = self._elements(pointers, parameters, doc) if self.flat else None
+        text = self.w
+        if block is not None and self.tail:
+            text = SourceWriter()
+            text.line(f"program = {block.program}")
+            call_block(name, block, text)
+        source = module(name, pointers, parameters, self.constants, doc, text)
+        kinds = ("i64" if launch.wide else "i32",) * len(parameters)
+        function = TritonFunction(name, source, launch.dtypes, kinds, self.constants)
+        configs = tuple(Config(c.blocks, self._programs(c), c.warps) for c in launch.configs)
+        return TritonPhase(function, tuple(numbers[b] for b in launch.buffers), given, configs, block)
+
+    def _elements(self, pointers: tuple[str, ...], parameters: tuple[str, ...], doc: str) -> Elements:
+        """What a program does with its block."""
+        _, *lines = self.w.lines
+        (dim,), (tile,) = self.printer.dims, self.launch.program.tiles
+        count, helpers = self.launch.extent(tile.axes), tuple(self.w.helpers.items())
+        return Elements(
+            pointers, parameters, self._program(0), tuple(lines), helpers, dim.extent, count, self.tail, doc
+        )
+
+    def _programs(self, config: TileConfig) -> tuple[int, int, int]:
+        """How many programs there are."""
+        launch, blocks = self.launch, dict(config.blocks)
+        tiles = [launch.program.tiles[i] for i in self.grid]
+        sizes = [tile.block if isinstance(tile.block, int) else blocks[tile.block] for tile in tiles]
+        count = math.prod(-(-launch.extent(tile.axes) // n) for tile, n in zip(tiles, sizes, strict=True))
+        count *= launch.extent(self.points)
+        if launch.piece is None:
+            return count, 1, 1
+        return (count, launch.pieces, 1) if self.grid else (launch.pieces, 1, 1)
+
+    # --- the text ------------------------------------------------------------------------------------------
+
+    def _program(self, axis: int) -> str:
+        """The number of this program along an axis of the grid."""
+        return f"tl.program_id({axis}){'.to(tl.int64)' if self.launch.wide else ''}"
+
+    def _places(self) -> None:
+        """Write the indices that a program has."""
+        w, printer, program = self.w, self.printer, self.launch.program
+        for i, tile in enumerate(program.tiles):
+            if tile.walk == "whole":
+                printer.places(i, "")
+        if len(self.grid) == 1 and not self.points:
+            (i,) = self.grid
+            number = w.let("program", self._program(0)) if self.flat else self._program(0)
+            printer.places(i, f"{number} * {printer.dims[i].block} + ")
+            if self.tail:
+                printer.shown = w.let("there", f"{printer.dims[i].name} < {printer.dims[i].extent} if TAIL else None")
+        elif self.grid:
+            self._places_in_grid(self.grid)
+        if self.launch.piece is not None:
+            w.line(f"piece_number = {self._program(1 if self.grid else 0)}")
+            printer.partial = {b.name: "piece_number" for b in program.pieces}
+
+    def _places_in_grid(self, grid: Sequence[int]) -> None:
+        """Only a grid's first axis has many programs: they are counted as one, along the last dimension first."""
+        w, printer = self.w, self.printer
+        program = w.let("program", self._program(0))
+        dims = [printer.dims[i] for i in grid]
+        counts = [w.let("blocks", f"tl.cdiv({d.extent}, {d.block})") for d in dims]
+        if self.points:
+            each = counts[0] if len(counts) == 1 else f"({' * '.join(counts)})"
+            printer.point(self.points, f"{program} // {each}")
+        for n, i in enumerate(grid):
+            inner = counts[n + 1 :]
+            number = program if not inner else f"{program} // {' // '.join(inner)}"
+            outermost = n == 0 and not self.points
+            printer.places(i, f"{number if outermost else f'{number} % {counts[n]}'} * {dims[n].block} + ")
+
+    def _sweeps(self) -> None:
+        program, printer = self.launch.program, self.printer
+        narrowed = narrowed_in([s for sweep in program.sweeps for s in sweep.statements])
+        for sweep in program.sweeps:
+            if not sweep.axes:
+                printer.statements(sweep.statements, narrowed)
+                continue
+            (i,) = (i for i, tile in enumerate(program.tiles) if tile.walk == "piece")
+            block = printer.dims[i].block
+            self.w.line(f"for step in range(0, piece // {block}):")
+            with self.w.indented():
+                printer.places(i, f"piece_number * piece + step * {block} + ")
+                printer.statements(sweep.statements, narrowed)

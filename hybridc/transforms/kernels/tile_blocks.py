@@ -1,0 +1,339 @@
+"""Stages of a nest as statements on tiles: elementwise ops, reductions inside a tile, and those that loops carry."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from xdsl.ir import SSAValue
+
+from hybridc.ir.kernel import Kernel, Read, Stage, neutral_of
+from hybridc.ir.online_reductions import Running
+from hybridc.ir.strides import row_major
+from hybridc.ir.structured import dtype_of, shape_of
+from hybridc.ir.tile_program import (
+    Address,
+    Axes,
+    Factor,
+    Number,
+    Statement,
+    TileBuffer,
+    TileCarry,
+    TileCount,
+    TileIndex,
+    TileLoad,
+    TileMap,
+    TileProgram,
+    TileReduce,
+    TileStore,
+    TileSweep,
+    TileUpdate,
+)
+from hybridc.transforms.kernels.rows_in_registers import in_order_of_need
+from hybridc.transforms.kernels.tile_statements import BodyStatements, kind_of, start_of
+
+Strides = tuple[int, ...]
+
+
+class KernelMemory:
+    """The buffers of a kernel: the names of its arguments, its results and its locals, and which values are there."""
+
+    def __init__(self, kernel: Kernel, strides: Mapping[int, Strides]) -> None:
+        self.kernel = kernel
+        values = [*kernel.arguments, *kernel.results]
+        buffers = [*(f"x{i}" for i in range(len(kernel.arguments))), *(f"y{i}" for i in range(len(kernel.results)))]
+        self.strides = {values[i]: s for i, s in strides.items()}
+        self.dtypes = {name: dtype_of(v) for name, v in zip(buffers, values, strict=True)}
+        self.names: dict[SSAValue, str] = {}
+        for name, v in zip(buffers, values, strict=True):
+            self.names.setdefault(v, name)
+        self.locals: list[int] = []
+
+    def keep(self, value: SSAValue) -> None:
+        """Let a value be in memory."""
+        if value not in self.names:
+            self.names[value] = self.local(math.prod(shape_of(value)), value)
+
+    def local(self, elements: int, like: SSAValue) -> str:
+        """A buffer of the kernel's own."""
+        name = f"w{len(self.locals)}"
+        self.locals.append(elements * dtype_of(like).itemsize)
+        self.dtypes[name] = dtype_of(like)
+        return name
+
+
+@dataclass(frozen=True, eq=False)
+class PartialResults:
+    """A reduction whose elements are shared: the buffer of its partial results, and how many there are.
+
+    If there is one, the buffer is that of the result.
+    """
+
+    stage: Stage
+    buffer: str
+    pieces: int
+
+
+@dataclass(eq=False)
+class TileStatements(BodyStatements):
+    """Writes stages as statements on tiles, whose arrays are in ``memory``: values, and ``strides`` of some."""
+
+    values: Mapping[SSAValue, str] = field(default_factory=dict[SSAValue, str])
+    given: Mapping[SSAValue, Strides] = field(default_factory=dict[SSAValue, Strides])
+    buffers: dict[str, str] = field(default_factory=dict[str, str])  # of the kernel, as the program calls them
+    called: dict[str, TileBuffer] = field(default_factory=dict[str, TileBuffer])
+
+    def __post_init__(self) -> None:
+        sizes = [None if a in self.plan.dynamic else n for a, n in enumerate(self.plan.sizes)]
+        self.space = TileProgram((), tuple(sizes), (), ())
+
+    # --- memory --------------------------------------------------------------------------------------------
+
+    def named(self, buffer: str, kind: str, pieces: bool = False) -> str:
+        """The program's name of a buffer of the kernel; it is numbered as the program comes to it."""
+        if buffer not in self.buffers:
+            self.buffers[buffer] = f"{buffer[0]}{sum(name[0] == buffer[0] for name in self.buffers.values())}"
+            self.called[buffer] = TileBuffer(self.buffers[buffer], kind, pieces)
+        return self.buffers[buffer]
+
+    def buffer(self, value: SSAValue) -> str:
+        return self.named(self.values[value], kind_of(value))
+
+    def strides(self, value: SSAValue) -> tuple[Factor, ...]:
+        return tuple(Factor(n) for n in self.given.get(value) or row_major(shape_of(value)))
+
+    def address(self, read: Read) -> Address:
+        return self.element_at(read.value, read.axes)
+
+    def element_at(self, value: SSAValue, axes: Axes) -> Address:
+        """The element of a value whose dimensions follow axes of the nest."""
+        merged = self.plan.axes(axes)
+        if value not in self.given:
+            return self.space.row_major(self.buffer(value), merged)
+        last = {self.plan.merged[a]: stride for a, stride in zip(axes, self.strides(value), strict=True)}
+        return Address(self.buffer(value), tuple((a, last[a]) for a in merged))
+
+    # --- stages --------------------------------------------------------------------------------------------
+
+    def stage(self, stage: Stage) -> str:
+        """Write a stage, all of whose elements that a reduction needs are in the tile; the name of its result."""
+        if stage.combine is None:
+            self.known[stage.result] = self.body(stage)
+        else:
+            start = start_of(stage)
+            self.known[stage.result] = self.reduced(stage, self.element(stage), self.plan.axes(stage.reduced), start)
+        return self.known[stage.result]
+
+    def stages(self, stages: Sequence[Stage]) -> None:
+        """Write stages, and store the results that are in memory."""
+        for stage in in_order_of_need(stages):
+            self._made(stage)
+
+    def _made(self, stage: Stage) -> None:
+        self.stage(stage)
+        if stage.result in self.values:
+            self.store(stage)
+
+    def store(self, stage: Stage) -> None:
+        """Put the result of a stage into memory."""
+        self.write(TileStore(self.known[stage.result], self.element_at(stage.result, stage.axes)))
+
+    def reduced(self, stage: Stage, value: str, over: Axes, start: Number) -> str:
+        """The name of a value combined over axes."""
+        assert stage.combine is not None
+        return self.add(TileReduce, stage.combine.name, value, start, over, kind_of(stage.result), 0)
+
+    def map(self, op: str, *operands: str, kind: str) -> str:
+        """The name of what an operation makes of values."""
+        return self.once(TileMap, op, operands, kind)
+
+    def take(self) -> tuple[Statement, ...]:
+        """The statements so far, in order; what was loaded is forgotten."""
+        statements = tuple(self.statements)
+        self.statements, self.loaded, self.known = [], {}, {}
+        return statements
+
+    def write(self, statement: Statement, varies: bool = True) -> None:
+        self.statements.append(statement)
+
+    # --- reductions that loops carry -----------------------------------------------------------------------
+
+    def accumulated(
+        self, stages: Sequence[Stage], parts: Sequence[PartialResults], over: Axes, pairs: Sequence[Running]
+    ) -> tuple[TileSweep, ...]:
+        """A loop over the tiles of a piece along axes, and what is before and after it.
+
+        Of the reductions in ``parts`` the loop carries the result so far; ``pairs`` of them are online reductions.
+        """
+        carried = {p.stage.result: self._carry(p.stage) for p in parts}
+        counts = {pair: self.add(TileCarry, 0, (), "index") for pair in pairs if not pair.powers}
+        before = TileSweep((), self.take())
+        started = {pair.first: pair for pair in pairs}
+        inside = {s for pair in pairs for s in (*pair.between, pair.second)}
+        for stage in in_order_of_need(stages):
+            if stage in inside:
+                continue
+            if stage.result not in carried:
+                self._made(stage)
+                continue
+            element = self.element(stage)
+            if stage in started:
+                pair = started[stage]
+                sofar = carried[pair.first.result], carried[pair.second.result]
+                if pair.powers:
+                    self._add_powers(pair, element, sofar)
+                else:
+                    self._add_squares(pair, element, sofar, counts[pair], over)
+                continue
+            part = self._part(stage, element)
+            self._update(carried[stage.result], self._combined(stage, carried[stage.result], part))
+        loop = TileSweep(over, self.take())
+        for pair in pairs:
+            if all(p.pieces == 1 for p in parts) and pair.powers:
+                first, second = (carried[s.result] for s in (pair.first, pair.second))
+                carried[pair.second.result] = self._scaled(pair, second, first, first)
+        for part in parts:
+            self._finish(part, carried[part.stage.result])
+        return before, loop, TileSweep((), self.take())
+
+    def _carry(self, stage: Stage) -> str:
+        return self.add(TileCarry, _nothing(stage), self.plan.axes(stage.axes), kind_of(stage.result))
+
+    def _update(self, carried: str, value: str) -> None:
+        self.write(TileUpdate(carried, value))
+
+    def _part(self, stage: Stage, element: str) -> str:
+        """What is added to a reduction here."""
+        return self.reduced(stage, element, self.plan.axes(stage.reduced), _nothing(stage))
+
+    def _combined(self, stage: Stage, a: str, b: str) -> str:
+        assert stage.combine is not None
+        return self.add(TileMap, stage.combine.name, (a, b), kind_of(stage.result))
+
+    def _finish(self, part: PartialResults, name: str) -> None:
+        """Store a partial result, or all of the result."""
+        stage = part.stage
+        if part.pieces == 1:
+            start = start_of(stage)
+            if start != _nothing(stage):
+                name = self._combined(stage, name, self.constant(start, kind_of(stage.result)))
+            self.write(TileStore(name, self.element_at(stage.result, stage.axes)))
+            return
+        buffer = self.named(part.buffer, kind_of(stage.result), pieces=True)
+        self.write(TileStore(name, self.space.row_major(buffer, self.plan.axes(stage.axes))))
+
+    # --- online reductions ---------------------------------------------------------------------------------
+    #
+    # Of powers the greatest value so far is carried, and the sum of powers of values less that. A row of which nothing
+    # counts yet has minus infinity as its greatest value, of which powers are taken less zero; in the end the sum is
+    # multiplied with the power of the greatest value less itself, which is one, or NaN where the definition gives NaN.
+    # Of squares the sum is carried, and that of squared distances from the mean so far.
+
+    def _add_powers(self, pair: Running, value: str, sofar: tuple[str, str]) -> None:
+        """Write how a tile of what the first reduces is added to both reductions."""
+        (peak, total), kind = sofar, kind_of(pair.second.result)
+        higher = self._combined(pair.first, peak, self._part(pair.first, value))
+        base = self._base(pair, higher)
+        faded = self._scaled(pair, total, peak, base)
+        part = self._part(pair.second, self._power(pair, value, base))
+        self._update(total, self.map("arith.addf", faded, part, kind=kind))
+        self._update(peak, higher)
+
+    def _add_squares(self, pair: Running, value: str, sofar: tuple[str, str], count: str, over: Axes) -> None:
+        """Write the same for squares; ``count`` is how many elements came before."""
+        (whole, total), kind = sofar, kind_of(pair.second.result)
+        here = self.add(TileCount, over)
+        more, before = (self.map("arith.sitofp", self._integer(n), kind=kind) for n in (here, count))
+        part = self._part(pair.first, value)
+        mean = self._mean(part, more, kind)
+        off = self.map("arith.subf", value, mean, kind=kind)
+        squares = self._part(pair.second, self.map("arith.mulf", off, off, kind=kind))
+        gap = self.map("arith.subf", mean, self._mean(whole, before, kind), kind=kind)
+        share = self._mean(self.map("arith.mulf", before, more, kind=kind), self._sum(before, more, kind), kind)
+        distance = self.map("arith.mulf", self.map("arith.mulf", gap, gap, kind=kind), share, kind=kind)
+        self._update(total, self._sum(total, self._sum(squares, distance, kind), kind))
+        self._update(whole, self._sum(whole, part, kind))
+        self._update(count, self.map("arith.addi", count, here, kind="index"))
+
+    def _integer(self, index: str) -> str:
+        return self.map("arith.index_cast", index, kind="i64")
+
+    def _sum(self, a: str, b: str, kind: str) -> str:
+        return self.map("arith.addf", a, b, kind=kind)
+
+    def _mean(self, total: str, count: str, kind: str) -> str:
+        """A sum of so many, perhaps of none."""
+        return self.map(
+            "arith.divf", total, self.map("arith.maxnumf", count, self.constant(1.0, kind), kind=kind), kind=kind
+        )
+
+    def _base(self, pair: Running, peak: str) -> str:
+        """What powers are taken less: of minus infinity less itself nothing is known."""
+        kind = kind_of(pair.first.result)
+        lowest = self.map("arith.cmpf oeq", peak, self.constant(-math.inf, kind), kind="i1")
+        return self.map("arith.select", lowest, self.constant(0.0, kind), peak, kind=kind)
+
+    def _power(self, pair: Running, value: str, peak: str) -> str:
+        """The power of a value less a peak."""
+        known = dict(self.known)
+        self.known |= {pair.value: value, pair.first.result: peak}
+        for stage in pair.between:
+            self.known[stage.result] = self.body(stage)
+        power = self.known[pair.second.reads[0].value]
+        self.known = known
+        return power
+
+    def _scaled(self, pair: Running, total: str, value: str, peak: str) -> str:
+        return self.map("arith.mulf", total, self._power(pair, value, peak), kind=kind_of(pair.second.result))
+
+    # --- partial results -----------------------------------------------------------------------------------
+
+    def combined(self, part: PartialResults) -> None:
+        """Write how the partial results of a reduction, along axis 0, are combined."""
+        self.write(TileStore(self._whole(part.stage, self._loaded(part), start_of(part.stage)), self._result(part)))
+
+    def joined(self, pair: Running, parts: tuple[PartialResults, PartialResults], terms: int, piece: int) -> None:
+        """Write the same for those of a pair, of which each has ``piece`` of the ``terms``."""
+        kind = kind_of(pair.second.result)
+        first, second = (self._loaded(part) for part in parts)
+        whole = self._whole(pair.first, first, _nothing(pair.first))
+        if pair.powers:
+            part = self._scaled(pair, second, first, self._base(pair, whole))
+        else:
+            count = self.map("arith.sitofp", self._terms(terms, piece), kind=kind)
+            mean = self.map("arith.divf", whole, self.constant(float(terms), kind), kind=kind)
+            gap = self.map("arith.subf", self._mean(first, count, kind), mean, kind=kind)
+            distance = self.map("arith.mulf", self.map("arith.mulf", gap, gap, kind=kind), count, kind=kind)
+            part = self._sum(second, distance, kind)
+        total = self._whole(pair.second, part, _nothing(pair.second))
+        if pair.powers:
+            total = self._scaled(pair, total, whole, whole)
+        for name, each in zip((whole, total), parts, strict=True):
+            self.write(TileStore(name, self._result(each)))
+
+    def _loaded(self, part: PartialResults) -> str:
+        kind = kind_of(part.stage.result)
+        return self.add(TileLoad, self.space.row_major(self.named(part.buffer, kind), (0, 1)), kind)
+
+    def _whole(self, stage: Stage, name: str, start: Number) -> str:
+        return self.reduced(stage, name, (0,), start)
+
+    def _result(self, part: PartialResults) -> Address:
+        return self.space.row_major(self.buffer(part.stage.result), (1,))
+
+    def _terms(self, terms: int, piece: int) -> str:
+        """How many terms a piece has; the last may have none."""
+        number = self._integer(self.add(TileIndex, 0))
+        each = self.constant(piece, "i64")
+        left = self.map(
+            "arith.subi", self.constant(terms, "i64"), self.map("arith.muli", number, each, kind="i64"), kind="i64"
+        )
+        left = self.map("arith.maxsi", left, self.constant(0, "i64"), kind="i64")
+        return self.map("arith.minsi", left, each, kind="i64")
+
+
+def _nothing(stage: Stage) -> Number:
+    """What combined with a reduction's elements leaves them as they are."""
+    assert stage.combine is not None
+    return neutral_of(stage.combine.name, dtype_of(stage.result))
