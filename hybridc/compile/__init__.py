@@ -1,1 +1,1 @@
-"""The compiler as a whole: the list of passes, the stages, the targets, and compiled graphs."""
+"""The compiler driver: the pass pipeline, the stages, the targets, and compiled graphs."""

@@ -1,4 +1,4 @@
-"""A compiled graph: programs that run on raw arrays, their workspaces, and the link to the tape."""
+"""A compiled graph: the forward and backward programs of one signature, their workspaces, and autograd."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ if TYPE_CHECKING:
 
 
 class CompiledGraph:
-    """A network for one signature: a forward program and, where gradients are wanted, a backward one.
+    """The compiled forward program of one signature and, if gradients are wanted, its backward program.
 
-    ``saved`` says what the backward's first arguments are (inputs, then results of the forward, by number), ``grads``
-    which inputs it differentiates, ``kept`` how many bytes a forward leaves in its workspace for its backward.
-    ``origin`` says in words where it is from, if it was not compiled for this trace.
+    ``saved``: the backward's first arguments, as indices into the forward's inputs and then its results. ``grads``:
+    indices of the inputs that it differentiates. ``kept``: bytes of saved values in the workspace.
+    ``origin``: a sentence on where the graph is from, if it was not compiled for this trace.
     """
 
     def __init__(
@@ -54,9 +54,9 @@ class CompiledGraph:
         self.updates = trace.updates
         self.visible = len(trace.outputs) - len(self.updates)
         self.single = type(trace.structure) is int
-        #: The numbers of the results from which the backward starts.
+        #: Indices of the results whose gradients the backward takes.
         self.heads = tuple(range(self.visible)) if heads is None else heads
-        #: What it was made of, for backwards from some results only.
+        #: The stage that it was compiled from; needed to compile a backward from fewer results.
         self.traced: Traced | None = None
         self._of_heads: dict[tuple[int, ...], CompiledGraph] = {}
         self._is_repeated = False
@@ -65,10 +65,9 @@ class CompiledGraph:
 
     @cached_property
     def at_once(self) -> Callable[..., Any] | None:
-        """``call(*NDArrays)`` for all inputs, without gradients: what :meth:`run` gives, by one native call.
+        """:meth:`run` without gradients as one native call ``call(*NDArrays)``; None if there is none.
 
-        It answers None, and has done nothing, where the arrays are not as the program wants them. None if there is no
-        such function.
+        It returns None, without effect, if an array's type, dtype, shape or layout is not what the program expects.
         """
         call = None if self.updates or not self.visible else self.forward.boxed(NDArray)
         if call is None or self.single:
@@ -92,11 +91,11 @@ class CompiledGraph:
         return "\n\n".join(parts)
 
     def stages(self) -> list[Traced]:
-        """The first stage of this graph, and of those with backwards from some results."""
+        """The traces that this graph was compiled from: its own, and those of backwards from some results only."""
         return [g.traced for g in (self, *self._of_heads.values()) if g.traced is not None]
 
     def summary(self) -> list[str]:
-        """Where it is from, kernels, memory and host calls in words."""
+        """Lines for ``net.explain()``: origin, kernels, memory and host calls."""
         lines = [self.origin] if self.origin else []
         kept = "" if self.backward is None else f", {self.kept} of them for the backward"
         lines += _described(self.forward, "forward", kept)
@@ -109,7 +108,7 @@ class CompiledGraph:
         return lines
 
     def inputs_of(self, output: int) -> frozenset[int]:
-        """The numbers of the inputs on which a result depends."""
+        """Indices of the inputs on which a result depends."""
         found = self._inputs_of.get(output)
         if found is None:
             there = ancestors(self.trace.nodes, self.trace.outputs[output])
@@ -118,14 +117,14 @@ class CompiledGraph:
         return found
 
     def inputs_of_heads(self, heads: tuple[int, ...]) -> frozenset[int]:
-        """The numbers of the inputs on which any of some results depends."""
+        """Indices of the inputs on which any of some results depends."""
         found = self._inputs_of_heads.get(heads)
         if found is None:
             found = self._inputs_of_heads[heads] = frozenset[int]().union(*map(self.inputs_of, heads))
         return found
 
     def of_heads(self, heads: tuple[int, ...]) -> CompiledGraph:
-        """The same graph with a backward that starts from the results of these numbers only, compiled if it is new."""
+        """The graph whose backward starts from the results of these indices only, compiled on first use."""
         if heads == self.heads:
             return self
         found = self._of_heads.get(heads)
@@ -133,7 +132,7 @@ class CompiledGraph:
             assert self.traced is not None, "a graph with a backward is made of a trace"
             compiling(self.trace.name.rpartition("-")[0], f"gradients start from {_some(heads)} of {self.visible}")
             found = replace(self.traced, heads=heads).graph()
-            if found.forward.program.is_like(self.forward.program):  # it keeps the same values
+            if found.forward.program.is_like(self.forward.program):  # saves the same values
                 found.forward = self.forward
             if self._is_repeated:
                 found.repeat()
@@ -141,7 +140,7 @@ class CompiledGraph:
         return found
 
     def repeat(self) -> None:
-        """Expect many calls that are alike (``static_alloc``)."""
+        """Record and replay the launches of repeated calls, where the target can (``static_alloc``)."""
         self._is_repeated = True
         for executable in (self.forward, self.backward):
             if executable is not None:
@@ -188,7 +187,7 @@ class CompiledGraph:
             raise
         outputs = [wrap(r) for r in results[: self.visible]]
         if self.updates:
-            before = [a.copy() if i in self.updates else a for i, a in enumerate(arrays)]  # what the forward saw
+            before = [a.copy() if i in self.updates else a for i, a in enumerate(arrays)]  # before the forward
             self._write_back(arrays, results)
             arrays = before
         call = RecordedCall(self, workspace, arrays, results)
@@ -196,7 +195,7 @@ class CompiledGraph:
         return outputs[0] if self.single else regroup(outputs, self.trace.structure)
 
     def _write_back(self, arrays: Sequence[Any], results: Sequence[Any]) -> None:
-        """Put the new values of inputs that operators mutate into their arrays."""
+        """Copy the new values of mutated inputs back into their arrays."""
         for i, value in zip(self.updates, results[self.visible :], strict=False):
             np.copyto(arrays[i], value)
 
@@ -206,7 +205,7 @@ def _some(heads: Sequence[int]) -> str:
 
 
 def _described(executable: Executable, name: str, more: str = "") -> list[str]:
-    """Kernels, memory and host calls of a program, in words."""
+    """Lines on the kernels, memory and host calls of a program."""
     program = executable.program
     kernels, calls = len(program.launches), len(program.host_calls)
     return [
@@ -222,7 +221,7 @@ def _described(executable: Executable, name: str, more: str = "") -> list[str]:
 
 
 class RecordedCall:
-    """One recorded call of a graph: what the tape asks for gradients. It owns the call's workspace until freed."""
+    """The tape's node for one call of a graph: computes its gradients. Owns the call's workspace until released."""
 
     def __init__(self, graph: CompiledGraph, workspace: Any, arrays: list[Any], results: Sequence[Any]) -> None:
         self.graph = graph
@@ -230,11 +229,11 @@ class RecordedCall:
         self.values = [*arrays, *results]
 
     def inputs_of(self, output: int) -> Collection[int]:
-        """The numbers of the inputs on which a result depends."""
+        """Indices of the inputs on which a result depends."""
         return self.graph.inputs_of(output)
 
     def vjp(self, ograds: Sequence[Any], node: TapeNode, into: Mapping[int, Any]) -> Sequence[Any]:
-        """Gradients of the inputs, by the compiled backward; by replaying the trace if differentiated again."""
+        """Gradients of the inputs: by the compiled backward, or by replaying the trace for higher derivatives."""
         # COMPAT(mxnet): there outputs of a hybridized block without a head gradient contribute; here they do not.
         heads = tuple([i for i, g in enumerate(ograds) if g is not None])
         if STATE.recording:
@@ -242,7 +241,7 @@ class RecordedCall:
         graph = self.graph.of_heads(heads)
         assert graph.backward is not None
         workspace, values = None, self.values
-        if graph.forward is not self.graph.forward:  # it keeps other values, which are computed from the same inputs
+        if graph.forward is not self.graph.forward:  # saves other values: run it on the same inputs
             workspace, arrays = graph.forward.acquire(), values[: len(node.entries)]
             values = [*arrays, *graph.forward.run_in(workspace, arrays)]
         given = [*[values[i] for i in graph.saved], *[ograds[i]._data for i in heads]]
@@ -260,7 +259,7 @@ class RecordedCall:
         return grads
 
     def _replayed(self, ograds: Sequence[Any], inputs: Sequence[Any], chosen: tuple[int, ...]) -> Sequence[Any]:
-        """Gradients of gradients: run the trace eagerly on the tape and differentiate that."""
+        """Higher derivatives: run the trace eagerly on the tape and differentiate that."""
         graph = self.graph
         fresh = [wrap(x._data) for x in inputs]
         for x, original in zip(fresh, inputs, strict=True):
@@ -279,7 +278,7 @@ class RecordedCall:
         return grads
 
     def release(self) -> None:
-        """The tape needs this call no more."""
+        """Free the workspace: the tape dropped this call."""
         if self.workspace is not None:
             self.graph.forward.release(self.workspace)
             self.workspace = None
@@ -287,7 +286,7 @@ class RecordedCall:
 
 
 def _place(buffer: Any, like: Any, given: Sequence[Any]) -> Any:
-    """A gradient buffer, if the backward can write its result straight into it."""
+    """A gradient buffer, if the backward can use it as an output buffer (destination passing); else None."""
     if buffer is None or not buffer.flags.c_contiguous:
         return None
     if buffer.shape != like.shape or buffer.dtype != like.dtype:

@@ -1,9 +1,9 @@
-"""What the operators that users wrote give the compiler, as data: their *definitions*, which are a part of keys.
+"""Definitions: what the methods of users' operators returned to the compiler, as data for cache keys.
 
-A method of an operator may reach anywhere: into other modules, files, the environment. So a definition has nothing of
-its source. It has what the methods gave for the inputs at hand: the steps of a scalar body, a movement or a
-decomposition, the graph of the gradient, shapes and dtypes. Code that a program calls at run time is no part of it.
-What the compiler asks for and is not recorded here is :class:`~hybridc.ground.serialize.NotWritable`.
+A method of an operator may read other modules, files or the environment. So a definition has nothing of its source, but
+the results of the methods for the inputs at hand: the steps of a scalar body, a movement or a decomposition, the graph
+of the gradient, shapes and dtypes. Code that a program calls at run time is no part of it. What the compiler asks for
+and is not recorded here is :class:`~hybridc.ground.serialize.NotWritable`.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from hybridc.ir.planned import operator_written
 from hybridc.trace.traced import TracedSymbol
 from hybridc.trace.tracer import Trace
 
-# The methods whose answers are recorded: here, or as a part of the trace.
+# The methods whose results are recorded, here or as a part of the trace.
 _RECORDED = frozenset(
     {
         "auxiliary",
@@ -75,19 +75,19 @@ _CALLED_LATER = frozenset(
         "to_nnvm",
     }
 )
-# Fields of classes that say nothing to the compiler, or are in the trace.
+# Class fields that do not affect the compiler, or that the trace records.
 _APART = frozenset({"ALIASES", "ATTRIBUTES", "INPUT_DOCS", "NAME"})
 
 Array = tuple[tuple[int, ...], Any]
-# The fields that hybridc's own classes had when they were looked at.
+# The attributes of hybridc's own classes when this process first looked.
 _FIELDS: weakref.WeakKeyDictionary[type, Sequence[Any]] = weakref.WeakKeyDictionary()
 
 
-# --- whose an operator is ---------------------------------------------------------------------------------------
+# --- hybridc's own operators and users' -------------------------------------------------------------------------
 
 
 def is_own(cls: type) -> bool:
-    """Whether a class is one that a module of hybridc defines."""
+    """Whether a module of hybridc defines the class."""
     return _is_ours(cls.__module__) and getattr(sys.modules.get(cls.__module__), cls.__qualname__, None) is cls
 
 
@@ -96,9 +96,9 @@ def _is_ours(module: str | None) -> bool:
 
 
 def changed_operators() -> tuple[Any, ...]:
-    """What users changed of hybridc's own operators: methods, attached attributes, classes in their place.
+    """Monkey patches of hybridc's own operators: methods, attached attributes, replaced classes.
 
-    Operators are made of others, so that a change of one may show in the graph of any.
+    Operators decompose into others, so that a change of one may show in the graph of any.
     """
     found: list[Any] = []
     for name, cls in registry.OPERATORS.items():
@@ -114,7 +114,7 @@ def changed_operators() -> tuple[Any, ...]:
 
 
 def _changes(cls: type) -> list[Any]:
-    """The methods that were put into one of hybridc's own classes, and how many attributes were attached to it."""
+    """The methods that were replaced in one of hybridc's own classes, and how many attributes were attached to it."""
     fields = [*vars(cls).values()]
     known = _FIELDS.get(cls, ())
     if len(fields) == len(known) and all(map(operator.is_, fields, known)):
@@ -131,7 +131,7 @@ def _changes(cls: type) -> list[Any]:
 
 
 class Definitions:
-    """The definitions of the users' operators of one graph, each for inputs of certain shapes and dtypes."""
+    """The definitions of the users' operators of one graph, each for inputs of given shapes and dtypes."""
 
     def __init__(self) -> None:
         self.found: list[Any] = []
@@ -139,7 +139,7 @@ class Definitions:
         self._numbers: dict[Any, int] = {}
 
     def number(self, op: Operator, inputs: Sequence[TracedSymbol], training: bool, needed: Sequence[bool] = ()) -> int:
-        """The number of an operator's definition for such inputs, of which the ``needed`` ones get gradients.
+        """The index of an operator's definition for such inputs, of which the ``needed`` ones get gradients.
 
         -1 for an operator of hybridc's own.
         """
@@ -151,12 +151,12 @@ class Definitions:
         if number is None:
             self.classes[cls] = None
             number = self._numbers[cls, text] = len(self.found)
-            self.found.append(None)  # an operator may be a part of its own gradient
+            self.found.append(None)  # its own gradient may use the operator
             try:
                 self.found[number] = self._definition(op, inputs, training, needed)
             except NotWritable:
                 raise
-            except Exception as error:  # the compiler will raise it, and say where, if it asks for it
+            except Exception as error:  # the compiler raises it with its location if it needs it
                 raise NotWritable(f"{op.NAME}, which raises {type(error).__name__}") from error
         return number
 
@@ -195,7 +195,7 @@ class Definitions:
     def _graph(
         self, training: bool, inputs: Sequence[TracedSymbol], more: Sequence[Array], build: Callable[..., Any]
     ) -> Any:
-        """What ``build(F, *values)`` records on values like the inputs and ``more``."""
+        """The trace of ``build(F, *values)`` on values like the inputs and ``more``."""
         trace = Trace(training)
         trace.track_locations = False
         trace.sources = sources = _Numbers()
@@ -213,9 +213,9 @@ class Definitions:
         return trace.roles, [_array(s) for s in trace.leaves], nodes, results
 
     def nodes(self, trace: Trace, numbers: dict[int, int], active: set[int] | None = None) -> list[Any]:
-        """The nodes of a trace by the numbers of their values, which are entered under the symbols' identities.
+        """The nodes of a trace, with values as indices, which are entered into ``numbers`` by symbol identity.
 
-        ``active`` are the identities of the values that depend on what gets a gradient, for now of inputs only.
+        ``active`` are the identities of the values that depend on a differentiated input; at first, of those inputs.
         """
         operators: dict[int, str] = {}  # equal operators are mostly one object
         nodes: list[Any] = []
@@ -235,7 +235,7 @@ class Definitions:
 
 
 class _Numbers(list[Any]):
-    """The numbers that a graph's inputs are known to be; it notes whether one was asked for that is not known yet."""
+    """The known constant values of a graph's inputs; notes whether one was asked for that is not known yet."""
 
     asked = False
 
@@ -250,7 +250,7 @@ def _array(symbol: TracedSymbol) -> Array:
 
 
 def _require_recorded(op: Operator) -> None:
-    """Raise if a user wrote a method that the compiler asks for something that is not recorded."""
+    """Raise if a user overrides a method whose results the compiler uses and no definition records."""
     mro = type(op).__mro__
     known = _RECORDED | _CALLED_LATER
     for base in filter(is_own, mro):
@@ -263,7 +263,7 @@ def _require_recorded(op: Operator) -> None:
 
 
 def _require_not_computed(op: Operator, inputs: Sequence[Any], results: Sequence[Array]) -> None:
-    """Raise if the compiler may run the user's ``eager``, for a number that it then knows."""
+    """Raise if constant folding may run the user's ``eager``."""
     if op.PURE and (not inputs or (len(results) == 1 and results[0][0] == ())):
         for name in ("eager", "evaluate"):
             if not is_own(next(cls for cls in type(op).__mro__ if name in vars(cls))):
@@ -271,7 +271,7 @@ def _require_not_computed(op: Operator, inputs: Sequence[Any], results: Sequence
 
 
 def _fields(cls: type) -> list[Any]:
-    """The fields that the interfaces know: flags, pairs that may share memory, names of functions."""
+    """Class fields that the interfaces define: flags, in-place pairs, names of functions."""
     names = {name for base in cls.__mro__ if is_own(base) for name in vars(base) if name.isupper()}
     values = [(name, getattr(cls, name)) for name in sorted(names - _APART) if name[0] != "_"]
     return [(name, written(value)) for name, value in values if not callable(value)]
@@ -296,7 +296,7 @@ def _operand(step: str | None, value: Any) -> Any:
 
 
 class _Moved:
-    """An array inside a recorded movement."""
+    """A symbolic array in a recorded movement."""
 
     def __init__(self, index: int, shape: Sequence[int], dtype: Any) -> None:
         self.index = index
@@ -305,7 +305,7 @@ class _Moved:
 
 
 class _Elements(Recorder):
-    """Records how an element follows from its indices."""
+    """Records the expression of an element of its indices."""
 
     def load(self, x: Any, *index: Any) -> Scalar:
         """The element of an array at indices."""
@@ -363,7 +363,7 @@ class _Moves:
 
 
 def _movement(op: Operator, inputs: Sequence[TracedSymbol]) -> Any:
-    """What an operator's ``move`` records; None if the host computes the results."""
+    """The operations that an operator's ``move`` records; None for a host call."""
     m = _Moves()
     made: Any = op.move(m, *map(m.array, inputs))
     return None if made is None else (m.steps, [cast(_Moved, y).index for y in as_list(made)])

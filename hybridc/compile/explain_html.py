@@ -1,7 +1,7 @@
 """``net.explain()`` as one HTML page: source line → operators → kernel → generated code, and a map of the arena.
 
-The page needs nothing but itself. It is made from the stages, which are run again, so a call of the network pays
-nothing for it. What belongs together carries the same word in ``data-k``, and lights up together.
+The page is self-contained. It is made by running the stages again, so a call of the network pays nothing for it.
+Elements that belong together have the same word in ``data-k``, and are highlighted together.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ _WIDTH, _ROW, _MARGIN = 900, 18, 36  # of the map of an arena, in pixels
 
 
 def page(text: str, signatures: Sequence[tuple[str, Sequence[Traced]]]) -> str:
-    """The page of a report: its text, and a section for each signature."""
+    """The HTML page of a report: its text, and a section for each signature."""
     title = text.partition("\n")[0]
     body = [f"<h1>{escape(title)}</h1>", f"<pre>{escape(text)}</pre>"]
     for number, (signature, compilations) in enumerate(signatures):
@@ -74,7 +74,7 @@ def page(text: str, signatures: Sequence[tuple[str, Sequence[Traced]]]) -> str:
 
 
 def framed(text: str) -> str:
-    """A page inside another one, such as a notebook, with styles and names of its own."""
+    """A page embedded in another one, such as a notebook, with its own styles and ids."""
     style = "width: 100%; height: 40em; border: 1px solid #8886"
     return f'<iframe sandbox="allow-scripts" style="{style}" srcdoc="{escape(text)}"></iframe>'
 
@@ -84,14 +84,14 @@ def framed(text: str) -> str:
 
 @dataclass
 class LaunchRow:
-    """One kernel, or what the host computes, run on buffers: its row of the page."""
+    """A launch of a kernel, or a host call, on its buffers: one row of the page."""
 
     number: int
     word: str
     kernel: func.FuncOp
     op: LaunchOp
     lines: list[Location]
-    first: int  # the number of the first launch of this kernel
+    first: int  # the index of the first launch of this kernel
     facts: Kernel | None  # None for the host
     operator: Operator | None  # of the host
     host_call: str | None = None
@@ -99,7 +99,7 @@ class LaunchRow:
 
     @property
     def operators(self) -> list[str]:
-        """What is computed in it: each operator with its result."""
+        """The operators that it computes, each with its result."""
         if self.facts is None:
             return [f"{self.operator!r} → {', '.join(map(_type, self.op.outs))}"]
         stages = [(name, s.result) for name, s in zip(self.facts.operators, self.facts.stages, strict=True)]
@@ -108,7 +108,7 @@ class LaunchRow:
 
     @property
     def flops(self) -> int | None:
-        """Arithmetic of it: the operations of its bodies for each iteration of their loops; None if the host's."""
+        """Arithmetic operations: those of its bodies, times the iterations of their loops; None for a host call."""
         if self.facts is not None:
             return self.facts.flops
         return 0 if isinstance(self.operator, Movement) else None
@@ -116,7 +116,7 @@ class LaunchRow:
 
 @dataclass
 class Rectangle:
-    """Bytes of the arena while they are needed: from the launch that writes them to the last that reads them."""
+    """The lifetime of bytes of the arena: from the launch that writes them to the last one that reads them."""
 
     offset: int
     size: int
@@ -150,7 +150,7 @@ def launches(lowered: Lowered, program: Program, prefix: str) -> list[LaunchRow]
 
 
 def _attach_code(found: list[LaunchRow], program: Program) -> None:
-    """Give every launch its part of what was generated: the line that runs it, and the function of its kernel."""
+    """Attach generated code to each launch: the line that runs it, and the function of its kernel."""
     shown: dict[str, int] = {}
     for launch, (own, text) in zip(found, program.launched(), strict=True):
         if not text:
@@ -162,7 +162,7 @@ def _attach_code(found: list[LaunchRow], program: Program) -> None:
 
 
 def rectangles(lowered: Lowered, program: Program, found: list[LaunchRow]) -> list[Rectangle]:
-    """What lies where in the arena, and how long: read off the planned program, not asked of the planner."""
+    """Offsets and lifetimes of values in the arena, read off the planned program, not asked of the planner."""
     function = _function(lowered, program.name)
     places: dict[SSAValue, Rectangle] = {}
     for launch in found:
@@ -185,7 +185,7 @@ def rectangles(lowered: Lowered, program: Program, found: list[LaunchRow]) -> li
 
 
 def _read_by_copies(function: func.FuncOp, places: dict[SSAValue, Rectangle]) -> None:
-    """What is copied after a launch is needed until then."""
+    """Extend lifetimes to the copies that read a value after its last launch."""
     number = -1
     for op in function.body.block.ops:
         number += isinstance(op, LaunchOp)
@@ -194,7 +194,7 @@ def _read_by_copies(function: func.FuncOp, places: dict[SSAValue, Rectangle]) ->
 
 
 def _write(places: dict[SSAValue, Rectangle], launch: LaunchRow, value: SSAValue, kind: str) -> None:
-    """Note that a launch writes an array of the arena; over an argument in place, the rectangle goes on."""
+    """Begin the lifetime of a value that a launch writes; extend the argument's if it is written in place."""
     view = value.owner
     assert isinstance(view, ViewOp)
     offset, size = view.offset.value.data, _bytes(value)
@@ -210,7 +210,7 @@ def _write(places: dict[SSAValue, Rectangle], launch: LaunchRow, value: SSAValue
 
 
 def _written_over(launch: LaunchRow, value: SSAValue) -> list[SSAValue]:
-    """The arguments that the kernel declares to write this result over."""
+    """The arguments that the kernel declares to overwrite with this result."""
     outs = list(launch.op.outs)
     return [launch.op.ins[i] for i, out in pairs_of(launch.kernel, "hybrid.inplace") if outs[out] is value]
 
@@ -255,7 +255,7 @@ def _compilation(traced: Traced, prefix: str) -> list[str]:
 
 
 def _sources(traced: Traced, found: list[LaunchRow]) -> list[str]:
-    """The user's lines, what was recorded there, and the kernels that come from there."""
+    """The user's lines, the operators recorded from each, and their kernels."""
     recorded: dict[Location, list[str]] = {}
     for node in traced.trace.nodes:
         if node.location is not None:
@@ -276,7 +276,7 @@ _GONE = "<small>part of another kernel, a view, or simplified away</small>"
 
 
 def _line(where: Location) -> str:
-    """A user's line: what it says and where it is."""
+    """A user's source line and its location."""
     code = linecache.getline(where.file, where.line).strip()
     shown = f"<pre>{escape(code)}</pre>" if code else ""
     return f"{shown}<small>{escape(str(where))}</small>"
@@ -330,7 +330,7 @@ def _row(launch: LaunchRow) -> str:
 
 
 def _map(program: Program, count: int, found: list[Rectangle]) -> list[str]:
-    """The arena as a picture: offsets to the right, the program downwards."""
+    """The memory map: offsets to the right, launches downwards."""
     if not found:
         return ["<p>Nothing lies in the arena.</p>"]
     height = (count + 1) * _ROW
@@ -355,5 +355,5 @@ def _map(program: Program, count: int, found: list[Rectangle]) -> list[str]:
 
 
 def _size(count: int) -> str:
-    """Bytes for a reader."""
+    """A byte count with a unit."""
     return f"{count} bytes" if count < 1 << 14 else f"{count / 1024:,.1f} KiB ({count} bytes)"

@@ -1,6 +1,6 @@
-"""The stages of a compilation after the trace: the graph, its structured form, its kernels, and its program.
+"""The stages after the trace: Optimized, Structured, Formed (kernels), Lowered (plan and code).
 
-Importing this imports the compiler.
+Importing this imports the compiler's passes.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ def _dump_name(trace: Trace, grads: tuple[int, ...], part: str) -> str:
 
 
 def _parameters(trace: Trace) -> dict[str, Any]:
-    """The values of the graph's parameters, by the names of its arguments."""
+    """The graph's parameters by the names of its arguments."""
     given = zip(trace.leaves, trace.roles, trace.sources, strict=True)
     return {identifier(leaf.name): source.data() for leaf, role, source in given if role == "parameter"}
 
 
 def text(module: ModuleOp, locations: bool = False) -> str:
-    """The module as MLIR text, on request with the user's lines."""
+    """The module as MLIR text, with source locations on request."""
     stream = io.StringIO()
     Printer(stream, print_debuginfo=locations).print_op(module)
     return stream.getvalue()
@@ -57,7 +57,7 @@ def module_of(traced: Traced) -> ModuleOp:
 
 
 def optimized(traced: Traced) -> Optimized:
-    """Simplify, let backends take their parts, differentiate, decompose."""
+    """Run the graph passes: simplify, partition for backends, differentiate, decompose."""
     with collector_at_rest():
         module = traced.module
         arrays = _parameters(traced.trace) if traced.backends else {}
@@ -68,7 +68,7 @@ def optimized(traced: Traced) -> Optimized:
 
 @dataclass(frozen=True)
 class Optimized:
-    """The graph in primitive operators, with its backward if one was asked for."""
+    """The graph in primitive operators, with its backward if gradients are wanted."""
 
     trace: Trace
     grads: tuple[int, ...]
@@ -78,14 +78,14 @@ class Optimized:
         return text(self.module)
 
     def structure(self) -> Structured:
-        """The same in upstream's dialects: loops over tensors."""
+        """The structured form: ``linalg`` loops over tensors."""
         with collector_at_rest():
             module = self.module.clone()
             pipeline.run(pipeline.structured(), module, _dump_name(self.trace, self.grads, "structured"))
         return Structured(self.trace, self.grads, module)
 
     def form(self, target: str | None = None) -> Formed:
-        """Form the kernels of a target: ``HYBRIDC_TARGET``, unless one is named."""
+        """Form the kernels for a target, by default ``HYBRIDC_TARGET``."""
         is_gpus = self.trace.context.device_type == "gpu"
         chosen = target_named("triton" if is_gpus and target is None else target)
         with collector_at_rest():
@@ -94,13 +94,13 @@ class Optimized:
         return Formed(self.trace, self.grads, module, chosen)
 
     def lower(self, target: str | None = None) -> Lowered:
-        """Form kernels, plan memory, and write the program of a target: ``HYBRIDC_TARGET``, unless one is named."""
+        """Form kernels, plan memory and generate code for a target, by default ``HYBRIDC_TARGET``."""
         return self.form(target).lower()
 
 
 @dataclass(frozen=True)
 class Formed:
-    """Kernels and the calls of them, as a target wants them; no memory is planned yet."""
+    """A module of kernels and calls of them, scheduled for a target; memory is not planned yet."""
 
     trace: Trace
     grads: tuple[int, ...]
@@ -111,9 +111,9 @@ class Formed:
         return text(self.module)
 
     def lower(self, kept: Planning | None = None) -> Lowered:
-        """Plan memory in this very module, and write the target's program.
+        """Plan memory, in place, and generate the target's code.
 
-        ``kept`` is the target's planning if it knows this module already, at other sizes.
+        ``kept`` is the target's planning of this module at other sizes, to be reused.
         """
         dump = _dump_name(self.trace, self.grads, "kernels")
         with collector_at_rest():
@@ -141,7 +141,7 @@ class Structured:
 
 @dataclass(frozen=True)
 class Lowered:
-    """The planned program and its source for the target."""
+    """The planned program and the target's code of it."""
 
     trace: Trace
     grads: tuple[int, ...]
@@ -157,7 +157,7 @@ class Lowered:
         return text(self.module)
 
     def compile(self) -> CompiledGraph:
-        """Make the program callable."""
+        """Load the code; the callable graph."""
         with debug.timed(_dump_name(self.trace, self.grads, "kernels") + ", time of loading the source"):
             where = self.trace.context
             executables = {name: self.target.load(program, where) for name, program in self.programs.items()}
@@ -171,6 +171,6 @@ class Lowered:
         return CompiledGraph(self.trace, *programs, saved, self.grads, kept, heads)
 
     def _kept(self, backward: FuncOp, saved: tuple[int, ...]) -> int:
-        """Bytes of what the forward makes and keeps for the backward, beside its inputs and results."""
+        """Bytes of saved values: what the forward computes for the backward, inputs and results apart."""
         own = len(self.trace.leaves) + len(self.trace.outputs)
         return sum(byte_size(arg) for i, arg in zip(saved, backward.body.block.args, strict=False) if i >= own)

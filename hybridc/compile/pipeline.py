@@ -1,4 +1,4 @@
-"""The compiler's table of contents: the passes, in order, from the traced graph to the planned program."""
+"""The pass pipeline: the passes, in order, from the traced graph to the planned program."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ CLEANUP: tuple[ModulePass, ...] = (
 
 
 def graph(backends: Sequence[PartitionGraph] = ()) -> tuple[ModulePass, ...]:
-    """Graph level: operators as the user wrote them, parts for backends, then differentiated, then primitive."""
+    """Graph passes: simplify, partition for backends, differentiate, decompose into primitive operators."""
     return (
         *CLEANUP,
         *backends,
@@ -74,18 +74,18 @@ GRAPH: tuple[ModulePass, ...] = graph()
 
 
 def structured(target: str = "") -> tuple[ModulePass, ...]:
-    """From the graph to loops over tensors, and calls of the kernels that were written by hand for a target."""
+    """From the graph to ``linalg`` on tensors, with calls of a target's handwritten kernels."""
     return (MarkKernels(target), HybridToLinalg(), CommonSubexpressionElimination(), DeadCodeElimination())
 
 
-# From loops over tensors to kernels, which every target consumes.
+# Fusion: from linalg on tensors to kernels, which every target takes.
 LOOPS: tuple[ModulePass, ...] = (FoldViews(), CommonSubexpressionElimination(), DeadCodeElimination())
 KERNELS: tuple[ModulePass, ...] = (*LOOPS, FuseKernels())
 
-# From the graph to kernels for the numpy target, and from these to a memory plan.
+# numpy target: from the graph to kernels, and from these to a memory plan.
 NUMPY_KERNELS: tuple[ModulePass, ...] = (*structured("numpy"), *KERNELS)
 NUMPY_PLAN: tuple[ModulePass, ...] = (
-    TileKernels(threads=min(2, OPTIONS.num_threads)),  # more wait for the interpreter
+    TileKernels(threads=min(2, OPTIONS.num_threads)),  # more threads would wait for the GIL
     PlanMemory(),
     VerifyPlan(),
 )
@@ -93,16 +93,16 @@ NUMPY: tuple[ModulePass, ...] = (*NUMPY_KERNELS, *NUMPY_PLAN)
 
 
 def llvm_kernels() -> tuple[ModulePass, ...]:
-    """From the graph to kernels for the native target."""
+    """llvm target: from the graph to kernels."""
     from hybridc.lower.llvm.gemm.pack_panels import PackPanels
 
     return (*structured("llvm"), WidenContractions(), *KERNELS, SplitProducts(), MergeProducts(), PackPanels())
 
 
 def llvm_plan(codes: Codes | None = None) -> tuple[ModulePass, ...]:
-    """From kernels to a memory plan, for the native target; calls stay as they are, and so do kernels.
+    """llvm target: from kernels to a memory plan.
 
-    ``codes`` of the kernels are made, for the emitter.
+    ``codes`` compile the kernels, whose results the emitter needs.
     """
     from hybridc.lower.llvm.schedule_phases import SchedulePhases
 
@@ -110,17 +110,17 @@ def llvm_plan(codes: Codes | None = None) -> tuple[ModulePass, ...]:
 
 
 def llvm() -> tuple[ModulePass, ...]:
-    """From the graph to kernels and a memory plan, for the native target."""
+    """llvm target: from the graph to kernels and a memory plan."""
     return (*llvm_kernels(), *llvm_plan())
 
 
 def triton_kernels() -> tuple[ModulePass, ...]:
-    """From the graph to kernels for the GPU: products keep what follows them, attention is one kernel."""
+    """triton target: from the graph to kernels; contractions keep their epilogues, attention is one kernel."""
     return (*structured("triton"), *LOOPS, FuseAttention(), FuseKernels())
 
 
 def triton_plan(codes: TritonCodes | None = None) -> tuple[ModulePass, ...]:
-    """From kernels to a memory plan, for the GPU; ``codes`` of the kernels are made, for the emitter."""
+    """triton target: from kernels to a memory plan; ``codes`` compile the kernels for the emitter."""
     from hybridc.lower.llvm.schedule_phases import SchedulePhases
     from hybridc.lower.triton.codes import TritonCodes
 
@@ -128,7 +128,7 @@ def triton_plan(codes: TritonCodes | None = None) -> tuple[ModulePass, ...]:
 
 
 def alone() -> tuple[type[ModulePass], ...]:
-    """All passes of graphs and kernels that can be run alone, for any target."""
+    """All passes that hybridc-opt can run, for any target."""
     return (
         Canonicalize,
         ChooseResiduals,
@@ -151,7 +151,7 @@ def alone() -> tuple[type[ModulePass], ...]:
 
 
 def context() -> Context:
-    """An IR context that knows all dialects."""
+    """An IR context with all dialects."""
     made = Context()
     for dialect in (Builtin, Func, HybridRt, Arith, Linalg, Math, Tensor, *dialects().values()):
         made.load_dialect(dialect)
@@ -159,9 +159,9 @@ def context() -> Context:
 
 
 def run(passes: Sequence[ModulePass], module: ModuleOp, name: str = "graph", after: Sequence[ModulePass] = ()) -> None:
-    """Apply passes to a module; with the options to verify, to dump or to print, do so after each.
+    """Run passes on a module; verify, dump or print after each as the options say.
 
-    ``after`` are those of the same stage that were applied before.
+    ``after`` are the passes that were run before it on the same level.
     """
     _require_passes(OPTIONS.print_after)
     ctx = Context()
@@ -184,12 +184,12 @@ def run(passes: Sequence[ModulePass], module: ModuleOp, name: str = "graph", aft
 
 
 def _verifier(module: ModuleOp, passes: Sequence[ModulePass]) -> Verifier:
-    """Of a module to which some passes of a stage were applied; making one imports what only verification needs."""
+    """The verifier of a module after some passes; lazy, as it imports what only verification needs."""
     return Verifier(module, passes)
 
 
 def _require_passes(names: Sequence[str]) -> None:
-    """Raise if ``HYBRIDC_PRINT`` names a pass that does not exist."""
+    """Raise if ``HYBRIDC_PRINT`` names an unknown pass."""
     if not names:
         return
     known = sorted({each.name for each in (*alone(), *CLEANUP, *llvm())})
@@ -199,19 +199,19 @@ def _require_passes(names: Sequence[str]) -> None:
 
 
 def is_watched() -> bool:
-    """Whether the options ask to see the stages of compilations."""
+    """Whether the options ask to dump, print or verify the IR."""
     return bool(OPTIONS.dump or OPTIONS.print_after or OPTIONS.print_source or OPTIONS.time)
 
 
 def source(name: str, text: str) -> None:
-    """Dump or print what a target made of a program, where the options ask for it."""
+    """Dump or print a target's generated code, if the options ask for it."""
     dump(name, text)
     if OPTIONS.print_source:
         debug.show(name, text)
 
 
 def dump(name: str, text: str) -> None:
-    """Write a stage of a compilation into the folder ``HYBRIDC_DUMP``, if that is set."""
+    """Write the IR or code of a stage into the folder ``HYBRIDC_DUMP``, if that is set."""
     if OPTIONS.dump:
         folder = Path(OPTIONS.dump)
         folder.mkdir(parents=True, exist_ok=True)

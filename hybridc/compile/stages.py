@@ -1,9 +1,9 @@
-"""The stages of a compilation as objects: each prints, and each holds the next step.
+"""The stages of a compilation as objects: each prints, and each makes the next.
 
 ``net.trace(x).optimize().lower(target="numpy").compile()``
 
-Here is the first, the trace. It imports the compiler, with the further ones (:mod:`hybridc.compile.lowering_stages`),
-only when one of them is asked for: a graph that an earlier process left on the disk needs none.
+The first one, the trace, is here. It imports the compiler and the further ones
+(:mod:`hybridc.compile.lowering_stages`) on demand: a graph from the disk cache needs neither.
 """
 
 from __future__ import annotations
@@ -26,11 +26,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Traced:
-    """What the forward function did, as a graph; ``grads`` are the inputs whose gradient the backward will give.
+    """The trace of a forward, to be compiled; ``grads`` are indices of the inputs to differentiate.
 
-    ``backends`` take their parts of the graph first: pairs of a name and its options. ``donated`` lists pairs: an
-    argument, and the result that is written over it. ``heads`` are the results from which the backward starts, if these
-    are not all.
+    ``backends``: names and options of backends that partition the graph first. ``donated``: pairs of an argument and
+    the result that is written into its memory. ``heads``: the results whose gradients the backward takes; None for all.
     """
 
     trace: Trace
@@ -41,7 +40,7 @@ class Traced:
 
     @property
     def module(self) -> ModuleOp:
-        """The graph before any pass."""
+        """The traced graph before any pass."""
         from hybridc.compile.lowering_stages import module_of
 
         return module_of(self)
@@ -53,13 +52,13 @@ class Traced:
 
     @cached_property
     def written(self) -> WrittenTrace:
-        """What the trace is, as text: equal for equal ones; NotWritable if there is none."""
+        """The trace as canonical text, the input of cache keys; NotWritable if it has none."""
         from hybridc.compile.trace_key import written_of
 
         return written_of(self)
 
     def graph(self) -> CompiledGraph:
-        """The graph made callable: by all stages, unless a process before did the same and left it on the disk."""
+        """The compiled graph: from the disk cache, or by running all stages."""
         from hybridc.compile import warm_start
 
         with collector_at_rest():
@@ -68,7 +67,7 @@ class Traced:
         return made
 
     def _compiled(self) -> CompiledGraph:
-        """By all stages; those before :class:`Formed` are left out if they are known to give what they gave before."""
+        """Run all stages, but for those before :class:`Formed` where the family of sizes has their result."""
         from hybridc.compile import new_sizes
 
         if self.trace.context.device_type == "gpu":
@@ -76,12 +75,12 @@ class Traced:
         return new_sizes.graph(self, lambda: self.optimize().form())
 
     def optimize(self) -> Optimized:
-        """Simplify, let backends take their parts, differentiate, decompose."""
+        """Run the graph passes: simplify, partition for backends, differentiate, decompose."""
         from hybridc.compile.lowering_stages import optimized
 
         return optimized(self)
 
 
 def trace_block(block: Any, args: Sequence[Any], training: bool = False) -> Traced:
-    """The first stage for ``block(*args)``."""
+    """Trace ``block(*args)``."""
     return Traced(trace_call(block, args, training), (), block.__dict__.get("_backends", ()))

@@ -1,4 +1,4 @@
-"""The targets: what each makes of a graph, and how that is called. A target's own modules are imported when used."""
+"""The targets: the passes, the code generator and the loader of each. A target's modules are imported when used."""
 
 from __future__ import annotations
 
@@ -25,40 +25,40 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Planning:
-    """For one module of kernels: passes that plan its memory, then what writes the program of a planned function."""
+    """For one module of kernels: the passes that plan its memory, then the code generator of a planned function."""
 
     passes: tuple[ModulePass, ...]
     emit: Callable[[ModuleOp, str], Program]
 
 
 class Target(ABC):
-    """Passes from the graph to a memory plan, a program made of each planned function, and a way to call it."""
+    """A compilation target: passes down to a memory plan, a code generator, and a loader."""
 
     name: str
 
     def is_runnable(self) -> bool:
-        """Whether this machine runs its programs."""
+        """Whether this machine can run the target's programs."""
         return True
 
     def passes(self) -> tuple[ModulePass, ...]:
-        """From the primitive graph to kernels and a memory plan."""
+        """The passes from the primitive graph to kernels and a memory plan."""
         return (*self.kernels(), *self.plan().passes)
 
     @abstractmethod
     def kernels(self) -> tuple[ModulePass, ...]:
-        """From the primitive graph to kernels."""
+        """The passes from the primitive graph to kernels."""
 
     @abstractmethod
     def plan(self) -> Planning:
-        """From kernels to programs; what depends on sizes in other ways than other sizes do is decided here."""
+        """The passes from kernels to programs; all specialisation on sizes happens here."""
 
     @abstractmethod
     def load(self, program: Any, context: Context) -> Executable:
-        """The program made callable with arrays of a device."""
+        """Load a program for a context's device."""
 
 
 class NumPy(Target):
-    """Python source with loops over tiles that run NumPy's functions."""
+    """Python source: loops over tiles that call NumPy's ufuncs."""
 
     name = "numpy"
 
@@ -73,12 +73,12 @@ class NumPy(Target):
 
 
 class LLVM(Target):
-    """Native code for the CPU: a function for each kernel, a plan that one executor runs."""
+    """Native CPU code: a function for each kernel, and a plan that one executor interprets."""
 
     name = "llvm"
 
     def codes(self) -> Codes:
-        """The native functions of kernels; a target with another printer of tile programs overrides this."""
+        """The compiler of kernels; a target that prints tile programs otherwise overrides this."""
         from hybridc.lower.llvm.kernel_code import Codes
 
         return Codes(OPTIONS.num_threads)
@@ -99,7 +99,7 @@ class LLVM(Target):
 
 
 class Triton(Target):
-    """Triton kernels for GPUs, launched one after the other."""
+    """Triton kernels for GPUs, launched in the order of the plan."""
 
     name = "triton"
 
@@ -128,12 +128,12 @@ TARGETS: dict[str, Target] = {t.name: t for t in (NumPy(), LLVM(), Triton())}
 
 
 def add_target(target: Target) -> None:
-    """Let programs be lowered for another target, by its name."""
+    """Register a target under its name."""
     TARGETS[target.name] = target
 
 
 def target_named(name: str | None) -> Target:
-    """The target of this name; the one of ``HYBRIDC_TARGET`` if None."""
+    """The target of this name; by default that of ``HYBRIDC_TARGET``."""
     wanted = OPTIONS.target if name is None else name
     if wanted not in TARGETS:
         raise UnsupportedError(f"target {wanted!r} does not exist; use one of {tuple(TARGETS)}")

@@ -1,6 +1,6 @@
-"""What a compiled graph depends on, as a key: of a trace, of what users' operators gave, of all versions.
+"""Cache keys of compiled graphs: the trace, the definitions of users' operators, all versions, target and options.
 
-Equal keys are equal graphs, in any process of any time. Names, the users' lines and their source are no part of it.
+Equal keys mean equal graphs, in any process at any time. Names, source locations and source text are no part of them.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ from hybridc.trace.tracer import Trace
 if TYPE_CHECKING:
     from hybridc.compile.stages import Traced
 
-# Packages whose own files are part of what the compiler is, beside our own.
+# Packages whose versions are part of the key, beside our own files.
 _PACKAGES = ("xdsl", "llvmlite", "scipy_openblas32")
-# Integers of what is written of a trace, but for those that are a part of a word.
+# The integers in the text of a trace, but for digits inside words.
 _INTEGER = re.compile(r"(?<![\w.'\"])-?\d+(?![\w.'\"])")
 
 
 def key_of(traced: Traced) -> str:
-    """The key of the graph that is made of a trace; NotWritable if none tells it from all others."""
+    """The cache key of a trace's graph; NotWritable if it has none that identifies it."""
     target = target_of(traced.trace)
     made_for = (OPTIONS.tf32, compiler_version()) if target == "triton" else (OPTIONS.num_threads, codegen.target_key())
     if changed_operators():
@@ -51,22 +51,22 @@ def key_of(traced: Traced) -> str:
 
 
 def target_of(trace: Trace) -> str:
-    """What a trace is compiled for."""
+    """The target that a trace is compiled for."""
     return "triton" if trace.context.device_type == "gpu" else OPTIONS.target
 
 
 @dataclass(frozen=True)
 class WrittenTrace:
-    """A trace as text, and the classes of the users' operators that it uses, whose ``eager`` programs may call."""
+    """A trace as canonical text, and the classes of users' operators whose ``eager`` its programs may call."""
 
     text: str
     classes: tuple[type, ...]
 
 
 def without_sizes(traced: Traced) -> tuple[tuple[Any, ...], tuple[int, ...]]:
-    """The key of a trace but for its integers, such as sizes, in this process; and these.
+    """In-process key of a family of sizes: the text of a trace without its integers; and these.
 
-    NotWritable if none tells it from all others.
+    NotWritable if the trace has no text that identifies it.
     """
     text, classes = traced.written.text, traced.written.classes
     numbers = tuple(map(int, _INTEGER.findall(text)))
@@ -75,7 +75,7 @@ def without_sizes(traced: Traced) -> tuple[tuple[Any, ...], tuple[int, ...]]:
 
 
 def written_of(traced: Traced) -> WrittenTrace:
-    """A trace as text; NotWritable if that does not tell it from all others."""
+    """A trace as canonical text; NotWritable if that does not identify it."""
     if traced.backends:
         raise NotWritable("a backend of the user's")
     definitions = Definitions()
@@ -84,7 +84,7 @@ def written_of(traced: Traced) -> WrittenTrace:
 
 
 def structure(trace: Trace, definitions: Definitions, grads: tuple[int, ...] = ()) -> list[Any]:
-    """The nodes of a trace, its inputs and its results, by numbers; users' operators by their definitions."""
+    """The nodes of a trace, its inputs and its results, by indices; users' operators by their definitions."""
     if "value" in trace.roles:
         raise NotWritable("a value of another graph")
     number = {id(symbol): i for i, symbol in enumerate(trace.leaves)}
@@ -96,7 +96,7 @@ def structure(trace: Trace, definitions: Definitions, grads: tuple[int, ...] = (
 
 @functools.cache
 def _versions() -> tuple[Any, ...]:
-    """Python, NumPy, and the packages that make code: when and how large their main files were written."""
+    """Versions of Python, NumPy and the code generators: modification time and size of their main files."""
     found: list[Any] = [sys.version, np.__version__]
     for name in _PACKAGES:
         spec = importlib.util.find_spec(name)

@@ -1,10 +1,10 @@
-"""Compiled graphs from the disk: what a process compiled, later ones load without the compiler.
+"""The disk cache of compiled graphs: what one process compiled, later ones load without the compiler.
 
-A graph is kept under the key of its trace (:mod:`hybridc.compile.trace_key`): its plans as data (:class:`KeptGraph`,
+A graph is stored under the key of its trace (:mod:`hybridc.compile.trace_key`): its plans as data (:class:`KeptGraph`,
 written by :mod:`hybridc.ground.serialize`). Plans of native code name kernels by the keys of their machine code,
-which is kept by :mod:`hybridc.lower.llvm.codegen.native_function`; those of GPUs have the sources of kernels, whose
-machine code for a GPU :mod:`hybridc.runtime.devices.nvidia.compiled` keeps. What cannot be kept, or was damaged, or
-lacks a kernel, is compiled. Nothing is kept while the settings ask to see or to check the compiler's work.
+cached by :mod:`hybridc.lower.llvm.codegen.native_function`; those of GPUs have the sources of kernels, whose
+machine code :mod:`hybridc.runtime.devices.nvidia.compiled` caches for each GPU. A graph that cannot be stored, or whose
+entry is damaged or lacks a kernel, is compiled. The cache is off while options ask to print, dump or verify the IR.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ if TYPE_CHECKING:
 
 @dataclass
 class KeptGraph:
-    """What is kept of a compiled graph: its programs, and what a CompiledGraph is told.
+    """The stored form of a compiled graph: its programs, and the arguments of CompiledGraph.
 
-    ``lines`` are the users' lines that its host calls name, each with the numbers of the trace's nodes that are there.
+    ``lines``: source lines that its host calls name, each with the indices of the trace's nodes from that line.
     """
 
     programs: dict[str, NativeSource | TritonProgram]
@@ -49,7 +49,7 @@ class KeptGraph:
 
 
 def graph(traced: Traced, compiled: Callable[[], CompiledGraph]) -> CompiledGraph:
-    """The graph of a trace: that of an earlier process, or else ``compiled()``, which later processes find."""
+    """The compiled graph of a trace: from the disk cache, or else ``compiled()``, which is then stored."""
     target = target_of(traced.trace)
     if not _enabled(target):
         return compiled()
@@ -67,13 +67,13 @@ def graph(traced: Traced, compiled: Callable[[], CompiledGraph]) -> CompiledGrap
 
 
 def _enabled(target: str) -> bool:
-    """Whether plans of a target are data, and nobody wants to see or to check how they are made."""
+    """Whether a target's plans can be stored, and no option asks to see or verify the compiler's work."""
     watched = OPTIONS.verify or OPTIONS.poison or OPTIONS.dump or OPTIONS.print_after or OPTIONS.print_source
     return target in ("llvm", "triton") and not watched and not OPTIONS.time
 
 
 def _found(key: str, traced: Traced) -> CompiledGraph | None:
-    """The graph that is kept under a key, if it is whole and its kernels are there."""
+    """The graph stored under a key, if it is undamaged and the code of its kernels is cached."""
     found = kept(key, KeptGraph)
     if found is None:
         return None
@@ -91,7 +91,7 @@ def _found(key: str, traced: Traced) -> CompiledGraph | None:
 
 
 def _loaded(programs: Mapping[str, PlannedProgram], trace: Trace) -> dict[str, Executable] | None:
-    """The programs made callable; None if code of theirs is not there."""
+    """The programs, loaded; None if the machine code of one is missing."""
     native = {name: program for name, program in programs.items() if isinstance(program, NativeSource)}
     codes = codegen.load_stored([f for program in native.values() for f in program.functions_called()])
     if codes is None:
@@ -109,7 +109,7 @@ def _loaded(programs: Mapping[str, PlannedProgram], trace: Trace) -> dict[str, E
 
 
 def _keep(key: str, traced: Traced, made: CompiledGraph) -> None:
-    """Keep a graph that was compiled for later processes."""
+    """Store a newly compiled graph."""
     executables = [e for e in (made.forward, made.backward) if isinstance(e, PlannedExecutable)]
     programs = {e.program.name: e.planned for e in executables if isinstance(e.planned, NativeSource | TritonProgram)}
     with contextlib.suppress(NotWritable):
@@ -121,7 +121,7 @@ def _keep(key: str, traced: Traced, made: CompiledGraph) -> None:
 
 
 def _lines(programs: Mapping[str, PlannedProgram], trace: Trace) -> dict[str, list[int]]:
-    """Each line that a host call names, and the nodes of the trace that are there."""
+    """Each source line that a host call names, and the indices of the trace's nodes from it."""
     nodes: dict[str, list[int]] = {}
     for number, node in enumerate(trace.nodes):
         nodes.setdefault(str(node.location), []).append(number)
@@ -132,7 +132,7 @@ def _lines(programs: Mapping[str, PlannedProgram], trace: Trace) -> dict[str, li
 
 
 def _move_lines(found: KeptGraph, trace: Trace) -> None:
-    """Let host calls name the lines where this trace has their nodes; ValueError if it has them in several."""
+    """Rename the lines of host calls to those of this trace's nodes; ValueError if one line became several."""
     moved: dict[str, str] = {}
     for line, nodes in found.lines.items():
         now = {str(trace.nodes[n].location) for n in nodes}
