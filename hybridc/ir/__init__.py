@@ -1,1 +1,1 @@
-"""What kernels, loops, plans and programs are: data and analyses, no passes."""
+"""Kernels, loop nests, tile programs and plans: data structures and analyses; no passes."""

@@ -1,4 +1,4 @@
-"""The operator behind a function without a body: who computes it, and what may share memory."""
+"""Functions without a body: the operator that computes one, its handwritten kernel, its in-place pairs."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from hybridc.dialects.operator import Operator
 from hybridc.errors import CustomOpError
 from hybridc.ir.structured import declared_dtypes
 
-# The attribute of a declared function that a kernel written by hand computes.
+# Attribute of a declared function that a handwritten kernel computes.
 HAS_KERNEL = "hybrid.kernel"
 
 
@@ -30,12 +30,12 @@ def operator_of(declaration: func.FuncOp) -> Operator:
 
 
 def arrays_of(values: Sequence[SSAValue]) -> list[ArraySpec]:
-    """The arrays that values are."""
+    """Shapes and dtypes of values."""
     return [ArraySpec(shape_of(v), dtype_of(v)) for v in values]
 
 
 def kernel_of(operator: Operator, target: str, ins: list[ArraySpec], outs: list[ArraySpec]) -> Kernel | None:
-    """The kernel written by hand that computes an operator on a target; None if it has none for it."""
+    """The handwritten kernel of an operator for a target; None if it has none for these arguments."""
     if target not in RETURNED:
         return None
     try:
@@ -53,14 +53,14 @@ def kernel_of(operator: Operator, target: str, ins: list[ArraySpec], outs: list[
 
 
 def has_kernel(declaration: func.FuncOp) -> bool:
-    """Whether a kernel written by hand computes a declared function, not the host."""
+    """Whether a handwritten kernel computes a declared function, rather than the host."""
     return HAS_KERNEL in declaration.attributes
 
 
 def inplace_pairs(declaration: func.FuncOp) -> list[tuple[int, int]]:
-    """The pairs of argument and result that may share memory, as its operator says; both have one type.
+    """Pairs of argument and result that may share memory, by the operator's ``inplace``; both have one type.
 
-    None of a kernel written by hand, which need not read an element before it writes one.
+    None for a handwritten kernel, which may write an element before it reads it.
     """
     if has_kernel(declaration):
         return []
@@ -74,12 +74,12 @@ def inplace_pairs(declaration: func.FuncOp) -> list[tuple[int, int]]:
 
 
 def numbers_of(function: func.FuncOp, name: str) -> list[int]:
-    """The numbers that an attribute of a function lists."""
+    """The integers in an array attribute of a function."""
     found = function.attributes.get(name)
     return list(numbers_listed(cast("DenseArrayBase[Any]", found))) if isinstance(found, DenseArrayBase) else []
 
 
 def pairs_of(function: func.FuncOp, name: str) -> list[tuple[int, int]]:
-    """The pairs of numbers that an attribute of a function lists."""
+    """The pairs of integers in an array attribute of a function."""
     numbers = numbers_of(function, name)
     return list(zip(numbers[::2], numbers[1::2], strict=True))

@@ -1,6 +1,6 @@
-"""Arrays that are put together: which value is only made to be a part of one, and where in it that is.
+"""Concatenation without copies: which values are operands of a concatenation alone, and where they lie in it.
 
-Who makes such a value writes it straight into the memory of the whole; ``tensor.concat`` itself then does nothing.
+The producer of such a value writes it into the memory of the result; ``tensor.concat`` itself is then a no-op.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ from xdsl.ir import Operation, SSAValue
 from hybridc.ir.strides import row_major
 from hybridc.ir.structured import Shape, shape_of
 
-# Views that show the same elements in another shape.
+# Views that reshape their operand.
 RESHAPES = (tensor.CollapseShapeOp, tensor.ExpandShapeOp)
 
 
 @dataclass(frozen=True, eq=False)
 class PartOf:
-    """Where a value goes: it is an operand of ``whole``, after ``views`` that give it the shape that this needs.
+    """The slice of ``whole`` that a value becomes, as an operand of it after the reshapes ``views``.
 
-    The operand has ``shape`` and begins at ``begin`` of the whole.
+    The operand has ``shape`` and begins at index ``begin`` of the whole.
     """
 
     whole: tensor.ConcatOp
@@ -34,7 +34,7 @@ class PartOf:
 
 
 def part_of(value: SSAValue) -> PartOf | None:
-    """What a value is a part of, if nobody else needs it."""
+    """The slice that a value becomes, if that is its only use."""
     views: list[Operation] = []
     while (use := value.get_user_of_unique_use()) is not None:
         if isinstance(use, tensor.ConcatOp):
@@ -51,7 +51,7 @@ def part_of(value: SSAValue) -> PartOf | None:
 
 
 def strides_in_whole(value: SSAValue) -> Shape | None:
-    """The strides of a value, in elements, in what it is a part of in the end; None if it cannot lie there."""
+    """The strides, in elements, of a value inside the outermost concatenation; None if no strides fit."""
     seen = _seen(value)
     return None if seen is None else tuple(seen.strides)
 

@@ -1,11 +1,11 @@
-"""What a kernel is, for every target: its nests of loops, and what each of them reads, writes and costs.
+"""What a kernel is, for every target: loop nests of linalg ops, and what each op reads, writes and costs.
 
-A kernel is a private function of linalg operations. Its *nests* run one after the other; each is a list of stages over
-one *domain*, whose axes are all the loops there are. ``hybrid.domains`` of the function lists the sizes; an operation
-says in ``hybrid.nest`` to which it belongs (0 if nothing is said), and in ``hybrid.axes`` which axis each loop is.
-``hybrid.varying`` lists, for each nest, the axes whose sizes are known to vary from one call of the network to the
-next. The loops that a contraction sums have no axis (-1 in the attribute); here they are numbered from the domain's
-rank on.
+A kernel is a private function of linalg ops. Its *loop nests* run one after the other; each is a list of ops over one
+*iteration space* (domain), whose axes are all the loops there are. ``hybrid.domains`` of the function lists the sizes;
+an op's ``hybrid.nest`` is the index of its loop nest (default 0), its ``hybrid.axes`` the axis of each of its loops.
+``hybrid.varying`` lists, for each loop nest, the axes whose sizes are known to vary from one call of the network to the
+next. The reduction loops of a contraction have no axis (-1 in the attribute); here they are numbered from the rank
+of the iteration space on.
 """
 
 from __future__ import annotations
@@ -46,9 +46,9 @@ Number = int | float
 
 @dataclass(frozen=True, eq=False)
 class Read:
-    """A value as loops see it: for each of its dimensions the axis of the domain that it follows.
+    """A read of a value in a loop nest: for each dimension of the value the axis that indexes it.
 
-    A value that is read at sums of axes has an ``index`` along each of its dimensions; ``axes`` are all of these axes.
+    Where an index is a sum of axes, ``index`` has it for each dimension, and ``axes`` are all axes in these sums.
     """
 
     value: SSAValue
@@ -58,11 +58,11 @@ class Read:
 
 @dataclass(frozen=True, eq=False)
 class Stage:
-    """One operation with loops.
+    """One linalg op of a loop nest.
 
-    ``axes`` are those of its result, ``reduced`` those it reduces: by ``combine``, an operation of its body. Its
-    ``kind`` is ``map`` (it reduces nothing), ``row`` (not axis 0), ``across`` (axis 0, perhaps more) or ``product`` (a
-    contraction of its two reads).
+    ``axes`` are those of its result, ``reduced`` those it reduces, by ``combine``, an operation of its body. Its
+    ``kind`` is ``map`` (elementwise), ``row`` (a reduction, not over axis 0), ``across`` (a reduction over axis 0,
+    perhaps more) or ``product`` (a contraction of its two reads).
     """
 
     op: linalg.GenericOp | linalg.MatmulOp
@@ -74,22 +74,22 @@ class Stage:
 
     @property
     def result(self) -> SSAValue:
-        """The value that it makes."""
+        """Its result."""
         return self.op.results[0]
 
     @property
     def anywhere(self) -> list[SSAValue]:
-        """The kernel's arguments that it reads at computed indices."""
+        """The kernel's arguments that it accesses indirectly: at computed indices."""
         return reads_anywhere(self.op)
 
     @property
     def steps(self) -> list[Operation]:
-        """The operations of its body that compute."""
+        """The arithmetic operations of its body."""
         return [op for op in self.op.regions[0].block.ops if not isinstance(op, arith.ConstantOp | linalg.YieldOp)]
 
     @property
     def sizes(self) -> Shape:
-        """How often each of its loops runs."""
+        """The trip counts of its loops."""
         return loop_sizes(self.op, places_of(self.op))
 
     @property
@@ -100,11 +100,12 @@ class Stage:
 
 @dataclass(frozen=True, eq=False)
 class Nest:
-    """Stages over one domain. ``grid`` counts its leading axes along which nothing waits for anything: tiles go there.
+    """Linalg ops over one iteration space. ``grid`` counts its leading parallel axes, which tiles cut.
 
-    Reductions across the grid are no hindrance, as their results are read outside of the nest only; a nest that reads
-    them itself has no grid and is computed as a whole. ``varying`` are axes that are known to have other sizes at other
-    times. It is nest ``number`` of its kernel, or a part of that which leaves out some axes: these have one element.
+    Column reductions (over a grid axis) do not restrict it, as only later loop nests read their results; a loop nest
+    that reads them itself has grid 0 and is computed as a whole. ``varying`` are axes known to have other sizes in
+    other calls. It is loop nest ``number`` of its kernel, or a part of that which leaves out some axes: these have size
+    1.
     """
 
     domain: Shape
@@ -115,18 +116,18 @@ class Nest:
     left_out: Axes = ()
 
     def at(self, domain: Shape) -> Nest:
-        """The same nest where the domain of the kernel's is this one."""
+        """The same loop nest in another iteration space of the kernel."""
         sizes = tuple([1 if a in self.left_out else n for a, n in enumerate(domain)])
         return Nest(sizes, self.stages, self.grid, self.varying, self.number, self.left_out)
 
     @property
     def product(self) -> Stage | None:
-        """The contraction of the nest. It reads nothing that the nest makes."""
+        """The contraction of the loop nest. Its operands are not made in the loop nest."""
         return next((s for s in self.stages if s.kind == "product"), None)
 
     @property
     def vector(self) -> int | None:
-        """The axis that follows memory most often: the last of most values of those with the most axes."""
+        """The axis to vectorise: the last axis of most values, of those with the most axes."""
         plain = (r.axes for s in self.stages for r in s.reads if not r.index)
         found = [axes for axes in (*plain, *(s.axes for s in self.stages)) if axes]
         found = [axes for axes in found if axes[-1] < len(self.domain)]
@@ -142,7 +143,7 @@ class Nest:
 
 @dataclass(frozen=True, eq=False)
 class Kernel:
-    """The facts about one kernel. ``fills`` are results that are one number everywhere, with that number."""
+    """The facts about one kernel. ``fills`` are results that are filled with one constant."""
 
     function: func.FuncOp
     nests: tuple[Nest, ...]
@@ -150,39 +151,39 @@ class Kernel:
 
     @property
     def name(self) -> str:
-        """Its symbol."""
+        """Its symbol name."""
         return self.function.sym_name.data
 
     @cached_property
     def arguments(self) -> list[SSAValue]:
-        """What it is given."""
+        """Its parameters."""
         return list(self.function.body.block.args)
 
     @cached_property
     def results(self) -> list[SSAValue]:
-        """What it returns."""
+        """The values that it returns."""
         end = self.function.body.block.last_op
         assert isinstance(end, func.ReturnOp)
         return list(end.arguments)
 
     @property
     def stages(self) -> list[Stage]:
-        """All stages, in order."""
+        """All linalg ops, in order."""
         return [s for nest in self.nests for s in nest.stages]
 
     @property
     def bytes(self) -> int:
-        """Bytes that are read and written: each argument and result once."""
+        """Bytes of memory traffic: each argument and result once."""
         return sum(byte_count(v) for v in (*self.arguments, *self.results))
 
     @property
     def flops(self) -> int:
-        """Operations on numbers; two for each product that is added."""
+        """Arithmetic operations; a multiply-add counts as two."""
         return sum(s.flops for s in self.stages)
 
     @property
     def scratch(self) -> int:
-        """Bytes for each point of the grid, of values that are neither arguments nor results."""
+        """Bytes of intermediate values for one point of the grid."""
         results = set(self.results)
         total = 0
         for nest in self.nests:
@@ -194,12 +195,12 @@ class Kernel:
 
     @property
     def operators(self) -> list[str]:
-        """What the user called it: the operators of its stages."""
+        """The names of the user's operators that it computes."""
         return [_operator(s.op) for s in self.stages]
 
     @property
     def locations(self) -> list[Location]:
-        """The user's lines, each once."""
+        """The user's source lines, each once."""
         return locations(s.op for s in self.stages)
 
     def __str__(self) -> str:
@@ -228,7 +229,7 @@ def analyse(function: func.FuncOp) -> Kernel:
 
 
 def resized(kernel: Kernel) -> Kernel:
-    """The kernel as it is now, where nothing but its sizes may have changed; its stages are the same."""
+    """The analysis of a kernel of which only sizes have changed; its ops are the same."""
     nests = zip(kernel.nests, _domains(kernel.function), strict=True)
     made = Kernel(kernel.function, tuple([nest.at(domain) for nest, domain in nests]), kernel.fills)
     made.__dict__.update(arguments=kernel.arguments, results=kernel.results)
@@ -240,7 +241,7 @@ def _domains(function: func.FuncOp) -> list[Shape]:
 
 
 def number_of(value: SSAValue) -> Number | None:
-    """The number that a scalar is, or that is everywhere in a tensor; None if that is not known."""
+    """The constant that a scalar is or a tensor is filled with; None if it is not known."""
     owner = value.owner
     if isinstance(owner, linalg.FillOp):
         return number_of(owner.operands[0])
@@ -253,12 +254,12 @@ def number_of(value: SSAValue) -> Number | None:
 
 
 def byte_count(value: SSAValue) -> int:
-    """The bytes of a tensor."""
+    """The size of a tensor in bytes."""
     return math.prod(shape_of(value)) * dtype_of(value).itemsize
 
 
 def locations(ops: Iterable[Operation]) -> list[Location]:
-    """The user's lines that operations come from, each once."""
+    """The user's source lines that operations come from, each once."""
     return list(dict.fromkeys(where for op in ops for where in locations_of(op)))
 
 
@@ -290,7 +291,7 @@ def _stage(op: linalg.GenericOp | linalg.MatmulOp, domain: Shape) -> Stage:
 
 
 def _affine_read(value: SSAValue, index: tuple[AffineIndex, ...], loops: Axes) -> Read:
-    """A read at sums of axes."""
+    """An affine read: indices are sums of axes."""
     found = tuple(each.renamed(loops.__getitem__) for each in index)
     return Read(value, tuple(dict.fromkeys(a for each in found for a, _ in each.terms)), found)
 
@@ -300,7 +301,7 @@ def _kinds(op: linalg.GenericOp | linalg.MatmulOp) -> list[IteratorType]:
 
 
 def _numbered(axes: Axes, rank: int) -> Axes:
-    """The axes of the loops; those that have none get the numbers from ``rank`` on."""
+    """The axes of the loops; loops without an axis are numbered from ``rank`` on."""
     found: list[int] = []
     for axis in axes:
         found.append(axis if axis >= 0 else rank)
@@ -309,7 +310,7 @@ def _numbered(axes: Axes, rank: int) -> Axes:
 
 
 def grid_of(domain: Shape, stages: list[Stage]) -> int:
-    """How many leading axes are parallel in every stage, apart from reductions whose results leave the nest."""
+    """How many leading axes are parallel in every op, column reductions apart whose results leave the loop nest."""
     inside = {r.value for s in stages for r in s.reads}
     grid = len(domain)
     for stage in stages:
@@ -318,17 +319,17 @@ def grid_of(domain: Shape, stages: list[Stage]) -> int:
     return grid
 
 
-# --- where values come from -------------------------------------------------------------------------------------------
+# --- definitions of values --------------------------------------------------------------------------------------------
 
 
 class Sources:
-    """Where values of a nest come from, through stages and bodies."""
+    """Definitions of a loop nest's values, followed through ops and their bodies."""
 
     def __init__(self, nest: Nest) -> None:
         self.maps = {s.result: s for s in nest.stages if s.kind == "map"}
 
     def source(self, value: SSAValue) -> SSAValue:
-        """The result of the operation of some body that makes a value, or what it is read from."""
+        """The operation of a body that defines a value, or the tensor that it is an element of."""
         while True:
             stage = self.maps.get(value)
             if stage is not None:
@@ -345,18 +346,18 @@ class Sources:
 
 
 def yielded(stage: Stage) -> SSAValue:
-    """What the body of a stage gives."""
+    """The value that the body of an op yields."""
     return cast(linalg.YieldOp, stage.op.regions[0].block.last_op).operands[0]
 
 
 def combines(stage: Stage, kind: type[Operation], start: float) -> bool:
-    """Whether a stage combines the elements that it reads, nothing else, from this number on."""
+    """Whether an op is a plain reduction: it combines the elements read, from this initial value."""
     plain = isinstance(stage.combine, kind) and len(stage.steps) == 1 and len(stage.reads) == 1
     return plain and number_of(stage.op.operands[-1]) == start
 
 
 def is_power(sources: Sources, value: SSAValue, score: SSAValue, peak: SSAValue) -> bool:
-    """Whether a value is the exponential of a score's difference from the maximum, perhaps over a positive number."""
+    """Whether a value is exp(score - peak), or of this difference over a positive constant."""
     op = value.owner
     if not isinstance(op, functions.ExpOp):
         return False
@@ -369,11 +370,11 @@ def is_power(sources: Sources, value: SSAValue, score: SSAValue, peak: SSAValue)
     return isinstance(difference, arith.SubfOp) and [sources.source(v) for v in difference.operands] == [score, peak]
 
 
-# --- scalar operations and constants, as every target reads them ------------------------------------------------------
+# --- scalar operations and constants, as all targets read them --------------------------------------------------------
 #
-# Scalar operations and numbers as every target reads them: the sign of integers, what a dtype holds, neutral elements.
+# The signedness of integer operations, the values that a dtype holds, the neutral elements of reductions.
 #
-# Upstream integers have no sign; the operations that care for one carry it in their names.
+# Upstream integers are signless; the operations for which it matters carry the sign in their names.
 
 DType = np.dtype[Any]
 
@@ -383,11 +384,11 @@ CASTS = frozenset(
 _UNSIGNED = frozenset(f"arith.{n}" for n in ("divui", "remui", "maxui", "minui", "shrui", "uitofp", "extui"))
 _SIGNED = frozenset(f"arith.{n}" for n in ("divsi", "remsi", "maxsi", "minsi", "shrsi", "sitofp", "extsi"))
 
-# The element that combined with another gives that other, where it is no limit of the dtype.
+# The neutral elements that are not the least or the greatest value of the dtype.
 _NEUTRAL = {"add": 0, "mul": 1, "or": 0, "and": -1, "xor": 0}
 
 
-# What two partial results of a reduction become.
+# The combine operation of each reduction's body, by its short name.
 _COMBINES = {
     "arith.addf": "add", "arith.addi": "add", "arith.mulf": "mul", "arith.muli": "mul", "arith.ori": "or",
     "arith.andi": "and", "arith.xori": "xor", "arith.maximumf": "max", "arith.maxsi": "max", "arith.maxui": "max",
@@ -396,7 +397,7 @@ _COMBINES = {
 
 
 def sign(op: str) -> str | None:
-    """How an operation, named with its predicate, reads integers: ``i`` signed, ``u`` unsigned, None if either."""
+    """The signedness of an operation, named with its predicate: ``i`` signed, ``u`` unsigned, None if either."""
     name, _, predicate = op.partition(" ")
     if name == "arith.cmpi":
         return None if predicate in ("eq", "ne") else "u" if predicate[0] == "u" else "i"
@@ -404,17 +405,17 @@ def sign(op: str) -> str | None:
 
 
 def signed_as(dtype: DType, kind: str | None) -> DType:
-    """The integer dtype of the same size with that sign; other dtypes have none."""
+    """The integer dtype of the same size with that signedness; other dtypes as they are."""
     if kind is None or dtype.kind not in "iu":
         return dtype
     return np.dtype(f"{'u' if kind == 'u' else ''}int{dtype.itemsize * 8}")
 
 
 def number_as(value: Number, dtype: DType) -> Number:
-    """A number as the dtype holds it: integers wrap, floats are as short as they can be written."""
+    """A constant as the dtype holds it: integers wrap, floats have the shortest decimal text that reads back."""
     if dtype.kind == "b":
         return bool(value)
-    if dtype in STORED:  # they write themselves with few digits, whatever they are
+    if dtype in STORED:  # their text is short already
         return float(dtype.type(value))
     if dtype.kind == "f":
         return float(str(dtype.type(value)))
@@ -422,7 +423,7 @@ def number_as(value: Number, dtype: DType) -> Number:
 
 
 def neutral(combine: str, dtype: DType) -> Number:
-    """From which number a reduction by ``add``, ``mul``, ``max``, ``min``, ``or``, ``and`` or ``xor`` begins."""
+    """The neutral element of a reduction by ``add``, ``mul``, ``max``, ``min``, ``or``, ``and`` or ``xor``."""
     if combine in _NEUTRAL:
         return number_as(_NEUTRAL[combine], dtype)
     greatest = combine == "min"

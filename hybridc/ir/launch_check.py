@@ -1,4 +1,4 @@
-"""What the code of a kernel needs of a launch, whatever the plan's attributes claimed when memory was planned."""
+"""Check a launch against what the kernel's code really needs: scratch bytes, and which results may be in place."""
 
 from __future__ import annotations
 
@@ -15,10 +15,11 @@ Pairs = Collection[tuple[int, int]]
 
 
 def check_launch(name: str, given: int, needed: int, over: Pairs, allowed: Callable[[], Pairs]) -> None:
-    """Raise VerifyError unless the code can run so.
+    """Raise VerifyError unless the launch fits the code.
 
-    It is given so many bytes of scratch, and ``needed`` some; arguments ``over`` which results are written are among
-    those that it has read by then.
+    ``given`` and ``needed`` are bytes of scratch; ``over`` are the pairs of an argument and the result that overwrites
+    it,
+    ``allowed()`` the pairs where the code has read the argument by then.
     """
     if given < needed:
         raise VerifyError(f"memory plan: @{name} is given {given} bytes of scratch, and its code needs {needed}")
@@ -33,7 +34,7 @@ def check_launch(name: str, given: int, needed: int, over: Pairs, allowed: Calla
 
 
 def written_over(ins: Sequence[SSAValue], outs: Sequence[SSAValue]) -> list[tuple[int, int]]:
-    """Pairs of an argument and a result that begin at one place."""
+    """Pairs of an argument and a result with the same address."""
     places = [_place(value) for value in ins]
     return [
         (i, j)

@@ -1,7 +1,7 @@
-"""A compiled graph as data: a table of steps that one native executor runs.
+"""A native plan: a table of steps that the native executor interprets.
 
-Nothing here is code of the graph: kernels are native functions of their own (`Phase.code`), shared among graphs, and
-the executor is the same for all plans. So making a plan costs no compiler.
+A plan has no code of its own: kernels are native functions (`Phase.code`), shared among graphs, and the executor is the
+same for all plans. So making a plan runs no code generator.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class NativeCode(Protocol):
 
 @dataclass(frozen=True)
 class _NotLoaded:
-    """Code that has no address yet."""
+    """Code that is not loaded yet."""
 
     @property
     def address(self) -> int:
@@ -35,7 +35,7 @@ NOT_LOADED = _NotLoaded()
 
 
 class Position(NamedTuple):
-    """A position in memory: bytes from the base of a slot.
+    """An address as a slot and an offset in bytes.
 
     Slot 0 is the arena; then come the inputs, the results and the constants, in their order.
     """
@@ -46,16 +46,16 @@ class Position(NamedTuple):
 
 @dataclass(frozen=True)
 class Phase:
-    """A native function over the iterations [0, extent), which threads may share.
+    """A parallel region: a native function over the iterations [0, extent), which threads may share.
 
     The executor cuts the range at multiples of ``grain``. A range of one grain, or of fewer than ``least`` iterations,
-    stays on the calling thread: sharing must be worth it, and small pieces divide a range more evenly. Thread t of
-    those that take part gets the memory at ``scratch + t * scratch_stride``.
+    runs on the calling thread: sharing must pay, and small chunks balance the load better. The thread of index t gets
+    the scratch memory at ``scratch + t * scratch_stride``.
     """
 
     code: NativeCode = field(default=NOT_LOADED, metadata=NOT_KEPT)
     buffers: tuple[Position, ...] = ()
-    numbers: bytes = b""  # cells of 8 bytes
+    numbers: bytes = b""  # scalar arguments of 8 bytes each
     extent: int = 1
     grain: int = 1
     scratch: Position | None = None
@@ -66,14 +66,14 @@ class Phase:
 
 @dataclass(frozen=True)
 class Host:
-    """A call of Python amid the native steps: ``call(workspace, inputs, results)``, both tuples of arrays."""
+    """A host call between native steps: ``call(workspace, inputs, results)``, both tuples of arrays."""
 
     call: Callable[[Any, tuple[Any, ...], tuple[Any, ...]], None]
     name: str = ""
 
 
 class PlainArray(NamedTuple):
-    """An array in C order: what an input must be, or what a result is."""
+    """Shape and dtype of an array in C order: an input as it must be, or a result."""
 
     shape: tuple[int, ...]
     dtype: np.dtype[Any]
@@ -89,7 +89,7 @@ class PlainArray(NamedTuple):
 
 @dataclass
 class NativePlan:
-    """What a call of a compiled graph does: its arrays and its steps, run one after the other."""
+    """The arrays and the steps of a program; the steps run in order."""
 
     inputs: Sequence[PlainArray]
     results: Sequence[PlainArray]
@@ -97,4 +97,4 @@ class NativePlan:
     constants: Sequence[np.ndarray[Any, Any]] = field(default_factory=list[Any])
     arena: int = 0  # bytes
     work: float = 0.0  # nanoseconds that a call takes, estimated
-    threads: int = 1  # at most so many take part: the scratch of each phase has so many places
+    threads: int = 1  # the most that share a region: each has its own scratch

@@ -1,8 +1,8 @@
-"""Reductions of which one needs what the other gives, and which a single sweep can make nevertheless.
+"""Online reductions: two reductions in one walk, although the second reads the result of the first.
 
-*Powers*: the sum of exp((x - m) / t), where m is the maximum of all x. While the maximum is still being found, what
-was added so far is scaled when a greater x comes. *Squares*: the sum of (x - m)², where m is the mean of all x. Sums of
-parts about their own means are joined by the distance of these means.
+*Powers* (online softmax): the sum of exp((x - m) / t), where m is the maximum of all x. While the maximum is still
+being found, the sum so far is rescaled whenever a greater x comes. *Squares* (Welford): the sum of (x - m)², where m is
+the mean of all x. Partial sums about their own means are combined by the distance of these means.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ _WIDE = (np.dtype(np.float32), np.dtype(np.float64))
 
 @dataclass(frozen=True, eq=False)
 class Running:
-    """Two reductions along the same axes: ``first`` of a value, ``second`` of what ``between`` make of both.
+    """An online pair: reductions ``first`` and ``second`` along the same axes, with elementwise ops ``between``.
 
-    ``between`` are maps, in order. The second are ``powers`` if the first is a maximum, else squares.
+    The second is a sum of powers if the first is a maximum, else of squares.
     """
 
     first: Stage
@@ -35,12 +35,12 @@ class Running:
 
     @property
     def value(self) -> SSAValue:
-        """What the first reduces."""
+        """The operand of the first reduction."""
         return self.first.reads[0].value
 
 
 def running_pairs(nest: Nest, stages: Sequence[Stage]) -> list[Running]:
-    """The pairs among some stages of a nest; no stage is in two."""
+    """The online pairs among ops of a loop nest; no op is in two."""
     sources = Sources(nest)
     sums = [s for s in stages if s.combine is not None]
     found: list[Running] = []
@@ -69,7 +69,7 @@ def _pair(nest: Nest, sources: Sources, stages: Sequence[Stage], first: Stage, s
 
 
 def _is_square(sources: Sources, term: SSAValue, value: SSAValue, total: Stage, count: int) -> bool:
-    """Whether a term is the square of a value's distance from the mean of so many."""
+    """Whether a term is the square of a value's distance from the mean of ``count`` values."""
     op = term.owner
     if not isinstance(op, arith.MulfOp):
         return False
@@ -84,12 +84,12 @@ def _is_square(sources: Sources, term: SSAValue, value: SSAValue, total: Stage, 
 
 
 def _count(nest: Nest, stage: Stage) -> int:
-    """How many elements each number of a reduction's result is made of."""
+    """How many elements are reduced to each element of the result."""
     return math.prod(nest.domain[a] for a in stage.reduced)
 
 
 def _between(stages: Sequence[Stage], first: Stage, second: Stage) -> tuple[Stage, ...] | None:
-    """The maps that make the second's terms of what the first reads and gives; None if they need anything else."""
+    """The elementwise ops between the two reductions; None if these read anything else."""
     given, whole = first.reads[0], first.result
     made = {s.result: s for s in stages if s.kind == "map" and not s.anywhere}
     found: set[SSAValue] = set()

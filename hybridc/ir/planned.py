@@ -1,4 +1,4 @@
-"""A planned program that runs over memory in slots: its steps, and what Python does before and after them.
+"""A planned program: its steps over memory slots, and what Python does before and after them.
 
 Nothing here needs the compiler.
 """
@@ -29,10 +29,10 @@ ARENA = 0
 
 @dataclass
 class Program(ABC):
-    """A planned function made for a target; ``source`` is its text, for people, and ``suffix`` that of its file.
+    """The code of a planned function for a target; ``source`` is its text for people, ``suffix`` that file's extension.
 
-    ``arena`` bytes lie in its workspace, of which at least ``live`` are needed at one time. ``launches`` are the
-    kernels that a call runs, in order; ``functions`` says which function of the source is a kernel's.
+    ``arena`` is the size of its workspace in bytes, ``live`` the greatest live set. ``launches`` are the kernels that a
+    call runs, in order; ``functions`` maps kernels to functions of the source.
     """
 
     suffix: ClassVar[str]
@@ -47,18 +47,18 @@ class Program(ABC):
     host_launches: list[int] = field(default_factory=lambda: list[int]())  # which of the launches those are
 
     def is_like(self, other: Program) -> bool:
-        """Whether another program does the same in the same memory: it may call its kernels by other names."""
+        """Whether another program computes the same in the same memory, but for names of kernels."""
         return type(other) is type(self) and other.facts() == self.facts()
 
     def facts(self) -> list[Any]:
-        """The parts that are equal in programs that compute the same; names of kernels and comments are left out.
+        """What is equal in programs that compute the same: all but names of kernels, and comments.
 
-        A comment has the source locations of the network that was compiled first, where kernels are shared.
+        Comments have source locations, which are those of the network that was compiled first where kernels are shared.
         """
         return [self.nameless(re.sub("  # .*", "", self.source))]
 
     def nameless(self, text: str) -> str:
-        """A text with the kernels called by their numbers."""
+        """A text with kernels numbered in place of their names."""
         number = {
             name: f"kernel {i}" for i, name in enumerate(dict.fromkeys([*self.launches, *self.functions.values()]))
         }
@@ -68,11 +68,11 @@ class Program(ABC):
 
     @abstractmethod
     def launched(self) -> list[tuple[str, str]]:
-        """For each launch the lines that run it, and the text of what they run ("" if that is not the program's)."""
+        """For each launch the lines that run it, and the text of its function ("" if the program has no text of it)."""
 
 
 class SlotView(NamedTuple):
-    """An array in one of a program's slots; offset in bytes, strides in elements."""
+    """An array view in a slot of a program; offset in bytes, strides in elements."""
 
     slot: int
     offset: int
@@ -82,25 +82,25 @@ class SlotView(NamedTuple):
 
     @property
     def is_plain(self) -> bool:
-        """Whether its elements follow each other in C order."""
+        """Whether it is contiguous, in C order."""
         return self.strides == row_major(self.shape) or math.prod(self.shape) <= 1
 
     def is_whole(self, array: PlainArray) -> bool:
-        """Whether it shows all of an array in its order."""
+        """Whether it covers all of an array, in its order."""
         return self.is_plain and self.offset == 0 and math.prod(self.shape) == math.prod(array.shape)
 
     def shows(self, array: Any) -> bool:
-        """Whether it is that very array, which then need not be made: who keeps it sees what is written later."""
+        """Whether it is that very array; then no new view is made, and later writes are visible in it."""
         same = array.shape == self.shape and array.dtype == self.dtype
         return array.dtype.kind == "O" or (same and self.offset == 0 and self.is_plain)
 
     def over(self, base: Any) -> Any:
-        """The array, where ``base`` is all of the slot."""
+        """The array, where ``base`` is the whole slot."""
         strides = tuple(s * self.dtype.itemsize for s in self.strides)
         return np.ndarray(self.shape, self.dtype, base, self.offset, strides)
 
     def moved(self, move: Callable[[Any], Any]) -> SlotView:
-        """The view that a movement of NumPy's gives; ValueError if that would be a copy."""
+        """The view after a NumPy movement; ValueError if that would need a copy."""
         base = np.empty(1, np.uint8)
         now = as_strided(base, self.shape, self.strides)
         then = move(now)
@@ -109,22 +109,22 @@ class SlotView(NamedTuple):
 
 
 class Cell(NamedTuple):
-    """The state of an operator, by its number in a workspace."""
+    """Operator state, by its index in a workspace."""
 
     number: int
     shape: Shape
 
     def of(self, workspace: Any) -> Any:
-        """The array that holds it."""
+        """The array of it in a workspace."""
         return workspace.cells.setdefault(self.number, np.empty(self.shape, object))
 
 
 @dataclass
 class PlannedProgram(Program):
-    """Steps, one after the other: launches, as the target has them, and calls of the host; and what the results are.
+    """A program as steps (launches as the target has them, and host calls) and the views that are its results.
 
-    ``outputs`` say where each result of the program is. A program that ``takes_into`` arrays is called with one, or
-    None, for each result; ``into`` says which of them a fresh array is. ``donated`` inputs are written.
+    ``outputs`` are the views of the results. A program that ``takes_into`` arrays is called with an output buffer, or
+    None, for each result; ``into`` has the index of the fresh array of each. ``donated`` inputs are overwritten.
     """
 
     suffix = "plan"
@@ -139,16 +139,16 @@ class PlannedProgram(Program):
     donated: set[int] = field(default_factory=lambda: set[int]())
 
     def facts(self) -> list[Any]:
-        """Also of which arrays, and where its results are."""
+        """Adds the arrays and the views of the results."""
         arrays = [self.inputs, self.fresh, self.outputs, self.into, self.takes_into, self.donated]
         return [*super().facts(), *arrays, [(c.shape, c.dtype, c.tobytes()) for c in self.constants]]
 
     def host_calls_made(self) -> list[HostCall]:
-        """The calls of operators on the host, in order."""
+        """The host calls, in order."""
         return [step for step in self.steps if isinstance(step, HostCall)]
 
     def rename_lines(self, names: Mapping[str, str]) -> None:
-        """Give the users' lines that host calls name other names: the source has moved since."""
+        """Rename the source lines in host calls: the source has moved."""
         if not names:
             return
         known = re.compile("|".join(map(re.escape, sorted(names, key=len, reverse=True))))
@@ -165,7 +165,7 @@ class PlannedProgram(Program):
 
 @dataclass(frozen=True, eq=False)
 class HostCall:
-    """A call of an operator on the host, amid native steps; ``where`` is the user's line."""
+    """A call of an operator on the host; ``where`` is the user's source line."""
 
     operator: Operator
     ins: tuple[SlotView | Cell, ...]
@@ -199,7 +199,7 @@ class HostCall:
 
 
 def operator_written(op: Operator) -> list[Any]:
-    """An operator by its name and its attributes."""
+    """An operator as its name and attributes, to be stored."""
     return [op.NAME, {name: written(value) for name, value in op.attrs.items()}]
 
 

@@ -1,8 +1,8 @@
-"""A product as loops with strides, and as a matrix product where it is one: what its code is chosen by.
+"""A contraction as strided loops, and as a (batched) matmul where it is one; code is chosen by these.
 
-Each loop of a product belongs to the result and one operand (*rows* with the left, *columns* with the right), to all
-three (*batches*), or to the operands alone (*summed*). Loops that follow each other in memory wherever they occur are
-one. Of what is left the largest rows, columns and sums are the matrix product, the others are walked around it.
+Each loop of a contraction indexes the result and one operand (*rows* with the left, *columns* with the right), all
+three (*batches*), or the operands alone (*summed*). Loops that are contiguous in every array are coalesced. Of those
+that are left, the largest rows, columns and sums are the matmul; loops around it walk the others.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ Strides = tuple[int, ...]
 
 
 class Loop(NamedTuple):
-    """A loop: how often it runs, and by how many elements it moves in the left and right operand and the result.
+    """A loop: its trip count, and its strides, in elements, in the left and right operand and in the result.
 
-    A stride is None where the array does not follow the loop.
+    A stride is None where the array is not indexed by the loop.
     """
 
     size: int
@@ -39,34 +39,34 @@ class Loop(NamedTuple):
 
     @property
     def kind(self) -> tuple[bool, bool, bool]:
-        """Which arrays follow it."""
+        """Which arrays it indexes."""
         return (self.a is not None, self.b is not None, self.c is not None)
 
     @property
     def steps(self) -> tuple[int, int, int]:
-        """The strides, 0 where the array does not follow."""
+        """The strides, 0 where an array is not indexed."""
         return (self.a or 0, self.b or 0, self.c or 0)
 
     @property
     def swapped(self) -> Loop:
-        """The loop with the operands in the other order."""
+        """The loop with the operands exchanged."""
         return self._replace(a=self.b, b=self.a)
 
     def before(self, inner: Loop) -> bool:
-        """Whether the two are one loop: this one goes on where the inner one ends, in each array."""
+        """Whether this loop can be coalesced with an inner one: in each array it continues where that one ends."""
         return self.kind == inner.kind and self.steps == tuple([s * inner.size for s in inner.steps])
 
 
-# Operands that are multiplied as they are, and what their products are added up in.
+# Dtypes of factors that are multiplied as they are, and of their accumulators.
 _SUMMED_IN = {d: wide(d) for d in (FLOAT16, BFLOAT16, FLOAT32, np.dtype(np.float64))}
 BATCH, ROW, COLUMN, SUM = (True, True, True), (True, False, True), (False, True, True), (True, True, False)
 
 
 @dataclass(frozen=True)
 class ProductLoops:
-    """A product's loops; those of the result come first, in the order of its memory.
+    """A contraction's loops; those of the result come first, in the order of its memory.
 
-    ``op`` is the operation whose body says what a product and a sum are.
+    ``op`` is the linalg op, whose body says how to multiply and add.
     """
 
     kept: tuple[Loop, ...]
@@ -80,17 +80,17 @@ class ProductLoops:
 
     @property
     def terms(self) -> int:
-        """How many products are added for each element."""
+        """How many products are summed for each element: the depth K."""
         return math.prod(loop.size for loop in self.summed)
 
     @property
     def flops(self) -> int:
-        """Multiplications and additions."""
+        """Multiplications and additions of the contraction."""
         return 2 * self.outputs * self.terms
 
 
 def product_of(kernel: Kernel, strides: Sequence[Strides] | None = None) -> ProductLoops:
-    """The loops of a kernel that is one product; ``strides`` are those of its arguments and then its results."""
+    """The loops of a kernel that is one contraction; ``strides`` are those of its arguments, then of its results."""
     (stage,) = kernel.stages
     values = [*kernel.arguments, *kernel.results]
     steps = [row_major(shape_of(v)) for v in values] if strides is None else strides
@@ -104,7 +104,7 @@ def product_of(kernel: Kernel, strides: Sequence[Strides] | None = None) -> Prod
 def loops_of(
     sizes: Mapping[int, int], places: Sequence[Mapping[int, int]]
 ) -> tuple[tuple[Loop, ...], tuple[Loop, ...]]:
-    """The loops of the result and the summed ones, of axes with these sizes and strides in each of the three arrays."""
+    """The loops of the result and the summed ones, given sizes and strides of the axes in each of the three arrays."""
     loops = [Loop(n, *[p.get(axis) for p in places]) for axis, n in sizes.items() if n != 1]
     kept = sorted((loop for loop in loops if loop.c is not None), key=lambda x: -abs(x.c or 0))
     summed = sorted((loop for loop in loops if loop.c is None), key=lambda x: -abs(x.a or 0))
@@ -112,7 +112,7 @@ def loops_of(
 
 
 def _merged(loops: Sequence[Loop]) -> list[Loop]:
-    """Loops that go on where the next ends are one with it."""
+    """Coalesce neighbouring loops."""
     found: list[Loop] = []
     for loop in reversed(loops):
         outer = next((i for i, other in enumerate(found) if loop.before(other)), None)
@@ -125,11 +125,11 @@ def _merged(loops: Sequence[Loop]) -> list[Loop]:
 
 @dataclass(frozen=True)
 class Matrices:
-    """``C[i, j] (+)= sum over l of A[i, l] * B[l, j]``, walked along ``around`` and, adding up, along ``over``.
+    """A batched strided matmul: ``C[i, j] (+)= sum over l of A[i, l] * B[l, j]``, in loops ``around`` and ``over``.
 
-    Strides are those of (row, sum) in A, of (sum, column) in B and of (row, column) in C, of which one is 1: the last,
-    unless the operands were exchanged. ``swapped`` says that A is the product's right operand, in the loops too. Where
-    a matrix has one row, column or term, the stride is 0.
+    ``around`` are batch loops, ``over`` outer reduction loops. Strides are those of (row, sum) in A, of (sum, column)
+    in B and of (row, column) in C, of which one is 1: the last, unless the operands were exchanged. ``swapped`` says
+    that A is the contraction's right operand, in the loops too. A stride along an axis of size 1 is 0.
     """
 
     m: int
@@ -144,7 +144,7 @@ class Matrices:
 
     @property
     def batches(self) -> int:
-        """How many products of matrices there are."""
+        """The batch size."""
         return math.prod(loop.size for loop in self.around)
 
     @property
@@ -153,7 +153,7 @@ class Matrices:
         return 2 * self.m * self.n * self.k * self.batches * math.prod(loop.size for loop in self.over)
 
     def exchanged(self) -> Matrices:
-        """The same product with the operands in the other order: the transpose of C, its rows the columns of B."""
+        """The transposed problem: C^T = B^T A^T."""
         return Matrices(
             m=self.n,
             n=self.m,
@@ -167,9 +167,9 @@ class Matrices:
         )
 
     def in_blocks(self, count: int, least: int) -> Matrices:
-        """The same product with the rows in blocks that are walked around: at least so many, if they divide the rows.
+        """The same matmul with blocks of rows as a batch loop: ``count`` blocks at least, if that divides the rows.
 
-        Blocks have at least ``least`` rows. So threads can share a product with few columns.
+        Blocks have at least ``least`` rows. So threads can share a matmul with few columns.
         """
         possible = [n for n in range(1, self.m // least + 1) if self.m % n == 0]
         blocks = next((n for n in possible if n >= count), max(possible, default=1))
@@ -181,12 +181,12 @@ class Matrices:
 
 
 def matrices_of(product: ProductLoops) -> Matrices | None:
-    """The product of two matrices, if the result has rows or columns that follow each other in memory."""
+    """The contraction as a batched matmul, if its result has contiguous rows or columns."""
     return matrices_of_loops(product.kept, product.summed)
 
 
 def matrices_of_loops(kept: Sequence[Loop], summed: Sequence[Loop]) -> Matrices | None:
-    """The product of two matrices whose loops these are."""
+    """The batched matmul of these loops."""
     rows = [loop for loop in kept if loop.kind == ROW]
     columns = [loop for loop in kept if loop.kind == COLUMN]
     if any(loop.kind != SUM for loop in summed):
@@ -216,12 +216,12 @@ def matrices_of_loops(kept: Sequence[Loop], summed: Sequence[Loop]) -> Matrices 
 
 
 def _inner(loop: Loop) -> tuple[int, int]:
-    """Which summed loop is the innermost: the longest, of these the one along memory."""
+    """Sort key of summed loops, the innermost last: the longest, of these the contiguous one."""
     return loop.size, -abs(loop.a or 0)
 
 
 def body_key(block: Block) -> str:
-    """The operations of a body, with what each reads."""
+    """A key of a body: its operations and their operands."""
     numbers: dict[SSAValue, int] = {v: i for i, v in enumerate(block.args)}
     words: list[str] = []
     for op in block.ops:
@@ -234,7 +234,7 @@ def body_key(block: Block) -> str:
 
 
 def multiplied(stage: Stage) -> tuple[DType, DType] | None:
-    """In what a stage multiplies and adds up, if its body adds the product of two floating-point numbers."""
+    """Dtypes of factors and accumulator, if an op's body is a multiply-add of floating-point numbers."""
     found = _factors(stage)
     if found is None:
         return None
@@ -243,7 +243,7 @@ def multiplied(stage: Stage) -> tuple[DType, DType] | None:
 
 
 def _factors(stage: Stage) -> tuple[DType, DType, DType] | None:
-    """The dtypes of two factors, and of the sum of their products, if that is what a body is."""
+    """Dtypes of the two factors and of the accumulator, if the body is a multiply-add."""
     block = stage.op.regions[0].block
     left, right, sofar = block.args
     total = cast(linalg.YieldOp, block.last_op).operands[0].owner

@@ -1,14 +1,15 @@
-"""Scalar bodies as operations of ``arith`` and ``math``: the builder ``b`` that writes them into a block.
+"""``b``, the builder of scalar bodies: writes steps as operations of ``arith`` and ``math`` into a block.
 
 Each step is computed in the dtypes in which NumPy computes it (:func:`~hybridc.dialects.mlir.upstream.loop_dtypes`), so
-a body means upstream what it means eagerly: ``div`` of integers is one of float64, comparisons give truth values,
-Python numbers adapt. Where NumPy's semantics leave room, these are the choices:
+a body computes upstream what it computes eagerly: ``div`` of integers is one of float64, comparisons give booleans,
+Python scalars adapt. Where NumPy's semantics leave room, these are the choices:
 
-* a float becomes an integer by cutting its fraction; what does not fit into the integer (after a detour over 32 bits
-  for the 8-bit ones) is undefined, as in C, NumPy and MXNet;
+* a float to integer conversion truncates; a value that does not fit (after a detour over 32 bits for the 8-bit
+integers)
+  is undefined, as in C, NumPy and MXNet;
 * functions of half precision are computed in single, as NumPy does;
-* of floats in which nothing is computed (:mod:`hybridc.dtypes`) everything is computed in single, and rounded where the
-  body ends or casts;
+* storage-only floats (:mod:`hybridc.dtypes`) are computed in single precision, and rounded where the body ends
+  or casts;
 * a remainder and a quotient by the integer 0 are 0;
 * a power of integers is exact modulo their range, and 0 where it would be a fraction.
 """
@@ -57,13 +58,13 @@ _ELEMENTS: dict[str, Attribute] = {
 
 
 def signless(dtype: DType) -> Attribute:
-    """The upstream element type of a dtype: integers have no sign, operations do; a state is a number of the host's."""
+    """The signless upstream element type of a dtype; a state is an index into the host's states."""
     return _ELEMENTS[dtype.name]
 
 
 @functools.cache
 def _classes() -> dict[str, type[Operation]]:
-    """The operations of arith and math by name."""
+    """The operation classes of arith and math by name."""
     return {op.name: op for dialect in (Arith, math.Math) for op in dialect.operations}
 
 
@@ -72,7 +73,7 @@ ELEMENT_TYPES: dict[str, Attribute] = {"index": IndexType(), **{str(kind): kind 
 
 
 def operation_class(op: str) -> type[Operation]:
-    """The operation of a scalar body that a text names: perhaps with a predicate behind its name."""
+    """The operation class of a scalar step's text, which may have a predicate after the name."""
     return _classes()[op.partition(" ")[0]]
 
 
@@ -88,14 +89,14 @@ def operation_name(op: Operation) -> str:
 
 
 def operation_properties(op: str) -> dict[str, Attribute]:
-    """Its properties: the predicate, and what holds if nothing is said."""
+    """Its properties: the predicate and the defaults."""
     name, _, predicate = op.partition(" ")
     return {**_defaults(name), **({"predicate": _predicate(name, predicate)} if predicate else {})}
 
 
 @functools.cache
 def _defaults(name: str) -> dict[str, Attribute]:
-    """The properties that an operation has if nothing is said."""
+    """The default properties of an operation."""
     definition = cast(Any, _classes()[name]).get_irdl_definition()
     return {k: p.default_value for k, p in definition.properties.items() if getattr(p, "default_value", None)}
 
@@ -119,7 +120,7 @@ def _number(text: str, dtype: DType) -> Attribute:
 
 
 def number_attribute(value: Any, dtype: DType) -> Attribute:
-    """A Python number as the attribute of a constant of that dtype; integers wrap."""
+    """A Python scalar as a constant's attribute of that dtype; integers wrap."""
     return _number(
         repr(value if isinstance(value, int | float) and not isinstance(value, bool) else float(value)), dtype
     )
@@ -127,7 +128,7 @@ def number_attribute(value: Any, dtype: DType) -> Attribute:
 
 @dataclass(eq=False)
 class Element:
-    """A value inside a body, with the dtype that says how to read it; the index it is, if it is one."""
+    """An SSA value in a body with its dtype (which has the sign), and the loop whose index it is, if any."""
 
     value: SSAValue
     dtype: DType
@@ -135,13 +136,13 @@ class Element:
 
 
 class ScalarBuilder:
-    """The builder ``b`` of scalar bodies, which writes operations at the end of a block."""
+    """``b`` of scalar bodies: appends operations to a block."""
 
     def __init__(self, block: Block, location: LocationAttr) -> None:
         self.block = block
         self.location = location
         self.constants: dict[tuple[str, DType], SSAValue] = {}
-        # What the body itself asked to read, in front of its other arguments: a value, by these loops.
+        # Elements that the body loads at its own indices, which become block arguments: the value, and the loops.
         self.reads: list[tuple[SSAValue, tuple[Place, ...], DType]] = []
 
     def __getattr__(self, step: str) -> Callable[..., Element]:
@@ -168,7 +169,7 @@ class ScalarBuilder:
         return self.add_op(_classes()[name], operands, kind, {**_defaults(name), **properties})
 
     def constant(self, value: Any, dtype: DType) -> Element:
-        """A number."""
+        """A constant."""
         key = (repr(value), dtype)
         if key not in self.constants:
             attribute = {"value": number_attribute(value, dtype)}
@@ -176,7 +177,7 @@ class ScalarBuilder:
         return Element(self.constants[key], dtype)
 
     def integers(self, step: str, *xs: Element) -> Element:
-        """The operation of upstream's for a step on integers of one dtype."""
+        """The upstream operation of a step on integers of one dtype."""
         dtype = xs[0].dtype
         name = UPSTREAM[step]["fiub".index(dtype.kind)] or ""
         return Element(self._named(name, [x.value for x in xs], signless(dtype)), dtype)
@@ -221,7 +222,7 @@ class ScalarBuilder:
         return Element(self._named(name, [x.value for x in xs], signless(out)), out)
 
     def _computed(self, x: Any) -> Any:
-        """An operand in a dtype in which is computed."""
+        """An operand in its compute dtype."""
         return self.convert(x, computed(x.dtype)) if isinstance(x, Element) else x
 
     def _select(self, condition: Any, x: Any, y: Any) -> Element:
@@ -233,7 +234,7 @@ class ScalarBuilder:
     # --- conversions ---------------------------------------------------------------------------------------
 
     def convert(self, x: Any, dtype: DType) -> Element:
-        """An element or a number in another dtype, as ``astype`` does it."""
+        """An element or scalar converted to a dtype, as ``astype`` does it."""
         if not isinstance(x, Element):
             return self.constant(x, dtype)
         if x.dtype == dtype:
@@ -252,16 +253,16 @@ class ScalarBuilder:
         return Element(self._named(name, [x.value], signless(dtype)) if name else x.value, dtype)
 
     def _rounded(self, x: Element, dtype: DType) -> Element:
-        """A number of single precision in fewer bits; the very one it was made of, if that is all it is."""
+        """A single-precision value rounded to fewer bits; its source, if it was only widened from that."""
         made = x.value.owner
         if isinstance(made, arith.ExtFOp) and made.input.type == signless(dtype):
             return Element(made.input, dtype)
         return Element(self._named("arith.truncf", [x.value], signless(dtype)), dtype)
 
-    # --- places --------------------------------------------------------------------------------------------
+    # --- indices and loads ---------------------------------------------------------------------------------
 
     def index_of(self, loop: int) -> Element:
-        """The number of the iteration along a loop."""
+        """The index of a loop."""
         index = self.add_op(linalg.IndexOp, [], INDEX, {"dim": IntegerAttr(loop, i64)})
         return Element(self.add_op(arith.IndexCastOp, [index], i64), INT64, index)
 
@@ -278,14 +279,14 @@ class ScalarBuilder:
 
 
 def _kind(x: Any) -> Any:
-    """A dtype, or the Python type of a number that adapts to the others."""
+    """A dtype, or the Python type of a scalar, which adapts to the others."""
     if isinstance(x, Element):
         return x.dtype
     return bool if isinstance(x, bool) else int if isinstance(x, int) else float
 
 
 def _conversion(source: DType, target: DType) -> str:
-    """The operation from one dtype to another; none between integers that differ in their sign."""
+    """The conversion operation from one dtype to another; none between integers that differ in signedness."""
     if is_float(source):
         if is_float(target):
             return "arith.extf" if target.itemsize > source.itemsize else "arith.truncf"
@@ -336,7 +337,7 @@ def _power(b: ScalarBuilder, x: Element, y: Element) -> Element:
     base, exponent = wide
     inverse = b.select(b.eq(b.abs(base), one), base, zero)
     negative = b.lt(exponent, zero)
-    # Of the exponents of 1 and -1, only whether they are odd counts; 0 must not become 0**0.
+    # For bases 1 and -1 the power depends on the parity of the exponent only; 0 must not become 0**0.
     odd = Element(b._named("arith.andi", [exponent.value, one.value], i64), INT64)  # pyright: ignore[reportPrivateUsage]  (the same module)
     power = b.integers("pow", b.select(negative, inverse, base), b.select(negative, odd, exponent))
     return b.convert(b.select(b.logical_and(negative, b.eq(inverse, zero)), zero, power), x.dtype)

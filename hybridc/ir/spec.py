@@ -1,8 +1,8 @@
-"""The operations that each level of the IR allows, checked after every pass with ``HYBRIDC_VERIFY=1``.
+"""The IR spec: the operations that each level allows, checked after every pass with ``HYBRIDC_VERIFY=1``.
 
 A level is a function of a module: :func:`graph`, :func:`primitive`, :func:`structured`, :func:`kernels`, :func:`plan`.
 Each raises :class:`~hybridc.errors.VerifyError` at the first operation that does not belong, with the pass after which
-it was found and the user's line it comes from. The types of operations are their own verifiers' affair.
+the error context: pass, operation, user's line. Operand and result types are the operations' own verifiers' affair.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ TENSOR_OPERATIONS = (
     func.CallOp,
     func.ReturnOp,
 )
-IN_BODIES = (linalg.IndexOp, linalg.YieldOp, tensor.ExtractOp)  # beside all of arith and math
+IN_BODIES = (linalg.IndexOp, linalg.YieldOp, tensor.ExtractOp)  # in addition to all of arith and math
 AROUND_KERNELS = (
     arith.ConstantOp,
     tensor.EmptyOp,
@@ -107,16 +107,16 @@ PLANNED = (
 
 
 def check(module: ModuleOp, level: str, after: str) -> None:
-    """Raise unless the module is of that level, to which the pass ``after`` has brought it."""
+    """Raise unless the module is of that level; ``after`` is the pass that ran last."""
     _Check(level, after).run(module)
 
 
 def level_after(name: str, before: str) -> str:
-    """The level to which a pass brings a module; most stay on theirs."""
+    """The level after a pass; most passes keep the level."""
     return REACHED.get(name, before)
 
 
-# The passes that change the level.
+# The passes that change the level (lowerings).
 REACHED = {
     "decompose": "primitive",
     "hybrid-to-linalg": "structured",
@@ -143,14 +143,14 @@ class _Check:
         raise VerifyError(f"after {self.after}: {name} is not allowed on the {self.level} level: {why}")
 
     def only(self, function: func.FuncOp, allowed: Sequence[type[Operation]], what: str) -> None:
-        """Every operation of the function is of one of these classes."""
+        """Check that every operation of the function is of one of these classes."""
         for op in function.body.block.ops:
             if not isinstance(op, tuple(allowed)):
                 self.fail(op, f"a function holds {what}")
 
 
 def graph(check: _Check, module: ModuleOp) -> None:
-    """Operators in functions; arguments and results are tensors of known shape."""
+    """Operators in functions; arguments and results are tensors of static shape."""
     for function in functions(module):
         check.only(function, (HybridOp, func.ReturnOp), "operators and func.return")
         for value in function.body.block.args:
@@ -167,7 +167,7 @@ def _shape(check: _Check, op: Operation, value: SSAValue) -> None:
 
 
 def primitive(check: _Check, module: ModuleOp) -> None:
-    """As the graph, and no operator that is made of others."""
+    """As the graph level, without composite operators."""
     graph(check, module)
     for function in functions(module):
         for op in function.body.block.ops:
@@ -179,12 +179,12 @@ def primitive(check: _Check, module: ModuleOp) -> None:
 
 
 def structured(check: _Check, module: ModuleOp) -> None:
-    """Upstream's dialects: ``linalg`` on tensors, bodies in ``arith`` and ``math``, declared calls of the host.
+    """Upstream's dialects: ``linalg`` on tensors, bodies in ``arith`` and ``math``, declared host functions.
 
-    Shapes are known, integers have no sign. An indexing map names each loop at most once, or is a sum of loops times
-    numbers that stays inside its operand; the result's is the former.
+    Shapes are static, integers signless. An indexing map is a projected permutation, or of affine sums of loops that
+    stay inside their operand; the result's is the former.
     """
-    kernels = {f for f in functions(module) if f.body.blocks and "hybrid.domains" in f.attributes}  # of a pass before
+    kernels = {f for f in functions(module) if f.body.blocks and "hybrid.domains" in f.attributes}  # made earlier
     called = {f.sym_name.data for f in functions(module) if not f.body.blocks or f in kernels}
     for function in functions(module):
         if function in kernels:
@@ -260,9 +260,9 @@ def _generic(check: _Check, op: linalg.GenericOp) -> None:
 
 
 def kernels(check: _Check, module: ModuleOp) -> None:
-    """Functions that call kernels and the host, beside views and constants; kernels have loops, and no views.
+    """Functions that call kernels and the host, views and constants; kernels have loops, and no views.
 
-    What a function returns are arrays that were made for it, each once: no argument, no constant, no view of these.
+    A function returns fresh arrays, each once: no argument, no constant, no view of these.
     """
     private = _kernels(check, module)
     for function in functions(module):
@@ -297,7 +297,7 @@ def _returned(check: _Check, function: func.FuncOp) -> None:
 
 
 def plan(check: _Check, module: ModuleOp) -> None:
-    """Memory and launches in public functions; kernels as before."""
+    """Memory and launches in public functions; kernels as on the level above."""
     _kernels(check, module)
     for function in functions(module):
         if function.sym_visibility is None:
@@ -305,7 +305,7 @@ def plan(check: _Check, module: ModuleOp) -> None:
 
 
 def _kernels(check: _Check, module: ModuleOp) -> set[str]:
-    """The names of the private functions: kernels and what the host computes."""
+    """The names of the private functions: kernels and host functions."""
     names: set[str] = set()
     for function in functions(module):
         if function.sym_visibility is None:
@@ -332,7 +332,7 @@ def _kernels(check: _Check, module: ModuleOp) -> set[str]:
 
 
 def _loops(check: _Check, kernel: func.FuncOp, op: linalg.GenericOp | linalg.MatmulOp) -> bool:
-    """Each loop is an axis of its nest's domain, in which it is as long, or summed by a contraction, which is told."""
+    """Each loop is an axis of equal size of its loop nest's domain, or summed; returns whether it is a contraction."""
     domains = [
         _numbers(d) for d in cast("ArrayAttr[Attribute]", kernel.attributes.get("hybrid.domains", ArrayAttr([])))
     ]
@@ -376,9 +376,9 @@ LEVELS: dict[str, Callable[[_Check, ModuleOp], None]] = {
 
 
 class Verifier:
-    """Verifies a module whenever anything in it, or its level, is not what it was the last time.
+    """Verifies a module whenever it, or its level, has changed since the last time.
 
-    ``passes`` are those of the stage that were applied to it before.
+    ``passes`` are those that were run on it before.
     """
 
     def __init__(self, module: ModuleOp, passes: Sequence[ModulePass]) -> None:
@@ -387,7 +387,7 @@ class Verifier:
         self._known: list[Any] = []
 
     def verify(self, after: str) -> None:
-        """Raise unless the module is valid, and of the level to which the pass of this name brings it."""
+        """Raise unless the module is valid on the level to which the pass ``after`` brings it."""
         level = spec.level_after(after, self._level)
         found = [level, *_parts(self._module)]
         if len(found) == len(self._known) and all(map(operator.is_, found, self._known)):
@@ -398,7 +398,7 @@ class Verifier:
 
 
 def _parts(module: ModuleOp) -> list[Any]:
-    """Everything that a module is made of, in order. Attributes and types do not change, they are replaced."""
+    """A snapshot of everything in a module, in order. Attributes and types are immutable."""
     found: list[Any] = []
     for op in module.walk():
         found += (op, op.parent, *op.operands, *op.successors)

@@ -1,4 +1,4 @@
-"""The strides of plain arrays."""
+"""Row-major strides."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import functools
 import math
 
 
-@functools.lru_cache(4096)  # a network has few shapes, and asks for their strides very often
+@functools.lru_cache(4096)  # few shapes, asked for very often
 def row_major(shape: tuple[int, ...]) -> tuple[int, ...]:
-    """The strides of an array whose elements follow each other in C order, in elements."""
+    """The strides of a contiguous array in C order, in elements."""
     return tuple(math.prod(shape[i + 1 :]) for i in range(len(shape)))

@@ -1,8 +1,8 @@
-"""Questions about values of the structured form, which targets and passes below the graph ask.
+"""Queries on values of the structured form, for targets and the passes below the graph.
 
-Upstream integers have no sign. Where a dtype is unsigned, or the state of an operator, an attribute says so:
-``hybrid.dtypes`` of a function lists the dtypes of its arguments and results, ``hybrid.dtype`` of an operation is that
-of its result; without them an element type means its signed dtype.
+Upstream integers are signless. Where a dtype is unsigned, or operator state, an attribute says so:
+``hybrid.dtypes`` of a function lists the dtypes of its arguments and results, ``hybrid.dtype`` of an op is that
+of its result; without them an integer type is signed.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ from hybridc.dtypes import BFLOAT16, FLOAT16, FLOAT32
 DType = np.dtype[Any]
 Shape = tuple[int, ...]
 
-# Operations that show their first operand's memory in another shape or order.
+# Views: operations that show their first operand's memory in another shape or order.
 VIEWS = (tensor.CollapseShapeOp, tensor.ExpandShapeOp, tensor.ExtractSliceOp, linalg.TransposeOp)
 
 
@@ -54,7 +54,7 @@ def shape_of(value: SSAValue) -> Shape:
 
 
 def give_type(value: SSAValue, kind: Attribute) -> None:
-    """Let a value have another type; its users stay (xDSL would make another value)."""
+    """Change the type of a value in place; its uses stay (xDSL would make another value)."""
     value._type = kind  # pyright: ignore[reportPrivateUsage]
 
 
@@ -78,7 +78,7 @@ def dtype_of(value: SSAValue) -> DType:
 
 
 def element_dtype(kind: Attribute) -> DType:
-    """The dtype of a type that says its sign nowhere: signed."""
+    """The dtype of an element type; signless integers count as signed."""
     if isinstance(kind, TensorType):
         kind = cast(TensorType[Any], kind).get_element_type()
     match kind:
@@ -98,7 +98,7 @@ def element_dtype(kind: Attribute) -> DType:
 
 
 def declared_dtypes(function: func.FuncOp) -> list[DType] | None:
-    """The dtypes of a function's arguments and then of its results, where its types do not say them."""
+    """``hybrid.dtypes`` of a function: dtypes of its arguments, then of its results; None if its types say them all."""
     names = function.attributes.get("hybrid.dtypes")
     if names is None:
         return None
@@ -107,51 +107,51 @@ def declared_dtypes(function: func.FuncOp) -> list[DType] | None:
 
 
 def note_dtype(op: Operation, dtype: DType) -> None:
-    """Say the dtype of an operation's result on it, if its type does not."""
+    """Set ``hybrid.dtype`` of an operation, if the result's type does not say its dtype."""
     if dtype.kind == "u":
         op.attributes["hybrid.dtype"] = StringAttr(dtype.name)
 
 
 def note_dtypes(function: func.FuncOp, dtypes: list[DType]) -> None:
-    """Say the dtypes of arguments and results on the function, if types do not."""
+    """Set ``hybrid.dtypes`` of a function, if its types do not say all dtypes."""
     if any(d.kind in "uO" for d in dtypes):
         function.attributes["hybrid.dtypes"] = ArrayAttr([StringAttr(d.name) for d in dtypes])
 
 
 def function_called(call: func.CallOp) -> func.FuncOp:
-    """The function that a call names."""
+    """The callee of a call."""
     found = SymbolTable.lookup_symbol(call, call.callee)
     assert isinstance(found, func.FuncOp)
     return found
 
 
 class AffineIndex(NamedTuple):
-    """An index along a dimension: the sum of loops, or of axes, times factors, and an offset."""
+    """An affine index: the sum of loops, or of axes, times factors, and an offset."""
 
     terms: tuple[tuple[int, int], ...]
     offset: int = 0
 
     def renamed(self, names: Callable[[int], int]) -> AffineIndex:
-        """The same with other numbers for the loops."""
+        """The same with renumbered loops."""
         return AffineIndex(tuple((names(i), factor) for i, factor in self.terms), self.offset)
 
     def ends(self, sizes: Sequence[int]) -> tuple[int, int]:
-        """The least and the greatest index where the loops run so often."""
+        """The least and the greatest index, given the loops' trip counts."""
         low = self.offset + sum(factor * (sizes[i] - 1) for i, factor in self.terms if factor < 0)
         return low, self.offset + sum(factor * (sizes[i] - 1) for i, factor in self.terms if factor > 0)
 
 
-Place = int | AffineIndex  # what a dimension of an operand follows: a loop, or a sum of loops
+Place = int | AffineIndex  # the index along a dimension: a loop, or an affine sum
 
 
 def places_of(op: linalg.GenericOp | linalg.MatmulOp) -> tuple[tuple[int, ...], ...]:
-    """For each operand the loops that its dimensions follow; () of those of :func:`affine_operands`."""
+    """For each operand the loops that index its dimensions; () for :func:`affine_operands`."""
     maps: Any = op.properties["indexing_maps"]
     return tuple(_places(each.data) or () for each in maps.data)
 
 
 def affine_operands(op: Operation) -> dict[int, tuple[AffineIndex, ...]]:
-    """The operands, by number, that are read at sums of loops: the index along each of their dimensions."""
+    """The operands that are read at affine sums of loops, by position: the index along each of their dimensions."""
     maps: Any = op.properties.get("indexing_maps")
     if maps is None:
         return {}
@@ -160,7 +160,7 @@ def affine_operands(op: Operation) -> dict[int, tuple[AffineIndex, ...]]:
 
 @functools.lru_cache(4096)
 def _places(indexing_map: AffineMap) -> tuple[int, ...] | None:
-    """The loops that an operand's dimensions follow; None if the map is more than a choice of loops."""
+    """The loops that index an operand; None if the map is no projected permutation."""
     places = tuple([e.position for e in indexing_map.results if isinstance(e, AffineDimExpr)])
     return places if len({*places}) == len(indexing_map.results) else None
 
@@ -190,7 +190,7 @@ def _affine_index(expression: AffineExpr) -> AffineIndex:
 
 
 def loop_sizes(op: Operation, places: Sequence[tuple[int, ...]]) -> Shape:
-    """How often each loop runs, as the shapes of the operands say that follow loops."""
+    """The trip count of each loop, by the shapes of the operands that it indexes."""
     sizes: dict[int, int] = {}
     for value, followed in zip(op.operands, places, strict=True):
         sizes.update(zip(followed, shape_of(value) if followed else (), strict=True))
@@ -198,7 +198,7 @@ def loop_sizes(op: Operation, places: Sequence[tuple[int, ...]]) -> Shape:
 
 
 def reads_anywhere(op: Operation) -> list[SSAValue]:
-    """The tensors that an operation reads at other indices than its loops', each once."""
+    """The tensors that an operation accesses indirectly (``tensor.extract``), each once."""
     if not isinstance(op, linalg.GenericOp):
         return []
     found = [inner.operands[0] for inner in op.body.block.ops if isinstance(inner, tensor.ExtractOp)]
@@ -206,14 +206,14 @@ def reads_anywhere(op: Operation) -> list[SSAValue]:
 
 
 def root(value: SSAValue) -> SSAValue:
-    """The value whose memory a chain of views shows."""
+    """The value at the end of a chain of views, which owns the memory."""
     while isinstance(value.owner, VIEWS):
         value = value.owner.operands[0]
     return value
 
 
 def body_fault(op: Operation) -> str | None:
-    """What is wrong with the types in the body of a ``linalg.generic``; None for other operations, or if nothing is."""
+    """A type error in the body of a ``linalg.generic``, as text; None if there is none."""
     if not isinstance(op, linalg.GenericOp):
         return None
     elements = [cast("TensorType[Attribute]", v.type).get_element_type() for v in op.operands]
@@ -231,7 +231,7 @@ def body_fault(op: Operation) -> str | None:
 
 
 def slice_fault(op: Operation) -> str | None:
-    """Which axis of a tensor a slice leaves; None for other operations, or if it leaves none."""
+    """An out-of-bounds axis of a slice, as text; None if there is none."""
     match op:
         case tensor.ExtractSliceOp():
             whole = shape_of(op.source)
@@ -248,24 +248,24 @@ def slice_fault(op: Operation) -> str | None:
 
 
 def groups_of(op: tensor.CollapseShapeOp | tensor.ExpandShapeOp) -> list[list[int]]:
-    """Which axes of the side with more of them each axis of the other stands for."""
+    """The reassociation: for each axis of the collapsed shape the axes of the expanded one."""
     groups: Any = op.reassociation.data
     return [[i.value.data for i in group.data] for group in groups]
 
 
 def is_host(function: func.FuncOp) -> bool:
-    """Whether the host, or its library, computes this function: it has no body, ``hybrid.operator`` says what it is."""
+    """Whether this is a host function: it has no body, and ``hybrid.operator`` names the operator."""
     return not function.body.blocks
 
 
 def kernels(module: ModuleOp) -> dict[str, func.FuncOp]:
-    """The private functions: kernels, and what the host computes."""
+    """The private functions: kernels and host functions."""
     found = (op for op in module.ops if isinstance(op, func.FuncOp) and op.sym_visibility is not None)
     return {f.sym_name.data: f for f in found}
 
 
 def is_scaffold(op: Operation) -> bool:
-    """Whether an operation only says where or from what another begins: an empty tensor, a filled one, a number."""
+    """Whether an operation only makes another's initial value: an empty tensor, a fill, a constant."""
     return op.name in ("tensor.empty", "linalg.fill", "arith.constant")
 
 
@@ -273,9 +273,9 @@ def is_scaffold(op: Operation) -> bool:
 
 
 def numbers_in(value: Attribute, shape: tuple[int, ...], dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
-    """The array that a dense attribute says."""
+    """A dense attribute as a NumPy array."""
     assert isinstance(value, DenseIntOrFPElementsAttr)
     numbers: list[Any] = list(value.get_values())
-    if len(set(numbers)) == 1:  # as one number or as many
+    if len(set(numbers)) == 1:  # a splat, written either way
         return np.full(shape, np.asarray(numbers[0]).astype(dtype))
     return np.asarray(numbers).astype(dtype).reshape(shape)

@@ -1,4 +1,4 @@
-"""Tensors of the structured form, and the builder ``m`` of movements that writes operations on them."""
+"""``m``, the builder of movements: writes ``linalg`` and ``tensor`` operations of the structured form."""
 
 from __future__ import annotations
 
@@ -43,11 +43,11 @@ from hybridc.ir.structured import Place, note_dtype
 
 @dataclass(eq=False)
 class Tensor:
-    """An array of the structured form.
+    """A symbolic array of the structured form.
 
-    ``made`` is its value, if there is one yet: a number may stay one (``number``), and a tensor that only has more axes
-    of size 1 than another (``core``, whose axes are ``axes`` of this one) is not made before something else than loops
-    reads it. So a reduction that keeps its axes, and what broadcasts, are read without a reshape.
+    ``made`` is its SSA value, if there is one yet: a constant may stay one (``number``), and a tensor that only adds
+    axes of size 1 to another (``core``, whose axes are ``axes`` of this one) is not reshaped before something else than
+    loops reads it. So a keepdims reduction, and broadcast operands, are read without a reshape.
     """
 
     shape: Shape
@@ -67,19 +67,19 @@ class Tensor:
 
     @property
     def place(self) -> tuple[SSAValue, tuple[int, ...]]:
-        """The value to read by an indexing map, and which axes of this tensor are its axes."""
+        """The value to read by an indexing map, and the axis of this tensor for each of its axes."""
         if self.core is not None:
             return self.core.value, self.axes
         return self.value, tuple(range(len(self.shape)))
 
 
 class Builder:
-    """Writes the operations of one function; as ``m``, the movements (see :mod:`hybridc.dialects.movement`)."""
+    """Appends operations to one function; as ``m``, the movements (see :mod:`hybridc.dialects.movement`)."""
 
     def __init__(self, block: Block) -> None:
         self.block = block
         self.location: LocationAttr = UNKNOWN_LOC
-        self.operator = ""  # the name of the operator at hand
+        self.operator = ""  # the operator being lowered
         self.numbers: dict[tuple[str, DType], SSAValue] = {}
         self.squeezed: dict[SSAValue, SSAValue] = {}
 
@@ -91,14 +91,14 @@ class Builder:
         properties: dict[str, Attribute] | None = None,
         regions: Sequence[Region] = (),
     ) -> Operation:
-        """Write one operation, which comes from the line of the operator at hand."""
+        """Append one operation, with the location of the operator being lowered."""
         op = cls.create(operands=operands, result_types=results, properties=properties or {}, regions=regions)
         op.location = self.location
         self.block.add_op(op)
         return op
 
     def tensor(self, value: SSAValue, shape: Shape, dtype: DType) -> Tensor:
-        """A value as a tensor."""
+        """An SSA value as a tensor."""
         return Tensor(shape, dtype, self, value)
 
     def _one(self, cls: type[Operation], operands: Sequence[SSAValue], like: Tensor, **properties: Attribute) -> Tensor:
@@ -106,7 +106,7 @@ class Builder:
         return self._mark(self.add(cls, operands, [structured_type(like.shape, like.dtype)], properties), like)
 
     def _mark(self, op: Operation, out: Tensor) -> Tensor:
-        """The result of an operation, on which stands whose it is, and its dtype if the type does not say it."""
+        """The result of an operation, which is marked with its operator, and its dtype if the type does not say it."""
         op.attributes["hybrid.operator"] = string(self.operator)
         note_dtype(op, out.dtype)
         out.made = op.results[0]
@@ -121,7 +121,7 @@ class Builder:
         return self.numbers[key]
 
     def materialize(self, x: Tensor) -> SSAValue:
-        """The value of a tensor that is so far a number or a tensor without its axes of size 1."""
+        """The SSA value of a constant or of a tensor without its axes of size 1, made on first use."""
         if x.core is not None:
             return self._regroup(x.core, x.shape).value
         kind = structured_type(x.shape, x.dtype)
@@ -132,7 +132,7 @@ class Builder:
         return made.results[0]
 
     def empty(self, shape: Shape, dtype: DType) -> SSAValue:
-        """A tensor to be written."""
+        """``tensor.empty``"""
         return self.add(tensor.EmptyOp, [], [structured_type(shape, dtype)]).results[0]
 
     # --- loops ---------------------------------------------------------------------------------------------
@@ -148,8 +148,8 @@ class Builder:
     ) -> Tensor:
         """``linalg.generic`` into ``out``, a tensor without a value and without axes of size 1.
 
-        ``body(b, *elements of the inputs, element of the result so far)`` gives the element. Loops that the result
-        does not follow are reductions.
+        ``body(b, *elements of the inputs, accumulator)`` gives the element. Loops that do not index the result are
+        reductions.
         """
         rank = len(out.shape)
         loops = rank if loops is None else loops
@@ -175,7 +175,7 @@ class Builder:
         return self._mark(self.add(linalg.GenericOp, operands, types, properties, [Region(block)]), out)
 
     def reduce(self, combine: str, x: Tensor, axes: Sequence[int], dtype: DType) -> Tensor:
-        """The elements along axes combined; the result lacks these, and all others of size 1."""
+        """A reduction over axes; the result lacks these, and all others of size 1."""
         value, axes_there = self.narrow(x)
         kept = [a for a in axes_there if a not in axes]
         shape = tuple(x.shape[a] for a in kept)
@@ -193,7 +193,7 @@ class Builder:
         return self.cast(core, dtype)
 
     def body(self, block: Block) -> ScalarBuilder:
-        """The builder of a body."""
+        """The builder of a scalar body."""
         return ScalarBuilder(block, self.location)
 
     def map(self, inputs: Sequence[Tensor], out: Tensor, body: Callable[..., Any]) -> Tensor:
@@ -211,14 +211,14 @@ class Builder:
         return x if x.dtype == dtype else self.map([x], Tensor(x.shape, dtype, self), first)
 
     def read(self, x: Tensor, shape: Shape) -> tuple[SSAValue, tuple[int, ...], DType]:
-        """``x``, which broadcasts to ``shape``, as an input of loops over the axes of ``shape`` not of size 1."""
+        """``x``, which broadcasts to ``shape``, as a loop operand over the axes of ``shape`` not of size 1."""
         value, axes = self.narrow(x)
         lead = len(shape) - len(x.shape)
         loops = {axis: loop for loop, axis in enumerate(wide_axes(shape))}
         return value, tuple(loops[a + lead] for a in axes), x.dtype
 
     def narrow(self, x: Tensor) -> tuple[SSAValue, tuple[int, ...]]:
-        """The value without axes of size 1, and which axes of ``x`` it has."""
+        """The value without axes of size 1, and the axes of ``x`` that it has."""
         value, axes = x.place
         kept = wide_axes(x.shape)
         if kept == axes:
@@ -241,13 +241,13 @@ class Builder:
         return self._mark(self.add(cls, [*operands, init], types, properties, [Region(block)]), out)
 
     def fill(self, shape: Shape, dtype: DType, value: Any) -> Tensor:
-        """One number everywhere."""
+        """``linalg.fill``: a constant in every element."""
         number, init = self.number(value, dtype), self.empty(shape, dtype)
         out, sizes = Tensor(shape, dtype, self), segments(1, 1)
         return self.named(linalg.FillOp, [number], [dtype] * 2, init, out, first, operandSegmentSizes=sizes)
 
     def start(self, shape: Shape, dtype: DType, value: Any) -> SSAValue:
-        """What a sum starts from: a fill that is no operator's own, so that all can share it."""
+        """The initial value of a sum: a fill of no operator, so that all can share it."""
         made = self.fill(shape, dtype, value).value
         cast(Operation, made.owner).attributes.pop("hybrid.operator")
         return made
@@ -255,7 +255,7 @@ class Builder:
     # --- movements -----------------------------------------------------------------------------------------
 
     def reshape(self, x: Tensor, shape: Shape) -> Tensor:
-        """The same elements; axes of size 1 that are added are for those who ask."""
+        """A reshape; added axes of size 1 cost no operation."""
         if x.shape == shape:
             return x
         if x.core is not None:
@@ -267,7 +267,7 @@ class Builder:
         return self._regroup(x, shape)
 
     def _regroup(self, x: Tensor, shape: Shape) -> Tensor:
-        """Groups of axes are collapsed, then expanded."""
+        """``tensor.collapse_shape``, then ``tensor.expand_shape``, by groups of axes."""
         if math.prod(shape) == 0:
             return self.fill(shape, x.dtype, 0)
         pairs = groups(x.shape, shape)
@@ -295,7 +295,7 @@ class Builder:
         return self.named(linalg.TransposeOp, [x.value], dtypes, init, out, first, permutation=integers(order))
 
     def slice(self, x: Tensor, begin: Sequence[int], step: Sequence[int], shape: Shape) -> Tensor:
-        """``tensor.extract_slice`` forwards, then reversed where it goes backwards."""
+        """``tensor.extract_slice`` with positive steps, then a reversal of axes with negative ones."""
         if math.prod(shape) == 0:
             return self.fill(shape, x.dtype, 0)
         if any(s < 0 and n > 1 for s, n in zip(step, shape, strict=True)):
@@ -306,7 +306,7 @@ class Builder:
         return self._one(tensor.ExtractSliceOp, [x.value], Tensor(shape, x.dtype, self), **properties)
 
     def _backwards(self, x: Tensor, begin: Sequence[int], step: Sequence[int], shape: Shape) -> Tensor:
-        """By loops that compute their places: upstream a map that counts backwards is valid, but cannot be tiled."""
+        """A reversal by computed indices: a map with negative strides is valid upstream, but cannot be tiled."""
 
         def element(b: ScalarBuilder, *index: Element) -> Element:
             steps = [b.mul(i, s) if abs(s) > 1 else i for i, s in zip(index, map(abs, step), strict=True)]
@@ -321,7 +321,7 @@ class Builder:
         return self.generate(shape, x.dtype, element)
 
     def broadcast(self, x: Tensor, shape: Shape) -> Tensor:
-        """A copy by an indexing map."""
+        """A copy by a broadcasting indexing map."""
         if x.shape == shape:
             return x
         return self.map([x], Tensor(shape, x.dtype, self), first)
@@ -357,7 +357,7 @@ class Builder:
         return self._one(tensor.ConcatOp, [x.value for x in xs], out, dim=IntegerAttr(axis, i64))
 
     def generate(self, shape: Shape, dtype: Any, element: Callable[..., Any]) -> Tensor:
-        """Loops that know their indices."""
+        """A ``linalg.generic`` whose body reads its loop indices."""
         out = Tensor(shape, np.dtype(dtype), self)
 
         def body(b: ScalarBuilder, _: Element) -> Any:
@@ -367,16 +367,16 @@ class Builder:
 
 
 def first(b: ScalarBuilder, x: Element, *_: Element) -> Element:  # noqa: ARG001 - the interface of every body
-    """The element of the first input as it is."""
+    """A body that yields its first input."""
     return x
 
 
 def _strides(step: Sequence[int], shape: Shape) -> Shape:
-    """The steps without their sign; 1 along an axis of one element, where the step does not matter."""
+    """The absolute steps; 1 along an axis of size 1."""
     return tuple(abs(s) if n > 1 else 1 for s, n in zip(step, shape, strict=True))
 
 
-# --- attributes and types that operations share -----------------------------------------------------------------------
+# --- shared attributes and types --------------------------------------------------------------------------------------
 
 Shape = tuple[int, ...]
 
@@ -389,7 +389,7 @@ def structured_type(shape: Shape, dtype: DType) -> TensorType[Any]:
 
 @functools.lru_cache(4096)
 def indexing_map(loops: int, places: tuple[Place, ...]) -> AffineMapAttr:
-    """The map from loops to an operand's indices, each of which is one of the loops or a sum of them."""
+    """The affine map from loops to an operand's indices, each a loop or an affine sum of loops."""
     return AffineMapAttr(AffineMap(loops, 0, tuple(map(_expression, places))))
 
 
@@ -408,43 +408,43 @@ def _expression(place: Place) -> AffineExpr:
 
 @functools.lru_cache(1024)
 def maps(loops: int, places: tuple[tuple[Place, ...], ...]) -> ArrayAttr[AffineMapAttr]:
-    """The maps of all operands."""
+    """The indexing maps of all operands."""
     return ArrayAttr([indexing_map(loops, p) for p in places])
 
 
 @functools.lru_cache(1024)
 def iterators(loops: int, reduced: tuple[int, ...]) -> ArrayAttr[IteratorTypeAttr]:
-    """The kinds of loops: all are parallel but these."""
+    """The iterator types: all loops are parallel but ``reduced``."""
     parallel, reduction = IteratorTypeAttr.parallel(), IteratorTypeAttr.reduction()
     return ArrayAttr([reduction if i in reduced else parallel for i in range(loops)])
 
 
 @functools.lru_cache(64)
 def segments(*sizes: int) -> DenseArrayBase[Any]:
-    """How many operands each group of an operation has."""
+    """``operandSegmentSizes``."""
     return DenseArrayBase.from_list(i32, sizes)
 
 
 @functools.lru_cache(1024)
 def integers(numbers: tuple[int, ...]) -> DenseArrayBase[Any]:
-    """Numbers as a property."""
+    """Integers as a dense array property."""
     return DenseArrayBase.from_list(i64, numbers)
 
 
 @functools.cache
 def string(text: str) -> StringAttr:
-    """A text as an attribute."""
+    """A string attribute."""
     return StringAttr(text)
 
 
 @functools.lru_cache(4096)
 def wide_axes(shape: Shape) -> tuple[int, ...]:
-    """The axes that loops walk along: all but those of size 1."""
+    """The axes that have loops: all but those of size 1."""
     return tuple(i for i, n in enumerate(shape) if n != 1)
 
 
 def slice_properties(operands: int, offsets: Shape, sizes: Shape, strides: Shape) -> dict[str, Attribute]:
-    """The properties of a slice whose box is known."""
+    """The properties of a slice with static offsets, sizes and strides."""
     return {
         "static_offsets": integers(offsets),
         "static_sizes": integers(sizes),
@@ -455,7 +455,7 @@ def slice_properties(operands: int, offsets: Shape, sizes: Shape, strides: Shape
 
 @functools.lru_cache(4096)
 def groups(old: Shape, new: Shape) -> tuple[tuple[Shape, Shape], ...]:
-    """The axes of both shapes in groups of equal sizes, as small as can be."""
+    """Reshape groups: the smallest runs of axes of both shapes with equal products."""
     found: list[tuple[list[int], list[int]]] = []
     i = j = 0
     while i < len(old) and j < len(new):
@@ -472,7 +472,7 @@ def groups(old: Shape, new: Shape) -> tuple[tuple[Shape, Shape], ...]:
                 group[1].append(j)
                 j += 1
         found.append(group)
-    if found:  # what is left has size 1
+    if found:  # the remaining axes have size 1
         found[-1][0].extend(range(i, len(old)))
         found[-1][1].extend(range(j, len(new)))
     return tuple((tuple(a), tuple(b)) for a, b in found)
@@ -480,5 +480,5 @@ def groups(old: Shape, new: Shape) -> tuple[tuple[Shape, Shape], ...]:
 
 @functools.lru_cache(4096)
 def reassociation(groups: tuple[Shape, ...]) -> ArrayAttr[Any]:
-    """Which axes belong together, as a property."""
+    """The reassociation property of collapse_shape and expand_shape."""
     return ArrayAttr([ArrayAttr([IntegerAttr(i, i64) for i in group]) for group in groups])

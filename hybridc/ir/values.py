@@ -1,4 +1,4 @@
-"""Questions that passes ask about the values and functions of a graph."""
+"""Queries on the values and functions of a module."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from hybridc.dialects.operator import Movement
 
 
 def constant_value(value: SSAValue) -> Any:
-    """The number that a value is known to be, or None."""
+    """The constant that a value is known to be, or None."""
     op = value.owner
     if isinstance(op, HybridOp) and not op.operands and not shape_of(value):
         return op.operator.as_number()
@@ -22,7 +22,7 @@ def constant_value(value: SSAValue) -> Any:
 
 
 def is_constant(op: HybridOp) -> bool:
-    """Whether the operation is a number, which kernels hold as a literal."""
+    """Whether the operation is a scalar constant, which kernels hold as a literal."""
     return len(op.results) == 1 and constant_value(op.results[0]) is not None
 
 
@@ -32,7 +32,7 @@ def functions(module: ModuleOp) -> list[func.FuncOp]:
 
 
 def new_name(wanted: str, taken: set[str]) -> str:
-    """The wanted name, or if that is taken the first with a number behind it that is not; it is taken then."""
+    """A unique symbol name: the wanted one, or the first with a number appended; it is added to ``taken``."""
     name, number = wanted, 1
     while name in taken:
         name, number = f"{wanted}_{number}", number + 1
@@ -41,7 +41,7 @@ def new_name(wanted: str, taken: set[str]) -> str:
 
 
 def put(module: ModuleOp, function: func.FuncOp) -> None:
-    """Put a function into a module, under a name that no other has."""
+    """Add a function to a module, under a unique name."""
     name = new_name(function.sym_name.data, {f.sym_name.data for f in functions(module)})
     function.sym_name = StringAttr(name)
     module.body.block.add_op(function)
@@ -53,29 +53,29 @@ def hybrid_ops(function: func.FuncOp) -> list[HybridOp]:
 
 
 def result_count(function: func.FuncOp) -> int:
-    """How many of a function's results its caller sees; new values of inputs and what a backward needs follow them."""
+    """The number of visible results; new values of mutated inputs and residuals follow them."""
     count = function.attributes.get("hybrid.outputs")
     return int(count.get_values()[0]) if isinstance(count, DenseArrayBase) else len(function.function_type.outputs)
 
 
 def is_state(value: SSAValue) -> bool:
-    """Whether the value is a cell: the state of an operator, which stays from call to call."""
+    """Whether the value is operator state, which stays from call to call."""
     return dtype_of(value).kind == "O"
 
 
 def volume(shape: tuple[int, ...]) -> int:
-    """The number of elements."""
+    """The number of elements of a shape."""
     return math.prod(shape)
 
 
 def byte_size(array: SSAValue) -> int:
-    """The bytes of a tensor, or of a buffer."""
+    """The size of a tensor or buffer in bytes."""
     kind: Any = array.type
     return volume(kind.get_shape()) * element_dtype(kind.get_element_type()).itemsize
 
 
 def is_view(op: HybridOp) -> bool:
-    """Whether the operation gives another view of its operand's memory."""
+    """Whether the result is a view of the operand's memory."""
     operator = op.operator
     if not isinstance(operator, Movement) or len(op.operands) != 1 or not operator.is_view():
         return False
@@ -83,7 +83,7 @@ def is_view(op: HybridOp) -> bool:
 
 
 def is_row_major(value: SSAValue) -> bool:
-    """Whether a value's elements follow each other in memory: not behind a transpose or a slice."""
+    """Whether a value is contiguous in row-major order: no transposed or strided view."""
     while isinstance(value.owner, HybridOp):
         operator = value.owner.operator
         if not isinstance(operator, Movement) or not operator.is_view():
@@ -95,7 +95,7 @@ def is_row_major(value: SSAValue) -> bool:
 
 
 def root(value: SSAValue) -> SSAValue:
-    """The value whose memory a chain of views shows."""
+    """The value at the end of a chain of views, which owns the memory."""
     while isinstance(value.owner, HybridOp) and value.owner.operands and is_view(value.owner):
         value = value.owner.operands[0]
     return value
