@@ -1,4 +1,4 @@
-"""Replace operators by equal cheaper ones: ``x * 1`` by ``x``; an operator's ``simplify`` says how."""
+"""Algebraic simplification by the operators' ``simplify``: ``x * 1`` becomes ``x``."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from hybridc.transforms.graph.splice import rewrite
 
 @dataclass(frozen=True)
 class Canonicalize(ModulePass):
-    """Replace operators by equal, simpler forms, until none has one."""
+    """Replace operators by simpler equal ones, to a fixed point."""
 
     name = "canonicalize-graph"
 

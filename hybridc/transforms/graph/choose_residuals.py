@@ -1,19 +1,19 @@
-"""What a forward keeps for its backward, chosen by cost: what is cheap to compute again is computed again.
+"""Rematerialisation: which values a forward saves for its backward, and which the backward computes again.
 
-After differentiation a forward returns every value of its own that its backward uses. This pass looks at them in
-program order and takes one back if the backward can make it again
+After differentiation a forward returns every value of its own that its backward uses. This pass walks these in program
+order and rematerialises a value in the backward, instead of saving it, if it can be computed
 
-* from what is there anyway: the forward's arguments, its visible results, numbers, and values that are kept; or also
-  from values an eighth of its size or less, which are kept in its place (a mean of each row for a whole array), or from
-  one value that is kept in the place of several;
+* from what is available anyway: the forward's arguments, its visible results, constants, and saved values; or also from
+  values of an eighth of its size or less, which are saved instead (a mean of each row for a whole array), or from one
+  value that is saved instead of several;
 * by elementwise operators that together cost at most :data:`LIMIT` additions an element, and by views.
 
-A backward from some results only (``hybrid.heads``) takes what the forward keeps for the one from all, makes the rest
-again at any cost, and then is the backward in its place.
+A backward from some results only (``hybrid.heads``) uses what the forward saves for the one from all, and
+rematerialises the rest at any cost.
 
-So a choice never keeps more bytes, and what is expensive (products, reductions, ``exp``), random or a state is never
-computed twice. The operators are copied to the place where the backward first needs the value, so that it does not live
-longer than its use.
+So a choice never saves more bytes, and what is expensive (contractions, reductions, ``exp``), random or operator state
+is never computed twice. The operators are copied to the first use in the backward, so that lifetimes stay
+short.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from hybridc.dialects.scalar import record
 from hybridc.ir.values import byte_size, functions, is_constant, result_count
 from hybridc.transforms.graph.differentiate import OF_HEADS
 
-# What the steps of scalar bodies cost, in additions; those that are missing are not computed twice. Measured with NumPy
+# Costs of scalar steps, in additions; steps not listed are not rematerialised. Measured with NumPy
 # on arrays in the second-level cache: an addition takes 0.16 ns, a division 0.24, a root 0.28, a cast 0.35, an
 # exponential 0.56, a power 1.2, erf 19. (A selection takes NumPy 6 where its condition is random; native code does not
 # mind.)
@@ -49,13 +49,13 @@ STEPS = dict.fromkeys(_CHEAP, 1) | dict.fromkeys(("cast", "div", "quotient", "re
 # 10 GB/s of one thread).
 LIMIT = 6
 
-# How much smaller than a value those must be that are kept in its place.
+# How much smaller than a value those must be that are saved instead of it.
 SMALLER = 8
 
 
 @dataclass(frozen=True)
 class ChooseResiduals(ModulePass):
-    """Choose what a forward keeps for its backward."""
+    """Choose the values that a forward saves for its backward."""
 
     name = "choose-residuals"
 
@@ -68,7 +68,7 @@ class ChooseResiduals(ModulePass):
         if OF_HEADS not in named:
             choice.apply()
             return
-        other = _Choice(named["forward"], named[OF_HEADS])  # it looks at what the forward returns before that changes
+        other = _Choice(named["forward"], named[OF_HEADS])  # made before the forward's results change
         end = choice.apply()
         other.follow(end)
         Rewriter.erase_op(backward)
@@ -91,15 +91,15 @@ class _Choice:
             self.results += len(updates.get_values())
         given = [*forward.body.block.args, *end.arguments]
         own = given[: len(forward.body.block.args) + self.results]
-        # What is there anyway, inputs and results, with the numbers by which the backward asks for them.
+        # Available anyway: inputs and results, with the indices by which ``hybrid.saved`` names them.
         self.free = {value: number for number, value in reversed([*enumerate(own)])}
         self.saved = {arg: given[i] for i, arg in zip(saved.get_values(), self.backward.args, strict=False)}
         self.kept: dict[SSAValue, None] = {}
-        # What the backward has of the forward's values: arguments, and what it makes again.
+        # Values of the forward in the backward: arguments, and rematerialised ones.
         self.there: dict[SSAValue, SSAValue] = {}
 
     def apply(self) -> func.ReturnOp:
-        """Choose, and change both functions; the forward's new end."""
+        """Choose, and rewrite both functions; the forward's new return."""
         order = {op: number for number, op in enumerate(self.forward.body.block.ops)}
         residuals = _undivided(dict.fromkeys(v for v in self.saved.values() if v not in self.free))
         self._choose(sorted(residuals, key=lambda v: order[_maker(v)] if v not in self.free else -1))
@@ -108,7 +108,7 @@ class _Choice:
         return self._note(self._of_backward())
 
     def follow(self, end: func.ReturnOp) -> None:
-        """Use what the forward returns already, and change the backward alone."""
+        """Use the forward's results as they are, and rewrite the backward alone."""
         kept = end.arguments[self.results :]
         self.end = end
         self.kept = dict.fromkeys(kept)
@@ -116,7 +116,7 @@ class _Choice:
         self._note(kept)
 
     def _choose(self, values: Iterable[SSAValue]) -> None:
-        """Keep those of the values, in program order, that cannot be made again from what is there or is small."""
+        """Save those values, in program order, that cannot be rematerialised from available or small ones."""
         for value in values:
             if self._is_there(value):
                 continue
@@ -126,7 +126,7 @@ class _Choice:
             self.kept |= dict.fromkeys(needed)
 
     def _share(self) -> None:
-        """Keep one value in the place of several that can be made of it, if it is smaller, or these would be copied."""
+        """Save one value instead of several that follow from it, if it is smaller, or these would be copied."""
         made_of: dict[SSAValue, list[SSAValue]] = {}
         for value in self.kept:
             for source in self._needed(value, again=True):
@@ -145,7 +145,7 @@ class _Choice:
         return value in self.free or value in self.kept
 
     def _needed(self, value: SSAValue, again: bool = False) -> list[SSAValue]:
-        """What must be kept so that ``value`` can be made again (though it is kept); itself if that costs too much."""
+        """What must be saved to rematerialise ``value``; ``[value]`` if that costs too much."""
         cost = 0
         made: set[Operation] = set()
         needed: dict[SSAValue, None] = {}
@@ -166,7 +166,7 @@ class _Choice:
         return list(needed)
 
     def _make_again(self, order: dict[Operation, int]) -> None:
-        """Put the operators for what is not kept where the backward first uses it, and drop those arguments."""
+        """Rematerialise, at their first use in the backward, what is not saved; drop those arguments."""
         at = {op: number for number, op in enumerate(self.backward.ops)}
         users = list(self.backward.ops)
         later: list[tuple[int, int, BlockArgument]] = []
@@ -184,7 +184,7 @@ class _Choice:
                 self.backward.erase_arg(arg)
 
     def _again(self, value: SSAValue, before: Operation) -> SSAValue:
-        """A value of the forward in the backward: an argument, or made again in front of the operation that uses it."""
+        """A forward value inside the backward: an argument, or rematerialised before the operation that uses it."""
         if value in self.there:
             return self.there[value]
         if self._is_there(value):
@@ -200,12 +200,12 @@ class _Choice:
         return self.there[value]
 
     def _of_backward(self) -> list[SSAValue]:
-        """The values of the forward that the backward's arguments are, in order."""
+        """The forward value of each argument of the backward, in order."""
         values = {arg: value for value, arg in self.there.items()}
         return [values[arg] for arg in self.backward.args if arg in values]
 
     def _note(self, returned: Iterable[SSAValue]) -> func.ReturnOp:
-        """Let the forward return what is kept, of these values; say what the backward's arguments are."""
+        """Let the forward return the saved ones of these values; update ``hybrid.saved``."""
         saved = self._of_backward()
         kept = [value for value in returned if value not in self.free]
         first = len(self.forward.body.block.args) + self.results
@@ -228,9 +228,9 @@ def _bytes(values: Iterable[SSAValue]) -> int:
 
 
 def _undivided(values: Iterable[SSAValue]) -> list[SSAValue]:
-    """The values; but where several show parts of one, or show it in other orders, that one, if it is not larger.
+    """The values; but the root of several views of it, if it is not larger than they are together.
 
-    To be kept they would be copied.
+    Views would be copied to be saved.
     """
     shown: dict[SSAValue, list[SSAValue]] = {}
     for value in values:
@@ -245,19 +245,19 @@ def _undivided(values: Iterable[SSAValue]) -> list[SSAValue]:
 
 
 def shows(op: HybridOp) -> bool:
-    """Whether the operation shows elements of its operand, or would copy them, in another shape or order."""
+    """Whether the operation's result is a view of its operand, or a copy in another shape or order."""
     operator = op.operator
     return isinstance(operator, Movement) and operator.is_view() and len(op.operands) == 1
 
 
 def _maker(value: SSAValue) -> HybridOp:
-    """The operation that gives a value which is no argument."""
+    """The operation that defines a value which is no argument."""
     assert isinstance(value.owner, HybridOp)
     return value.owner
 
 
 def cost_again(value: SSAValue) -> int | None:
-    """What computing a value again from its operands costs, in additions an element; None if that is not cheap."""
+    """The cost of rematerialising a value from its operands, in additions an element; None if it is too high."""
     op = value.owner
     if not isinstance(op, HybridOp):
         return None
@@ -265,7 +265,7 @@ def cost_again(value: SSAValue) -> int | None:
         return 0
     operator = op.operator
     if not op.operands and operator.PURE and not operator.DRAWS and not operator.mutated:
-        return 0  # an array that its attributes describe
+        return 0  # computed from attributes alone
     if not isinstance(operator, Elementwise) or not operator.PURE or operator.DRAWS or operator.mutated:
         return None
     costs = [STEPS.get(str(step.step)) for step in record(operator, len(op.operands))[1]]

@@ -1,4 +1,4 @@
-"""Compute, while compiling, what depends on numbers only."""
+"""Constant folding: compute, while compiling, what depends on constants only."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from hybridc.transforms.graph.splice import Splicer
 
 @dataclass(frozen=True)
 class ConstantFold(ModulePass):
-    """A pure operator on constants, with a scalar result, is run eagerly; its result is a constant."""
+    """Run a pure operator with constant operands and a scalar result eagerly; its result is a constant."""
 
     name = "constant-fold"
 
@@ -32,7 +32,7 @@ class ConstantFold(ModulePass):
 
 
 def _fold(splicer: Splicer, op: HybridOp) -> None:
-    """Replace an operation by the constant that it computes."""
+    """Replace an operation by its constant result."""
 
     def build(F: Any, inputs: Sequence[TracedSymbol]) -> TracedSymbol:  # noqa: ARG001 - the interface of every rewrite
         return splicer.trace.constant(_run(op), dtype_of(op.results[0]))

@@ -1,7 +1,7 @@
-"""Of operations that are equal and read equal values, the first stands in for all.
+"""Common subexpression elimination: of equal operations on equal operands, the first replaces all.
 
-This is xDSL's pass of the same name, but that an operation is found by the values that it reads: attributes, types and
-regions are compared only with those of operations that read the same, which are few.
+This is xDSL's pass of the same name, but that operations are hashed by their operands: attributes, types and
+regions are compared only with those of operations with the same operands, which are few.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from xdsl.traits import IsolatedFromAbove, is_side_effect_free
 
 from hybridc.transforms.graph.dce import is_pure, is_unused
 
-Known = dict[Hashable, list[Operation]]  # by what finds them
+Known = dict[Hashable, list[Operation]]  # by their operands
 
 
 @dataclass(frozen=True)
 class CommonSubexpressionElimination(ModulePass):
-    """Compute once what is equal."""
+    """Common subexpression elimination."""
 
     name = "cse"
 
@@ -32,7 +32,7 @@ class CommonSubexpressionElimination(ModulePass):
 
 
 def _share(block: Block, known: Known) -> None:
-    """Replace operations of a block by those that are known where it begins, or stand before them in it."""
+    """Replace operations of a block by equal ones that dominate them."""
     added: list[list[Operation]] = []
     for op in list(block.ops):
         for region in op.regions:
@@ -50,7 +50,7 @@ def _share(block: Block, known: Known) -> None:
             added.append(alike)
         else:
             Rewriter.replace_op(op, (), first.results)
-    for alike in added:  # the block ends, and with it what it computes
+    for alike in added:  # leave the scope of the block
         alike.pop()
 
 

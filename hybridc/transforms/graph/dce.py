@@ -1,7 +1,7 @@
-"""Operations whose results nobody uses go, if they do nothing else.
+"""Dead code elimination: remove pure operations without uses.
 
 This is xDSL's pass of the same name for regions without cycles. There one walk from the last operation to the first
-sees every use before what is used, so no set of live operations has to be found first.
+visits every use before its definition, so no set of live operations is needed.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from xdsl.transforms.dead_code_elimination import would_be_trivially_dead
 
 @dataclass(frozen=True)
 class DeadCodeElimination(ModulePass):
-    """Remove what is not used."""
+    """Dead code elimination."""
 
     name = "dce"
 
@@ -39,13 +39,13 @@ def _clean(block: Block) -> None:
 
 
 def is_unused(op: Operation) -> bool:
-    """Whether nothing uses a result of an operation."""
+    """Whether no result of the operation has a use."""
     return all(result.first_use is None for result in op.results)
 
 
 @functools.cache
 def is_pure(kind: type[Operation]) -> bool:
-    """Whether all operations of a class, whatever they hold, do nothing but give their results."""
+    """Whether all operations of a class, with their regions, are free of side effects."""
     effects = kind.get_traits_of_type(MemoryEffect)
     named = kind.has_trait(IsTerminator) or kind.has_trait(SymbolOpInterface)
     return bool(effects) and all(isinstance(e, NoMemoryEffect) for e in effects) and not named

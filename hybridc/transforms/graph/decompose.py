@@ -1,4 +1,4 @@
-"""Replace composite operators by the simpler ones they are made of, until only primitive ones are left."""
+"""Replace composite operators by the operators that they are made of, until only primitive ones are left."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from hybridc.transforms.graph.splice import Splicer, rewrite
 
 @dataclass(frozen=True)
 class Decompose(ModulePass):
-    """softmax → max, sub, exp, sum, div; an operator's ``decompose`` says how."""
+    """softmax → max, sub, exp, sum, div, by an operator's ``decompose``."""
 
     name = "decompose"
 

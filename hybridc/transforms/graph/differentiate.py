@@ -1,12 +1,12 @@
-"""From a forward function to a forward that also returns what its backward needs, and that backward.
+"""Reverse-mode differentiation: a forward becomes one that also returns residuals, and a backward.
 
-``@forward(x…) -> y…`` with the attribute ``hybrid.grads`` (numbers of the inputs to differentiate) becomes
+``@forward(x…) -> y…`` with the attribute ``hybrid.grads`` (indices of the inputs to differentiate) becomes
 ``@forward(x…) -> (y…, residuals…)`` and ``@backward(used x…, used y and residuals…, dy…) -> dx…``. The attribute
-``hybrid.saved`` of ``@backward`` lists what its first arguments are: inputs of the forward as their number, results
-of it as their number counted after the inputs.
+``hybrid.saved`` of ``@backward`` lists what its first arguments are: indices into the inputs of the forward and then
+its results.
 
-The attribute ``hybrid.heads`` of the forward lists results from which gradients start, if these are not all: there is
-another function then, ``@backward_of_heads(…, dy of these…) -> dx…``. What the forward keeps is chosen for
+The attribute ``hybrid.heads`` of the forward lists the results from which gradients start, if these are not all: then
+there is another function, ``@backward_of_heads(…, dy of these…) -> dx…``. What the forward saves is chosen for
 ``@backward`` alone, so it is the same forward whatever the heads are. A result whose gradient cannot be computed is
 an error only where a gradient starts from it: ``@backward`` starts from the others, which its ``hybrid.heads`` lists.
 """
@@ -35,7 +35,7 @@ from hybridc.trace.traced import TracedSymbol
 from hybridc.trace.tracer import TraceNode
 from hybridc.transforms.graph.splice import Splicer
 
-# The backward from some results only, beside that from all.
+# Name of the backward from some results only, beside that from all.
 OF_HEADS = "backward_of_heads"
 
 
@@ -55,7 +55,7 @@ class Differentiate(ModulePass):
 
 
 def _from_all(forward: func.FuncOp) -> _Backward:
-    """The backward from all results, but those that have no gradient."""
+    """The backward from all results that have a gradient."""
     every = range(result_count(forward))
     try:
         return _Backward(forward, every)
@@ -73,7 +73,7 @@ def _has_gradient(forward: func.FuncOp, head: int) -> bool:
 
 
 class _Backward:
-    """The backward of one function from the results of some numbers, while it is being written."""
+    """Builds the backward of one function from results of given indices."""
 
     def __init__(self, forward: func.FuncOp, chosen: Sequence[int]) -> None:
         self.forward = forward
@@ -92,7 +92,7 @@ class _Backward:
         self.results = self._gradients()
 
     def _gradients(self) -> list[TracedSymbol]:
-        """The gradients of the inputs, in the trace."""
+        """The gradients of the inputs, as symbols of the trace."""
         F = HOOKS.symbols()
         active = self._active()
         with self.trace.active():
@@ -139,7 +139,7 @@ class _Backward:
             self.locations[id(node)] = op.location
 
     def build(self, name: str) -> func.FuncOp:
-        """The function; the forward returns what it needs."""
+        """The backward function; the forward returns what it needs."""
         visible = result_count(self.forward)
         nodes = _live(self.trace.nodes, self.results)
         used = {id(s) for n in nodes for s in n.inputs} | {id(s) for s in self.results}
@@ -163,7 +163,7 @@ class _Backward:
         block.add_op(func.ReturnOp(*outs))
         kind = FunctionType.from_lists([a.type for a in block.args], [o.type for o in outs])
         backward = func.FuncOp(name, kind, Region(block))
-        backward.attributes["hybrid.into"] = UnitAttr()  # the caller may give the memory for the results
+        backward.attributes["hybrid.into"] = UnitAttr()  # results may be written into the caller's buffers
         backward.attributes["hybrid.saved"] = DenseArrayBase.from_list(i64, self._return_saved(saved, visible))
         if len(self.chosen) < visible:
             backward.attributes["hybrid.heads"] = DenseArrayBase.from_list(i64, self.chosen)
@@ -172,7 +172,7 @@ class _Backward:
         return backward
 
     def _return_saved(self, saved: list[SSAValue], visible: int) -> list[int]:
-        """Let the forward return the intermediate values that the backward uses; where each of them comes from."""
+        """Let the forward return the intermediate values that the backward uses; their indices for ``hybrid.saved``."""
         block = self.forward.body.block
         args: list[SSAValue] = list(block.args)
         end = block.last_op
@@ -193,7 +193,7 @@ class _Backward:
 
 
 def _again(value: SSAValue, known: dict[SSAValue, SSAValue], block: Block) -> SSAValue:
-    """A value of the forward inside the backward: views and constants are cheaper to make again than to save."""
+    """A forward value inside the backward: views and constants are cheaper to rematerialise than to save."""
     if value not in known:
         assert isinstance(value.owner, HybridOp)
         operands = [_again(v, known, block) for v in value.owner.operands]

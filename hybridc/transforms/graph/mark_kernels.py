@@ -1,4 +1,4 @@
-"""Mark the operators that a kernel written by hand computes on a target; hybrid-to-linalg calls these."""
+"""Mark the operators that have a handwritten kernel for a target; hybrid-to-linalg calls these."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class MarkKernels(ModulePass):
 
 
 def has_kernel(op: HybridOp, target: str) -> bool:
-    """Whether an operator has a kernel written by hand for a target, and the shapes and dtypes at hand."""
+    """Whether an operator has a handwritten kernel for a target and these shapes and dtypes."""
     try:
         return kernel_of(op.operator, target, arrays_of(op.operands), arrays_of(op.results)) is not None
     except MXNetError as error:

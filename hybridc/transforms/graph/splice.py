@@ -1,4 +1,4 @@
-"""How a pass writes operations: with the same ``F`` as a forward function, on Symbols that stand for IR values."""
+"""Rewriting with ``F``: passes record operators on symbols of IR values, as a forward function does."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from hybridc.trace.tracer import Trace
 
 
 def rewrite(module: ModuleOp, step: Callable[[Splicer, HybridOp], list[Operation] | None]) -> None:
-    """Offer every operation of every function to ``step``, and what it was replaced by again, until nothing changes."""
+    """Apply ``step`` to every operation of every function, and to what replaces it, to a fixed point."""
     for function in functions(module):
         splicer = Splicer("hybrid.training" in function.attributes)
         work = hybrid_ops(function)[::-1]
@@ -29,7 +29,7 @@ def rewrite(module: ModuleOp, step: Callable[[Splicer, HybridOp], list[Operation
 
 
 class Splicer:
-    """Symbols for the values of a function, and back: what was recorded on them becomes operations."""
+    """Maps IR values to symbols, and inserts the operators recorded on these into the IR."""
 
     def __init__(self, training: bool = False) -> None:
         self.trace = Trace(training)
@@ -38,7 +38,7 @@ class Splicer:
         self._values: dict[int, SSAValue] = {}
 
     def symbol(self, value: SSAValue) -> TracedSymbol:
-        """The Symbol that stands for an IR value."""
+        """The symbol of an IR value."""
         if value not in self.symbols:
             symbol = self.trace.leaf("value", shape_of(value), dtype_of(value), "value", constant_value(value))
             self.symbols[value] = symbol
@@ -46,13 +46,13 @@ class Splicer:
         return self.symbols[value]
 
     def value(self, symbol: TracedSymbol) -> SSAValue:
-        """The IR value of a Symbol that was spliced already."""
+        """The IR value of a symbol that was inserted already."""
         return self._values[id(symbol)]
 
     def splice(self, before: Operation) -> list[Operation]:
-        """Turn all that was recorded since the last time into operations in front of ``before``, with its location."""
+        """Insert all that was recorded since the last time before ``before``, with its location."""
         nodes, self.trace.nodes = self.trace.nodes, []
-        self.trace.constants.clear()  # constants of one place need not dominate the next
+        self.trace.constants.clear()  # constants here need not dominate later uses
         made = operations(nodes, self._values)
         for op in made:
             op.location = before.location
@@ -60,7 +60,7 @@ class Splicer:
         return made
 
     def replace(self, op: HybridOp, build: Callable[[Any, Sequence[TracedSymbol]], Any]) -> list[Operation] | None:
-        """Replace an operation by what ``build(F, inputs)`` writes; None, and no change, if it returns None."""
+        """Replace an operation by what ``build(F, inputs)`` records; None, and no change, if it returns None."""
         F = HOOKS.symbols()
         with self.trace.active():
             new = build(F, [self.symbol(v) for v in op.operands])

@@ -1,1 +1,1 @@
-"""Passes on kernels and the calls of them."""
+"""Passes on kernels and their calls."""

@@ -1,7 +1,7 @@
-"""Products of neighbouring parts of an array with the same matrix become one product of the whole array.
+"""Merge contractions of all row blocks of an array with the same matrix into one contraction of the array.
 
-The steps of an unrolled recurrent network are that: each multiplies its slice of the input by the same weight. One
-product of all rows uses the processor better than many with few rows, and is one launch. The results are slices.
+An unrolled recurrent network has these: each step multiplies its slice of the input by the same weight. One matmul of
+all rows uses the processor better than many with few rows, and is one launch. The results become slices.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ from hybridc.ir.structured import VIEWS, Shape, dtype_of, groups_of, is_host, ke
 from hybridc.ir.tensor_builder import Builder
 from hybridc.ir.values import functions, volume
 
-# Products with more rows use the processor well enough by themselves.
+# Contractions with more rows use the processor well enough by themselves.
 ROWS = 64
-# Elements of a result that is kept as a whole until its last part is read.
+# The most elements of a merged result, which lives until its last slice is read.
 LARGEST = 2**24
 
 
 @dataclass(frozen=True)
 class MergeProducts(ModulePass):
-    """See the module's docstring; products are kernels of their own already."""
+    """See the module's docstring; contractions are kernels of their own already."""
 
     name = "merge-products"
 
@@ -51,7 +51,7 @@ class MergeProducts(ModulePass):
 
 @dataclass(frozen=True)
 class _RowProduct:
-    """A kernel that is a product whose rows are the first axis of the argument ``rows``, and of the result."""
+    """A kernel that is a contraction whose rows are the first axis of the argument ``rows``, and of the result."""
 
     kernel: Kernel
     stage: Stage
@@ -59,13 +59,13 @@ class _RowProduct:
 
     @property
     def other(self) -> int:
-        """The number of the other argument."""
+        """The index of the other argument."""
         return 1 - self.rows
 
 
 @dataclass(frozen=True)
 class _RowsCall:
-    """A call with rows from ``first`` on of ``whole``, an array whose leading axes are all rows."""
+    """A call on the rows from ``first`` on of ``whole``, an array whose leading axes are all rows."""
 
     op: func.CallOp
     whole: SSAValue
@@ -91,7 +91,7 @@ def _calls(function: func.FuncOp) -> list[func.CallOp]:
 
 
 def _groups(function: func.FuncOp, products: dict[str, _RowProduct], decided: SizeDecisions) -> list[list[_RowsCall]]:
-    """Calls of the same product with the same matrix and all the parts of an array, in the order of the parts."""
+    """Calls of the same contraction with the same matrix and all row blocks of an array, in their order."""
     found: dict[tuple[str, SSAValue, SSAValue], list[_RowsCall]] = {}
     for op in _calls(function):
         product = products.get(op.callee.string_value())
@@ -114,7 +114,7 @@ def _groups(function: func.FuncOp, products: dict[str, _RowProduct], decided: Si
 
 
 def _part(value: SSAValue) -> tuple[SSAValue, int] | None:
-    """The array that a value is some first rows of, and their number in front; its one leading axis may be left out."""
+    """The array of which a value is a block of rows, and the first row; a single row may lack its leading axis."""
     rows = shape_of(value)[0]
     squeezed = isinstance(value.owner, tensor.CollapseShapeOp)
     if squeezed:
@@ -135,13 +135,13 @@ def _steps(op: tensor.ExtractSliceOp) -> Shape:
 
 
 def _returned(value: SSAValue) -> bool:
-    """Whether a function returns the value, perhaps as a view: then it is an array of its own."""
+    """Whether a function returns the value, perhaps as a view: then it must be an array of its own."""
     users = [use.operation for use in value.uses]
     return any(isinstance(op, func.ReturnOp) or (isinstance(op, VIEWS) and _returned(op.results[0])) for op in users)
 
 
 def _merge(module: ModuleOp, product: _RowProduct, calls: Sequence[_RowsCall]) -> None:
-    """Multiply the whole array where the first part was, and let slices of the result be the others' results."""
+    """Call the contraction of the whole array at the first call, and replace the results by slices."""
     whole, parts = calls[0].whole, [c.op for c in calls]
     shape, result = shape_of(product.kernel.arguments[product.rows]), shape_of(product.stage.result)
     rows = len(calls) * shape[0]
@@ -183,7 +183,7 @@ def _first(ops: Sequence[Operation]) -> Operation:
 
 
 def _larger(module: ModuleOp, product: _RowProduct, rows: int) -> func.FuncOp:
-    """The kernel of the same product with so many rows, at the end of the module."""
+    """The same kernel with ``rows`` rows, at the end of the module."""
     kernel, stage = product.kernel, product.stage
     old, new = shape_of(stage.result)[0], rows
 

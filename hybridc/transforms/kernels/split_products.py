@@ -1,6 +1,6 @@
-"""Split kernels with a contraction: the contraction becomes a kernel of its own, which the rest reads.
+"""Outline the contraction of a kernel: it becomes a kernel of its own, whose result the rest reads.
 
-A library, or code that is written for products, computes the one; loops compute the other.
+A library or a micro-kernel computes the one; loops compute the other.
 """
 
 from __future__ import annotations
@@ -44,9 +44,9 @@ def _must_split(kernel: Kernel) -> bool:
 
 @dataclass(frozen=True)
 class _SplitKernel:
-    """A kernel in two: the product with the arguments that it reads, the rest with those that are left for it.
+    """A kernel split in two: the contraction, and the rest; with the arguments of each.
 
-    ``own`` is the number of the result that is the product itself, if there is one.
+    ``own`` is the index of the kernel's result that is the contraction itself, if there is one.
     """
 
     product: func.FuncOp
@@ -56,7 +56,7 @@ class _SplitKernel:
     own: int | None
 
     def call(self, old: func.CallOp) -> None:
-        """Call both in the place of a call of the kernel that they were."""
+        """Replace a call of the kernel by calls of both."""
         first = func.CallOp(
             self.product.sym_name.data, [old.arguments[i] for i in self.reads], self.product.function_type.outputs.data
         )
@@ -74,7 +74,7 @@ class _SplitKernel:
 
 
 class _Splitter:
-    """Makes the two kernels; products that are equal are one."""
+    """Splits kernels; equal contractions are shared."""
 
     def __init__(self, module: ModuleOp) -> None:
         self.module = module
@@ -86,7 +86,7 @@ class _Splitter:
                 self.products.setdefault(_key(kernel.stages[0]), kernel.function)
 
     def split(self, kernel: Kernel) -> _SplitKernel:
-        """Take the product out of a kernel, which becomes the rest."""
+        """Outline the contraction of a kernel, which becomes the rest."""
         (nest,) = kernel.nests
         stage = nest.product
         assert stage is not None, "only kernels with a product are split"
@@ -102,7 +102,7 @@ class _Splitter:
         return _SplitKernel(product, tuple(arguments.index(v) for v in reads), kernel.function, left, own)
 
     def _product(self, stage: Stage, reads: Sequence[SSAValue], domain: Sequence[int], operator: str) -> func.FuncOp:
-        """The kernel of a product alone."""
+        """A kernel of the contraction alone."""
         key = _key(stage)
         if key in self.products:
             return self.products[key]
@@ -122,7 +122,7 @@ class _Splitter:
         return made
 
     def _make_rest(self, kernel: Kernel, stage: Stage, operator: str, left: Sequence[int], own: int | None) -> None:
-        """Let a kernel read its product as first argument, and give it no more."""
+        """Turn a kernel into the rest: the contraction is its first argument, and ``own`` no more a result."""
         function, block = kernel.function, kernel.function.body.block
         arguments, results = kernel.arguments, [v for i, v in enumerate(kernel.results) if i != own]
         dtypes = [dtype_of(v) for v in (stage.result, *(arguments[i] for i in left), *results)]
@@ -144,7 +144,7 @@ class _Splitter:
 
 
 def _copy(op: Operation, values: dict[SSAValue, SSAValue], block: Block) -> Operation:
-    """The operation, and what it begins with, at the end of a block."""
+    """A copy of the operation, and of its initial value, at the end of a block."""
     for value in op.operands:
         if value not in values:
             assert isinstance(value.owner, Operation)
@@ -156,7 +156,7 @@ def _copy(op: Operation, values: dict[SSAValue, SSAValue], block: Block) -> Oper
 
 
 def _key(stage: Stage) -> Any:
-    """What two products must share to be one kernel: types, loops, the body and the number that they begin with."""
+    """What equal contractions share: types, loops, body and initial value."""
     op = stage.op
     first = [stage.reads[0].value is stage.reads[1].value]
     types = tuple(v.type for v in op.operands)

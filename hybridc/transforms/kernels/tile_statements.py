@@ -1,4 +1,4 @@
-"""Bodies of linalg operations as statements of a tile program, at the indices of the loops that they are in."""
+"""Lower scalar bodies of linalg ops to statements of a tile program."""
 
 from __future__ import annotations
 
@@ -30,37 +30,37 @@ from hybridc.ir.tile_program import (
 
 @dataclass(eq=False)
 class BodyStatements:
-    """Writes what stages of a nest make of the elements here; who derives from it says where arrays are.
+    """Emits the statements of a loop nest's ops at the current indices; subclasses give buffers, strides, addresses.
 
-    What is known or was loaded at these indices is not written again. A statement that does not vary along the
-    ``axes`` of its loops is written ``before`` them.
+    Values known or loaded at these indices are reused. A statement that is invariant in the loops' ``axes`` is hoisted
+    ``before`` them.
     """
 
     plan: NestPlan
-    known: dict[SSAValue, str] = field(default_factory=dict[SSAValue, str])  # values at the indices of now
+    known: dict[SSAValue, str] = field(default_factory=dict[SSAValue, str])  # values at these indices
     loaded: dict[Any, str] = field(default_factory=dict[Any, str])
     statements: list[Statement] = field(default_factory=list[Statement])
     before: list[Statement] = field(default_factory=list[Statement])
-    varying: set[str] = field(default_factory=set[str])  # names whose values differ along the axes of their loops
+    varying: set[str] = field(default_factory=set[str])  # names that vary along the axes of their loops
     axes: Axes = ()
     count: int = 0
 
     def buffer(self, value: SSAValue) -> str:
-        """The name of the memory that a value is in."""
+        """The name of the buffer of a value."""
         raise NotImplementedError
 
     def strides(self, value: SSAValue) -> tuple[Factor, ...]:
-        """How far its elements are apart along each of its dimensions."""
+        """The strides of a value's dimensions."""
         raise NotImplementedError
 
     def address(self, read: Read) -> Address:
-        """The element that is read, of a value whose dimensions follow axes of the nest."""
+        """The address of an element that is read."""
         raise NotImplementedError
 
     # --- statements ----------------------------------------------------------------------------------------
 
     def add(self, cls: Any, *fields: Any, varies: bool = True) -> str:
-        """Write a statement that makes a value; its name."""
+        """Emit a statement that defines a value; its name."""
         name = str(self.count)
         self.count += 1
         self.write(cls(name, *fields), varies)
@@ -69,18 +69,18 @@ class BodyStatements:
         return name
 
     def write(self, statement: Statement, varies: bool = True) -> None:
-        """Put a statement into the loops, or before them."""
+        """Append a statement to the loops, or hoist it before them."""
         (self.statements if varies else self.before).append(statement)
 
     def once(self, cls: Any, *fields: Any, varies: bool = True) -> str:
-        """The name of a statement without effects, which is written once."""
+        """The name of a pure statement, which is emitted once."""
         key = (cls, *fields)
         if key not in self.loaded:
             self.loaded[key] = self.add(cls, *fields, varies=varies)
         return self.loaded[key]
 
     def constant(self, number: Number, kind: str) -> str:
-        """The name of a number."""
+        """The name of a constant."""
         key = ("constant", repr(number), kind)
         if key not in self.loaded:
             self.loaded[key] = self.add(TileConstant, number, kind, varies=False)
@@ -89,7 +89,7 @@ class BodyStatements:
     # --- elements ------------------------------------------------------------------------------------------
 
     def read(self, read: Read) -> str:
-        """The name of an element that is read."""
+        """The name of a loaded element."""
         value, plan = read.value, self.plan
         number = number_of(value)
         if number is not None:
@@ -99,7 +99,7 @@ class BodyStatements:
         if value in plan.again:
             return self.body(plan.stage_of[value])
         address = self.affine_address(value, read.index) if read.index else self.address(read)
-        key = (value, address)  # a value that is written over another has its address
+        key = (value, address)  # a value written in place has the address of another
         if key not in self.loaded:
             varies = bool({*address.axes} & {*self.axes})
             self.loaded[key] = self.add(TileLoad, address, kind_of(value), varies=varies)
@@ -108,7 +108,7 @@ class BodyStatements:
         return self.loaded[key]
 
     def affine_address(self, value: SSAValue, index: tuple[AffineIndex, ...]) -> Address:
-        """The element at sums of axes."""
+        """The address of an affine read."""
         terms: list[tuple[int, Factor]] = []
         offset: list[Factor] = []
         for (factors, first), stride in zip(index, self.strides(value), strict=True):
@@ -117,14 +117,14 @@ class BodyStatements:
         return Address(self.buffer(value), tuple(terms), tuple(offset))
 
     def element(self, stage: Stage) -> str:
-        """What a reduction combines into its result so far."""
+        """The element that a reduction combines with its accumulator."""
         assert stage.combine is not None
         out = stage.op.regions[0].block.args[-1]
         (operand,) = (v for v in stage.combine.operands if v is not out)
         return self.body(stage, operand)
 
     def body(self, stage: Stage, wanted: SSAValue | None = None) -> str:
-        """What a stage makes of the elements here, or a value inside its body."""
+        """Emit the body of an op; the name of what it yields, or of ``wanted``, a value inside it."""
         block = stage.op.regions[0].block
         values: dict[SSAValue, str] = {}
         for arg, read in zip(block.args, stage.reads, strict=False):
@@ -132,7 +132,7 @@ class BodyStatements:
                 values[arg] = self.read(read)
         out, end = block.args[-1], block.last_op
         assert end is not None
-        if stage.combine is None and out.first_use is not None:  # a reduction of nothing begins and ends with it
+        if stage.combine is None and out.first_use is not None:  # the initial value is the result of an empty reduction
             values[out] = self.constant(start_of(stage), kind_of(stage.result))
         for op in block.ops:
             if op is not end and op is not stage.combine:
@@ -158,7 +158,7 @@ class BodyStatements:
 
 
 def start_of(stage: Stage) -> Number:
-    """The number that a reduction begins with, as its result's dtype holds it."""
+    """The initial value of a reduction, as its result's dtype holds it."""
     number = number_of(stage.op.operands[-1])
     assert number is not None, "a reduction begins with a number"
     return number_as(number, dtype_of(stage.result))

@@ -1,1 +1,1 @@
-"""Passes that plan memory, and check plans."""
+"""Memory planning, and the verifier of plans."""

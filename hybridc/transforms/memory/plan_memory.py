@@ -1,7 +1,7 @@
-"""Give every buffer a place: an offset in the one arena of a call, or an allocation that the caller will own.
+"""Memory planning: give each buffer an offset in the arena of a call, or memory that the caller will own.
 
-Liveness decides: two buffers share bytes only if none is needed while the other is. A kernel may write over an
-argument only where it declares that pair and the argument is not needed afterwards. Inputs are never written, except
+By liveness: two buffers share bytes only if their lifetimes do not overlap. A kernel may overwrite an
+argument only where it declares that pair and the argument is dead afterwards. Inputs are never written, except
 those that the caller donates (``hybrid.donated``: pairs of an argument and the result that goes into its memory). What
 the backward will need (results after the visible ones) stays in the arena until the end.
 """
@@ -66,9 +66,9 @@ Memory = MemRefType[Any]
 
 @dataclass(frozen=True)
 class PlanMemory(ModulePass):
-    """See the module's docstring. Notes in ``hybrid.live`` the most bytes that must lie in the arena at one time.
+    """See the module's docstring. Sets ``hybrid.live`` to the bytes of the largest live set.
 
-    What was ``kept`` of a function serves again when the same function has other sizes.
+    What was ``kept`` of a function is reused when the same function has other sizes.
     """
 
     name = "plan-memory"
@@ -93,12 +93,12 @@ class PlanMemory(ModulePass):
 
 
 def _facts(kernel: func.FuncOp) -> tuple[Any, ...]:
-    """What a plan depends on of a kernel, but for sizes: what it may do in place, whether it needs memory meanwhile."""
+    """What a plan depends on of a kernel, but for sizes: its in-place pairs, and whether it needs scratch."""
     return (kernel.attributes.get("hybrid.inplace"), _scratch(kernel) > 0)
 
 
 def _scratch(kernel: func.FuncOp) -> int:
-    """The bytes that a kernel needs meanwhile."""
+    """The bytes of scratch that a kernel needs."""
     size = kernel.attributes.get("hybrid.scratch")
     return size.value.data if isinstance(size, IntegerAttr) else 0
 
@@ -106,16 +106,16 @@ def _scratch(kernel: func.FuncOp) -> int:
 @functools.lru_cache(4096)
 def _memref(shape: Shape, dtype: DType) -> Memory:
     sizes = ArrayAttr([IntAttr(n) for n in shape])
-    return MemRefType.new([sizes, element_type(dtype), NoneAttr(), NoneAttr()])  # its constructor takes its time
+    return MemRefType.new([sizes, element_type(dtype), NoneAttr(), NoneAttr()])  # its constructor is slow
 
 
 def _memory(size: int) -> Memory:
-    """So many bytes."""
+    """A buffer of ``size`` bytes."""
     return _memref((size,), np.dtype(np.int8))
 
 
 def _types(kernel: func.FuncOp) -> list[Memory]:
-    """The buffers that a kernel writes."""
+    """The types of the buffers that a kernel writes."""
     ins, outs = kernel.function_type.inputs.data, kernel.function_type.outputs.data
     dtypes = (declared_dtypes(kernel) or [structured.element_dtype(t) for t in (*ins, *outs)])[len(ins) :]
     shapes = [tuple(cast(TensorType[Any], t).get_shape()) for t in outs]
@@ -123,12 +123,12 @@ def _types(kernel: func.FuncOp) -> list[Memory]:
 
 
 def _is_cell(kind: Memory) -> bool:
-    """Whether a buffer is the state of an operator, which stays from call to call."""
+    """Whether a buffer is operator state, which stays from call to call."""
     return element_dtype(kind.element_type).kind == "O"
 
 
 class _Planner:
-    """The plan of a function; with the same ``facts`` about kernels it is made again, in place, for other sizes."""
+    """Plans a function; for other sizes, with the same ``facts`` about kernels, updates the plan in place."""
 
     def __init__(
         self, function: func.FuncOp, called: Mapping[str, func.FuncOp], facts: Mapping[str, tuple[Any, ...]]
@@ -144,24 +144,24 @@ class _Planner:
         self.results = list(end.arguments)
         visible = result_count(function)
         donated = {out: i for i, out in pairs_of(function, "hybrid.donated")}
-        self.donors = {self.results[out]: i for out, i in donated.items()}  # results that go into an argument's memory
-        self.shown = {unshaped(result): result for result in [*self.donors][::-1]}  # of what is made, the result it is
+        self.donors = {self.results[out]: i for out, i in donated.items()}  # results in donated memory
+        self.shown = {unshaped(result): result for result in [*self.donors][::-1]}  # by the value under its reshapes
         self.visible = {root(v) for out, v in enumerate(self.results[:visible]) if out not in donated}
         self.last = self._last_uses()
         self.buffers: dict[SSAValue, Buffer] = {}
         self.scratch: dict[Operation, Buffer] = {}
-        self.parts: set[Operation] = set()  # the views that lead from parts to what they are parts of
+        self.parts: set[Operation] = set()  # views between a part and its whole
         self.copies: dict[int, list[SSAValue]] = {}  # results to be copied into donated memory after an operation
-        self.given: dict[SSAValue, SSAValue] = {}  # results that are in donated memory
-        self.measured: list[tuple[Buffer, SSAValue, int]] = []  # what a buffer holds, and the bytes of its elements
-        self.shaped: list[tuple[SSAValue, SSAValue, DType]] = []  # planned values with the shapes of others
-        self.changes: list[Callable[[], None]] = []  # what else depends on sizes
+        self.given: dict[SSAValue, SSAValue] = {}  # results written into donated memory
+        self.measured: list[tuple[Buffer, SSAValue, int]] = []  # a buffer's value and element size
+        self.shaped: list[tuple[SSAValue, SSAValue, DType]] = []  # planned values, and whose shapes they have
+        self.changes: list[Callable[[], None]] = []  # other updates for new sizes
         self.same: list[tuple[SSAValue, SSAValue, bool]] = []  # values, and whether they have the same shape
         self.made: func.FuncOp | None = None
         self.size = self.live = 0
 
     def fits(self, facts: Mapping[str, tuple[Any, ...]]) -> bool:
-        """Whether nothing but sizes and offsets would be planned otherwise now."""
+        """Whether the plan is still right but for sizes and offsets."""
         return facts == self.facts and all((shape_of(a) == shape_of(b)) is same for a, b, same in self.same)
 
     def plan(self) -> func.FuncOp:
@@ -177,7 +177,7 @@ class _Planner:
         return self.made
 
     def _decide(self) -> None:
-        """Choose the buffer of every value."""
+        """Assign a buffer to every value."""
         for number, op in enumerate(self.ops):
             if isinstance(op, func.CallOp):
                 self._place(number, op)
@@ -185,7 +185,7 @@ class _Planner:
             self._copy_later(result)
 
     def _place_all(self) -> None:
-        """Give every buffer its size and its place."""
+        """Compute the size and the offset of every buffer."""
         for buffer, value, itemsize in self.measured:
             buffer.size = aligned(volume(shape_of(value)) * itemsize)
         for call, buffer in self.scratch.items():
@@ -195,7 +195,7 @@ class _Planner:
         self.size, self.live = assign_offsets(arena), largest_live_set(arena)
 
     def _buffer(self, value: SSAValue, dtype: DType, number: int, end: int, owned: bool = False) -> Buffer:
-        """A buffer for a value that is needed from one operation to another."""
+        """A buffer for a value that is live from operation ``number`` to ``end``."""
         made = Buffer(0, number, end, owned, values=[value])
         self.measured.append((made, value, dtype.itemsize))
         return made
@@ -232,26 +232,26 @@ class _Planner:
             self.scratch[call] = Buffer(0, number, number)
 
     def _place_whole(self, number: int, whole: SSAValue) -> None:
-        """Give an array that is put together memory when the first of its parts is made."""
+        """Allocate the result of a concatenation when its first part is produced."""
         if whole not in self.buffers:
             end, owned = self.last.get(whole, number), whole in self.visible
             self.buffers[whole] = self._buffer(whole, dtype_of(whole), number, end, owned)
 
     def _may_donate(self, number: int, call: func.CallOp, result: SSAValue, operands: list[SSAValue]) -> bool:
-        """Whether the kernel may write this result straight into the memory of the argument that is donated for it."""
+        """Whether the kernel may write this result straight into the argument that is donated for it."""
         if result not in self.shown:
             return False
         argument = self.function.body.block.args[self.donors[self.shown[result]]]
         if argument in map(unshaped, operands):
             return self._dies_here(number, call, argument)
-        return self.last.get(argument, -1) < number  # it is not even read here
+        return self.last.get(argument, -1) < number  # not read here either
 
     def _dies_here(self, number: int, call: func.CallOp, value: SSAValue) -> bool:
-        """Whether this call alone, by one operand, is the last to read a value."""
+        """Whether this call reads the value last, and by one operand alone."""
         return self.last[value] == number and [root(v) for v in call.operands].count(value) == 1
 
     def _reusable(self, number: int, call: func.CallOp, operands: list[SSAValue]) -> Buffer | None:
-        """The buffer of an argument that the kernel may overwrite with a result, if nobody needs it any more."""
+        """The buffer of an argument that the kernel may overwrite with a result, if it is dead afterwards."""
         taken = {id(self.buffers[r]) for r in call.results if r in self.buffers}
         for value in operands:
             buffer = self.buffers.get(value)
@@ -262,7 +262,7 @@ class _Planner:
         return None
 
     def _copy_later(self, result: SSAValue) -> None:
-        """A result that could not be written into its donated memory is copied there when both are ready."""
+        """Copy a result into its donated memory, where it could not be written directly, when both are ready."""
         buffer = self.buffers.get(root(result))
         if buffer is not None and buffer.donor is not None and self.shown.get(root(result)) is result:
             return
@@ -276,15 +276,15 @@ class _Planner:
     # --- the planned function ------------------------------------------------------------------------------
 
     def _like(self, value: SSAValue, other: SSAValue, dtype: DType) -> None:
-        """Let a planned value always have the shape of another."""
+        """Give a planned value the shape of another, now and for new sizes."""
         self.shaped.append((value, other, dtype))
 
     def _always(self, change: Callable[[], None]) -> None:
-        """Do what follows from sizes, now and for others."""
+        """Apply a change that follows from sizes, now and for new sizes."""
         self.changes.append(change)
 
     def _write(self) -> func.FuncOp:
-        """The planned function, in which sizes and offsets are still to be written."""
+        """The planned function, with sizes and offsets still to be filled in."""
         old = self.function.body.block
         block = self.block = Block(arg_types=[_memref(shape_of(a), dtype_of(a)) for a in old.args])
         values: dict[SSAValue, SSAValue] = {}
@@ -313,7 +313,7 @@ class _Planner:
         return made
 
     def _head(self, made: func.FuncOp) -> None:
-        """Write what the planned function says of itself."""
+        """Write the attributes of the planned function."""
         block = made.body.block
         end = cast(func.ReturnOp, block.last_op)
         made.function_type = FunctionType.from_lists([a.type for a in block.args], [v.type for v in end.arguments])
@@ -332,7 +332,7 @@ class _Planner:
                 values[result] = made.array
                 return [made]
             case tensor.EmptyOp() | arith.ConstantOp() | tensor.ConcatOp():
-                return []  # of a transpose, or nothing, or made of parts that are in their places
+                return []  # unused views, and concatenations whose parts are in place
             case _ if op in self.parts:
                 return []
             case _:
@@ -382,7 +382,7 @@ class _Planner:
         return [*made, LaunchOp(name, ins, [values[r] for r in op.results], scratch)]
 
     def _part(self, value: SSAValue, values: dict[SSAValue, SSAValue], arena: SSAValue) -> list[Operation]:
-        """The place of a value, or of what it is a part of, with the operations that lead there."""
+        """The buffer of a value, or its slice of a concatenation, with the operations that make the slice."""
         if value in values:
             return []
         part = part_of(value)
@@ -405,7 +405,7 @@ class _Planner:
         return made
 
     def _memory(self, result: SSAValue, kind: Memory, arena: SSAValue) -> Operation:
-        """Where a result will be."""
+        """The memory of a result: fresh, donated, or a view of the arena."""
         buffer = None if _is_cell(kind) else self.buffers[result]
         if buffer is not None and buffer.donor is not None:
             made = DonatedOp(self.block.args[buffer.donor])
@@ -420,13 +420,13 @@ class _Planner:
         return made
 
     def _view(self, arena: SSAValue, buffer: Buffer, kind: Memory) -> ViewOp:
-        """The place of a buffer in the arena."""
+        """The view of a buffer in the arena."""
         made = ViewOp(arena, 0, kind)
         self._always(lambda: made.properties.update(offset=IntegerAttr.new([IntAttr(buffer.offset), i64])))
         return made
 
     def _reshaped(self, donated: SSAValue, shown: SSAValue, result: SSAValue, kind: Memory) -> list[AliasOp]:
-        """What shows donated memory in the shape of what is made, if this is not the shape of what is shown."""
+        """Aliases that reshape donated memory for the value that is produced in it."""
         self.same.append((shown, result, donated.type == kind))
         if donated.type == kind:
             return []
@@ -439,7 +439,7 @@ class _Planner:
 
 
 def _box(value: SSAValue) -> dict[str, Attribute]:
-    """Where in an array a part of it lies."""
+    """Offsets and sizes of a part in its whole, as properties."""
     part = part_of(value)
     assert part is not None
     ones = DenseArrayBase.from_list(i64, [1] * len(part.begin))
@@ -447,25 +447,25 @@ def _box(value: SSAValue) -> dict[str, Attribute]:
 
 
 def unshaped(value: SSAValue) -> SSAValue:
-    """The value with the same elements in the same order that was made, perhaps in another shape."""
+    """The value under reshapes, which is produced."""
     while isinstance(value.owner, tensor.CollapseShapeOp | tensor.ExpandShapeOp):
         value = value.owner.operands[0]
     return value
 
 
 def whole_of(value: SSAValue) -> SSAValue:
-    """What a value is a part of in the end, perhaps itself."""
+    """The outermost concatenation that a value is a part of, or itself."""
     while (part := part_of(value)) is not None:
         value = part.whole.result
     return value
 
 
-# --- offsets in one arena ---------------------------------------------------------------------------------------------
+# --- offset assignment ------------------------------------------------------------------------------------------------
 
 
 @dataclass(eq=False)
 class Buffer:
-    """Memory for one value or for several that follow each other in place."""
+    """Memory for one value, or for several that are updated in place one after the other."""
 
     size: int
     start: int
@@ -473,11 +473,11 @@ class Buffer:
     owned: bool = False
     offset: int = 0
     values: list[SSAValue] = field(default_factory=lambda: list[SSAValue]())
-    donor: int | None = None  # the argument whose memory it is
+    donor: int | None = None  # the argument in whose memory it is
 
 
 def largest_live_set(buffers: list[Buffer]) -> int:
-    """The most bytes that are needed at one time: no arena can be smaller."""
+    """The bytes of the largest live set, a lower bound of the arena."""
     changes: dict[int, int] = {}
     for buffer in buffers:
         changes[buffer.start] = changes.get(buffer.start, 0) + buffer.size
@@ -490,7 +490,7 @@ def largest_live_set(buffers: list[Buffer]) -> int:
 
 
 ENOUGH = 1.02  # times the largest live set
-ROUNDS, EFFORT = 24, 6000  # with each order at most so many attempts, and so many placements
+ROUNDS, EFFORT = 24, 6000  # the most attempts per order, and placements
 
 _ORDERS: tuple[Callable[[Buffer], tuple[int, ...]], ...] = (
     lambda b: (-b.size, b.start),
@@ -501,10 +501,10 @@ _ORDERS: tuple[Callable[[Buffer], tuple[int, ...]], ...] = (
 
 
 def assign_offsets(buffers: list[Buffer]) -> int:
-    """Place the buffers and return the size of their arena: the best of several orders, each first fit.
+    """Assign offsets and return the size of the arena: the best of several orders, each by first fit.
 
-    Largest first is nearly always as small as can be, or nearly so. Where it is not, the buffer that ends the arena is
-    placed first of all in the next attempt; then come other orders.
+    Largest first is nearly always close to the minimum. Where it is not, the buffer that ends the arena is
+    placed first in the next attempt; then come other orders.
     """
     bound = largest_live_set(buffers)
     rounds = max(1, min(ROUNDS, EFFORT // max(1, len(buffers))))
@@ -529,8 +529,8 @@ def assign_offsets(buffers: list[Buffer]) -> int:
 
 
 def _first_fit(buffers: list[Buffer]) -> int:
-    """Place buffers in this order, each at the lowest offset where it meets none that is alive at the same time."""
-    alive: dict[int, list[Buffer]] = {}  # at each moment, those placed so far
+    """First fit in this order: each at the lowest offset without conflict with overlapping lifetimes."""
+    alive: dict[int, list[Buffer]] = {}  # placed so far, by time
     starting: dict[int, list[Buffer]] = {}
     size = 0
     for buffer in buffers:

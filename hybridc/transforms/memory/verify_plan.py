@@ -1,14 +1,14 @@
-"""Check a memory plan without trusting the planner: walk the program and keep track of what every byte holds.
+"""Verify a memory plan independently of the planner: interpret the program, tracking which array each byte holds.
 
 Nothing is shared with :mod:`hybridc.transforms.memory.plan_memory`. A launch stamps the bytes that it writes; every
-later read must find the stamp of its own array on all of its bytes. So a wrong offset, an array overwritten
-too early, a read before any write, a write that the kernel did not declare: each is found where it does harm.
+later read must find the stamp of its own array on all of its bytes. So a wrong offset, an array that is overwritten
+too early, a read of uninitialised memory, an undeclared in-place write: each is found where it does harm.
 An array may be written part by part, each element once, before it is read.
 Arguments are written only where the function says that its caller donates them.
 
-Attributes are claims. That a kernel may write a result over an argument is derived from its loops, as far as these say
-it for all targets; a target's emitter checks the rest, and the scratch, of the code that it made. That the backward
-gets what it asks for is derived from the types and names of both functions.
+Attributes are claims. That a kernel may write a result in place is derived from its loops, as far as these decide
+it for all targets; a target's emitter checks the rest, and the scratch, against its code. That the backward
+gets the values that it asks for is derived from the types and names of both functions.
 """
 
 from __future__ import annotations
@@ -68,14 +68,14 @@ class VerifyPlan(ModulePass):
 
 @dataclass(frozen=True)
 class Span:
-    """Bytes ``[start, stop)`` of one memory: the arena, a fresh array, an argument or a constant."""
+    """Bytes ``[start, stop)`` of one allocation: the arena, a fresh array, an argument or a constant."""
 
     memory: SSAValue
     start: int
     stop: int
 
     def meets(self, other: Span) -> bool:
-        """Whether both have a byte in common."""
+        """Whether two spans overlap."""
         return self.memory is other.memory and self.start < other.stop and other.start < self.stop
 
 
@@ -84,13 +84,13 @@ class _Checker:
         self.function = function
         self.kernels = kernels
         self.spans: dict[SSAValue, Span] = {}
-        # What memory holds: disjoint spans with the array (never an alias) that was written there last.
+        # Shadow memory: disjoint spans with the array (never an alias) that was written there last.
         self.stamps: dict[SSAValue, list[tuple[Span, SSAValue]]] = {}
-        self.parts: dict[SSAValue, Any] = {}  # of arrays that are written part by part: which elements are
+        self.parts: dict[SSAValue, Any] = {}  # of partly written arrays: which elements are written
         self.arena: ArenaOp | None = None
         self.strides: dict[SSAValue, Shape] = {}  # of aliases, in elements; all others are row-major
         numbers = _numbers(function, "hybrid.donated")
-        self.donors = dict(zip(numbers[1::2], numbers[::2], strict=True))  # for a result the argument it goes into
+        self.donors = dict(zip(numbers[1::2], numbers[::2], strict=True))  # the donated argument of each result
 
     def run(self) -> None:
         for argument in self.function.body.block.args:
@@ -149,7 +149,7 @@ class _Checker:
         self.spans[op.array] = self._span(op, argument)
 
     def _alias(self, op: AliasOp) -> None:
-        """It shows all of its source's bytes, or some: to be on the safe side, all."""
+        """An alias counts as all bytes of its source, though it may show some."""
         self.spans[op.result] = self._span(op, op.array)
         shape, strides = _content(op.array.type)[1], self.strides.get(op.array)
         seen = _seen(op, shape, _row_major(shape) if strides is None else strides)
@@ -158,7 +158,7 @@ class _Checker:
         self.strides[op.result] = seen
 
     def _stamp(self, value: SSAValue) -> None:
-        """``value`` is written: its bytes hold it, and what was there is gone; a part makes all of its array so."""
+        """Record a write of ``value``: its bytes hold it and nothing else; a part counts for its array."""
         if isinstance(value.owner, AliasOp):
             value = aliased(value)
             if value in self.parts:
@@ -177,7 +177,7 @@ class _Checker:
         self.stamps[new.memory] = [*kept, (new, value)]
 
     def _check_read(self, op: Operation, value: SSAValue) -> None:
-        """All bytes of ``value`` must hold what was written there under its own name."""
+        """Check that all bytes of ``value`` hold what was written under its own name."""
         array = aliased(value)
         if array in self.parts and not self.parts[array].all():
             _fail(op, f"reads {_name(array)}, of which parts are not written")
@@ -218,14 +218,14 @@ class _Checker:
                 self._write_part(op, value)
 
     def _write_part(self, op: LaunchOp, value: SSAValue) -> None:
-        """Some elements of an array are written, which were not before."""
+        """Record a write of some elements of an array, none of them a second time."""
         part = self._elements(value)
         if part.any():
             _fail(op, f"writes elements of {_name(aliased(value))} once more")
         part[...] = True
 
     def _elements(self, value: SSAValue) -> Any:
-        """Which elements of what an alias shows are written; a view of what is noted for its array."""
+        """The mask of written elements, seen through an alias: a view of the mask of its array."""
         if not isinstance(value.owner, AliasOp):
             return self.parts[value]
         there, shape = self._elements(value.owner.array), _content(value.type)[1]
@@ -287,7 +287,7 @@ class _Checker:
                 _fail(op, f"{over}, which @{kernel.sym_name.data} declares, but {why}")
 
     def _fills(self, span: Span, value: SSAValue) -> bool:
-        """Whether the elements of an array follow each other over all of its memory."""
+        """Whether an array covers all of its memory contiguously."""
         strides = self.strides.get(value)
         plain = strides is None or strides == _row_major(_content(value.type)[1])
         return plain and _size(value) == span.stop - span.start
@@ -318,7 +318,7 @@ class _Checker:
 
 
 def _keeps(kernel: func.FuncOp, number: int, index: int) -> str | None:
-    """Why a result must not be written over an argument, whatever the target; None if nothing speaks against it."""
+    """Why a result must not overwrite an argument, on any target; None if no reason is known."""
     if not kernel.body.blocks:
         pairs = inplace_pairs(kernel)
         return None if (number, index) in pairs else f"its operator allows {pairs or 'none'}"
@@ -356,7 +356,7 @@ def _nest(op: Operation) -> int:
 
 
 def _axes(op: Operation, operand: int) -> list[Any]:
-    """What each dimension of an operand follows: axes of the nest, or loops where nothing says which axes these are."""
+    """What indexes each dimension of an operand: axes of the loop nest, or loops where no axes are given."""
     if not isinstance(op, linalg.GenericOp | linalg.MatmulOp):
         return list(range(len(_content(op.operands[operand].type)[1])))
     found = op.attributes.get("hybrid.axes")
@@ -367,7 +367,7 @@ def _axes(op: Operation, operand: int) -> list[Any]:
 
 
 def _check_loops(kernel: func.FuncOp) -> None:
-    """Types and bounds that the verifiers of upstream's operations leave open."""
+    """Types and bounds that upstream's verifiers leave unchecked."""
     for op in kernel.body.block.ops if kernel.body.blocks else ():
         why = structured.body_fault(op) or structured.slice_fault(op)
         if why is not None:
@@ -378,9 +378,9 @@ def _check_loops(kernel: func.FuncOp) -> None:
 
 
 def _check_saved(forward: func.FuncOp, backward: func.FuncOp) -> None:
-    """The first arguments of the backward are those values of the forward whose numbers ``hybrid.saved`` lists.
+    """Check that the backward's first arguments are the forward's values that ``hybrid.saved`` lists.
 
-    Arguments of the forward are numbered first, then its results.
+    Indices count the arguments of the forward first, then its results.
     """
     end = forward.body.block.last_op
     assert end is not None
@@ -415,7 +415,7 @@ def _fail_saved(what: str) -> NoReturn:
 
 
 def _numbers(function: func.FuncOp, name: str) -> list[int]:
-    """The numbers that an attribute of a function lists."""
+    """The integers in an array attribute of a function."""
     found = function.attributes.get(name)
     return [int(n) for n in found.get_values()] if isinstance(found, DenseArrayBase) else []
 
@@ -425,7 +425,7 @@ def _row_major(shape: Shape) -> Shape:
 
 
 def _seen(op: AliasOp, shape: Shape, strides: Shape) -> Shape | None:
-    """The strides of what an alias shows; None if it cannot be shown without moving elements."""
+    """The strides of an alias; None if it would need a copy."""
     result = _content(op.result.type)[1]
     match op.view.data:
         case "reshape" if math.prod(result) == math.prod(shape):
@@ -452,7 +452,7 @@ def _listed(op: AliasOp, name: str) -> list[int]:
 
 
 def _reshaped(shape: Shape, strides: Shape, result: Shape) -> Shape | None:
-    """The strides of the same elements in another shape; None if axes would merge that do not follow each other."""
+    """The strides of a reshape; None if it would merge axes that are not contiguous."""
     if 0 in shape:
         return _row_major(result)
     axes = [(n, s) for n, s in zip(shape, strides, strict=True) if n > 1]
@@ -485,13 +485,13 @@ def _content(kind: Attribute) -> tuple[Any, tuple[int, ...]]:
 
 
 def _size(value: SSAValue) -> int:
-    """The bytes of an array."""
+    """The size of an array in bytes."""
     element, shape = _content(value.type)
     return math.prod(shape) * element_dtype(element).itemsize
 
 
 def _name(value: SSAValue) -> str:
-    """The value for a message."""
+    """The value's name for a message."""
     if isinstance(value, BlockArgument):
         return f"argument {value.index}" + (f" ({value.name_hint})" if value.name_hint else "")
     owner = value.owner

@@ -1,1 +1,1 @@
-"""Passes that make and fuse the structured form."""
+"""Passes that make the structured form and fuse it into kernels."""

@@ -1,18 +1,18 @@
-"""Reshapes and transposes between loops disappear into the loops: finer loops, other indexing maps.
+"""Fold reshapes, transposes and slices into the loops around them, by splitting loops and changing indexing maps.
 
-What operations read is followed back to its root, through reshapes, transposes and slices, as the pieces of the root's
-memory that it consists of (``fold_views_layout``). So
+Each operand is traced through reshapes, transposes and slices to its root, as a list of strided pieces of the root's
+memory. So
 
-* an operation reads its root by an indexing map, whatever transposes lie between them;
-* loops are cut as finely as the reshapes around them need (``fold_views_cuts``), so a reshape between two operations
-  changes neither's memory and is gone;
-* a result that is needed in another order is written in that order (``fold_views_order``);
+* an operation reads the root by an indexing map, whatever transposes lie between them;
+* loops are split as finely as the reshapes around them need, so that a reshape between two operations
+  becomes a no-op;
+* a result that is needed in another order is written in that order;
 * reshapes and transposes that undo each other leave nothing, a slice of a transposed array is a transposed slice, and
   one in a part of a concatenation is a slice of that part;
-* an array filled with one number is that number, in the bodies that read it.
+* a fill is a constant in the bodies that read it.
 
-The views that stay are read arguments, results of calls and of loops, or parts of them. A copy is left where elements
-that do not lie in a row are needed so: by a call that reshapes, a return, a sum of products over a collapsed axis.
+The views that stay show arguments, results of calls and of loops, or slices of them. A copy is left where contiguous
+elements are needed and are not: by a call that reshapes, a return, a contraction over a collapsed axis.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class FoldViews(ModulePass):
 
 
 def _slice_parts(block: Block) -> None:
-    """Let a slice that lies in one part of a concatenation be a slice of that part."""
+    """Turn a slice that lies in one part of a concatenation into a slice of that part."""
     for op in list(block.ops):
         while isinstance(op, tensor.ExtractSliceOp) and isinstance(whole := op.source.owner, tensor.ConcatOp):
             dim = whole.dim.value.data
@@ -97,18 +97,18 @@ def _slice_parts(block: Block) -> None:
 
 @dataclass(eq=False)
 class _View:
-    """A value as what it is in memory: pieces of its root; or one number everywhere."""
+    """A value as strided pieces of its root, or as a constant."""
 
     root: SSAValue
     pieces: Pieces
     shape: Shape
-    like: Operation | None = None  # whose line and operator it has
-    whole: bool = True  # all of its root, which is contiguous
+    like: Operation | None = None  # whose location and operator it takes
+    whole: bool = True  # covers all of a contiguous root
     number: SSAValue | None = None
 
 
 class _Folding:
-    """One function, rewritten from its first operation to its last."""
+    """The rewrite of one function, from the first operation to the last."""
 
     def __init__(self, block: Block) -> None:
         self.block = block
@@ -116,15 +116,15 @@ class _Folding:
         cutting = Cutting(block, self.loops)
         self.factors = {op: cutting.factors(op) for op in self.loops}
         self.orders = result_orders(self.loops, self.factors)
-        self.views: dict[SSAValue, _View] = {}  # of values that are seen otherwise than they were
-        self.roots: dict[SSAValue, _View] = {}  # of others
+        self.views: dict[SSAValue, _View] = {}  # of rewritten values
+        self.roots: dict[SSAValue, _View] = {}  # of values that are their own roots
         self.reshaped: dict[tuple[SSAValue, Shape], SSAValue] = {}
         self.empties: dict[Attribute, SSAValue] = {}
         self.fills: dict[tuple[SSAValue, Attribute, Any], SSAValue] = {}
-        self.here: Operation = next(iter(block.ops))  # new operations are put in front of it
+        self.here: Operation = next(iter(block.ops))  # the insertion point
 
     def run(self) -> None:
-        """Rewrite all operations, then remove the views that nobody needs any more."""
+        """Rewrite all operations, then remove views without uses."""
         for op in list(self.block.ops):
             self.here = op
             if op in self.loops:
@@ -141,7 +141,7 @@ class _Folding:
                 op.erase()
 
     def _others(self, op: Operation) -> None:
-        """Calls, returns, loops that cannot be changed: they read whole values."""
+        """Calls, returns, loops that cannot be changed: they need whole values."""
         returns = isinstance(op, func.ReturnOp)
         for inner in op.walk():
             for i, value in enumerate(inner.operands):
@@ -149,7 +149,7 @@ class _Folding:
                     inner.operands[i] = self._value(self.views[value], returns)
 
     def view_of(self, value: SSAValue) -> _View:
-        """What a value is in memory; most are themselves."""
+        """A value as pieces of its root; most are their own roots."""
         if value in self.views:
             return self.views[value]
         if value not in self.roots:
@@ -175,7 +175,7 @@ class _Folding:
                 return _View(source.root, source.pieces, shape, op, source.whole)
 
     def _axes(self, view: _View) -> list[list[Piece]]:
-        """The pieces of each axis; where axes end inside pieces, those of a copy."""
+        """The pieces of each axis; of a copy, if axes end inside pieces."""
         axes = by_axis(view.pieces, view.shape)
         if axes is None:
             self._copy(view)
@@ -205,7 +205,7 @@ class _Folding:
 
     @staticmethod
     def _outer(axis: list[Piece], box: tuple[int, int, int, int]) -> tuple[int, int, int] | None:
-        """A box along an axis as one of its outermost piece; None if it ends inside that."""
+        """A slice along an axis as one of its outermost piece; None if it ends inside an inner one."""
         offset, size, step, whole = box
         if size == whole:
             return 0, axis[0][0] if axis else 1, 1
@@ -216,13 +216,13 @@ class _Folding:
         return (offset // inner, size // inner, 1) if fits else None
 
     def _seen(self, view: _View, pieces: Sequence[Piece], like: Operation) -> tuple[SSAValue, list[int]]:
-        """The root with one axis for each piece, and which piece each axis is."""
+        """The root reshaped to one axis for each piece, and the piece of each axis."""
         order = in_memory(pieces)
         sizes = tuple(pieces[i][0] for i in order)
         return self._reshape(view.root, sizes, view.like or like), order
 
     def _value(self, view: _View, in_a_row: bool = False) -> SSAValue:
-        """The value of a view as its users knew it; on request all of a contiguous root."""
+        """The value of a view in its original shape; on request contiguous."""
         if view.number is not None:
             same = shape_of(view.root) == view.shape
             return view.root if same else self._fill(view.root, view.number, view.shape, view.like or self.here)
@@ -248,7 +248,7 @@ class _Folding:
         return self._reshape(value, view.shape, like)
 
     def _copy(self, view: _View) -> None:
-        """Put the elements of a view in a row."""
+        """Make a contiguous copy of a view."""
         pieces = list(view.pieces)
         seen, order = self._seen(view, pieces, self.here)
         kind = _typed(seen, [n for n, _ in pieces])
@@ -298,7 +298,7 @@ class _Folding:
         self.views[op.results[0]] = _View(op.results[0], merged(strides[atom] for atom in own), shape, op)
 
     def _read(self, view: _View, sizes: Sequence[int], op: Operation) -> tuple[SSAValue, list[int]]:
-        """An input with one axis for each loop, and which loop each axis is."""
+        """An input reshaped to one axis for each loop, and the loop of each axis."""
         if view.number is not None:
             return self._fill(view.root, view.number, sizes, view.like or op), list(range(len(sizes)))
         pieces = split(view.pieces, sizes)
@@ -309,7 +309,7 @@ class _Folding:
         return self._seen(view, pieces, op)
 
     def _as_number(self, op: Operation, index: int, scalar: SSAValue) -> bool:
-        """Put a number into the body in place of an input, unless loops go over that input alone."""
+        """Replace an input by a constant in the body, unless it alone determines some loop's size."""
         loops = self.loops[op]
         constant = scalar.owner
         others = {loop for i, place in enumerate(loops.places) if i != index for loop in place}
@@ -328,7 +328,7 @@ class _Folding:
     def _rewritten(
         self, op: Operation, operands: list[SSAValue], places: list[tuple[int, ...]], loops: int, kind: Attribute
     ) -> Operation:
-        """The operation with other operands; a named one becomes generic if its loops are others."""
+        """The operation with new operands; a named one becomes generic if its loops change."""
         if tuple(places) == self.loops[op].places and kind == op.results[0].type:
             op.operands = operands
             return op
@@ -355,10 +355,10 @@ class _Folding:
         op.erase()
         return made
 
-    # --- what operations begin from ------------------------------------------------------------------------
+    # --- initial values ------------------------------------------------------------------------------------
 
     def _begin(self, init: SSAValue, kind: TensorType[Any]) -> SSAValue:
-        """The empty or filled tensor that a result is written into, of this type."""
+        """The empty or filled tensor of this type for a result."""
         owner = init.owner
         assert isinstance(owner, Operation)
         if init.type == kind:
@@ -374,7 +374,7 @@ class _Folding:
         return self.empties[kind]
 
     def _fill(self, filled: SSAValue, number: SSAValue, shape: Sequence[int], like: Operation) -> SSAValue:
-        """A number everywhere, in the dtype of a tensor that is so filled."""
+        """A fill in the dtype of another one."""
         kind, dtype = _typed(filled, shape), dtype_of(filled)
         key = (number, kind, dtype)
         if key not in self.fills:
@@ -387,7 +387,7 @@ class _Folding:
     # --- operations ----------------------------------------------------------------------------------------
 
     def _reshape(self, value: SSAValue, shape: Shape, like: Operation) -> SSAValue:
-        """The value with other axes."""
+        """``tensor.collapse_shape`` and ``tensor.expand_shape`` to a shape."""
         old = shape_of(value)
         if old == shape:
             return value
@@ -413,7 +413,7 @@ class _Folding:
         self, cls: type[Operation], operands: Sequence[SSAValue], kind: Attribute, like: Operation,
         properties: dict[str, Attribute], regions: Sequence[Region] = (), dtype: DType | None = None,
     ) -> SSAValue:  # fmt: skip
-        """One more operation, of the line and operator that another has; its dtype, if it is no view."""
+        """Insert an operation with another's location and operator, and its dtype unless it is a view."""
         op = cls.create(operands=operands, result_types=[kind], properties=properties, regions=regions)
         for each in op.walk():
             each.location = like.location
@@ -426,50 +426,50 @@ class _Folding:
 
 
 def _as_it_is(loops: OperandLoops, factors: Sequence[Shape]) -> bool:
-    """Whether no loop is cut, and sums come last."""
+    """Whether no loop is split, and reduction loops come last."""
     return max(map(len, factors), default=1) == 1 and loops.places[-1] == tuple(range(len(loops.places[-1])))
 
 
 def _typed(value: SSAValue, shape: Sequence[int]) -> TensorType[Any]:
-    """The type of a tensor of the elements of another."""
+    """The tensor type of a shape with another tensor's elements."""
     kind: Any = value.type
     return kind if kind.get_shape() == tuple(shape) else TensorType(kind.get_element_type(), shape)
 
 
 def _identity(kind: TensorType[Any]) -> Region:
-    """A body that gives its first element as it is."""
+    """A body that yields its first argument."""
     element: Any = kind.get_element_type()
     block = Block(arg_types=[element, element])
     block.add_op(linalg.YieldOp.create(operands=[block.args[0]]))
     return Region(block)
 
 
-# --- how finely loops are cut, so that reshapes need no copies --------------------------------------------------------
+# --- how finely loops are split, so that reshapes need no copies ------------------------------------------------------
 #
-# An axis of 1024 that one operation sees as 8 x 128 has a cut at 128. Axes that several operations walk together share
-# their cuts: a loop and the axes of what it reads and writes, an axis before and after a transpose. A reshape ties the
-# axis to the axes it stands for. What starts in contiguous memory (an argument, a call's result) can be seen in any
-# shape, so it ties nothing; and the summed loops of products are never cut.
+# An axis of 1024 that one operation indexes as 8 x 128 has a cut at 128. Axes that several operations share have the
+# same cuts: a loop and the axes of what it reads and writes, an axis before and after a transpose. A reshape ties the
+# axis to the axes it collapses to. Contiguous memory (an argument, a call's result) can be reshaped at will, so
+# it ties nothing; and the reduction loops of contractions are never split.
 
-KNOW_PLACES = (linalg.IndexOp.name, tensor.ExtractOp.name)  # operations of bodies whose loops must stay
+KNOW_PLACES = (linalg.IndexOp.name, tensor.ExtractOp.name)  # a body with one of these fixes its loops
 
 
 @dataclass(frozen=True)
 class OperandLoops:
-    """What the loops of an operation are: their sizes, and which of them each operand follows."""
+    """The loops of an operation: their sizes, and the loops that index each operand."""
 
     sizes: Shape
-    places: tuple[tuple[int, ...], ...]  # of the inputs, then of the result
-    summed: tuple[int, ...]  # those that the result does not follow
+    places: tuple[tuple[int, ...], ...]  # for the inputs, then the result
+    summed: tuple[int, ...]  # reduction loops
     product: bool  # whether it sums products of two arrays
 
     def cuttable(self, loop: int) -> bool:
-        """Whether the loop may become several."""
+        """Whether the loop may be split."""
         return not (self.product and loop in self.summed)
 
 
 def loops_of(op: Operation) -> OperandLoops | None:
-    """The loops of an operation that can be cut and reordered; None of another."""
+    """The loops of an operation that can be split and reordered; None for other operations."""
     if not isinstance(op, linalg.GenericOp | linalg.MatmulOp):
         return None
     start = op.outputs[0].owner
@@ -486,19 +486,19 @@ def loops_of(op: Operation) -> OperandLoops | None:
 
 
 class Cuts:
-    """Axes, what ties them, and their cuts: the sizes of their inner parts.
+    """Axes, constraints between them, and their cuts: the sizes of their inner parts.
 
-    First come all axes and ties, then ``settle``, then ``factors``.
+    First add all axes and constraints, then ``settle``, then read ``factors``.
     """
 
     def __init__(self) -> None:
         self._parents: list[int] = []
         self._sizes: list[int] = []
         self._cuts: list[set[int]] = []
-        self._ties: list[list[tuple[int, list[int]]]] = []  # of each axis, or of all that are the same
+        self._ties: list[list[tuple[int, list[int]]]] = []  # of each class of equal axes
         self._tied: list[tuple[int, list[int]]] = []
         self._slices: list[tuple[int, int, int]] = []
-        self._work: dict[int, None] = {}  # whose cuts are to be passed on, each once and in order
+        self._work: dict[int, None] = {}  # the worklist of axes whose cuts are to be propagated
 
     def axis(self, size: int) -> int:
         """A new axis."""
@@ -518,7 +518,7 @@ class Cuts:
         return axis
 
     def same(self, a: int, b: int) -> None:
-        """Two axes share their cuts."""
+        """Constrain two axes to share their cuts (union-find)."""
         a, b = self._find(a), self._find(b)
         if a == b:
             return
@@ -528,7 +528,7 @@ class Cuts:
         self._ties[a] += self._ties[b]
 
     def stands_for(self, axis: int, parts: list[int]) -> None:
-        """An axis has one cut between each two neighbours of its parts, and theirs."""
+        """Constrain an axis to have a cut between neighbours of its parts, and their cuts."""
         if len(parts) == 1:
             self.same(axis, parts[0])
             return
@@ -538,11 +538,11 @@ class Cuts:
         self._tied.append(tie)
 
     def part_of(self, part: int, axis: int, begin: int) -> None:
-        """An axis is a run of another one's elements: it has those cuts at which it starts and ends."""
+        """Constrain an axis that is a slice of another: it has the cuts where it begins and ends."""
         self._slices.append((part, axis, begin))
 
     def _cut(self, axis: int, cut: int) -> None:
-        """Cut an axis, unless that does not fit to its other cuts; then the reshape stays."""
+        """Cut an axis, unless that conflicts with its other cuts; then the reshape stays."""
         axis = self._find(axis)
         cuts, size = self._cuts[axis], self._sizes[axis]
         if cut in cuts or not 1 < cut < size:
@@ -552,7 +552,7 @@ class Cuts:
             self._work[axis] = None
 
     def settle(self) -> None:
-        """Pass on the cuts along all ties, which are all known by now."""
+        """Propagate the cuts along all constraints, to a fixed point."""
         for tie in self._tied:
             self._pass_on(*tie)
         self._slice()
@@ -584,7 +584,7 @@ class Cuts:
                     self._cut(part, cut // inner)
 
     def factors(self, axis: int) -> Shape:
-        """The sizes of what an axis is cut into."""
+        """The sizes into which an axis is split."""
         ends = [self._sizes[axis], *sorted(self._cuts[self._find(axis)], reverse=True), 1]
         return tuple(a // b for a, b in itertools.pairwise(ends))
 
@@ -595,7 +595,7 @@ class Cutting:
     def __init__(self, block: Block, loops: dict[Operation, OperandLoops]) -> None:
         self.loops = loops
         self.cuts = Cuts()
-        self.axes: dict[SSAValue, Sequence[int]] = {}  # of a value that is not contiguous whatever happens
+        self.axes: dict[SSAValue, Sequence[int]] = {}  # of values that need not be contiguous
         self.of_loops: dict[Operation, list[int]] = {}
         self.read = self._read(block)
         for op in block.ops:
@@ -603,13 +603,13 @@ class Cutting:
         self.cuts.settle()
 
     def factors(self, op: Operation) -> list[Shape]:
-        """The sizes of what each loop of an operation is cut into."""
+        """The sizes into which each loop of an operation is split."""
         loops = self.loops[op]
         nodes = self.of_loops[op]
         return [self.cuts.factors(nodes[i]) if loops.cuttable(i) else (n,) for i, n in enumerate(loops.sizes)]
 
     def _read(self, block: Block) -> set[SSAValue]:
-        """Values that loops read, directly or as a view."""
+        """Values that loops read, directly or through views."""
         found: set[SSAValue] = set()
         for op in reversed(list(block.ops)):
             if op in self.loops:
@@ -640,7 +640,7 @@ class Cutting:
                 collapse = isinstance(op, tensor.CollapseShapeOp)
                 if collapse or result in self.read:
                     self._reshape(groups_of(op), *((new, axes) if collapse else (axes, new)))
-            case _:  # a contiguous value in another shape
+            case _:  # a reshape of contiguous memory
                 pass
 
     def _loops(self, op: Operation, loops: OperandLoops) -> None:
@@ -675,10 +675,10 @@ class Cutting:
                 self.cuts.stands_for(axis, wide)
 
 
-# --- where the elements of a view lie ---------------------------------------------------------------------------------
-# A view of an array by reshapes, transposes and slices is a list of pieces, in its own row-major order: nested loops
-# over them visit its elements in order. Pieces of size 1 are left out, and neighbours that are one run through memory
-# are one piece, so equal views have equal pieces: what a reshape undoes, or two transposes, leaves no trace. A
+# --- views as strided pieces ------------------------------------------------------------------------------------------
+# A view by reshapes, transposes and slices is a list of pieces (size, stride), in its own row-major order: nested loops
+# over them visit its elements in order. Pieces of size 1 are dropped and neighbouring pieces that are contiguous
+# are coalesced, so equal views have equal pieces, and inverse reshapes or transposes cancel. A
 # contiguous array is a single piece.
 
 Shape = tuple[int, ...]
@@ -687,7 +687,7 @@ Pieces = tuple[Piece, ...]
 
 
 def merged(pieces: Iterable[Piece]) -> Pieces:
-    """Without pieces of size 1, and as few as can be."""
+    """Coalesce pieces, and drop those of size 1."""
     found: list[Piece] = []
     for size, stride in pieces:
         if size == 1:
@@ -710,7 +710,7 @@ def row_major(sizes: Sequence[int]) -> list[Piece]:
 
 
 def split(pieces: Sequence[Piece], sizes: Iterable[int]) -> list[Piece] | None:
-    """The pieces cut so that there is one of each of these sizes; None if a size needs more than one."""
+    """Split pieces into these sizes; None if a size straddles pieces."""
     found: list[Piece] = []
     rest = iter(pieces)
     left, stride = 1, 1
@@ -725,7 +725,7 @@ def split(pieces: Sequence[Piece], sizes: Iterable[int]) -> list[Piece] | None:
 
 
 def by_axis(pieces: Sequence[Piece], shape: Sequence[int]) -> list[list[Piece]] | None:
-    """The pieces that each axis of a view of this shape consists of; None if an axis ends inside a piece unevenly."""
+    """The pieces of each axis of a view of this shape; None if an axis ends inside a piece unevenly."""
     found: list[list[Piece]] = []
     rest = iter(pieces)
     left, stride = 1, 1
@@ -745,15 +745,15 @@ def by_axis(pieces: Sequence[Piece], shape: Sequence[int]) -> list[list[Piece]] 
 
 
 def in_memory(pieces: Iterable[Piece]) -> list[int]:
-    """The places of pieces in the order in which they lie in memory, the outermost first."""
+    """The pieces' indices sorted by stride, the outermost first."""
     return [i for i, _ in sorted(enumerate(pieces), key=lambda each: -each[1][1])]
 
 
 # --- the order in which a result is written ---------------------------------------------------------------------------
 #
-# Some need the elements in a row: who returns a transposed result from the function, and a product that sums over an
-# axis that several axes of the result were collapsed into. If all who read a result see it in that one order, its loops
-# run in it; an elementwise operation passes the wish on to those that it reads itself.
+# Some uses need contiguous elements: the return of a transposed result, and a contraction over an axis that several
+# axes of the result were collapsed into. If all uses agree on one order, the result's loops
+# run in it; an elementwise operation propagates the request to its own operands.
 
 Order = tuple[int, ...]
 
@@ -761,7 +761,7 @@ Order = tuple[int, ...]
 def result_orders(
     loops: Mapping[Operation, OperandLoops], factors: Mapping[Operation, list[Shape]]
 ) -> dict[Operation, Order]:
-    """For operations whose result should be written in another order: the order of its axes, cut."""
+    """The requested memory order of results, where it is another: a permutation of the split axes."""
     orders: dict[Operation, Order] = {}
     for op in reversed(list(loops)):
         result = op.results[0]
@@ -777,7 +777,7 @@ def result_orders(
 
 @dataclass
 class _Wishes:
-    """The orders in which one result is seen: by those who need it so, and by those who read any order."""
+    """The orders in which the uses of one result see it: required ones, and those of users that take any."""
 
     loops: Mapping[Operation, OperandLoops]
     factors: Mapping[Operation, list[Shape]]
@@ -786,7 +786,7 @@ class _Wishes:
     seen: set[Pieces] = field(default_factory=lambda: set[Pieces]())
 
     def see(self, value: SSAValue, pieces: Pieces, shape: Shape) -> None:
-        """All uses of a value, which is the result or a view of it."""
+        """Collect the uses of a value, which is the result or a view of it."""
         axes = by_axis(pieces, shape)
         for use in value.uses:
             user = use.operation
@@ -810,7 +810,7 @@ class _Wishes:
         loops, factors = self.loops[user], self.factors[user]
         places = loops.places[index]
         parts = split(pieces, [n for loop in places for n in factors[loop]])
-        if parts is None:  # it needs a copy, unless the elements come in a row
+        if parts is None:  # it needs a contiguous copy
             self.needed.add(pieces)
             return
         order = self.orders.get(user)
@@ -825,7 +825,7 @@ class _Wishes:
         self.needed.add(merged(piece for _, piece in turned))
 
     def granted(self, sizes: list[int]) -> Order | None:
-        """The one order that is needed, if nobody sees another, as places in the result's own; None if it is that."""
+        """The required order, if all uses agree, as a permutation; None if it is the result's own."""
         if len(self.needed) != 1 or not self.seen <= self.needed:
             return None
         (pieces,) = self.needed

@@ -1,16 +1,16 @@
-"""Make kernels of the structured form: private functions that a target runs one after the other.
+"""Fusion: outline groups of linalg ops as kernels, private functions that a target runs one after the other.
 
-:mod:`hybridc.transforms.structured.loop_groups` says what belongs together. A kernel is one such group, or a product
+:mod:`hybridc.transforms.structured.loop_groups` chooses the groups. A kernel is one group, or a contraction
 with its epilogue, or, in a function that updates its arguments, all groups that do not depend on each other. Its
-operations carry ``hybrid.axes``, the axis of the domain that each of their loops is (-1 for loops that a product sums),
-and ``hybrid.nest``, the number of the domain among the kernel's ``hybrid.domains``.
+ops carry ``hybrid.axes``, the axis of the domain that each of their loops is (-1 for reduction loops of contractions),
+and ``hybrid.nest``, the index of the domain among the kernel's ``hybrid.domains``.
 
-Small results are computed again where that is cheaper than a kernel of its own: what is elementwise, has at most
-:data:`CHEAP` elements and is read by a group over many more becomes a part of that group, together with what it is made
-of as far as the same holds. So the tail of a reduction over everything (a mean from a sum) is no kernel.
+Small results are rematerialised where that is cheaper than a kernel of its own: an elementwise result of at most
+:data:`CHEAP` elements that a group over many more reads is computed in that group, together with its operands
+as far as the same holds. So the tail of a reduction over everything (a mean from a sum) is no kernel.
 
-Arrays that are put together stay ``tensor.concat``, of results that kernels make for that alone.
-Views and calls of the host stay between the kernels. Equal kernels are shared.
+Concatenations stay ``tensor.concat``, of results that kernels make for that alone.
+Views and host calls stay between the kernels. Equal kernels are shared.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ from hybridc.ir.values import functions, new_name, volume
 from hybridc.trace.trace_to_graph import identifier
 from hybridc.transforms.structured.loop_groups import LoopGroup, Partition, loops_of
 
-# Elements that are rather computed again than by a kernel of their own, if the reader walks over many times as many.
+# The most elements that are rematerialised in place of a kernel of their own, for a reader over many times as many.
 CHEAP, MANY = 4096, 16
 
 
@@ -80,11 +80,11 @@ class FuseKernels(ModulePass):
             outliner.outline(function, partition)
 
 
-# --- before: every value that is needed has an operation with loops that makes it --------------------------
+# --- before: every value that is needed is made by an op with loops ------------------------------------
 
 
 def _make_values(function: func.FuncOp) -> None:
-    """Let loops write the filled tensors that are more than the beginning of a reduction."""
+    """Make linalg ops of fills that are more than the initial value of a reduction."""
     for op in list(function.body.block.ops):
         if isinstance(op, linalg.FillOp):
             uses = [u for u in op.results[0].uses if not _begins(u.operation, u.index)]
@@ -95,12 +95,12 @@ def _make_values(function: func.FuncOp) -> None:
 
 
 def _begins(op: Operation, index: int) -> bool:
-    """Whether an operand is what a linalg operation begins with."""
+    """Whether an operand is a linalg op's initial value."""
     return isinstance(op, linalg.GenericOp | linalg.MatmulOp) and index == len(op.operands) - 1
 
 
 def _own_results(function: func.FuncOp) -> None:
-    """A result must own its memory: copy what would be a view of an argument, of a number, or of another result."""
+    """A result must own its memory: copy what would be a view of an argument, of a constant, or of another result."""
     end = function.body.block.last_op
     assert isinstance(end, func.ReturnOp)
     seen: set[SSAValue] = set()
@@ -112,7 +112,7 @@ def _own_results(function: func.FuncOp) -> None:
 
 
 def own_parts(function: func.FuncOp) -> None:
-    """What arrays are put together from is made for that, by loops that can write there: copy what is not."""
+    """Every part of a concatenation is made for it alone, by loops that can write there: copy the others."""
     for op in [op for op in function.body.block.ops if isinstance(op, tensor.ConcatOp)]:
         for i, value in enumerate(op.inputs):
             base, views = value, list[Operation]()
@@ -131,7 +131,7 @@ def own_parts(function: func.FuncOp) -> None:
 
 
 def _may_lie(value: SSAValue, strides: Shape | None) -> bool:
-    """Whether who makes a value can write it with these strides: only loops without reductions with any."""
+    """Whether the producer of a value can write it with these strides: loops without reductions can with any."""
     op = value.owner
     if strides is None or not isinstance(op, tensor.ConcatOp | linalg.GenericOp | linalg.MatmulOp | func.CallOp):
         return False
@@ -144,7 +144,7 @@ def _may_lie(value: SSAValue, strides: Shape | None) -> bool:
 
 
 def _copy(value: SSAValue, before: Operation) -> SSAValue:
-    """The same elements, written by loops in front of ``before``."""
+    """A copy by an elementwise op before ``before``."""
     block = Block()
     builder = Builder(block)
     builder.location, builder.operator = before.location, "copy"
@@ -162,16 +162,16 @@ def _copy(value: SSAValue, before: Operation) -> SSAValue:
 
 
 def _number(constant: SSAValue, b: ScalarBuilder, x: Element) -> Element:
-    """The body that gives one number."""
+    """A body that yields one constant."""
     assert isinstance(constant.owner, Operation)
     return Element(b.add_op(arith.ConstantOp, [], constant.type, dict(constant.owner.properties)), x.dtype)
 
 
-# --- computing small results again ------------------------------------------------------------------------
+# --- rematerialising small results ------------------------------------------------------------------------
 
 
 def _compute_again(partition: Partition) -> None:
-    """Give groups a copy of the small results that they read; what nobody reads any more is dropped."""
+    """Rematerialise small results in the groups that read them; remove those without uses left."""
     for group in reversed(partition.ordered()):
         if group.domain is None or group.contraction is not None:
             continue
@@ -183,7 +183,7 @@ def _compute_again(partition: Partition) -> None:
 
 
 def _copy_into(partition: Partition, group: LoopGroup, value: SSAValue) -> None:
-    """Compute a value inside a group that reads it, if it is small, and what it is made of likewise."""
+    """Rematerialise a value inside a group that reads it, if it is small, and its operands likewise."""
     op = value.owner
     if value not in group.read or not isinstance(op, Operation) or partition.group.get(op, group) is group:
         return
@@ -205,7 +205,7 @@ def _copy_into(partition: Partition, group: LoopGroup, value: SSAValue) -> None:
 
 
 class KernelOutliner:
-    """Moves groups into kernels and calls these in their place."""
+    """Outlines groups as kernels and calls these instead."""
 
     def __init__(self, module: ModuleOp) -> None:
         self.module = module
@@ -231,7 +231,7 @@ class KernelOutliner:
                 Rewriter.erase_op(op)
 
     def _call(self, nests: list[LoopGroup], end: Operation) -> None:
-        """Put groups into a kernel and call it in front of ``end``."""
+        """Outline groups as a kernel, and call it before ``end``."""
         ops = [op for nest in nests for op in nest.ops]
         inside = set[Any](ops)
         given = (v for op in ops for v in (*op.operands[:-1], *reads_anywhere(op)))
@@ -259,7 +259,7 @@ class KernelOutliner:
 
 
 def _independent(groups: Iterable[LoopGroup], partition: Partition) -> list[LoopGroup]:
-    """The elementwise groups that need no other group and that no other group needs."""
+    """The elementwise groups without dependences on, or of, any other group."""
     needed = {partition.group[s] for g in groups for s in g.sources}
     return [
         g
@@ -271,7 +271,7 @@ def _independent(groups: Iterable[LoopGroup], partition: Partition) -> list[Loop
 def kernel_of(
     nests: Sequence[LoopGroup], inputs: Sequence[SSAValue], outputs: Sequence[SSAValue], dtypes: list[DType]
 ) -> func.FuncOp:
-    """A function of groups, whose operations move into it."""
+    """A kernel of groups, whose operations move into it."""
     block = Block(arg_types=[v.type for v in inputs])
     values: dict[SSAValue, SSAValue] = dict(zip(inputs, block.args, strict=True))
     for number, nest in enumerate(nests):
@@ -297,7 +297,7 @@ def kernel_of(
 
 
 def _begin(value: SSAValue, values: dict[SSAValue, SSAValue], block: Block) -> SSAValue:
-    """What an operation reads inside the kernel; what it begins with, and a number, is made again there."""
+    """An operand inside the kernel; initial values and constants are cloned there."""
     if value not in values:
         op = value.owner
         assert isinstance(op, Operation)
@@ -309,7 +309,7 @@ def _begin(value: SSAValue, values: dict[SSAValue, SSAValue], block: Block) -> S
 
 
 def _own_values(body: Block, values: dict[SSAValue, SSAValue]) -> None:
-    """Let a body read the kernel's arguments, and have its own copies of the numbers that it takes from elsewhere."""
+    """Let a body use the kernel's arguments, and clone the constants that it takes from outside."""
     copies: dict[SSAValue, SSAValue] = {}
     for op in list(body.ops):
         for index, value in enumerate(op.operands):
@@ -321,7 +321,7 @@ def _own_values(body: Block, values: dict[SSAValue, SSAValue]) -> None:
 
 
 def _own(number: Operation, body: Block, copies: dict[SSAValue, SSAValue]) -> SSAValue:
-    """A body's own copy of a number."""
+    """A body's own clone of a constant."""
     value = number.results[0]
     if value not in copies:
         copy = number.clone()
@@ -346,7 +346,7 @@ def _name(ops: Sequence[Operation]) -> str:
 
 
 def _structure(kernel: func.FuncOp) -> Any:
-    """What two kernels must share to be one: operations, attributes, types and wiring, but not locations."""
+    """A key of equal kernels: operations, attributes, types and data flow, but not locations."""
     number: dict[SSAValue, int] = {}
     return (_attributes(kernel.attributes), _block_structure(kernel.body.block, number))
 

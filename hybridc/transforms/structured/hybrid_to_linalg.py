@@ -1,15 +1,15 @@
-"""From the graph of primitive operators to the structured form: ``linalg``, ``tensor``, ``arith``, ``math``, ``func``.
+"""Lower primitive operators to the structured form: ``linalg``, ``tensor``, ``arith``, ``math``, ``func``.
 
-Every operator is asked for what it is, by its kind:
+Every operator is lowered by its kind:
 
 * ``Elementwise``: a ``linalg.generic`` whose body is the ``scalar`` body; operands broadcast by their indexing maps;
 * ``Reduction``: a ``linalg.generic`` with reduction loops, from the neutral element of ``COMBINE``;
-* ``Contraction``: ``linalg.matmul`` where ``loops`` say so, else the ``linalg.generic`` that they say;
+* ``Contraction``: ``linalg.matmul`` where ``loops`` match it, else a ``linalg.generic``;
 * any other with a ``move``: reshapes, slices, transposes, gathers;
-* the rest, and steps that upstream lacks: ``func.call`` of a private function without a body. This is a call of the
-  host; the function's attributes say of what.
+* the rest, and steps that upstream lacks: a host call, which is a ``func.call`` of a private function without a body.
+  The function's attributes name the operator.
 
-Upstream integers have no sign, so unsigned arrays are passed as signless ones and read by unsigned operations.
+Upstream integers are signless, so unsigned arrays are passed as signless ones and read by unsigned operations.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ from hybridc.ir.tensor_builder import Builder, Shape, Tensor, maps, segments, st
 from hybridc.ir.values import constant_value, functions, new_name, volume
 from hybridc.trace.trace_to_graph import identifier
 
-# Elements of an array that a program holds as numbers.
+# The most elements of an array that is inlined as constants.
 LONGEST = 65536
 MATMUL = ((0, 2), (2, 1), (0, 1))  # the loops of linalg.matmul
 
@@ -62,8 +62,8 @@ MATMUL = ((0, 2), (2, 1), (0, 1))  # the loops of linalg.matmul
 class HybridToLinalg(ModulePass):
     """See the module's docstring.
 
-    What reads at sums of loops is an operand with an affine map; only reads at computed indices are
-    ``tensor.extract`` in a body. Operators that are marked as having a kernel written by hand are called.
+    Affine reads are operands with an affine map; only indirect accesses are
+    ``tensor.extract`` in a body. Operators that are marked as having a handwritten kernel are called.
     """
 
     name = "hybrid-to-linalg"
@@ -78,13 +78,13 @@ class HybridToLinalg(ModulePass):
 
 @dataclass
 class _Hosts:
-    """The functions that are called, each declared once: of the host, and kernels written by hand."""
+    """The declared functions, each once: host functions and handwritten kernels."""
 
     taken: set[str]
     declarations: dict[Any, func.FuncOp] = field(default_factory=lambda: dict[Any, func.FuncOp]())
 
     def declare(self, op: HybridOp, kind: FunctionType, by_hand: bool) -> func.FuncOp:
-        """The declaration of the function that computes this operation."""
+        """The declaration of the function that computes this operator."""
         attributes = DictionaryAttr({k: a for k, a in op.attributes.items() if k != BY_HAND})
         hidden = DictionaryAttr(_hidden_dtypes([*op.operands, *op.results]))
         key = (op.name, attributes, kind, hidden)
@@ -110,7 +110,7 @@ class _Hosts:
 
 
 class _Structure:
-    """One function, rewritten."""
+    """The lowering of one function."""
 
     def __init__(self, function: func.FuncOp, hosts: _Hosts) -> None:
         self.function = function
@@ -141,7 +141,7 @@ class _Structure:
         region.erase_block(self.old, safe_erase=False)
 
     def _whole(self, value: SSAValue) -> SSAValue:
-        """A returned value with all its axes, which belong to the operator that made it."""
+        """A returned value with all its axes; a reshape for it has the location of its producer."""
         self.builder.operator = _title(value.owner)
         return self.tensors[value].value
 
@@ -171,7 +171,7 @@ class _Structure:
                 value.name_hint = result.name_hint
 
     def _structured(self, operator: Operator, inputs: list[Tensor], out: Tensor) -> list[Tensor] | None:
-        """The results as operations on tensors; None if the host computes them."""
+        """The results as tensors; None if the host computes them."""
         match operator:
             case Elementwise():
                 made = self._elementwise(operator, inputs, out)
@@ -187,7 +187,7 @@ class _Structure:
         return None if made is None else as_list(made)
 
     def _known(self, operator: Operator, out: Tensor) -> Tensor:
-        """The result of an operator without inputs: numbers, which are computed now."""
+        """The result of an operator without inputs: constants, evaluated now."""
         kind = structured_type(out.shape, out.dtype)
         numbers = DenseIntOrFPElementsAttr.from_list(cast(Any, kind), np.asarray(operator.eager()).reshape(-1).tolist())
         made = self.builder.add(arith.ConstantOp, [], [kind], {"value": numbers})
@@ -222,7 +222,7 @@ class _Structure:
         return self.builder.reshape(core, out.shape)
 
     def _contract(self, operator: Contraction, inputs: list[Tensor], out: Tensor) -> Tensor:
-        if any(0 in x.shape for x in inputs):  # nothing to sum
+        if any(0 in x.shape for x in inputs):  # an empty sum
             return self.builder.fill(out.shape, out.dtype, 0)
         *places, result = operator.loops(len(inputs[0].shape))
         wide = wide_of(out.dtype)
@@ -253,7 +253,7 @@ class _Structure:
         return self.builder.reshape(self.builder.cast(core, out.dtype), out.shape)
 
     def _call(self, op: HybridOp, inputs: list[Tensor], by_hand: bool) -> list[Tensor]:
-        """The host computes it, or a kernel written by hand."""
+        """A call of a host function or of a handwritten kernel."""
         results = [_type_of(r) for r in op.results]
         kind = FunctionType.from_lists([_type_of(v) for v in op.operands], results)
         callee = SymbolRefAttr(self.hosts.declare(op, kind, by_hand).sym_name.data)
@@ -268,7 +268,7 @@ def _matmul() -> dict[str, Attribute]:
 
 
 def _title(op: Operation | Block) -> str:
-    """What an operator is called; no name for an argument."""
+    """The name of an operator; none for an argument."""
     return op.name.removeprefix("hybrid.") if isinstance(op, Operation) else ""
 
 
@@ -277,17 +277,17 @@ def _type_of(value: SSAValue) -> Attribute:
 
 
 def _hidden_dtypes(values: list[SSAValue]) -> dict[str, Attribute]:
-    """The dtypes of arguments and results, where upstream types do not say them: of unsigned integers and states."""
+    """The dtypes of arguments and results that upstream types do not say: unsigned integers and operator state."""
     names = [dtype_of(v).name for v in values]
     hidden = any(n == "object" or n.startswith("uint") for n in names)
     return {"hybrid.dtypes": ArrayAttr([StringAttr(n) for n in names])} if hidden else {}
 
 
-# --- movements that a library does better than loops ------------------------------------------------------------------
+# --- movements that a library does faster than loops ------------------------------------------------------------------
 
 
 def is_placed(operator: Operator, inputs: Sequence[Tensor]) -> bool:
-    """Whether the operator computes its elements place by place, or writes its result part by part."""
+    """Whether the operator gathers its elements by computed indices, or writes its result slice by slice."""
     asked = MovementProbe()
     operator.move(asked, *[Shaped(x.shape, x.dtype) for x in inputs])
     return asked.placed
@@ -295,14 +295,14 @@ def is_placed(operator: Operator, inputs: Sequence[Tensor]) -> bool:
 
 @dataclass(frozen=True, eq=False)
 class Shaped:
-    """An array of which only the shape and the dtype are known."""
+    """An array as its shape and dtype."""
 
     shape: Shape
     dtype: DType
 
 
 class MovementProbe:
-    """The builder ``m`` of movements that writes nothing; ``placed`` if one of them was more than a view or loops."""
+    """The builder ``m`` of movements that emits nothing; ``placed`` if one of them was more than views and loops."""
 
     def __init__(self) -> None:
         self.placed = False
@@ -329,45 +329,46 @@ class MovementProbe:
         return self._made(shape, x.dtype)
 
     def full(self, shape: Shape, dtype: Any, value: Any) -> Shaped:
-        """A number."""
+        """A fill."""
         return self._made(shape, np.dtype(dtype))
 
     def insert(self, x: Shaped, into: Shaped, begin: Sequence[int], step: Sequence[int]) -> Shaped:
-        """Part by part."""
+        """Slice by slice."""
         return self._made(into.shape, into.dtype, True)
 
     def concat(self, xs: Sequence[Shaped], axis: int) -> Shaped:
-        """Part by part."""
+        """Slice by slice."""
         before, after = xs[0].shape[:axis], xs[0].shape[axis + 1 :]
         size = sum(x.shape[axis] for x in xs)
         return self._made((*before, size, *after), xs[0].dtype, len(xs) > 1)
 
     def combine(self, name: str, x: Shaped, axis: int) -> Shaped:
-        """With its place."""
+        """With the index of each."""
         return self._made((*x.shape[:axis], 1, *x.shape[axis + 1 :]), x.dtype, True)
 
     def generate(self, shape: Shape, dtype: Any, element: Callable[..., Any]) -> Shaped:
-        """Place by place."""
+        """Element by element."""
         return self._made(shape, np.dtype(dtype), True)
 
 
-# --- gathers, and arrays put together part by part --------------------------------------------------------------------
-# Loops have no axes of size 1 here either, and what a body reads at its own loops' indices is an operand like any
-# other: only reads at computed indices are left as ``tensor.extract``.
+# --- gathers and insertions -------------------------------------------------------------------------------------------
+# Loops have no axes of size 1 here either, and what a body reads at its own loops' indices becomes an operand: only
+# indirect accesses stay ``tensor.extract``.
 
-# An array at most so many times as large as what is put into it, or of so many elements, is written in one go.
+# An array is written by one loop nest if it is at most so many times as large as what is inserted, or has so few
+# elements.
 MOST, FEW = 4, 16384
 
 
 class NativeBuilder(Builder):
-    """Writes movements as loops that a compiler for a processor takes."""
+    """Lowers movements to loops that native targets compile."""
 
     def body(self, block: Block) -> ScalarBuilder:
-        """The builder of a body whose reads at its own indices are operands."""
+        """The scalar builder whose reads at its own indices become operands."""
         return _Places(self, block, self.location)
 
     def generate(self, shape: Shape, dtype: Any, element: Callable[..., Any]) -> Tensor:
-        """Loops that know their indices, over the axes that are not of size 1."""
+        """A ``linalg.generic`` that reads its loop indices, over the axes that are not of size 1."""
         if math.prod(shape) == 0:
             return self.fill(shape, np.dtype(dtype), 0)
         axes = wide_axes(shape)
@@ -382,7 +383,7 @@ class NativeBuilder(Builder):
         return core if len(axes) == len(shape) else Tensor(shape, core.dtype, self, core=core, axes=axes)
 
     def concat(self, xs: Sequence[Tensor], axis: int) -> Tensor:
-        """``tensor.concat`` of what has elements."""
+        """``tensor.concat`` of the operands that are not empty."""
         filled = [x for x in xs if math.prod(x.shape)]
         if filled:
             return super().concat(filled, axis)
@@ -390,7 +391,7 @@ class NativeBuilder(Builder):
         return self.fill((*first[:axis], sum(x.shape[axis] for x in xs), *first[axis + 1 :]), xs[0].dtype, 0)
 
     def insert(self, x: Tensor, into: Tensor, begin: Sequence[int], step: Sequence[int]) -> Tensor:
-        """A box inside an array: what lies before and behind it along each axis, put together with it."""
+        """A contiguous insertion: concatenated with what lies before and after it along each axis."""
         if math.prod(x.shape) == 0:
             return into
         spread = any(s != 1 and n > 1 for s, n in zip(step, x.shape, strict=True))
@@ -410,7 +411,7 @@ class NativeBuilder(Builder):
         return made
 
     def _spread(self, x: Tensor, into: Tensor, begin: Sequence[int], step: Sequence[int]) -> Tensor:
-        """Every so many-th element is one of ``x``: each place finds out which."""
+        """A strided insertion: each element computes whether it comes from ``x``."""
 
         def element(b: ScalarBuilder, *index: Element) -> Element:
             places: list[Element] = []
@@ -435,7 +436,7 @@ class NativeBuilder(Builder):
 
 
 class _Places(ScalarBuilder):
-    """A body that reads elements: those at its own indices, and at sums of these, by indexing maps."""
+    """A scalar builder whose affine reads become operands with indexing maps."""
 
     def __init__(self, builder: Builder, block: Block, location: LocationAttr) -> None:
         super().__init__(block, location)
@@ -473,7 +474,7 @@ def _loop(index: Any) -> int | None:
 
 
 def affine_index(index: Any) -> AffineIndex | None:
-    """An index that is a sum of loops times numbers; None if it is computed otherwise."""
+    """An index that is an affine sum of loops; None if it is not."""
     if not isinstance(index, Element):
         return AffineIndex((), int(index))
     found = _affine_terms(index.value if index.index is None else index.index)
@@ -481,7 +482,7 @@ def affine_index(index: Any) -> AffineIndex | None:
 
 
 def _affine_terms(value: SSAValue) -> tuple[dict[int, int], int] | None:
-    """The factors of loops, and the offset."""
+    """The factor of each loop, and the offset; None if the value is not affine."""
     match value.owner:
         case linalg.IndexOp() as op:
             return {op.dim.value.data: 1}, 0
@@ -505,7 +506,7 @@ def _affine_terms(value: SSAValue) -> tuple[dict[int, int], int] | None:
 
 
 def _drop_unused(block: Block) -> None:
-    """Drop the indices that no element needs."""
+    """Remove index operations without uses."""
     for op in reversed(list(block.ops)):
         if op.results and not any(r.first_use is not None for r in op.results):
             op.detach()

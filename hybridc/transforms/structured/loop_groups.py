@@ -1,15 +1,15 @@
-"""Which operations of the structured form become one kernel: groups over a shared domain, joined one by one.
+"""Fusion groups: which linalg ops share a loop nest, by greedily merging groups over a common iteration space.
 
-A *domain* is a list of axes with their sizes. Every loop of every operation of a group is one of its axes, so that one
-walk over the domain computes them all, tile by tile along the first axis. A reduction that leaves the first axis alone
-is done within a tile, and what reads its result may be in the group (softmax, layer norm). One over the first axis
-goes *across* tiles: its result exists after the last one, so its readers are elsewhere. A small domain is a single tile
-and has no such limit.
+A *domain* (iteration space) is a list of axes with their sizes. Every loop of every op of a group is one of its axes,
+so that one walk over the domain computes them all, tile by tile along the first axis. A row reduction (not over the
+first axis) is done within a tile, and its readers may be in the group (softmax, layer norm). A column reduction (over
+the first axis) goes *across* tiles: its result exists after the last one, so its readers are in other groups. A small
+domain is a single tile and has no such limit.
 
-What a body reads at computed indices must be complete before: who makes it is in another group.
+The target of an indirect access must be complete before: its producer is in another group.
 
-Two groups join where a value flows from one to the other, or where an across reduction reads what the other reads,
-unless a path between them leads through a third (a joined kernel would have to run before and after it).
+Two groups merge where a value flows from one to the other, or where a column reduction reads what the other reads,
+unless a path between them leads through a third (the merged kernel would have to run before and after it).
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ from hybridc.ir.structured import Shape, affine_operands, is_scaffold, loop_size
 
 # A domain of at most this many elements is walked as one tile.
 SMALL = 65536
-# Results of products that a group may wait for: of a longer sum of products each gets its own addition as epilogue,
-# instead of all of them being kept for one walk in the end.
+# The most contractions whose results one group may read: of a longer sum of contractions each gets its own addition as
+# epilogue, instead of all of them being live for one walk in the end.
 PRODUCTS = 2
 
 Axes = tuple[int, ...]
@@ -36,9 +36,9 @@ Axes = tuple[int, ...]
 
 @dataclass(frozen=True)
 class OperationLoops:
-    """The loops of a linalg operation: the loops that each input follows, those of the result, all sizes.
+    """The loops of a linalg op: those that index each input, those of the result, all sizes.
 
-    Inputs that are read at sums of loops are not among the ``reads``; ``several`` says whether there are two at least.
+    ``reads`` leaves out affine reads at sums of loops; ``several`` says whether there are two inputs at least.
     """
 
     op: Operation
@@ -49,12 +49,12 @@ class OperationLoops:
 
     @property
     def reduced(self) -> Axes:
-        """The loops that the result does not follow."""
+        """The reduction loops."""
         return tuple(i for i in range(len(self.sizes)) if i not in self.result)
 
     @property
     def walked(self) -> Axes:
-        """All loops as their domain has them: what reduces walks along its input's memory, all else along its own."""
+        """All loops in the order of the domain: a reduction's in that of its input's memory, others in the result's."""
         if not self.reduced:
             return self.result
         first = max((place for _, place in self.reads), key=len, default=self.result)
@@ -62,12 +62,12 @@ class OperationLoops:
 
     @property
     def is_contraction(self) -> bool:
-        """Whether this sums products of two inputs."""
+        """Whether this is a contraction of two inputs."""
         return self.several and bool(self.reduced)
 
 
 def loops_of(op: Operation) -> OperationLoops | None:
-    """The loops of an operation; None if it has none (a view, a call, something that only begins another)."""
+    """The loops of an operation; None if it has none (a view, a call, an initial value)."""
     if not isinstance(op, linalg.GenericOp | linalg.MatmulOp):
         return None
     places, affine = places_of(op), affine_operands(op)
@@ -77,13 +77,13 @@ def loops_of(op: Operation) -> OperationLoops | None:
 
 @dataclass(eq=False)
 class LoopGroup:
-    """Operations that will be one nest of a kernel; ``domain`` is None where nothing can join.
+    """Operations that will be one loop nest of a kernel; ``domain`` is None where nothing can merge.
 
-    ``axes`` are the axes of each operation's loops (-1 for those that a contraction sums); ``read`` and ``made`` the
-    values read and made, with the axes that their dimensions follow, ``anywhere`` those that are read at computed
-    indices. ``across`` are the reductions over axis 0.
-    ``sources`` are operations outside whose results the group needs; ``first`` and ``last`` are the places of its
-    operations in the function, ``products`` the products among its sources.
+    ``axes`` are the axes of each op's loops (-1 for reduction loops of contractions); ``read`` and ``made`` the
+    values read and produced, with the axes that index them, ``anywhere`` those that are accessed
+    indirectly. ``across`` are the column reductions.
+    ``sources`` are the producers outside of the group; ``first`` and ``last`` the positions of its
+    operations in the function, ``products`` the contractions among its sources.
     """
 
     ops: list[Operation]
@@ -106,7 +106,7 @@ class LoopGroup:
         return math.prod(self.domain or ())
 
     def add(self, loops: OperationLoops, axes: Axes) -> None:
-        """Note what an operation reads and makes, whose loops are these axes."""
+        """Add an operation's reads and results, with its loops as these axes."""
         op = loops.op
         self.axes[op] = axes
         for value, place in loops.reads:
@@ -119,7 +119,7 @@ class LoopGroup:
                 self.across.append(op)
 
     def renamed(self, axes: dict[int, int]) -> None:
-        """Let its axes be those of another domain."""
+        """Renumber its axes to those of another domain."""
         if all(a == b for a, b in axes.items()):
             return
         self.axes = {op: tuple([axes[a] for a in own]) for op, own in self.axes.items()}
@@ -128,7 +128,7 @@ class LoopGroup:
         self.across = [op for op in self.axes if op is not self.contraction and 0 in _reduced_axes(self, op)]
 
     def absorb(self, other: LoopGroup) -> None:
-        """Take over the operations of a group of the same domain."""
+        """Merge a group of the same domain into this one."""
         self.ops += other.ops
         self.axes |= other.axes
         for value, places in other.read.items():
@@ -144,13 +144,13 @@ class LoopGroup:
 
 
 def _reduced_axes(group: LoopGroup, op: Operation) -> set[int]:
-    """The axes over which an operation reduces."""
+    """The axes that an operation reduces."""
     return set(group.axes[op]) - set(group.made[op.results[0]])
 
 
 @dataclass(frozen=True)
 class Merged:
-    """Two groups over one domain: the axes of both in it."""
+    """The common domain of two groups, and the axes of each in it."""
 
     domain: Shape
     first: dict[int, int]
@@ -158,7 +158,7 @@ class Merged:
 
 
 def merge(source: LoopGroup, group: LoopGroup) -> Merged | None:
-    """The domain of two groups, if the axes of one of them are also the other's."""
+    """The common domain of two groups, if the axes of one are a subset of the other's; else None."""
     assert source.domain is not None
     assert group.domain is not None
     bound = _bound(source, group)
@@ -174,9 +174,9 @@ def merge(source: LoopGroup, group: LoopGroup) -> Merged | None:
 
 
 def _bound(source: LoopGroup, group: LoopGroup) -> dict[int, int] | None:
-    """Which axes of ``group`` are which of ``source``, as the values say that one makes and the other reads.
+    """Unify axes: which axis of ``group`` is which of ``source``, by values that one produces and the other reads.
 
-    What both read decides only where that leaves a choice. None if one axis would be two.
+    Common inputs decide only where that leaves a choice. None if one axis would be two.
     """
     bound: dict[int, int] = {}
     shared: list[SSAValue] = []
@@ -195,7 +195,7 @@ def _bound(source: LoopGroup, group: LoopGroup) -> dict[int, int] | None:
 
 
 def _bind(bound: dict[int, int], places: Axes, axes: Axes) -> bool:
-    """Note that these axes are those; False if that contradicts what is known."""
+    """Bind these axes to those; False on a conflict."""
     for place, axis in zip(places, axes, strict=True):
         if bound.setdefault(place, axis) != axis:
             return False
@@ -203,7 +203,7 @@ def _bind(bound: dict[int, int], places: Axes, axes: Axes) -> bool:
 
 
 def _match_rest(source: LoopGroup, group: LoopGroup, bound: dict[int, int]) -> None:
-    """Let axes that no value binds be those of equal size that are left, in order."""
+    """Bind the remaining axes by equal sizes, in order."""
     assert source.domain is not None
     assert group.domain is not None
     left = [a for a in range(len(source.domain)) if a not in bound.values()]
@@ -217,14 +217,14 @@ def _match_rest(source: LoopGroup, group: LoopGroup, bound: dict[int, int]) -> N
 
 
 class Partition:
-    """The groups of a function while operations join them one by one, in order."""
+    """The groups of a function, while its operations are added and groups merge, in order."""
 
     def __init__(self, function: func.FuncOp) -> None:
         end = function.body.block.last_op
         self.ops = [op for op in function.body.block.ops if op is not end and not is_scaffold(op)]
         self.order: dict[Operation, int] = {op: i for i, op in enumerate(self.ops)}
         self.group: dict[Operation, LoopGroup] = {}
-        # For each place the next one, or itself, that no group reaches over: all groups lie before or behind it.
+        # For each position the next one, or itself, that no group spans: all groups lie before or after it.
         self._free = list(range(len(self.ops) + 1))
         for op in self.ops:
             self._place(op)
@@ -257,12 +257,12 @@ class Partition:
             self._join_readers(op, reductions=True)
 
     def _sources(self, op: Operation) -> dict[Operation, None]:
-        """Who makes what an operation reads; in order, so that equal graphs give equal kernels."""
+        """The producers of an operation's operands; in order, so that equal graphs give equal kernels."""
         owners = [v.owner for v in (*op.operands, *reads_anywhere(op)) if isinstance(v.owner, Operation)]
         return dict.fromkeys(owner for owner in owners if owner in self.group)
 
     def _join_readers(self, op: Operation, reductions: bool) -> None:
-        """Let a reduction across tiles share the walk of groups that read the same values: of reductions, or any."""
+        """Merge a column reduction with groups that read the same values: with reductions, or with any."""
         for value in op.operands[:-1]:
             for use in list(value.uses):
                 other = self.group.get(use.operation)
@@ -270,7 +270,7 @@ class Partition:
                     self._try(other, self.group[op])
 
     def _try(self, source: LoopGroup, group: LoopGroup) -> None:
-        """Join two groups if they may be one."""
+        """Merge two groups if that is allowed."""
         if source is group or source.domain is None or source.contraction is not None:
             return
         if group.domain is None or group.contraction is not None:
@@ -280,7 +280,7 @@ class Partition:
             self._join(source, group, merged)
 
     def _allowed(self, source: LoopGroup, group: LoopGroup, merged: Merged) -> bool:
-        """Whether one walk over the domain can compute both, and is not for too many products to wait for."""
+        """Whether one walk over the domain can compute both, without too many contractions to wait for."""
         if len(source.products | group.products) > PRODUCTS:
             return False
         if math.prod(merged.domain) <= SMALL:
@@ -290,7 +290,7 @@ class Partition:
             checked = each.volume > SMALL and axes.get(0) == 0
             for own in () if checked else each.axes.values():
                 if 0 not in [axes[a] for a in own]:
-                    return False  # it would be computed again in every tile
+                    return False  # every tile would recompute it
             for op in each.across if axes.get(0) == 0 else each.axes:
                 reduced = {axes[a] for a in _reduced_axes(each, op)}
                 if 0 in reduced and any(self.group.get(u.operation) in both for u in op.results[0].uses):
@@ -298,7 +298,7 @@ class Partition:
         return True
 
     def _attach_epilogue(self, group: LoopGroup) -> None:
-        """Let elementwise operations on a product be the product's epilogue, if they are a kernel of no other use."""
+        """Merge elementwise groups that read a contraction into its group, as the epilogue."""
         op = group.contraction
         if op is None:
             return
@@ -314,7 +314,7 @@ class Partition:
                 group = self.group[op]
 
     def _crossed(self, a: LoopGroup, b: LoopGroup) -> bool:
-        """Whether one of two groups needs all of what the other makes, or a path between them leads through a third."""
+        """Whether a group needs the complete result of the other, or a path between them leads through a third."""
         if not a.anywhere.isdisjoint(b.made) or not b.anywhere.isdisjoint(a.made):
             return True
         return self._depends(b, a) or self._depends(a, b)
@@ -334,7 +334,7 @@ class Partition:
             place = self._cut(place)
 
     def _cut(self, place: int) -> int:
-        """The first place from here on between which and the next no group has operations on both sides."""
+        """The first position from here on that no group spans."""
         free = self._free
         while free[place] != place:
             free[place] = free[free[place]]
@@ -342,14 +342,14 @@ class Partition:
         return place
 
     def _depends(self, group: LoopGroup, on: LoopGroup) -> bool:
-        """Whether ``group`` needs a result of ``on`` through a third group."""
+        """Whether ``group`` depends on ``on`` through a third group."""
         seen: set[int] = set()
         stack = [g for s in group.sources if (g := self.group[s]) is not on]
         while stack:
             current = stack.pop()
             if current is on:
                 return True
-            # Behind a cut it and all that it needs lie before it: so compiling takes time in proportion to the graph.
+            # After a cut all that it needs lies before it: so compile time is linear in the graph.
             if id(current) in seen or current is group or self._cut(current.last) < on.first:
                 continue
             seen.add(id(current))
@@ -357,7 +357,7 @@ class Partition:
         return False
 
     def add(self, op: Operation, group: LoopGroup, axes: Axes, like: Operation) -> None:
-        """Put an operation without reductions into a group, in the place of ``like``; its result follows these axes."""
+        """Add an op without reductions to a group, at the position of ``like``; its result has these axes."""
         loops = loops_of(op)
         assert loops is not None
         group.add(loops, tuple(axes[loops.result.index(i)] for i in range(len(loops.sizes))))
@@ -369,14 +369,14 @@ class Partition:
         self.order[op] = self.order[like]
 
     def remove(self, op: Operation) -> None:
-        """Drop an operation that nobody reads."""
+        """Remove an operation without uses."""
         group = self.group.pop(op)
         group.ops.remove(op)
         del group.axes[op], group.made[op.results[0]]
         Rewriter.erase_op(op)
 
     def ordered(self) -> list[LoopGroup]:
-        """The groups so that each comes after those it depends on, otherwise in the order of their first operator."""
+        """The groups in topological order, ties in the order of their first operator."""
         groups = [g for g in dict.fromkeys(self.group[op] for op in self.ops if op in self.group) if g.ops]
         for group in groups:
             group.sources = {s for s in group.sources if s in self.group and self.group[s] is not group}
@@ -386,7 +386,7 @@ class Partition:
 def in_order(
     groups: Iterable[LoopGroup], of: dict[Operation, LoopGroup], order: dict[Operation, int]
 ) -> list[LoopGroup]:
-    """The groups so that each comes after those it depends on."""
+    """The groups in topological order."""
 
     def sources(group: LoopGroup) -> Sequence[LoopGroup]:
         return [of[s] for s in sorted(group.sources, key=order.__getitem__) if of[s] is not group]

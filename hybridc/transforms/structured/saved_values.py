@@ -1,4 +1,4 @@
-"""What a backward is given of its forward, at the level of loops over tensors."""
+"""The values of a forward in its backward, on the structured level."""
 
 from __future__ import annotations
 
@@ -21,22 +21,22 @@ _COMPUTED = (arith.ConstantOp, EmptyOp, linalg.FillOp, linalg.GenericOp, linalg.
 
 
 def unshaped(value: SSAValue) -> SSAValue:
-    """The value of which another shows all elements, in their order."""
+    """The value under reshapes."""
     while isinstance(value.owner, RESHAPES):
         value = value.owner.operands[0]
     return value
 
 
 def _is_number(value: SSAValue) -> bool:
-    """Whether a value is a number of a function, not of a body."""
+    """Whether a value is a constant of a function, not of a body."""
     op = value.owner
     return isinstance(op, arith.ConstantOp) and isinstance(op.parent_op(), func.FuncOp)
 
 
 class SavedValues:
-    """A forward's values in its backward: ``there`` maps those to arguments of this.
+    """A forward's values in its backward: ``there`` maps them to the backward's.
 
-    Both may be one function, as where a training step is one program: then it has all values of its own.
+    Both may be one function, as where a training step is one program: then a value is itself.
     """
 
     def __init__(self, forward: func.FuncOp, backward: func.FuncOp) -> None:
@@ -56,7 +56,7 @@ class SavedValues:
         self.dtypes: dict[SSAValue, DType] = {arg: dtype_of(arg) for arg in backward.body.block.args}
 
     def find(self, value: SSAValue) -> SSAValue | None:
-        """The value of the backward that is this one of the forward, because it computes it, too."""
+        """The backward's value that computes the same as this one of the forward, if there is one."""
         if self.together:
             return value
         if value not in self.there and isinstance(value.owner, _COMPUTED):
@@ -68,7 +68,7 @@ class SavedValues:
         return self.there.get(value)
 
     def get(self, value: SSAValue) -> SSAValue:
-        """The same, or made by views of such values; the forward saves what cannot be."""
+        """The same, or views of such values; else a new saved value."""
         found = self.find(value)
         if found is not None:
             return found
@@ -84,7 +84,7 @@ class SavedValues:
         return self._argument(value)
 
     def _equal(self, op: Operation, operands: Sequence[SSAValue | None]) -> SSAValue | None:
-        """What an operation like this one makes of these operands in the backward."""
+        """The backward's result of an operation equal to this one on these operands, if there is one."""
         first = operands[0] if operands else None
         alike = self.backward.body.block.ops if first is None else [use.operation for use in first.uses]
         for other in alike:
@@ -99,7 +99,7 @@ class SavedValues:
         return None
 
     def _whole(self) -> Iterator[SSAValue]:
-        """The values that the backward is given, or may be for nothing."""
+        """The arguments of the backward, and values that may be added for free."""
         yield from [*self.source.values()]
         for value in (*self.forward.body.block.args, *self.end.arguments[: self.visible]):
             if value not in self.there:
@@ -107,14 +107,14 @@ class SavedValues:
             yield value
 
     def _argument(self, value: SSAValue) -> SSAValue:
-        """A new argument of the backward; if nothing uses it, it goes again."""
+        """A new argument of the backward; it is removed if nothing uses it."""
         arg = self.backward.body.block.insert_arg(value.type, len(self.source))
         arg.name_hint = value.name_hint
         self.source[arg], self.there[value], self.dtypes[arg] = value, arg, dtype_of(value)
         return arg
 
     def _undone(self, value: SSAValue, own: SSAValue) -> SSAValue:
-        """An argument in the shape that it had before the forward reshaped it."""
+        """An argument reshaped to what it was before the forward reshaped it."""
         while isinstance(value.owner, RESHAPES):
             op = value.owner
             source = op.operands[0]
@@ -130,7 +130,7 @@ class SavedValues:
         return own
 
     def _insert(self, op: Operation) -> SSAValue:
-        """Put a view or a constant into the backward, after what it reads, unless it is there already."""
+        """Clone a view or a constant into the backward, after its operands, unless it is there already."""
         found = self._equal(op, [*op.operands])
         if found is not None:
             op.erase()
@@ -141,7 +141,7 @@ class SavedValues:
         return op.results[0]
 
     def note(self) -> None:
-        """Let the forward return what the backward still uses, and say what the backward's arguments are."""
+        """Let the forward return what the backward still uses, and update ``hybrid.saved``."""
         if self.together:
             return
         block = self.backward.body.block

@@ -1,7 +1,7 @@
-"""Operands of half precision become single before contractions, for processors that multiply no halves.
+"""Widen half-precision operands of contractions to float32, for processors without half-precision multiply.
 
-As a matrix of float32 they are multiplied many times faster, and widened once instead of in each product. The casts are
-loops of their own, which join what makes the operands.
+A float32 matmul is many times faster, and each element is widened once instead of in each product. The casts are
+ops of their own, which fuse with the operands' producers.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from hybridc.ir.structured import affine_operands, dtype_of, loop_sizes, places_
 from hybridc.ir.tensor_builder import Builder
 from hybridc.ir.values import functions
 
-# From so many products for each element on it pays.
+# Widening pays from so many products for each element on.
 WIDENED = 8
 
 
@@ -41,7 +41,7 @@ class WidenContractions(ModulePass):
 
 
 def _products(op: linalg.GenericOp) -> int:
-    """In how many products each element of the operands is, at least; 0 of what is no contraction."""
+    """In how many products each operand element is, at least; 0 if this is no contraction."""
     places = places_of(op)
     sizes = loop_sizes(op, places)
     if len(places[-1]) == len(sizes) or 0 in sizes or affine_operands(op):
@@ -50,7 +50,7 @@ def _products(op: linalg.GenericOp) -> int:
 
 
 def _widen(op: linalg.GenericOp) -> None:
-    """Cast what the body would widen."""
+    """Widen the operands by casts outside of the body."""
     body = op.body.block
     for i, value in enumerate(op.inputs):
         dtype = dtype_of(value)
