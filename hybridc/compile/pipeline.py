@@ -33,6 +33,7 @@ from hybridc.transforms.graph.dce import DeadCodeElimination
 from hybridc.transforms.graph.decompose import Decompose
 from hybridc.transforms.graph.differentiate import Differentiate
 from hybridc.transforms.graph.mark_kernels import MarkKernels
+from hybridc.transforms.kernels.fuse_contractions import FuseContractions
 from hybridc.transforms.kernels.merge_products import MergeProducts
 from hybridc.transforms.kernels.split_products import SplitProducts
 from hybridc.transforms.memory.plan_memory import PlanMemory
@@ -96,7 +97,8 @@ def llvm_kernels() -> tuple[ModulePass, ...]:
     """llvm target: from the graph to kernels."""
     from hybridc.lower.llvm.gemm.pack_panels import PackPanels
 
-    return (*structured("llvm"), WidenContractions(), *KERNELS, SplitProducts(), MergeProducts(), PackPanels())
+    kernels = (*KERNELS, SplitProducts(), FuseContractions())
+    return (*structured("llvm"), WidenContractions(), *kernels, MergeProducts(), PackPanels())
 
 
 def llvm_plan(codes: Codes | None = None) -> tuple[ModulePass, ...]:
@@ -137,6 +139,7 @@ def alone() -> tuple[type[ModulePass], ...]:
         Differentiate,
         FoldViews,
         FuseAttention,
+        FuseContractions,
         FuseKernels,
         HybridToLinalg,
         MarkKernels,

@@ -5,7 +5,8 @@ A kernel is a private function of linalg ops. Its *loop nests* run one after the
 an op's ``hybrid.nest`` is the index of its loop nest (default 0), its ``hybrid.axes`` the axis of each of its loops.
 ``hybrid.varying`` lists, for each loop nest, the axes whose sizes are known to vary from one call of the network to the
 next. The reduction loops of a contraction have no axis (-1 in the attribute); here they are numbered from the rank
-of the iteration space on.
+of the iteration space on. ``hybrid.grid`` lists, for each loop nest, the axes that are the grid of all: the same points
+in the same order, where a loop nest reads what others make (:mod:`hybridc.ir.grid_kernel`).
 """
 
 from __future__ import annotations
@@ -165,6 +166,12 @@ class Kernel:
         end = self.function.body.block.last_op
         assert isinstance(end, func.ReturnOp)
         return list(end.arguments)
+
+    @cached_property
+    def grid(self) -> tuple[Axes, ...]:
+        """For each nest the axes that are the grid of all; () of nests that are independent."""
+        noted = self.function.attributes.get("hybrid.grid")
+        return () if noted is None else tuple([_integers(axes) for axes in cast(ArrayAttr[Any], noted)])
 
     @property
     def stages(self) -> list[Stage]:

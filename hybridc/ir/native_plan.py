@@ -7,7 +7,7 @@ same for all plans. So making a plan runs no code generator.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -45,12 +45,40 @@ class Position(NamedTuple):
 
 
 @dataclass(frozen=True)
+class GridPart:
+    """A phase that one thread runs at a point of a grid, all iterations of it.
+
+    Slot 0 of its ``buffers`` is the thread's scratch memory; then come the buffers of the grid's phase. Its own scratch
+    memory begins ``scratch`` bytes into the thread's.
+    """
+
+    code: NativeCode = field(default=NOT_LOADED, metadata=NOT_KEPT)
+    buffers: tuple[Position, ...] = ()
+    numbers: bytes = b""
+    extent: int = 1
+    scratch: int = 0
+
+
+@dataclass(frozen=True)
+class Grid:
+    """What a phase does at each point of a grid of these ``sizes``: its ``parts``, one after the other.
+
+    ``steps`` are, for each buffer of the phase, the bytes from one point to the next along each axis.
+    """
+
+    sizes: tuple[int, ...]
+    steps: tuple[tuple[int, ...], ...]
+    parts: tuple[GridPart, ...]
+
+
+@dataclass(frozen=True)
 class Phase:
     """A parallel region: a native function over the iterations [0, extent), which threads may share.
 
     The executor cuts the range at multiples of ``grain``. A range of one grain, or of fewer than ``least`` iterations,
     runs on the calling thread: sharing must pay, and small chunks balance the load better. The thread of index t gets
-    the scratch memory at ``scratch + t * scratch_stride``.
+    the scratch memory at ``scratch + t * scratch_stride``. The iterations of a region with a ``grid`` are its points;
+    the executor has the code for these.
     """
 
     code: NativeCode = field(default=NOT_LOADED, metadata=NOT_KEPT)
@@ -62,6 +90,14 @@ class Phase:
     scratch_stride: int = 0
     name: str = ""
     least: int = 0
+    grid: Grid | None = None
+
+    def loaded(self, codes: Sequence[NativeCode]) -> Phase:
+        """The phase with its code, or that of the parts of its grid."""
+        if self.grid is None:
+            return replace(self, code=codes[0])
+        parts = tuple([replace(part, code=code) for part, code in zip(self.grid.parts, codes, strict=True)])
+        return replace(self, grid=replace(self.grid, parts=parts))
 
 
 @dataclass(frozen=True)

@@ -328,6 +328,7 @@ def _kernels(check: _Check, module: ModuleOp) -> set[str]:
                 contractions.append(_nest(op))
         if len(set(contractions)) < len(contractions):
             check.fail(function, "a nest has at most one contraction")
+        _grid(check, function)
     return names
 
 
@@ -352,6 +353,20 @@ def _loops(check: _Check, kernel: func.FuncOp, op: linalg.GenericOp | linalg.Mat
     if len({a for a in axes if a >= 0}) < sum(a >= 0 for a in axes):
         check.fail(op, f"two loops are one axis: {axes}")
     return contracts
+
+
+def _grid(check: _Check, kernel: func.FuncOp) -> None:
+    """A grid has the same points in all nests of a kernel, each of which says which of its axes these are."""
+    noted = kernel.attributes.get("hybrid.grid")
+    if noted is None:
+        return
+    domains, axes = (
+        [_numbers(d) for d in cast("ArrayAttr[Attribute]", each)]
+        for each in (kernel.attributes["hybrid.domains"], noted)
+    )
+    sizes = {tuple(domain[a] for a in own) for domain, own in zip(domains, axes, strict=False)}
+    if len(axes) != len(domains) or len(sizes) > 1:
+        check.fail(kernel, f"hybrid.grid {axes} are not the same points of the domains {domains}")
 
 
 def _nest(op: Operation) -> int:

@@ -12,6 +12,7 @@ from hybridc.ir.kernel import Kernel, analyse, resized
 from hybridc.ir.strides import row_major
 from hybridc.ir.structured import shape_of
 from hybridc.lower.llvm.gemm.products import is_product, phases_of_product
+from hybridc.lower.llvm.grid_phases import grid_phases
 from hybridc.lower.llvm.loops.copy_loops import Strides
 from hybridc.lower.llvm.loops.kernel_phases import KernelLoops, KernelPhases, Printer, print_loops
 from hybridc.lower.llvm.loops.transpose_loops import transpose_phase
@@ -72,6 +73,8 @@ class Codes:
         return self._made[key]
 
     def _make(self, kernel: Kernel, strides: Mapping[int, Strides], inplace: Sequence[tuple[int, int]]) -> KernelPhases:
+        if kernel.grid:
+            return grid_phases(kernel, strides, Codes(1, self._printer))
         if not is_product(kernel):
             turned = None if strides else transpose_phase(kernel)
             if turned is not None:
@@ -79,7 +82,7 @@ class Codes:
             return self._loops_of(kernel, frozenset(strides), tuple(inplace)).at(kernel, strides)
         plain = [row_major(shape_of(v)) for v in (*kernel.arguments, *kernel.results)]
         given = [strides.get(i, s) for i, s in enumerate(plain)] if strides else None
-        return KernelPhases(phases_of_product(kernel, self.threads, given))
+        return KernelPhases([*phases_of_product(kernel, self.threads, given)])
 
     def _loops_of(self, kernel: Kernel, strided: frozenset[int], inplace: tuple[tuple[int, int], ...]) -> KernelLoops:
         """The functions of a kernel without products."""
@@ -93,7 +96,7 @@ class Codes:
 
     def inplace(self, kernel: Kernel, strided: Sequence[int]) -> list[tuple[int, int]]:
         """Pairs of an argument and the result that the kernel may write over it."""
-        return [] if is_product(kernel) else self._loops_of(kernel, frozenset(strided), ()).inplace_pairs
+        return [] if is_product(kernel) or kernel.grid else self._loops_of(kernel, frozenset(strided), ()).inplace_pairs
 
     def memory(self, kernel: Kernel, strided: Sequence[int]) -> tuple[int, list[int]]:
         """Bytes that each thread needs while a kernel runs, and those of the buffers that threads share."""

@@ -6,7 +6,7 @@ Nothing here needs the compiler.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 from hybridc.ground.serialize import NOT_KEPT
@@ -18,9 +18,12 @@ from hybridc.lower.llvm.codegen.native_function import LoadedCode, NativeFunctio
 
 @dataclass
 class NativeSource(PlannedProgram):
-    """A planned program of native phases; ``calls`` are what the launches became, where it was just made."""
+    """A planned program of native phases, each with its function, or those of the parts of its grid.
 
-    steps: list[tuple[NativeFunction, Phase] | HostCall] = field(default_factory=lambda: list[Any]())
+    ``calls`` are what the launches became, where it was just made.
+    """
+
+    steps: list[tuple[tuple[NativeFunction, ...], Phase] | HostCall] = field(default_factory=lambda: list[Any]())
     threads: int = 1
     work: float = 0.0
     calls: list[tuple[str, list[NativeFunction]]] = field(
@@ -37,26 +40,29 @@ class NativeSource(PlannedProgram):
 
     def functions_called(self) -> list[NativeFunction]:
         """The native functions of the phases, in order."""
-        return [step[0] for step in self.steps if isinstance(step, tuple)]
+        return [function for step in self.steps if isinstance(step, tuple) for function in step[0]]
 
     def forget_builders(self) -> None:
         """Keep of functions what names them: what they would be made of is, or will be, something else."""
-        self.steps = [s if isinstance(s, HostCall) else (NativeFunction(s[0].key), s[1]) for s in self.steps]
+        self.steps = [
+            s if isinstance(s, HostCall) else (tuple([NativeFunction(f.key) for f in s[0]]), s[1]) for s in self.steps
+        ]
         self.calls = []
 
     def code(self, stage: str = "loops") -> str:
         """The functions that it calls, as ``"loops"``, ``"llvm"``, ``"optimised"`` or ``"assembly"``."""
         names: dict[NativeFunction, list[str]] = {}
-        for step in self.steps:
-            if isinstance(step, tuple) and step[1].name not in names.setdefault(step[0], []):
-                names[step[0]].append(step[1].name)
+        for functions, phase in (step for step in self.steps if isinstance(step, tuple)):
+            for function in functions:
+                if phase.name not in names.setdefault(function, []):
+                    names[function].append(phase.name)
         return "\n\n".join(f"// {', '.join(n)}\n{f.explain(stage)}" for f, n in names.items())
 
     def plan(self, codes: Iterable[LoadedCode] | None = None) -> NativePlan:
         """The plan with the code of its phases, compiled where there is none yet."""
         given = iter(codegen.load(self.functions_called()) if codes is None else codes)
         steps = [
-            step.step(self.constants) if isinstance(step, HostCall) else replace(step[1], code=next(given))
+            step.step(self.constants) if isinstance(step, HostCall) else step[1].loaded([next(given) for _ in step[0]])
             for step in self.steps
         ]
         return NativePlan(self.inputs, self.fresh, steps, self.constants, self.arena, self.work, self.threads)

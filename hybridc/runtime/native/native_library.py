@@ -16,6 +16,7 @@ from hybridc.ground.store import keep, kept
 from hybridc.lower.llvm.codegen import native_function as codegen
 from hybridc.runtime.native.emit_boxed import emit_boxed
 from hybridc.runtime.native.emit_entry import emit_entry
+from hybridc.runtime.native.emit_grid import emit_grid
 from hybridc.runtime.native.emit_pool import emit_pool
 from hybridc.runtime.native.ir_text import TextModule
 from hybridc.runtime.native.structures import Outside
@@ -37,6 +38,7 @@ class NativeRuntime:
         engine = memory.engine
         self.entry = engine.address("entry")
         self.boxed = engine.address("boxed")
+        self.grid = engine.address("grid")
         self.run = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)(
             engine.address("run")
         )
@@ -73,6 +75,7 @@ def ir_text() -> str:
 
     module = TextModule(_PAUSE.get(platform.machine(), ""))
     emit_boxed(module, emit_entry(module, emit_pool(module)))
+    emit_grid(module)
     return str(module)
 
 

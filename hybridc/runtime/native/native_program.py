@@ -10,11 +10,11 @@ from typing import Any, cast
 import numpy as np
 
 from hybridc.ground.buffers import SMALLEST
-from hybridc.ir.native_plan import Host, NativePlan, Phase, PlainArray, Position
+from hybridc.ir.native_plan import Grid, Host, NativePlan, Phase, PlainArray, Position
 from hybridc.runtime.native.fallback import python_entry
 from hybridc.runtime.native.native_library import library
 from hybridc.runtime.native.probe import objects_are_as_declared
-from hybridc.runtime.native.structures import ArrayCell, NativeTable, PlaceCell, StepCell
+from hybridc.runtime.native.structures import ArrayCell, GridCell, GridPartCell, NativeTable, PlaceCell, StepCell
 from hybridc.runtime.workspace import Workspace, workspace
 
 # Work for which it pays to let other threads of Python run meanwhile, in nanoseconds.
@@ -95,18 +95,42 @@ class Tables:
         return self._table(StepCell, cells[::-1])
 
     def _phase(self, phase: Phase, next_host: int) -> StepCell:
+        grid = phase.grid
         return StepCell(
             next_host=next_host,
-            code=phase.code.address,
+            code=phase.code.address if grid is None else library().grid,
             buffers=self._table(PlaceCell, [_place(p) for p in phase.buffers]),
             buffer_count=len(phase.buffers),
-            numbers=self._words(array("q", phase.numbers)),
+            numbers=self._words(array("q", phase.numbers)) if grid is None else self._grid(grid),
             extent=phase.extent,
             grain=phase.grain,
             alone=max(phase.grain, phase.least - 1),
             scratch=_place(phase.scratch or Position(0)),
             scratch_stride=phase.scratch_stride,
         )
+
+    def _grid(self, grid: Grid) -> int:
+        parts = [
+            GridPartCell(
+                code=part.code.address,
+                buffers=self._table(PlaceCell, [_place(p) for p in part.buffers]),
+                buffer_count=len(part.buffers),
+                numbers=self._words(array("q", part.numbers)),
+                extent=part.extent,
+                scratch=part.scratch,
+            )
+            for part in grid.parts
+        ]
+        cell = GridCell(
+            axis_count=len(grid.sizes),
+            sizes=self._words(array("q", grid.sizes)),
+            buffer_count=len(grid.steps),
+            steps=self._words(array("q", [n for along in zip(*grid.steps, strict=True) for n in along])),
+            part_count=len(parts),
+            parts=self._table(GridPartCell, parts),
+            widest=max(part.buffer_count for part in parts),
+        )
+        return self._table(GridCell, [cell])
 
     def _arrays(self, arrays: Sequence[PlainArray]) -> int:
         cells: list[ArrayCell] = []

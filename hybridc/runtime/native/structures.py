@@ -175,6 +175,33 @@ class StepCell(ctypes.Structure):
     )
 
 
+class GridPartCell(ctypes.Structure):
+    """A plan's `GridPart`."""
+
+    _fields_ = (
+        ("code", c_void_p),
+        ("buffers", c_void_p),  # PlaceCell[buffer_count]
+        ("buffer_count", c_int64),
+        ("numbers", c_void_p),
+        ("extent", c_int64),
+        ("scratch", c_int64),
+    )
+
+
+class GridCell(ctypes.Structure):
+    """A plan's `Grid`: the numbers of its phase."""
+
+    _fields_ = (
+        ("axis_count", c_int64),
+        ("sizes", c_void_p),  # int64[axis_count]
+        ("buffer_count", c_int64),
+        ("steps", c_void_p),  # int64[axis_count][buffer_count]
+        ("part_count", c_int64),
+        ("parts", c_void_p),  # GridPartCell[part_count]
+        ("widest", c_int64),  # the most buffers that a part has
+    )
+
+
 class ArrayCell(ctypes.Structure):
     """A plan's `Array`."""
 

@@ -39,7 +39,7 @@ class SplitProducts(ModulePass):
 
 
 def _must_split(kernel: Kernel) -> bool:
-    return len(kernel.stages) > 1 and any(nest.product is not None for nest in kernel.nests)
+    return not kernel.grid and len(kernel.stages) > 1 and any(nest.product is not None for nest in kernel.nests)
 
 
 @dataclass(frozen=True)

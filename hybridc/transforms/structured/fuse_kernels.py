@@ -289,7 +289,7 @@ def kernel_of(
     block.add_op(end)
     kind = FunctionType.from_lists([v.type for v in inputs], [v.type for v in outputs])
     ops = [op for nest in nests for op in nest.ops]
-    kernel = func.FuncOp(_name(ops), kind, Region(block), visibility="private")
+    kernel = func.FuncOp(kernel_name(ops), kind, Region(block), visibility="private")
     kernel.attributes["hybrid.domains"] = ArrayAttr([DenseArrayBase.from_list(i64, n.domain or ()) for n in nests])
     note_dtypes(kernel, dtypes)
     kernel.location = fused_location(ops)
@@ -330,7 +330,8 @@ def _own(number: Operation, body: Block, copies: dict[SSAValue, SSAValue]) -> SS
     return copies[value]
 
 
-def _name(ops: Sequence[Operation]) -> str:
+def kernel_name(ops: Sequence[Operation]) -> str:
+    """What a kernel of these operations is called: by what the user called them."""
     names: list[str] = []
     for op in ops:
         operator = op.attributes.get("hybrid.operator")

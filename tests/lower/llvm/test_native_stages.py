@@ -12,7 +12,6 @@ from xdsl.parser import Parser
 from benchmarks import workloads
 from hybridc.compile import pipeline, stages
 from hybridc.compile.targets import target_named
-from hybridc.ir.planned import HostCall
 from hybridc.ir.values import functions
 from hybridc.lower.llvm.codegen.expand_math import ExpandMath
 from hybridc.lower.llvm.codegen.llvm_ops import NativeLLVM
@@ -58,7 +57,7 @@ def test_every_level_is_valid(name, checked, monkeypatch):
 
 def _check_functions(source, checked):
     """The loop form of each function, and what becomes of it."""
-    made = {step[0].key: step[0] for step in source.steps if not isinstance(step, HostCall)}
+    made = {function.key: function for function in source.functions_called()}
     assert made, "nothing runs natively"
     for key in made.keys() - checked:
         loops = made[key].build()

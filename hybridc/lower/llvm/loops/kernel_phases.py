@@ -20,6 +20,7 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from hybridc.ground.cached import cached_property
 from hybridc.ground.version import __version__
 from hybridc.ir.kernel import Kernel, Nest, Stage, number_of
+from hybridc.ir.native_plan import Position
 from hybridc.ir.nest_plan import NestPlan, inplace_pairs, nests_of, plan_nest, read_elsewhere, scratch_bytes
 from hybridc.ir.strides import row_major
 from hybridc.ir.structured import Shape, dtype_of, shape_of
@@ -64,6 +65,36 @@ class KernelPhase:
     way: str = ""
 
 
+@dataclass(frozen=True)
+class TilePhase:
+    """A phase of a tile, whose own scratch begins at ``scratch`` bytes of the thread's.
+
+    Slot 0 of its ``buffers`` is the thread's scratch, then come the buffers of the grid's phase, from the tile on.
+    """
+
+    phase: KernelPhase
+    buffers: tuple[Position, ...]
+    scratch: int
+
+
+@dataclass(frozen=True)
+class GridPhase:
+    """Phases that run one after the other at each tile of a grid, as a :class:`KernelPhase` runs over a range.
+
+    There are ``sizes`` tiles along each axis; ``steps`` are the bytes between them, for each of the ``buffers``.
+    """
+
+    sizes: tuple[int, ...]
+    steps: tuple[tuple[int, ...], ...]
+    parts: tuple[TilePhase, ...]
+    buffers: tuple[int, ...]
+    extent: int
+    grain: int
+    scratch: int = 0
+    work: float = 0.0
+    least: int = 0
+
+
 def sharing(work: float, extent: int, multiple: int = 1, setup: float = 0.0) -> tuple[int, int]:
     """The grain of a phase that takes so many nanoseconds, and the least iterations that threads share.
 
@@ -78,7 +109,7 @@ def sharing(work: float, extent: int, multiple: int = 1, setup: float = 0.0) -> 
 class KernelPhases:
     """All phases of a kernel, and the bytes of each of its local buffers."""
 
-    phases: list[KernelPhase] = field(default_factory=lambda: list[KernelPhase]())
+    phases: list[KernelPhase | GridPhase] = field(default_factory=lambda: list[KernelPhase | GridPhase]())
     locals: list[int] = field(default_factory=lambda: list[int]())
 
     @property
