@@ -200,12 +200,12 @@ class Kernel:
                     total += math.prod(inner) * dtype_of(stage.result).itemsize
         return total
 
-    @property
+    @cached_property
     def operators(self) -> list[str]:
         """The names of the user's operators that it computes."""
         return [_operator(s.op) for s in self.stages]
 
-    @property
+    @cached_property
     def locations(self) -> list[Location]:
         """The user's source lines, each once."""
         return locations(s.op for s in self.stages)

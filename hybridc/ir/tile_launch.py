@@ -12,6 +12,9 @@ from hybridc.ir.tile_program import TileProgram
 
 DType = np.dtype[Any]
 
+# Offsets below this fit into 32 bits.
+NARROW = 1 << 31
+
 
 @dataclass(frozen=True)
 class TileMachine:
@@ -29,6 +32,13 @@ class TileMachine:
     longest_row: int = 1 << 15  # elements of a row that a program holds: of twice as many registers spill
     held: int = 3 << 16  # bytes of all such rows at a time: three quarters of a processor's registers
     side: int = 32  # of a tile of which some values follow memory along one side, some along the other
+    columns: int = 64  # that a block has if it is reduced across memory: what two rows of a cache's lines hold
+    rows: int = 4  # that a block has if it is reduced along memory
+    few_rows: int = 32  # so few, if they are longer than ``long_row``, do not keep a GPU busy with one program each
+    long_row: int = 4096
+    piece_blocks: int = 4  # of a piece, at least: fewer would take as long to begin and to combine
+    pieces: int = 256  # of a reduction, at most: one block holds all of their results
+    combined: int = 4096  # elements of such a block, at most
 
     @property
     def programs(self) -> int:

@@ -34,9 +34,6 @@ from hybridc.lower.triton.source_writer import SourceWriter
 
 Sizes = tuple[int | None, ...]
 
-# Offsets up to here fit into 32 bits.
-NARROW = 2**31
-
 
 @dataclass(frozen=True)
 class Dim:

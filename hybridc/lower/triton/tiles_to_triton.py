@@ -16,7 +16,7 @@ from hybridc.ir.tile_program import Axes, TileDim
 from hybridc.lower.triton.expressions.ops import literal
 from hybridc.lower.triton.source_writer import SourceWriter
 from hybridc.lower.triton.texts import copy_phase, fill_phase, module, title
-from hybridc.lower.triton.tile_printer import Dim, TilePrinter, narrowed_in
+from hybridc.lower.triton.tile_printer import Dim, TilePrinter, extent, factor_text, narrowed_in
 from hybridc.lower.triton.together import call_block, together
 from hybridc.lower.triton.triton_function import Config, Elements, TritonFunction, TritonPhase, TritonPhases
 from hybridc.transforms.kernels.schedule_blocks import GPU, schedule_blocks
@@ -59,9 +59,8 @@ class _FunctionText:
         self.kernel, self.launch, program = kernel, launch, launch.program
         self.w = SourceWriter()
         dtypes = {b.name: dtype for b, dtype in zip(program.buffers, launch.dtypes, strict=True)}
-        self.printer = TilePrinter(program.sizes, (), dtypes, self.w)
         dims = [
-            Dim(name, tile.axes, self.printer.size(tile.axes), str(tile.block), tile.masked)
+            Dim(name, tile.axes, factor_text(extent(program.sizes, tile.axes)), str(tile.block), tile.masked)
             for name, tile in zip(_NAMES, program.tiles, strict=False)
         ]
         self.printer = TilePrinter(program.sizes, dims, dtypes, self.w)

@@ -24,24 +24,15 @@ from hybridc.ir.kernel import Axes, Kernel, Nest, Read, Stage, grid_of, number_o
 from hybridc.ir.nest_plan import NestPlan, nests_of, plan_nest, read_elsewhere
 from hybridc.ir.online_reductions import Running, running_pairs
 from hybridc.ir.structured import shape_of
-from hybridc.ir.tile_launch import TileConfig, TileLaunch, TileMachine, power_of_two
+from hybridc.ir.tile_launch import NARROW, TileConfig, TileLaunch, TileMachine, power_of_two
 from hybridc.ir.tile_program import TileDim, TileProgram, TileSweep
 from hybridc.transforms.kernels.rows_in_registers import held_bytes
 from hybridc.transforms.kernels.tile_blocks import KernelMemory, PartialResults, Strides, TileStatements
 
-# A partial result is of so many blocks, at least: fewer would take as long to begin and to combine. There are so many
-# of them, at most, that one block holds all.
-PIECE_BLOCKS, PIECES = 4, 256
-# So few rows are shared among programs if they are longer than this: one program for each would not keep a GPU busy.
-FEW_ROWS, LONG_ROW = 32, 4096
 # A program's elements of one long row are counted from the row's beginning, but for rows so long that programs are few.
 LONGEST = 1 << 25
-# Elements of a block of partial results, at most: those of four for each thread.
-COMBINED = 4096
 # A value is rather made again from so many arrays of its size than written and read.
 _GIVEN_AGAIN = 2
-# Offsets up to here fit into 32 bits.
-NARROW = 1 << 31
 # The machine that is scheduled for.
 GPU = TileMachine()
 
@@ -101,7 +92,7 @@ class _BlockScheduler:
         rows = rows and inner * held_bytes(plan) <= self.machine.held
         rows = rows and all({*plan.points} <= {*plan.axes(s.reduced)} for s in sums if plan.across(s))
         read = {r.value for s in stages for r in s.reads}
-        if rows and (points >= FEW_ROWS or inner <= LONG_ROW):
+        if rows and (points >= self.machine.few_rows or inner <= self.machine.long_row):
             self._rows(plan)
         elif pairs := self._together(plan, stages):
             self._sums(plan, next(iter(ways)), pairs)
@@ -306,12 +297,12 @@ class _BlockScheduler:
 
     def _sums(self, plan: NestPlan, over: Axes, pairs: Sequence[Running] = ()) -> None:
         kept = tuple(a for a in range(len(plan.sizes)) if a not in over)
-        terms, outputs = plan.extent(over), plan.extent(kept)
+        machine, terms, outputs = self.machine, plan.extent(over), plan.extent(kept)
         if outputs == 0:
             return
         vector = plan.merged[plan.nest.vector] if plan.nest.vector is not None else 0
-        columns = 1 if not kept else min(power_of_two(outputs), 4 if vector in over else 64)
-        rows = max(1, min(power_of_two(terms), self.machine.row_elements // columns))
+        columns = min(power_of_two(outputs), machine.rows if vector in over else machine.columns)
+        rows = max(1, min(power_of_two(terms), machine.row_elements // columns))
         pieces, piece = self._pieces(terms, rows, -(-outputs // columns))
         dims = self._dim(plan, over, "ROWS", piece, "piece"), self._dim(plan, kept, "COLUMNS", columns)
         stages = list(plan.stage_of.values())
@@ -328,8 +319,8 @@ class _BlockScheduler:
 
     def _pieces(self, terms: int, block: int, programs: int) -> tuple[int, int]:
         """How many pieces a reduction is cut into, and how long they are: a multiple of a block."""
-        blocks = max(1, -(-terms // block))
-        wanted = min(-(-blocks // PIECE_BLOCKS), PIECES, max(1, self.machine.programs // programs))
+        machine, blocks = self.machine, max(1, -(-terms // block))
+        wanted = min(-(-blocks // machine.piece_blocks), machine.pieces, max(1, machine.programs // programs))
         piece = -(-blocks // wanted) * block
         return max(1, -(-terms // piece)), piece
 
@@ -366,7 +357,7 @@ class _BlockScheduler:
     def _combined(self, text: TileStatements, part: PartialResults) -> None:
         pieces, size = text.plan.sizes
         rows = power_of_two(pieces)
-        columns = min(power_of_two(size), max(1, COMBINED // rows))
+        columns = min(power_of_two(size), max(1, self.machine.combined // rows))
         dims = self._dim(text.plan, (0,), rows, rows, "whole"), self._dim(text.plan, (1,), "COLUMNS", columns)
         config = TileConfig((("COLUMNS", columns),), self.machine.warps_for(rows * columns))
         self._add("combine", text, dims, (TileSweep((), text.take()),), [config])
@@ -403,8 +394,7 @@ class _BlockScheduler:
         program = TileProgram(
             tuple(text.called.values()), text.space.sizes, parallel, tuple(sweeps), inner=whole, tiles=tuple(dims)
         )
-        values = [v for s in plan.stage_of.values() for v in (*(r.value for r in s.reads), s.result, *s.anywhere)]
-        wide = what != "combine" and any(math.prod(shape_of(v)) >= NARROW for v in values)
+        wide = max(plan.extent(range(len(plan.sizes))), text.far) >= NARROW
         dtypes = tuple(self.memory.dtypes[name] for name in text.buffers)
         self.made.append(
             TileLaunch(what, program, tuple(text.buffers), dtypes, plan.sizes, tuple(configs), piece, wide)

@@ -83,6 +83,7 @@ class TileStatements(BodyStatements):
     given: Mapping[SSAValue, Strides] = field(default_factory=dict[SSAValue, Strides])
     buffers: dict[str, str] = field(default_factory=dict[str, str])  # of the kernel, as the program calls them
     called: dict[str, TileBuffer] = field(default_factory=dict[str, TileBuffer])
+    far: int = 0  # elements of the largest of them
 
     def __post_init__(self) -> None:
         sizes = [None if a in self.plan.dynamic else n for a, n in enumerate(self.plan.sizes)]
@@ -90,15 +91,16 @@ class TileStatements(BodyStatements):
 
     # --- memory --------------------------------------------------------------------------------------------
 
-    def named(self, buffer: str, kind: str, pieces: bool = False) -> str:
+    def named(self, buffer: str, like: SSAValue, pieces: bool = False) -> str:
         """The program's name of a buffer of the kernel; it is numbered as the program comes to it."""
         if buffer not in self.buffers:
             self.buffers[buffer] = f"{buffer[0]}{sum(name[0] == buffer[0] for name in self.buffers.values())}"
-            self.called[buffer] = TileBuffer(self.buffers[buffer], kind, pieces)
+            self.called[buffer] = TileBuffer(self.buffers[buffer], kind_of(like), pieces)
+            self.far = max(self.far, math.prod(shape_of(like)))
         return self.buffers[buffer]
 
     def buffer(self, value: SSAValue) -> str:
-        return self.named(self.values[value], kind_of(value))
+        return self.named(self.values[value], value)
 
     def strides(self, value: SSAValue) -> tuple[Factor, ...]:
         return tuple(Factor(n) for n in self.given.get(value) or row_major(shape_of(value)))
@@ -220,7 +222,7 @@ class TileStatements(BodyStatements):
                 name = self._combined(stage, name, self.constant(start, kind_of(stage.result)))
             self.write(TileStore(name, self.element_at(stage.result, stage.axes)))
             return
-        buffer = self.named(part.buffer, kind_of(stage.result), pieces=True)
+        buffer = self.named(part.buffer, stage.result, pieces=True)
         self.write(TileStore(name, self.space.row_major(buffer, self.plan.axes(stage.axes))))
 
     # --- online reductions ---------------------------------------------------------------------------------
@@ -313,8 +315,8 @@ class TileStatements(BodyStatements):
             self.write(TileStore(name, self._result(each)))
 
     def _loaded(self, part: PartialResults) -> str:
-        kind = kind_of(part.stage.result)
-        return self.add(TileLoad, self.space.row_major(self.named(part.buffer, kind), (0, 1)), kind)
+        buffer = self.named(part.buffer, part.stage.result)
+        return self.add(TileLoad, self.space.row_major(buffer, (0, 1)), kind_of(part.stage.result))
 
     def _whole(self, stage: Stage, name: str, start: Number) -> str:
         return self.reduced(stage, name, (0,), start)

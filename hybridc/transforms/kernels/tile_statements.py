@@ -14,7 +14,7 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from hybridc.ir.kernel import Number, Read, Stage, number_as, number_of
 from hybridc.ir.nest_plan import NestPlan, loop_axes
 from hybridc.ir.scalar_builder import operation_name, signless
-from hybridc.ir.structured import AffineIndex, dtype_of
+from hybridc.ir.structured import AffineIndex, DType, dtype_of
 from hybridc.ir.tile_program import (
     Address,
     Axes,
@@ -166,7 +166,12 @@ def start_of(stage: Stage) -> Number:
 
 def kind_of(value: SSAValue) -> str:
     """The name of a value's element type."""
-    return _kind_name(signless(dtype_of(value)))
+    return _kind_of_dtype(dtype_of(value))
+
+
+@functools.lru_cache(64)
+def _kind_of_dtype(dtype: DType) -> str:
+    return str(signless(dtype))
 
 
 def _literal(value: Any) -> Number:

@@ -38,6 +38,7 @@ from hybridc.ir.kernel import Axes, Kernel, Nest, Read, Stage
 from hybridc.ir.nest_plan import NestPlan
 from hybridc.ir.strides import row_major
 from hybridc.ir.structured import Shape, dtype_of, shape_of
+from hybridc.ir.tile_launch import NARROW
 from hybridc.lower.triton.attention.attention_configs import (
     BACKWARD_BY_KEYS,
     BACKWARD_BY_ROWS,
@@ -53,7 +54,7 @@ from hybridc.lower.triton.expressions.statements import combine, reduce
 from hybridc.lower.triton.products.product_source import along
 from hybridc.lower.triton.source_writer import SourceWriter
 from hybridc.lower.triton.texts import module, title
-from hybridc.lower.triton.tile_printer import NARROW, Dim
+from hybridc.lower.triton.tile_printer import Dim
 from hybridc.lower.triton.triton_function import (
     Config,
     TritonFunction,

@@ -14,13 +14,14 @@ import numpy as np
 
 from hybridc.dialects.attribute import DType
 from hybridc.ir.structured import Shape, dtype_of
+from hybridc.ir.tile_launch import NARROW
 from hybridc.lower.triton.blocks import Blocks, Parameters
 from hybridc.lower.triton.expressions.ops import literal, triton_type
 from hybridc.lower.triton.products.product_configs import ProductTile
 from hybridc.lower.triton.products.product_loops import FusedProduct, ProductOperand
 from hybridc.lower.triton.source_writer import SourceWriter
 from hybridc.lower.triton.texts import module, title
-from hybridc.lower.triton.tile_printer import NARROW, Dim
+from hybridc.lower.triton.tile_printer import Dim
 from hybridc.lower.triton.triton_function import TritonFunction
 from hybridc.options import OPTIONS
 
