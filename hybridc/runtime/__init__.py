@@ -1,1 +1,1 @@
-"""What runs when a network is called."""
+"""The runtime: executables, workspaces, the native executor, devices."""

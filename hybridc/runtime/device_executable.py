@@ -1,4 +1,4 @@
-"""A planned program of Triton launches made callable on a device."""
+"""The executable of a planned program of Triton launches on a device."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from hybridc.runtime.devices.step import DeviceStep, Either
 from hybridc.runtime.devices.tuning import fastest, known
 from hybridc.runtime.planned_executable import PlannedExecutable
 
-# Workspaces kept for the next calls.
+# The most idle workspaces.
 _KEPT = 4
 
 
 class Copies(list[int]):
-    """Addresses of which some are those of copies, which it keeps."""
+    """Addresses, some of them those of copies, whose memory it owns."""
 
     def __init__(self, bases: Sequence[int], copies: Mapping[int, DeviceMemory]) -> None:
         super().__init__(copies[slot].pointer if slot in copies else base for slot, base in enumerate(bases))
@@ -34,25 +34,25 @@ class Copies(list[int]):
 
 
 def _let_go(device: Device, constants: list[DeviceArray], streams: set[int]) -> None:
-    """Free constants that nobody needs any more: at once, if that is in order with all work that reads them."""
+    """Free constants: at once, if the stream order guarantees that no pending work reads them."""
     if len(streams) > 1:
         device.retire(constants.clear)
 
 
 class DeviceExecutable(PlannedExecutable):
-    """A program on one device: its constants are there, its functions ready; each workspace is an arena there.
+    """A program loaded on one device: constants uploaded, functions prepared; each workspace is an arena there.
 
-    Arguments are arrays of the device; small ones of NumPy's, as random keys, are copied there at each call. Results
-    are arrays of the device, or of NumPy's if the program ``serves_host``.
+    Arguments are arrays of the device; small NumPy arrays, such as random keys, are copied to it at each call. Results
+    are arrays of the device, or NumPy arrays if the program ``serves_host``.
     """
 
     def __init__(self, program: TritonProgram, on: Device | None = None) -> None:
-        """``on`` is the device; without one the program serves the host by way of the first."""
+        """``on`` is the device; None serves the host through the first device."""
         self.serves_host = on is None
         self.device = device(0) if on is None else on
         self._constants = [self.device.put(constant) for constant in program.constants]
         self._streams = {self.device.stream}
-        if self._constants:  # every stream may read them from now on, one that captures, too: it could wait for nothing
+        if self._constants:  # any stream may read them from now on; a capturing one could not wait
             self.device.synchronise()
         weakref.finalize(self, _let_go, self.device, self._constants, self._streams).atexit = False
         super().__init__(program, self._call, self._constants)
@@ -63,11 +63,11 @@ class DeviceExecutable(PlannedExecutable):
 
     @staticmethod
     def of(program: TritonProgram, context: Context) -> DeviceExecutable:
-        """A program for arrays of a context."""
+        """The program loaded for arrays of a context."""
         return DeviceExecutable(program, device(context.device_id) if context.device_type == "gpu" else None)
 
     def make_workspace(self) -> Any:
-        """The arena, and how calls in it are replayed."""
+        """The arena, with the replay state of its calls."""
         made = DeviceWorkspace(self.device, self.planned.arena)
         self._streams.add(self.device.stream)
         if self._recordings is not None and self.device.records:
@@ -75,14 +75,14 @@ class DeviceExecutable(PlannedExecutable):
         return made
 
     def repeat(self) -> bool:
-        """Replay calls; not where programs serve the host, as every call brings new memory."""
+        """Record and replay calls; not when serving the host, as the addresses change with every call."""
         if self._recordings is None and not self.serves_host:
             self._recordings = Recordings()
             self._free.clear()
         return self._recordings is not None and self.device.records
 
     def notes(self) -> list[str]:
-        """What a library computes, what is recorded, and what is not."""
+        """Which contractions a library computes, what is recorded, and what is not."""
         told = [f"by a library: {s.name}" for s in self._steps if isinstance(s, Either) and s.by_library]
         if self._recordings is None:
             return told
@@ -91,7 +91,7 @@ class DeviceExecutable(PlannedExecutable):
         return [*told, *self._recordings.told]
 
     def acquire(self) -> Any:
-        """A workspace of the current stream: in another one, work that uses it may not be done yet."""
+        """A workspace of the current stream: work on another stream may still use its own."""
         stream, others = self.device.stream, list[Any]()
         try:
             while (found := self._free.pop()).stream != stream:
@@ -103,13 +103,13 @@ class DeviceExecutable(PlannedExecutable):
             self._free += others
 
     def release(self, workspace: Any) -> None:
-        """Give a workspace back; the one that was not used for the longest time goes if there are too many."""
+        """Return a workspace to the pool; beyond the limit the least recently used one is freed."""
         self._free.append(workspace)
         if len(self._free) > _KEPT:
             del self._free[0]
 
     def _all_steps(self, program: TritonProgram) -> list[DeviceStep]:
-        """The steps; a library of the device's is tried where there is one."""
+        """The steps; contractions try a library of the device, if it has one."""
         steps = [self._step(step) for step in program.steps]
         for alternative in reversed(program.alternatives):
             multiply = self.device.multiply(alternative.product)
@@ -134,10 +134,10 @@ class DeviceExecutable(PlannedExecutable):
         return DeviceStep(launch, step.name, frozenset(place.slot for place in places))
 
     def _config(self, step: Launch, bases: Sequence[int]) -> Config:
-        """The way to run a function that is the fastest on this card, tried on copies of what it is given.
+        """The fastest configuration of a function on this GPU, tuned on copies of the arguments.
 
-        So what a function reads and writes may be the same memory. Without memory for copies, and on the interpreter,
-        it is the one that is expected to be the fastest.
+        Copies, as a function may overwrite what it reads. Without memory for them, and on the interpreter,
+        it is the configuration that is expected to be the fastest.
         """
         device = self.device
         found = step.configs[0] if device.is_host else known(device, step.function, step.configs, step.numbers)
@@ -150,7 +150,7 @@ class DeviceExecutable(PlannedExecutable):
         return fastest(device, step.function, step.configs, pointers, step.numbers)
 
     def _apart(self, slots: Iterable[int], bases: Sequence[int]) -> Copies | None:
-        """The addresses of all slots, of some of them those of copies; None if there is no memory for these."""
+        """The addresses of all slots, some of them copied; None if there is no memory for the copies."""
         program = self.planned
         sizes = [program.arena, *(a.nbytes for a in (*program.inputs, *program.fresh, *self._constants))]
         try:
@@ -178,7 +178,7 @@ class DeviceExecutable(PlannedExecutable):
         return results
 
     def _here(self, arrays: Sequence[Any], replay: Replay | None) -> Sequence[DeviceArray]:
-        """The arguments on the device; those of the host at the same place in each replay."""
+        """The arguments on the device; copies of host arrays have the same address in each replay."""
         strangers = [np.asarray(x, order="C") for x in arrays if not isinstance(x, DeviceArray)]
         if not strangers:
             return arrays
@@ -186,7 +186,7 @@ class DeviceExecutable(PlannedExecutable):
         return [x if isinstance(x, DeviceArray) else next(put) for x in arrays]
 
     def _serve(self, workspace: Any, *arrays: Any) -> Any:
-        """A call with arrays of NumPy's, which are copied to the device and back, unless its memory is theirs."""
+        """A call with NumPy arrays, which are copied to the device and back, unless they share memory."""
         places: Sequence[Any] = ()
         if self._into is not None:
             places, *arrays = arrays  # pyright: ignore[reportAssignmentType]  (a list is as good)

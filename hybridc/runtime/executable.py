@@ -1,4 +1,4 @@
-"""A program that can be called: ``run_in(workspace, arrays)`` gives its results; workspaces are used again."""
+"""An executable: a loaded program, ``run_in(workspace, arrays)``, and its pool of workspaces."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ if TYPE_CHECKING:
     from hybridc.lower.numpy.emit_module import PythonProgram
 
 _NUMBER = itertools.count()
-# Workspaces kept for the next call: one for each thread that ever ran the graph at the same time, but no more than
+# The most idle workspaces: one for each thread that ran the graph at the same time, but no more than
 # this.
 _KEPT = 4
 
 
 class Executable(ABC):
-    """A program made callable: ``run(workspace, *arrays)`` gives the results of one call, as a tuple or a list.
+    """A loaded program: ``run(workspace, *arrays)`` returns the results of one call, as a tuple or a list.
 
-    ``entry(workspace, None, *arrays)``, if there is one, does the same without calling Python, or answers
-    NotImplemented if the arrays are not as it wants them.
+    ``entry(workspace, None, *arrays)``, if there is one, does the same natively, or returns
+    NotImplemented if the arrays are not as the program expects.
     """
 
     run: Any
@@ -40,33 +40,33 @@ class Executable(ABC):
 
     @abstractmethod
     def make_workspace(self) -> Any:
-        """Memory for one call at a time."""
+        """A workspace: the memory of one call at a time."""
 
     def boxed(self, _type: Any) -> Callable[..., Any] | None:
-        """``call(*NDArrays)`` that does all of a call natively, where there is one: see ``boxed_entry``."""
+        """``call(*NDArrays)`` that does a whole call natively, if there is one: see ``boxed_entry``."""
         return None
 
     @abstractmethod
     def line_of(self, error: BaseException) -> str:
-        """The user's line from which the call of the host was made that raised."""
+        """The user's source line of the host call that raised."""
 
     def repeat(self) -> bool:
-        """Expect many calls that are alike (``static_alloc``); whether they will be recorded and replayed."""
+        """Expect many similar calls (``static_alloc``); returns whether they will be recorded and replayed."""
         return False
 
     def notes(self) -> list[str]:
-        """What else there is to tell of its calls, in words."""
+        """Further lines for ``net.explain()``."""
         return []
 
     def acquire(self) -> Any:
-        """A workspace that nobody else uses now."""
+        """Take an idle workspace, or make one."""
         try:
             return self._free.pop()
         except IndexError:
             return self.make_workspace()
 
     def release(self, workspace: Any) -> None:
-        """Give a workspace back."""
+        """Return a workspace to the pool."""
         if len(self._free) < _KEPT:
             self._free.append(workspace)
 
@@ -78,7 +78,7 @@ class Executable(ABC):
             self.release(workspace)
 
     def run_in(self, workspace: Any, arrays: Sequence[Any]) -> Any:
-        """Run; if a host call of the user's raises, the error names the operator and the user's lines."""
+        """Run in a workspace; an error of a user's host call gets the operator and the user's lines as context."""
         try:
             return self.run(workspace, *arrays)
         except Exception as error:
@@ -86,7 +86,7 @@ class Executable(ABC):
             raise
 
     def _tell(self, error: Exception) -> None:
-        """Raise an error of a host call with the operator and the network's line in its text; others get a note."""
+        """Raise a host call's error with the operator and the network's line in its text; foreign errors get a note."""
         where = self.line_of(error)
         told = error
         op = _operator_of(error)
@@ -103,19 +103,19 @@ class Executable(ABC):
 
 
 def _operator_of(error: BaseException) -> Operator | None:
-    """The operator whose method was called first."""
+    """The operator whose method is the outermost in the traceback."""
     calls = (frame.f_locals.get("self") for frame, _ in traceback.walk_tb(error.__traceback__))
     return next((found for found in calls if isinstance(found, Operator)), None)
 
 
 class PythonExecutable(Executable):
-    """Generated Python, compiled to bytecode."""
+    """A generated Python function, compiled to bytecode."""
 
     def __init__(self, program: PythonProgram) -> None:
         super().__init__(program)
         self._filename = filename = f"<hybridc {program.name} {next(_NUMBER)}>"
         lines = program.source.splitlines(keepends=True)
-        # Tracebacks then show the source, as long as this program exists.
+        # Lets tracebacks show the source, as long as this program exists.
         linecache.cache[filename] = (len(program.source), None, lines, filename)
         weakref.finalize(self, linecache.cache.pop, filename, None)
         scope = {"__name__": "hybridc.generated", **program.scope}
@@ -124,11 +124,11 @@ class PythonExecutable(Executable):
         self._make: Any = scope["workspace"]
 
     def make_workspace(self) -> Any:
-        """The arena and the arrays in it."""
+        """The arena and its views."""
         return self._make()
 
     def line_of(self, error: BaseException) -> str:
-        """What the source says in a comment behind the call."""
+        """The comment after the call in the generated source."""
         for frame, line in traceback.walk_tb(error.__traceback__):
             if frame.f_code.co_filename == self._filename:
                 return self.program.source.splitlines()[line - 1].partition("  # ")[2]

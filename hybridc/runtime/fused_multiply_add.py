@@ -1,6 +1,6 @@
-"""x y + z with one rounding, on NumPy's arrays: what a processor's fused multiply-add computes.
+"""x y + z with one rounding on NumPy arrays, as a processor's fused multiply-add computes it.
 
-The product is a sum of two numbers without any rounding, and so is its sum with z; what is too small to be kept makes
+The product is split into two numbers exactly, and so is its sum with z; what is too small to be represented makes
 the last place of the smaller part odd, so that the one rounding that follows is right.
 S. Boldo, G. Melquiond: Emulation of a FMA and correctly rounded sums (IEEE Transactions on Computers, 2008).
 """
@@ -17,7 +17,7 @@ _SPLIT = 2.0**27 + 1  # a number times this gives its upper 26 bits
 
 
 def fused_multiply_add(x: npt.NDArray[Any], y: npt.NDArray[Any], z: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """x y + z of floats of one dtype. Results of double precision that are subnormal may be rounded twice."""
+    """x y + z of floats of one dtype. Subnormal results of double precision may be rounded twice."""
     dtype = z.dtype
     x, y, z = np.broadcast_arrays(x, y, z)
     with np.errstate(all="ignore"):
@@ -43,14 +43,14 @@ def _of_doubles(x: Doubles, y: Doubles, z: Doubles) -> Doubles:
 
 
 def _sum(x: Doubles, y: Doubles) -> tuple[Doubles, Doubles]:
-    """The sum, and what its rounding has lost."""
+    """The sum and its rounding error (two-sum)."""
     total = x + y
     other = total - x
     return total, (x - (total - other)) + (y - other)
 
 
 def _product(x: Doubles, y: Doubles) -> tuple[Doubles, Doubles]:
-    """The product, and what its rounding has lost."""
+    """The product and its rounding error."""
     (a, b), (c, d) = _halves(x), _halves(y)
     product = x * y
     return product, ((a * c - product) + a * d + b * c) + b * d
@@ -63,7 +63,7 @@ def _halves(x: Doubles) -> tuple[Doubles, Doubles]:
 
 
 def _odd(x: Doubles, lost: Doubles) -> Doubles:
-    """A sum cut to its digits; if that loses something, its last place becomes odd."""
+    """A sum rounded to odd: truncated, and if inexact its last bit is 1."""
     even = np.ascontiguousarray(x).view(np.int64) & 1 == 0
     beside = np.nextafter(x, np.copysign(np.inf, lost))
     return np.where((lost != 0) & even, beside, x)

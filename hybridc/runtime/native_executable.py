@@ -1,4 +1,4 @@
-"""A native plan made callable: one entry for each call, and Python only where arrays are not as the plan wants them."""
+"""The executable of a native plan: one native entry per call, and Python only to convert arrays."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from hybridc.runtime.planned_executable import PlannedExecutable
 
 
 class NativeExecutable(PlannedExecutable):
-    """A native program."""
+    """A loaded native program."""
 
     def __init__(self, program: NativeSource, codes: Sequence[LoadedCode] | None = None) -> None:
-        """``codes`` are those of the program's functions, if they were loaded already."""
+        """``codes`` are the program's functions, if they are loaded already."""
         self.native = NativeProgram(program.plan(codes))
         super().__init__(program, self.native.entry, program.constants)
         self.program: NativeSource = program
@@ -26,12 +26,12 @@ class NativeExecutable(PlannedExecutable):
             self.entry = self._make if not any(isinstance(s, HostCall) for s in program.steps) else None
 
     def _run_directly(self, workspace: Any, *arrays: Any) -> Any:
-        """One call whose results are the fresh arrays, as they are."""
+        """One call whose results are the entry's."""
         fresh = self._make(workspace, None, *arrays)
         return fresh if fresh is not NotImplemented else self._conform(workspace, None, arrays)
 
     def boxed(self, type_: Any) -> Callable[..., Any] | None:
-        """The whole call in native code."""
+        """A native call on NDArrays."""
         return None if self.entry is None else boxed_entry(self.native, type_, self.acquire())
 
     def make_workspace(self) -> Any:

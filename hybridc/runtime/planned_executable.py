@@ -1,4 +1,4 @@
-"""A planned program made callable over NumPy's arrays: what it is given is made plain, its results are found."""
+"""Executables of planned programs on NumPy arrays: converts arguments, finds results in slots."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from hybridc.runtime.executable import Executable
 
 
 class PlannedExecutable(Executable):
-    """A planned program: ``make(workspace, into, *arrays)`` gives a tuple of its fresh arrays.
+    """A planned program: ``make(workspace, into, *arrays)`` returns a tuple of its fresh arrays.
 
-    ``into`` is None, or an array or None for each of them. It answers NotImplemented if an array is not as the program
-    wants it.
+    ``into`` is None, or an output buffer or None for each of them. It returns NotImplemented if an array is not as
+    declared in the program.
     """
 
     def __init__(self, program: PlannedProgram, make: Callable[..., Any], constants: Sequence[Any]) -> None:
-        """``constants`` are the program's, where ``make`` finds them."""
+        """``constants`` are the program's, in memory where ``make`` reads them."""
         super().__init__(program)
         self.planned = program
         self._make = make
@@ -31,9 +31,9 @@ class PlannedExecutable(Executable):
         in_order = slots == list(range(len(program.fresh)))
         self._outputs = [_fetch(program, constants, view, number) for number, view in enumerate(program.outputs)]
         whole = [_whole(program, view) for view in program.outputs]
-        #: Picks the results from the arguments and the fresh arrays, if all are among them.
+        #: Picks the results out of arguments and fresh arrays, if all are among them.
         self._pick = itemgetter(*[n for n in whole if n is not None]) if len(whole) > 1 and None not in whole else None
-        #: Whether the results are the fresh arrays, as they are.
+        #: Whether the results are exactly the fresh arrays.
         self.is_direct = in_order and all(number == i for i, number in enumerate(program.into)) and self._into is None
 
     def run(self, workspace: Any, *arrays: Any) -> Any:
@@ -54,13 +54,13 @@ class PlannedExecutable(Executable):
         return results
 
     def results(self, workspace: Any, arrays: Sequence[Any], fresh: Sequence[Any]) -> list[Any]:
-        """The results of a call, by the fresh arrays that it made."""
+        """The results of a call, given its fresh arrays."""
         if self._pick is not None:
             return list(self._pick((*arrays, *fresh)))
         return [fetch(workspace, arrays, fresh) for fetch in self._outputs]
 
     def _given(self, places: Sequence[Any]) -> Any:
-        """The caller's arrays in the order of the fresh ones, which they stand in for."""
+        """The caller's output buffers, in the order of the fresh arrays that they replace."""
         assert self._into is not None
         given: list[Any] = []
         for number, array in zip(self._into, self.planned.fresh, strict=True):
@@ -69,7 +69,7 @@ class PlannedExecutable(Executable):
         return tuple(given)
 
     def _conform(self, workspace: Any, into: Any, arrays: Sequence[Any]) -> Any:
-        """The call with plain arrays instead of views; what is written goes back into the views."""
+        """The call on contiguous copies of views; donated and output views are written back."""
         plan = self.planned.inputs
         plain = [_plain(x, a.dtype) for x, a in zip(arrays, plan, strict=True)]
         fresh = self._make(workspace, into, *plain)
@@ -82,12 +82,12 @@ class PlannedExecutable(Executable):
         return fresh
 
     def line_of(self, error: BaseException) -> str:
-        """What the host call noted."""
+        """The source line that the host call has recorded."""
         return str(getattr(error, "__hybridc_line__", ""))
 
 
 def _plain(array: Any, dtype: Any) -> Any:
-    """An aligned array in C order of exactly this dtype; the array itself if it is that, as those of a card are."""
+    """An aligned array in C order of exactly this dtype: the array itself, or a copy; device arrays are plain."""
     if not _is_numpys(array):
         return array
     flags = array.flags
@@ -101,12 +101,12 @@ def _is_numpys(array: Any) -> bool:
 
 
 def _over(view: SlotView, base: Any) -> Any:
-    """The array that a view shows of one, of NumPy's or of a card's."""
+    """The array of a slot view, given the slot's array, of NumPy or of a GPU."""
     return np.asarray(view.over(base)) if _is_numpys(base) else base.over(view)
 
 
 def _whole(program: PlannedProgram, view: SlotView | Cell) -> int | None:
-    """The number of the array, of the arguments and then the fresh ones, that a result is; None if it is none."""
+    """The index, among arguments and then fresh arrays, of the array that a result is; None if it is none."""
     given = [*program.inputs, *program.fresh]
     if isinstance(view, Cell) or not 1 <= view.slot <= len(given) or not view.is_plain:
         return None
@@ -116,7 +116,7 @@ def _whole(program: PlannedProgram, view: SlotView | Cell) -> int | None:
 def _fetch(
     program: PlannedProgram, constants: Sequence[Any], view: SlotView | Cell, number: int
 ) -> Callable[[Any, Sequence[Any], Sequence[Any]], Any]:
-    """How to get a result after a call, from its workspace, its arguments and its fresh arrays."""
+    """A function that fetches a result after a call, from its workspace, its arguments and its fresh arrays."""
     if isinstance(view, Cell):
         return lambda workspace, _arrays, _fresh: view.of(workspace)
     inputs = len(program.inputs)

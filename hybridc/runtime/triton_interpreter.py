@@ -1,13 +1,13 @@
-"""What Triton's interpreter needs to be right and quick, in its versions 3.6 to 3.9.
+"""Patches of Triton's interpreter, versions 3.6 to 3.9, for right and fast results.
 
-It takes the place of parts of ``triton.runtime.interpreter``, in a process that only interprets:
+They replace parts of ``triton.runtime.interpreter``, in a process that only interprets:
 
 * The language is patched to run on NumPy once, and not at each launch and each call of a helper.
-* ``tl.reduce`` with any function combines blocks, where Triton goes from element to element.
+* ``tl.reduce`` with any function combines whole blocks, where Triton goes from element to element.
 * A maximum or minimum that need not propagate NaN drops it, as compiled code does; 3.6 propagated it.
 * A fused multiply-add rounds once; before 3.9 it rounded twice.
-* Numbers of bfloat16, which are kept as integers, are multiplied as numbers, and rounded to even where Triton cuts.
-* Integers wrap, as in compiled code, and the numbers a kernel is given are as wide as it declares.
+* bfloat16 values, which are stored as integers, are multiplied as floats, and rounded to even where Triton truncates.
+* Integers wrap, as in compiled code, and scalar arguments are as wide as the kernel declares.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from hybridc.runtime.fused_multiply_add import fused_multiply_add
 
 @functools.cache
 def interpreter() -> Any:
-    """``triton.runtime.interpreter``, mended."""
+    """``triton.runtime.interpreter``, patched."""
     module: Any = importlib.import_module("triton.runtime.interpreter")
     language: Any = importlib.import_module("triton.language")
     module._patch_lang(SimpleNamespace(__globals__={"tl": language, "core": language.core}))
@@ -45,7 +45,7 @@ def interpreter() -> Any:
 
 
 def integer(value: int, bits: str) -> Any:
-    """A number as a kernel is given it: "i32" or "i64"."""
+    """A scalar argument of a kernel: "i32" or "i64"."""
     module = interpreter()
     dtype, kept = {"i32": (module.tl.int32, np.int32), "i64": (module.tl.int64, np.int64)}[bits]
     return module.tl.tensor(module.TensorHandle(np.array([value], kept), dtype), dtype)
@@ -56,19 +56,19 @@ def _nothing_to_patch(module: Any, _function: Any) -> Any:
 
 
 def _index(tensor: Any) -> int:
-    """The value of a scalar, which Triton keeps in an array of one element: of these NumPy 2.4 makes no number."""
+    """The value of a scalar tensor, an array of one element, which NumPy 2.4 does not convert to an integer."""
     return int(tensor.handle.data.item())
 
 
 def _numbers(module: Any, handle: Any) -> Any:
-    """The numbers of a block; of bfloat16, which NumPy has not, in single precision."""
+    """The values of a block; bfloat16, which NumPy lacks, as single precision."""
     if handle.dtype.scalar != module.tl.bfloat16:
         return handle.data
     return (handle.data.astype(np.uint32) << 16).view(np.float32)
 
 
 def _cast(module: Any, source: Any, wanted: Any) -> Any:
-    """A block in another dtype."""
+    """A block converted to another dtype."""
     data, scalar = _numbers(module, source), wanted.scalar
     if scalar == module.tl.bfloat16:
         kept = data.astype(np.float32).astype(BFLOAT16).view(np.uint16)
@@ -78,13 +78,13 @@ def _cast(module: Any, source: Any, wanted: Any) -> Any:
 
 
 def _dot(module: Any, product: Any, a: Any, b: Any, *others: Any) -> Any:
-    """The product of two blocks, and what is added to it."""
+    """``tl.dot``: a block matmul with an accumulator."""
     given = [_cast(module, x, module.tl.float32) if x.dtype.scalar == module.tl.bfloat16 else x for x in (a, b)]
     return product(*given, *others)
 
 
 def _reduced(self: Any, inputs: tuple[Any, ...]) -> list[Any]:
-    """What ``tl.reduce`` gives: neighbours are combined, in all rows at once, until one of each row is left."""
+    """``tl.reduce``: combines neighbours, in all rows at once, until one element of each row is left."""
     data: list[Any] = [x.handle.data for x in inputs]
     rank = data[0].ndim
     everything = self.axis is None
@@ -105,7 +105,7 @@ def _reduced(self: Any, inputs: tuple[Any, ...]) -> list[Any]:
 
 @functools.cache
 def _ufuncs() -> dict[Any, np.ufunc]:
-    """Triton's own functions that NumPy has, too."""
+    """The NumPy ufuncs of Triton's own functions."""
     standard = interpreter().tl.standard
     return {
         standard._sum_combine: np.add,
@@ -115,7 +115,7 @@ def _ufuncs() -> dict[Any, np.ufunc]:
 
 
 def _paired(self: Any, inputs: tuple[Any, ...], data: list[Any], axis: int) -> list[Any]:
-    """Each two neighbours along an axis made one; of elements there is a power of two, as in all of Triton's blocks."""
+    """One level of the reduction tree along an axis; sizes are powers of two, as in all of Triton's blocks."""
     given: list[Any] = []
     for first in (0, 1):
         for x, like in zip(data, inputs, strict=True):

@@ -1,4 +1,4 @@
-"""Sources of Triton functions become functions, once in a process; and how one runs without a GPU, by the interpreter.
+"""Load Triton functions from source, once in a process; and run one on the interpreter.
 
 Triton decides when it is imported whether its functions are compiled or interpreted, for the whole process: the first
 use decides here too.
@@ -26,12 +26,12 @@ from hybridc.runtime.triton_interpreter import integer, interpreter
 
 _LOADED: dict[str, Any] = {}
 _LOADING = ForkLock()
-# The interpreter keeps what it does in globals of its own.
+# The interpreter has global state.
 _INTERPRETING = ForkLock()
 
 
 def triton(*, interpreted: bool) -> Any:
-    """The Triton package, whose functions are interpreted on NumPy or else compiled."""
+    """The Triton package, in interpreted or compiled mode."""
     if "triton" not in sys.modules and interpreted:
         os.environ["TRITON_INTERPRET"] = "1"  # Triton reads it from there when it is imported
     try:
@@ -56,7 +56,7 @@ def triton(*, interpreted: bool) -> Any:
 
 
 def load(function: TritonFunction, *, interpreted: bool) -> Any:
-    """The function of a source, as Triton's decorator made it; the same one whenever it is asked for."""
+    """The function of a source, as Triton's decorator made it; cached."""
     found = _LOADED.get(function.key)
     if found is not None:
         return found
@@ -68,11 +68,11 @@ def load(function: TritonFunction, *, interpreted: bool) -> Any:
 
 
 def _import(function: TritonFunction) -> Any:
-    """Run a source as a module whose file has its text, so that errors, profilers and debuggers show its lines."""
+    """Import a source as a module with a file, so that tracebacks, profilers and debuggers show its lines."""
     name = f"{function.name}_{function.key[:24]}"
     path = store().put_source(name, function.source) or _temporary().put_source(name, function.source)
     filename = f"<{name}>" if path is None else str(path)
-    # Triton and tracebacks read the text from here, whatever becomes of the file.
+    # Triton and tracebacks read the text from here, even if the file is gone.
     lines = function.source.splitlines(keepends=True)
     linecache.cache[filename] = (len(function.source), None, lines, filename)
     module = ModuleType(f"hybridc.generated.{name}")
@@ -82,7 +82,7 @@ def _import(function: TritonFunction) -> Any:
 
 
 def _temporary() -> Store:
-    """Where sources are kept if the cache folder cannot be written."""
+    """The store of sources if the cache folder cannot be written."""
     user = os.getuid() if hasattr(os, "getuid") else ""
     return Store(os.path.join(tempfile.gettempdir(), f"hybridc-{user}"))
 
@@ -90,7 +90,7 @@ def _temporary() -> Store:
 def run_interpreted(
     function: TritonFunction, arrays: Sequence[npt.NDArray[Any]], numbers: Sequence[int], config: Config
 ) -> None:
-    """Run all programs of a launch, one after the other, on the memory of the arrays."""
+    """Run all programs of a launch, one after the other, on NumPy arrays."""
     for array, dtype in zip(arrays, function.pointers, strict=True):
         if array.dtype != dtype:
             raise TypeError(f"an array of {array.dtype} is given where the kernel takes a pointer to {dtype}")
@@ -98,7 +98,7 @@ def run_interpreted(
 
 
 def interpret(function: TritonFunction, pointers: Sequence[int], numbers: Sequence[int], config: Config) -> None:
-    """Run all programs of a launch, one after the other, on memory of the host."""
+    """Run all programs of a launch, one after the other, on host memory."""
     kernel = load(function, interpreted=True)
     given = [_InterpreterMemory(pointer, dtype) for pointer, dtype in zip(pointers, function.pointers, strict=True)]
     with _INTERPRETING.current, np.errstate(all="ignore"):
@@ -108,19 +108,19 @@ def interpret(function: TritonFunction, pointers: Sequence[int], numbers: Sequen
 
 
 class _InterpreterMemory:
-    """What Triton's interpreter asks of a tensor."""
+    """The tensor interface that Triton's interpreter uses."""
 
     __slots__ = ("_pointer", "dtype")
 
     def __init__(self, pointer: int, dtype: np.dtype[Any]) -> None:
         self._pointer = pointer
-        self.dtype = dtype.name  # the part of the name of a tensor's dtype that Triton reads
+        self.dtype = dtype.name  # the part of a tensor's dtype name that Triton reads
 
     def data_ptr(self) -> int:
-        """The address that the kernel is given."""
+        """The address."""
         return self._pointer
 
-    # Triton moves tensors to the host and back; this memory is there already.
+    # Triton copies tensors to the host and back; this memory is host memory already.
 
     def untyped_storage(self) -> _InterpreterMemory:
         return self

@@ -1,4 +1,4 @@
-"""The memory of one call of a planned program, and what its arrays must be."""
+"""Workspaces: the memory of a call of a planned program; and checks of arrays against their specs."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ ALIGNMENT = 64
 
 
 class Workspace(np.ndarray[Any, Any]):
-    """The memory that one call of a program at a time may use: its arena, and what its host steps keep."""
+    """The memory of one call at a time: an arena, and the operator states of host steps."""
 
     cells: dict[Any, Any]
 
 
 def workspace(arena: int) -> Workspace:
-    """Memory of so many bytes."""
+    """A workspace with an arena of ``arena`` bytes."""
     memory = np.empty(arena + ALIGNMENT, np.uint8)
     start = -memory.ctypes.data % ALIGNMENT
     made = memory[start : start + arena].view(Workspace)
@@ -28,12 +28,12 @@ def workspace(arena: int) -> Workspace:
 
 
 def fits(array: Any, spec: PlainArray) -> bool:
-    """Whether a program can take an array as it is."""
+    """Whether an array fits the spec without conversion."""
     if type(array) is not np.ndarray or array.shape != tuple(spec.shape) or array.dtype != spec.dtype:
         return False
     return bool(array.flags.c_contiguous and array.flags.aligned)
 
 
 def fresh(spec: PlainArray) -> Any:
-    """An array that a program may fill."""
+    """An uninitialised array of the spec."""
     return empty(tuple(spec.shape), np.dtype(spec.dtype).name)

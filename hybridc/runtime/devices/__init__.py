@@ -1,1 +1,1 @@
-"""Where arrays and kernels of the GPU target live: cards, and the interpreter that stands in for one."""
+"""Devices of the GPU target: memory, streams and launches on GPUs, and on the interpreter that simulates one."""

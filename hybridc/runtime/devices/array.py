@@ -1,4 +1,4 @@
-"""Memory of a device, and arrays there."""
+"""Device memory, and arrays in it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ DType = np.dtype[Any]
 
 @dataclass(frozen=True, eq=False)
 class DeviceMemory:
-    """Memory of a device, as long as this object lives."""
+    """A buffer of a device, which is freed with this object."""
 
     pointer: int
     nbytes: int
@@ -31,15 +31,15 @@ class DeviceMemory:
 
 
 class Flags:
-    """What NumPy's flags say of memory that is plain."""
+    """NumPy's ``flags`` of a contiguous array."""
 
     c_contiguous = aligned = writeable = True
 
 
 class DeviceArray:
-    """Elements in C order from an address on; the buffer, which others may share, is kept alive.
+    """A contiguous array in C order at a device address; it keeps the buffer alive, which others may share.
 
-    Of NumPy's functions it serves the few that move values without computing: ``copyto``, ``zeros_like``, …
+    It supports NumPy's functions that move values without arithmetic: ``copyto``, ``zeros_like``, …
     """
 
     __slots__ = ("__weakref__", "_buffer", "device", "dtype", "pointer", "shape")
@@ -69,7 +69,7 @@ class DeviceArray:
 
     @property
     def base(self) -> DeviceMemory:
-        """What owns the memory."""
+        """The owner of the memory."""
         return self._buffer
 
     def __len__(self) -> int:
@@ -78,16 +78,16 @@ class DeviceArray:
     # --- values --------------------------------------------------------------------------------------------
 
     def host(self) -> npt.NDArray[Any]:
-        """The values for NumPy: this very memory if it is the host's, else a copy made when they are there."""
+        """The values as a NumPy array: a view if the memory is the host's, else a copy, after synchronising."""
         if self.device.is_host:
-            return np.asarray(_HostMemory(self)).view(self.dtype)  # the interface lacks some names
+            return np.asarray(_HostMemory(self)).view(self.dtype)  # the interface cannot name some dtypes
         made = np.empty(self.shape, self.dtype)
         if made.nbytes:
             self.device.download(made, self.pointer)
         return made
 
     def memory(self) -> npt.NDArray[Any]:
-        """This very memory for NumPy; it must be the host's."""
+        """A NumPy view; the memory must be the host's."""
         if not self.device.is_host:
             raise UnsupportedError(
                 f"this needs the memory of an array on gpu({self.device.index}), which only the device can reach; "
@@ -96,13 +96,13 @@ class DeviceArray:
         return self.host()
 
     def copy(self, order: str = "C") -> DeviceArray:
-        """The same values in memory of their own; in C order, whatever is asked for."""
+        """A contiguous copy, whatever the order."""
         made = self.device.empty(self.shape, self.dtype)
         made.write(self)
         return made
 
     def write(self, source: Any) -> None:
-        """Take the values of an array of the same size, or a number's; there or on the host."""
+        """Copy the values of an array of the same size, or a scalar; from the device or the host."""
         if not self.nbytes:
             return
         if isinstance(source, DeviceArray) and source.device is self.device and source.dtype == self.dtype:
@@ -121,29 +121,29 @@ class DeviceArray:
         self.write(value)
 
     def fill(self, value: Any) -> None:
-        """Put a number everywhere."""
+        """Fill with a constant."""
         self.write(value)
 
     # --- views ---------------------------------------------------------------------------------------------
 
     def reshape(self, shape: Sequence[int]) -> DeviceArray:
-        """The same elements in another shape."""
+        """A view in another shape."""
         if math.prod(shape) != self.size:
             raise ValueError(f"cannot reshape array of size {self.size} into shape {tuple(shape)}")
         return self.part(0, shape)
 
     def part(self, start: int, shape: Sequence[int]) -> DeviceArray:
-        """Elements that follow each other, from the ``start``-th on, in a shape."""
+        """A view of consecutive elements from the ``start``-th on, in a shape."""
         pointer = self.pointer + start * self.dtype.itemsize
         return DeviceArray(self.device, self._buffer, pointer, shape, self.dtype)
 
     def over(self, view: SlotView) -> DeviceArray:
-        """What a view shows of this memory; a copy, if its elements do not follow each other."""
+        """The elements of a slot view; a copy, if they are not contiguous."""
         base = DeviceArray(self.device, self._buffer, self.pointer + view.offset, view.shape, view.dtype)
         return base if view.is_plain else self.device.gathered(base.pointer, view)
 
     def shares_memory(self, other: Any) -> bool:
-        """Whether some byte belongs to both."""
+        """Whether the memory of two arrays overlaps."""
         if not isinstance(other, DeviceArray) or other.device is not self.device:
             return False
         return self.pointer < other.pointer + other.nbytes and other.pointer < self.pointer + self.nbytes
@@ -169,9 +169,9 @@ class DeviceArray:
 
 
 class DeviceWorkspace(DeviceArray):
-    """The arena of a program, what its host steps keep, and how its calls are replayed, if they are.
+    """A program's arena, with the operator states of host steps and the replay of calls, if there is one.
 
-    It is of one ``stream``: in another, work that still uses it may not be done yet.
+    It belongs to one ``stream``: on another, pending work may still use it.
     """
 
     __slots__ = ("cells", "replay", "stream")
@@ -185,7 +185,7 @@ class DeviceWorkspace(DeviceArray):
 
 
 class _HostMemory:
-    """Memory of the host as NumPy reads it; it keeps the array."""
+    """The array interface of host memory; keeps the array alive."""
 
     def __init__(self, array: DeviceArray) -> None:
         self._array = array

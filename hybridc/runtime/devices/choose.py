@@ -1,4 +1,4 @@
-"""Which devices there are: what ``HYBRIDC_GPU`` says, or whatever this machine has."""
+"""Device discovery: what ``HYBRIDC_GPU`` names, or what this machine has."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from hybridc.runtime.devices.nvidia.torch_card import TorchCard
 
 @dataclass(frozen=True)
 class _DeviceProvider:
-    """A way to use cards: what it needs to be there, and to make the device of a card."""
+    """A library that provides GPU memory and streams: whether it is there, and how to make a device."""
 
     needs: str
     there: Callable[[Driver], bool]
@@ -29,7 +29,7 @@ class _DeviceProvider:
 
 
 _MADE: weakref.WeakSet[Device] = weakref.WeakSet()
-# In the order in which they are tried: memory is shared with a library that is there.
+# In order of preference: memory is shared with a library that is installed.
 _KINDS = {
     "torch": _DeviceProvider("PyTorch with CUDA", torch_card.there, TorchCard),
     "cupy": _DeviceProvider("CuPy", cupy_card.there, CupyCard),
@@ -38,7 +38,7 @@ _KINDS = {
 
 
 def count() -> int:
-    """How many devices there are for GPU arrays; it warns of a driver that does not work."""
+    """The number of GPUs; warns of a driver that does not work."""
     if OPTIONS.gpu == "interpreter":
         return 1
     found = driver()
@@ -51,10 +51,10 @@ def count() -> int:
 
 @functools.cache
 def device(index: int) -> Device:
-    """The device of ``mx.gpu(index)``: one object for each, by which arrays know that they are on the same.
+    """The device of ``mx.gpu(index)``: one object each, as arrays compare devices by identity.
 
     Raises:
-        UnsupportedError: there is none, or none that can be used.
+        UnsupportedError: there is no such device, or it cannot be used.
     """
     wanted = OPTIONS.gpu
     if wanted == "interpreter":
@@ -76,7 +76,7 @@ def device(index: int) -> Device:
 
 
 def synchronise() -> None:
-    """Return when the work of all devices is done, on all their streams; then tell what of it failed."""
+    """Wait for all streams of all devices; then raise what failed."""
     failed: list[DeviceError] = []
     for made in list(_MADE):
         try:
@@ -88,7 +88,7 @@ def synchronise() -> None:
 
 
 def _kind(found: Driver) -> _DeviceProvider | None:
-    """The way that is wanted, if what it needs is there."""
+    """The wanted provider, if what it needs is installed."""
     if OPTIONS.gpu in _KINDS:
         kind = _KINDS[OPTIONS.gpu]
         return kind if kind.there(found) else None
@@ -96,7 +96,7 @@ def _kind(found: Driver) -> _DeviceProvider | None:
 
 
 def _missing(index: int, reason: str) -> str:
-    """What to do where there is no device."""
+    """The advice in the error for a missing device."""
     return (
         f"gpu({index}): {reason}. Arrays on GPUs need one of NVIDIA's, its driver, and "
         'pip install "hybridc[triton]", best with PyTorch or CuPy beside it; use ctx=mx.cpu() without. '

@@ -1,4 +1,4 @@
-"""What hybridc asks of a device: memory, copies, an order of work, and launches of Triton functions."""
+"""The device interface: memory, streams, and launches of Triton functions."""
 
 from __future__ import annotations
 
@@ -21,28 +21,28 @@ if TYPE_CHECKING:
     from hybridc.ir.planned import SlotView
     from hybridc.lower.triton.launches import LibraryProduct
 
-# Bytes of an array up to which it is copied to a device with others, and to which their beginnings are aligned.
+# Arrays up to so many bytes are uploaded together in one copy; each is aligned to so many.
 _SMALL = 4096
 _APART = 16
 
-#: Runs a prepared function, given the addresses of its buffers and its numbers.
+#: Launches a prepared function, given the addresses of its buffers and its scalar arguments.
 Launch = Callable[[Sequence[int], Sequence[int]], None]
 
 
 class Event(ABC):
-    """A moment in a device's work."""
+    """A point in a stream's work."""
 
     @abstractmethod
     def record(self) -> None:
-        """This moment is when all work that was asked for so far is done."""
+        """Record the work that was enqueued so far."""
 
     @abstractmethod
     def since(self, earlier: Event) -> float:
-        """Milliseconds from an earlier event to this one, for which it waits."""
+        """Milliseconds since an earlier event; waits for this one."""
 
 
 def packed_size(arrays: Sequence[npt.NDArray[Any]]) -> int:
-    """The bytes that small arrays take, where they are put together."""
+    """The bytes of small arrays packed into one buffer."""
     return sum(_padded(x.nbytes) for x in arrays if x.nbytes <= _SMALL)
 
 
@@ -51,14 +51,14 @@ def _padded(nbytes: int) -> int:
 
 
 class Device(ABC):
-    """A device: its work is done in the order in which it was asked for, and perhaps later than the call returns.
+    """A device with in-order, asynchronous streams.
 
-    ``capability`` is the version of its instructions, as (9, 0); of ``multiprocessors`` each runs programs of its own.
+    ``capability`` is the compute capability, as (9, 0); ``multiprocessors`` their number.
     """
 
-    #: Whether its memory is the host's, and its work done when a call returns, so that NumPy can work on its arrays.
+    #: Whether its memory is the host's and its work synchronous, so that NumPy can use its arrays.
     is_host: bool = False
-    #: Whether it can ``record``.
+    #: Whether it supports ``record``.
     records: bool = False
 
     name: str
@@ -70,19 +70,19 @@ class Device(ABC):
 
     @abstractmethod
     def allocate(self, nbytes: int) -> DeviceMemory:
-        """Uninitialised memory whose address is divisible by 256.
+        """Uninitialised memory, aligned to 256 bytes.
 
         Raises:
-            DeviceMemoryError: there is not as much.
+            DeviceMemoryError: there is not enough.
         """
 
     @abstractmethod
     def upload(self, target: int, source: npt.NDArray[Any]) -> None:
-        """Copy a contiguous array to an address of the device; the array may be changed afterwards."""
+        """Copy a contiguous host array to the device; the array may be reused afterwards."""
 
     @abstractmethod
     def download(self, target: npt.NDArray[Any], source: int) -> None:
-        """Copy from an address of the device into a contiguous array, which then is complete."""
+        """Copy from the device into a contiguous host array; synchronous."""
 
     @abstractmethod
     def copy(self, target: int, source: int, nbytes: int) -> None:
@@ -90,10 +90,10 @@ class Device(ABC):
 
     @abstractmethod
     def memory(self) -> tuple[int, int]:
-        """The bytes of its memory that nobody has, and all; what a pool keeps for the next arrays, somebody has."""
+        """Free and total bytes of memory; what a pool caches is not free."""
 
     def fill(self, target: int, dtype: Any, size: int, number: int) -> None:
-        """Put 0 or 1 into so many elements."""
+        """Fill ``size`` elements with 0 or 1."""
         phase = fill_phase(np.dtype(dtype), size, str(number), 0)
         self.launch(phase.function, phase.configs[0], (target,), phase.numbers)
 
@@ -101,14 +101,14 @@ class Device(ABC):
 
     @abstractmethod
     def synchronise(self) -> None:
-        """Return when all work of the current stream is done.
+        """Wait for the current stream.
 
         Raises:
             DeviceError: some of it failed.
         """
 
     def finish(self) -> None:
-        """Return when all work of all streams is done.
+        """Wait for all streams.
 
         Raises:
             DeviceError: some of it failed.
@@ -118,55 +118,55 @@ class Device(ABC):
     @property
     @abstractmethod
     def stream(self) -> int:
-        """The device's handle of the order of work; 0 is its default."""
+        """The handle of the current stream; 0 is the default one."""
 
     @abstractmethod
     def event(self) -> Event:
         """A new event."""
 
     def retire(self, let_go: Callable[[], None]) -> None:
-        """Call something once all work that was asked for so far is done; if there may be some, that is later."""
+        """Call ``let_go`` once all work enqueued so far is done, perhaps later."""
         let_go()
 
     # --- functions -----------------------------------------------------------------------------------------
 
     @abstractmethod
     def prepare(self, function: TritonFunction, config: Config) -> Launch:
-        """The function made ready to run in this way."""
+        """The function ready to be launched with a configuration."""
 
     def launch(self, function: TritonFunction, config: Config, pointers: Sequence[int], numbers: Sequence[int]) -> None:
-        """Run a function once."""
+        """Launch a function once."""
         self.prepare(function, config)(pointers, numbers)
 
     def multiply(self, product: LibraryProduct) -> Callable[[Sequence[int]], None] | None:
-        """A product by a library, as a function of the addresses of its three matrices; None if there is none."""
+        """A contraction by a library, as a function of the addresses of its three matrices; None if there is none."""
         return None
 
     def record(self, work: Callable[[], None]) -> Callable[[], None]:
-        """Make one of what ``work`` launches, in its order and at its addresses, without running it now.
+        """Record the launches of ``work`` with their order and addresses, without running them now.
 
         Raises:
-            DeviceError: the device does not do that.
+            DeviceError: the device cannot record.
         """
         raise DeviceError(f"{self.name} runs each launch when it is asked for")
 
     # --- arrays --------------------------------------------------------------------------------------------
 
     def empty(self, shape: Sequence[int], dtype: Any) -> DeviceArray:
-        """An array whose values are whatever was in its memory."""
+        """An uninitialised array."""
         buffer = self.allocate(math.prod(shape) * np.dtype(dtype).itemsize)
         return DeviceArray(self, buffer, buffer.pointer, shape, dtype)
 
     def put(self, array: npt.NDArray[Any]) -> DeviceArray:
-        """A contiguous array of NumPy's as one of the device; the same memory, if that is the device's."""
+        """A contiguous NumPy array as a device array; a view, if the memory is the device's."""
         made = self.empty(array.shape, array.dtype)
         made.write(array)
         return made
 
     def put_together(self, arrays: Sequence[npt.NDArray[Any]], into: DeviceMemory | None = None) -> list[DeviceArray]:
-        """Contiguous arrays of NumPy's as arrays of the device: small ones, as an optimizer's numbers, by one copy.
+        """Contiguous NumPy arrays as device arrays: small ones, such as an optimizer's scalars, by one copy.
 
-        It goes into memory that is given, if that is large enough.
+        They are packed into ``into``, if that is large enough.
         """
         small = [x for x in arrays if x.nbytes <= _SMALL]
         starts = list(itertools.accumulate((_padded(x.nbytes) for x in small), initial=0))
@@ -184,11 +184,11 @@ class Device(ABC):
         ]
 
     def fits(self, array: DeviceArray, spec: PlainArray) -> bool:
-        """Whether this is an array of the device, of a shape and an element type."""
+        """Whether this is an array of this device, of the spec's shape and dtype."""
         return array.device is self and array.shape == tuple(spec.shape) and array.dtype == spec.dtype
 
     def gathered(self, pointer: int, view: SlotView) -> DeviceArray:
-        """The elements that a view shows of memory that begins at an address, in C order."""
+        """A contiguous array of the elements of a view of memory at an address."""
         made = self.empty(view.shape, view.dtype)
         phase = copy_phase(view.dtype, view.shape, view.strides, 0, 1)
         self.launch(phase.function, phase.configs[0], (pointer, made.pointer), phase.numbers)

@@ -1,4 +1,4 @@
-"""DLPack: arrays of a device for other libraries, and theirs for us, without a copy.
+"""DLPack: zero-copy exchange of device arrays with other libraries.
 
 The structures are those of ``dlpack.h`` before version 1, which all libraries read.
 """
@@ -18,13 +18,13 @@ from hybridc.ir.strides import row_major
 from hybridc.runtime.devices.array import DeviceArray, DeviceMemory
 from hybridc.runtime.devices.device import Device
 
-# Where memory is, and what its elements are, by DLPack's numbers.
+# DLPack's device types and type codes.
 CPU, CUDA = 1, 2
 _CODES = {"i": 0, "u": 1, "f": 2, "b": 6}
 _KINDS = {code: kind for kind, code in _CODES.items()}
 _OTHERS = {BFLOAT16: 4}
 _NAME, _USED = b"dltensor", b"used_dltensor"
-_DEFAULT_STREAM = 1  # as the protocol calls it
+_DEFAULT_STREAM = 1  # in the protocol
 
 
 class _Tensor(ctypes.Structure):
@@ -51,40 +51,40 @@ _new = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.c_char_p, cty
 _is_valid = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.py_object, ctypes.c_char_p)(("PyCapsule_IsValid", _api))
 _pointer = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)(("PyCapsule_GetPointer", _api))
 _rename = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.py_object, ctypes.c_char_p)(("PyCapsule_SetName", _api))
-# The same functions for capsules that are being destroyed: no reference to them may be made any more.
+# The same functions for capsules in destruction: no reference to them may be made any more.
 _raw_is_valid = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_char_p)(("PyCapsule_IsValid", _api))
 _raw_pointer = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p, ctypes.c_char_p)(("PyCapsule_GetPointer", _api))
 
-# What others hold, by number: the structure, with all it points to and the array.
+# Exported tensors by number: the structure, with all it points to, and the array.
 _GIVEN: dict[int, Any] = {}
 _NUMBERS = itertools.count(1)
 
 
 @ctypes.CFUNCTYPE(None, ctypes.POINTER(_Managed))
 def _release(managed: Any) -> None:
-    """The other library needs it no more; it may say so from a thread that holds no lock of Python's."""
+    """The deleter, which the other library may call on a thread without the GIL."""
     _GIVEN.pop(managed.contents.context, None)
 
 
 @ctypes.CFUNCTYPE(None, ctypes.c_void_p)
 def _destroy(capsule: Any) -> None:
-    """A capsule ends; if nobody took what is in it, that is released."""
+    """The capsule's destructor: releases a tensor that nobody consumed."""
     if _raw_is_valid(capsule, _NAME):
         _release(ctypes.cast(_raw_pointer(capsule, _NAME), ctypes.POINTER(_Managed)))
 
 
 def device_of(array: DeviceArray) -> tuple[int, int]:
-    """Kind and number of an array's device, as the protocol wants them."""
+    """DLPack device type and id of an array's device."""
     return (CPU, 0) if array.device.is_host else (CUDA, array.device.index)
 
 
 def _code(dtype: DType) -> int:
-    """What elements are, by DLPack's numbers."""
+    """DLPack type code of a dtype."""
     return _OTHERS[dtype] if dtype in _OTHERS else _CODES[dtype.kind]
 
 
 def _dtype_of(code: int, bits: int) -> DType:
-    """The dtype of elements of a tensor."""
+    """The dtype of a DLPack type."""
     for dtype, number in _OTHERS.items():
         if code == number and bits == dtype.itemsize * 8:
             return dtype
@@ -109,9 +109,9 @@ def capsule_of(array: DeviceArray) -> Any:
 
 
 def array_of(tensor: Any, device: Device) -> DeviceArray:
-    """An array of a device on the memory of another library's tensor; a copy, if its elements do not follow each other.
+    """A device array over the memory of another library's tensor; a copy, if that is not contiguous.
 
-    ``tensor`` is a capsule, or has ``__dlpack__``; the other library makes our work wait for its own.
+    ``tensor`` is a capsule, or has ``__dlpack__``; the other library orders its work before ours.
     """
     capsule = tensor
     if type(tensor).__name__ != "PyCapsule":
@@ -137,12 +137,12 @@ def array_of(tensor: Any, device: Device) -> DeviceArray:
 
 def _plain(array: DeviceArray, strides: tuple[int, ...]) -> DeviceArray:
     made = array.device.gathered(array.pointer, SlotView(0, 0, array.dtype, array.shape, strides))
-    array.device.synchronise()  # the other library may then use its memory for something else
+    array.device.synchronise()  # the other library may reuse its memory afterwards
     return made
 
 
 class _Taken:
-    """What another library gave; it is told when nobody here needs it any more."""
+    """An imported tensor; its deleter is called when no array here needs it."""
 
     def __init__(self, managed: Any, address: int) -> None:
         self._address = address

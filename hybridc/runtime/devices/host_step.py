@@ -1,4 +1,4 @@
-"""Calls of the host amid the work of a device."""
+"""Host calls in programs of a device."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def host_step(device: Device, call: HostCall) -> Callable[[Sequence[int], Any], None]:
-    """What reads the operator's inputs to the host, runs it there, and writes its results back."""
+    """A step that downloads an operator's inputs, runs it on the host, and uploads its results."""
 
     def step(bases: Sequence[int], workspace: Any) -> None:
         outs = [_Copy(device, place, bases, workspace) for place in call.outs]
@@ -28,7 +28,7 @@ def host_step(device: Device, call: HostCall) -> Callable[[Sequence[int], Any], 
 
 
 class _Copy:
-    """What a place of a program shows, on the host."""
+    """A host copy of a slot view or operator state."""
 
     def __init__(self, device: Device, place: SlotView | Cell, bases: Sequence[int], workspace: Any) -> None:
         self._device = device
@@ -44,13 +44,13 @@ class _Copy:
         self.array = place._replace(offset=-low).over(self._bytes)
 
     def give_back(self) -> None:
-        """Put the values where they are from."""
+        """Upload the values."""
         if self._bytes is not None and self._bytes.nbytes:
             self._device.upload(self._pointer, self._bytes)
 
 
 def _reach(view: SlotView) -> tuple[int, int]:
-    """The first byte that a view shows, and the one behind the last, counted from its beginning."""
+    """The half-open range of bytes that a view covers, relative to its slot."""
     if 0 in view.shape:
         return 0, 0
     steps = [(n - 1) * s * view.dtype.itemsize for n, s in zip(view.shape, view.strides, strict=True)]

@@ -1,4 +1,4 @@
-"""The host as a device: Triton's interpreter runs the programs one after the other, on the memory of NumPy's arrays.
+"""The host as a device: Triton's interpreter runs the programs of a launch one after the other, on NumPy memory.
 
 For tests, and to step through a kernel: it is slow.
 """
@@ -25,9 +25,9 @@ _ALIGNMENT = 256
 
 
 class Interpreter(Device):
-    """A device whose memory is the host's, and which does everything at once.
+    """A synchronous device in host memory.
 
-    It says of itself what an H200 says, so that kernels are chosen as for that card.
+    It reports the properties of an H200, so that kernels are scheduled as for that GPU.
     """
 
     is_host = True
@@ -62,7 +62,7 @@ class Interpreter(Device):
         self.upload(target, np.full(size, number, dtype))
 
     def synchronise(self) -> None:
-        """Nothing is ever left to do."""
+        """Nothing to do: all work is synchronous."""
 
     @property
     def stream(self) -> int:
@@ -86,7 +86,7 @@ class Interpreter(Device):
 
 
 class _Moment(Event):
-    """A reading of the clock."""
+    """A reading of the host's clock."""
 
     _at: float = 0.0
 

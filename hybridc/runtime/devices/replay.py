@@ -1,9 +1,9 @@
-"""Calls of a program that are alike: what they launch is recorded once and then asked for all together.
+"""Record and replay (CUDA graphs) of the calls of a program.
 
-A recording holds addresses. So each thing that a call is given keeps its place: what is at the same address at every
-call, as parameters are, stays there; a small argument that is not is copied to memory of the recording's own; small
-results are made in such memory and copied to where the caller keeps them, which no later call writes. Launches that
-touch something large at changing addresses, and calls of the host, are between recordings.
+A recording has fixed addresses. Arguments that are at the same address in every call, such as parameters,
+are used in place; a small argument that moves is copied into memory of the recording; small
+results are made in such memory and copied into fresh arrays, which no later call overwrites. Launches that
+use something large at changing addresses, and host calls, run between recordings.
 """
 
 from __future__ import annotations
@@ -23,24 +23,24 @@ from hybridc.runtime.devices.array import DeviceArray, DeviceMemory
 from hybridc.runtime.devices.device import Device, packed_size
 from hybridc.runtime.devices.step import DeviceStep, Run
 
-# Bytes up to which something is rather copied than left out of a recording: less than the time of a launch.
+# Up to so many bytes an argument or result is copied rather than left out of a recording: less than a launch's time.
 _SMALL = 1 << 20
-# How often an argument may come to another address, before it is taken for one that does so at each call.
+# Address changes of an argument before it counts as one that moves at each call.
 _PATIENCE = 1
-# So many replays later, what moved before is forgiven: parameters are replaced now and then.
+# After so many replays addresses are tried again: parameters are replaced now and then.
 _LONG = 16
 _APART = 256
 
 
 class Recordings:
-    """What the replays of one program have in common: whether the device refused, and what to tell of the latest."""
+    """State of all replays of a program: whether recording failed, and lines for ``net.explain()``."""
 
     def __init__(self) -> None:
         self.refused = ""
         self.told: list[str] = ["recorded when it is called again with the same addresses"]
 
     def refuse(self, name: str, error: MXNetError) -> None:
-        """Record no more."""
+        """Stop recording."""
         self.refused = str(error)
         self.told = [f"not recorded: {error}"]
         warnings.warn(
@@ -49,7 +49,7 @@ class Recordings:
 
 
 class Replay:
-    """The calls of a program in one workspace, which keeps it; for one call at a time."""
+    """The recorded calls of a program in one workspace, which owns this; one call at a time."""
 
     def __init__(
         self,
@@ -64,30 +64,30 @@ class Replay:
         self._steps = steps
         self._constants = [x.pointer for x in constants]
         self._shared = shared
-        self._first = 1 + len(program.inputs)  # the slot of the first fresh array
+        self._first = 1 + len(program.inputs)  # the slot of the first result array
         self._packed: DeviceMemory | None = None
         self._absent: tuple[bool, ...] = ()
         self._forget()
 
     def _forget(self) -> None:
-        self._loose: dict[int, str] = {}  # slots at changing addresses, and why they are not copied
-        self._copied: dict[int, DeviceArray] = {}  # slots of arguments that are copied, and where to
+        self._loose: dict[int, str] = {}  # slots with changing addresses, and why they are not copied
+        self._copied: dict[int, DeviceArray] = {}  # slots of copied arguments, and their copies
         self._moves: Counter[int] = Counter()
         self._seen: Any = None
         self._bases: list[int] = []
         self._parts: list[Run] = []
         self._is_recorded = False
         self._replays = 0
-        self._last: list[int] = []  # the addresses of the call before
+        self._last: list[int] = []  # the addresses of the last call
 
     def place_for(self, arrays: Sequence[npt.NDArray[Any]]) -> DeviceMemory:
-        """Memory for small arguments that come from the host: the same for all calls."""
+        """Memory for small host arguments, at the same address in all calls."""
         if self._packed is None:
             self._packed = self._device.allocate(packed_size(arrays))
         return self._packed
 
     def run(self, workspace: DeviceArray, here: Sequence[DeviceArray], given: Sequence[Any]) -> tuple[Any, ...]:
-        """The fresh arrays of a call with arguments on the device, and with the caller's arrays, or None for each."""
+        """The result arrays of a call; ``given`` are the caller's output buffers, or None for each."""
         absent = tuple([x is None for x in given])
         if not self._bases or absent != self._absent:
             self._absent = absent
@@ -118,9 +118,9 @@ class Replay:
     # --- places --------------------------------------------------------------------------------------------
 
     def _settle_results(self) -> None:
-        """Decide where each fresh array is made that the caller gives no memory for."""
+        """Choose the memory of each result for which the caller gives no buffer."""
         size = 0
-        self._own: dict[int, int] = {}  # the slots of small ones, and where in the block each is
+        self._own: dict[int, int] = {}  # slots of small results, and their offsets in the block
         for i, spec in enumerate(self._program.fresh):
             if not self._absent[i]:
                 continue
@@ -133,13 +133,13 @@ class Replay:
         self._watch()
 
     def _watch(self) -> None:
-        """From now on look at all addresses that must not change."""
+        """Collect the slots whose addresses must not change."""
         count = self._first + len(self._program.fresh)
         self._fixed = [s for s in range(count) if s not in self._loose and s not in self._copied and s not in self._own]
         self._watched: Callable[[Sequence[int]], Any] = itemgetter(*self._fixed)  # the arena's is one at least
 
     def _move(self, pointers: list[int]) -> None:
-        """Note other addresses; what has moved too often keeps none."""
+        """Update changed addresses; slots that changed too often are no longer fixed."""
         if self._replays >= _LONG:
             self._moves.clear()
         for slot in self._fixed if self._last else ():
@@ -158,7 +158,7 @@ class Replay:
         self._parts, self._is_recorded, self._replays = [step.run for step in self._steps], False, 0
 
     def _let_go(self, slot: int) -> None:
-        """Copy something at each call from now on, or leave its launches out."""
+        """Copy an argument at each call from now on, or exclude its launches from recordings."""
         number = slot - self._first
         if number >= 0:
             self._loose[slot] = f"result {number} is put at another address at each call"
@@ -170,7 +170,7 @@ class Replay:
         self._copied[slot] = self._device.empty(spec.shape, spec.dtype)
 
     def _give(self, results: list[Any]) -> None:
-        """Copy the small results out of the recording's memory: all at once, into memory that they share."""
+        """Copy the small results out of the recording's memory: in one copy, into a buffer that they share."""
         if not self._own:
             return
         out = self._device.allocate(self._block.nbytes)
@@ -183,7 +183,7 @@ class Replay:
     # --- recordings ----------------------------------------------------------------------------------------
 
     def _record(self, bases: Sequence[int]) -> None:
-        """Record what has just run at these addresses, so that all that it needs is on the device."""
+        """Record the launches that have just run at these addresses, so that all they need is loaded."""
         self._is_recorded = True
         if self._shared.refused:
             return
@@ -208,19 +208,19 @@ class Replay:
     def _recorded(self, steps: Sequence[DeviceStep], bases: Sequence[int]) -> Run:
         def work() -> None:
             for step in steps:
-                step.run(bases, None)  # launches need no workspace but for its address
+                step.run(bases, None)  # launches use the workspace by its address alone
 
         replay = self._device.record(work)
         return lambda _bases, _workspace: replay()
 
     def _why_alone(self, step: DeviceStep) -> str:
-        """Why a step is no part of a recording; empty if it is one."""
+        """Why a step cannot be recorded; empty if it can."""
         reasons = ", ".join(self._loose[slot] for slot in sorted(step.slots) if slot in self._loose)
         reason = step.alone() or (f"{step.name}: {reasons}" if reasons else "")
         return f"  between recordings: {reason}" if reason else ""
 
     def _summary(self, lengths: Sequence[int]) -> list[str]:
-        """What was recorded, in words."""
+        """What was recorded, as lines for ``net.explain()``."""
         counts = ", ".join(f"{n} launches" for n in lengths)
         head = f"replayed: {len(lengths)} recording{'s' * (len(lengths) != 1)}{f' of {counts}' if counts else ''}"
         arguments = [f"argument {slot - 1}" for slot in self._copied]

@@ -1,4 +1,4 @@
-"""The steps of a program on a device: launches, calls of the host, and products that a library may compute instead."""
+"""Steps of a program on a device: launches, host calls, and contractions that a library may compute instead."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from hybridc.lower.triton.launches import Alternative
 from hybridc.runtime.devices.device import Device
 from hybridc.runtime.devices.tuning import library_wins
 
-# Runs a step of a call: it is given the addresses of all slots, and the workspace.
+# Runs a step of a call, given the addresses of all slots, and the workspace.
 Run = Callable[[Sequence[int], Any], None]
 
 
 class DeviceStep:
-    """A step of a program made callable: the slots that it touches, and how many launches it is."""
+    """A callable step of a program: the slots that it uses, and its number of launches."""
 
     def __init__(self, run: Run, name: str, slots: Iterable[int] = (), launches: int = 1) -> None:
         self.run = run
@@ -23,15 +23,15 @@ class DeviceStep:
         self.launches = launches
 
     def alone(self) -> str:
-        """Why it is no part of a recording, once it has run; empty if it can be one."""
+        """Why it cannot be recorded, known once it has run; empty if it can."""
         return "" if self.launches else f"host call {self.name}"
 
 
 class Either(DeviceStep):
-    """A product by its own launches, or by a library of the device's: by whichever is faster on this card.
+    """A contraction by generated kernels or by a library, whichever is faster on this GPU.
 
-    ``multiply`` is given the addresses of the three matrices, and the steps ``after`` do what follows the product;
-    ``apart`` gives addresses of copies of slots, or None.
+    ``multiply`` takes the addresses of the three matrices; the steps ``after`` are the epilogue for the library;
+    ``apart`` gives addresses with some slots copied, or None.
     """
 
     def __init__(
@@ -51,7 +51,7 @@ class Either(DeviceStep):
         self._multiply = multiply
         self._after = after
         self._apart = apart
-        #: Whether the library does it; None before the first call.
+        #: Whether the library is faster; None before the first call.
         self.by_library: bool | None = None
 
     def _run(self, bases: Sequence[int], workspace: Any) -> None:
@@ -73,7 +73,7 @@ class Either(DeviceStep):
             step.run(bases, None)
 
     def _choose(self, bases: Sequence[int]) -> bool:
-        """Try both on copies, if it is not known; without memory for these, the launches are what is expected."""
+        """Time both on copies, unless it is known; without memory for copies, the expected choice."""
         copies = self._apart(self.slots, bases)
         if copies is None:
             return False

@@ -1,6 +1,6 @@
-"""Which configuration of a function is the fastest on a card: each is timed once, the choice is kept on the disk.
+"""Autotuning: time the configurations of a function on a GPU once, and cache the choice on the disk.
 
-So is whether a library computes a product in less time.
+So for the choice between a library's matmul and a generated one.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from hybridc.lower.triton.triton_function import Config, TritonFunction
 from hybridc.runtime.devices.device import Device
 from hybridc.runtime.devices.nvidia.compiled import code_key
 
-# How often each configuration is run: some for its caches and clocks, then timed.
+# Warm-up runs for caches and clocks, and timed runs.
 WARM, TIMED = 3, 7
 
 
@@ -28,10 +28,10 @@ def fastest(
     pointers: Sequence[int],
     numbers: Sequence[int],
 ) -> Config:
-    """The configuration to run a function in, by what is known of this card, or by running it on these buffers.
+    """The fastest configuration of a function, from the cache or by timing it on these buffers.
 
-    What it writes, it writes several times: it must not read that, too. Configurations that the card cannot run, for
-    want of memory that programs share, are left out; numbers of about the same size are one case.
+    It runs several times: it must not read what it writes. Configurations that fail for want of
+    shared memory are left out; scalars of about the same size are one case.
     """
     chosen = known(device, function, configs, numbers)
     if chosen is not None:
@@ -43,7 +43,7 @@ def fastest(
 
 
 def known(device: Device, function: TritonFunction, configs: Sequence[Config], numbers: Sequence[int]) -> Config | None:
-    """The configuration that was chosen before; None if none was."""
+    """The cached choice of configuration; None if there is none."""
     if len(configs) == 1:
         return configs[0]
     number = kept(_key(device, function, configs, numbers), int)
@@ -57,9 +57,9 @@ def library_wins(
     own: Callable[[], None],
     library: Callable[[], None],
 ) -> bool:
-    """Whether a library computes a product in less time than its own launches, by what is known or by running both.
+    """Whether a library's matmul is faster than the generated kernels, from the cache or by timing both.
 
-    ``after`` it are functions for what follows, which its own launches do at once.
+    ``after`` are the epilogue's functions, which the generated kernels include.
     """
     what = [device.name, device.capability, *product[:5], [dtype.name for dtype in product.dtypes], product.tf32]
     what.append([code_key(function) for function in after])
@@ -80,7 +80,7 @@ def _key(device: Device, function: TritonFunction, configs: Sequence[Config], nu
 def _time(
     device: Device, function: TritonFunction, config: Config, pointers: Sequence[int], numbers: Sequence[int]
 ) -> float:
-    """Milliseconds of a run; infinite if there is none."""
+    """The milliseconds of a run; infinite if it fails."""
 
     try:
         run = device.prepare(function, config)

@@ -1,4 +1,4 @@
-"""Calls of a program with NDArrays instead of NumPy arrays, by one native function."""
+"""Calls of a program on NDArrays, rather than NumPy arrays, by one native function."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ _WORD = ctypes.sizeof(ctypes.c_void_p)
 
 
 def boxed_entry(program: NativeProgram, type_: Any, workspace: Workspace | None = None) -> Callable[..., Any] | None:
-    """``call(*boxes)``: the program's results in a tuple of new boxes, one result in a box; None if there can be none.
+    """``call(*wrappers)``: the program on NDArrays; returns a new NDArray, or a tuple of them; None if not possible.
 
-    A box is an object of exactly this type, which has ``__slots__`` and is made by ``type_(array)``. The call answers
-    None, and has done nothing, where the entry would refuse the arrays, or while another thread is in it. Errors are
+    A wrapper is an object of exactly ``type_``, which has ``__slots__`` and is made by ``type_(array)``. The call
+    returns None, without effect, where the entry would refuse the arrays, or while another thread is in it. Errors are
     the entry's. The workspace is its own; by default a new one.
     """
     if not objects_are_as_declared():
@@ -31,7 +31,7 @@ def boxed_entry(program: NativeProgram, type_: Any, workspace: Workspace | None 
 
 
 def _pattern(type_: Any) -> tuple[Any, int] | None:
-    """What a new box holds, word by word, and the offset of its array; None if its words are not plain slots."""
+    """The words of a new wrapper, and the offset of its array; None if these are not plain slots."""
     size = int(type_.__basicsize__)
     if type_.__itemsize__ or type_.__dictoffset__:
         return None

@@ -1,4 +1,4 @@
-"""Native code of calls over boxes: objects of Python that hold an array each, as an NDArray does.
+"""Native code of calls on array wrappers: Python objects that hold an array each, as an NDArray does.
 
 Each function here writes one native function; its docstring says what that does, as C would.
 """
@@ -12,11 +12,11 @@ _POINTER = 8
 
 
 def emit_boxed(module: TextModule, entry: TextFunction) -> None:
-    """PyObject *boxed(PyObject *self, PyObject **boxes, int64 n): the entry, on what the boxes hold.
+    """PyObject *boxed(PyObject *self, PyObject **boxes, int64 n): the entry, on the wrapped arrays.
 
-    ``self`` is an array whose data is a Boxed. Returns a tuple of new boxes with the program's results, or a box if it
-    has one, or None if the call must go another way: other objects, other arrays, or the workspace is in use by another
-    thread.
+    ``self`` is an array whose data is a Boxed. Returns a tuple of new wrappers of the program's results, or the wrapper
+    of a single one, or None if the call must take the slow path: other objects or arrays, or the workspace is in use by
+    another thread.
     """
     f = module.function("boxed", "ptr", ("ptr", "ptr", "i64"), exported=True)
     self, boxes, n = f.arguments
@@ -40,7 +40,7 @@ def emit_boxed(module: TextModule, entry: TextFunction) -> None:
         with f.when(array.equals(0)):
             _give(f, outside, none)
         f.store("ptr", array, f.at(arrays, i * _POINTER))
-    # While the program runs without the lock of Python, somebody may put other arrays into the boxes.
+    # While the program runs without the GIL, another thread may put other arrays into the wrappers.
     with f.count(n) as i:
         f.call("void", outside.incref, f.load("ptr", f.at(arrays, i * _POINTER)))
     boxed.set(busy=1)
@@ -66,7 +66,7 @@ def emit_boxed(module: TextModule, entry: TextFunction) -> None:
 
 
 def _box(f: TextFunction, outside: Record, boxed: Record, array: TextValue) -> TextValue:
-    """A new box that holds the array, and else what the pattern holds; null after an error."""
+    """A new wrapper of an array, its other words from the pattern; null after an error."""
     made = f.call("ptr", outside.allocate, boxed.type, f.constant("i64", 0))
     pattern = boxed.pattern
     with f.when(made.differs(0)):
@@ -81,6 +81,6 @@ def _box(f: TextFunction, outside: Record, boxed: Record, array: TextValue) -> T
 
 
 def _give(f: TextFunction, outside: Record, value: TextValue) -> None:
-    """Return an object that others own as well."""
+    """Return a new reference to an object."""
     f.call("void", outside.incref, value)
     f.ret(value)

@@ -23,18 +23,18 @@ from hybridc.runtime.native.structures import (
 )
 
 _POINTER = 8
-_BYTE_ORDER = ord("<" if sys.byteorder == "little" else ">")  # what some files' element types say
+_BYTE_ORDER = ord("<" if sys.byteorder == "little" else ">")  # the byte order in dtypes read from some files
 
 
 def emit_entry(module: TextModule, share: TextFunction) -> TextFunction:
-    """Write all functions; the one returned is what Python calls, ``share`` runs a phase on several threads."""
+    """Emit all functions; returns the one that Python calls. ``share`` runs a parallel region on several threads."""
     run = _run(module, share)
     fits = _fits(module)
     return _entry(module, fits, _fresh(module), _execute(module, run))
 
 
 def _run(module: TextModule, share: TextFunction) -> TextFunction:
-    """void run(Program *program, void **slots, int64 first, int64 last): the phases [first, last), in their order."""
+    """void run(Program *program, void **slots, int64 first, int64 last): the regions [first, last), in order."""
     f = module.function("run", "void", ("ptr", "ptr", "i64", "i64"), exported=True)
     address, slots, first, last = f.arguments
     program = f.record(address, NativeTable)
@@ -62,10 +62,10 @@ def _resolve(f: TextFunction, slots: TextValue, place: Record) -> TextValue:
 
 
 def _fits(module: TextModule) -> TextFunction:
-    """i1 fits(Outside *outside, PyObject *object, ArrayCell *cell, int32 flags): whether it is such an array.
+    """i1 fits(Outside *outside, PyObject *object, ArrayCell *cell, int32 flags): whether it is an array as declared.
 
-    Exactly an ndarray, with these flags, of this rank, type and shape. A type that is another object but means the
-    same (read from a file, say) fits.
+    Exactly an ndarray, with these flags, this rank, dtype and shape. An equal dtype that is another object
+    (read from a file, say) fits.
     """
     f = module.function("fits", "i1", ("ptr", "ptr", "ptr", "i32"))
     outside, (object_, flags) = f.record(f.arguments[0], Outside), (f.arguments[1], f.arguments[3])
@@ -95,10 +95,10 @@ def _fits(module: TextModule) -> TextFunction:
 
 
 def _fresh(module: TextModule) -> TextFunction:
-    """PyObject *fresh(Outside *outside, ArrayCell *cell): a new array, uninitialised; null after an error.
+    """PyObject *fresh(Outside *outside, ArrayCell *cell): a new, uninitialised array; null after an error.
 
-    A large one lies over memory of the buffer pool; it keeps the pool's object alive, by which the pool sees that the
-    memory is in use.
+    The memory of a large one is from the buffer pool; the array references the pool's object, by which the pool sees
+    that it is in use.
     """
     f = module.function("fresh", "ptr", ("ptr", "ptr"))
     outside, cell = f.record(f.arguments[0], Outside), f.record(f.arguments[1], ArrayCell)
@@ -111,7 +111,7 @@ def _fresh(module: TextModule) -> TextFunction:
             f.ret(0)
         data.set(f.align(f.record(buffer.get(), ArrayObject).data, ALIGNMENT))
         flags.set(C_CONTIGUOUS | ALIGNED | WRITEABLE)
-    f.call("void", outside.incref, cell.descr)  # new_array takes the reference over
+    f.call("void", outside.incref, cell.descr)  # new_array steals the reference
     properties = (outside.ndarray, cell.descr, cell.rank, cell.shape, null, data.get(), flags.get(), null)
     array = f.call("ptr", outside.new_array, *properties)
     with f.when(buffer.get().equals(0)):
@@ -119,7 +119,7 @@ def _fresh(module: TextModule) -> TextFunction:
     with f.when(array.equals(0)):
         f.call("void", outside.decref, buffer.get())
         f.ret(0)
-    failed = f.call("i32", outside.set_base, array, buffer.get())  # takes the reference over, also if it fails
+    failed = f.call("i32", outside.set_base, array, buffer.get())  # steals the reference, also if it fails
     with f.when(failed.differs(0)):
         f.call("void", outside.decref, array)
         f.ret(0)
@@ -130,8 +130,8 @@ def _fresh(module: TextModule) -> TextFunction:
 def _execute(module: TextModule, run: TextFunction) -> TextFunction:
     """i1 execute(Program *, void **slots, PyObject *workspace, PyObject **inputs, PyObject *results): all steps.
 
-    What lies between two host steps runs without the GIL if the plan's work is worth it. Returns whether all went
-    well; otherwise a host step has raised.
+    The regions between two host steps run without the GIL if the plan's work is worth it. Returns false
+    if a host step has raised.
     """
     f = module.function("execute", "i1", ("ptr", "ptr", "ptr", "ptr", "ptr"))
     address, slots, workspace, inputs, results = f.arguments
@@ -182,8 +182,8 @@ def _tuple(f: TextFunction, outside: Record, items: TextValue, count: TextValue)
 def _entry(module: TextModule, fits: TextFunction, fresh: TextFunction, execute: TextFunction) -> TextFunction:
     """PyObject *entry(PyObject *self, PyObject **args, int64 n): what Python calls as entry(workspace, into, *arrays).
 
-    ``self`` is an array whose data is the Program. Returns NotImplemented, before anything is written, if an array is
-    not as the plan says.
+    ``self`` is an array whose data is the Program. Returns NotImplemented, without effect, if an array is
+    not as declared in the plan.
     """
     f = module.function("entry", "ptr", ("ptr", "ptr", "i64"), exported=True)
     self, arguments, n = f.arguments

@@ -1,9 +1,9 @@
-"""Native code of the thread pool: regions that threads share.
+"""Native code of the thread pool: parallel regions, work stealing, sleeping workers.
 
-A region is a range of iterations. The thread that has it opens the pool's region, claims pieces of it as the workers
+A region is a range of iterations. Its thread opens the pool's region, claims chunks of it as the workers
 do, closes it, and waits until no worker is in it. Workers spin for a while and then sleep, so a region costs a
-microsecond or two if the one before was just now. There is one region at a time: who finds the pool taken runs the
-whole range alone, which also is what to do when there are more threads of Python than cores.
+microsecond or two if the last one was just now. There is one region at a time: a thread that finds the pool busy runs
+its whole range alone, which is also right when there are more Python threads than cores.
 
 Each function here writes one native function; its docstring says what that does, as C would.
 """
@@ -13,12 +13,12 @@ from __future__ import annotations
 from hybridc.runtime.native.ir_text import Record, TextFunction, TextModule, TextValue
 from hybridc.runtime.native.structures import ClaimCell, NativeTable, Outside, Pool, StepCell, TimeCell
 
-# How long a thread spins before it sleeps, in nanoseconds: as long as the system takes to wake it up.
+# How long a worker spins before it sleeps, in nanoseconds: as long as a wake-up takes.
 _SPIN = 50_000
-# Pieces that a region has for each thread: a thread that the system holds up then delays one of them only.
+# Chunks of a region per thread: a thread that is preempted then delays one of them only.
 _PIECES = 4
 
-_FUTEX_WAIT, _FUTEX_WAKE = 128, 129  # within one process
+_FUTEX_WAIT, _FUTEX_WAKE = 128, 129  # FUTEX_PRIVATE_FLAG
 _EVERYBODY = (1 << 31) - 1
 _SET_MASK = 2
 _SIGNAL_SET = 128  # bytes
@@ -27,7 +27,7 @@ _MONOTONIC = 1
 
 
 def emit_pool(module: TextModule) -> TextFunction:
-    """Write all functions; the one returned runs a phase on several threads."""
+    """Emit all functions; returns the one that runs a parallel region on several threads."""
     clock = _clock(module)
     drain = _drain(module)
     start = _start(module, _worker(module, clock, drain, _move(module)))
@@ -36,7 +36,7 @@ def emit_pool(module: TextModule) -> TextFunction:
 
 
 def _share(module: TextModule, start: TextFunction, drain: TextFunction, clock: TextFunction) -> TextFunction:
-    """void share(Program *program, StepCell *step, void **buffers, void *scratch): a phase, on several threads."""
+    """void share(Program *program, StepCell *step, void **buffers, void *scratch): a region, on several threads."""
     f = module.function("share", "void", ("ptr", "ptr", "ptr", "ptr"))
     program, step = f.record(f.arguments[0], NativeTable), f.record(f.arguments[1], StepCell)
     buffers, scratch = f.arguments[2:]
@@ -79,7 +79,7 @@ def _share(module: TextModule, start: TextFunction, drain: TextFunction, clock: 
         f.pause()
         spin.leave_if((f.call("i64", clock, outside.here) - since) > _SPIN)
     with f.when(f.load_atomic("i32", active).differs(0)):
-        # A worker was held up in the middle of its piece: leave it the core.
+        # A worker was preempted in its chunk: leave it the core.
         f.store_atomic("i32", 1, pool.address("waiting"))
         with f.loop() as sleep:
             workers = f.load_atomic("i32", active)
@@ -92,9 +92,9 @@ def _share(module: TextModule, start: TextFunction, drain: TextFunction, clock: 
 
 
 def _drain(module: TextModule) -> TextFunction:
-    """void drain(Pool *pool, int64 part): run pieces of the region as thread number ``part``, until none is left.
+    """void drain(Pool *pool, int64 part): run chunks of the region as thread ``part``, until none is left.
 
-    First those meant for it: the same thread then does the same part of an array in the kernels one after the other,
+    Its own chunks come first: a thread then has the same part of an array in successive kernels,
     and finds it in its cache.
     """
     f = module.function("drain", "void", ("ptr", "i64"))
@@ -117,10 +117,10 @@ def _drain(module: TextModule) -> TextFunction:
 
 
 def _worker(module: TextModule, clock: TextFunction, drain: TextFunction, move: TextFunction) -> TextFunction:
-    """void *worker(Pool *pool): take part in each region, until the pool is stopped.
+    """void *worker(Pool *pool): join each region, until the pool is stopped.
 
-    A worker counts as active before it looks whether the region that it saw is still open, and the caller closes the
-    region before it looks for active workers. So either the worker stays out, or the caller waits for it.
+    A worker counts as active before it checks that the region it saw is still open, and the caller closes the
+    region before it checks for active workers. So either the worker stays out, or the caller waits for it.
     """
     f = module.function("worker", "ptr", ("ptr",))
     (address,) = f.arguments
@@ -158,10 +158,10 @@ def _worker(module: TextModule, clock: TextFunction, drain: TextFunction, move: 
 
 
 def _move(module: TextModule) -> TextFunction:
-    """void move(Outside *outside): go to another core, if the process may use one.
+    """void move(Outside *outside): migrate to another core, if the affinity mask has one.
 
-    On a busy machine the system may keep a worker on the core of the caller, where it would only take turns with it.
-    The system moves a thread at once when its core is not allowed any more; then it is allowed again.
+    On a busy machine the scheduler may keep a worker on the caller's core, where the two would take turns.
+    Excluding that core from the thread's mask migrates it at once; then the mask is restored.
     """
     f = module.function("move", "void", ("ptr",))
     outside = f.record(f.arguments[0], Outside)
@@ -182,7 +182,7 @@ def _move(module: TextModule) -> TextFunction:
 
 
 def _start(module: TextModule, worker: TextFunction) -> TextFunction:
-    """void start(Pool *pool): start the workers. They leave all signals to the other threads."""
+    """void start(Pool *pool): start the workers, with all signals blocked."""
     f = module.function("start", "void", ("ptr",))
     (address,) = f.arguments
     pool = f.record(address, Pool)
@@ -205,9 +205,9 @@ def _start(module: TextModule, worker: TextFunction) -> TextFunction:
 
 
 def _stop(module: TextModule) -> TextFunction:
-    """int32 stop(Pool *pool): let the workers return. Who still knows this pool will run its regions alone.
+    """int32 stop(Pool *pool): let the workers return. Later regions of this pool run on their caller alone.
 
-    Returns 0, and does nothing, while there is a region.
+    Returns 0, without effect, while there is a region.
     """
     f = module.function("stop", "i32", ("ptr",), exported=True)
     (address,) = f.arguments
@@ -223,7 +223,7 @@ def _stop(module: TextModule) -> TextFunction:
 
 
 def _clock(module: TextModule) -> TextFunction:
-    """int64 clock(Outside *outside): nanoseconds since some time."""
+    """int64 clock(Outside *outside): monotonic nanoseconds."""
     f = module.function("clock", "i64", ("ptr",))
     outside = f.record(f.arguments[0], Outside)
     cell = f.stack(f.constant("i64", 1), 16)

@@ -1,4 +1,4 @@
-"""The entry of a program in Python, for interpreters whose objects native code cannot read itself."""
+"""The entry of a program in Python, for interpreters whose object layout native code does not know."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def python_entry(tables: Tables) -> Callable[..., Any]:
-    """What the native entry does, several times slower; only the steps between host steps are native."""
+    """The native entry's interface, several times slower; only the steps between host steps are native."""
     plan = tables.plan
     run = library().run
     host_steps = [(index, step.call) for index, step in enumerate(plan.steps) if isinstance(step, Host)]
@@ -37,7 +37,7 @@ def python_entry(tables: Tables) -> Callable[..., Any]:
         results = tuple(fresh(r) if a is None else a for a, r in zip(given, plan.results))
         memory = [workspace, *arrays, *results, *plan.constants]
         slots = (ctypes.c_void_p * len(memory))(*[array.ctypes.data for array in memory])
-        address = ctypes.addressof(tables.program)  # here, so that this function keeps the tables
+        address = ctypes.addressof(tables.program)  # here, as the closure keeps the tables alive
         at = 0
         for index, call in host_steps:
             run(address, slots, at, index)

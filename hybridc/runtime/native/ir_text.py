@@ -1,8 +1,8 @@
-"""Writes LLVM IR as text: values with operators, variables, structured control flow, fields of structures.
+"""A builder of LLVM IR as text: values with operators, variables, structured control flow, structure fields.
 
-As much as the native runtime needs. A first call with an empty cache writes it, beside the compiler: so this is neither
-xDSL's llvm dialect, as which kernels are written, nor llvmlite's builder, which take 20 and 35 ms longer for it.
-Variables are stack cells, which LLVM turns into registers; so loops and conditions need no phi nodes and read as in C:
+It covers what the native runtime needs. A first call with an empty cache writes it beside the compiler: so it is
+neither xDSL's llvm dialect, as which kernels are written, nor llvmlite's builder, which take 20 and 35 ms longer for
+it. Variables are allocas, which LLVM promotes to registers; so loops and conditions need no phi nodes and read as in C:
 
     f = module.function("count_odd", "i64", ("ptr", "i64"))
     numbers, n = f.arguments
@@ -36,7 +36,7 @@ def _compare(predicate: str) -> Callable[[TextValue, TextValue | int], TextValue
 
 @dataclass(frozen=True, eq=False)
 class TextValue:
-    """A value of LLVM type ``type``: a register, or a constant. Numbers have a sign, but ``//`` is of those without."""
+    """A value of LLVM type ``type``: a register or a constant. Comparisons are signed, ``//`` is unsigned."""
 
     function: TextFunction
     type: str
@@ -48,23 +48,23 @@ class TextValue:
     equals, differs = map(_compare, ("eq", "ne"))
 
     def with_operand(self, other: TextValue | int) -> str:
-        """This value, and another of its type, as an instruction writes them."""
+        """The operands of an instruction: this value, and another of its type."""
         return f"{self.type} {self.name}, {self.function.operand(self.type, other)}"
 
 
 class Variable:
-    """A value that changes."""
+    """A mutable variable: an alloca."""
 
     def __init__(self, cell: TextValue, type_: str) -> None:
         self._cell = cell
         self._type = type_
 
     def get(self) -> TextValue:
-        """Its value now."""
+        """Load it."""
         return self._cell.function.load(self._type, self._cell)
 
     def set(self, value: TextValue | int) -> None:
-        """Give it a value."""
+        """Store to it."""
         self._cell.function.store(self._type, value, self._cell)
 
 
@@ -80,7 +80,7 @@ class Record:
         return self.here.function.load(_TYPES[self._types[field]], self.address(field))
 
     def set(self, **fields: TextValue | int) -> None:
-        """Write fields."""
+        """Store fields."""
         for field, value in fields.items():
             self.here.function.store(_TYPES[self._types[field]], value, self.address(field))
 
@@ -89,28 +89,28 @@ class Record:
         return self.here.function.at(self.here, getattr(self._struct, field).offset)
 
     def record(self, field: str) -> Record:
-        """The structure that a field is."""
+        """A field that is a structure itself."""
         return Record(self.address(field), self._types[field])
 
 
 class TextLoop:
-    """A loop that is left where a condition holds."""
+    """An infinite loop with exits."""
 
     def __init__(self, function: TextFunction, end: str) -> None:
         self._function = function
         self._end = end
 
     def leave_if(self, condition: TextValue) -> None:
-        """Go to what follows the loop."""
+        """``if (condition) break;``"""
         self._function.branch(condition, self._end)
 
     def leave(self) -> None:
-        """Go to what follows the loop, always."""
+        """``break;``"""
         self._function.jump(self._end)
 
 
 class TextFunction:
-    """A function being written."""
+    """A function under construction."""
 
     def __init__(self, name: str, result: str, arguments: Sequence[str], exported: bool) -> None:
         self.name = name
@@ -130,7 +130,7 @@ class TextFunction:
     # Values
 
     def constant(self, type_: str, value: int) -> TextValue:
-        """A number; 0 of type ptr is the null pointer."""
+        """A constant; 0 of type ptr is null."""
         return TextValue(self, type_, "null" if type_ == "ptr" and value == 0 else str(value))
 
     def select(self, condition: TextValue, yes: TextValue | int, no: TextValue) -> TextValue:
@@ -139,11 +139,11 @@ class TextFunction:
         return self.emit(no.type, f"select i1 {condition.name}, {chosen}")
 
     def minimum(self, left: TextValue, right: TextValue) -> TextValue:
-        """The smaller of two signed numbers."""
+        """The signed minimum."""
         return self.select(left < right, left, right)
 
     def maximum(self, left: TextValue, right: TextValue) -> TextValue:
-        """The greater of two signed numbers."""
+        """The signed maximum."""
         return self.select(left > right, left, right)
 
     def power_of_two(self, exponent: TextValue) -> TextValue:
@@ -151,31 +151,31 @@ class TextFunction:
         return self.emit("i64", f"shl i64 1, {exponent.name}")
 
     def widen(self, value: TextValue) -> TextValue:
-        """An i64 of the same value as this i32."""
+        """Sign-extend an i32 to i64."""
         return self.emit("i64", f"sext {value.type} {value.name} to i64")
 
     # Memory
 
     def at(self, pointer: TextValue, offset: TextValue | int) -> TextValue:
-        """The address ``offset`` bytes on."""
+        """The address ``pointer + offset`` in bytes."""
         return self.emit("ptr", f"getelementptr i8, ptr {pointer.name}, i64 {self.operand('i64', offset)}")
 
     def align(self, pointer: TextValue, alignment: int) -> TextValue:
-        """The first address from here on that ``alignment``, a power of two, divides."""
+        """An address rounded up to a multiple of ``alignment``, a power of two."""
         bits = self.emit("i64", f"ptrtoint ptr {pointer.name} to i64")
         aligned = (bits + (alignment - 1)) & -alignment
         return self.emit("ptr", f"inttoptr i64 {aligned.name} to ptr")
 
     def load(self, type_: str, pointer: TextValue) -> TextValue:
-        """What memory holds."""
+        """Load from memory."""
         return self.emit(type_, f"load {type_}, ptr {pointer.name}")
 
     def store(self, type_: str, value: TextValue | int, pointer: TextValue) -> None:
-        """Write to memory."""
+        """Store to memory."""
         self._line(f"store {type_} {self.operand(type_, value)}, ptr {pointer.name}")
 
     def variable(self, type_: str, value: TextValue | int) -> Variable:
-        """A variable with its first value."""
+        """A variable with its initial value."""
         name = self._name()
         self._cells.append(f"  {name} = alloca {type_}")
         variable = Variable(TextValue(self, "ptr", name), type_)
@@ -183,34 +183,34 @@ class TextFunction:
         return variable
 
     def stack(self, count: TextValue, size: int = 8) -> TextValue:
-        """Memory of this call for ``count`` elements of ``size`` bytes."""
+        """Stack memory of this call for ``count`` elements of ``size`` bytes."""
         return self.emit("ptr", f"alloca [{size} x i8], i64 {count.name}, align 16")
 
     def record(self, pointer: TextValue, struct: type[ctypes.Structure], index: TextValue | int = 0) -> Record:
-        """Structure number ``index`` of those at ``pointer``."""
+        """The structure at index ``index`` of an array at ``pointer``."""
         return Record(self.at(pointer, index * ctypes.sizeof(struct)), struct)
 
     # Memory that threads share
 
     def load_atomic(self, type_: str, pointer: TextValue) -> TextValue:
-        """What memory holds, in the order that all threads agree on."""
+        """A sequentially consistent load."""
         return self.emit(type_, f"load atomic {type_}, ptr {pointer.name} seq_cst, align {_bytes(type_)}")
 
     def store_atomic(self, type_: str, value: TextValue | int, pointer: TextValue) -> None:
-        """Write to memory, in the order that all threads agree on."""
+        """A sequentially consistent store."""
         operand = self.operand(type_, value)
         self._line(f"store atomic {type_} {operand}, ptr {pointer.name} seq_cst, align {_bytes(type_)}")
 
     def add_atomic(self, type_: str, pointer: TextValue, value: TextValue | int) -> TextValue:
-        """Add to memory; what it held before."""
+        """Atomic fetch-and-add; the old value."""
         return self.emit(type_, f"atomicrmw add ptr {pointer.name}, {type_} {self.operand(type_, value)} seq_cst")
 
     def exchange_atomic(self, type_: str, pointer: TextValue, value: TextValue | int) -> TextValue:
-        """Write to memory; what it held before."""
+        """Atomic exchange; the old value."""
         return self.emit(type_, f"atomicrmw xchg ptr {pointer.name}, {type_} {self.operand(type_, value)} seq_cst")
 
     def pause(self) -> None:
-        """Tell the core that it waits in a loop."""
+        """The spin-wait hint (``pause``)."""
         self._line("call void @pause()")
 
     # Control
@@ -260,26 +260,26 @@ class TextFunction:
             index.set(i + 1)
 
     def branch(self, condition: TextValue, target: str) -> None:
-        """Go to a label if the condition holds."""
+        """Branch to a label if the condition holds."""
         on = self._name()
         self._line(f"br i1 {condition.name}, label {target}, label {on}")
         self._label(on)
 
     def jump(self, target: str, follow: str = "") -> None:
-        """Go to a label; what is written next is at ``follow``."""
+        """Branch to a label; what is emitted next is at ``follow``."""
         self._line(f"br label {target}")
         self._label(follow or self._name())
 
     # Text
 
     def emit(self, type_: str, text: str) -> TextValue:
-        """An instruction that gives a value."""
+        """Emit an instruction with a result."""
         name = self._name()
         self._line(f"{name} = {text}")
         return TextValue(self, type_, name)
 
     def operand(self, type_: str, value: TextValue | int) -> str:
-        """A value or a number as an instruction names it."""
+        """A value or a constant as an instruction's operand."""
         return value.name if isinstance(value, TextValue) else self.constant(type_, value).name
 
     def _name(self) -> str:
@@ -294,9 +294,9 @@ class TextFunction:
 
 
 class TextModule:
-    """Functions that are compiled together.
+    """A module of functions.
 
-    ``pause`` is LLVM's intrinsic that tells a core that it waits in a loop, called; empty where there is none.
+    ``pause`` is the call of the target's spin-wait intrinsic; empty if it has none.
     """
 
     def __init__(self, pause: str) -> None:
@@ -320,7 +320,7 @@ class TextModule:
         return f"{declaration}\n\ndefine internal void @pause() alwaysinline {{ call void @{self._pause} ret void }}"
 
     def text(self, function: TextFunction, text: str) -> TextValue:
-        """The address of a constant text (ASCII) for C, as a value of ``function``."""
+        """The address of a C string constant (ASCII)."""
         name = f"@text{len(self._texts)}"
         self._texts.append(f'{name} = internal constant [{len(text) + 1} x i8] c"{text}\\00"')
         return TextValue(function, "ptr", name)

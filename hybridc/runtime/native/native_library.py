@@ -1,4 +1,4 @@
-"""The native runtime in this process: compiled once, loaded, and told where Python's and NumPy's functions are."""
+"""The native runtime of this process: compiled once, loaded, with the addresses of Python's and NumPy's functions."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ from hybridc.runtime.native.structures import Outside
 from hybridc.runtime.native.threads import Threads, system_functions
 from hybridc.runtime.workspace import Workspace
 
-# Positions in NumPy's table of C functions, which only grows: part of its binary interface.
+# Indices into NumPy's C API table, which only grows: part of its ABI.
 _NEW_FROM_DESCR = 94
 _SET_BASE_OBJECT = 282
-# What tells a core that it waits in a loop.
+# Spin-wait intrinsics.
 _PAUSE = {"x86_64": "llvm.x86.sse2.pause()", "aarch64": "llvm.aarch64.hint(i32 1)"}
 
 
 class NativeRuntime:
-    """The loaded functions; one of a process, kept until it ends."""
+    """The loaded runtime; one per process, until it ends."""
 
     def __init__(self) -> None:
         memory = _load()
@@ -64,14 +64,14 @@ _LOCK = codegen.fork_lock()
 
 
 def compile_ahead() -> None:
-    """Begin to make it on another thread: while Python forms kernels, LLVM has nothing to do."""
+    """Start compiling it on another thread: while Python forms kernels, LLVM is idle."""
     if not _library.cache_info().currsize:
         threading.Thread(target=library, name="hybridc native runtime").start()
 
 
 def ir_text() -> str:
     """The LLVM IR of the native runtime."""
-    # Where it was compiled before, nothing writes it.
+    # A cache hit emits nothing.
 
     module = TextModule(_PAUSE.get(platform.machine(), ""))
     emit_boxed(module, emit_entry(module, emit_pool(module)))
@@ -81,7 +81,7 @@ def ir_text() -> str:
 
 def _load() -> Any:
     """The compiled functions, in memory."""
-    key = f"native runtime {codegen.target_key()}"  # which names our sources, too
+    key = f"native runtime {codegen.target_key()}"  # which covers our sources, too
     code = kept(key, bytes)
     if code is None:
         code = codegen.machine().object(codegen.optimised(ir_text()))
@@ -90,7 +90,7 @@ def _load() -> Any:
 
 
 def _outside() -> Outside:
-    """Addresses in this process."""
+    """Addresses of functions and objects in this process."""
     api = ctypes.pythonapi
     functions = {
         "tuple_new": api.PyTuple_New,

@@ -1,4 +1,4 @@
-"""A plan made ready to run: its tables packed for native code, and the function that Python calls."""
+"""A native plan ready to run: its tables packed for native code, and the function that Python calls."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ from hybridc.runtime.native.probe import objects_are_as_declared
 from hybridc.runtime.native.structures import ArrayCell, GridCell, GridPartCell, NativeTable, PlaceCell, StepCell
 from hybridc.runtime.workspace import Workspace, workspace
 
-# Work for which it pays to let other threads of Python run meanwhile, in nanoseconds.
+# From so much estimated work on, in nanoseconds, releasing the GIL pays.
 _RELEASE = 20_000
 _METH_FASTCALL = 0x80
 
 
 class NativeProgram:
-    """A plan, ready to run.
+    """A native plan, ready to run.
 
-    ``entry(workspace, into, *arrays)`` gives a tuple of results; ``into`` is None or a tuple with an array or None for
-    each. It answers NotImplemented if an array is not as the plan says (type, element type, shape, C order). Several
-    threads may call it at a time, each with a workspace of its own.
+    ``entry(workspace, into, *arrays)`` returns a tuple of results; ``into`` is None or a tuple with an output buffer or
+    None for each. It returns NotImplemented if an array is not as declared in the plan (type, dtype, shape, C order).
+    Several threads may call it at a time, each with its own workspace.
     """
 
     def __init__(self, plan: NativePlan) -> None:
@@ -43,19 +43,19 @@ class NativeProgram:
 
 
 def num_threads() -> int:
-    """Threads that native kernels share, the calling one among them."""
+    """The number of threads of native kernels, the calling one included."""
     return library().threads.count
 
 
 def set_num_threads(count: int) -> None:
-    """Let native kernels share so many threads; programs made for fewer keep to theirs."""
+    """Set the number of threads of native kernels; programs compiled for fewer keep theirs."""
     if count < 1:
         raise ValueError(f"set_num_threads: {count} threads; there is at least the calling one")
     library().threads.set_count(count)
 
 
 class Tables:
-    """A plan as native code reads it; everything it points to is kept alive by it."""
+    """A plan as C structures; owns everything that they point to."""
 
     def __init__(self, plan: NativePlan) -> None:
         self.plan = plan
@@ -79,7 +79,7 @@ class Tables:
         )
 
     def anchor(self) -> Any:
-        """An array over the program; it keeps all tables."""
+        """An array over the program structure, which keeps all tables alive."""
         return anchor_of(self.program, self)
 
     def _steps(self, steps: Sequence[Phase | Host]) -> int:
@@ -150,12 +150,12 @@ class Tables:
         return self._table(ArrayCell, cells)
 
     def _words(self, words: array[int]) -> int:
-        """The address of words of eight bytes."""
+        """The address of an array of 8-byte words."""
         self._keep.append(words)
         return words.buffer_info()[0]
 
     def _table(self, type_: Any, items: Any) -> int:
-        """The address of an array of C values."""
+        """The address of a C array."""
         table = (type_ * len(items))(*items)
         self._keep.append(table)
         return ctypes.addressof(table)
@@ -166,7 +166,7 @@ class _Anchor(np.ndarray[Any, Any]):
 
 
 def anchor_of(structure: ctypes.Structure, keep: Any) -> Any:
-    """An array over a structure, which native code finds there; it keeps an object alive."""
+    """An array over a structure, for native code; it keeps an object alive."""
     memory: Any = structure
     anchor = np.frombuffer(memory, np.uint8).view(_Anchor)
     anchor.keep = keep
@@ -189,7 +189,7 @@ def native_entry(tables: Tables) -> Callable[..., Any]:
 
 
 def builtin(address: int, self: Any) -> Callable[..., Any]:
-    """The builtin function whose code is at ``address``."""
+    """The builtin function at a code address."""
     definition = _METHODS.setdefault(address, _MethodDef(b"entry", address, _METH_FASTCALL, None))
     return cast("Callable[..., Any]", _NEW_FUNCTION(ctypes.addressof(definition), self, None))
 
@@ -199,7 +199,7 @@ def _place(place: Position) -> PlaceCell:
 
 
 def check(plan: NativePlan) -> None:
-    """Raise ValueError where a plan is not what native code may rely on."""
+    """Raise ValueError if a plan breaks an assumption of native code."""
     slots = 1 + len(plan.inputs) + len(plan.results) + len(plan.constants)
     sizes = [plan.arena, *(a.nbytes for a in [*plan.inputs, *plan.results]), *(c.nbytes for c in plan.constants)]
     for constant in plan.constants:

@@ -1,4 +1,4 @@
-"""Whether objects of this Python and this NumPy lie in memory as `layout` says."""
+"""Whether the object layouts of this Python and this NumPy are as `structures` declares them."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from hybridc.runtime.native.structures import ALIGNED, C_CONTIGUOUS, WRITEABLE, 
 
 @cache
 def objects_are_as_declared() -> bool:
-    """Whether native code may read arrays itself: checked on real arrays, of all kinds that the fields tell apart.
+    """Whether native code may read arrays: checked on real arrays that differ in each declared field.
 
-    Without the global lock, others may change an object while it is read; such a Python's objects are also laid out
+    False without a GIL, as others may change an object while it is read, and such a Python's objects are laid out
     differently.
     """
     if sys.implementation.name != "cpython" or ctypes.sizeof(ctypes.c_void_p) != 8:

@@ -1,6 +1,6 @@
-"""The structures that native code and Python share: the only place that knows where a field lies.
+"""The C structures that native code and Python share: the only place that knows field offsets.
 
-Python fills them as `ctypes` structures; the native functions (`emit`) read them by the same declarations. The first
+Python fills them as `ctypes` structures; native code (`ir_text`) reads them by the same declarations. The first
 two belong to CPython and NumPy; `probe` checks them against real objects before native code relies on them.
 """
 
@@ -50,7 +50,7 @@ WRITEABLE = 0x400
 
 
 class Outside(ctypes.Structure):
-    """Addresses of functions and objects that are not ours, so that the compiled code names nothing."""
+    """Addresses of external functions and objects, so that the compiled code has no symbols to resolve."""
 
     _fields_ = (
         # CPython
@@ -73,8 +73,8 @@ class Outside(ctypes.Structure):
         ("set_base", c_void_p),
         ("ndarray", c_void_p),
         # hybridc
-        ("workspace", c_void_p),  # the type
-        ("take", c_void_p),  # gives memory for large results, memory that is used again
+        ("workspace", c_void_p),  # the type object
+        ("take", c_void_p),  # allocates large results from the buffer pool
         ("pool", c_void_p),  # the Pool of this process
         # the system's threads
         ("thread_create", c_void_p),
@@ -84,40 +84,40 @@ class Outside(ctypes.Structure):
         ("getaffinity", c_void_p),
         ("setaffinity", c_void_p),
         ("syscall", c_void_p),
-        ("futex", c_int64),  # the number of this system call
+        ("futex", c_int64),  # the system call's number
     )
 
 
 class Boxed(ctypes.Structure):
-    """A program that is called with boxes: objects that hold an array each."""
+    """A program that is called on array wrappers, objects that hold an array each."""
 
     _fields_ = (
         ("anchor", c_void_p),  # the array over the Program
-        ("type", c_void_p),  # of a box
-        ("size", c_int64),  # of a box, in bytes
-        ("array_offset", c_int64),  # where a box has its array
-        ("pattern", c_void_p),  # void *[size / 8]: what else a new box holds
+        ("type", c_void_p),  # of a wrapper
+        ("size", c_int64),  # of a wrapper, in bytes
+        ("array_offset", c_int64),  # the offset of a wrapper's array
+        ("pattern", c_void_p),  # void *[size / 8]: the other words of a new wrapper
         ("workspace", c_void_p),
-        ("busy", c_int64),  # the workspace is in use; read and written with the lock of Python
+        ("busy", c_int64),  # the workspace is in use; read and written under the GIL
     )
 
 
 class Pool(ctypes.Structure):
-    """Threads that take part in regions: ranges of iterations that are claimed in pieces.
+    """The thread pool, with its current region: a range of iterations that is claimed in chunks.
 
-    What different threads write at the same time lies in different cache lines.
+    Fields that different threads write at the same time are in different cache lines.
     """
 
     _fields_ = (
         ("outside", c_void_p),
-        ("threads", c_int64),  # that take part in a region at most, the caller among them
-        ("handles", c_void_p),  # int64[threads - 1]: what the system calls the workers
+        ("threads", c_int64),  # the most in a region, the caller included
+        ("handles", c_void_p),  # int64[threads - 1]: thread handles of the workers
         ("claims", c_void_p),  # ClaimCell[threads]
-        ("started", c_int64),  # workers there are
-        ("numbered", c_int64),  # workers that have taken their number
-        ("ready", c_int64),  # starting them has been tried
+        ("started", c_int64),  # workers started
+        ("numbered", c_int64),  # workers that have taken their index
+        ("ready", c_int64),  # whether starting them was tried
         ("stopped", c_int32),
-        # the region that is open
+        # the open region
         ("code", c_void_p),
         ("buffers", c_void_p),
         ("numbers", c_void_p),
@@ -126,8 +126,8 @@ class Pool(ctypes.Structure):
         ("pieces", c_int64),
         ("scratch", c_void_p),
         ("scratch_stride", c_int64),
-        ("limit", c_int64),  # threads that may take part
-        ("core", c_int32),  # where the caller runs
+        ("limit", c_int64),  # the most threads in this region
+        ("core", c_int32),  # the caller's core
         ("_0", _Line),
         ("lock", c_int32),  # 1 while a thread runs a region
         ("_1", _Line),
@@ -140,13 +140,13 @@ class Pool(ctypes.Structure):
 
 
 class ClaimCell(ctypes.Structure):
-    """A part of a region's pieces, meant for one thread; others take what it has not claimed when theirs are done."""
+    """A thread's own share of a region's chunks; others steal what is left of it when theirs is done."""
 
     _fields_ = (("next", c_int64), ("end", c_int64), ("_", c_uint8 * 48))
 
 
 class TimeCell(ctypes.Structure):
-    """The system's struct timespec."""
+    """``struct timespec``."""
 
     _fields_ = (("seconds", c_int64), ("nanoseconds", c_int64))
 
@@ -158,18 +158,18 @@ class PlaceCell(ctypes.Structure):
 
 
 class StepCell(ctypes.Structure):
-    """A plan's `Phase`, or, where ``host`` is not null, a `Host`."""
+    """A plan's parallel region, or, where ``host`` is not null, a host call."""
 
     _fields_ = (
         ("host", c_void_p),  # the callable
-        ("next_host", c_int64),  # the first host step from here on; the number of steps if there is none
+        ("next_host", c_int64),  # index of the next host step; the number of steps if there is none
         ("code", c_void_p),
         ("buffers", c_void_p),  # PlaceCell[buffer_count]
         ("buffer_count", c_int64),
         ("numbers", c_void_p),
         ("extent", c_int64),
         ("grain", c_int64),
-        ("alone", c_int64),  # up to so many iterations are not shared
+        ("alone", c_int64),  # regions of at most so many iterations are not shared
         ("scratch", PlaceCell),
         ("scratch_stride", c_int64),
     )
@@ -203,14 +203,14 @@ class GridCell(ctypes.Structure):
 
 
 class ArrayCell(ctypes.Structure):
-    """A plan's `Array`."""
+    """A plan's `PlainArray`."""
 
     _fields_ = (
         ("rank", c_int32),
         ("type_num", c_int32),
         ("descr", c_void_p),
         ("shape", c_void_p),  # int64[rank]
-        ("size", c_void_p),  # if not null, Outside.take(size) gives the memory of a fresh one
+        ("size", c_void_p),  # if not null, Outside.take(size) allocates a result
     )
 
 
@@ -224,7 +224,7 @@ class NativeTable(ctypes.Structure):
         ("constant_count", c_int64),
         ("step_count", c_int64),
         ("slot_count", c_int64),
-        ("buffer_count", c_int64),  # the most that a step has
+        ("buffer_count", c_int64),  # the most of a step
         ("host_count", c_int64),
         ("inputs", c_void_p),  # ArrayCell[input_count]
         ("results", c_void_p),  # ArrayCell[result_count]

@@ -1,4 +1,4 @@
-"""The threads that native kernels share: how many there are, and when they start and stop."""
+"""The threads of native kernels: their number, start and stop."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from hybridc.ground.locks import ForkLock
 from hybridc.options import OPTIONS
 from hybridc.runtime.native.structures import ClaimCell, Outside, Pool
 
-# The number of the system call futex, on systems where our threads can wait with it.
+# The futex system call's number, on systems where our threads can wait by it.
 _FUTEX = {"x86_64": 202, "aarch64": 98}
 _ALIGNMENT = 64
 
 
 class Threads:
-    """The pool of this process. Its workers start with the first region that is large enough."""
+    """The thread pool of this process. Its workers start with the first region that is large enough."""
 
     def __init__(self, outside: Outside, stop: Any) -> None:
         self._outside = outside
         self._stop = stop
         self._lock = ForkLock()
-        self._pools: list[Any] = []  # all there ever were: a worker, or a caller that comes late, may still look at one
+        self._pools: list[Any] = []  # never freed: a late worker or caller may still read one
         self._pool = self._make(OPTIONS.num_threads)
         if hasattr(os, "register_at_fork"):
             os.register_at_fork(after_in_child=self._renew)
@@ -35,11 +35,11 @@ class Threads:
 
     @property
     def count(self) -> int:
-        """Threads that take part in a region, the caller among them."""
+        """The number of threads of a region, the caller included."""
         return int(self._pool.threads)
 
     def set_count(self, count: int) -> None:
-        """Let so many threads take part from now on."""
+        """Set the number of threads."""
         with self._lock.current:
             if count != self.count:
                 old, self._pool = self._pool, self._make(count)
@@ -62,7 +62,7 @@ class Threads:
         return pool
 
     def _end(self, pool: Pool, patience: float = math.inf) -> None:
-        """Stop a pool's workers, after the region that may run now, and wait for them."""
+        """Stop a pool's workers, after the current region, and join them."""
         end = time.monotonic() + patience
         while not self._stop(ctypes.addressof(pool)):
             if time.monotonic() > end:
@@ -77,12 +77,12 @@ class Threads:
             self._end(self._pool, patience=1.0)
 
     def _renew(self) -> None:
-        # The workers are not in the forked child, and the parent's regions were cut off at some point.
+        # The forked child has no workers, and the parent's regions were cut off at some point.
         self._pool = self._make(self.count)
 
 
 def system_functions() -> dict[str, Any]:
-    """The functions of the system that the pool calls, by their names in `Outside`; none where there is no pool."""
+    """The system functions that the pool calls, by their names in `Outside`; none where there can be no pool."""
     if sys.platform != "linux":
         return {}
     library = ctypes.CDLL(None)

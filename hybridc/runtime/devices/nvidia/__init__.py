@@ -1,1 +1,1 @@
-"""NVIDIA's cards."""
+"""NVIDIA GPUs."""

@@ -1,4 +1,4 @@
-"""What a card was asked to launch and is perhaps not done with: one of it failed, if the driver says so later."""
+"""Pending launches of a GPU: the candidates for an asynchronous error of the driver."""
 
 from __future__ import annotations
 
@@ -9,28 +9,28 @@ from collections.abc import Iterator
 from hybridc.errors import DeviceError
 from hybridc.lower.triton.triton_function import TritonFunction
 
-# Launches that are kept of each stream; and of what is told.
+# Launches remembered per stream; and listed in an error.
 _KEPT, _TOLD = 256, 6
 
-#: A function, a name, or those of a recording.
+#: A function, a label, or those of a recording.
 Launched = TritonFunction | str | tuple["Launched", ...]
 
 
 class LatestLaunches:
-    """The latest launches ``of`` each stream since it was last waited for."""
+    """The launches ``of`` each stream since its last synchronisation, the latest ones."""
 
     def __init__(self) -> None:
         self.of: defaultdict[int, deque[Launched]] = defaultdict(lambda: deque(maxlen=_KEPT))
 
     def done(self, stream: int | None = None) -> tuple[Launched, ...]:
-        """Forget those of a stream, or of all if None: they are done; gives those of the stream."""
+        """Forget the launches of a stream, or of all if None, as they are done; returns those of the stream."""
         if stream is not None:
             return tuple(self.of.pop(stream, ()))
         self.of.clear()
         return ()
 
     def blamed(self, error: DeviceError, stream: int | None = None) -> DeviceError:
-        """The error with what may have caused it; it is the answer to a launch, if there is a stream."""
+        """The error with the launches that may have caused it; with a stream, the launch that returned it."""
         if stream is not None and os.environ.get("CUDA_LAUNCH_BLOCKING") == "1":
             return DeviceError(f"{error}: {next(_texts(tuple(self.of[stream])))}")
         found = [text for asked in list(self.of.values()) for text in _texts(tuple(asked))]
@@ -45,7 +45,7 @@ class LatestLaunches:
 
 
 def _texts(launched: tuple[Launched, ...]) -> Iterator[str]:
-    """What each launch is, in words, the latest first."""
+    """Each launch as text, the latest first."""
     for each in reversed(launched):
         if isinstance(each, tuple):
             yield from _texts(each)

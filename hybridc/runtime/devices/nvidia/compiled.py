@@ -1,4 +1,4 @@
-"""Triton functions compiled for a card and kept on the disk: for what is there, Triton need not even be imported."""
+"""Triton functions compiled for a GPU, cached on the disk: a cache hit does not even import Triton."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from hybridc.ground.store import keep, kept
 from hybridc.lower.triton.triton_function import QUOTES, Config, TritonFunction
 from hybridc.runtime.triton_kernel import load, triton
 
-# Addresses and numbers that are divisible by this let Triton read and write 16 bytes at a time.
+# Pointers and integers divisible by this let Triton vectorise accesses to 16 bytes.
 DIVISIBLE = 16
-# How all functions are compiled; a part of what names their code.
-# A product and a sum stay two operations: formulas write fma where they mean it, and equal values differ by zero.
+# Compile options, a part of the cache key.
+# No contraction of a*b + c: formulas write fma where they mean it, and differences of equal values are zero.
 _OPTIONS = {"enable_fp_fusion": False}
 
 _TYPES = {
@@ -35,9 +35,9 @@ _TYPES = {
 
 @dataclass(frozen=True)
 class MachineCode:
-    """Machine code of one kernel, with what a launch must know.
+    """The machine code of a kernel, and what a launch needs to know of it.
 
-    It takes ``parameters`` of eight bytes or less: the function's pointers and numbers, then zeros.
+    It takes ``parameters`` of at most eight bytes: the function's pointers and scalars, then zeros.
     """
 
     entry: str
@@ -48,9 +48,9 @@ class MachineCode:
 
 
 def binary(function: TritonFunction, config: Config, capability: tuple[int, int], divisible: int) -> MachineCode:
-    """The code of a function for one of its configurations and cards of a capability.
+    """The code of a function in one of its configurations for a compute capability.
 
-    Bit i of ``divisible`` says of its i-th argument, pointers first, that it is divisible by 16.
+    Bit i of ``divisible``: the i-th argument, pointers first, is divisible by 16.
     """
     way = [*config.constants, config.warps, config.stages]
     what = [code_key(function), function.name, way, capability, divisible, _triton_version(), _OPTIONS]
@@ -63,14 +63,14 @@ def binary(function: TritonFunction, config: Config, capability: tuple[int, int]
 
 
 def divisible_by(arguments: Iterable[int], number: int = DIVISIBLE) -> int:
-    """Which arguments are divisible: bit i is that of the i-th."""
+    """The bit mask of the divisible arguments."""
     return sum(1 << i for i, value in enumerate(arguments) if value % number == 0)
 
 
 def code_key(function: TritonFunction) -> str:
-    """Names what is compiled: a function's source but for its description, and the types of what it is given.
+    """The cache key of a function: its source without the description, and the types of its arguments.
 
-    The description says where in a network it is from. One source may be of several types.
+    The description has the location in a network. One source may be compiled for several types.
     """
     described = function.source.startswith(QUOTES)
     code = function.source.partition(f"{QUOTES}\n")[2] if described else function.source
@@ -87,7 +87,7 @@ def _triton_version() -> str:
 
 
 def compile_for(function: TritonFunction, config: Config, capability: tuple[int, int], divisible: int) -> MachineCode:
-    """What Triton makes of a function; nothing is looked up or kept."""
+    """Compile a function with Triton, without the cache."""
     made = compiled(function, config, capability, divisible)
     metadata = made.metadata
     if metadata.global_scratch_size:
@@ -97,9 +97,9 @@ def compile_for(function: TritonFunction, config: Config, capability: tuple[int,
 
 
 def compiled(function: TritonFunction, config: Config, capability: tuple[int, int] | str, divisible: int) -> Any:
-    """Triton's own object for a function compiled: ``.asm`` has all stages of it.
+    """Triton's compiled object; ``.asm`` has all its stages.
 
-    A capability that is a name, as ``gfx942``, is that of a card of AMD's.
+    A capability that is a name, such as ``gfx942``, is an AMD GPU.
     """
     package = triton(interpreted=False)
     source: Any = importlib.import_module("triton.compiler").ASTSource
@@ -110,7 +110,7 @@ def compiled(function: TritonFunction, config: Config, capability: tuple[int, in
     attributes = {(i,): [["tt.divisibility", DIVISIBLE]] for i in range(len(types)) if divisible >> i & 1}
     made = source(fn=kernel, signature=signature, constexprs=dict(config.constants), attrs=attributes)
     options = {"num_warps": config.warps, "num_stages": config.stages, **_OPTIONS}
-    if isinstance(capability, str):  # with twice as many threads in a warp, half as many warps are as many threads
+    if isinstance(capability, str):  # AMD: half as many warps of twice as many threads
         options["num_warps"] = max(1, config.warps // 2)
         return package.compile(made, target=target("hip", capability, 64), options=options)
     major, minor = capability
@@ -118,7 +118,7 @@ def compiled(function: TritonFunction, config: Config, capability: tuple[int, in
 
 
 def _parameters(ptx: str, entry: str) -> int:
-    """How many parameters a kernel has: Triton adds some of its own."""
+    """The number of parameters of a kernel: Triton adds some of its own."""
     found = re.search(rf"\.entry\s+{re.escape(entry)}\s*\((.*?)\)", ptx, re.DOTALL)
     if found is None:
         raise UnsupportedError(f"this version of Triton ({_triton_version()}) writes {entry} in an unknown way")

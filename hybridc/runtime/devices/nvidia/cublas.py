@@ -1,4 +1,4 @@
-"""Products by NVIDIA's BLAS, if its library is there: with PyTorch, with CuPy, or with CUDA itself."""
+"""Matmuls by cuBLAS, if the library is there: with PyTorch, with CuPy, or with CUDA itself."""
 
 from __future__ import annotations
 
@@ -19,33 +19,33 @@ if TYPE_CHECKING:
     from hybridc.runtime.devices.nvidia.cuda import Cuda
 
 _VERSIONS = (13, 12, 11)
-_MATRIX = (c_void_p, c_int, c_int, c_int64)  # address, kind of elements, distance of columns, of batches
+_MATRIX = (c_void_p, c_int, c_int, c_int64)  # address, data type, leading dimension, batch stride
 FUNCTIONS: dict[str, tuple[Any, ...]] = {
     "cublasCreate_v2": (ctypes.POINTER(c_void_p),),
     "cublasSetStream_v2": (c_void_p, c_void_p),
     "cublasSetWorkspace_v2": (c_void_p, c_void_p, c_size_t),
     "cublasSetMathMode": (c_void_p, c_int),
     "cublasGemmStridedBatchedEx": (
-        *(c_void_p, c_int, c_int, c_int, c_int, c_int),  # handle, how operands lie, sizes
-        *(c_void_p, *_MATRIX, *_MATRIX, c_void_p, *_MATRIX),  # a factor before each of two matrices and the result
-        *(c_int, c_int, c_int),  # batches, arithmetic, algorithm
+        *(c_void_p, c_int, c_int, c_int, c_int, c_int),  # handle, transpositions, m, n, k
+        *(c_void_p, *_MATRIX, *_MATRIX, c_void_p, *_MATRIX),  # alpha, A, B, beta, C
+        *(c_int, c_int, c_int),  # batch count, compute type, algorithm
     ),
 }
-# Numbers of library_types.h and cublas_api.h.
+# Constants of library_types.h and cublas_api.h.
 KINDS = {"float32": 0, "float64": 1, "float16": 2, "bfloat16": 14}
 SINGLE, DOUBLE, TF32 = 68, 70, 77
-# Sums of half precision are not rounded to it in between.
+# No reduced-precision accumulation of half-precision sums.
 WHOLE_SUMS = 16
 DEFAULT = -1
-# Bytes of memory that products in a recording share, as the library itself takes: of cards since 2022, of older ones.
+# Workspace of matmuls in a recording, as cuBLAS itself takes: on Hopper and later, on older GPUs.
 WORKSPACE, OLD_WORKSPACE = 32 << 20, 4 << 20
 
 
 class Cublas:
-    """The library on one card: a handle for each stream, as a handle's memory serves one product at a time.
+    """cuBLAS on one GPU: a handle for each stream, as a handle's workspace serves one matmul at a time.
 
-    A recording may not ask for memory: what is recorded goes through the current stream's handle, which is lent to the
-    recorder's stream with memory that the recording keeps.
+    Nothing may be allocated while capturing: the current stream's handle is used on the recorder's
+    stream, with a workspace that the recording owns.
     """
 
     def __init__(self, card: Cuda, library: Any) -> None:
@@ -60,7 +60,7 @@ class Cublas:
         self._using = threading.Lock()
 
     def prepare(self, product: LibraryProduct) -> Callable[[Sequence[int]], None] | None:
-        """The product as a function of the addresses of its matrices; None if the library has none such."""
+        """The matmul as a function of the addresses of its matrices; None if cuBLAS does not have it."""
         names = [dtype.name for dtype in product.dtypes]
         pairs = [(name, name) for name in KINDS] + [("float16", "float32"), ("bfloat16", "float32")]
         if (names[0], names[1]) not in pairs:
@@ -87,7 +87,7 @@ class Cublas:
 
     @contextmanager
     def _lent(self) -> Generator[c_void_p]:
-        """The handle of the current stream, for the order in which work is done now."""
+        """The current stream's handle, set to the stream that launches go to now."""
         card, handle = self._card, self._handle()
         stream, order = card.stream, card.order
         if order == stream:
@@ -99,10 +99,10 @@ class Cublas:
             self._call("cublasSetWorkspace_v2", handle, memory.pointer, memory.nbytes)
             yield handle
         finally:
-            self._call("cublasSetStream_v2", handle, stream)  # its memory is the library's own again
+            self._call("cublasSetStream_v2", handle, stream)  # which also restores the library's own workspace
 
     def _handle(self) -> c_void_p:
-        """That of the current stream."""
+        """The current stream's handle."""
         stream = self._card.stream
         found = self._handles.get(stream)
         if found is None:
@@ -121,7 +121,7 @@ class Cublas:
 
 @functools.cache
 def library() -> Any:
-    """The library; None if there is none. One that PyTorch or CuPy loaded is found by its name."""
+    """The cuBLAS library; None if there is none. One that PyTorch or CuPy loaded is found by its name."""
     for name in (*(f"libcublas.so.{version}" for version in _VERSIONS), *_packaged()):
         try:
             found = ctypes.CDLL(name)
@@ -133,7 +133,7 @@ def library() -> Any:
 
 
 def _packaged() -> Iterator[str]:
-    """The library's file in packages of NVIDIA's."""
+    """Paths of the library in NVIDIA's packages."""
     spec = importlib.util.find_spec("nvidia")
     for folder in [] if spec is None else spec.submodule_search_locations or []:
         yield from map(str, sorted(Path(folder).glob("*/lib/libcublas.so.*"), reverse=True))

@@ -1,4 +1,4 @@
-"""A card of NVIDIA's, through its driver: memory of the driver's own pool, compiled functions, launches."""
+"""An NVIDIA GPU through the CUDA driver: its memory pool, loaded functions, launches."""
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ from hybridc.runtime.devices.nvidia.current import Current, OneCard
 from hybridc.runtime.devices.nvidia.driver import FUNCTIONS, Driver, LateError, LaunchConfig
 from hybridc.runtime.devices.nvidia.recorder import GraphRecorder
 
-# What every card gives to a program without being asked for more.
+# Shared memory per block that every GPU gives without opting in.
 _SHARED = 48 << 10
 _KEEP_ALL = (1 << 64) - 1
 _WARP = 32
-# Functions that are launched now and then, as fills and copies, and stay ready; and what is let go at once, at most.
+# Prepared functions that stay cached, such as fills and copies; and the most that are evicted at once.
 _READY, _RETIRED = 256, 64
 
 
 class Cuda(Device):
-    """A card, in its primary context, which other libraries use, too."""
+    """A GPU, in its primary context, which other libraries share."""
 
     records = True
 
@@ -52,7 +52,7 @@ class Cuda(Device):
         self.multiprocessors = multiprocessors
         self.shared = shared
         context = driver.pointer("cuDevicePrimaryCtxRetain", card)
-        #: Inside, this thread's calls are for the card.
+        #: Context manager that makes the GPU's context current on this thread.
         self.current = (OneCard if driver.count() == 1 else Current)(driver, context)
         self.asked = LatestLaunches()
         self._loaded: WeakValueDictionary[Any, _Loaded] = WeakValueDictionary()
@@ -65,7 +65,7 @@ class Cuda(Device):
         self.prepare_memory(card)
 
     def prepare_memory(self, card: int) -> None:
-        """Freed memory stays with the pool for the next array, instead of going back at every synchronisation."""
+        """Let the pool keep freed memory for later arrays, instead of returning it at every synchronisation."""
         pool = self.driver.pointer("cuDeviceGetDefaultMemPool", card)
         self.driver.call("cuMemPoolSetAttribute", pool, cuda.POOL_KEEPS, ctypes.byref(ctypes.c_uint64(_KEEP_ALL)))
 
@@ -82,14 +82,14 @@ class Cuda(Device):
         return DeviceMemory(pointer, nbytes, _Owned(self, pointer, stream))
 
     def no_memory(self, nbytes: int) -> DeviceMemoryError:
-        """What to raise if there are not as many bytes."""
+        """The out-of-memory error."""
         return DeviceMemoryError(f"gpu({self.index}), {self.name}: no {nbytes} bytes of memory are left for an array")
 
     def call(self, name: str, *arguments: Any) -> None:
-        """Call a function of the driver for this card.
+        """Call a driver function in this GPU's context.
 
         Raises:
-            DeviceError: it refused, or a launch failed that was asked for before: the text says of whom.
+            DeviceError: it failed, or an earlier launch did: the text lists the candidates.
         """
         self.driver.check()
         with self.current:
@@ -98,20 +98,20 @@ class Cuda(Device):
             self.failed(name, error)
 
     def pointer(self, name: str, *arguments: Any) -> int:
-        """What a function of the driver, called for this card, puts where its first argument points."""
+        """Call a driver function that writes its result through its first argument; the result."""
         made = FUNCTIONS[name][0]._type_()
         self.call(name, ctypes.byref(made), *arguments)
         return made.value or 0
 
     def failed(self, name: str, error: int, stream: int | None = None) -> None:
-        """Raise for what a function of the driver answered; to a launch, if there is a stream."""
+        """Raise for a driver's error code, with the launches that may have caused it; on ``stream``, of a launch."""
         try:
             self.driver.fail(name, error)
         except LateError as late:
             raise self.asked.blamed(late, stream) from late
 
     def free(self, name: str, *arguments: Any) -> None:
-        """Call a function that gives something back; if it cannot be, nobody can do anything about it."""
+        """Call a function that frees something; errors are ignored, as nothing can be done about them."""
         if self.driver.may_free():
             with self.current:
                 self.driver.functions[name](*arguments)
@@ -119,7 +119,7 @@ class Cuda(Device):
     def upload(self, target: int, source: npt.NDArray[Any]) -> None:
         start = source.ctypes.data
         self.call("cuMemcpyHtoDAsync_v2", target, start, source.nbytes, self.stream)
-        # The driver reads memory before the call returns, but for what it knows, as PyTorch's pinned memory.
+        # The driver has read pageable memory when the call returns, but not pinned memory, such as PyTorch's.
         if not self.driver.functions["cuPointerGetAttribute"](ctypes.byref(ctypes.c_int()), cuda.MEMORY_TYPE, start):
             self.synchronise()
 
@@ -141,7 +141,7 @@ class Cuda(Device):
         self.asked.done(stream)
 
     def finish(self) -> None:
-        with self._recorder.idle():  # no stream may be capturing when all are waited for
+        with self._recorder.idle():  # no stream may be capturing at a device synchronisation
             count = len(self._retired)
             self.call("cuCtxSynchronize")
             self.asked.done()
@@ -177,16 +177,16 @@ class Cuda(Device):
         return self._recorder.record(work)
 
     def recorded_memory(self, nbytes: int) -> DeviceMemory:
-        """Memory that launches of the recording at hand share one after the other; it keeps it."""
+        """Workspace that the launches of the current recording share, one after the other; the recording owns it."""
         return self._recorder.memory(nbytes)
 
     @property
     def order(self) -> int:
-        """The stream that launches go to now: the recorder's while this thread records."""
+        """The stream that launches go to: the recorder's while this thread records, else the current one."""
         return self.recording.stream or self.stream
 
     def load(self, function: TritonFunction, config: Config, divisible: int) -> _Loaded:
-        """A function on the card, for any number of programs; there once as long as anybody uses it."""
+        """The function loaded on the GPU, shared by all programs that use it."""
         self.driver.check()
         key = (function, config.constants, config.warps, config.stages, divisible)
         if len(self._retired) > _RETIRED and not self.recording.stream:
@@ -199,7 +199,7 @@ class Cuda(Device):
 
 
 class _Owned:
-    """Memory that goes back once the work that was asked for before this object ended is done with it."""
+    """Memory that is freed in stream order: after the work that was enqueued when this object ended."""
 
     __slots__ = ("_card", "_pointer", "_stream")
 
@@ -216,7 +216,7 @@ class _Owned:
 
 
 class _Event(Event):
-    """An event of the driver."""
+    """A CUDA event."""
 
     def __init__(self, card: Cuda) -> None:
         self._card = card
@@ -235,14 +235,14 @@ class _Event(Event):
 
 
 class _Prepared:
-    """A function with a configuration: compiled for what divides its arguments when it is first called so."""
+    """A function with a configuration; specialised on its arguments' divisibility at the first such call."""
 
     def __init__(self, card: Cuda, function: TritonFunction, config: Config) -> None:
         self._card = card
         self._function = function
         self._config = config
         self._ready: dict[int, _Ready] = {}
-        # Numbers with which it was called last, and what then runs if all addresses are divisible.
+        # The scalars of the last call, and its launch if all addresses are divisible.
         self._last: tuple[Sequence[int], _Ready] | None = None
 
     def __call__(self, pointers: Sequence[int], numbers: Sequence[int]) -> None:
@@ -268,7 +268,7 @@ class _Prepared:
 
 
 class _Ready:
-    """A launch of a function that is on the card: the memory in which the driver finds what it must know."""
+    """A launch of a loaded function, with the parameter buffer that the driver reads."""
 
     def __init__(self, card: Cuda, function: TritonFunction, loaded: _Loaded, grid: tuple[int, int, int]) -> None:
         self._card = card
@@ -277,7 +277,7 @@ class _Ready:
         self._launch: Any = card.driver.functions["cuLaunchKernelEx"]
         self._config = LaunchConfig(grid, (loaded.warps * _WARP, 1, 1), loaded.shared)
         self._where = ctypes.addressof(self._config)
-        # A number of four bytes is found in the first four of its eight.
+        # A 4-byte integer is the first half of its 8 bytes (little endian).
         self._values = (ctypes.c_uint64 * loaded.parameters)()
         start = ctypes.addressof(self._values)
         self._places = (ctypes.c_void_p * loaded.parameters)(*[start + 8 * i for i in range(loaded.parameters)])
@@ -297,7 +297,7 @@ class _Ready:
 
 
 class _Loaded:
-    """Machine code on the card."""
+    """A loaded module of machine code."""
 
     def __init__(self, card: Cuda, function: TritonFunction, config: Config, divisible: int) -> None:
         code = binary(function, config, card.capability, divisible)
@@ -306,7 +306,7 @@ class _Loaded:
                 f"{function.name} ({config}) needs {code.shared} bytes of shared memory; {card.name} has {card.shared}"
             )
         module = card.pointer("cuModuleLoadData", code.code)
-        # A module whose functions may still run stays.
+        # A module is unloaded only when no launch of it can be pending.
         weakref.finalize(self, card.retire, functools.partial(card.free, "cuModuleUnload", module)).atexit = False
         self.kernel = card.pointer("cuModuleGetFunction", module, code.entry.encode())
         self.warps, self.shared, self.parameters = code.warps, code.shared, code.parameters

@@ -1,4 +1,4 @@
-"""A card whose memory and order of work are CuPy's: arrays come from its pool, kernels go to its current stream."""
+"""A GPU that shares CuPy's memory pool and its current stream."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from hybridc.runtime.devices.nvidia.driver import Driver
 
 
 def there(_driver: Driver) -> bool:
-    """Whether CuPy is installed; the driver has a card already."""
+    """Whether CuPy is installed; the driver has found a GPU already."""
     try:
         importlib.import_module("cupy")
     except ImportError:
@@ -20,7 +20,7 @@ def there(_driver: Driver) -> bool:
 
 
 class CupyCard(Cuda):
-    """A card of CuPy's."""
+    """A GPU with memory and streams of CuPy."""
 
     def __init__(self, driver: Driver, index: int = 0) -> None:
         self._cuda: Any = importlib.import_module("cupy").cuda
@@ -31,7 +31,7 @@ class CupyCard(Cuda):
         return self._cuda.get_current_stream(self.index).ptr
 
     def prepare_memory(self, card: int) -> None:
-        """The library has a pool of its own."""
+        """Nothing to do: CuPy has its own pool."""
 
     def allocate(self, nbytes: int) -> DeviceMemory:
         self.driver.check()

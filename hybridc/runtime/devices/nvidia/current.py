@@ -1,4 +1,4 @@
-"""Which card a thread's calls of the driver are for: its current context."""
+"""Which CUDA context is current on a thread."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from hybridc.runtime.devices.nvidia.driver import Driver
 
 
 class Current:
-    """Inside, this thread's calls are for a context; behind it, for the one before, on which other libraries rely."""
+    """A context manager that makes a context current, and restores the one before, on which other libraries rely."""
 
     def __init__(self, driver: Driver, context: int) -> None:
         self._driver = driver
@@ -27,7 +27,7 @@ class _Entered(threading.local):
 
 
 class OneCard(Current):
-    """Where there is one card, its context stays: other libraries use no other."""
+    """With a single GPU its context stays current: other libraries use no other."""
 
     def __init__(self, driver: Driver, context: int) -> None:
         super().__init__(driver, context)

@@ -1,4 +1,4 @@
-"""NVIDIA's driver library, as far as a device needs it, with errors that say which call failed."""
+"""The CUDA driver library: the functions that a device needs, with errors that name the failed call."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Any
 
 from hybridc.errors import DeviceError, DeviceMemoryError
 
-# Of each function the types of its arguments; every one answers with a number, 0 if all is well.
+# Argument types of each function; every one returns an error code, 0 for success.
 _PP = POINTER(c_void_p)
 FUNCTIONS: dict[str, tuple[Any, ...]] = {
     "cuInit": (c_uint,),
@@ -58,7 +58,7 @@ FUNCTIONS: dict[str, tuple[Any, ...]] = {
 
 
 class LaunchConfig(ctypes.Structure):
-    """How a kernel is launched, as ``cuLaunchKernelEx`` reads it."""
+    """``CUlaunchConfig`` of ``cuLaunchKernelEx``."""
 
     _fields_ = (
         ("grid", c_uint * 3),
@@ -70,17 +70,17 @@ class LaunchConfig(ctypes.Structure):
     )
 
 
-# Numbers of cuda.h.
+# Constants of cuda.h.
 MULTIPROCESSORS, MAJOR, MINOR, SHARED_MEMORY = 16, 75, 76, 97
 FUNCTION_SHARED_MEMORY = 8
 POOL_KEEPS = 4
 MEMORY_TYPE = 2
-# A stream that waits for no other; a capture that forbids no call, of this thread or of others.
+# CU_STREAM_NON_BLOCKING; CU_STREAM_CAPTURE_MODE_RELAXED.
 NON_BLOCKING, RELAXED = 1, 2
 _OUT_OF_MEMORY = 2
-# What a launch does wrong that was accepted before: the next calls answer so, whatever they ask for.
+# Errors of earlier launches, which any later call may return.
 _LATE = frozenset({214, 220, 700, 702, 710, *range(714, 720)})
-# Why ``cuInit`` refuses, where more is known than the driver's words.
+# Advice for errors of ``cuInit``, beside the driver's own text.
 _NO_DEVICE = 100
 _REFUSED = {
     101: "CUDA_VISIBLE_DEVICES names a GPU that this machine does not have",
@@ -97,25 +97,25 @@ _FORKED = (
 
 
 class LateError(DeviceError):
-    """Some launch failed, which was asked for before the call that says so."""
+    """An asynchronous error: of a launch before the call that returns it."""
 
 
 @dataclass(frozen=True)
 class NoDriver:
-    """Why there is no driver; a ``broken`` one is there and does not work."""
+    """Why there is no driver; ``broken`` if it is installed but does not work."""
 
     reason: str
     broken: bool = False
 
 
 class Driver:
-    """The functions of the library; each method raises where its function answers with an error."""
+    """The functions of the library; each method raises if its function fails."""
 
     def __init__(self, library: Any) -> None:
         self.functions: dict[str, Any] = {}
-        #: Whether this process may call it: not one that was forked later.
+        #: Whether this process may call it: not in a fork of the process that initialised it.
         self.usable = True
-        self.is_ending = sys.is_finalizing  # modules may be gone when the last arrays go
+        self.is_ending = sys.is_finalizing  # modules may be gone when the last arrays are freed
         for name, types in FUNCTIONS.items():
             function = getattr(library, name)
             function.argtypes = types
@@ -130,7 +130,7 @@ class Driver:
 
         Raises:
             DeviceMemoryError: the device's memory is full.
-            LateError: a launch failed that was asked for before.
+            LateError: an earlier launch failed.
             DeviceError: anything else.
         """
         self.check()
@@ -139,19 +139,19 @@ class Driver:
             self.fail(name, error)
 
     def check(self) -> None:
-        """Raise where this process may not call the driver."""
+        """Raise if this process may not call the driver."""
         if not self.usable:
             raise DeviceError(_FORKED)
 
     def may_free(self) -> bool:
-        """Whether to give back what nobody needs any more.
+        """Whether to free resources.
 
-        A process that ends gives everything back at once, and what a forked one has is not its own.
+        A process that ends frees all at once, and a forked child does not own its parent's.
         """
         return self.usable and not self.is_ending()
 
     def fail(self, name: str, error: int) -> None:
-        """Raise for what a function answered."""
+        """Raise for an error code."""
         kind = DeviceMemoryError if error == _OUT_OF_MEMORY else LateError if error in _LATE else DeviceError
         raise kind(f"{name}: {self._words(error)} (error {error} of the CUDA driver)")
 
@@ -159,24 +159,24 @@ class Driver:
         return _words(self.functions["cuGetErrorString"], error)
 
     def pointer(self, name: str, *arguments: Any) -> int:
-        """What a function puts where its first argument points."""
+        """The result of a function that writes it through its first argument."""
         made = FUNCTIONS[name][0]._type_()
         self.call(name, byref(made), *arguments)
         return made.value or 0
 
     def count(self) -> int:
-        """How many cards there are."""
+        """The number of GPUs."""
         return self._cards
 
     def name(self, card: int) -> str:
-        """What a card is called."""
+        """The name of a GPU."""
         text = ctypes.create_string_buffer(256)
         self.call("cuDeviceGetName", text, len(text), card)
         return text.value.decode()
 
 
 def _words(function: Any, error: int) -> str:
-    """What the library says of an error."""
+    """The library's text for an error code."""
     text = c_char_p()
     function(error, byref(text))
     return (text.value or b"unknown error").decode()
@@ -196,7 +196,7 @@ if hasattr(os, "register_at_fork"):
 
 @functools.cache
 def driver() -> Driver | NoDriver:
-    """The driver of this machine, if it has one that finds a card."""
+    """The driver of this machine, if it has one that finds a GPU."""
     for name in ("libcuda.so.1", "libcuda.so", "nvcuda.dll"):
         try:
             library = ctypes.CDLL(name)

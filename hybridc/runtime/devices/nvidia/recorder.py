@@ -1,4 +1,4 @@
-"""Launches recorded as CUDA graphs: a stream of the card's own captures them, any stream then runs them all at once."""
+"""CUDA graphs: launches captured on a stream of our own, and replayed on any stream at once."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ class _Where(threading.local):
 
 
 class GraphRecorder:
-    """Records on one card, one thread at a time.
+    """Captures on one GPU, by one thread at a time.
 
-    The streams of libraries are no part of it: the default one cannot capture, and in others nothing of anybody else's
-    may be captured.
+    Other libraries' streams are not used: the default stream cannot capture, and a shared one may get foreign work
+    while it captures.
     """
 
     def __init__(self, card: Cuda) -> None:
@@ -38,9 +38,9 @@ class GraphRecorder:
         self._stream = 0
 
     def memory(self, nbytes: int) -> DeviceMemory:
-        """Memory of the recording at hand: what it launches runs one after the other, and shares it.
+        """Workspace of the current recording, which its launches share one after the other.
 
-        It is asked for in the current stream, which does not capture.
+        It is allocated on the current stream, which does not capture.
         """
         found = next((buffer for buffer in self.where.memory if buffer.nbytes >= nbytes), None)
         if found is None:
@@ -50,16 +50,16 @@ class GraphRecorder:
 
     @contextmanager
     def idle(self) -> Generator[None]:
-        """Inside, nothing is recorded."""
+        """A context manager within which nothing is captured."""
         self._card.driver.check()
         with self._using:
             yield
 
     def record(self, work: Callable[[], None]) -> Recorded:
-        """The launches of ``work``, which run when what is given back is called.
+        """The launches of ``work``, captured; calling the result replays them.
 
         Raises:
-            DeviceError: the driver refused.
+            DeviceError: the capture failed.
         """
         card = self._card
         card.driver.check()  # in a forked process others may have held the lock
@@ -70,7 +70,7 @@ class GraphRecorder:
             self.where.stream = self._stream
             try:
                 work()
-            except BaseException:  # whatever happened, the stream must not go on capturing
+            except BaseException:  # the capture must end in any case
                 card.call("cuGraphDestroy", self._end())
                 card.asked.done(self._stream)
                 raise
@@ -79,7 +79,7 @@ class GraphRecorder:
             return Recorded(card, graph, (work, memory), card.asked.done(self._stream))
 
     def _end(self) -> int:
-        """The graph of what was captured."""
+        """End the capture; the CUDA graph."""
         self.where.stream = 0
         self.where.memory = ()
         graph = c_void_p()
@@ -88,9 +88,9 @@ class GraphRecorder:
 
 
 class Recorded:
-    """Launches that the card knows as one graph, which goes to whatever stream is current when it is called.
+    """An instantiated CUDA graph, launched on the stream that is current when it is called.
 
-    It keeps what its launches need: functions and memory stay on the card as long as it does.
+    It keeps alive what its launches use: functions and memory.
     """
 
     def __init__(self, card: Cuda, graph: int, kept: object, launched: tuple[Launched, ...]) -> None:

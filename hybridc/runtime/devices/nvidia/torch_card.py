@@ -1,4 +1,4 @@
-"""A card whose memory and order of work are PyTorch's: arrays come from its pool, kernels go to its current stream."""
+"""A GPU that shares PyTorch's memory pool and its current stream."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from hybridc.runtime.devices.nvidia.driver import Driver
 
 
 def there(_driver: Driver) -> bool:
-    """Whether PyTorch is installed and sees a card."""
+    """Whether PyTorch is installed and sees a GPU."""
     try:
         torch: Any = importlib.import_module("torch")
     except ImportError:
@@ -20,12 +20,12 @@ def there(_driver: Driver) -> bool:
 
 
 class TorchCard(Cuda):
-    """A card of PyTorch's."""
+    """A GPU with memory and streams of PyTorch."""
 
     def __init__(self, driver: Driver, index: int = 0) -> None:
         self._torch: Any = importlib.import_module("torch")
         self._torch.cuda.init()
-        # Of each launch asked for; Triton asks this private function, too.
+        # Asked at each launch; Triton uses this private function, too.
         self._raw_stream: Any = getattr(self._torch._C, "_cuda_getCurrentRawStream", None)
         super().__init__(driver, index)
 
@@ -36,7 +36,7 @@ class TorchCard(Cuda):
         return self._raw_stream(self.index)
 
     def prepare_memory(self, card: int) -> None:
-        """The library has a pool of its own."""
+        """Nothing to do: PyTorch has its own pool."""
 
     def allocate(self, nbytes: int) -> DeviceMemory:
         torch = self._torch
