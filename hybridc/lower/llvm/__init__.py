@@ -1,1 +1,1 @@
-"""The native CPU target: kernels as loops, their mathematics written out, LLVM's dialect, machine code."""
+"""The llvm target: kernels to loops, expanded math, the llvm dialect, machine code."""

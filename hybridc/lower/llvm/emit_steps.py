@@ -1,4 +1,4 @@
-"""A planned program as a native plan: a table of steps for the executor, and what Python does before and after it."""
+"""Emit a planned function as a native plan: a table of steps for the executor, and Python before and after it."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ from hybridc.options import OPTIONS
 def emit(
     module: ModuleOp, name: str, threads: int, poison: bool = OPTIONS.poison, codes: Codes | None = None
 ) -> NativeSource:
-    """The native plan of the planned function ``name``; with ``poison``, memory that holds nothing holds NaN.
+    """The native plan of the planned function ``name``; with ``poison``, dead memory is filled with NaN.
 
-    ``codes`` are those of the module's kernels, if they were asked for before.
+    ``codes`` have the module's kernels compiled, if they were needed before.
     """
     emitter = _StepEmitter(module, name, Codes(threads) if codes is None else codes, poison)
     emitter.walk()

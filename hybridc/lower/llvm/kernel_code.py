@@ -1,4 +1,4 @@
-"""The native code of any kernel: a product's by :mod:`~hybridc.lower.llvm.gemm.products`, loops' from its nests."""
+"""The native code of a kernel: of a contraction (:mod:`~hybridc.lower.llvm.gemm.products`) or of loop nests."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from hybridc.lower.llvm.loops.transpose_loops import transpose_phase
 def code_of(
     kernel: Kernel, threads: int, strides: Mapping[int, Strides], inplace: Sequence[tuple[int, int]] = ()
 ) -> KernelPhases:
-    """The phases of a kernel; ``strides``, in elements, are of arguments, then results, that may be no plain arrays."""
+    """The parallel regions of a kernel; ``strides``, in elements, are those of non-contiguous arguments and results."""
     return Codes(threads).of(kernel, strides, inplace)
 
 
 class Codes:
-    """The kernels of a module: each is analysed once, and has its phases made once for equal calls.
+    """The compiled kernels of a module: each is analysed once, and has its regions made once for equal calls.
 
-    What is known of a kernel but its sizes is kept when these change. ``printer`` makes the native function of a tile
+    What does not depend on sizes is reused when these change. ``printer`` makes the native function of a tile
     program.
     """
 
@@ -38,23 +38,23 @@ class Codes:
         self._kernels: dict[FuncOp, Kernel] = {}
         self._lines: dict[FuncOp, list[Location]] = {}
         self._loops: dict[Any, KernelLoops] = {}
-        self._fitting: dict[Any, KernelLoops] = {}  # of these, what is known to be right for the sizes now
+        self._fitting: dict[Any, KernelLoops] = {}  # those that were checked for the current sizes
         self._made: dict[Any, KernelPhases] = {}
 
     def resized(self) -> None:
-        """Kernels may have other sizes from now on."""
+        """Invalidate what depends on sizes: kernels have other ones from now on."""
         self._kernels = {function: resized(kernel) for function, kernel in self._kernels.items()}
         self._fitting.clear()
         self._made.clear()
 
     def kernel(self, function: FuncOp) -> Kernel:
-        """The facts about a kernel."""
+        """The analysis of a kernel."""
         if function not in self._kernels:
             self._kernels[function] = analyse(function)
         return self._kernels[function]
 
     def lines(self, kernel: Kernel) -> list[Location]:
-        """The user's lines that a kernel comes from."""
+        """The user's source lines of a kernel."""
         if kernel.function not in self._lines:
             self._lines[kernel.function] = kernel.locations
         return self._lines[kernel.function]
@@ -62,10 +62,10 @@ class Codes:
     def of(
         self, kernel: Kernel, strides: Mapping[int, Strides], inplace: Sequence[tuple[int, int]] = ()
     ) -> KernelPhases:
-        """The phases of a kernel.
+        """The parallel regions of a kernel.
 
-        ``strides``, in elements, are of arguments, then results, that may be no plain arrays; ``inplace`` are pairs of
-        an argument and the result that is written over it.
+        ``strides``, in elements, are those of non-contiguous arguments and results; ``inplace`` are pairs of
+        an argument and the result that overwrites it.
         """
         key = (kernel, tuple(sorted(strides.items())), tuple(inplace))
         if key not in self._made:
@@ -85,7 +85,7 @@ class Codes:
         return KernelPhases([*phases_of_product(kernel, self.threads, given)])
 
     def _loops_of(self, kernel: Kernel, strided: frozenset[int], inplace: tuple[tuple[int, int], ...]) -> KernelLoops:
-        """The functions of a kernel without products."""
+        """The functions of a kernel without contractions."""
         key = (kernel.function, strided, inplace)
         if key not in self._fitting:
             known = self._loops.get(key)
@@ -95,11 +95,11 @@ class Codes:
         return self._fitting[key]
 
     def inplace(self, kernel: Kernel, strided: Sequence[int]) -> list[tuple[int, int]]:
-        """Pairs of an argument and the result that the kernel may write over it."""
+        """Pairs of an argument and the result that may overwrite it."""
         return [] if is_product(kernel) or kernel.grid else self._loops_of(kernel, frozenset(strided), ()).inplace_pairs
 
     def memory(self, kernel: Kernel, strided: Sequence[int]) -> tuple[int, list[int]]:
-        """Bytes that each thread needs while a kernel runs, and those of the buffers that threads share."""
+        """Bytes of scratch per thread, and of each buffer that threads share."""
         values = [*kernel.arguments, *kernel.results]
         made = self.of(kernel, {i: row_major(shape_of(values[i])) for i in strided})
         return made.scratch, made.locals

@@ -1,4 +1,4 @@
-"""A native plan as it lies on the disk or goes into memory: its steps, and what is still to be compiled of them.
+"""A native program as data, in memory or on the disk: its steps, and the native functions still to be compiled.
 
 Nothing here needs the compiler.
 """
@@ -18,9 +18,9 @@ from hybridc.lower.llvm.codegen.native_function import LoadedCode, NativeFunctio
 
 @dataclass
 class NativeSource(PlannedProgram):
-    """A planned program of native phases, each with its function, or those of the parts of its grid.
+    """A planned program of native steps, each with its function, or those of the parts of its grid.
 
-    ``calls`` are what the launches became, where it was just made.
+    ``calls`` are the functions of each launch, if it was just compiled.
     """
 
     steps: list[tuple[tuple[NativeFunction, ...], Phase] | HostCall] = field(default_factory=lambda: list[Any]())
@@ -35,15 +35,15 @@ class NativeSource(PlannedProgram):
         return [(lines, "\n\n".join(f.explain("loops") for f in found)) for lines, found in self.calls]
 
     def facts(self) -> list[Any]:
-        """Also the functions of its phases."""
+        """Adds the functions of its steps."""
         return [*super().facts(), [f.key for f in self.functions_called()]]
 
     def functions_called(self) -> list[NativeFunction]:
-        """The native functions of the phases, in order."""
+        """The native functions of the steps, in order."""
         return [function for step in self.steps if isinstance(step, tuple) for function in step[0]]
 
     def forget_builders(self) -> None:
-        """Keep of functions what names them: what they would be made of is, or will be, something else."""
+        """Keep only the keys of functions: their IR is, or will be, replaced."""
         self.steps = [
             s if isinstance(s, HostCall) else (tuple([NativeFunction(f.key) for f in s[0]]), s[1]) for s in self.steps
         ]
@@ -59,7 +59,7 @@ class NativeSource(PlannedProgram):
         return "\n\n".join(f"// {', '.join(n)}\n{f.explain(stage)}" for f, n in names.items())
 
     def plan(self, codes: Iterable[LoadedCode] | None = None) -> NativePlan:
-        """The plan with the code of its phases, compiled where there is none yet."""
+        """The plan with loaded code, which is compiled where it is missing."""
         given = iter(codegen.load(self.functions_called()) if codes is None else codes)
         steps = [
             step.step(self.constants) if isinstance(step, HostCall) else step[1].loaded([next(given) for _ in step[0]])

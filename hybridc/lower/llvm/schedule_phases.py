@@ -1,4 +1,4 @@
-"""Decide, for a target whose kernels are phases, what memory each needs meanwhile and what it may do in place."""
+"""Set the scratch, in-place pairs and strided operands of kernels, for targets with parallel regions."""
 
 from __future__ import annotations
 
@@ -26,42 +26,42 @@ from hybridc.lower.numpy.tile_kernels import is_strided, parts_made, views_given
 
 
 class KernelCodes(Protocol):
-    """What a target makes of kernels; ``strided`` arguments and results may be no plain arrays."""
+    """A target's compiler of kernels; ``strided`` arguments and results may be non-contiguous."""
 
     threads: int
 
     def resized(self) -> None:
-        """Kernels may have other sizes from now on."""
+        """Invalidate what depends on sizes: kernels have other ones from now on."""
         ...
 
     def kernel(self, function: func.FuncOp) -> Kernel:
-        """The facts about a kernel."""
+        """The analysis of a kernel."""
         ...
 
     def lines(self, kernel: Kernel) -> list[Location]:
-        """The user's lines that a kernel comes from."""
+        """The user's source lines of a kernel."""
         ...
 
     def of(self, kernel: Kernel, strides: Mapping[int, Strides], inplace: Sequence[tuple[int, int]]) -> Any:
-        """The phases of a kernel, the bytes of its ``locals``, and of each thread's ``scratch``.
+        """The parallel regions of a kernel, the bytes of its ``locals``, and of the ``scratch`` per thread.
 
-        ``strides``, in elements, are of arguments, then results, that may be no plain arrays; ``inplace`` are pairs of
-        an argument and the result that is written over it.
+        ``strides``, in elements, are those of non-contiguous arguments and results; ``inplace`` are pairs of
+        an argument and the result that overwrites it.
         """
         ...
 
     def inplace(self, kernel: Kernel, strided: Sequence[int]) -> list[tuple[int, int]]:
-        """Pairs of an argument and the result that the kernel may write over it."""
+        """Pairs of an argument and the result that may overwrite it."""
         ...
 
     def memory(self, kernel: Kernel, strided: Sequence[int]) -> tuple[int, list[int]]:
-        """Bytes that each thread needs while a kernel runs, and those of the buffers that all share."""
+        """Bytes of scratch per thread, and of each buffer that threads share."""
         ...
 
 
 @dataclass(frozen=True)
 class _Calls:
-    """Of the calls in a function, the arguments that are views, and the results that are parts of greater arrays."""
+    """The strided arguments (views) and results (parts of concatenations) of the calls in a function."""
 
     views: list[tuple[str, int, SSAValue]]
     parts: list[tuple[str, int, SSAValue]]
@@ -69,17 +69,17 @@ class _Calls:
 
 @dataclass(frozen=True)
 class SchedulePhases(ModulePass):
-    """Sets what such a target needs to know about kernels when memory is planned.
+    """Sets what the memory planner needs to know about kernels of targets with parallel regions.
 
-    ``hybrid.scratch`` (bytes: what each thread needs, and what they share), ``hybrid.inplace`` (pairs of argument and
-    result) and ``hybrid.strided`` (arguments that are views in some call, and results that are parts of greater arrays:
-    numbers of the arguments, then of the results).
+    ``hybrid.scratch`` (bytes: per thread, and shared), ``hybrid.inplace`` (pairs of argument and
+    result) and ``hybrid.strided`` (arguments that are views in some call, and results that are parts of concatenations:
+    indices of the arguments, then of the results).
     """
 
     name = "schedule-phases"
 
     threads: int = 2
-    codes: KernelCodes | None = field(default=None, compare=False)  # where the emitter finds what is made here
+    codes: KernelCodes | None = field(default=None, compare=False)  # shared with the emitter
     calls: dict[func.FuncOp, _Calls] = field(default_factory=dict[func.FuncOp, _Calls], compare=False)  # by caller
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
@@ -101,7 +101,7 @@ class SchedulePhases(ModulePass):
                 function.attributes["hybrid.strided"] = _numbers(*views)
 
     def _strided(self, module: ModuleOp) -> tuple[dict[str, set[int]], dict[str, set[int]]]:
-        """For each kernel the arguments, and the results, that are no plain arrays in some call."""
+        """For each kernel the arguments, and the results, that are non-contiguous in some call."""
         strided: dict[str, set[int]] = {}
         parts: dict[str, set[int]] = {}
         for function in functions(module):

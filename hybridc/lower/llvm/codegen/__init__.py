@@ -1,1 +1,1 @@
-"""Loops over memory as LLVM's dialect, its text, and machine code."""
+"""Code generation: loops to the llvm dialect, to LLVM IR, to machine code."""

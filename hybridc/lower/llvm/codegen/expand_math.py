@@ -1,8 +1,8 @@
-"""Write out the functions that processors lack: a call of a function of the module, whose body is a formula.
+"""Expand math functions without an instruction: call a function whose body is a polynomial approximation.
 
 ``math.exp`` of f32 becomes ``func.call @exp_f32``; the formula is added to the module once. Half precision is computed
-in single. Powers with the exponents that people write (2, 3, 0.5, ...) become products and roots in place. What is
-written 1 / (1 + exp(-x)) has a formula of its own, in which exp cannot overflow.
+in single. Powers with common constant exponents (2, 3, 0.5, ...) become products and roots in place. The logistic
+function 1 / (1 + exp(-x)) has a formula of its own, in which exp cannot overflow.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from hybridc.lower.mathlib.value import FORMATS, FormulaWriter, Value
 
 @dataclass(frozen=True)
 class ExpandMath(ModulePass):
-    """Replace operations of ``math`` by calls of formulas."""
+    """Replace operations of ``math`` by calls of their expansions."""
 
     name = "expand-math"
 
@@ -37,7 +37,7 @@ class ExpandMath(ModulePass):
             if isinstance(each, arith.DivfOp):
                 _expand_logistic(each, added)
         for each in found:
-            if type(each) in FORMULAS and each.parent is not None:  # it is no part of a logistic function
+            if type(each) in FORMULAS and each.parent is not None:  # not fused into a logistic function
                 _expand(each, added)
         for function in added.values():
             op.body.block.add_op(function)
@@ -58,7 +58,7 @@ def _expand(op: Operation, added: dict[str, func.FuncOp]) -> None:
 
 
 def _replace(op: Operation, block: Block, result: SSAValue) -> None:
-    """Put the operations of a block in the place of one."""
+    """Replace an operation by the operations of a block."""
     made = list(block.ops)
     for new in made:
         new.detach()
@@ -66,7 +66,7 @@ def _replace(op: Operation, block: Block, result: SSAValue) -> None:
 
 
 def _expand_logistic(op: arith.DivfOp, added: dict[str, func.FuncOp]) -> None:
-    """Call the logistic function, if that is what an operation is the end of."""
+    """Call the logistic function, if the division completes one."""
     total = op.rhs.owner
     if op.result.type not in FORMATS or not _is_one(op.lhs) or not isinstance(total, arith.AddfOp):
         return
@@ -88,7 +88,7 @@ def _is_one(x: SSAValue) -> bool:
 
 
 def _short(op: Operation, writer: FormulaWriter) -> SSAValue | None:
-    """A power whose exponent is a number that is known, and simple."""
+    """A power with a simple constant exponent, by products and roots."""
     if not isinstance(op, math.PowFOp) or op.results[0].type not in FORMATS:
         return None
     exponent = op.rhs.owner
@@ -120,7 +120,7 @@ def _call(
     kind: Attribute,
     added: dict[str, func.FuncOp],
 ) -> SSAValue:
-    """What the function gives that computes a formula for numbers of a type."""
+    """A call of the function that computes a formula for values of a type."""
     name = f"{name}_{kind}"
     if name not in added:
         added[name] = _function(name, formula, len(operands), kind)

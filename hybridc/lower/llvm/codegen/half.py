@@ -1,17 +1,17 @@
-"""Half precision on processors that have no instructions to read and write it.
+"""Half-precision conversions for processors without instructions for them.
 
-LLVM calls two functions of its own library there, which is not in a process; they are part of the module instead.
+LLVM calls two functions of compiler-rt there, which a process may lack; they are added to the module.
 """
 
 from __future__ import annotations
 
 
 def half_functions() -> str:
-    """What LLVM calls to make single precision of half, and half of single, as LLVM IR."""
+    """The conversion functions that LLVM calls (half to single and back), as LLVM IR."""
     return _EXTEND + _TRUNCATE
 
 
-# Half's bits, moved up by thirteen places, are single's but for the bias, which a product corrects, subnormal or not.
+# Half's bits shifted left by 13 are single's but for the bias, which a multiplication corrects, subnormal or not.
 _EXTEND = f"""
 define weak hidden float @__extendhfsf2(half %x) nounwind {{
   %short = bitcast half %x to i16
@@ -32,7 +32,7 @@ define weak hidden float @__extendhfsf2(half %x) nounwind {{
 }}
 """
 
-# Rounded to even by what is added below the last place. What is subnormal stands in the lowest bits of a sum with 1/2.
+# Rounded to even by an addition below the last place. A subnormal is in the lowest bits of a sum with 1/2.
 _TRUNCATE = f"""
 define weak hidden half @__truncsfhf2(float %x) nounwind {{
   %bits = bitcast float %x to i32

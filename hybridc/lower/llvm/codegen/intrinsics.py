@@ -1,4 +1,4 @@
-"""The names of LLVM's own functions, which carry the type that they work on."""
+"""Names of LLVM's intrinsics, which are mangled with a type."""
 
 from __future__ import annotations
 

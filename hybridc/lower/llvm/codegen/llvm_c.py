@@ -1,8 +1,8 @@
-"""LLVM by the C functions of llvmlite's library: text becomes objects, and objects become addresses.
+"""Bindings of LLVM's C API in llvmlite's library: parse, optimise, emit objects, load them.
 
-llvmlite's own modules over these functions take longer to import than a compiled program takes to load, and let one
-thread at a time into LLVM. Here threads compile at once, each a module of its own.
-What the functions take is fixed by the version of llvmlite that the project names.
+llvmlite's Python modules take longer to import than a compiled program takes to load, and let one
+thread at a time into LLVM. Here threads compile in parallel, each a module of its own.
+The signatures are those of the llvmlite version that the project pins.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from typing import Any
 
 from hybridc.ground.locks import ForkLock
 
-_TEXT: Any = POINTER(c_char_p)  # where a function puts a string that it made
-_NONE = None  # the result of a function that has none
+_TEXT: Any = POINTER(c_char_p)  # out parameter of a string
+_NONE = None  # result type void
 
-# What the functions give, and take.
+# Result and argument types of the functions.
 _SIGNATURES: dict[str, tuple[Any, ...]] = {
     "AddSymbol": (_NONE, c_char_p, c_void_p),
     "ContextCreate": (c_void_p,),
@@ -70,7 +70,7 @@ _SIGNATURES: dict[str, tuple[Any, ...]] = {
 _LOCK = ForkLock()
 
 
-# --- LLVM and this computer ------------------------------------------------------------------------------------
+# --- LLVM and the host -----------------------------------------------------------------------------------------
 
 
 def version() -> str:
@@ -80,30 +80,30 @@ def version() -> str:
 
 
 def host_name() -> str:
-    """What LLVM calls this computer's processor."""
+    """LLVM's name of the host CPU."""
     return _made("GetHostCPUName")
 
 
 def host_features() -> dict[str, bool]:
-    """What this computer's processor has, and has not, by LLVM's names."""
+    """The host CPU's features by LLVM's names, with whether it has them."""
     return {feature[1:]: feature[0] == "+" for feature in _made("GetHostCPUFeatures").split(",") if feature}
 
 
 def declare_symbol(name: str, address: int) -> None:
-    """Let code call a function of another library by name."""
+    """Make an external function callable by name."""
     call("AddSymbol", name.encode(), address)
 
 
 def has_symbol(name: str) -> bool:
-    """Whether code can call a function by this name."""
+    """Whether a name resolves to a function."""
     return call("SearchAddressOfSymbol", name.encode()) is not None
 
 
-# --- from text to objects --------------------------------------------------------------------------------------
+# --- from text to object code ----------------------------------------------------------------------------------
 
 
 class LLVMModule:
-    """A module of LLVM's, used by one thread at a time; RuntimeError if its text is none."""
+    """An LLVM module, for one thread at a time; RuntimeError if its text does not parse."""
 
     def __init__(self, text: str) -> None:
         context = call("ContextCreate")
@@ -115,7 +115,7 @@ class LLVMModule:
         return _made("PrintModuleToString", self.pointer)
 
     def verify(self) -> None:
-        """RuntimeError if it is not valid."""
+        """RuntimeError if the module is invalid."""
         message = c_char_p()
         wrong = call("VerifyModule", self.pointer, byref(message))
         found = _taken(message)
@@ -124,7 +124,7 @@ class LLVMModule:
 
 
 class Machine:
-    """Makes code for a processor, in one thread at a time; ``level`` is how much LLVM optimises, 0 to 3."""
+    """A target machine, for one thread at a time; ``level`` is the optimisation level, 0 to 3."""
 
     def __init__(self, name: str, features: str, level: int) -> None:
         self.level = level
@@ -132,7 +132,7 @@ class Machine:
         weakref.finalize(self, call, "DisposeTargetMachine", self.pointer).atexit = False
 
     def optimise(self, module: LLVMModule) -> None:
-        """Run LLVM's passes; RuntimeError if the module is not valid."""
+        """Run LLVM's passes; RuntimeError if the module is invalid."""
         data = call("CreateTargetMachineData", self.pointer)
         call("SetDataLayout", module.pointer, _made("CopyStringRepOfTargetData", data).encode())
         call("DisposeTargetData", data)
@@ -149,11 +149,11 @@ class Machine:
         call("DisposePipelineTuningOptions", options)
 
     def object(self, module: LLVMModule) -> bytes:
-        """Relocatable machine code."""
+        """A relocatable object file."""
         return self._emitted(module, 1)
 
     def assembly(self, module: LLVMModule) -> str:
-        """The same as text."""
+        """Assembly text."""
         return self._emitted(module, 0).decode()
 
     def _emitted(self, module: LLVMModule, kind: int) -> bytes:
@@ -167,11 +167,11 @@ class Machine:
         return made
 
 
-# --- from objects to addresses ---------------------------------------------------------------------------------
+# --- from object code to addresses -----------------------------------------------------------------------------
 
 
 class Engine:
-    """Objects in memory, where they can be executed until it is closed."""
+    """Object files loaded into executable memory, until it is closed."""
 
     __slots__ = ("_context", "_pointer")
 
@@ -179,9 +179,9 @@ class Engine:
         self._context = call("ContextCreate")
         module = _parsed(self._context, "")
         machine = _machine("", "", 2, "default", "jitdefault", for_engine=True)
-        near = platform.machine().lower() in ("arm64", "aarch64")  # there, parts of the code must lie near each other
+        near = platform.machine().lower() in ("arm64", "aarch64")  # branches of these reach only near code
         message = c_char_p()
-        engine = call("CreateMCJITCompiler", module, machine, near, byref(message))  # it owns both
+        engine = call("CreateMCJITCompiler", module, machine, near, byref(message))  # takes ownership of both
         said = _taken(message)
         if not engine:
             raise RuntimeError(f"LLVM cannot execute code here: {said}")
@@ -194,11 +194,11 @@ class Engine:
 
     @property
     def closed(self) -> bool:
-        """Whether the code is gone."""
+        """Whether the code is freed."""
         return self._pointer is None
 
     def address(self, name: str) -> int:
-        """Where a function is; it must be there."""
+        """The address of a function, which must exist."""
         return call("GetFunctionAddress", self._pointer, name.encode())
 
     def close(self) -> None:
@@ -213,7 +213,7 @@ class Engine:
 
 
 def call(name: str, *arguments: Any) -> Any:
-    """Call a function of the library; Python's other threads go on meanwhile."""
+    """Call a function of the library, without the GIL."""
     return _function(name)(*arguments)
 
 
@@ -232,16 +232,16 @@ def _library() -> ctypes.CDLL:
 
 @functools.cache
 def _loaded() -> ctypes.CDLL:
-    # Not before: GPU graphs pass by here too, on machines that may lack it.
+    # Loaded late: GPU graphs import this module too, on machines that may lack the library.
     import llvmlite
     from llvmlite.utils import get_library_name
 
     library = ctypes.CDLL(str(Path(llvmlite.__file__).parent / "binding" / get_library_name()))
     library.LLVMPY_InitializeNativeTarget()
     library.LLVMPY_InitializeNativeAsmPrinter()
-    # The process's own symbols (the C library's) are found by name from now on, not only after the first engine.
+    # Makes symbols of the process (the C library's) resolvable now, not only after the first engine.
     library.LLVMPY_LoadLibraryPermanently(None, byref(c_char_p()))
-    # What is left after full vectors is done by single elements: vectors for that are a third more to compile.
+    # No vectorised epilogues of loops: they take a third more compile time.
     library.LLVMPY_SetCommandLine(b"hybridc", b"-enable-epilogue-vectorization=false")
     return library
 
@@ -267,14 +267,14 @@ def _machine(name: str, features: str, level: int, addresses: str, model: str, *
 
 
 def _made(name: str, *arguments: Any) -> str:
-    """The string that a function makes."""
+    """The string that a function returns."""
     text = c_char_p()
     call(name, *arguments, byref(text))
     return _taken(text)
 
 
 def _taken(text: c_char_p) -> str:
-    """A string that LLVM made, which is freed; "" if there is none."""
+    """A Python string of one that LLVM allocated, which is freed; "" for null."""
     if text.value is None:
         return ""
     found = text.value.decode()

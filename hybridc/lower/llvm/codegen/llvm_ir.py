@@ -1,7 +1,7 @@
-"""The llvm dialect as text that LLVM reads.
+"""Print the llvm dialect as LLVM IR.
 
-Written here because xDSL's own way (through llvmlite's IR builder) lacks flags on calls, conversions, bf16 and function
-attributes, and takes three times as long. Constants are written where they are used; values are numbered.
+xDSL's own printer (through llvmlite's IR builder) lacks flags on calls, conversions, bf16 and function
+attributes, and takes three times as long. Constants are printed inline; values are numbered.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from hybridc.lower.llvm.codegen.llvm_ir_values import attribute_text, type_text
 from hybridc.lower.llvm.codegen.llvm_ops import CARRIED, OUTER, SUMS
 
 _NOT_UNROLLED = '!"llvm.loop.unroll.runtime.disable"'
-_MANY_REGISTERS = 512  # bits of vectors of which there are 32 registers
-_LONG = 16  # rounds of whole vectors beside which the rest does not count
+_MANY_REGISTERS = 512  # vectors of so many bits have 32 registers
+_LONG = 16  # vector iterations after which the scalar remainder is negligible
 
 
 def llvm_ir(modules: Iterable[tuple[ModuleOp, str]], vector_bits: int = 128) -> str:
-    """The functions of these modules as one module of LLVM.
+    """The functions of these modules as one LLVM module.
 
-    What a module exports gets the name given with it. Functions of several modules that read alike are written once.
-    Vectors have so many bits.
+    What a module exports gets the name given with it. Equal private functions of several modules are printed once.
+    ``vector_bits`` is the width of vectors.
     """
     text = _Text(vector_bits)
     for module, symbol in modules:
@@ -35,18 +35,18 @@ def llvm_ir(modules: Iterable[tuple[ModuleOp, str]], vector_bits: int = 128) -> 
 
 
 class _Text:
-    """The module that is written."""
+    """The LLVM module that is printed."""
 
     def __init__(self, vector_bits: int) -> None:
         self.vector_bits = vector_bits
         self.functions: list[str] = []
-        self.private: dict[tuple[str, str], str] = {}  # name and text of a function → what it is called here
+        self.private: dict[tuple[str, str], str] = {}  # name and text of a function → its symbol here
         self.declarations: dict[str, str] = {}
         self.metadata: list[str] = []
-        self.properties: dict[str, str] = {}  # what may be told about loops, and its name
+        self.properties: dict[str, str] = {}  # metadata nodes, and their names
 
     def add(self, name: str, head: str, body: str) -> str:
-        """Write a function that nobody outside calls, unless there is one that reads alike; its name."""
+        """Print a private function, unless an equal one is there; its symbol."""
         known = self.private.get((name, head + body))
         if known is None:
             known = self.private[name, head + body] = f"{name}.{len(self.private)}"
@@ -54,17 +54,17 @@ class _Text:
         return known
 
     def declare(self, op: llvm.FuncOp) -> None:
-        """A function that somebody else has."""
+        """Declare an external function."""
         name = op.sym_name.data
         inputs = ", ".join(type_text(t) for t in op.function_type.inputs)
         self.declarations[name] = f"declare {type_text(op.function_type.output)} @{name}({inputs})"
 
     def loop(self, kind: Attribute, rounds: Attribute | None) -> str:
-        """The name of what LLVM is told about a loop: how many vectors are worked on at a time.
+        """The loop metadata: the interleave count, or no vectorisation.
 
-        Several hide how long each operation takes. LLVM would like more of them, which makes twice the code, takes
-        twice the time to compile, and runs as fast at best. Where each round adds up numbers, rounds are no vectors:
-        the last ones would add in another order, and results would depend on where a range is cut.
+        Interleaved vectors hide latencies. LLVM's default is higher, which makes twice the code, takes
+        twice the time to compile, and runs as fast at best. A loop that accumulates is not vectorised over its
+        iterations: the remainder would be added in another order, and results would depend on where a range is cut.
         """
         known = rounds.value.data if isinstance(rounds, IntegerAttr) else None
         if kind == OUTER:
@@ -74,7 +74,7 @@ class _Text:
         return self._metadata(_NOT_UNROLLED, f'!"llvm.loop.interleave.count", i32 {self._abreast(kind, known)}')
 
     def _abreast(self, kind: Attribute, rounds: int | None) -> int:
-        """How many vectors are worked on at a time: fewer where too much would be left for single elements."""
+        """The interleave count: lower where the scalar remainder would be long."""
         abreast = 4 if kind == CARRIED else 2 if self.vector_bits >= _MANY_REGISTERS else 1
         lanes = self.vector_bits // 32
         while abreast > 1 and rounds is not None and rounds < _LONG * abreast * lanes and rounds % (abreast * lanes):
@@ -82,7 +82,7 @@ class _Text:
         return abreast
 
     def _metadata(self, *properties: str) -> str:
-        """The name of what is told about one more loop; equal properties are written once."""
+        """The name of a distinct metadata node; equal properties are printed once."""
         names: list[str] = []
         for each in properties:
             if each not in self.properties:
@@ -99,7 +99,7 @@ class _Text:
 
 
 class _Module:
-    """A module of the llvm dialect whose functions are written, each after those that it calls."""
+    """A module of the llvm dialect; each function is printed after its callees."""
 
     def __init__(self, module: ModuleOp, symbol: str, text: _Text) -> None:
         self.functions: dict[str, llvm.FuncOp] = {}
@@ -112,20 +112,20 @@ class _Module:
         self.names: dict[str, str] = {}
 
     def write(self) -> None:
-        """Write all that is needed for what the module exports."""
+        """Print the exported function and all that it needs."""
         for name, op in self.functions.items():
             if op.body.blocks and op.linkage.linkage.data == "external":
                 self.name(name)
 
     def name(self, name: str) -> str:
-        """What a function is called in the text; it is written when somebody asks first."""
+        """The symbol of a function, which is printed on first use."""
         if (known := self.names.get(name)) is None:
             known = self.names[name] = self._write(name)
         return known
 
     def _write(self, name: str) -> str:
         op = self.functions[name]
-        if not op.body.blocks:  # somebody else's
+        if not op.body.blocks:  # external
             self.text.declare(op)
             return name
         function = LLVMFunction(op, self)
@@ -137,19 +137,19 @@ class _Module:
 
 
 class LLVMFunction:
-    """One function while it is written."""
+    """One function that is printed."""
 
     def __init__(self, op: llvm.FuncOp, module: _Module) -> None:
         self.op = op
         self.module = module
         self.names: dict[SSAValue, str] = {}
-        self.typed: dict[SSAValue, str] = {}  # the same, each with its type before it
+        self.typed: dict[SSAValue, str] = {}  # operands with their types
         self.blocks: dict[Block, str] = {}
         self.incoming: dict[Block, list[tuple[str, list[str]]]] = {}
         self.lines: list[str] = []
 
     def head(self, name: str) -> str:
-        """The line before the body."""
+        """The ``define`` line."""
         op = self.op
         kind = op.function_type
         attributes = op.arg_attrs.data if op.arg_attrs is not None else [None] * len(kind.inputs.data)
@@ -188,7 +188,7 @@ class LLVMFunction:
         return "\n".join([*self.lines, "}", ""])
 
     def _name(self, op: Operation) -> None:
-        """Results get numbers; constants are their own names."""
+        """Number the results; a constant's name is its text."""
         known = CONSTANTS.get(type(op))
         if known is not None:
             self._put(op.results[0], known(op))
@@ -204,7 +204,7 @@ class LLVMFunction:
         self.typed[value] = f"{type_text(value.type)} {name}"
 
     def _leave(self, block: Block) -> None:
-        """Note what the blocks after this one get from it."""
+        """Record the phi operands that this block passes to its successors."""
         last = block.last_op
         if isinstance(last, llvm.BrOp):
             self._edge(block, last.successor, last.arguments)
@@ -223,11 +223,11 @@ class LLVMFunction:
             self.lines.append(f"  {self.names[value]} = phi {type_text(value.type)} {cases}")
 
     def result(self, op: Operation) -> str:
-        """How a line begins that makes the only result."""
+        """``%n = `` of an operation with one result."""
         return f"  {self.names[op.results[0]]} = "
 
     def call(self, op: Operation, name: str, operands: Iterable[SSAValue], flags: str = "") -> str:
-        """A call of a function by its full name."""
+        """A call of a function by its symbol."""
         kind = type_text(op.results[0].type) if op.results else "void"
         head = self.result(op) if op.results else "  "
         return f"{head}call {flags}{kind} @{name}({', '.join(self.typed[v] for v in operands)})"

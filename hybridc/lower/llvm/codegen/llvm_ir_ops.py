@@ -1,4 +1,4 @@
-"""How each operation of the llvm dialect is written as LLVM IR: a line, or nothing where it has none."""
+"""The LLVM IR of each operation of the llvm dialect: a line, or nothing if it is printed inline."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def _convert(name: str, flags: Callable[[Any], str]) -> Write:
 
 
 def _intrinsic(name: str) -> Write:
-    """The operation is a call of LLVM's own function for the type of its last operand."""
+    """A call of an intrinsic, mangled with the type of the last operand."""
 
     def write(f: LLVMFunction, op: Operation) -> str:
         full = mangled(name, op.operands[-1].type)
@@ -193,11 +193,11 @@ def _no_flags(op: Operation) -> str:  # noqa: ARG001 - the interface of flags
 
 
 def _short(kind: type[Operation]) -> str:
-    """LLVM's word for an operation."""
+    """LLVM's mnemonic of an operation."""
     return kind.name.removeprefix("llvm.").removeprefix("intr.")
 
 
-# What has no line of its own, and is written where it is used.
+# Operations without a line of their own, which are printed inline.
 CONSTANTS: dict[type[Operation], Callable[[Any], str]] = {
     llvm.ConstantOp: lambda op: constant_text(op.properties["value"], op.results[0].type),
     llvm.UndefOp: lambda _: "undef",

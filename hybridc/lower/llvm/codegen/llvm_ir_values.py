@@ -1,4 +1,4 @@
-"""Types, constants and function attributes of the llvm dialect, as LLVM IR writes them."""
+"""Types, constants and function attributes of the llvm dialect as LLVM IR."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from xdsl.utils.exceptions import LLVMTranslationException
 
 
 def constant_text(value: Attribute, kind: Attribute) -> str:
-    """A constant of this type."""
+    """A constant of a type."""
     if isinstance(value, IntegerAttr):
         return _integer(value.value.data, cast(Any, kind))
     if isinstance(value, FloatAttr):
@@ -57,7 +57,7 @@ def _float(value: float, kind: Attribute) -> str:
 
 
 def brain_bits(value: float) -> int:
-    """The bits of the nearest number of bfloat16; of a NaN, those of a NaN."""
+    """The bits of the nearest bfloat16; a NaN stays one."""
     bits: int = struct.unpack("<I", struct.pack("<f", value))[0]
     return bits + (0x7FFF + (bits >> 16 & 1)) * (value == value) >> 16
 
@@ -66,7 +66,7 @@ _TYPES: dict[Attribute, str] = {}
 
 
 def type_text(kind: Attribute) -> str:
-    """The name of a type."""
+    """The text of a type."""
     if (known := _TYPES.get(kind)) is None:
         known = _TYPES[kind] = _spell(kind)
     return known
@@ -98,7 +98,7 @@ def _spell(kind: Attribute) -> str:
 
 
 def attribute_text(given: Attribute) -> str:
-    """An attribute of a function: a word, or a name and a value."""
+    """A function attribute: a keyword, or a name and a value."""
     if isinstance(given, StringAttr):
         return given.data
     name, value = cast(ArrayAttr[StringAttr], given).data

@@ -1,4 +1,4 @@
-"""What LLVM has and xDSL's llvm dialect lacks: conversions, named as in MLIR, and a word about a loop."""
+"""Operations that xDSL's llvm dialect lacks: conversions, named as in MLIR, and loop metadata."""
 
 from __future__ import annotations
 
@@ -7,22 +7,22 @@ from xdsl.dialects.llvm import LLVM, GenericCastOp
 from xdsl.ir import Dialect
 from xdsl.irdl import irdl_op_definition
 
-# On the jump back to where a loop begins: whether there is another inside, which adds up numbers, or that it carries
-# numbers by a few operations; and how many rounds it has, if that is known.
+# Attributes of a back edge: whether the loop is an outer one of an accumulation, or carries values by
+# a few operations; and its trip count, if that is known.
 LOOP, ROUNDS = "hybrid.loop", "hybrid.rounds"
 INNERMOST, CARRIED, OUTER, SUMS = map(StringAttr, ("innermost", "carried", "outer", "sums"))
 
 
 @irdl_op_definition
 class FPToSIOp(GenericCastOp):
-    """The integer that a float is when its fraction is cut off; poison where that is none of its type."""
+    """Float to signed integer, truncating; poison if it does not fit."""
 
     name = "llvm.fptosi"
 
 
 @irdl_op_definition
 class UIToFPOp(GenericCastOp):
-    """The float nearest to an unsigned integer."""
+    """Unsigned integer to the nearest float."""
 
     name = "llvm.uitofp"
 

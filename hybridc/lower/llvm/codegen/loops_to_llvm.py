@@ -1,11 +1,12 @@
-"""Loops over memory become xDSL's llvm dialect: each function is rebuilt once, front to back.
+"""Lower loops over memory (scf, arith, math, memref, vector) to xDSL's llvm dialect, each function in one walk.
 
-The *phase* (the function with the unit attribute ``hybrid.phase``) takes memrefs, then scalars, then the range
-``lo, hi`` and its thread's scratch memory. It becomes two functions: ``phase.body`` with the same arguments, of which
-no two pointers overlap, and the exported ``phase(buffers, numbers, lo, hi, scratch)``, which reads the pointers and the
-8-byte cells of the numbers and calls it. Every native function has this shape, so one executor runs them all.
+The *parallel region* (the function with the unit attribute ``hybrid.phase``) takes memrefs, then scalars, then the
+range
+``lo, hi`` and its thread's scratch memory. It becomes two functions: ``phase.body`` with the same arguments, with
+noalias pointers, and the exported ``phase(buffers, numbers, lo, hi, scratch)``, which loads the pointers and the
+8-byte scalars and calls it. Every native function has this signature, so one executor runs them all.
 
-``index`` is i64 and never wraps. A truth value is a byte in memory. Addresses are one index into a pointer.
+``index`` is i64 and never wraps. A boolean is a byte in memory. Addresses are one index into a pointer.
 """
 
 from __future__ import annotations
@@ -58,7 +59,7 @@ _EXTERNAL, _INTERNAL = llvm.LinkageAttr("external"), llvm.LinkageAttr("internal"
 
 @dataclass(frozen=True)
 class LoopsToLLVM(ModulePass):
-    """Functions of scf, arith, math, memref and vector become functions of the llvm dialect."""
+    """Lower functions of scf, arith, math, memref and vector to the llvm dialect."""
 
     name = "loops-to-llvm"
 
@@ -71,7 +72,7 @@ class LoopsToLLVM(ModulePass):
 
 
 def _function(function: func.FuncOp) -> list[llvm.FuncOp]:
-    """What a function becomes: itself, and for a phase also the function that is called from outside."""
+    """The llvm functions of a function: itself, and for a parallel region also its exported entry."""
     name = function.sym_name.data
     inputs = [native_type(t) for t in function.function_type.inputs]
     outputs = [native_type(t) for t in function.function_type.outputs]
@@ -96,7 +97,7 @@ def _private(name: str, kind: llvm.LLVMFunctionType, body: Region, inlining: str
 
 
 def _entry(kind: llvm.LLVMFunctionType) -> llvm.FuncOp:
-    """The function with the shape of all: it takes pointers and numbers out of their tables."""
+    """The exported entry with the common signature: loads the arguments from their tables."""
     block = Block(arg_types=_ABI.inputs.data)
     buffers, numbers, lo, hi, scratch = block.args
     *given, _, _, _ = kind.inputs.data
@@ -111,18 +112,18 @@ def _entry(kind: llvm.LLVMFunctionType) -> llvm.FuncOp:
     return llvm.FuncOp(PHASE, _ABI, linkage=_EXTERNAL, body=Region([block]))
 
 
-# --- what each operation becomes --------------------------------------------------------------------------------------
+# --- the lowering of each operation -----------------------------------------------------------------------------------
 
 Rule = Callable[[Rebuild, Any], None]
 
-_ALIGNMENT = 64  # of what a function keeps on its stack
-_FEW = 6  # operations that take less time than it takes until the next round has their results
+_ALIGNMENT = 64  # of a function's stack arrays
+_FEW = 6  # so few operations are bound by the latency of the carried value
 _NO_WRAP = IntegerAttr(llvm.OverflowAttr((llvm.OverflowFlag.NO_SIGNED_WRAP,)).to_int(), 32)
 _FLAGS: dict[Attribute, llvm.FastMathAttr] = {}
 
 
 def _flags(op: Operation) -> llvm.FastMathAttr:
-    """What an operation on floats may assume."""
+    """The fast-math flags of an operation."""
     given = op.properties.get("fastmath")
     if given is None:
         return NO_FLAGS
@@ -140,7 +141,7 @@ def _float(kind: type[Operation]) -> Rule:
 
 
 def _wrapping(kind: type[Operation]) -> Rule:
-    """Indices never wrap; other integers as their flags say."""
+    """An integer operation; indices get nsw, other integers their own flags."""
 
     def rule(b: Rebuild, op: Any) -> None:
         result: SSAValue = op.result
@@ -157,7 +158,7 @@ def _wrapping(kind: type[Operation]) -> Rule:
 
 
 def _plain(kind: type[Operation]) -> Rule:
-    """The same operation under another name."""
+    """The operation of the same meaning in the llvm dialect."""
 
     def rule(b: Rebuild, op: Operation) -> None:
         result = op.results[0]
@@ -191,7 +192,7 @@ def _constant(b: Rebuild, op: arith.ConstantOp) -> None:
 
 
 def _cmpi(b: Rebuild, op: arith.CmpiOp) -> None:
-    predicate: dict[str, Attribute] = {"predicate": op.predicate}  # numbered alike
+    predicate: dict[str, Attribute] = {"predicate": op.predicate}  # the same encoding
     b.values[op.result] = b.value(llvm.ICmpOp, b.of(op.operands), op.result.type, predicate)
 
 
@@ -215,7 +216,7 @@ def _truncf(b: Rebuild, op: arith.TruncFOp) -> None:
 
 def _extf(b: Rebuild, op: arith.ExtFOp) -> None:
     source, kind = b.values[op.input], op.result.type
-    if op.input.type == bf16:  # the upper half of single precision
+    if op.input.type == bf16:  # the upper half of an f32
         bits = b.value(llvm.ZExtOp, (source,), i32)
         bits = b.value(llvm.ShlOp, (bits, b.integer(16, i32)), i32)
         source = b.value(llvm.BitcastOp, (bits,), f32)
@@ -223,14 +224,14 @@ def _extf(b: Rebuild, op: arith.ExtFOp) -> None:
 
 
 def _to_integer(b: Rebuild, op: arith.FPToSIOp | arith.FPToUIOp) -> None:
-    """A float cut towards zero; what no integer of 32 or 64 bits holds is the least one, whose lower bits are taken.
+    """Float to integer, truncating; what does not fit into 32 or 64 bits is INT_MIN, of which low bits are taken.
 
-    That is what x86's instructions give, and so NumPy. LLVM leaves it open, and takes what lies about in a register
-    where it knows the float. Unsigned integers of 64 bits are cut as signed ones, those from 2**63 on less that much.
+    That is what x86's instructions give, and so NumPy. In LLVM it is poison, and differs
+    where the float is a constant. For u64 the conversion is signed, with 2**63 subtracted from larger floats.
     """
     source, kind = b.values[op.input], op.result.type
     unsigned = isinstance(op, arith.FPToUIOp)
-    if source.type == f16:  # which does not reach as far
+    if source.type == f16:  # whose range fits
         source = b.value(llvm.FPExtOp, (source,), f32)
     wide = i32 if kind.width.data + unsigned <= 32 else i64
     least = -(2 ** (wide.width.data - 1))
@@ -247,15 +248,15 @@ def _to_integer(b: Rebuild, op: arith.FPToSIOp | arith.FPToUIOp) -> None:
 
 
 def _cut(b: Rebuild, source: SSAValue, limit: SSAValue, wide: IntegerType, least: int) -> SSAValue:
-    """A float as a signed integer, the least one where its magnitude reaches the limit."""
+    """Float to signed integer, INT_MIN where its magnitude reaches the limit."""
     within = _compare(b, "olt", b.intrinsic("llvm.fabs", (source,), source.type), limit)
     return b.value(llvm.SelectOp, (within, b.value(FPToSIOp, (source,), wide), b.integer(least, wide)), wide)
 
 
 def _brain(b: Rebuild, single: SSAValue) -> SSAValue:
-    """The bits of an f32 as a bf16: rounded to even by what is added to the lower half; what is no number stays none.
+    """The bits of an f32 rounded to bf16: to even, by an addition to the lower half; NaNs stay NaNs.
 
-    Few processors have an instruction for that, and LLVM calls a function there that nobody has.
+    Few processors have an instruction for it, and LLVM would call a library function that is not linked.
     """
     bits = b.value(llvm.BitcastOp, (single,), i32)
     high = b.value(llvm.LShrOp, (bits, b.integer(16, i32)), i32)
@@ -268,9 +269,9 @@ def _brain(b: Rebuild, single: SSAValue) -> SSAValue:
 
 
 def _round_to_odd(b: Rebuild, wide: SSAValue) -> SSAValue:
-    """An f64 as an f32 that rounds to the same f16: what is cut off leaves a one in the last place.
+    """f64 to f32, rounded to odd: then rounding to f16 is exact.
 
-    Few processors round f64 to f16 at once, and LLVM calls a function there that nobody has.
+    Few processors convert f64 to f16 directly, and LLVM would call a library function that is not linked.
     """
     near = b.value(llvm.FPTruncOp, (wide,), f32)
     exact = b.value(llvm.FPExtOp, (near,), f64)
@@ -348,7 +349,7 @@ def _vector_store(b: Rebuild, op: vector.StoreOp) -> None:
 
 
 def _bytes(kind: Attribute) -> int:
-    """Vectors lie where an element may lie."""
+    """The alignment of an access: that of an element."""
     return cast(Any, kind).bitwidth // 8
 
 
@@ -382,7 +383,7 @@ _REDUCE = {
 
 
 def _reduction(b: Rebuild, op: vector.ReductionOp) -> None:
-    """A vector's elements taken together; sums and products of floats begin with the accumulator."""
+    """A horizontal reduction; sums and products of floats begin with the accumulator."""
     kind, operand = op.kind.data.value, b.values[op.vector]
     result: Attribute = op.dest.type
     if type(result) is IntegerType or kind not in ("add", "mul"):
@@ -421,7 +422,7 @@ def _for(b: Rebuild, op: scf.ForOp) -> None:
 
 
 def _kind(op: scf.ForOp) -> StringAttr:
-    """What LLVM should know of a loop."""
+    """The loop metadata."""
     inside = [each for each in op.body.block.ops if each.regions]
     if inside:
         return SUMS if any(map(_adds_in_any_order, inside)) else OUTER
@@ -430,7 +431,7 @@ def _kind(op: scf.ForOp) -> StringAttr:
 
 
 def _rounds(op: scf.ForOp) -> int | None:
-    """How often a loop runs, if its bounds are constants."""
+    """The trip count, if the bounds are constants."""
     low, high, step = (_constant_of(v) for v in (op.lb, op.ub, op.step))
     return None if low is None or high is None or not step else -(-(high - low) // step)
 
@@ -442,7 +443,7 @@ def _constant_of(value: SSAValue) -> int | None:
 
 
 def _adds_in_any_order(op: Operation) -> bool:
-    """Whether a loop carries numbers on by operations whose order is left to LLVM."""
+    """Whether a loop carries values by reassociable operations."""
     if not isinstance(op, scf.ForOp) or not op.iter_args:
         return False
     flags = (each.properties.get("fastmath") for each in op.body.block.ops)

@@ -1,11 +1,11 @@
-"""Native functions become machine code: LLVM's optimiser and code generator, an object, memory that can be executed.
+"""Compile native functions: LLVM's optimiser and code generator, an object cache, executable memory.
 
     load([NativeFunction(key, build), ...]) → [Code, ...]
 
-Equal keys are equal code: what is loaded in this process is used again, and what any process of this user compiled is
-found in the cache folder. What is missing becomes an object for each function, in which no address is written:
-functions of other libraries (BLAS) are found by name when it is loaded (:func:`declare_symbol`). LLVM works on some of
-them, on threads, while the next is written. Machine code that is loaded together is freed when the last
+Equal keys mean equal code: code loaded in this process is shared, and objects compiled by any process of this user are
+in the cache folder. A missing function is compiled to an object of its own, which is position independent:
+external functions (BLAS) are resolved by name when it is loaded (:func:`declare_symbol`). LLVM runs on threads while
+further functions are built. Machine code that is loaded together is freed when the last
 :class:`LoadedCode` of it dies.
 """
 
@@ -33,20 +33,20 @@ from hybridc.options import OPTIONS
 if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp
 
-_SPEED_LEVEL = 2  # 3 takes longer, and what it adds does not show in these loops
-_PATIENCE = 10.0  # seconds for which a fork waits until nobody compiles
+_SPEED_LEVEL = 2  # 3 takes longer, without effect on these loops
+_PATIENCE = 10.0  # seconds for which a fork waits for compilations
 
 
 def _built_before() -> NoReturn:
-    """The builder of a function whose code is there."""
+    """The builder of a function from the cache, whose IR is not known."""
     raise LookupError("this function was compiled before; lower() makes the program with its functions")
 
 
 @dataclass(frozen=True)
 class NativeFunction:
-    """A function of the shape ``phase(buffers, numbers, lo, hi, scratch)`` that may have to be compiled.
+    """A native function ``phase(buffers, numbers, lo, hi, scratch)``, to be compiled or found in the cache.
 
-    ``key`` names all that its code depends on but the compiler and the processor. ``build`` makes a module: in loop
+    ``key`` identifies its code, given compiler and processor. ``build`` makes its module: in loop
     form, or in the llvm dialect with an exported ``phase``.
     """
 
@@ -55,16 +55,16 @@ class NativeFunction:
 
     @property
     def symbol(self) -> str:
-        """Its name in an object."""
+        """Its symbol in an object."""
         return f"phase_{hashlib.sha256(self.key.encode()).hexdigest()[:24]}"
 
     def compiler(self) -> Callable[[], ObjectCode]:
-        """What makes its object, on another thread; what needs the compiler's IR is done before."""
+        """A function that compiles its object on another thread; IR is built before."""
         ir = text([self])
         return lambda: _object(ir)
 
     def explain(self, stage: str) -> str:
-        """What it looks like on its way: ``"loops"``, ``"llvm"``, ``"optimised"`` or ``"assembly"``."""
+        """Its text at a stage: ``"loops"``, ``"llvm"``, ``"optimised"`` or ``"assembly"``."""
         if stage == "loops":
             return str(self.build())
         ir = text([self])
@@ -76,7 +76,7 @@ class NativeFunction:
 
 @dataclass(frozen=True, eq=False)
 class LoadedCode:
-    """A native function that can be called at an address, for as long as this object lives."""
+    """A loaded native function, callable at ``address`` as long as this object lives."""
 
     key: str
     address: int
@@ -84,7 +84,7 @@ class LoadedCode:
 
 
 def load(functions: Sequence[NativeFunction]) -> list[LoadedCode]:
-    """The code of these functions, compiled where there is none yet; OptionError if this computer cannot run it."""
+    """Load functions, compiling those that are not cached; OptionError if this computer cannot run their code."""
     processor.check_runs_here()
     with _alone():
         found, missing = _found(functions)
@@ -94,7 +94,7 @@ def load(functions: Sequence[NativeFunction]) -> list[LoadedCode]:
 
 
 def load_stored(functions: Sequence[NativeFunction]) -> list[LoadedCode] | None:
-    """The code of these functions if all of it was compiled before, by any process; nothing is compiled."""
+    """Load functions if all are cached; compiles nothing."""
     processor.check_runs_here()
     with _alone():
         found, missing = _found(functions)
@@ -102,12 +102,12 @@ def load_stored(functions: Sequence[NativeFunction]) -> list[LoadedCode] | None:
 
 
 def declare_symbol(name: str, address: int) -> None:
-    """Let native functions call this function of another library by name."""
+    """Make an external function callable from native functions by name."""
     llvm_c.declare_symbol(name, address)
 
 
 def fork_lock() -> ForkLock:
-    """A lock that whoever forks waits for: for what else calls LLVM."""
+    """The lock that a fork waits for; for other users of LLVM."""
     lock = ForkLock()
     _FORK_LOCKS.append(lock)
     return lock
@@ -120,16 +120,16 @@ _LOADED: weakref.WeakValueDictionary[str, LoadedCode] = weakref.WeakValueDiction
 
 @contextlib.contextmanager
 def _alone() -> Generator[None]:
-    """Only one thread of this process loads, and none while another forks."""
+    """Exclusive access to the loader, also against forks."""
     with _GATE.current:
-        pass  # whoever forks goes first
+        pass  # a waiting fork goes first
     with _LOCK.current:
         _free()
         yield
 
 
 def _found(functions: Sequence[NativeFunction]) -> tuple[dict[str, LoadedCode], list[NativeFunction]]:
-    """By key, the code of those functions that were compiled before; and the others."""
+    """The loaded or cached functions by key; and the missing ones."""
     found = {f.key: code for f in functions if (code := _LOADED.get(f.key)) is not None}
     unknown = {f.key: f for f in functions if f.key not in found}
     stored = {key: made for key, f in unknown.items() if (made := kept(_entry(f), ObjectCode)) is not None}
@@ -137,16 +137,16 @@ def _found(functions: Sequence[NativeFunction]) -> tuple[dict[str, LoadedCode], 
     return found, [f for key, f in unknown.items() if key not in stored]
 
 
-# What code is generated for
+# The target machine
 
 
 def machine() -> llvm_c.Machine:
-    """The processor that code is generated for; one for each thread that does."""
+    """This thread's target machine."""
     return llvm_c.Machine(processor.name(), processor.features_text(), _SPEED_LEVEL)
 
 
 def target_key() -> str:
-    """All that equal functions may be compiled differently for: the processor, LLVM, this compiler."""
+    """The part of cache keys for the target: processor, LLVM, this compiler."""
     return _target_key(OPTIONS.cpu)
 
 
@@ -156,12 +156,12 @@ def _target_key(_: str) -> str:
     return " ".join((*cpu, llvm_c.version(), compiler_version()))
 
 
-# From functions to an object
+# From functions to object code
 
 
 def text(functions: Sequence[NativeFunction]) -> str:
     """The LLVM IR of these functions, before LLVM's passes."""
-    # Code that was compiled before is loaded without the compiler, whose import takes longer than that.
+    # Imported late: loading cached code needs no compiler, whose import takes longer than that.
     from xdsl.context import Context
 
     from hybridc.lower.llvm.codegen.expand_math import ExpandMath
@@ -179,7 +179,7 @@ def text(functions: Sequence[NativeFunction]) -> str:
 
 
 def optimised(ir: str) -> llvm_c.LLVMModule:
-    """The module of this text after LLVM's passes."""
+    """The module of LLVM IR after LLVM's passes."""
     return _optimised(ir, machine())
 
 
@@ -190,19 +190,19 @@ def _optimised(ir: str, target: llvm_c.Machine) -> llvm_c.LLVMModule:
 
 
 class ObjectCode(NamedTuple):
-    """Relocatable machine code, and the functions of other libraries that it calls."""
+    """Relocatable machine code, and the external functions that it calls."""
 
     code: bytes
     needs: tuple[str, ...]
 
     @staticmethod
     def of(code: bytes) -> ObjectCode:
-        """An object, and what it refers to."""
+        """An object with its undefined symbols."""
         return ObjectCode(code, undefined_symbols(code))
 
 
 def _compile(functions: Sequence[NativeFunction]) -> list[ObjectCode]:
-    """The objects of functions that there is no code of, kept for later processes."""
+    """Compile functions that are not cached, and store their objects."""
     at_once = threading.Semaphore(OPTIONS.num_threads)
     workers = [_CompilerThread(function.compiler(), at_once) for function in functions]
     objects = [worker.result() for worker in workers]
@@ -212,7 +212,7 @@ def _compile(functions: Sequence[NativeFunction]) -> list[ObjectCode]:
 
 
 class _CompilerThread(threading.Thread):
-    """A thread that makes an object; only so many at once."""
+    """A thread that compiles an object; a semaphore limits how many run at once."""
 
     def __init__(self, make: Callable[[], ObjectCode], at_once: threading.Semaphore) -> None:
         super().__init__(name="hybridc LLVM")
@@ -222,7 +222,7 @@ class _CompilerThread(threading.Thread):
         self.start()
 
     def run(self) -> None:
-        """Make it."""
+        """Compile."""
         try:
             with self._at_once:
                 self._made = self._make()
@@ -230,7 +230,7 @@ class _CompilerThread(threading.Thread):
             self._error = error
 
     def result(self) -> ObjectCode:
-        """The object, when it is there; what went wrong is raised here."""
+        """Join; returns the object or raises its error."""
         self.join()
         if self._error is not None:
             raise self._error
@@ -238,7 +238,7 @@ class _CompilerThread(threading.Thread):
 
 
 def _object(ir: str) -> ObjectCode:
-    """The object of this text."""
+    """Compile LLVM IR to an object."""
     target = machine()
     return ObjectCode.of(target.object(_optimised(ir, target)))
 
@@ -247,17 +247,17 @@ def _entry(function: NativeFunction) -> str:
     return f"function {target_key()}\n{function.key}"
 
 
-# From an object to memory
+# From object code to memory
 
 
 class _ExecutableMemory:
-    """Machine code that can be executed; freed with this object."""
+    """Loaded machine code; freed with this object."""
 
     __slots__ = ("__weakref__", "engine")
 
     def __init__(self, objects: Sequence[bytes]) -> None:
         self.engine = llvm_c.Engine(objects)
-        # It holds the engine: of garbage, the collector would close the engine, too, while another thread closes it.
+        # It holds the engine: else the collector would close the engine while another thread closes it.
         weakref.finalize(self, _give_up, self.engine).atexit = False  # at exit, threads may still run the code
 
 
@@ -265,21 +265,21 @@ _UNUSED: list[llvm_c.Engine] = []
 
 
 def _give_up(engine: llvm_c.Engine) -> None:
-    """Nobody uses the code of an engine any more."""
+    """Queue an engine to be closed."""
     _UNUSED.append(engine)
-    if _LOCK.current.acquire(blocking=False):  # else whoever has it does this later: never wait here
+    if _LOCK.current.acquire(blocking=False):  # else the holder does it later: never block in a finalizer
         _free()
         _LOCK.current.release()
 
 
 def _free() -> None:
-    """Free the memory of code that nobody uses; only with the lock, so that no child is forked meanwhile."""
+    """Close queued engines; only under the lock, so that no child is forked meanwhile."""
     while _UNUSED:
         _UNUSED.pop().close()
 
 
 def _place(objects: Sequence[ObjectCode], functions: Sequence[NativeFunction]) -> dict[str, LoadedCode]:
-    """Functions by their keys, put into memory: each is in the object at its place."""
+    """Load objects; the functions by their keys."""
     if not objects:
         return {}
     needs = {name for made in objects for name in made.needs}
@@ -296,12 +296,12 @@ def _place(objects: Sequence[ObjectCode], functions: Sequence[NativeFunction]) -
 
 
 def _before_fork() -> None:
-    """A child must not find LLVM in the middle of something that goes on in a thread that it does not have."""
+    """Before a fork: wait until LLVM is idle, as the child lacks the threads that run it."""
     _FORK.held = [lock.current for lock in _FORK_LOCKS if lock.current.acquire(timeout=_PATIENCE)]
 
 
 def _after_fork() -> None:
-    for lock in getattr(_FORK, "held", ()):  # none if this module was imported while the fork waited
+    for lock in getattr(_FORK, "held", ()):  # unset if this module was imported while the fork waited
         lock.release()
     _FORK.held = []
 
@@ -309,4 +309,4 @@ def _after_fork() -> None:
 _FORK = threading.local()
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(before=_before_fork, after_in_parent=_after_fork)  # in the child the lock is a new one
+    os.register_at_fork(before=_before_fork, after_in_parent=_after_fork)  # the child makes a new lock

@@ -1,8 +1,8 @@
-"""The symbol table of an object file: which functions of others its code calls.
+"""Undefined symbols of object files: the external functions that machine code calls.
 
-Code generation calls functions that no LLVM IR names (conversions of half precision, ``memset``, ``fmaf``), so what has
-to be there before an object is loaded is read from the object itself. Formats: ELF (Linux), Mach-O (macOS) and COFF
-(Windows), all little-endian and of 64 bits, as their specifications lay them out.
+Code generation calls functions that no LLVM IR names (conversions of half precision, ``memset``, ``fmaf``), so the
+symbols to be resolved are read from the object itself. Formats: ELF (Linux), Mach-O (macOS) and COFF
+(Windows), all little-endian, 64 bits, as in their specifications.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from collections.abc import Iterator
 
 _ELF, _MACH_O = b"\x7fELF\x02\x01", b"\xcf\xfa\xed\xfe"
 _COFF_MACHINES = (0x8664, 0xAA64)
-# What a linker makes itself, or takes as a mark.
+# Symbols that the linker defines.
 _OF_LINKERS = {"", "_GLOBAL_OFFSET_TABLE_", "_fltused"}
 
 
 def undefined_symbols(code: bytes) -> tuple[str, ...]:
-    """The names that an object refers to and does not define, in order; ValueError if its format is another."""
+    """The undefined symbols of an object, in order; ValueError if the format is unknown."""
     if code.startswith(_ELF):
         found = _of_elf(code)
     elif code.startswith(_MACH_O):
@@ -32,7 +32,7 @@ def undefined_symbols(code: bytes) -> tuple[str, ...]:
 def _of_elf(code: bytes) -> Iterator[str]:
     (first,) = struct.unpack_from("<Q", code, 40)
     size, count = struct.unpack_from("<HH", code, 58)
-    # Of a section: name, type, flags, address, offset, bytes, the section it refers to, and what else it has.
+    # Of a section: name, type, flags, address, offset, size, link, further fields.
     sections = [struct.unpack_from("<IIQQQQIIQQ", code, first + i * size) for i in range(count)]
     for section in sections:
         _, kind, _, _, at, length, names, *_, each = section
@@ -53,7 +53,7 @@ def _of_mach_o(code: bytes) -> Iterator[str]:
             symbols, count, names, _ = struct.unpack_from("<IIII", code, at + 8)
             for i in range(count):
                 name, kind = struct.unpack_from("<IB", code, symbols + 16 * i)
-                if kind & 0xEF == 1:  # external, or private to the library, and in no section; no note of a debugger
+                if kind & 0xEF == 1:  # N_EXT or N_PEXT, undefined; no debug symbol
                     yield _text(code, names + name).removeprefix("_")
         at += size
 

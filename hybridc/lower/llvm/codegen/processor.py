@@ -1,7 +1,7 @@
-"""The processor that native code is for: this computer's, or with ``HYBRIDC_CPU`` any that has what a level asks for.
+"""The target processor: the host's, or with ``HYBRIDC_CPU`` a level of its architecture.
 
-Whatever is chosen for a processor (the width of registers, tiles, how matrices are multiplied) follows from
-:func:`features`, never from this computer, so that code for a level is the same wherever it is made.
+Every choice for a processor (vector width, register tiles, gemm algorithm) follows from
+:func:`features`, never from the host, so that code for a level is the same wherever it is compiled.
 """
 
 from __future__ import annotations
@@ -14,45 +14,45 @@ from hybridc.errors import OptionError
 from hybridc.lower.llvm.codegen import llvm_c
 from hybridc.options import OPTIONS
 
-# The levels of x86-64's ABI by LLVM's names, from the least on, and what each adds.
+# The levels of x86-64's psABI by LLVM's names, in ascending order, and the features that each adds.
 _X86_LEVELS: Mapping[str, tuple[str, ...]] = {
     "x86-64": ("sse2",),
     "x86-64-v2": ("cx16", "popcnt", "sahf", "sse3", "sse4.1", "sse4.2", "ssse3"),
     "x86-64-v3": ("avx", "avx2", "bmi", "bmi2", "f16c", "fma", "lzcnt", "movbe", "xsave"),
     "x86-64-v4": ("avx512bw", "avx512cd", "avx512dq", "avx512f", "avx512vl"),
 }
-# The least processor of other architectures.
+# The baseline of other architectures.
 _LEAST: Mapping[str, tuple[str, ...]] = {"aarch64": ("neon",), "arm64": ("neon",)}
 
 
 def name() -> str:
-    """What LLVM calls it."""
+    """LLVM's name of the target CPU."""
     return llvm_c.host_name() if OPTIONS.cpu == "host" else _level(OPTIONS.cpu)
 
 
 def features() -> Mapping[str, bool]:
-    """What it has, and has not, by LLVM's names."""
+    """The target CPU's features by LLVM's names, with whether it has them."""
     return _features(OPTIONS.cpu)
 
 
 def features_text() -> str:
-    """What it has, and has not, as LLVM wants to be told."""
+    """The features as LLVM's feature string."""
     return ",".join(f"{'+' if has else '-'}{feature}" for feature, has in sorted(features().items()))
 
 
 def vector_bits() -> int:
-    """How wide vectors are: 512 bits since the generation that does not slow down for them."""
+    """The width of vectors: 512 bits only on generations that do not slow down for them."""
     has = features()
     return 512 if has.get("avx512vbmi2") else 256 if has.get("avx") else 128
 
 
 def converts_halves() -> bool:
-    """Whether it has instructions that read and write half precision."""
+    """Whether it has instructions that convert half precision."""
     return "sse2" not in features() or features().get("f16c", False)
 
 
 def lacking(level: str) -> list[str]:
-    """What code for a level of this architecture needs and this computer has not."""
+    """The features of a level that the host lacks."""
     if level in ("host", "generic"):
         return []
     here = _features("host")
@@ -60,7 +60,7 @@ def lacking(level: str) -> list[str]:
 
 
 def check_runs_here() -> None:
-    """OptionError if this computer lacks what code for the processor needs."""
+    """OptionError if the host lacks a feature of the target."""
     if lacks := lacking(OPTIONS.cpu):
         raise OptionError(
             f"HYBRIDC_CPU={OPTIONS.cpu}: its code cannot run on this processor ({llvm_c.host_name()}), which lacks "
@@ -80,7 +80,7 @@ def _features(cpu: str) -> Mapping[str, bool]:
 
 
 def _level(cpu: str) -> str:
-    """The level that was asked for, by LLVM's name."""
+    """LLVM's name of the requested level."""
     if cpu != "generic":
         return cpu
     return "x86-64" if platform.machine().lower() in ("x86_64", "amd64") else "generic"

@@ -1,4 +1,4 @@
-"""A function in the llvm dialect while it is made from another: a map of values, and a block that grows."""
+"""A builder of functions in the llvm dialect by translation of others: a value map and an insertion block."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ POINTER = llvm.LLVMPointerType()
 NO_FLAGS = llvm.FastMathAttr(None)
 
 _INBOUNDS: dict[str, Attribute] = {
-    "noWrapFlags": IntegerAttr(3, 32),  # MLIR's number for inbounds
+    "noWrapFlags": IntegerAttr(3, 32),  # MLIR's flags for inbounds
     "rawConstantIndices": DenseArrayBase.from_list(i32, [llvm.GEP_USE_SSA_VAL]),
     "inbounds": UnitAttr(),
 }
@@ -43,9 +43,9 @@ _NONE = DenseArrayBase.from_list(i32, [])
 
 
 def native_type(t: Attribute) -> Attribute:
-    """The type of a value in LLVM: ``index`` is i64, memory is a pointer, floats that only are kept are their bits.
+    """The LLVM type of a value: ``index`` is i64, a buffer is a pointer, storage-only floats are integers.
 
-    As a ``bfloat`` in a register, LLVM would make single precision of it, and call a function to make it short again.
+    LLVM would convert a ``bfloat`` in a register to single precision, and call a library function to convert it back.
     """
     if isinstance(t, IndexType):
         return i64
@@ -63,7 +63,7 @@ Rules = Mapping[type[Operation], Callable[["Rebuild", Any], None]]
 
 
 class Rebuild:
-    """A function while it is rebuilt: what each value became, and the block that grows."""
+    """Translates a function: the value map, and the insertion block."""
 
     def __init__(self, rules: Rules, block: Block | None = None) -> None:
         self.values: dict[SSAValue, SSAValue] = {}
@@ -72,14 +72,14 @@ class Rebuild:
         self.blocks = [self.block]
 
     def run(self, source: Block, inputs: Sequence[Attribute]) -> Region:
-        """The rebuilt body of a function with one block."""
+        """The translated body of a function of one block."""
         for i, (old, kind) in enumerate(zip(source.args, inputs)):
             self.values[old] = self.block.insert_arg(kind, i)
         self.region(source)
         return Region(self.blocks)
 
     def region(self, source: Block) -> list[SSAValue]:
-        """Rebuild the operations of a block, up to what it yields."""
+        """Translate the operations of a block; its yielded values."""
         for op in source.ops:
             if isinstance(op, (scf.YieldOp, scf.ConditionOp)):
                 return self.of(op.operands)
@@ -90,7 +90,7 @@ class Rebuild:
         return []
 
     def of(self, values: Iterable[SSAValue]) -> list[SSAValue]:
-        """What these values became."""
+        """The translations of values."""
         return [self.values[v] for v in values]
 
     def add(
@@ -101,7 +101,7 @@ class Rebuild:
         properties: dict[str, Attribute] | None = None,
         successors: Sequence[Block] = (),
     ) -> Operation:
-        """A new operation at the end of the block."""
+        """Append an operation."""
         made = kind.create(operands=operands, result_types=types, properties=properties or {}, successors=successors)
         self.block.add_op(made)
         return made
@@ -113,7 +113,7 @@ class Rebuild:
         result: Attribute,
         properties: dict[str, Attribute] | None = None,
     ) -> SSAValue:
-        """The result of a new operation."""
+        """Append an operation with one result."""
         return self.add(kind, operands, (result,), properties).results[0]
 
     def integer(self, value: int, kind: IntegerType = i64) -> SSAValue:
@@ -123,7 +123,7 @@ class Rebuild:
     def intrinsic(
         self, name: str, operands: Sequence[SSAValue], result: Attribute, flags: llvm.FastMathAttr = NO_FLAGS
     ) -> SSAValue:
-        """A call of LLVM's own function for the type of its first operand."""
+        """A call of an intrinsic, mangled with the type of its first operand."""
         properties = _called(mangled(name, operands[0].type), len(operands), flags)
         return self.value(llvm.CallIntrinsicOp, operands, result, dict(properties))
 
@@ -140,19 +140,19 @@ class Rebuild:
         return self.add(llvm.CallOp, operands, results, properties)
 
     def address(self, pointer: SSAValue, index: SSAValue, element: Attribute) -> SSAValue:
-        """Where an element lies."""
+        """The address of an element."""
         return self.value(llvm.GEPOp, (pointer, index), POINTER, {**_INBOUNDS, "elem_type": element})
 
     def load(self, address: SSAValue, kind: Attribute, alignment: int | None = None) -> SSAValue:
-        """What is stored at an address."""
+        """A load."""
         return self.value(llvm.LoadOp, (address,), kind, _access(alignment))
 
     def store(self, value: SSAValue, address: SSAValue, alignment: int | None = None) -> None:
-        """Store a value at an address."""
+        """A store."""
         self.add(llvm.StoreOp, (value, address), (), _access(alignment))
 
     def stack(self, count: int, element: Attribute, alignment: int) -> SSAValue:
-        """Memory of this call: claimed where the function begins, once."""
+        """A stack array, allocated once in the entry block."""
         size = llvm.ConstantOp.create(result_types=(i64,), properties={"value": IntegerAttr(count, i64)})
         properties: dict[str, Attribute] = {"alignment": IntegerAttr(alignment, i64), "elem_type": element}
         memory = llvm.AllocaOp.create(operands=size.results, result_types=(POINTER,), properties=properties)
@@ -164,16 +164,16 @@ class Rebuild:
         return memory.results[0]
 
     def fresh(self, types: Sequence[Attribute] = ()) -> Block:
-        """A new block; it is put into the function when it is begun."""
+        """A new block, not yet inserted."""
         return Block(arg_types=types)
 
     def begin(self, block: Block) -> None:
-        """Go on in this block."""
+        """Insert a block, and continue in it."""
         self.blocks.append(block)
         self.block = block
 
     def jump(self, target: Block, arguments: Sequence[SSAValue] = ()) -> Operation:
-        """Leave the block."""
+        """An unconditional branch."""
         return self.add(llvm.BrOp, arguments, (), successors=(target,))
 
     def branch(
@@ -184,24 +184,24 @@ class Rebuild:
         arguments: Sequence[SSAValue] = (),
         others: Sequence[SSAValue] = (),
     ) -> None:
-        """Leave the block for one of two."""
+        """A conditional branch."""
         sizes = integers(1, len(arguments), len(others))
         operands = (condition, *arguments, *others)
         self.add(llvm.CondBrOp, operands, (), {"operandSegmentSizes": sizes}, (then, otherwise))
 
 
-# Attributes are made once: making them takes longer than making the operations that have them.
+# Attributes are cached: making them takes longer than making the operations that have them.
 
 
 @functools.lru_cache(4096)
 def integer_attribute(value: int, kind: IntegerType) -> IntegerAttr[IntegerType]:
-    """A number as an attribute."""
+    """An integer attribute."""
     return IntegerAttr(value, kind)
 
 
 @functools.lru_cache(256)
 def integers(*values: int) -> DenseArrayBase[IntegerType]:
-    """Numbers of 32 bits as an attribute."""
+    """A dense array of 32-bit integers."""
     return DenseArrayBase.from_list(i32, values)
 
 

@@ -1,1 +1,1 @@
-"""Products of matrices: tiles in registers, dot products, BLAS, and the choice among them."""
+"""Matmul: register tiles, dot products, BLAS, plain loops, and the choice among them."""

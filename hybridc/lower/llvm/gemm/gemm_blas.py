@@ -1,8 +1,8 @@
-"""A product of matrices by BLAS: one function for all sizes, which multiplies the tiles of rows or columns it is given.
+"""Matmul by BLAS: one native function for all sizes, which calls gemm on tiles of rows or columns.
 
-The range of the phase is *tiles* of the matrices that are walked around: some rows of the left matrix, or columns of
-the right one. Each is one call of BLAS, whose last digits depend on the sizes that it is given. So tiles follow from
-the sizes alone, and results are the same for any number of threads, and whoever else has work for them.
+The range of the parallel region is *tiles* of all matrices of the batch: some rows of the left matrix, or columns of
+the right one. Each is one BLAS call, whose rounding depends on its sizes. So tiles follow from
+the sizes alone, and results are the same for any number of threads, however busy the machine is.
 """
 
 from __future__ import annotations
@@ -36,25 +36,25 @@ from hybridc.lower.llvm.gemm.gemm_phase import (
 from hybridc.lower.llvm.loops.kernel_phases import KernelPhase
 from hybridc.lower.llvm.loops.loop_builder import array_type
 
-ROW_MAJOR, PLAIN, TRANSPOSED = 101, 111, 112  # numbers of the CBLAS interface
+ROW_MAJOR, PLAIN, TRANSPOSED = 101, 111, 112  # constants of CBLAS
 
-# The numbers of the phase before those of the walks.
+# Fixed scalar arguments of the region, before those of the loops.
 _FIXED = 15
-# Rows or columns of a tile, about: the other matrix is prepared again for each, which takes 1 to 3 % of its time then.
-# Of so few matrices each has at least two tiles, which begin at multiples of a block.
+# Rows or columns of a tile, about: BLAS packs the other matrix again for each, which takes 1 to 3 % of its time then.
+# For so small a batch each matrix has at least two tiles, which begin at multiples of a block.
 _TILE, _FEW, _BLOCK = 256, 8, 16
 
 
 @dataclass(frozen=True)
 class _Operand:
-    """A matrix for BLAS: whether it comes transposed, and the distance of its rows in memory."""
+    """A matrix for BLAS: whether it is transposed, and its leading dimension."""
 
     order: int
     leading: int
 
 
 def blas_phase(given: Matrices, dtype: DType, buffers: tuple[int, ...]) -> KernelPhase | None:
-    """The phase that lets BLAS multiply; None if it does not know such arrays."""
+    """The parallel region that calls BLAS; None if BLAS does not support these arrays."""
     name = native_blas.GEMM.get(dtype)
     a = _operand((given.m, given.k), given.a)
     b = _operand((given.k, given.n), given.b)
@@ -70,7 +70,7 @@ def blas_phase(given: Matrices, dtype: DType, buffers: tuple[int, ...]) -> Kerne
     cut_columns = given.n > given.m
     span = given.n if cut_columns else given.m
     steps = (0, given.b[1], 1) if cut_columns else (given.a[0], 0, given.c[0])
-    # A size of the matrices is one number and as much of the part as a second one says.
+    # A size is a fixed number plus a multiple of the tile's size.
     sizes = (given.m, 0, 0, 1) if cut_columns else (0, 1, given.n, 0)
     tile = _tile(span, batches, effort_of(given, dtype))
     fixed = (a.order, b.order, *sizes, given.k, a.leading, b.leading, c.leading, *steps, span, tile)
@@ -94,7 +94,7 @@ def blas_phase(given: Matrices, dtype: DType, buffers: tuple[int, ...]) -> Kerne
 
 
 def _operand(sizes: tuple[int, int], strides: tuple[int, int]) -> _Operand | None:
-    """How BLAS reads a matrix, if one of its axes follows memory."""
+    """A matrix as BLAS reads it, if one of its axes is contiguous."""
     (rows, columns), (down, right) = sizes, strides
     if columns <= 1 or right == 1:
         leading = down if rows > 1 else max(columns, 1)
@@ -108,7 +108,7 @@ def _operand(sizes: tuple[int, int], strides: tuple[int, int]) -> _Operand | Non
 
 
 def _tile(span: int, batches: int, effort: int) -> int:
-    """Rows or columns of a tile, for matrices that have so many."""
+    """Rows or columns of a tile."""
     tiles = span // _TILE if batches >= _FEW or effort < EFFORT_TO_SHARE else max(2, span // _TILE)
     return math.ceil(span / max(1, tiles) / _BLOCK) * _BLOCK
 
@@ -122,7 +122,7 @@ def _build(dtype: DType, name: str, around: tuple[Loop, ...], over: tuple[Loop, 
     def write(given: Arguments) -> None:
         _write(given, name, element, dtype.itemsize, around, over)
 
-    # Arrays are bytes here, so that a part of one can be given to BLAS as a view at its offset.
+    # Arrays are bytes here, so that a tile can be passed to BLAS as a view at its offset.
     return phase([i8, i8, i8], numbers, write, [func.FuncOp.external(name, kinds, [])])
 
 
@@ -148,12 +148,12 @@ def _write(
 
         def term(i: Index, sofar: Sequence[SSAValue]) -> Sequence[SSAValue]:
             multiply([x + y for x, y in zip(at, inner.offsets(i), strict=True)], count, sofar[0])
-            return [one]  # all but the first add to the result
+            return [one]  # beta is 1 after the first
 
         given.loop(0, terms, term, starts=[zero])
 
     def multiply(at: Sequence[Index], count: Index, beta: SSAValue) -> None:
-        """One call of BLAS; a size is fixed, or the part of it that is asked for."""
+        """One call of BLAS; each size is fixed, or the tile's."""
         arrays = [b.view(x, (i * size).value, b.index(0), element) for x, i in zip(given.arrays, at, strict=True)]
         sizes = (order_a, order_b, m + m_part * count, n + n_part * count, k)
         flags = [x.integer(i32) for x in sizes]

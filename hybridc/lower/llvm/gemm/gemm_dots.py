@@ -1,8 +1,8 @@
-"""A product of few rows with columns that follow memory, as weights are stored: each element is a dot product.
+"""Matmul of few rows with contiguous columns, as weights are stored: each element is a dot product.
 
-The range of the phase is groups of columns of all matrices that are walked around. A tile, some rows by a group, has a
-register of partial sums for each element; in the end these are added up together, which gives a register of results.
-Where a group reaches beyond the last column, that one is computed again in its place and not stored.
+The range of the parallel region is groups of columns, of all matrices of the batch. A tile, some rows by a group, has a
+vector of partial sums for each element; in the end these are reduced together to a vector of results.
+Columns of a group beyond the last one repeat that one, and are not stored.
 """
 
 from __future__ import annotations
@@ -18,23 +18,23 @@ from hybridc.lower.llvm.gemm.gemm_phase import Arguments, Index, Vectors, Walk, 
 from hybridc.lower.llvm.gemm.gemm_tiles import Form, column_phase
 from hybridc.lower.llvm.loops.kernel_phases import KernelPhase
 
-# Rows of a tile, at most.
+# The most rows of a tile.
 _HEIGHT = 4
-# Rows that a group of columns is multiplied with, at least, where there are more.
+# The least rows that a group of columns is multiplied with, where there are more.
 _ROWS = 16
-# Numbers of the phase before those of the walk.
+# Fixed scalar arguments, before those of the loops.
 _FIXED = 7
 
 
 @dataclass(frozen=True)
 class _Form(Form):
-    """What the code depends on: a tile has as many elements as a register, in so many rows."""
+    """The variant of the code: a tile has as many elements as a vector, in so many rows."""
 
     height: int = 1
 
     @property
     def key(self) -> str:
-        """The form as a part of a function's key."""
+        """The variant in a function's key."""
         return f"{super().key} {self.height}"
 
     @property
@@ -44,7 +44,7 @@ class _Form(Form):
 
 
 def dot_phase(given: Matrices, dtype: DType, buffers: tuple[int, ...], threads: int) -> KernelPhase | None:
-    """The phase that computes dot products; None if the terms of a sum are no whole registers in memory."""
+    """The parallel region of dot products; None if rows are not contiguous whole vectors."""
     vectors = registers()
     if vectors is None or given.over or (given.a[1], given.b[0]) != (1, 1) or given.k % vectors.lanes(dtype):
         return None
@@ -66,7 +66,7 @@ def dot_phase(given: Matrices, dtype: DType, buffers: tuple[int, ...], threads: 
 
 
 class _DotWriter:
-    """Writes the body of the phase."""
+    """Emits the body of the region."""
 
     def __init__(self, form: _Form, walk: Walk, given: Arguments) -> None:
         self.form, self.walk, self.given, b = form, walk, given, given.b
@@ -75,7 +75,7 @@ class _DotWriter:
         self.spill = b.view(given.scratch, b.index(0), b.index(form.lanes), form.element)
 
     def write(self) -> None:
-        """Each group of columns, with all rows."""
+        """For each group of columns, all rows."""
 
         def group(i: Index, _: Sequence[SSAValue]) -> None:
             a, b, c = self.walk.offsets(i // self.groups)
@@ -83,14 +83,14 @@ class _DotWriter:
             columns = [b + (first + j).least(self.n - 1) * self.b_column for j in range(self.form.width)]
             count = (self.n - first).least(self.form.width)
             tile = self.tile(a, columns, c + first, count)
-            # The last tile ends with the last row: what it has in common with the one before is computed again.
+            # The last tile ends with the last row: rows that it shares with the one before are computed twice.
             last, height = self.m - self.form.height, self.form.height
             self.given.loop(0, self.m, lambda row, _: tile(row.least(last)), step=height)
 
         self.given.loop(self.given.lo, self.given.hi, group)
 
     def tile(self, a: Index, columns: Sequence[Index], c: Index, count: Index) -> Callable[[Index], None]:
-        """What computes the rows of a tile from one row on."""
+        """A function that emits the tile at a row."""
         left, right = self.given.arrays[:2]
 
         def write(row: Index) -> None:
@@ -109,7 +109,7 @@ class _DotWriter:
         return write
 
     def store(self, tile: SSAValue, start: Index, count: Index) -> None:
-        """Store so many columns of a tile."""
+        """Store ``count`` columns of a tile."""
         b, width, height = self.given.b, self.form.width, self.form.height
 
         def whole(_: Index, __: Sequence[SSAValue]) -> None:

@@ -1,4 +1,4 @@
-"""What the functions of products have in common: the phase around their loops, and the walk around the matrices."""
+"""What gemm functions share: the parallel region around their loops, batch loops, vectors in registers."""
 
 from __future__ import annotations
 
@@ -26,37 +26,37 @@ from hybridc.ir.structured import shape_of
 from hybridc.lower.llvm.codegen import processor
 from hybridc.lower.llvm.loops.loop_builder import BYTES, INDEX, LoopBuilder, array_type
 
-# The effort, in operations of a fast product, from which on it pays to wake other threads, and that of a part of it:
-# waking costs as much as some hundred thousand.
+# The effort, in multiply-adds of a fast matmul, from which on sharing pays, and that of a chunk:
+# waking a thread costs some hundred thousand.
 EFFORT_TO_SHARE, EFFORT_OF_A_PART = 1_000_000, 200_000
-# Operations that take as long as it takes to read a byte from a far cache.
+# Multiply-adds in the time of reading a byte from a far cache.
 EFFORT_OF_A_BYTE = 2
-# Nanoseconds for an operation of a product, on one thread.
+# Nanoseconds for a multiply-add on one thread.
 FLOP_NS = 0.012
-# Parts that each thread should find, if they are large enough: threads are not always equally fast.
+# Chunks for each thread, if they are large enough: load balance.
 PARTS = 4
 
 
 def effort_of(given: Matrices, dtype: DType) -> int:
-    """What a product of matrices costs, in operations."""
+    """The cost of a matmul, in multiply-adds."""
     elements = given.m * given.k + given.k * given.n + given.m * given.n
     return given.flops + EFFORT_OF_A_BYTE * elements * given.batches * dtype.itemsize
 
 
 def grain_of(extent: int, effort: int) -> int:
-    """How much of a range a thread takes at a time: all of it, or as much as is worth a thread's while."""
+    """The grain of a range: all of it, or the least that is worth a thread."""
     return extent if effort < EFFORT_TO_SHARE else max(1, EFFORT_OF_A_PART * extent // effort)
 
 
 @dataclass(frozen=True, eq=False)
 class Index:
-    """An index in the code that is being written; arithmetic on it writes arithmetic."""
+    """An index value with operators; arithmetic on it emits operations."""
 
     b: LoopBuilder
     value: SSAValue
 
     def of(self, other: Index | int) -> Index:
-        """An index of the same code."""
+        """An index in the same builder."""
         return Index(self.b, self.b.index(other)) if isinstance(other, int) else other
 
     def __add__(self, other: Index | int) -> Index:
@@ -79,19 +79,19 @@ class Index:
         return self._pure(arith.RemUIOp, other)
 
     def ceildiv(self, other: Index | int) -> Index:
-        """How many times ``other`` it takes to reach this."""
+        """Division rounded up."""
         return (self + other - 1) // other
 
     def least(self, other: Index | int) -> Index:
-        """The smaller of the two."""
+        """The minimum."""
         return self._pure(arith.MinSIOp, other)
 
     def most(self, other: Index | int) -> Index:
-        """The larger of the two."""
+        """The maximum."""
         return self._pure(arith.MaxSIOp, other)
 
     def integer(self, kind: Attribute) -> SSAValue:
-        """The same number as an integer of another type."""
+        """The index as an integer of another type."""
         return self.b.pure(arith.IndexCastOp, [self.value], kind)
 
     def _pure(self, cls: type[Operation], other: Index | int) -> Index:
@@ -100,7 +100,7 @@ class Index:
 
 @dataclass(frozen=True)
 class Arguments:
-    """The arguments of a phase, and what writes its body."""
+    """The arguments of a parallel region, and the builder of its body."""
 
     b: LoopBuilder
     arrays: list[SSAValue]
@@ -117,7 +117,7 @@ class Arguments:
         step: int = 1,
         starts: Sequence[SSAValue] = (),
     ) -> list[SSAValue]:
-        """A loop; ``body`` gets the index and what is carried, and gives what is carried on."""
+        """A loop; ``body`` gets the index and the carried values, and returns the next ones."""
         low, high = self.lo.of(low), self.lo.of(high)
         return self.b.loop(
             low.value,
@@ -134,7 +134,7 @@ def phase(
     write: Callable[[Arguments], None],
     externals: Sequence[func.FuncOp] = (),
 ) -> ModuleOp:
-    """A module in loop form with one phase, over arrays of these elements and so many indices."""
+    """A module in loop form with one parallel region, over arrays of these elements and so many scalars."""
     kinds = [*(array_type(e) for e in elements), *[INDEX] * numbers, INDEX, INDEX, BYTES]
     block = Block(arg_types=kinds)
     b = LoopBuilder(block)
@@ -147,9 +147,9 @@ def phase(
 
 
 def few_forms(around: Sequence[Loop]) -> tuple[Loop, ...]:
-    """The loops around matrices in one of a few forms, so that one function serves many products.
+    """Batch loops brought into one of a few forms, so that one function serves many matmuls.
 
-    There are none or at least two, and all three arrays follow each: by a stride of 0, if need be.
+    There are none or at least two, and all three arrays have a stride for each: 0, if need be.
     """
     if not around:
         return ()
@@ -159,29 +159,29 @@ def few_forms(around: Sequence[Loop]) -> tuple[Loop, ...]:
 
 @dataclass(frozen=True)
 class Walk:
-    """Loops whose sizes and strides are numbers of a phase: for each its size, then the strides of what follows it."""
+    """Loops as scalar arguments: for each its size, then the strides of the arrays that it indexes."""
 
     sizes: list[Index]
     strides: list[list[Index | None]]
 
     @staticmethod
     def count(loops: Sequence[Loop]) -> int:
-        """How many numbers loops take."""
+        """The number of scalar arguments of loops."""
         return sum(1 + sum(loop.kind) for loop in loops)
 
     @staticmethod
     def values(loops: Sequence[Loop]) -> tuple[int, ...]:
-        """The numbers of loops."""
+        """The scalar arguments of loops."""
         return tuple(n for x in loops for n in (x.size, *(s for s in (x.a, x.b, x.c) if s is not None)))
 
     @staticmethod
     def key(loops: Sequence[Loop]) -> str:
-        """The loops as a part of a function's key: which arrays follow each."""
+        """Loops in a function's key: which arrays each indexes."""
         return ",".join("".join(name for name, follows in zip("abc", x.kind, strict=True) if follows) for x in loops)
 
     @staticmethod
     def read(loops: Sequence[Loop], numbers: Sequence[Index]) -> Walk:
-        """The loops behind these numbers."""
+        """The loops of these scalar arguments."""
         given = iter(numbers)
         sizes: list[Index] = []
         strides: list[list[Index | None]] = []
@@ -191,7 +191,7 @@ class Walk:
         return Walk(sizes, strides)
 
     def offsets(self, point: Index) -> list[Index]:
-        """How far the three arrays have moved at a point, in elements; the last loop is the fastest."""
+        """The offsets of the three arrays at a linear index, in elements; the last loop is the fastest."""
         moved = [point.of(0)] * 3
         for number in reversed(range(len(self.sizes))):
             index = point % self.sizes[number] if number else point
@@ -200,12 +200,12 @@ class Walk:
         return moved
 
 
-# --- vectors in registers ---------------------------------------------------------------------------------------------
+# --- vector registers -------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class Registers:
-    """The vector registers of a processor that multiplies and adds in one step: bytes of each, how many there are."""
+    """The vector registers of a processor with fused multiply-add: their bytes, their number."""
 
     bytes: int
     count: int
@@ -216,7 +216,7 @@ class Registers:
 
 
 def registers() -> Registers | None:
-    """Those of this processor; None if it has none that are worth code of our own."""
+    """Those of the target processor; None if register tiles do not pay on it."""
     features = processor.features()
     if features.get("avx512f") and features.get("avx512vl"):
         return Registers(64, 32)
@@ -238,7 +238,7 @@ def _mask(lanes: tuple[int, ...]) -> DenseArrayBase[Any]:
 
 
 class Vectors:
-    """Writes operations on vectors of one type."""
+    """Emits operations on vectors of one type."""
 
     def __init__(self, b: LoopBuilder, element: AnyFloat, lanes: int) -> None:
         self.b, self.lanes, self.element = b, lanes, element
@@ -247,15 +247,15 @@ class Vectors:
         self.zero = b.constant(zeros, self.kind)
 
     def load(self, array: SSAValue, at: Index) -> SSAValue:
-        """Elements that follow each other."""
+        """Load contiguous elements."""
         return self.b.add(vector.LoadOp, [array, at.value], [self.kind]).results[0]
 
     def store(self, value: SSAValue, array: SSAValue, at: Index) -> None:
-        """Put elements after each other."""
+        """Store to contiguous elements."""
         self.b.add(vector.StoreOp, [value, array, at.value], level=self.b.depth)
 
     def everywhere(self, scalar: SSAValue) -> SSAValue:
-        """A vector of one number."""
+        """Splat a scalar."""
         return self.b.pure(vector.BroadcastOp, [scalar], self.kind)
 
     def fma(self, x: SSAValue, y: SSAValue, z: SSAValue) -> SSAValue:
@@ -263,11 +263,11 @@ class Vectors:
         return self.b.pure(vector.FMAOp, [x, y, z], self.kind)
 
     def shuffle(self, x: SSAValue, y: SSAValue, lanes: Sequence[int]) -> SSAValue:
-        """The elements with these numbers of two vectors, those of the second counted after the first's."""
+        """Elements of two vectors by index; those of the second are counted after the first's."""
         return self.b.pure(vector.ShuffleOp, [x, y], _kind(self.element, len(lanes)), {"mask": _mask(tuple(lanes))})
 
     def transposed(self, rows: Sequence[SSAValue]) -> list[SSAValue]:
-        """The columns of a square: at each step, squares twice as large swap the halves beside the diagonal."""
+        """Transpose a square in registers: at each step, blocks twice as large swap the halves beside the diagonal."""
         found, size = list(rows), self.lanes
         half = 1
         while half < size:
@@ -283,9 +283,9 @@ class Vectors:
         return found
 
     def sums(self, values: Sequence[SSAValue]) -> SSAValue:
-        """The sum of the elements of each vector, as one vector.
+        """The horizontal sum of each vector, as one vector.
 
-        A vector holds segments, one for each sum. At each step the halves of segments are added; as long as there are
+        A vector holds segments, one for each sum. At each step the halves of segments are added; while there are
         two vectors, the halves of both fill one.
         """
         found, segment = list(values), self.lanes

@@ -1,9 +1,9 @@
-"""Any product, of any types and strides, as plain loops that run the operation's own body.
+"""Any contraction, of any types and strides, as plain loops around the op's own body.
 
-The loops of the result but the last are the phase's range. What remains is either a row of the result, to which each
-term adds a multiple of a row of one operand, or one element after the other, each a sum along the last summed loop.
-LLVM makes vectors of the innermost loop, whose strides of 0 and 1 are therefore part of the code; all other sizes and
-strides are numbers.
+The loops of the result but the last are the parallel region's range. What remains computes either a row of the result,
+to which each term adds a multiple of a row of one operand, or element by element, each a sum along the last loop.
+LLVM vectorises the innermost loop, whose strides of 0 and 1 are therefore part of the code; all other sizes and
+strides are scalar arguments.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from hybridc.lower.llvm.codegen.native_function import NativeFunction
 from hybridc.lower.llvm.gemm.gemm_phase import FLOP_NS, Arguments, Index, Walk, grain_of, phase
 from hybridc.lower.llvm.loops.kernel_phases import KernelPhase
 
-# How many times as long an operation takes as in a product that stays in registers.
+# The cost of an operation relative to one in a register tile.
 _SLOW = 5
 
 _CONTRACT = FastMathFlagsAttr([FastMathFlag.ALLOW_CONTRACT])
@@ -35,9 +35,9 @@ _REORDER = FastMathFlagsAttr([FastMathFlag.ALLOW_CONTRACT, FastMathFlag.REASSOC,
 
 @dataclass(frozen=True)
 class _Plan:
-    """The loops from the outside in: the range, one loop of the result, the summed ones.
+    """The loop order, from the outside in: the range, one loop of the result, the reduction loops.
 
-    ``rows`` says that the summed loops are around that one loop of the result, not inside it.
+    ``rows``: the reduction loops are outside that one loop of the result.
     """
 
     outer: tuple[Loop, ...]
@@ -47,18 +47,18 @@ class _Plan:
 
     @property
     def innermost(self) -> Loop:
-        """The loop that becomes vectors."""
+        """The loop that LLVM vectorises."""
         return self.last if self.rows else self.summed[-1]
 
     @property
     def fixed(self) -> tuple[int, int, int]:
-        """Strides of the innermost loop that are part of the code; -1 where a number says them."""
+        """Strides of the innermost loop that are part of the code; -1 for those that are scalar arguments."""
         a, b, c = [s if s in (0, 1) else -1 for s in self.innermost.steps]
         return a, b, c
 
 
 def plain_phase(product: ProductLoops, buffers: tuple[int, ...]) -> KernelPhase:
-    """The phase that multiplies in plain loops."""
+    """The parallel region of plain loops."""
     plan = _plan(product)
     block = product.op.regions[0].block
     elements = [a.type for a in block.args]
@@ -81,7 +81,7 @@ def plain_phase(product: ProductLoops, buffers: tuple[int, ...]) -> KernelPhase:
 
 
 def _plan(product: ProductLoops) -> _Plan:
-    """Rows of the result where one operand has rows too and no sum follows the memory of both operands."""
+    """Rows of the result, if one operand has contiguous rows and no reduction loop is contiguous in both."""
     kept, summed = list(product.kept), list(product.summed)
     row = next((x for x in reversed(kept) if x.steps[2] == 1 and all(s in (0, 1) for s in x.steps)), None)
     along = next((x for x in summed if x.steps[0] == x.steps[1] == 1), None)
@@ -101,7 +101,7 @@ def _build(product: ProductLoops, plan: _Plan, elements: Sequence[Attribute], st
 
 
 class _PlainWriter:
-    """Writes the body of the phase."""
+    """Emits the body of the region."""
 
     def __init__(self, product: ProductLoops, plan: _Plan, given: Arguments, start: int | float) -> None:
         self.given, self.plan, self.b = given, plan, given.b
@@ -131,7 +131,7 @@ class _PlainWriter:
         self.given.loop(self.given.lo, self.given.hi, point)
 
     def row(self, at: Sequence[Index]) -> None:
-        """A row begins with the number that sums begin with, and each term adds to it."""
+        """A row: fill it with the initial value, then add each term."""
         b, result, size = self.b, self.given.arrays[2], self.last.sizes[0]
 
         def begin(i: Index, _: Sequence[SSAValue]) -> None:
@@ -150,7 +150,7 @@ class _PlainWriter:
         self.sum(at, 0, (), term)
 
     def elements(self, at: Sequence[Index]) -> None:
-        """One element after the other is a sum of its own."""
+        """Element by element, each a sum of its own."""
 
         def element(i: Index, _: Sequence[SSAValue]) -> None:
             here = self.moved(at, self.last, 0, i)
@@ -166,7 +166,7 @@ class _PlainWriter:
         sofar: Sequence[SSAValue],
         term: Callable[[Sequence[Index], Sequence[SSAValue]], Sequence[SSAValue]],
     ) -> Sequence[SSAValue]:
-        """The summed loops from this one on, around ``term``."""
+        """The reduction loops from this one on, around ``term``."""
         if number == len(self.summed.sizes):
             return term(at, sofar)
 
@@ -176,11 +176,11 @@ class _PlainWriter:
         return self.given.loop(0, self.summed.sizes[number], step, starts=sofar)
 
     def moved(self, at: Sequence[Index], walk: Walk, number: int, i: Index) -> list[Index]:
-        """The places of the arrays, moved by an index of a loop."""
+        """The offsets of the arrays at an index of a loop."""
         return [x if s is None else x + i * s for x, s in zip(at, walk.strides[number], strict=True)]
 
     def add(self, at: Sequence[Index], sofar: SSAValue, flags: FastMathFlagsAttr) -> SSAValue:
-        """The operation's own body: the sum so far, and one more product."""
+        """The op's body: the accumulator and one more product."""
         b = self.b
         left, right, begun = self.body.args
         values: dict[SSAValue, SSAValue] = {

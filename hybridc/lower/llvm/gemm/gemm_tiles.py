@@ -1,15 +1,15 @@
-"""A product of matrices in tiles that stay in registers, with panels that each thread lays out for itself.
+"""Matmul in register tiles (micro-kernel), with panels that each thread packs into scratch, or that are prepacked.
 
-The range of the phase is the *panels* of all matrices that are walked around: as many columns as two registers hold. A
-panel of the right matrix is laid out row after row in scratch; the last one is filled up with its last column. A tile
-of the result, some rows of a panel, is then summed up in registers: a row of the panel times one number for each row of
-the tile.
+The range of the parallel region is the *panels* of all matrices of the batch: as many columns as two vectors hold. A
+panel of the right matrix is packed row after row into scratch; the last one is padded with its last column. A tile
+of the result, some rows of a panel, is then accumulated in registers: outer products of a row of the panel and a column
+of the tile's rows.
 
 Where the left matrix is the smaller one, the operands are exchanged: its rows become the columns of panels, the right
-matrix is read as it lies, and the transpose of the result is turned when it is stored.
+matrix is read in place, and the transposed result is transposed back when it is stored.
 
-LLVM takes a while for this code, so that one function serves all products of a dtype: which way panels are read, and by
-which strides, are numbers.
+Compiling this code takes a while, so one function serves all matmuls of a dtype: the algorithm of packing and
+the strides are scalar arguments.
 """
 
 from __future__ import annotations
@@ -42,12 +42,12 @@ from hybridc.lower.llvm.gemm.gemm_phase import (
 )
 from hybridc.lower.llvm.loops.kernel_phases import KernelPhase
 
-# Rows for which a panel is laid out, at least, where there are more.
+# The least rows for which a panel is packed, where there are more.
 _ROWS = 48
-# The same where the result is turned, as long as each thread has some: laying a panel out takes a few percent of the
+# The same where the result is transposed, as long as each thread has some: packing takes a few percent of the
 # time then.
 _ROWS_TO_TURN = 256
-# Numbers of a phase that packs panels.
+# Fixed scalar arguments of a region that packs panels.
 _FIXED = 10
 
 
@@ -57,13 +57,13 @@ def panel_width(dtype: DType, vectors: Registers) -> int:
 
 
 def panel_columns(columns: int, dtype: DType, vectors: Registers) -> int:
-    """Columns of all panels, which are filled up, for so many of a matrix."""
+    """Columns of all panels, with padding."""
     width = panel_width(dtype, vectors)
     return math.ceil(columns / width) * width
 
 
 def tile_phase(given: Matrices, dtype: DType, buffers: tuple[int, ...], threads: int) -> KernelPhase | None:
-    """The phase that multiplies tile by tile; None if it cannot."""
+    """The parallel region of register tiles; None if it does not support these arrays."""
     vectors = registers()
     if vectors is None or given.over or given.k == 0 or given.m < LOW:
         return None
@@ -78,15 +78,15 @@ def tile_phase(given: Matrices, dtype: DType, buffers: tuple[int, ...], threads:
         fixed=lambda x, panels: (*_fixed(x, panels), x.c[0]),
         scratch=(form.heights[0] + given.k) * form.width * dtype.itemsize,
         write=lambda arguments, walk: _TileWriter(form, walk, arguments, form.heights[0]).write(),
-        # Also without loops around, as the function's compilation takes longer than these do.
+        # Also without batch loops, as compiling another function takes longer than these do.
         once=[Loop(1, 0, 0, 0)],
     )
 
 
 def turned_phase(given: Matrices, dtype: DType, buffers: tuple[int, ...], threads: int) -> KernelPhase | None:
-    """The phase that multiplies the operands in the other order, tile by tile; None if it cannot.
+    """The parallel region of register tiles with exchanged operands; None if it does not support these arrays.
 
-    The left matrix is laid out in panels, and the right one is read as it lies, if its columns follow memory.
+    The left matrix is packed into panels, and the right one is read in place, if its columns are contiguous.
     """
     vectors, given, (left, right, *others) = registers(), given.exchanged(), buffers
     if vectors is None or given.over or given.k == 0 or (given.a[1] != 1 and given.k > 1):
@@ -110,13 +110,13 @@ def turned_phase(given: Matrices, dtype: DType, buffers: tuple[int, ...], thread
 
 
 def _fixed(given: Matrices, panels: int) -> tuple[int, ...]:
-    """The numbers of a phase that packs panels."""
+    """Fixed scalar arguments of a region that packs panels."""
     along_rows, along_columns = given.b[1] == 1, given.b[0] == 1 != given.b[1]
     return (given.m, given.n, given.k, *given.a, *given.b, along_rows, along_columns, panels)
 
 
 def _parts(given: Matrices, form: Form, threads: int) -> int:
-    """In how many parts rows are shared, each with a panel of its own: equally many for each thread, if possible."""
+    """The number of blocks of rows, each with its own copy of the panel: a multiple of the threads, if possible."""
     units = math.ceil(given.n / form.width) * given.batches
     if effort_of(given, form.dtype) < EFFORT_TO_SHARE:
         return 1
@@ -126,7 +126,7 @@ def _parts(given: Matrices, form: Form, threads: int) -> int:
 
 
 class _TileWriter:
-    """Writes the body of the phase."""
+    """Emits the body of the region."""
 
     def __init__(self, form: Form, walk: Walk, given: Arguments, rows: int) -> None:
         self.form, self.given, b = form, given, given.b
@@ -134,35 +134,35 @@ class _TileWriter:
         self.walk, fixed = walk, given.numbers[:_FIXED]
         self.m, self.n, self.k, self.a_row, self.a_term, self.b_term, self.b_column, *fixed = fixed
         self.along_rows, self.along_columns, self.panels = fixed
-        self.c_step = given.numbers[_FIXED]  # from row to row of the result, or from column to column if it is turned
+        self.c_step = given.numbers[_FIXED]  # row stride of the result, or column stride if it is transposed
         spill = rows * form.width
         size = b.index(0)
-        # Rows that are not stored where they belong lie in front of the panel.
+        # Rows that are not stored directly are in scratch before the panel.
         self.spill = b.view(given.scratch, b.index(0), size, form.element)
         self.panel = b.view(given.scratch, b.index(spill * form.dtype.itemsize), size, form.element)
 
     def write(self) -> None:
-        """Each panel is packed, then multiplied."""
+        """For each panel: pack it, then multiply."""
         self.given.loop(self.given.lo, self.given.hi, lambda i, _: self.one(i))
 
     def one(self, number: Index) -> None:
-        """One of the panels, with all rows."""
+        """One panel, with all rows."""
         a, b, c = self.walk.offsets(number // self.panels)
         first = number % self.panels * self.form.width
         columns = (self.n - first).least(self.form.width)
         self.pack(b + first * self.b_column, columns)
         self.tiles(a, c + first, columns)
 
-    # --- the panel -----------------------------------------------------------------------------------------
+    # --- packing -------------------------------------------------------------------------------------------
 
     def pack(self, start: Index, columns: Index) -> None:
-        """Lay the panel out in scratch."""
+        """Pack the panel into scratch."""
         full = columns // self.form.width
         by_rows = full * self.along_rows * self.k
         by_squares = full * self.along_columns * (self.k // self.form.lanes * self.form.lanes)
         self.given.loop(0, by_rows, lambda term, _: self.pack_row(start, term))
         self.given.loop(0, by_squares, lambda term, _: self.pack_square(start, term), step=self.form.lanes)
-        # What no vector covers: the last terms, or all of a panel that is not full.
+        # The remainder of whole vectors: the last terms, or all of a partial panel.
         self.given.loop(by_rows + by_squares, self.k, lambda term, _: self.pack_slowly(start, term, columns))
 
     def pack_row(self, start: Index, term: Index) -> None:
@@ -172,7 +172,7 @@ class _TileWriter:
             self.v.store(value, self.panel, term * self.form.width + lane)
 
     def pack_square(self, start: Index, term: Index) -> None:
-        """Copy as many rows as a register has elements, from columns that follow memory."""
+        """Transpose a square of as many rows as a vector has elements, from contiguous columns."""
 
         def square(lane: Index, _: Sequence[SSAValue]) -> None:
             places = [start + term + self.b_column * (lane + i) for i in range(self.form.lanes)]
@@ -183,7 +183,7 @@ class _TileWriter:
         self.given.loop(0, self.form.width, square, step=self.form.lanes)
 
     def pack_slowly(self, start: Index, term: Index, columns: Index) -> None:
-        """Copy a row element by element; behind the last column it comes again."""
+        """Copy a row element by element; columns beyond the last one repeat it."""
         b, last = self.given.b, columns - 1
 
         def copy(i: Index, _: Sequence[SSAValue]) -> None:
@@ -199,13 +199,13 @@ class _TileWriter:
         high, low = self.form.heights
         done = self.form.rows_of_high_tiles(self.m)
         self.given.loop(0, done, self.tile(high, a, c, columns), step=high)
-        # The last tile ends with the last row: what it has in common with the one before is computed again.
+        # The last tile ends with the last row: rows that it shares with the one before are computed twice.
         last = self.m - low
         tile = self.tile(low, a, c, columns)
         self.given.loop(done, self.m, lambda row, _: tile(row.least(last), ()), step=low)
 
     def tile(self, height: int, a: Index, c: Index, columns: Index) -> Callable[[Index, Sequence[SSAValue]], None]:
-        """What computes so many rows of the panel from one row on."""
+        """A function that emits the tile of ``height`` rows at a row."""
         tiles = Tiles(self.given, self.v, height, self.k)
         panel = Panel(self.panel, self.m.of(0), self.form.width)
 
@@ -217,7 +217,7 @@ class _TileWriter:
         return write
 
     def store_tile(self, sums: Sequence[SSAValue], start: Index, columns: Index) -> None:
-        """Store a tile; one that is only partly wanted is stored in scratch, and its first columns copied."""
+        """Store a tile; a partial one is stored to scratch, and its first columns copied."""
         b, result, full = self.given.b, self.given.arrays[2], columns // self.form.width
         rest = start.of(1) - full
         flag = rest.integer(i1)
@@ -238,14 +238,14 @@ class _TileWriter:
 
 
 class _TurnedWriter(_TileWriter):
-    """Writes the body of the phase where the columns of the result follow memory, not its rows.
+    """Emits the body of the region where the columns of the result are contiguous, not its rows.
 
-    The range is the panels, times parts of the rows. Some rows at a time are summed up tile by tile in scratch, and
-    turned when they are stored.
+    The range is the panels, times blocks of rows. Some rows at a time are accumulated tile by tile in scratch, and
+    transposed when they are stored.
     """
 
     def one(self, number: Index) -> None:
-        """One of the panels, with a part of the rows: those of another panel come next, from a cache."""
+        """One panel, with a block of rows: that of the next panel comes from the cache."""
         rows, parts = self.given.numbers[_FIXED + 1 : _FIXED + 3]
         around, first = number // self.panels, number % self.panels * self.form.width
         a, b, c = self.walk.offsets(around // parts)
@@ -262,12 +262,12 @@ class _TurnedWriter(_TileWriter):
         self.given.loop(low, high, some, step=self.form.rows_to_turn)
 
     def sum_up(self, a: Index, count: Index) -> None:
-        """Put so many rows in scratch."""
+        """Accumulate ``count`` rows in scratch."""
         (high, low), panel = self.form.heights, Panel(self.panel, count.of(0), self.form.width)
         done = self.form.rows_of_high_tiles(count)
 
         def tile(row: Index, height: int) -> None:
-            # What would be behind the last row of a low tile is that row again.
+            # Rows of a low tile beyond the last one repeat it.
             rows = [(row + i).least(count - 1) for i in range(height)]
             starts = [a + r * self.a_row for r in rows]
             tiles = Tiles(self.given, self.v, height, self.k)
@@ -279,7 +279,7 @@ class _TurnedWriter(_TileWriter):
         self.given.loop(done, count, lambda row, _: tile(row, low), step=low)
 
     def turn(self, start: Index, count: Index, columns: Index) -> None:
-        """Store so many rows from scratch, in squares; columns behind the last are the last again, in its place."""
+        """Store ``count`` rows from scratch, transposed in squares; columns beyond the last repeat it, in its place."""
         b, lanes, width, last = self.given.b, self.form.lanes, self.form.width, columns - 1
         done = count // lanes * lanes
 
@@ -302,36 +302,36 @@ class _TurnedWriter(_TileWriter):
         self.given.loop(done, count, copies)
 
 
-# --- a tile in registers ----------------------------------------------------------------------------------------------
-# A row of a *panel*, the part of the right matrix with these columns, times one number of each row of the left matrix
-# is added to the tile, term after term.
+# --- a register tile --------------------------------------------------------------------------------------------------
+# For each term, a row of a *panel* (the right matrix in these columns) times one element of each row of the left matrix
+# is added to the tile: an outer product.
 
-# Registers side by side in a tile.
+# Vectors side by side in a tile.
 ABREAST = 2
-# Rows of a low tile: as many sums as a processor adds to before the first of them is there again.
+# Rows of a low tile: as many accumulators as hide the latency of a multiply-add.
 LOW = 4
 
 
 @dataclass(frozen=True)
 class Form:
-    """What the code of tiles depends on."""
+    """The variant of the code of tiles."""
 
     dtype: DType
     vectors: Registers
 
     @property
     def key(self) -> str:
-        """The form as a part of a function's key."""
+        """The variant in a function's key."""
         return f"{self.dtype.name} {self.vectors}"
 
     @property
     def element(self) -> AnyFloat:
-        """The type of an element."""
+        """The element type."""
         return f32 if self.dtype.itemsize == 4 else f64
 
     @property
     def lanes(self) -> int:
-        """Elements of a register."""
+        """Elements of a vector."""
         return self.vectors.lanes(self.dtype)
 
     @property
@@ -341,16 +341,16 @@ class Form:
 
     @property
     def heights(self) -> tuple[int, int]:
-        """Rows of tiles: as many as leave registers for a row of the panel and a number; fewer for the last rows."""
+        """Rows of tiles: as many as leave registers for a row of the panel and an element; fewer for the last rows."""
         return (self.vectors.count - ABREAST - 2) // ABREAST // 6 * 6, LOW
 
     @property
     def rows_to_turn(self) -> int:
-        """Rows that are whole high tiles, and squares."""
+        """Rows that are both whole high tiles and whole squares."""
         return math.lcm(self.heights[0], self.lanes)
 
     def rows_of_high_tiles(self, count: Index) -> Index:
-        """How many of so many rows are in high tiles. One or two that are left are in low ones with those before."""
+        """How many of ``count`` rows are in high tiles. One or two that are left share low ones with those before."""
         high, low = self.heights
         tiles, left = count // high, count % high
         if high < 2 * low:
@@ -361,7 +361,7 @@ class Form:
 
 @dataclass(frozen=True)
 class Panel:
-    """Where a panel lies: from ``start`` of an array, its rows ``step`` elements from each other."""
+    """A panel in memory: it begins at ``start`` of an array, with row stride ``step``."""
 
     array: SSAValue
     start: Index
@@ -370,7 +370,7 @@ class Panel:
 
 @dataclass(frozen=True)
 class Tiles:
-    """Writes the sums of tiles of so many ``rows`` and ``terms``."""
+    """Emits the accumulation of tiles of ``rows`` rows over ``terms`` terms."""
 
     given: Arguments
     v: Vectors
@@ -378,7 +378,7 @@ class Tiles:
     terms: Index
 
     def sums(self, left: SSAValue, numbers: Callable[[Index], Sequence[Index]], panel: Panel) -> list[SSAValue]:
-        """The registers of a tile, row by row: ``numbers`` says where each row of the left matrix has a term."""
+        """The accumulators of a tile, row by row; ``numbers`` gives the offset of each left row at a term."""
 
         def term(i: Index, sums: Sequence[SSAValue]) -> list[SSAValue]:
             at = panel.start + i * panel.step
@@ -393,33 +393,33 @@ class Tiles:
         return self.given.loop(0, self.terms, term, starts=[self.v.zero] * (ABREAST * self.rows))
 
 
-# --- products with prepacked panels: threads share the rows -----------------------------------------------------------
-# The range of the phase is the rows of the result. A block of rows is multiplied with one panel after the other, tile
-# by tile, so that the block and a panel stay in the second-level cache. Where that pays, a block is *packed* before:
-# the rows of a tile lie beside each other in scratch, term after term, where one address reaches all of them.
+# --- prepacked panels: threads share the rows -------------------------------------------------------------------------
+# The range of the parallel region is the rows of the result. A block of rows is multiplied with one panel after the
+# other, tile by tile, so that the block and a panel stay in the L2 cache. Where that pays, the block is *packed* first:
+# the rows of a tile are interleaved in scratch, term after term, where one address reaches all of them.
 
-# Tiles of a block of rows, one below the other.
+# Tiles of a block of rows.
 _TILES = 8
-# Columns for which packing pays: it takes about as long as multiplying with ten of them.
+# The least columns for which packing pays: it takes as long as multiplying with ten.
 _COLUMNS = 128
-# Bytes from one row to the next, or from one term to the next, that lie in the same place of the first cache.
+# Strides of rows or terms that are multiples of this map to the same set of the L1 cache.
 _SAME_PLACE = 2048
-# Rows and terms of the squares that are turned when they are packed.
+# Rows and terms of the squares that packing transposes.
 _SQUARE = 4
-# Numbers of the phase.
+# Fixed scalar arguments of the region.
 _NUMBERS = 10
 
 
 def row_phase(given: Matrices, dtype: DType, buffers: tuple[int, ...], threads: int) -> KernelPhase | None:
-    """The phase that multiplies rows with panels; None if the right matrix does not lie in panels."""
+    """The parallel region over rows, for a prepacked right matrix; None if it is not prepacked."""
     vectors = registers()
     if vectors is None or not lies_in_panels(given, Form(dtype, vectors).width):
         return None
     form = Form(dtype, vectors)
     (panels,) = given.around or (Loop(1, None, 0, 0),)
     packed, rows = _packs(given, panels.size, form), _TILES * form.heights[0]
-    elements = (min(rows, given.m) + LOW - 1) * given.k * packed  # low tiles may reach beyond the last row
-    # The terms that are copied for a whole tile at a time, and those that are copied in squares.
+    elements = (min(rows, given.m) + LOW - 1) * given.k * packed  # low tiles may extend beyond the last row
+    # The terms that are copied for a whole tile at a time, and those that are transposed in squares.
     beside, square = [given.k * (stride == 1) for stride in given.a]
     numbers = (given.k, rows, *given.a, beside, square, panels.steps[1], given.c[0], panels.steps[2], panels.size)
     return KernelPhase(
@@ -435,21 +435,21 @@ def row_phase(given: Matrices, dtype: DType, buffers: tuple[int, ...], threads: 
 
 
 def _packs(given: Matrices, panels: int, form: Form) -> bool:
-    """Whether blocks of the left matrix are packed: for many columns, and if rows drive each other out of a cache."""
+    """Whether blocks of the left matrix are packed: for many columns, and if rows conflict in the cache."""
     row, term = given.a
     apart = (term if row == 1 else row) * form.dtype.itemsize
     return 1 in given.a and given.k >= _SQUARE and (panels * form.width >= _COLUMNS or apart % _SAME_PLACE == 0)
 
 
 def lies_in_panels(given: Matrices, width: int) -> bool:
-    """Whether the right matrix lies in panels of so many columns."""
+    """Whether the right matrix is prepacked in panels of so many columns."""
     if given.over or given.k == 0 or [x.kind for x in given.around] not in ([], [COLUMN]):
         return False
     return given.n == width and given.b == (width, 1)
 
 
 def _grain(extent: int, rows: int, threads: int, effort: int) -> int:
-    """All rows, or equally many parts for each thread: at least a block each, if there are as many rows."""
+    """The grain: all rows, or equal parts for the threads, of at least a block each."""
     if threads == 1 or effort < EFFORT_TO_SHARE:
         return extent
     parts = threads * max(1, min(PARTS, extent // (threads * rows)))
@@ -461,7 +461,7 @@ def _build(form: Form, packed: bool) -> ModuleOp:
 
 
 class _RowWriter:
-    """Writes the body of the phase."""
+    """Emits the body of the region."""
 
     def __init__(self, form: Form, packed: bool, given: Arguments) -> None:
         self.form, self.packed, self.given, b = form, packed, given, given.b
@@ -471,7 +471,7 @@ class _RowWriter:
         self.block = b.view(given.scratch, b.index(0), b.index(0), form.element)
 
     def write(self) -> None:
-        """Each block of rows, with all panels."""
+        """For each block of rows, all panels."""
         rest = self.given.hi - self.given.lo
 
         def block(number: Index, _: Sequence[SSAValue]) -> None:
@@ -484,7 +484,7 @@ class _RowWriter:
         self.given.loop(0, rest.ceildiv(self.rows), block)
 
     def by_tiles(self, count: Index, write: Callable[[Index, int], None]) -> None:
-        """The tiles of so many rows: high ones, then low ones for the last rows."""
+        """The tiles of ``count`` rows: high ones, then low ones for the last rows."""
         high, low = self.form.heights
         done = self.form.rows_of_high_tiles(count)
         self.given.loop(0, done, lambda row, _: write(row, high), step=high)
@@ -493,24 +493,24 @@ class _RowWriter:
     # --- the left matrix -----------------------------------------------------------------------------------
 
     def pack(self, first: Index, row: Index, height: int, count: Index) -> None:
-        """Copy a tile's rows to scratch, where it has as many elements as if it had no rows but these."""
+        """Copy a tile's rows to scratch, interleaved."""
         starts, to = [(first + at) * self.a_row for at in self.below(row, height, count)], row * self.k
         if height == self.form.heights[0]:
-            # One of the two loops runs, as either rows or terms are beside each other.
+            # One of the two loops runs, as either rows or terms are contiguous.
             self.given.loop(0, self.beside, lambda term, _: self.pack_column(starts, to, term))
-            last = self.k - _SQUARE  # the last square may share terms with the one before
+            last = self.k - _SQUARE  # the last square may overlap the one before
             self.given.loop(0, self.square, lambda i, _: self.pack_squares(starts, to, i.least(last)), step=_SQUARE)
         else:
             self.given.loop(0, self.k, lambda term, _: self.pack_term(starts, to, term))
 
     def pack_column(self, starts: Sequence[Index], to: Index, term: Index) -> None:
-        """Copy a term of all rows, which are beside each other."""
+        """Copy a term of all rows, which are contiguous."""
         v = Vectors(self.given.b, self.form.element, len(starts))
         loaded = v.load(self.given.arrays[0], starts[0] + term * self.a_term)
         v.store(loaded, self.block, to + term * len(starts))
 
     def pack_squares(self, starts: Sequence[Index], to: Index, term: Index) -> None:
-        """Copy some terms, which are beside each other, of all rows; the last square may have its last row again."""
+        """Transpose some terms, which are contiguous, of all rows; the last square may repeat its last row."""
         v = Vectors(self.given.b, self.form.element, _SQUARE)
         for group in range(0, len(starts), _SQUARE):
             rows = [v.load(self.given.arrays[0], start + term) for start in starts[group : group + _SQUARE]]
@@ -520,20 +520,20 @@ class _RowWriter:
                 v.store(kept, self.block, to + (term + i) * len(starts) + group)
 
     def pack_term(self, starts: Sequence[Index], to: Index, term: Index) -> None:
-        """Copy a term of all rows, wherever they are."""
+        """Copy a term of all rows, at any stride."""
         for i, start in enumerate(starts):
             value = self.given.b.load(self.given.arrays[0], (start + term * self.a_term).value)
             self.given.b.store(value, self.block, (to + term * len(starts) + i).value)
 
     def below(self, row: Index, height: int, count: Index) -> list[Index]:
-        """The rows of a tile. What would be behind the last row of a low one is that row again."""
+        """The rows of a tile. Those of a low one beyond the last repeat it."""
         rows = [row + i for i in range(height)]
         return rows if height == self.form.heights[0] else [r.least(count - 1) for r in rows]
 
-    # --- products ------------------------------------------------------------------------------------------
+    # --- multiplication ------------------------------------------------------------------------------------
 
     def multiply(self, number: Index, first: Index, count: Index) -> None:
-        """The tiles of a panel, for so many rows from ``first`` on."""
+        """The tiles of a panel, for ``count`` rows from ``first`` on."""
         panel = Panel(self.given.arrays[1], number * self.b_panel, self.form.width)
         result = first * self.c_row + number * self.c_panel
 
@@ -558,7 +558,7 @@ class _RowWriter:
 
 # --- groups of columns ------------------------------------------------------------------------------------------------
 
-# Writes the body of a phase: of its arguments, whose last numbers are those of the walk.
+# Emits the body of a region from its arguments, of which the last scalars are those of the loops.
 Write = Callable[[Arguments, Walk], None]
 
 
@@ -576,11 +576,11 @@ def column_phase(
     parts: int = 1,
     once: Sequence[Loop] = (),
 ) -> KernelPhase:
-    """The phase that multiplies group by group of ``form.width`` columns.
+    """The parallel region over groups of ``form.width`` columns.
 
-    Where groups are few, rows are in blocks, of at least ``rows``, that are walked around, too; or the phase itself
-    shares each group in ``parts``. ``fixed`` are the numbers of the phase, of the matrices and the number of groups;
-    ``once`` is walked around where nothing else is.
+    If groups are few, rows are blocked too, by at least ``rows``, as a batch loop; or the region itself
+    shares each group in ``parts``. ``fixed`` are the first scalar arguments: of the matrices, and the number of groups;
+    ``once`` is a batch loop of size 1, for matmuls without one.
     """
     groups = math.ceil(given.n / form.width)
     effort = effort_of(given, form.dtype)

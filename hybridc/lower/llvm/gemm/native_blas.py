@@ -1,7 +1,7 @@
-"""The BLAS that native code calls by pointer: OpenBLAS with the public C interface, a copy of our own on one thread.
+"""The BLAS that native code calls by pointer: a private, single-threaded copy of OpenBLAS, through CBLAS.
 
-Our own threads share a product among them, so the library must not start threads. It is opened so that nobody else's
-symbols become these: NumPy's and SciPy's copies keep their threads.
+Our own threads share a matmul, so the library must not start threads. It is loaded with local symbols:
+NumPy's and SciPy's copies keep their threads.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import numpy as np
 
 from hybridc.dialects.attribute import DType
 
-# The product of each dtype, in CBLAS's interface with 32-bit sizes.
+# The gemm routine of each dtype, in CBLAS with 32-bit sizes.
 GEMM: Mapping[DType, str] = {
     np.dtype(np.float32): "scipy_cblas_sgemm",
     np.dtype(np.float64): "scipy_cblas_dgemm",
@@ -28,7 +28,7 @@ LARGEST = 2**31 - 1
 
 @functools.cache
 def addresses() -> Mapping[str, int]:
-    """Where the routines of :data:`GEMM` are, by name; empty if there is no BLAS."""
+    """Addresses of the routines of :data:`GEMM` by name; empty if there is no BLAS."""
     library = _library()
     if library is None:
         return {}
@@ -37,7 +37,7 @@ def addresses() -> Mapping[str, int]:
 
 @functools.cache
 def _library() -> ctypes.CDLL | None:
-    """The library, on one thread."""
+    """The library, set to one thread."""
     path = _path()
     if path is None:
         return None
@@ -50,7 +50,7 @@ def _library() -> ctypes.CDLL | None:
 
 
 def _path() -> Path | None:
-    """The library's file. The package is not imported: that would put its symbols in front of SciPy's."""
+    """The library's path. The package is not imported: that would load its symbols globally, before SciPy's."""
     spec = importlib.util.find_spec("scipy_openblas32")
     if spec is None or spec.origin is None:
         return None

@@ -1,8 +1,8 @@
-"""Lay the right matrix of products out in panels: once, for all products that multiply with it.
+"""Prepack the right operand of matmuls in panels: once, for all matmuls that share it.
 
-A panel is as many columns as a tile in registers has, row after row. Products read it as it comes then, and threads may
+A panel is as many columns as a register tile has, row after row. Matmuls then read it directly, and threads may
 share the rows of the left matrix (:mod:`hybridc.lower.llvm.gemm.gemm_tiles`); a weight that is used in every time step
-is laid out once. The panels are a kernel's result like any other.
+is packed once. The panels are a kernel's result like any other.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ from hybridc.ir.tensor_builder import Builder, Shape, Tensor, first, iterators, 
 from hybridc.ir.values import functions, new_name
 from hybridc.lower.llvm.gemm.products import Panels, panels_of
 
-# From so many rows on, of all products with a matrix, it pays to lay its panels out for them.
+# The least rows, of all matmuls with a matrix, for which prepacking pays.
 ROWS = 256
-# Elements of a matrix that there is memory for twice.
+# The most elements of a matrix that there is memory for twice.
 LARGEST = 2**22
 
 
 @dataclass(frozen=True)
 class PackPanels(ModulePass):
-    """See the module's docstring; products are kernels of their own already."""
+    """See the module's docstring; contractions are kernels of their own already."""
 
     name = "pack-panels"
 
@@ -49,19 +49,19 @@ class PackPanels(ModulePass):
 
 @dataclass(frozen=True)
 class _PanelProduct:
-    """A kernel that multiplies with a matrix that may lie in panels."""
+    """A kernel that is a matmul whose right operand can be prepacked."""
 
     kernel: Kernel
     panels: Panels
 
     @property
     def operator(self) -> str:
-        """What the user called it."""
+        """The user's name of it."""
         return self.kernel.operators[0]
 
 
 class _Packer:
-    """Changes the calls of products, and makes the kernels that they call then."""
+    """Replaces calls of matmuls, and makes the kernels that they call then."""
 
     def __init__(self, module: ModuleOp) -> None:
         self.module = module
@@ -73,13 +73,13 @@ class _Packer:
             panels = None if kernel is None else panels_of(kernel)
             if kernel is not None and panels is not None:
                 self.products[name] = _PanelProduct(kernel, panels)
-        self.made: dict[str, func.FuncOp] = {}  # products of panels, by the products that they stand for
-        # Kernels that make panels, by the products that first want them. Two whose matrices happen to have equal shapes
-        # keep one each, so that as many kernels are there at every size of a batch.
+        self.made: dict[str, func.FuncOp] = {}  # prepacked matmuls, by the matmuls that they replace
+        # Packing kernels, by the first matmul that needs each. Two whose matrices happen to have equal shapes
+        # have one each, so that the number of kernels is the same at every batch size.
         self.packers: dict[func.FuncOp, func.FuncOp] = {}
 
     def pack(self, function: func.FuncOp) -> None:
-        """Let the products of a function read panels, where that pays."""
+        """Prepack the operands of a function's matmuls, where that pays."""
         users: dict[tuple[SSAValue, bool], list[tuple[func.CallOp, _PanelProduct]]] = {}
         for op in function.body.block.ops:
             product = self.products.get(op.callee.string_value()) if isinstance(op, func.CallOp) else None
@@ -87,7 +87,7 @@ class _Packer:
                 key = (op.arguments[product.panels.argument], product.panels.across)
                 users.setdefault(key, []).append((op, product))
         for (matrix, _), calls in users.items():
-            if not self._enough(calls):  # most have too few rows: then nothing else counts
+            if not self._enough(calls):  # most have too few rows: the cheap test first
                 continue
             fitting = [each for each in calls if self._fits(each[1])]
             pays = len(fitting) > 1 or (len(fitting) == 1 and fitting[0][1].panels.pay_alone(self.decided))
@@ -97,7 +97,7 @@ class _Packer:
                     self._multiply(call, product, panels)
 
     def drop_unused(self) -> None:
-        """Products that nobody calls any more go."""
+        """Remove matmuls without calls."""
         ops = [op for f in functions(self.module) if f.body.blocks for op in f.body.block.ops]
         called = {op.callee.string_value() for op in ops if isinstance(op, func.CallOp)}
         for name in self.made.keys() - called:
@@ -106,16 +106,16 @@ class _Packer:
     # --- calls ---------------------------------------------------------------------------------------------
 
     def _enough(self, calls: Sequence[tuple[func.CallOp, _PanelProduct]]) -> bool:
-        """Whether all products with a matrix have as many rows as it takes."""
+        """Whether the matmuls with a matrix have enough rows together."""
         return self.decided.at_least(ROWS, sum(product.panels.rows for _, product in calls))
 
     def _fits(self, product: _PanelProduct) -> bool:
-        """Whether a product is one for panels, which are not too large."""
+        """Whether a matmul supports a prepacked operand, and this is not too large."""
         panels = product.panels
         return panels.pay(self.decided) and not self.decided.at_least(LARGEST + 1, *panels.shape)
 
     def _panels(self, matrix: SSAValue, call: func.CallOp, product: _PanelProduct) -> SSAValue:
-        """The panels of a matrix, made before the first product."""
+        """The panels of a matrix, packed before its first matmul."""
         panels, block = product.panels, Block()
         builder = _builder(block, call, product)
         given = builder.tensor(matrix, shape_of(matrix), dtype_of(matrix))
@@ -128,7 +128,7 @@ class _Packer:
         return packed.results[0]
 
     def _multiply(self, call: func.CallOp, product: _PanelProduct, panels: SSAValue) -> None:
-        """Multiply with panels instead; the columns of the result are parted, and seen as they were."""
+        """Call the prepacked matmul; the columns of its result are split by panels, and reshaped back."""
         name = call.callee.string_value()
         if name not in self.made:
             self.made[name] = self._product(product, panels)
@@ -149,7 +149,7 @@ class _Packer:
     # --- kernels -------------------------------------------------------------------------------------------
 
     def _packer(self, product: _PanelProduct, parted: Tensor) -> func.FuncOp:
-        """The kernel that makes panels of a matrix whose columns are parted."""
+        """The kernel that packs a matrix whose columns are split by panels."""
         own = product.kernel.function
         if own not in self.packers:
             block = Block(arg_types=[parted.value.type])
@@ -159,14 +159,14 @@ class _Packer:
             places = (0, 2, 1) if product.panels.across else (1, 0, 2)
             out = Tensor(product.panels.shape, parted.dtype, builder)
             made = builder.generic([(block.args[0], places, parted.dtype)], out, first)
-            # Unless they are turned, they are made row by row of the matrix, where rows of one panel are far apart.
+            # Unless it transposes, it walks rows of the matrix, in which the rows of one panel are far apart.
             turned = product.panels.across
             domain, axes = (product.panels.shape, (0, 1, 2)) if turned else ((rows, count, width), (1, 0, 2))
             self.packers[own] = self._kernel("k_panels", block, made.value, domain, axes)
         return self.packers[own]
 
     def _product(self, product: _PanelProduct, panels: SSAValue) -> func.FuncOp:
-        """The kernel that multiplies with panels."""
+        """The prepacked matmul."""
         (stage,), argument = product.kernel.stages, product.panels.argument
         types = [v.type for v in product.kernel.arguments]
         types[argument] = panels.type
@@ -197,7 +197,7 @@ class _Packer:
         return self._kernel(f"{product.kernel.name}_of_panels", block, op.results[0], shape, axes)
 
     def _kernel(self, wanted: str, block: Block, result: SSAValue, domain: Shape, axes: Sequence[int]) -> func.FuncOp:
-        """The function of one operation, at the end of the module."""
+        """A function of one operation, at the end of the module."""
         assert isinstance(result.owner, Operation)
         result.owner.attributes["hybrid.axes"] = DenseArrayBase.from_list(i64, axes)
         block.add_op(func.ReturnOp(result))
@@ -211,7 +211,7 @@ class _Packer:
 
 
 def _builder(block: Block, call: func.CallOp, product: _PanelProduct) -> Builder:
-    """What writes operations in the place of a call."""
+    """A builder with the location and operator of a call."""
     builder = Builder(block)
     builder.location, builder.operator = call.location, product.operator
     return builder
@@ -222,7 +222,7 @@ def _symbol(function: func.FuncOp) -> SymbolRefAttr:
 
 
 def _insert(block: Block, before: Operation) -> None:
-    """Move the operations of a block in front of another operation."""
+    """Insert the operations of a block before another operation."""
     ops = list(block.ops)
     for op in ops:
         op.detach()

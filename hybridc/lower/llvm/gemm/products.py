@@ -1,4 +1,4 @@
-"""How a kernel that is one product is computed: the choice among BLAS, our own tiles and dot products, plain loops."""
+"""Which algorithm computes a contraction: BLAS, register tiles, dot products, or plain loops."""
 
 from __future__ import annotations
 
@@ -28,38 +28,38 @@ from hybridc.lower.llvm.gemm.gemm_tiles import (
 )
 from hybridc.lower.llvm.loops.kernel_phases import KernelPhase
 
-# With so few columns the terms of dot products go into registers, or with so few rows, if there are so many terms for
-# each row that adding up the registers does not count: by the bytes of a register, as 32 hold few sums at once. With
+# For at most so few columns dot products pay, or so few rows, if there are so many terms for
+# each row that the horizontal sums do not count: by vector bytes, as 32-byte registers hold few accumulators. With
 # few terms BLAS is the fastest.
 FEW_COLUMNS, FEW_TERMS = 16, 16
 FEW_ROWS, TERMS_FOR_A_ROW = {16: 64, 32: 16, 64: 16}, {16: 8, 32: 16, 64: 8}
-# From so many rows on it pays to lay a panel out, as long as the left matrix, which is read again for each panel, comes
-# from a cache fast enough: so many elements, and terms of a row that are not so many bytes from each other that they
-# drive each other out. A panel has to fit a cache, too. With the last one filled up to so many times the columns, tiles
-# only pay where columns follow memory.
+# Packing a panel pays from so many rows on, as long as the left matrix, which is read again for each panel, comes
+# from a cache fast enough: at most so many elements, and a row stride of its terms small enough not to
+# conflict in the cache. A panel has to fit a cache, too. With the last one padded to so many times the columns, tiles
+# only pay where columns are contiguous.
 FEWEST_ROWS, NEAR, MOST_TERMS, FILLED = 4, 2048, 4096, 1.2
 CACHED = {np.dtype(np.float32): 2**20, np.dtype(np.float64): 2**17}
-# Laying a panel out takes as long as multiplying so many rows with it. Tiles with the operands exchanged, which lay the
-# other one out, pay where they take at most this part of the time. Dot products take so many times as long as tiles
-# that nothing has to be laid out for.
+# Packing a panel takes as long as multiplying so many rows with it. Tiles with exchanged operands, which pack the
+# other one, pay where they take at most this part of the time. Dot products take so many times as long as tiles
+# without packing.
 ROWS_TO_PACK, WORTH_TURNING, EFFORT_OF_DOTS = 10, 0.95, 1.4
-# With registers of so many bytes, tiles that lay their panels out in scratch are as fast as those that find them in
-# memory; with shorter ones, they take about an eighth longer.
+# With vectors of so many bytes, packing into scratch is as fast as prepacked panels;
+# with shorter ones, it takes about an eighth longer.
 FAST_FROM_SCRATCH = 64
 
 
 def is_product(kernel: Kernel) -> bool:
-    """Whether a kernel is a product and nothing else."""
+    """Whether a kernel is a single contraction and nothing else."""
     return len(kernel.nests) == 1 and len(kernel.stages) == 1 and kernel.nests[0].product is not None
 
 
 @dataclass(frozen=True)
 class Panels:
-    """How the matrix that a product multiplies with lies in panels: the argument with this number, and its value.
+    """The layout of a prepacked right operand: the index of the kernel's argument, and its value.
 
-    ``shape`` is that of the panels: how many there are, their rows, their columns. ``across`` says that the rows of the
-    panels are columns of the matrix, whose columns are ``parted``. So many ``rows`` are multiplied with it, which lie
-    ``apart`` so many elements.
+    ``shape`` is that of the panels: their number, their rows, their columns. ``across``: the rows of the
+    panels are columns of the matrix, whose columns are ``parted``. ``rows`` rows are multiplied with it, with a stride
+    of ``apart`` elements.
     """
 
     argument: int
@@ -71,14 +71,14 @@ class Panels:
     apart: int
 
     def pay(self, decided: SizeDecisions) -> bool:
-        """Whether tiles in registers, which multiply with panels, are a good way for so many rows and terms."""
+        """Whether register tiles with prepacked panels pay for so many rows and terms."""
         terms = self.shape[1]
         if not decided.at_least(FEWEST_ROWS, self.rows) or not decided.at_least(FEW_TERMS, terms):
             return False
         return not decided.at_least(MOST_TERMS + 1, terms)
 
     def pay_alone(self, decided: SizeDecisions) -> bool:
-        """Whether panels in memory pay for one product, as it is slower with panels in scratch."""
+        """Whether prepacking pays for one matmul, as packing into scratch is slower."""
         vectors, dtype = registers(), dtype_of(self.matrix)
         if vectors is None or vectors.bytes < FAST_FROM_SCRATCH:
             return True
@@ -88,7 +88,7 @@ class Panels:
 
 
 def panels_of(kernel: Kernel) -> Panels | None:
-    """The panels of the right matrix of a product, if its columns fill them."""
+    """The panels of the right operand of a matmul, if its columns fill them."""
     vectors = registers()
     if not is_product(kernel) or vectors is None or len(kernel.arguments) != 2:
         return None
@@ -113,10 +113,10 @@ def panels_of(kernel: Kernel) -> Panels | None:
 def phases_of_product(
     kernel: Kernel, threads: int, strides: Sequence[Strides] | None = None, ways: Sequence[str] = ()
 ) -> list[KernelPhase]:
-    """The phases that compute a product, one after the other; none if there is nothing to compute.
+    """The parallel regions of a contraction, in order; none if the result is empty.
 
-    ``strides``, in elements, are those of the kernel's arguments and then its results; else all are plain arrays. Of
-    ``ways``, if some are given, the first that is possible is taken, instead of the one that is expected to be fastest.
+    ``strides``, in elements, are those of the kernel's arguments and then its results; by default all are contiguous.
+    The first possible one of ``ways`` is taken; by default the one that is expected to be fastest.
     """
     product = product_of(kernel, strides)
     if product.outputs == 0:
@@ -138,7 +138,7 @@ def phases_of_product(
 def matrices_phase(
     given: Matrices, dtype: DType, buffers: tuple[int, ...], threads: int, ways: Sequence[str] = ()
 ) -> KernelPhase | None:
-    """The phase that multiplies matrices in the way expected to be fastest, or the first possible of ``ways``."""
+    """The parallel region of a matmul by the algorithm expected to be fastest, or the first possible of ``ways``."""
     if dtype not in native_blas.GEMM:
         return None
     for way in ways or _preferred(given, dtype):
@@ -162,7 +162,7 @@ def matrices_phase(
 
 
 def _preferred(given: Matrices, dtype: DType) -> Sequence[str]:
-    """The ways in which matrices are multiplied, the fastest first: as ``benchmarks/gemm.py`` measures."""
+    """The algorithms for a matmul, the fastest first: as ``benchmarks/gemm.py`` measures."""
     vectors = registers()
     if not FEW_TERMS <= given.k <= MOST_TERMS or vectors is None:
         return ("blas", "tiles")
@@ -183,12 +183,12 @@ def _preferred(given: Matrices, dtype: DType) -> Sequence[str]:
 
 
 def _effort_of_tiles(given: Matrices, dtype: DType, vectors: Registers) -> int:
-    """How many numbers tiles multiply for each term, in the time that they take to lay out and to read, too."""
+    """The cost of register tiles with packing and memory traffic, in multiply-adds per term."""
     columns, width = panel_columns(given.n, dtype, vectors), panel_width(dtype, vectors)
     again = 0 if _is_cached(given, dtype) else given.m * (columns // width - 1)
     return columns * (given.m + ROWS_TO_PACK) + again
 
 
 def _is_cached(given: Matrices, dtype: DType) -> bool:
-    """Whether the left matrix, which tiles read again for each panel, comes from a cache."""
+    """Whether the left matrix, which tiles read again for each panel, stays in a cache."""
     return given.m * given.k <= CACHED[dtype] and given.a[1] * dtype.itemsize <= NEAR

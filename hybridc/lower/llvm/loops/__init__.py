@@ -1,1 +1,1 @@
-"""Kernels as loops over memory."""
+"""Kernels to loops over memory."""

@@ -1,4 +1,4 @@
-"""Copies of arrays, also of views: the elements of a strided array put one after the other."""
+"""Copies of strided arrays into contiguous ones."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Strides = tuple[int, ...]
 
 
 def merged(shape: Shape, strides: Strides) -> tuple[Shape, Strides]:
-    """The same walk over memory along as few axes as it can be said with, at least one."""
+    """Coalesce axes: the same walk over memory with as few axes as possible, at least one."""
     sizes: list[int] = []
     steps: list[int] = []
     for size, stride in zip(shape, strides, strict=True):
@@ -37,9 +37,9 @@ def merged(shape: Shape, strides: Strides) -> tuple[Shape, Strides]:
 
 @dataclass(frozen=True)
 class CopyLoops:
-    """A copy along merged axes: their sizes, and the strides of both arrays; the target's last axis is contiguous.
+    """A copy along coalesced axes: their sizes, and the strides of both arrays; the target's last axis is contiguous.
 
-    If it is ``tiled``, the source lies in memory along the last axis but one.
+    If it is ``tiled``, the source is contiguous along the last axis but one.
     """
 
     sizes: Shape
@@ -49,7 +49,7 @@ class CopyLoops:
 
     @property
     def range(self) -> int:
-        """What threads share: all axes but the last, by tiles; of the only axis, if there is one."""
+        """The extent of the region: all axes but the last, by tiles; or the only axis."""
         if len(self.sizes) == 1:
             return self.sizes[0]
         *outer, rows, _ = self.sizes
@@ -57,7 +57,7 @@ class CopyLoops:
 
 
 def plan_copy(shape: Shape, strides: Strides) -> CopyLoops:
-    """How to put a strided array into a plain one."""
+    """How to copy a strided array into a contiguous one."""
     sizes, source = merged(shape, strides)
     target = tuple(math.prod(sizes[i + 1 :]) for i in range(len(sizes)))
     rank = len(sizes)
@@ -70,10 +70,10 @@ def plan_copy(shape: Shape, strides: Strides) -> CopyLoops:
 
 
 def copy_module(dtype: np.dtype[Any], rank: int, contiguous: bool, tiled: bool) -> ModuleOp:
-    """The function that copies from a strided array (first buffer) to a plain one.
+    """The function that copies a strided array (first buffer) to a contiguous one.
 
-    Its numbers are the sizes, then the strides of the source, then those of the target, of each axis. ``contiguous``
-    elements of the last axis of the source lie one after the other.
+    Its scalars are the sizes, then the strides of the source, then those of the target, of each axis. ``contiguous``:
+    the last axis of the source has stride 1.
     """
     kind = array_type(signless(dtype))
     block = Block(arg_types=[kind, kind, *[INDEX] * (3 * rank), INDEX, INDEX, BYTES])

@@ -1,4 +1,4 @@
-"""Native loops that are written by hand: the builder ``b`` of a :class:`~hybridc.dialects.handwritten.LoopKernel`."""
+"""``b``, the builder of native loops written by hand (:class:`~hybridc.dialects.handwritten.LoopKernel`)."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from hybridc.lower.llvm.loops.loop_builder import BYTES, INDEX, array_type
 from hybridc.lower.llvm.loops.loop_functions import phase_module
 
 INT64, UINT64 = np.dtype("int64"), np.dtype("uint64")
-# Ranges for each thread where a range has a setup: some take longer than others.
+# Ranges per thread, where each range has a setup cost: for load balance.
 RANGES = 4
 _WIDE = IntegerType(128)
 _Spec = tuple[Shape | None, DType]
@@ -36,7 +36,7 @@ _Spec = tuple[Shape | None, DType]
 
 @dataclass(frozen=True, eq=False)
 class KernelArray:
-    """A plain array that a kernel reads or writes."""
+    """A contiguous array that a kernel reads or writes."""
 
     value: SSAValue
     shape: Shape
@@ -44,14 +44,14 @@ class KernelArray:
 
 
 class KernelBuilder(ScalarBuilder):
-    """Writes elements of arrays, what is computed of them, and loops; what LLVM can hoist is left to it."""
+    """Emits loads, stores, arithmetic and loops; LLVM hoists what is invariant."""
 
     def __init__(self, block: Block) -> None:
         super().__init__(block, UNKNOWN_LOC)
         self._function = block
 
     def constant(self, value: Any, dtype: DType) -> Element:
-        """A number; it stands where every loop sees it."""
+        """A constant, in the entry block, which dominates every loop."""
         key = (repr(value), dtype)
         if key not in self.constants:
             with self._inside(self._function):
@@ -69,16 +69,16 @@ class KernelBuilder(ScalarBuilder):
     # --- bits ----------------------------------------------------------------------------------------------
 
     def xor(self, x: Element, y: Element) -> Element:
-        """The bits in which two integers of one dtype differ."""
+        """Bitwise exclusive or of two integers of one dtype."""
         return Element(self.add_op(arith.XOrIOp, [x.value, y.value], x.value.type), x.dtype)
 
     def shift_right(self, x: Element, count: Any) -> Element:
-        """The bits of an integer moved down, with zeros above."""
+        """Logical right shift of an integer."""
         by = self.convert(count, x.dtype)
         return Element(self.add_op(arith.ShRUIOp, [x.value, by.value], x.value.type), x.dtype)
 
     def wide_product(self, x: Element, y: Element) -> tuple[Element, Element]:
-        """The upper and the lower 64 bits of the product of two uint64."""
+        """The high and the low 64 bits of the product of two uint64."""
         product = self._named("arith.muli", [self.add_op(arith.ExtUIOp, [v.value], _WIDE) for v in (x, y)], _WIDE)
         half = self.add_op(arith.ExtUIOp, [self.constant(64, UINT64).value], _WIDE)
         parts = [self.add_op(arith.ShRUIOp, [product, half], _WIDE), product]
@@ -88,12 +88,12 @@ class KernelBuilder(ScalarBuilder):
     # --- memory --------------------------------------------------------------------------------------------
 
     def load(self, array: Any, *index: Any) -> Element:
-        """The element at indices, or at one index in C order."""
+        """Load the element at indices, or at one index in C order."""
         value = self.add_op(memref.LoadOp, [array.value, self._at(array, index)], signless(array.dtype))
         return Element(value, array.dtype)
 
     def store(self, value: Any, array: Any, *index: Any) -> None:
-        """Put an element, converted to the array's dtype, at indices, or at one index in C order."""
+        """Store an element, converted to the array's dtype, at indices, or at one index in C order."""
         given = self.convert(value, array.dtype).value
         self._write(memref.StoreOp.create(operands=[given, array.value, self._at(array, index)]))
 
@@ -108,7 +108,7 @@ class KernelBuilder(ScalarBuilder):
     # --- loops ---------------------------------------------------------------------------------------------
 
     def loop(self, low: Any, high: Any, body: Callable[..., Any], *starts: Element) -> Any:
-        """The iterations of ``body(i, *carried)``; what the last one carries on, one value or a tuple."""
+        """A loop of ``body(i, *carried)``; returns the final carried values, one value or a tuple."""
         block = Block(arg_types=[INDEX, *[s.value.type for s in starts]])
         bounds = [self._place(low), self._place(high), self._place(1)]
         with self._inside(block):
@@ -140,7 +140,7 @@ class KernelBuilder(ScalarBuilder):
 
 
 def loop_kernel_phase(kernel: LoopKernel, arrays: Sequence[ArraySpec], threads: int) -> KernelPhase:
-    """The phase of a kernel; its buffers: the inputs, the results. Equal code has one key, whoever wrote it."""
+    """The parallel region of a kernel; its buffers: the inputs, the results. Equal code has one key."""
     specs = tuple((None if kernel.flat else a.shape, a.dtype) for a in arrays)
     bytes_moved = sum(a.size * a.dtype.itemsize for a in arrays)
     elements = sum(a.size for a in arrays)
@@ -160,7 +160,7 @@ def _function(body: Callable[..., Any], numbers: int, arrays: Sequence[_Spec]) -
 
 
 def _module(body: Callable[..., Any], numbers: int, arrays: Sequence[_Spec]) -> ModuleOp:
-    """The function: buffers, numbers, a range."""
+    """The module of the function: buffers, scalars, a range."""
     kinds = [array_type(signless(dtype)) for _, dtype in arrays]
     block = Block(arg_types=[*kinds, *[INDEX] * numbers, INDEX, INDEX, BYTES])
     b = KernelBuilder(block)
@@ -177,7 +177,7 @@ def _module(body: Callable[..., Any], numbers: int, arrays: Sequence[_Spec]) -> 
 
 
 def _require_parameters(body: Callable[..., Any], arguments: Sequence[Any], arrays: int, numbers: int) -> None:
-    """Raise unless a body takes what it is given."""
+    """Raise unless a body accepts its arguments."""
     signature = inspect.signature(body)
     try:
         signature.bind(*arguments)

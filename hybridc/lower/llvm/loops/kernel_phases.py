@@ -1,7 +1,7 @@
-"""A kernel as native phases: functions over a range that threads share, each with its buffers and its numbers.
+"""The parallel regions of a kernel: functions over a range that threads share, with their buffers and scalars.
 
-A function's key says all that its code depends on. Kernels that differ in sizes along their first axis share code:
-those sizes are numbers that it is given.
+A function's key identifies its code. Kernels that differ in sizes along their first axis share code:
+those sizes are scalar arguments.
 """
 
 from __future__ import annotations
@@ -31,15 +31,15 @@ from hybridc.lower.llvm.loops.loop_functions import combine_parts, fill_number
 from hybridc.lower.llvm.loops.tiles_to_loops import BLOCK, LoopEmitter
 from hybridc.transforms.kernels.schedule_kernels import NestMemory, schedule
 
-# Work that is shared among threads at all, and the least that one takes at a time, in nanoseconds on one thread: a
-# thread that spins begins after half a microsecond, one that sleeps after five.
+# Work from which on a region is shared, and the least chunk of a thread, in nanoseconds on one thread: a
+# spinning thread begins after half a microsecond, a sleeping one after five.
 SHARED_NS, GRAIN_NS = 12_000.0, 2_000.0
-# Nanoseconds for one element: of an operation on vectors, of one that takes longer, of a function, of a byte moved.
+# Nanoseconds per element: of a vectorised operation, of a slow one, of a call of a function, of a byte moved.
 SIMPLE_NS, SLOW_NS, FUNCTION_NS, BYTE_NS = 0.06, 0.3, 0.8, 0.05
-FAR = 8  # times as long, if elements do not follow each other
-# Parts of a reduction across points: at most so many, or more of so many points each, as long sums lose precision; or
-# as many as take so many bytes, but at least some; with so many points, if there are enough, that beginning and
-# combining a part does not count.
+FAR = 8  # times as long, if elements are not contiguous
+# Chunks of a column reduction: at most so many, or more of so many points each, as long sums lose precision; or
+# as many as take so many bytes, but at least some; with so many points, if there are enough, that the setup and
+# the combination of a chunk do not count.
 PIECES, LONG, PIECES_BYTES, FEWEST, POINTS = 64, 512, 1 << 20, 8, 16
 
 _SLOW = (arith.DivfOp, arith.RemSIOp, arith.RemUIOp)
@@ -47,11 +47,11 @@ _SLOW = (arith.DivfOp, arith.RemSIOp, arith.RemUIOp)
 
 @dataclass(frozen=True)
 class KernelPhase:
-    """A native function with what a call of it is given.
+    """A native function with its arguments.
 
-    ``buffers`` are numbers of the kernel's arguments, then its results, then its locals. Threads cut [0, extent) at
-    multiples of ``grain``, but leave fewer than ``least`` iterations to one of them. ``scratch`` is in bytes for each
-    thread; ``work`` is an estimate of its time, in nanoseconds. ``way`` says in a word how a product is computed.
+    ``buffers`` are indices of the kernel's arguments, then its results, then its locals. Threads cut [0, extent) at
+    multiples of ``grain``, but leave fewer than ``least`` iterations to one of them. ``scratch`` is in bytes per
+    thread; ``work`` is an estimate of its time, in nanoseconds. ``way`` names the algorithm of a contraction.
     """
 
     function: NativeFunction
@@ -96,9 +96,9 @@ class GridPhase:
 
 
 def sharing(work: float, extent: int, multiple: int = 1, setup: float = 0.0) -> tuple[int, int]:
-    """The grain of a phase that takes so many nanoseconds, and the least iterations that threads share.
+    """The grain of a region of so many nanoseconds, and the least iterations that threads share.
 
-    ``setup`` is what each range of iterations takes however short it is.
+    ``setup`` is the cost of each range of iterations, however short.
     """
     each = max(work, 1e-3) / max(1, extent)
     grain = math.ceil((GRAIN_NS + setup) / each)
@@ -107,14 +107,14 @@ def sharing(work: float, extent: int, multiple: int = 1, setup: float = 0.0) -> 
 
 @dataclass
 class KernelPhases:
-    """All phases of a kernel, and the bytes of each of its local buffers."""
+    """All parallel regions of a kernel, and the bytes of each of its local buffers."""
 
     phases: list[KernelPhase | GridPhase] = field(default_factory=lambda: list[KernelPhase | GridPhase]())
     locals: list[int] = field(default_factory=lambda: list[int]())
 
     @property
     def scratch(self) -> int:
-        """Bytes for each thread."""
+        """Scratch bytes per thread."""
         return max((p.scratch for p in self.phases), default=0)
 
 
@@ -122,27 +122,27 @@ Printer = Callable[[TileProgram], NativeFunction]
 
 
 def print_loops(program: TileProgram) -> NativeFunction:
-    """The function of a tile program as loops that become LLVM's IR."""
+    """The native function of a tile program, through loops and LLVM."""
     return NativeFunction(_hash("nest", str(program)), lambda: LoopEmitter(program).module())
 
 
 def phases_of(
     kernel: Kernel, strides: Mapping[int, Strides] | None = None, inplace: Sequence[tuple[int, int]] = ()
 ) -> KernelPhases:
-    """The phases of a kernel without products.
+    """The parallel regions of a kernel without contractions.
 
-    ``strides``, in elements, are those of the arguments, then results, that may be no plain arrays; ``inplace`` are the
-    pairs of an argument and the result that is written over it.
+    ``strides``, in elements, are those of non-contiguous arguments and results; ``inplace`` are the
+    pairs of an argument and the result that overwrites it.
     """
     given = strides or {}
     return KernelLoops(kernel, frozenset(given), inplace).at(kernel, given)
 
 
 class KernelLoops:
-    """The functions of a kernel without products, for all sizes for which its loops are walked in the same way.
+    """The functions of a kernel without contractions, for all sizes with the same loop structure.
 
-    ``strided`` are numbers of arguments, then results, that may be no plain arrays; ``inplace`` are the pairs of an
-    argument and the result that is written over it. ``printer`` makes the native function of a tile program.
+    ``strided`` are indices of arguments, then results, that may be non-contiguous; ``inplace`` are the pairs of an
+    argument and the result that overwrites it. ``printer`` makes the native function of a tile program.
     """
 
     def __init__(
@@ -161,18 +161,18 @@ class KernelLoops:
         self._number: dict[SSAValue, int] = {v: i for i, v in enumerate(self._arguments)}
         for i, v in enumerate(self._results, len(self._arguments)):
             self._number.setdefault(v, i)
-        self._locals: list[SSAValue] = []  # what lies in each local buffer, or parts of it
+        self._locals: list[SSAValue] = []  # the value, or partial results, in each local buffer
         self._alone = _alone(kernel)
         self._nests = nests_of(kernel)
         self._functions = [made for nest in self._nests if (made := self._nest(kernel, nest)) is not None]
 
     @cached_property
     def inplace_pairs(self) -> list[tuple[int, int]]:
-        """Pairs of an argument and the result that may be written over it."""
+        """Pairs of an argument and the result that may overwrite it."""
         return inplace_pairs(self._kernel, self._strided)
 
     def fits(self, kernel: Kernel) -> bool:
-        """Whether the loops of the kernel, whose sizes may be others now, are walked in the same way."""
+        """Whether the kernel, at its current sizes, has the same loop structure."""
         return _alone(kernel) == self._alone and all(self._plan(kernel, f) is not None for f in self._functions)
 
     def _plan(self, kernel: Kernel, functions: _NestFunctions) -> NestPlan | None:
@@ -180,7 +180,7 @@ class KernelLoops:
         return functions.plan.at(nest.at(kernel.nests[nest.number].domain))
 
     def at(self, kernel: Kernel, strides: Mapping[int, Strides]) -> KernelPhases:
-        """The phases for the sizes that the kernel has now, which have to fit."""
+        """The parallel regions at the kernel's current sizes, which must fit."""
         values = [*self._arguments, *self._results]
         known = {values[i]: s for i, s in strides.items()}
         made = KernelPhases([], [_bytes(v) for v in self._locals])
@@ -198,7 +198,7 @@ class KernelLoops:
         return made
 
     def _put_results(self, made: KernelPhases) -> None:
-        """Fill results that are one number, and copy those that lie elsewhere."""
+        """Fill results that are constant, and copy those that have no region of their own."""
         for i, v in enumerate(self._results, len(self._arguments)):
             number = number_of(v)
             if number is not None:
@@ -208,18 +208,18 @@ class KernelLoops:
                 made.phases.append(copy_phase(dtype_of(v), shape, row_major(shape), self._number[v], i))
 
     def _local(self, value: SSAValue) -> int:
-        """A buffer of the kernel's own."""
+        """A buffer local to the kernel."""
         self._locals.append(value)
         return len(self._arguments) + len(self._results) + len(self._locals) - 1
 
     def _outside(self, nest: Nest, value: SSAValue) -> bool:
-        """Whether a value of a nest is in memory when it is done; values for other nests get a buffer."""
+        """Whether a value of a loop nest goes to memory; values for other loop nests get a local buffer."""
         if value not in self._number and read_elsewhere(self._nests, nest, value):
             self._number[value] = self._local(value)
         return value in self._number
 
     def _nest(self, kernel: Kernel, nest: Nest) -> _NestFunctions | None:
-        """The functions of a nest; None if there is nothing to compute."""
+        """The functions of a loop nest; None if it is empty."""
         for stage in nest.stages:
             self._outside(nest, stage.result)
         plan = plan_nest(kernel, nest, self._strided, functools.partial(self._outside, nest))
@@ -232,7 +232,7 @@ class KernelLoops:
         return _NestFunctions(plan, buffers, used, tuple(parts), locals_, self._printer)
 
     def _buffers(self, plan: NestPlan, parts: set[SSAValue]) -> NestMemory:
-        """The memory that a nest reads and writes."""
+        """The buffers that a loop nest reads and writes."""
         read = [r.value for s in plan.stage_of.values() for r in s.reads if number_of(r.value) is None]
         read += [v for s in plan.stage_of.values() for v in s.anywhere]
         values = [v for v in dict.fromkeys((*read, *plan.stage_of)) if v in self._number and v not in parts]
@@ -249,15 +249,15 @@ class KernelLoops:
 
 
 def _alone(kernel: Kernel) -> list[tuple[bool, ...]]:
-    """Which axes have one element: a kernel's parts are others then."""
+    """Which axes have size 1: the loop structure differs then."""
     return [tuple([n == 1 for n in nest.domain]) for nest in kernel.nests]
 
 
 class _NestFunctions:
-    """The functions of a nest, which differ in the sizes that are known in them.
+    """The functions of a loop nest, one for each set of sizes that the code has as constants.
 
-    ``plan`` is its walk at some sizes; ``used`` are the numbers of its buffers, and ``locals`` those that hold the
-    parts of what it reduces: the results of the stages ``parts``.
+    ``plan`` is its schedule at some sizes; ``used`` are the indices of its buffers, and ``locals`` those that hold
+    partial results: of the reductions ``parts``.
     """
 
     def __init__(
@@ -282,7 +282,7 @@ class _NestFunctions:
         self._made: dict[Any, NativeFunction] = {}
 
     def at(self, plan: NestPlan, extent: int, piece: int, strides: Mapping[SSAValue, Strides]) -> KernelPhase:
-        """The phase of a walk: threads share so many points, or pieces of so many."""
+        """The parallel region of a schedule: threads share ``extent`` points, or chunks of ``piece`` points."""
         numbers = [plan.sizes[a] for a in self._dynamic]
         numbers += [n for v in self._buffers.strided for n in strides[v]]
         numbers += [piece] if self.parts else []
@@ -300,7 +300,7 @@ class _NestFunctions:
 
 
 def _extent(plan: NestPlan, parts: Sequence[Stage]) -> tuple[int, int]:
-    """How many points, or pieces of them, threads share, and how many points a piece has."""
+    """How many points, or chunks, threads share, and the points of a chunk."""
     whole = plan.range
     if not parts:
         return whole, 1
@@ -314,7 +314,7 @@ def _extent(plan: NestPlan, parts: Sequence[Stage]) -> tuple[int, int]:
 
 
 def combine_function(stage: Stage) -> NativeFunction:
-    """What puts parts of what a stage reduces together."""
+    """The function that combines partial results of a reduction."""
     op = stage.combine
     assert op is not None
     key = _hash("combine", _operation(op), dtype_of(stage.result).name, number_of(stage.op.operands[-1]))
@@ -322,7 +322,7 @@ def combine_function(stage: Stage) -> NativeFunction:
 
 
 def combine_phase(stage: Stage, function: NativeFunction, buffers: tuple[int, int], count: int) -> KernelPhase:
-    """So many parts of what a stage reduces put together."""
+    """The region that combines ``count`` partial results of a reduction."""
     size = math.prod(shape_of(stage.result))
     work = size * count * SIMPLE_NS
     grain, least = sharing(work, size, 64)
@@ -331,7 +331,7 @@ def combine_phase(stage: Stage, function: NativeFunction, buffers: tuple[int, in
 
 
 def fill_phase(dtype: np.dtype[Any], size: int, number: Any, target: int) -> KernelPhase:
-    """One number put everywhere into a plain array."""
+    """The region that fills a contiguous array with a constant."""
     function = NativeFunction(_hash("fill", dtype.name, repr(number)), lambda: fill_number(dtype, number))
     work = size * dtype.itemsize * BYTE_NS
     grain, least = sharing(work, size, 64)
@@ -339,7 +339,7 @@ def fill_phase(dtype: np.dtype[Any], size: int, number: Any, target: int) -> Ker
 
 
 def copy_phase(dtype: np.dtype[Any], shape: Shape, strides: Strides, source: int, target: int) -> KernelPhase:
-    """A strided array put into a plain one."""
+    """The region that copies a strided array into a contiguous one."""
     plan = plan_copy(shape, strides)
     rank, contiguous = len(plan.sizes), plan.source[-1] == 1
     key = _hash("copy", dtype.name, rank, contiguous, plan.tiled)
@@ -359,7 +359,7 @@ def _bytes(value: SSAValue) -> int:
 
 
 def stage_costs(plan: NestPlan) -> list[tuple[set[int], float]]:
-    """For each stage its axes, and the nanoseconds that an element takes."""
+    """For each linalg op its axes, and the nanoseconds per element."""
     found: list[tuple[set[int], float]] = []
     for stage in plan.stage_of.values():
         bytes_ = sum(dtype_of(r.value).itemsize for r in stage.reads if r.value not in plan.stage_of)
@@ -369,7 +369,7 @@ def stage_costs(plan: NestPlan) -> list[tuple[set[int], float]]:
 
 
 def nest_work(plan: NestPlan, costs: Iterable[tuple[set[int], float]]) -> float:
-    """An estimate of a nest's time on one thread, in nanoseconds."""
+    """An estimate of a loop nest's time on one thread, in nanoseconds."""
     return sum((math.prod([plan.nest.domain[a] for a in axes]) * cost for axes, cost in costs), 0.0)
 
 
@@ -396,5 +396,5 @@ def _operation(op: Operation) -> tuple[Any, ...]:
 
 
 def known_sizes(plan: NestPlan) -> tuple[int | None, ...]:
-    """The sizes of the merged axes, but for those that the code is given."""
+    """The sizes of the coalesced axes that are constants in the code; None for scalar arguments."""
     return tuple([None if a in plan.dynamic else n for a, n in enumerate(plan.sizes)])

@@ -1,7 +1,7 @@
-"""Writes nested loops so that each operation stands in the outermost loop in which it can: nothing is left to hoist.
+"""A builder of nested loops that hoists: each operation goes to the outermost loop in which it can be computed.
 
-A *level* is the body of one of the loops that are open; level 0 is the function's own block. An operation goes to the
-deepest level among those of its operands, and one that is asked for twice with the same operands is made once.
+A *level* is the body of one of the open loops; level 0 is the entry block. An operation goes to the
+deepest level among those of its operands, and equal pure operations are made once.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ INDEX = IndexType()
 
 @functools.lru_cache(256)
 def array_type(element: Attribute) -> MemRefType[Any]:
-    """The type of a buffer: elements one after the other, as many as there are."""
+    """The type of a buffer: contiguous elements, of dynamic size."""
     return MemRefType(element, [DYNAMIC_INDEX])
 
 
@@ -32,7 +32,7 @@ def _index(value: int) -> IntegerAttr[IndexType]:
 
 
 class LoopBuilder:
-    """Builds the body of a function; ``value``s are SSA values, each known with its level."""
+    """Builds the body of a function; knows the level of every value."""
 
     def __init__(self, block: Block) -> None:
         self._blocks = [block]
@@ -42,11 +42,11 @@ class LoopBuilder:
 
     @property
     def depth(self) -> int:
-        """The level of the innermost loop that is open."""
+        """The level of the innermost open loop."""
         return len(self._blocks) - 1
 
     def level(self, *values: SSAValue) -> int:
-        """The deepest level of these values; those that are made elsewhere are at level 0."""
+        """The deepest level of these values; unknown ones are at level 0."""
         return max((self._levels.get(v, 0) for v in values), default=0)
 
     # --- operations ----------------------------------------------------------------------------------------
@@ -59,7 +59,7 @@ class LoopBuilder:
         properties: dict[str, Attribute] | None = None,
         level: int | None = None,
     ) -> Operation:
-        """Make an operation at the end of a level: by default of that of its operands."""
+        """Append an operation to a level, by default that of its operands."""
         op = cls.create(operands=operands, result_types=kinds, properties=properties or {})
         at = self.level(*operands) if level is None else level
         self._blocks[at].add_op(op)
@@ -74,14 +74,14 @@ class LoopBuilder:
         kind: Attribute,
         properties: dict[str, Attribute] | None = None,
     ) -> SSAValue:
-        """The result of an operation without effects; made once for the same operands."""
+        """The result of an operation without effects; made once for equal operands."""
         key = (cls, tuple(operands), kind, tuple(properties.items()) if properties else ())
         if key not in self._made:
             self._made[key] = self.add(cls, operands, [kind], properties).results[0]
         return self._made[key]
 
     def constant(self, attribute: Attribute, kind: Attribute) -> SSAValue:
-        """A number."""
+        """A constant."""
         key = (attribute, kind)
         if key not in self._constants:
             made = arith.ConstantOp.create(result_types=[kind], properties={"value": attribute})
@@ -96,7 +96,7 @@ class LoopBuilder:
     # --- indices -------------------------------------------------------------------------------------------
 
     def index(self, value: int) -> SSAValue:
-        """An index that is known."""
+        """A constant index."""
         return self.constant(_index(value), INDEX)
 
     def plus(self, *terms: SSAValue) -> SSAValue:
@@ -116,27 +116,27 @@ class LoopBuilder:
         return functools.reduce(lambda a, b: self.pure(arith.MuliOp, [a, b], INDEX), ordered)
 
     def least(self, a: SSAValue, b: SSAValue) -> SSAValue:
-        """The smaller of two indices."""
+        """The minimum of two indices."""
         return self.pure(arith.MinSIOp, [a, b], INDEX)
 
     def split(self, value: SSAValue, size: SSAValue) -> tuple[SSAValue, SSAValue]:
-        """Quotient and remainder of an index that is not negative."""
+        """Quotient and remainder of a non-negative index."""
         quotient = self.pure(arith.DivUIOp, [value, size], INDEX)
         return quotient, self.pure(arith.SubiOp, [value, self.times(quotient, size)], INDEX)
 
     # --- memory --------------------------------------------------------------------------------------------
 
     def load(self, array: SSAValue, at: SSAValue, level: int | None = None) -> SSAValue:
-        """An element; in the level of its index, unless another is given."""
+        """A load; at the level of its index, unless another is given."""
         kind = cast("MemRefType[Any]", array.type).element_type
         return self.add(memref.LoadOp, [array, at], [kind], level=level).results[0]
 
     def store(self, value: SSAValue, array: SSAValue, at: SSAValue, level: int | None = None) -> None:
-        """Put an element into its place, in the innermost loop that is open unless another level is given."""
+        """A store; in the innermost open loop, unless another level is given."""
         self.add(memref.StoreOp, [value, array, at], level=self.depth if level is None else level)
 
     def view(self, scratch: SSAValue, offset: SSAValue, size: SSAValue, element: Attribute) -> SSAValue:
-        """Elements at an offset, in bytes, of scratch."""
+        """A view of scratch at an offset in bytes."""
         return self.pure(memref.ViewOp, [scratch, offset, size], array_type(element))
 
     # --- loops ---------------------------------------------------------------------------------------------
@@ -149,7 +149,7 @@ class LoopBuilder:
         body: Callable[[SSAValue, list[SSAValue]], Sequence[SSAValue]],
         starts: Sequence[SSAValue] = (),
     ) -> list[SSAValue]:
-        """A loop in the innermost one; ``body`` gets the index and what is carried, and gives what is carried on."""
+        """A loop in the innermost one; ``body`` gets the index and the carried values, and returns the next ones."""
         block = Block(arg_types=[INDEX, *[s.type for s in starts]])
         self._blocks.append(block)
         for arg in block.args:
@@ -167,5 +167,5 @@ class LoopBuilder:
         return list(loop.results)
 
     def _forget(self, depth: int) -> None:
-        """What was made in the loop that is closed cannot be used again."""
+        """Forget the values of a closed loop."""
         self._made = {k: v for k, v in self._made.items() if self._levels[v] <= depth}

@@ -1,4 +1,4 @@
-"""Loops that phases of several kinds have in common, and whole phases that are no more than such a loop."""
+"""Loops that several kinds of parallel regions share, and regions that are one such loop."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ REORDER = arith.FastMathFlagsAttr([FastMathFlag.REASSOC, FastMathFlag.NO_SIGNED_
 
 
 def phase_module(block: Block) -> ModuleOp:
-    """The module of one function over a range, from its block."""
+    """The module of one function over a range."""
     block.add_op(func.ReturnOp())
     kind = FunctionType.from_lists([a.type for a in block.args], [])
     function = func.FuncOp("phase", kind, Region(block))
@@ -29,7 +29,7 @@ def phase_module(block: Block) -> ModuleOp:
 
 
 def start_of(build: LoopBuilder, stage: Stage) -> SSAValue:
-    """What a reduction of nothing gives."""
+    """A reduction's initial value."""
     number = number_of(stage.op.operands[-1])
     assert number is not None, "a reduction begins with a number"
     dtype = dtype_of(stage.result)
@@ -37,7 +37,7 @@ def start_of(build: LoopBuilder, stage: Stage) -> SSAValue:
 
 
 def combine(build: LoopBuilder, stage: Stage, a: SSAValue, b: SSAValue) -> SSAValue:
-    """Two parts of a reduction as one."""
+    """Combine two partial results of a reduction."""
     op = stage.combine
     assert op is not None
     properties = dict(op.properties)
@@ -47,7 +47,7 @@ def combine(build: LoopBuilder, stage: Stage, a: SSAValue, b: SSAValue) -> SSAVa
 
 
 def first_and_last(b: LoopBuilder, point: SSAValue, size: SSAValue) -> tuple[SSAValue, SSAValue, SSAValue]:
-    """Of a range that counts tiles along an axis: what counts the axes before it, and which rows the tile has."""
+    """For a range that counts tiles along an axis: the index of the outer axes, and the tile's first and last row."""
     count, _ = b.split(b.plus(size, b.index(TILE - 1)), b.index(TILE))
     rest, tile = b.split(point, count)
     first = b.times(tile, b.index(TILE))
@@ -57,7 +57,7 @@ def first_and_last(b: LoopBuilder, point: SSAValue, size: SSAValue) -> tuple[SSA
 def walk_tile(
     b: LoopBuilder, first: SSAValue, last: SSAValue, columns: SSAValue, element: Callable[[SSAValue, SSAValue], None]
 ) -> None:
-    """Rows from ``first`` to ``last`` of all columns, in tiles: ``element`` gets the indices of each element."""
+    """Rows from ``first`` to ``last``, all columns, in tiles: ``element`` gets the indices of each element."""
     whole = b.times(b.split(columns, b.index(TILE))[0], b.index(TILE))
 
     def rows(start: SSAValue | None) -> None:
@@ -80,7 +80,7 @@ def walk_tile(
 
 
 def fill(build: LoopBuilder, buffer: SSAValue, low: SSAValue, high: SSAValue, value: SSAValue) -> None:
-    """One number everywhere in a range of a buffer."""
+    """Fill a range of a buffer with a constant."""
 
     def body(index: SSAValue, _: list[SSAValue]) -> list[SSAValue]:
         build.store(value, buffer, index)
@@ -90,10 +90,10 @@ def fill(build: LoopBuilder, buffer: SSAValue, low: SSAValue, high: SSAValue, va
 
 
 def combine_parts(stage: Stage) -> ModuleOp:
-    """The function that combines parts (first buffer, which it changes) into a result (second), in pairs.
+    """The function that combines partial results (first buffer, overwritten) into a result (second), pairwise.
 
-    At each level the second half of the parts is combined with the first one, so that sums of many parts keep their
-    precision. Numbers: parts, levels (2 ** levels is as many or more), size of the result.
+    At each level the second half of them is combined with the first one, so that sums of many keep their
+    precision. Scalars: partial results, levels (2 ** levels is as many or more), size of the result.
     """
     kind = array_type(signless(dtype_of(stage.result)))
     block = Block(arg_types=[kind, kind, INDEX, INDEX, INDEX, INDEX, INDEX, BYTES])
@@ -103,7 +103,7 @@ def combine_parts(stage: Stage) -> ModuleOp:
     fill(b, result, low, high, start_of(b, stage))
 
     def add(into: SSAValue, at: SSAValue, part: SSAValue) -> None:
-        """Combine a part with what begins at an index of a buffer."""
+        """Combine a partial result with the one at an index of a buffer."""
         first = b.times(part, size)
 
         def element(index: SSAValue, _: list[SSAValue]) -> list[SSAValue]:
@@ -135,7 +135,7 @@ def combine_parts(stage: Stage) -> ModuleOp:
 
 
 def fill_number(dtype: Any, number: Any) -> ModuleOp:
-    """The function that fills a buffer with one number."""
+    """The function that fills a buffer with a constant."""
     kind = signless(dtype)
     block = Block(arg_types=[array_type(kind), INDEX, INDEX, BYTES])
     buffer, low, high, _ = block.args

@@ -1,7 +1,7 @@
-"""A kernel that only moves elements between two axes of memory: squares that are turned in registers.
+"""A transpose kernel: squares that are transposed in registers.
 
-The range of the phase is strips of the source, some squares wide, for all indices along the other axes. Of wide strips
-the processor fetches the rows ahead: a 1024 x 1024 matrix takes a third less with sixteen squares than with one.
+The range of the parallel region is strips of the source, some squares wide, for all outer indices. For wide strips
+the hardware prefetches the rows: a 1024 x 1024 matrix takes a third less with sixteen squares than with one.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ from hybridc.lower.llvm.codegen.native_function import NativeFunction
 from hybridc.lower.llvm.gemm.gemm_phase import Arguments, Index, Registers, Vectors, Walk, few_forms, phase, registers
 from hybridc.lower.llvm.loops.kernel_phases import BYTE_NS, KernelPhase, sharing
 
-# Squares beside each other in a strip, at most.
+# The most squares of a strip.
 _SQUARES = 16
-# Numbers of the phase before those of the walk: the width of a strip, how many lie in a row, the source's rows, and the
-# strides across memory in both arrays.
+# Fixed scalar arguments, before those of the loops: the width of a strip, strips per row, the source's rows, and the
+# non-unit strides of both arrays.
 _FIXED = 5
 _ELEMENTS = {np.dtype(np.float32): f32, np.dtype(np.float64): f64}
 
 
 def transpose_phase(kernel: Kernel) -> KernelPhase | None:
-    """The phase of a kernel that turns squares and does nothing else; None if it is another, or squares do not fit."""
+    """The parallel region of a kernel that only transposes; None if it does more, or squares do not fit."""
     vectors = registers()
     stage = kernel.stages[0] if len(kernel.stages) == 1 else None
     if vectors is None or stage is None or not _only_moves(stage):
@@ -59,7 +59,7 @@ def transpose_phase(kernel: Kernel) -> KernelPhase | None:
 
 
 def _only_moves(stage: Stage) -> bool:
-    """Whether the elements of a stage are those of what it reads."""
+    """Whether an op only moves elements."""
     block = stage.op.regions[0].block
     end = block.last_op
     alone = stage.kind == "map" and len(stage.reads) == 1 and end is block.first_op
