@@ -27,7 +27,7 @@ DType = np.dtype[Any]
 
 @dataclass(frozen=True)
 class Attribute:
-    """One attribute of an operator class: what its value may be."""
+    """One attribute of an operator class: its type, default and range."""
 
     default: Any
     doc: str
@@ -38,8 +38,8 @@ class Attribute:
     optional: bool = False
 
     def parse(self, owner: str, name: str, value: Any) -> Any:
-        """The value as the operator keeps it, or an error that says what is allowed."""
-        if value.__class__ is float and type(value) is not float:  # one that varies, of which the value is used now
+        """The validated value, or an error that says what is allowed."""
+        if value.__class__ is float and type(value) is not float:  # a Varying, whose value is used now
             value = float(value)
         if value is None or (isinstance(value, str) and value == "None" and self.optional):
             if self.optional or self.default is None:
@@ -57,7 +57,7 @@ class Attribute:
         return value
 
     def describe(self) -> str:
-        """The allowed values in words."""
+        """The allowed values, as text."""
         if self.enum is not None:
             return "one of " + ", ".join(repr(choice) for choice in self.enum)
         text = {"int": "an integer", "float": "a number", "bool": "True or False", "str": "a string"}
@@ -95,7 +95,7 @@ def _literal(value: Any) -> Any:
 
 
 def parse_bool(value: Any) -> bool:
-    """True or False from a bool, a number or a word."""
+    """A bool from a bool, a number or a word."""
     if isinstance(value, str):
         word = value.strip().lower()
         if word not in ("true", "false", "1", "0"):
@@ -105,7 +105,7 @@ def parse_bool(value: Any) -> bool:
 
 
 def parse_int(value: Any) -> int:
-    """An integer of 64 bits; floats only if they are whole."""
+    """A 64-bit integer; floats only if they are whole."""
     value = _literal(value)
     number = int(value)
     if number != value or not -(2**63) <= number < 2**63:
@@ -114,7 +114,7 @@ def parse_int(value: Any) -> int:
 
 
 def _shown(value: Any) -> str:
-    """A value in an error's text, without the most of its digits if it has very many."""
+    """A value in an error's text, shortened."""
     if isinstance(value, int) and abs(value) >= 2**64:
         return f"an integer of {value.bit_length()} bits, which is more than 64"
     text = repr(value)
@@ -199,7 +199,7 @@ Slice = tuple[int | None, ...]
 Floats = tuple[float, ...]
 
 
-# How Python prints the aliases above, where annotations are values; an alias before those that are part of it.
+# How Python prints the aliases above in evaluated annotations; longer ones first.
 _ALIASES = {
     str(alias): name
     for name, alias in {"Axis": Axis, "Slice": Slice, "Floats": Floats, "Shape": Shape, "DType": DType}.items()
@@ -207,7 +207,7 @@ _ALIASES = {
 
 
 def _written(annotation: Any) -> str:
-    """An annotation as the source has it, also in a module without ``from __future__ import annotations``."""
+    """An annotation as in the source, also in a module without ``from __future__ import annotations``."""
     if isinstance(annotation, str):
         return annotation
     text = annotation.__name__ if annotation.__class__ is type else str(annotation)

@@ -1,4 +1,4 @@
-"""What goes wrong in the methods of a user's operator is told with the operator, the method and the user's line."""
+"""Error context: errors in a user operator's methods name the operator, the method and the user's line."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     from hybridc.dialects.operator import Operator
 
 _PACKAGE = str(Path(__file__).resolve().parents[1]) + "/"
-_TOLD = re.compile(r"[^:\n]*:\d+( \(in [^)]*\))?: ")  # a file and a line, as Location prints them
+_TOLD = re.compile(r"[^:\n]*:\d+( \(in [^)]*\))?: ")  # a location as Location prints it
 _LIBRARIES = ("numpy", "scipy", "xdsl")
-# What a method is called with, in words.
+# The arguments of each method, as text.
 _CALLED = {
     "eager": "an array for each input",
     "eager_out": "a list of arrays for the results, and an array for each input",
@@ -35,7 +35,7 @@ _CALLED = {
 
 
 def user_frames(error: BaseException) -> list[traceback.FrameSummary]:
-    """The frames of an error that are neither ours nor of the libraries we stand on, outermost first."""
+    """The frames of an error that are neither ours nor of libraries that we use, outermost first."""
     frames = traceback.extract_tb(error.__traceback__)
     frames = [f for f in frames if is_users(f.filename) and not f.filename.startswith("<")]
     return [f for f in frames if not any(f"/site-packages/{library}/" in f.filename for library in _LIBRARIES)]
@@ -51,7 +51,7 @@ def user_line(error: BaseException) -> str:
 
 
 def defined(op: Operator, method: str) -> str:
-    """Where a user defines a method: `` (my_ops.py:12)``; nothing for our own."""
+    """The location of a user's method: `` (my_ops.py:12)``; empty for our own."""
     code: Any = getattr(getattr(type(op), method), "__code__", None)
     if code is None or code.co_filename.startswith(_PACKAGE):
         return ""
@@ -59,9 +59,9 @@ def defined(op: Operator, method: str) -> str:
 
 
 def blame(op: Operator, method: str, error: Exception, *args: Any) -> None:
-    """Raise :class:`CustomOpError` in place of an error that a user's method raised; return if it is not the user's.
+    """Raise :class:`CustomOpError` from an error in a user's method; return if the error is not the user's.
 
-    An MXNetError keeps its type and gets a note. ``args`` are what the method was called with, to explain a wrong
+    An MXNetError keeps its type and gets a note. ``args`` are the method's arguments, to explain a wrong
     signature.
     """
     frames = user_frames(error)
@@ -80,16 +80,16 @@ def blame(op: Operator, method: str, error: Exception, *args: Any) -> None:
 
 
 def located(error: MXNetError, where: object) -> MXNetError:
-    """The error, told with the user's line before it; itself if it tells one already, or none is known."""
+    """The error with the user's line before its text, unless it has one or none is known."""
     told = str(error)
-    # Where an operator's author is to blame, a line stands at the end; what stands before a message is a network's.
+    # A line at the end is the operator's author's; one before the message is the network's.
     if not where or _TOLD.match(told):
         return error
     return error.restated(f"{where}: {told}").with_traceback(error.__traceback__)
 
 
 def pair(op: Operator, method: str, answer: Any, inputs: int) -> tuple[list[Any], list[Any]]:
-    """What ``infer_shape`` or ``infer_type`` returned, or an error that says what it should return."""
+    """The two lists that ``infer_shape`` or ``infer_type`` returned, or an error that says what it should return."""
     try:
         ins, outs = answer
         if (len(ins), len(outs)) == (inputs, op.results):
@@ -103,16 +103,16 @@ def pair(op: Operator, method: str, answer: Any, inputs: int) -> tuple[list[Any]
 
 
 def _attached(op: Operator, error: BaseException, method: str) -> str:
-    """What a function that is no method of the class is attached as: FInferShape, FCompute<cpu>, …"""
+    """The key under which a function was attached: FInferShape, FCompute<cpu>, …"""
     names = {frame.f_code.co_name for frame, _ in traceback.walk_tb(error.__traceback__)}
     methods = {key: Attached.METHODS[key] for key in Attached.of(type(op)) if key in Attached.METHODS}
     inside = [key for key, found in methods.items() if names & set(found)]
-    # FInferShape is asked inside of eager, too: it is the one that was running.
+    # FInferShape is called inside of eager, too: then it is the innermost one.
     return min(inside, key=lambda key: "eager" in methods[key]) if inside else method
 
 
 def _blame_signature(op: Operator, method: str, error: Exception, args: Sequence[Any]) -> None:
-    """A method that does not take what it is called with has no frame of its own."""
+    """Raise if a method's signature does not accept its arguments; such a call has no frame of its own."""
     if method == "eager" and not defined(op, "eager"):  # ours, which calls the user's scalar body
         method, args = "scalar", (None, *args)
     function: Any = getattr(op, method, None)
@@ -130,7 +130,7 @@ def _blame_signature(op: Operator, method: str, error: Exception, args: Sequence
 
 @contextlib.contextmanager
 def user_code(where: str, training: bool | None = None) -> Generator[None]:
-    """Run a user's method: recording and tracing rest; what it raises says which operator and line it was."""
+    """A context manager for a user's method: no recording, no tracing; errors get operator and line as context."""
     before = STATE.recording, STATE.training, STATE.trace
     STATE.recording, STATE.trace = False, None
     if training is not None:

@@ -1,4 +1,4 @@
-"""A graph inside an operator: what its operation in the IR holds as a region."""
+"""Nested graphs of operators: in the IR, regions of their operations."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _FLOAT32 = np.dtype(np.float32)
 
 
 class BodyStep:
-    """One operator of a body: the numbers of the values that it takes, and of the first that it gives."""
+    """One operator of a body: the indices of its input values, and of its first output."""
 
     __slots__ = ("first", "inputs", "location", "name", "op")
 
@@ -35,15 +35,15 @@ class BodyStep:
 
     @property
     def outputs(self) -> range:
-        """The numbers of the values that it gives, hidden ones too."""
+        """The indices of its outputs, hidden ones included."""
         return range(self.first, self.first + self.op.num_outputs())
 
 
 class Body:
-    """Operators in order, on numbered values: first the arguments, then what each operator gives.
+    """Operators in order, on numbered values: first the arguments, then each operator's outputs.
 
-    It knows no shapes: they follow from those of the arguments. Of a symbol it knows no dtypes either: its numbers
-    have the dtype None and take that of the array beside them. It is never changed once made.
+    It has no shapes: they follow from those of the arguments. A body of a symbol has no dtypes either: its constants
+    have the dtype None and take that of the array beside them. Bodies are immutable.
     """
 
     __slots__ = ("arguments", "open", "results", "steps")
@@ -58,11 +58,11 @@ class Body:
         return f"Body({', '.join(step.op.title() for step in self.operators())})"
 
     def operators(self) -> list[BodyStep]:
-        """The steps that are not numbers."""
+        """The steps that are not constants."""
         return [step for step in self.steps if not _is_number(step)]
 
     def updated(self) -> dict[int, int]:
-        """The arguments that operators update, and the numbers of their new values."""
+        """The arguments that operators mutate, and the indices of their new values."""
         latest: dict[int, int] = {}
         origin = {i: i for i in range(self.arguments)}
         for step in self.steps:
@@ -74,7 +74,7 @@ class Body:
         return latest
 
     def with_numbers(self, dtype_of: Callable[[BodyStep], DType | None]) -> Body:
-        """The same body, in which numbers have the dtypes that a function says."""
+        """The same body with dtypes for its constants."""
         steps: list[BodyStep] = []
         for step in self.steps:
             op = step.op.bind(**{**step.op.attrs, "dtype": dtype_of(step)}) if _is_number(step) else step.op
@@ -82,7 +82,7 @@ class Body:
         return Body(self.arguments, steps, self.results)
 
     def typed(self, dtypes: Sequence[DType]) -> Body:
-        """The same body for arguments of these dtypes: its numbers have dtypes."""
+        """The same body for arguments of these dtypes, with typed constants."""
         if not self.open:
             return self
         known: list[Any] = list(dtypes)
@@ -97,9 +97,9 @@ class Body:
         return self.with_numbers(lambda step: _FLOAT32 if known[step.first] is None else known[step.first])
 
     def bound(self, train: bool, draw: int | None) -> Body:
-        """The body at a moment: operators that follow the train mode know it, those that draw are numbered.
+        """The body for a call: operators with a train mode get it, those that use random samples get their counters.
 
-        The numbers begin with ``draw``; None leaves them as they are. Where an operator leaves an input as it is in
+        Counters begin with ``draw``; None leaves them. Where an operator does not change an input in
         this train mode, the new value is the old one.
         """
         numbers = dict(enumerate(range(self.arguments)))
@@ -121,11 +121,11 @@ class Body:
     def complete_shapes(
         self, shapes: Sequence[Shape | None], outputs: Sequence[Shape | None] = ()
     ) -> list[Shape | None]:
-        """Shapes of the arguments of which nothing is known (None), as far as the operators tell, forth and back."""
+        """Shape inference, forward and backward, of arguments whose shape is unknown (None)."""
         known: list[Any] = [*shapes, *[None] * sum(len(step.outputs) for step in self.steps)]
         for i, shape in zip(self.results, outputs, strict=False):
             known[i] = shape if known[i] is None else known[i]
-        numbers = {step.first for step in self.steps if _is_number(step)}  # they say nothing about what is beside them
+        numbers = {step.first for step in self.steps if _is_number(step)}  # constants do not constrain other operands
         for step in (*self.steps, *self.steps[::-1]):
             given: list[Shape | None] = [None if i in numbers else known[i] for i in step.inputs]
             heads: list[Shape | None] = [known[i] for i in step.outputs[: step.op.num_visible_outputs()]]
@@ -139,7 +139,7 @@ class Body:
         return known[: self.arguments]
 
     def complete_types(self, dtypes: Sequence[DType | None]) -> list[DType | None]:
-        """Dtypes of the arguments of which nothing is known (None), as far as the operators tell."""
+        """Dtype inference of arguments whose dtype is unknown (None)."""
         known: list[Any] = list(dtypes)
         for step in self.steps:
             ins: list[Any] = step.op.complete_types([known[i] for i in step.inputs])
@@ -150,7 +150,7 @@ class Body:
         return known[: self.arguments]
 
     def infer_shape(self, shapes: Sequence[Shape]) -> tuple[list[Shape], list[Shape]]:
-        """Shapes of the arguments, unknown sizes filled in, and of the results."""
+        """Shapes of the arguments, with unknown sizes filled in, and of the results."""
         known: list[Shape] = list(shapes)
         for step in self.steps:
             ins, outs = step.op.infer_shape([known[i] for i in step.inputs])
@@ -167,7 +167,7 @@ class Body:
         return known[: self.arguments], [known[i] for i in self.results]
 
     def values(self, inputs: Sequence[Any]) -> list[Any]:
-        """All values, from those of the arguments: computed now, or recorded where they are Symbols."""
+        """All values, given those of the arguments: computed eagerly, or recorded if they are Symbols."""
         known = list(inputs)
         for step in self._typed_for(inputs).steps:
             known += outputs_of(step.op, [known[i] for i in step.inputs], step.location)
@@ -177,7 +177,7 @@ class Body:
         return self.typed([np.dtype(x.dtype) for x in inputs])
 
     def gradients(self, F: Any, ograds: Sequence[Any], inputs: Sequence[Any], needed: Sequence[bool]) -> list[Any]:
-        """Gradients of the arguments by the operators' rules, computed or recorded; ``ograds`` may lack the last."""
+        """Gradients of the arguments by the operators' rules, eager or recorded; ``ograds`` may lack the last ones."""
         values = dict(enumerate(self.values(inputs)))
         heads: dict[int, Any] = {}
         for i, grad in zip(self.results, ograds, strict=False):
@@ -187,7 +187,7 @@ class Body:
         return [grads.get(i) if n else None for i, n in enumerate(needed)]
 
     def trace(self, names: Sequence[str], shapes: Sequence[Shape], dtypes: Sequence[DType], training: bool) -> Any:
-        """The body as a graph of its own, for arguments of these shapes and dtypes."""
+        """The body as a trace of its own, for arguments of these shapes and dtypes."""
         trace = HOOKS.new_trace(training)
         trace.track_locations = False
         for name, shape, dtype in zip(names, shapes, dtypes, strict=True):

@@ -1,4 +1,4 @@
-"""What users write on NumPy arrays, checked: its inputs cannot be written, its results are what its inference says."""
+"""Checks of users' NumPy methods: inputs are read-only, results match the operator's inference."""
 
 from __future__ import annotations
 
@@ -19,23 +19,23 @@ if TYPE_CHECKING:
 _PACKAGE = str(Path(__file__).resolve().parents[1]) + "/"
 _METHODS = ("eager", "eager_out", "forward", "backward")
 
-_KEPT = 64  # inputs of different shapes and dtypes, for which an operator keeps what it expects
+_KEPT = 64  # entries of an operator's cache of inferred results
 # The shape and dtype of a result; None for a dtype that its caller converts.
 Wanted = tuple[Shape, DType | None]
 
 
 def on_arrays(cls: type[Any]) -> bool:
-    """Whether a class has a method of a user's that works on NumPy arrays."""
+    """Whether a class has a user's method on NumPy arrays."""
     if cls.__module__.startswith("hybridc."):
         return False
     codes: list[Any] = [getattr(getattr(cls, name, None), "__code__", None) for name in _METHODS]
     files: list[str] = [code.co_filename for code in codes if code is not None]
-    # What is attached to an operator is called by a function of ours, but an operator of ours does without it.
+    # An attached function is called through one of ours, which an operator of ours does not need.
     return any(not f.startswith(_PACKAGE) or f.endswith("/nnvm_interfaces.py") for f in files)
 
 
 def readonly(array: Any) -> Any:
-    """The array as one that cannot be written; what is not NumPy's as it is."""
+    """A read-only view of a NumPy array; other arrays as they are."""
     if array.__class__ is not np.ndarray:
         return array
     view = array.view()
@@ -44,7 +44,7 @@ def readonly(array: Any) -> Any:
 
 
 def evaluated(op: Operator, arrays: Sequence[Any]) -> Any:
-    """What a user's ``eager`` gives for arrays: one array, or a tuple, which share no memory with the inputs."""
+    """The results of a user's ``eager``: one array, or a tuple, which share no memory with the inputs."""
     wanted = _expected(op, arrays)
     found = op.evaluate(*map(readonly, arrays))
     if found.__class__ is np.ndarray and len(wanted) == 1:
@@ -57,7 +57,7 @@ def evaluated(op: Operator, arrays: Sequence[Any]) -> Any:
 
 
 def _expected(op: Operator, arrays: Sequence[Any]) -> list[Wanted]:
-    """What the operator's inference says of its results for such arrays; kept for the next call."""
+    """The inferred shapes and dtypes of an operator's results for such arrays; cached."""
     kept: dict[Any, list[Wanted]] = op.__dict__.setdefault("_expected", {})
     key = tuple([(a.shape, a.dtype) for a in arrays])
     if key in kept:
@@ -71,7 +71,7 @@ def _expected(op: Operator, arrays: Sequence[Any]) -> list[Wanted]:
 
 
 def matching(op: Operator, method: str, given: Any, wanted: Sequence[Wanted]) -> list[Any]:
-    """The arrays that a user's method returned, or an error unless they are as many as wanted, and such."""
+    """The arrays that a user's method returned, or an error unless number, shapes and dtypes are as wanted."""
     arrays = as_list(given) if isinstance(given, tuple) or method != "eager" else [given]
     if len(arrays) != len(wanted) or (isinstance(given, tuple) and len(wanted) == 1 and method == "eager"):
         raise wrong_results(op, method, given)
@@ -93,7 +93,7 @@ def matching(op: Operator, method: str, given: Any, wanted: Sequence[Wanted]) ->
 
 
 def gradients(op: Operator, given: Any, wanted: Sequence[Wanted | None]) -> list[Any]:
-    """The gradients of a ``backward`` on arrays for the inputs that want one (not None), in order."""
+    """The gradients that ``backward`` returned, for the inputs that need one (not None), in order."""
     arrays = as_list(given)
     if given is None or len(arrays) != len(wanted):
         got = "None" if given is None else f"{len(arrays)} gradients"
@@ -118,7 +118,7 @@ def gradients(op: Operator, given: Any, wanted: Sequence[Wanted | None]) -> list
 
 
 def wrong_results(op: Operator, method: str, given: Any, which: str = "") -> CustomOpError:
-    """The error of a method that returned something else than its arrays."""
+    """The error for a method that returned something other than its arrays."""
     eager = method == "eager"
     count = op.results if eager else op.num_visible_outputs() + len(op.mutated)
     wanted = "an array" if count == 1 else f"a tuple of {count} arrays"
@@ -150,10 +150,10 @@ def _name(op: Operator) -> str:
 
 
 def _rule(op: Operator, what: str) -> str:
-    """The method that says what results are."""
+    """The method that infers the results."""
     return f"result_{what}s" if hasattr(op, "result_shapes") else f"infer_{what}"
 
 
 def lasting(array: Any) -> Any:
-    """An array that the user may keep: not a view, because a compiled graph reuses the memory behind it."""
+    """An array that the user may keep: a copy of a view, as a compiled graph reuses its memory."""
     return array if array.base is None else array.copy()

@@ -1,6 +1,6 @@
-"""What an operator does not say itself, by what it is made of: the steps of its scalar body, or its decomposition.
+"""Defaults derived from an operator's definition: from the steps of its scalar body, or from its decomposition.
 
-A composite's shapes and eager values are those of its decomposition. For a gradient an operator is written out as a
+A composite's shapes and eager values are those of its decomposition. For its gradient an operator is expanded to a
 small graph of other operators (see :mod:`hybridc.dialects.gradient`).
 """
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from hybridc.dialects.operator import Composite, Elementwise, Operator
     from hybridc.ground.location import Location
 
-# Steps as operators, where the names differ.
+# Steps whose operators have other names.
 _OPERATORS = {
     "sub": "subtract", "mul": "multiply", "div": "divide", "quotient": "divide", "rem": "modulo", "neg": "negative",
     "max": "maximum", "min": "minimum", "pow": "power", "asin": "arcsin", "acos": "arccos", "atan": "arctan",
@@ -35,11 +35,11 @@ _OPERATORS = {
 # A trace, its inputs and its results.
 Graph = tuple[Any, list[Any], list[Any]]
 
-_KEPT = 8  # graphs of one operator, for inputs of different shapes
+_KEPT = 8  # cached graphs of one operator, by input shapes
 
 
 class _Steps:
-    """A builder whose steps are operators."""
+    """A builder ``b`` whose steps are operators."""
 
     def __init__(self, op: Operator) -> None:
         self._op = op
@@ -55,7 +55,7 @@ class _Steps:
             if step == "like":
                 x, number = operands
                 return invoke(registry.operator("hybrid.full_like").bind(fill_value=number), [x])
-            if step == "select":  # its branches have one dtype, which a number takes from the other
+            if step == "select":  # a scalar branch takes the dtype of the other
                 like = next((x for x in operands[1:] if hasattr(x, "shape")), operands[0])
                 full = registry.operator("hybrid.full_like")
                 operands = (
@@ -81,7 +81,7 @@ def _body(op: Elementwise, count: int) -> str:
 
 
 def steps_graph(op: Elementwise, inputs: Sequence[Any]) -> Graph:
-    """The steps of a scalar body as a graph of operators, for inputs like these; kept for the next call."""
+    """A scalar body as a graph of operators, for inputs like these; cached."""
 
     def write(_: Any, *xs: Any) -> Any:
         return op.scalar(_Steps(op), *xs)
@@ -90,9 +90,9 @@ def steps_graph(op: Elementwise, inputs: Sequence[Any]) -> Graph:
 
 
 def decomposition_graph(op: Composite, inputs: Sequence[Any]) -> Graph:
-    """A decomposition as a graph, for inputs like these.
+    """A decomposition as a graph of operators, for inputs like these.
 
-    It is kept for the next call, unless a user's ``decompose`` made it, which may give something else then.
+    It is cached, unless a user's ``decompose`` made it, which may differ from call to call.
     """
     if _is_own(op):
         return _kept(op, "", inputs, op.decompose)
@@ -130,13 +130,13 @@ def _written_out(op: Operator, inputs: Sequence[Any], write: Callable[..., Any])
 
 
 def evaluate_decomposed(op: Composite, arrays: Sequence[Any]) -> Any:
-    """A composite's results, by its decomposition on NumPy arrays."""
+    """A composite's results on NumPy arrays, by its decomposition."""
     before = STATE.recording, STATE.trace
     STATE.recording, STATE.trace = False, None
     try:
         made = as_list(op.decompose(HOOKS.arrays(), *[HOOKS.wrap(a) for a in arrays]))
     except MXNetError:
-        op.infer_shape([a.shape for a in arrays])  # which says it better, if the shapes are what is wrong
+        op.infer_shape([a.shape for a in arrays])  # whose error is clearer, if the shapes are wrong
         raise
     finally:
         STATE.recording, STATE.trace = before
@@ -160,14 +160,14 @@ def inferred_shapes(op: Composite, shapes: list[Shape]) -> tuple[list[Shape], li
 
 @dataclass(frozen=True)
 class _StandIn:
-    """Stands for an array of which only shape and dtype count."""
+    """An array as its shape and dtype."""
 
     shape: Shape
     dtype: Any
 
 
 def outputs_of(op: Operator, inputs: Sequence[Any], location: Location | None = None) -> list[Any]:
-    """All outputs of an operator that is bound to its moment, hidden ones too."""
+    """All outputs of a bound operator, hidden ones included."""
     if STATE.trace is not None:
         return STATE.trace.emit(op, list(inputs), location)
     return HOOKS.execute(op, inputs)

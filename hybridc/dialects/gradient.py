@@ -1,7 +1,7 @@
-"""The gradient of an operator, from its rule: the one door for the eager tape and for the compiled backward.
+"""Vector-Jacobian products of operators, for both the eager tape and the compiled backward.
 
-An operator without a rule is written out as a small graph of other operators, which is computed again and gone through
-backwards by their rules. So a rule of one's own is needed only where it is better: cheaper, or another one on purpose.
+An operator without a rule is expanded to a small graph of other operators, which is recomputed and differentiated
+by their rules. So a rule is needed only where it is better: cheaper, or different on purpose.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from hybridc.dialects.scalar import PREDICATES, Scalar, record
 from hybridc.errors import MXNetError, ShapeError, UnsupportedError
 from hybridc.ground.nesting import as_list
 
-# Steps whose derivative is 0 wherever there is one.
+# Steps whose derivative is 0 almost everywhere.
 _FLAT = PREDICATES | {"like", "sign", "floor", "ceil", "trunc", "rint"}
 
 
@@ -29,10 +29,10 @@ def vjp(
     outputs: Sequence[Any],
     needed: Sequence[bool],
 ) -> list[Any]:
-    """Gradients of the needed inputs (None where there is none), each in its input's shape and dtype.
+    """Gradients of the needed inputs (None for the others), each in its input's shape and dtype.
 
-    ``ograds`` are those of the visible outputs, ``outputs`` are all of them. A rule may give a function without
-    arguments in place of a gradient: it is called only where that gradient is needed. An operator without a rule has
+    ``ograds`` are those of the visible outputs, ``outputs`` are all outputs. A rule may return a function without
+    arguments for a gradient: it is called only if that gradient is needed. An operator without a rule has
     that of its scalar body or decomposition.
     """
     if True not in needed:
@@ -66,7 +66,7 @@ def vjp(
 
 
 def _fits(grad: Any, x: Any) -> bool:
-    """Whether a gradient is a number, or has a shape to which its input's broadcasts."""
+    """Whether a gradient is a scalar, or can be summed to its input's shape."""
     wanted = x.shape
     shape = getattr(grad, "shape", wanted)
     if shape == wanted:
@@ -82,7 +82,7 @@ Step = tuple[Operator, Sequence[Key], Sequence[Key]]
 def pull_back(
     F: Any, steps: Sequence[Step[Key]], values: Mapping[Key, Any], grads: dict[Key, Any], active: set[Key]
 ) -> dict[Key, Any]:
-    """Gradients of all values of a straight program that depend on the ``active`` ones, by the operators' rules.
+    """Reverse-mode gradients of all values of a straight-line program that depend on the ``active`` ones.
 
     A step is an operator with the keys of its inputs and of all its outputs; ``grads`` are those of the results.
     """
@@ -103,7 +103,7 @@ def pull_back(
 
 
 def fit(F: Any, grad: Any, x: Any) -> Any:
-    """A gradient summed over the axes along which its input was broadcast, in the input's dtype."""
+    """A gradient summed over the axes along which its input was broadcast, cast to the input's dtype."""
     if not hasattr(grad, "shape"):
         grad = F.ones_like(x) * grad
     if grad.shape != x.shape:
@@ -111,11 +111,11 @@ def fit(F: Any, grad: Any, x: Any) -> Any:
     return grad if grad.dtype == x.dtype else F.cast(grad, x.dtype)
 
 
-# --- by what an operator is made of -----------------------------------------------------------------------------------
+# --- gradients of bodies and decompositions ---------------------------------------------------------------------------
 
 
 def _derives(op: Operator) -> TypeGuard[Elementwise | Composite]:
-    """Whether the operator leaves its gradient to its body or decomposition."""
+    """Whether an operator's gradient is derived from its body or decomposition."""
     cls = type(op)
     if cls.gradient is not Operator.gradient or cls.gradient_of is not Operator.gradient_of:
         return False
@@ -123,7 +123,7 @@ def _derives(op: Operator) -> TypeGuard[Elementwise | Composite]:
 
 
 def _smooth(op: Elementwise) -> bool:
-    """Whether the result follows an input other than in jumps; asked once."""
+    """Whether the result is differentiable in some input, not piecewise constant; cached."""
     known = op.__dict__.get("_smooth")
     if known is None:
         arguments, _, result = record(op, len(op.input_names()))
@@ -141,7 +141,7 @@ def _smooth(op: Elementwise) -> bool:
 def derived_gradients(
     op: Elementwise | Composite, F: Any, ograds: Sequence[Any], inputs: Sequence[Any], needed: Sequence[bool]
 ) -> list[Any | None]:
-    """Gradients of the needed inputs, by the rules of the operators that this one is made of."""
+    """Gradients of the needed inputs, by differentiating the expansion."""
     if isinstance(op, Elementwise) and not _smooth(op):
         return [None] * len(inputs)
     trace, leaves, outputs = steps_graph(op, inputs) if isinstance(op, Elementwise) else decomposition_graph(op, inputs)
@@ -157,7 +157,7 @@ def derived_gradients(
         values |= {id(s): r for s, r in zip(node.outputs, results, strict=True)}
     heads: dict[int, Any] = {}
     for output, ograd in zip(outputs, ograds, strict=False):
-        if id(output) in values:  # others are numbers
+        if id(output) in values:  # others are constants
             grad = fit(F, ograd, values[id(output)])
             heads[id(output)] = heads[id(output)] + grad if id(output) in heads else grad
     steps = [(n.op, [id(s) for s in n.inputs], [id(s) for s in n.outputs]) for n in trace.nodes]

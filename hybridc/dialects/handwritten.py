@@ -1,7 +1,7 @@
-"""Kernels written by hand: what an operator's ``kernel`` returns for a target.
+"""Handwritten kernels: what an operator's ``kernel`` returns for a target.
 
 For ``"triton"`` a :class:`TritonKernel`, for ``"llvm"`` a :class:`LoopKernel`, for ``"numpy"`` a function that writes
-into ``out=``, such as a ufunc. Nothing here knows a target: these are descriptions, which each target runs.
+into ``out=``, such as a ufunc. These are descriptions, independent of the targets' code.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from hybridc.errors import AttributeValueError
 
 @dataclass(frozen=True)
 class ArraySpec:
-    """An array as a kernel is given it: plain, in C order."""
+    """Shape and dtype of a kernel's argument: an array in C order."""
 
     shape: Shape
     dtype: DType
@@ -32,10 +32,10 @@ class ArraySpec:
 class TritonKernel:
     """One launch of a Triton function.
 
-    ``function`` takes a pointer to each input, then to each output, then the ``numbers``, then the ``constants`` by
-    their names, as ``tl.constexpr``. It is a function of a file's, decorated with ``triton.jit`` or not at all; of its
-    module it sees ``triton``, ``tl`` and the functions ``helpers``. ``grid`` counts programs along up to three axes;
-    each is run by ``warps``, and ``stages`` of its loops overlap.
+    ``function`` takes a pointer to each input, then to each output, then the integers ``numbers``, then the
+    ``constants`` by name, as ``tl.constexpr``. It is a function in a file, decorated with ``triton.jit`` or not; of its
+    module it sees ``triton``, ``tl`` and the functions ``helpers``. ``grid`` is the number of programs along up to
+    three axes; each has ``warps`` warps, and its loops are pipelined in ``stages`` stages.
     """
 
     function: Callable[..., Any]
@@ -56,21 +56,21 @@ class TritonKernel:
 
 @dataclass(frozen=True)
 class LoopKernel:
-    """Native loops, written with a builder.
+    """A native loop, written with a builder.
 
-    ``body(b, low, high, *inputs, *outputs, *numbers)`` writes, with the builder ``b``, the iterations from ``low`` to
-    ``high`` of [0, ``extent``). Threads share these, so no iteration may read or write what another one writes. ``b``
-    has the steps of scalar bodies, of which an element and an index are both values, and beside them
+    ``body(b, low, high, *inputs, *outputs, *numbers)`` emits, with the builder ``b``, the iterations from ``low`` to
+    ``high`` of [0, ``extent``). Threads share these, so iterations must be independent. ``b``
+    has the steps of scalar bodies, on elements and indices, and
 
     * ``b.load(x, i, j)`` and ``b.store(value, y, i, j)``: an element by its indices, or by one index in C order;
-    * ``b.loop(low, high, body, *starts)``: ``body(i, *carried)`` gives what is carried on; the loop gives the last;
+    * ``b.loop(low, high, body, *starts)``: ``body(i, *carried)`` returns the next carried values; the loop the last;
     * ``b.constant(number, dtype)``, ``b.xor(x, y)``, ``b.shift_right(x, count)``, ``b.wide_product(x, y)``.
 
-    Arrays have ``shape`` and ``dtype``. Sizes that are Python's are part of the code; the ``numbers``, 64-bit integers,
-    are not, so that kernels which differ in them share it. With ``flat`` arrays have one axis, of a size that the code
-    does not know. Equal bodies write equal code for arrays of equal shapes and dtypes: they are asked once. ``work``
-    estimates the time of all iterations in nanoseconds, on one thread, and ``setup`` what each range takes however
-    short it is.
+    Arrays have ``shape`` and ``dtype``. Python's sizes are constants of the code; the ``numbers``, 64-bit integers,
+    are arguments, so that kernels which differ in them share code. With ``flat``, arrays have one axis, of dynamic
+    size. Equal bodies emit equal code for arrays of equal shapes and dtypes, which is cached. ``work``
+    estimates the time of all iterations in nanoseconds, on one thread, ``setup`` that of each range, however
+    short.
     """
 
     body: Callable[..., None]
@@ -98,7 +98,7 @@ def _require_integers(title: str, name: str, given: Any) -> None:
 
 Kernel = TritonKernel | LoopKernel | Callable[..., Any]
 
-# What an operator's kernel returns for each target, in words.
+# What an operator's kernel returns for each target, for error texts.
 RETURNED: dict[str, tuple[type | None, str]] = {
     "numpy": (None, "a function that takes the inputs and out="),
     "llvm": (LoopKernel, "an mx.op.LoopKernel"),

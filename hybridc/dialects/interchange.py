@@ -1,4 +1,4 @@
-"""How an operator is written in nnvm's JSON, the format of MXNet's symbol files: part of every operator class."""
+"""Operators in nnvm's JSON, the format of MXNet's symbol files; a base of every operator class."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def text(value: Any) -> str:
-    """An attribute's value as MXNet writes it."""
+    """An attribute's value as MXNet prints it."""
     return value.name if isinstance(value, np.dtype) else str(value)
 
 
@@ -23,13 +23,13 @@ def equal(value: Any, default: Any) -> bool:
 
 
 class Interchange:
-    """What MXNet calls an operator and its attributes.
+    """MXNet's names of an operator and its attributes.
 
-    ``NNVM`` is its name there, where that is not its title (``FullyConnected``) or, for a function of a namespace such
+    ``NNVM`` is its name there, if that is not its title (``FullyConnected``) or, for a function of a namespace such
     as ``contrib.quadratic``, ``_contrib_quadratic``. ``NNVM_SCALAR`` are MXNet's two operators for an array and a
-    number and for a number and an array. ``NNVM_ONLY`` are attributes that only MXNet has and that change nothing here:
-    ``ctx``, or ``keep_highest=False`` for one value only; ``NNVM_COUNT`` is the one that says how many inputs a
-    variadic operator has there. ``AMP`` marks casts that MXNet's mixed precision inserts, and leaves out of files.
+    scalar and for a scalar and an array. ``NNVM_ONLY`` are attributes that only MXNet has and that change nothing here:
+    ``ctx``, or ``keep_highest=False`` for one value only; ``NNVM_COUNT`` is the one with the number of inputs of a
+    variadic operator. ``AMP`` marks casts that MXNet's mixed precision inserts, and leaves out of files.
     """
 
     NNVM: ClassVar[str] = ""
@@ -58,7 +58,7 @@ class Interchange:
     @classmethod
     def nnvm_name(cls) -> str:
         """The operator's name in nnvm's JSON."""
-        if vars(cls).get("NNVM"):  # its own: a subclass is another operator
+        if vars(cls).get("NNVM"):  # not inherited: a subclass is another operator
             return cls.NNVM
         spaced = next((a for a in cls.ALIASES if "." in a), "")
         return f"_{spaced.replace('.', '_')}" if spaced else cls.title()
@@ -83,7 +83,7 @@ class Interchange:
             ):
                 continue
             if declared is not None and value == "None" and not declared.optional and declared.default is not None:
-                continue  # it says: the default
+                continue  # the default
             if declared is not None and declared.kind in ("int", "Shape", "Axis", "Slice"):
                 value = re.sub(r"(?<=\d)L\b", "", value)  # a long integer of Python 2
             given[name] = value
@@ -91,24 +91,24 @@ class Interchange:
 
     @classmethod
     def upgrade_nnvm(cls, attrs: Mapping[str, str], version: int) -> Mapping[str, str]:
-        """The attributes of a file that an earlier version of MXNet wrote (800 is 0.8), as version 1 means them."""
+        """The attributes of a file written by an earlier version of MXNet (800 is 0.8), converted to version 1."""
         return attrs
 
     def nnvm_outputs(self) -> int:
-        """How many outputs it has there: hidden ones count, the new values of mutated inputs do not."""
+        """Its number of outputs there: with hidden ones, without the new values of mutated inputs."""
         return self.num_outputs() - len(self.mutated)
 
     def nnvm_title(self) -> str:
-        """Its name there, where that depends on the attributes."""
+        """Its name there, if that depends on the attributes."""
         return self.nnvm_name()
 
     def nnvm_graphs(self) -> list[tuple[Any, Sequence[str], int]]:
-        """The graphs inside it: of each its body, the names of its arguments, and how many of its results count."""
+        """Its nested graphs: of each the body, the names of its arguments, and how many of its results count."""
         return []
 
     def for_nnvm(self, F: Any, *inputs: Any) -> Any:
-        """The same value by operators that MXNet has; None if it has this one, or nothing equal.
+        """An equal expression of operators that MXNet has; None if MXNet has this one, or nothing equal.
 
-        ``inputs`` are composed symbols, whose shapes are unknown, and numbers.
+        ``inputs`` are composed symbols, whose shapes are unknown, and scalars.
         """
         return None

@@ -1,11 +1,11 @@
-"""The vocabulary of movements, and its meaning in NumPy.
+"""The vocabulary of movements (``m``), with its NumPy implementation.
 
-An operator whose elements change their place, or follow from their place, says so with a builder ``m`` in its method
-``move(m, *inputs)``, as an elementwise operator says what it computes with the builder ``b`` of its ``scalar``. There
+An operator that moves elements, or computes them from their indices, is written with a builder ``m`` in its method
+``move(m, *inputs)``, as an elementwise operator is with the builder ``b`` of its ``scalar``. There
 are structural steps (reshape, transpose, slice, broadcast, concat, insert, full), ``combine`` for extremes, and one
-general: ``generate`` computes each element from its indices, reading other arrays with ``b.load``.
+general one: ``generate`` computes each element from its indices, reading other arrays with ``b.load``.
 
-Run on :data:`NUMPY_MOVES` a ``move`` gives what ``eager`` gives (the tests compare them); run on the builder of
+Run on :data:`NUMPY_MOVES` a ``move`` computes what ``eager`` does (the tests compare them); run on the builder of
 :mod:`hybridc.ir.tensor_builder` it becomes operations on tensors. Arrays have ``shape`` and ``dtype`` in both.
 """
 
@@ -23,7 +23,7 @@ PLACE = np.dtype("int32")
 
 
 class NumPyElement(NumPyScalar):
-    """The scalar vocabulary, and reading an array at computed indices."""
+    """The scalar vocabulary, with loads at computed indices."""
 
     @staticmethod
     def load(x: Any, *index: Any) -> Any:
@@ -36,44 +36,44 @@ class NumPyMovement:
 
     @staticmethod
     def reshape(x: Any, shape: Shape) -> Any:
-        """The elements in row-major order in another shape."""
+        """Movements on NumPy arrays."""
         return x.reshape(shape)
 
     @staticmethod
     def transpose(x: Any, order: Sequence[int]) -> Any:
-        """The axes in another order."""
+        """The axes permuted."""
         return x.transpose(order)
 
     @staticmethod
     def slice(x: Any, begin: Sequence[int], step: Sequence[int], shape: Shape) -> Any:
-        """The box of ``shape`` from ``begin`` on, with these steps; negative ones go backwards."""
+        """A strided slice of ``shape`` from ``begin`` on; steps may be negative."""
         return x[_box(begin, step, shape)]
 
     @staticmethod
     def broadcast(x: Any, shape: Shape) -> Any:
-        """Axes of size 1 repeated, missing ones put in front."""
+        """NumPy's broadcasting."""
         return np.broadcast_to(x, shape)
 
     @staticmethod
     def full(shape: Shape, dtype: Any, value: Any) -> Any:
-        """One number everywhere."""
+        """An array filled with a constant."""
         return np.full(shape, np.asarray(value).astype(dtype), dtype)
 
     @staticmethod
     def insert(x: Any, into: Any, begin: Sequence[int], step: Sequence[int]) -> Any:
-        """``into``, with ``x`` in the place of the box from ``begin`` on."""
+        """``into``, with ``x`` written to the slice from ``begin`` on."""
         out = into.copy()
         out[_box(begin, step, x.shape)] = x
         return out
 
     @staticmethod
     def concat(xs: Sequence[Any], axis: int) -> Any:
-        """The arrays one after the other along an axis."""
+        """Concatenation along an axis."""
         return np.concatenate(xs, axis)
 
     @staticmethod
     def combine(name: str, x: Any, axis: int) -> Any:
-        """The elements along an axis, which keeps size 1, combined: their ``max`` or ``min``."""
+        """A ``max`` or ``min`` along an axis, which keeps size 1."""
         return (np.maximum if name == "max" else np.minimum).reduce(x, axis, keepdims=True)
 
     @staticmethod
@@ -89,7 +89,7 @@ NUMPY_MOVES = NumPyMovement()
 
 
 def _box(begin: Sequence[int], step: Sequence[int], shape: Shape) -> tuple[Any, ...]:
-    """The NumPy key of a box; the end before index 0 is None."""
+    """A slice as NumPy key; an end before index 0 is None."""
     ends = [b + s * n for b, s, n in zip(begin, step, shape, strict=True)]
     return tuple(
         slice(b, None if e < 0 else e, s) if n else slice(0, 0)
@@ -98,7 +98,7 @@ def _box(begin: Sequence[int], step: Sequence[int], shape: Shape) -> tuple[Any, 
 
 
 def extreme_place(m: Any, x: Any, axis: int, combine: str) -> Any:
-    """The first place along an axis, which keeps size 1, of the ``max`` or ``min``, in x's dtype; NaN is extreme."""
+    """The first index of the ``max`` or ``min`` along an axis, which keeps size 1, in x's dtype; NaN is extreme."""
     best, size = m.combine(combine, x, axis), x.shape[axis]
 
     def place(b: Any, *i: Any) -> Any:
@@ -115,7 +115,7 @@ def extreme_place(m: Any, x: Any, axis: int, combine: str) -> Any:
 
 
 def bounded_index(b: Any, index: Any, size: int, mode: str) -> Any:
-    """An index of any dtype as one from 0 to ``size - 1``, by the rule of ``clip`` or ``wrap``."""
+    """An index of any dtype brought into [0, size) by ``clip`` or ``wrap``."""
     index = b.cast(index, np.dtype("int64"))
     if mode == "wrap":
         return b.rem(index, size)

@@ -1,4 +1,4 @@
-"""The interfaces of an operator: one class says everything about it, and everything else asks that class.
+"""The operator interfaces: one class defines an operator, and everything else asks that class.
 
 A subclass of one of the *kinds* (:class:`Elementwise`, :class:`Reduction`, :class:`Contraction`, :class:`Movement`,
 :class:`Composite`, :class:`Opaque`), registered with :func:`register`, is an operation of the dialect, a function of
@@ -50,10 +50,10 @@ class Operator(Interchange):
 
     Class fields that a subclass may set: ``INPUTS`` (names of the inputs), ``INPUT_DOCS`` (what they are),
     ``VARIADIC`` (any number of inputs under one name), ``OPTIONAL`` (how many trailing inputs may be missing),
-    ``PURE`` (equal inputs give equal outputs and nothing else happens), ``DRAWS`` (it uses random numbers: a key is
-    passed as the last input and ``draw`` tells the uses in one graph apart), ``TRAIN_MODE`` (its attribute ``train``
+    ``PURE`` (a function of its inputs without side effects), ``DRAWS`` (it uses random samples: a key is
+    passed as the last input and ``draw`` numbers the uses in one graph), ``TRAIN_MODE`` (its attribute ``train``
     follows ``autograd.is_training()``), ``INPLACE`` (pairs of input and output that may share memory), ``MUTATES``
-    (numbers of the inputs that it updates: its last outputs, hidden ones, are their new values).
+    (indices of the inputs that it updates: its last outputs, hidden ones, are their new values).
     """
 
     NAME: ClassVar[str] = ""
@@ -69,14 +69,14 @@ class Operator(Interchange):
     INPLACE: ClassVar[tuple[tuple[int, int], ...]] = ()
     MUTATES: ClassVar[tuple[int, ...]] = ()
     SAME_DTYPE: ClassVar[bool] = True
-    CONVERTS: ClassVar[bool] = False  # its caller converts what ``eager`` gives to the dtype that inference says
+    CONVERTS: ClassVar[bool] = False  # its caller casts ``eager``'s results to the inferred dtype
     _BOUND: ClassVar[dict[tuple[Any, ...], Any]] = {}
 
     key: tuple[Any, ...]
-    arity: int  # how many inputs these attributes ask for, where some are optional
-    mutated: tuple[int, ...]  # what mutates() says, asked once
-    results: int  # what num_outputs() says, asked once
-    foreign: bool = False  # whether a user wrote how it works on arrays, so that this is checked
+    arity: int  # the number of inputs for these attributes, if some are optional
+    mutated: tuple[int, ...]  # mutates(), cached
+    results: int  # num_outputs(), cached
+    foreign: bool = False  # whether a user wrote its methods on arrays, which are then checked
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -142,11 +142,11 @@ class Operator(Interchange):
         return self
 
     def is_foreign(self) -> bool:
-        """Whether a user wrote how it works on arrays."""
+        """Whether a user wrote its methods on arrays."""
         return checked.on_arrays(type(self))
 
     def check(self) -> None:
-        """Raise if the attributes do not fit together; the base class accepts all."""
+        """Raise if the attributes contradict each other; the base class accepts all."""
 
     @property
     def attrs(self) -> dict[str, Any]:
@@ -174,15 +174,15 @@ class Operator(Interchange):
         return self.INPUTS
 
     def num_draws(self) -> int:
-        """How many of the numbers that tell uses of one random key apart it takes."""
+        """How many counters of a random key it takes."""
         return int(self.DRAWS)
 
     def num_outputs(self) -> int:
-        """How many results there are, hidden ones included."""
+        """The number of outputs, hidden ones included."""
         return 1
 
     def num_visible_outputs(self) -> int:
-        """How many of the results a caller sees; the rest serves the gradient, or is a new value of an input."""
+        """The number of outputs that a caller sees; the others are for the gradient, or new values of inputs."""
         return self.num_outputs() - len(self.mutated)
 
     def output_names(self) -> tuple[str, ...]:
@@ -191,16 +191,16 @@ class Operator(Interchange):
         return ("output",) if count == 1 else tuple(f"output{i}" for i in range(count))
 
     def mutates(self) -> tuple[int, ...]:
-        """Numbers of the inputs that the operator updates, such as running statistics (auxiliary states).
+        """Indices of the inputs that the operator updates, such as running statistics (auxiliary states).
 
-        The operator itself changes nothing: its last outputs are the new values, one for each of these inputs. Who
-        applies it writes them back: eager calls at once, a compiled graph after its run; what is traced afterwards
-        uses the new value.
+        The operator itself is functional: its last outputs are the new values, one for each of these inputs. The
+        caller writes them back: eager calls at once, a compiled graph after its run; operators traced later
+        use the new value.
         """
         return self.MUTATES
 
     def auxiliary(self) -> tuple[int, ...]:
-        """Numbers of the inputs that are auxiliary states, not arguments: those it mutates, in training at least."""
+        """Indices of the inputs that are auxiliary states, not arguments: those it mutates, in training at least."""
         return self.mutated
 
     def complete_shapes(
@@ -208,20 +208,20 @@ class Operator(Interchange):
         shapes: list[Shape | None],
         outputs: list[Shape | None],
     ) -> list[Shape | None]:
-        """Shapes of inputs of which nothing is known (None), as far as those known tell; -1 where a size is open."""
+        """Inference of unknown input shapes (None) from the known ones; -1 where a size stays unknown."""
         return shapes
 
     def complete_types(self, dtypes: list[DType | None]) -> list[DType | None]:
-        """Dtypes of inputs of which nothing is known (None): that of the known ones, if all must be equal."""
+        """Inference of unknown input dtypes (None): that of the known ones, if all must be equal."""
         known = next((d for d in dtypes if d is not None), None)
         return [known if d is None else d for d in dtypes] if self.SAME_DTYPE else dtypes
 
     def infer_shape(self, shapes: list[Shape]) -> tuple[list[Shape], list[Shape]]:
-        """Shapes of the inputs (unknown dimensions, given as -1, filled in) and of all outputs."""
+        """Shapes of the inputs (unknown sizes, -1, filled in) and of all outputs."""
         raise MXNetError(f"{self.title()} has no shape inference")
 
     def infer_type(self, dtypes: list[DType]) -> tuple[list[DType], list[DType]]:
-        """Dtypes of the inputs and of all outputs; equal dtypes in, the same out, unless a subclass knows better."""
+        """Dtypes of the inputs and of all outputs; by default all are equal."""
         self.require_same_dtype(dtypes)
         return dtypes, [dtypes[0]] * self.num_outputs()
 
@@ -237,21 +237,21 @@ class Operator(Interchange):
             )
 
     def as_number(self) -> Any:
-        """The number that the operator is: an array of shape () that kernels hold as a literal. None for all others."""
+        """The operator's value, if it is a scalar constant, which kernels hold as a literal; else None."""
         return None
 
     def owned(self) -> Operator:
-        """The operator as one executor uses it: with a state for its whole life, if it has a state."""
+        """The operator as one executor uses it: with a state of its own, if it is stateful."""
         return self
 
     # --- meaning -------------------------------------------------------------------------------------------
 
     def eager(self, *arrays: Any) -> Any:
-        """The NumPy meaning: one array, or a tuple of them for several outputs."""
+        """The NumPy implementation: one array, or a tuple of them for several outputs."""
         raise MXNetError(f"{self.title()} has no eager implementation")
 
     def evaluate(self, *arrays: Any) -> Any:
-        """As :meth:`eager`; of floats in which nothing is computed, in float32, and rounded once at the end."""
+        """As :meth:`eager`; storage-only floats are computed in float32, and rounded once at the end."""
         dtypes = [x.dtype for x in arrays]
         if STORED.isdisjoint(dtypes):
             return self.eager(*arrays)
@@ -262,7 +262,7 @@ class Operator(Interchange):
         return tuple(np.asarray(y).astype(d, copy=False) for y, d in zip(results, wanted, strict=True))
 
     def eager_out(self, outs: Sequence[Array], *arrays: Any) -> None:
-        """As :meth:`evaluate`, into the given arrays; override where NumPy can write there directly."""
+        """As :meth:`evaluate`, into the given arrays; override if NumPy can write there directly."""
         results: Any = self.evaluate(*arrays)
         if self.foreign:
             results = checked.matching(self, "eager", results, [(y.shape, y.dtype) for y in outs])
@@ -270,11 +270,11 @@ class Operator(Interchange):
             np.copyto(out, result, casting="unsafe")
 
     def call_out(self, outs: Sequence[Array], *arrays: Any) -> None:
-        """``eager_out`` as compiled graphs call it: what a user wrote sees inputs that it cannot write."""
+        """``eager_out`` as compiled graphs call it: users' methods get read-only inputs."""
         self.eager_out(outs, *(map(checked.readonly, arrays) if self.foreign else arrays))
 
     def run_kernel(self, function: Callable[..., Any], outs: Sequence[Array], *arrays: Any) -> None:
-        """Run a kernel for NumPy that :meth:`kernel` gave."""
+        """Run a NumPy kernel that :meth:`kernel` returned."""
         made = function(*map(checked.readonly, arrays), out=outs[0] if len(outs) == 1 else tuple(outs))
         if made is not None and any(y is not out for y, out in zip(as_list(made), outs, strict=False)):
             raise CustomOpError(
@@ -283,11 +283,11 @@ class Operator(Interchange):
             )
 
     def move(self, m: Any, *xs: Any) -> Any:
-        """How elements come to their places, built with ``m`` (see :mod:`hybridc.dialects.movement`); None: unsaid."""
+        """The movement, built with ``m`` (see :mod:`hybridc.dialects.movement`); None if it has none."""
         return None
 
     def kernel(self, target: str, inputs: Sequence[ArraySpec], outputs: Sequence[ArraySpec]) -> Kernel | None:
-        """The kernel written by hand that computes it on a target; None where it is what its kind says.
+        """The handwritten kernel for a target; None to compile the operator by its kind.
 
         What it returns for ``"numpy"``, ``"llvm"`` and ``"triton"`` is in :mod:`hybridc.dialects.handwritten`.
         """
@@ -296,10 +296,10 @@ class Operator(Interchange):
     def gradient(self, F: Any, *values: Any) -> Any:
         """Gradients of the inputs, given ``F`` and ``(*ograds of visible outputs, *inputs, *outputs)``.
 
-        Written with the same ``F`` as a forward; one value, or a tuple with None where an input has no gradient. An
+        Written with ``F`` as a forward is; one value, or a tuple with None where an input has no gradient. An
         operator that does not override this has the gradient of its scalar body or decomposition (see
         :mod:`hybridc.dialects.gradient`); one that has neither cannot be differentiated. ``gradient = no_gradient``
-        says that none is to flow.
+        stops all gradients.
         """
         raise UnsupportedError(
             f"operator {self.NAME} has no gradient: give it a rule, gradient(self, F, …), or say gradient = "
@@ -307,11 +307,11 @@ class Operator(Interchange):
         )
 
     def gradient_of(self, needed: Sequence[bool], F: Any, *values: Any) -> Any:
-        """As :meth:`gradient`, when it is known for each input whether its gradient is needed."""
+        """As :meth:`gradient`, given which inputs need a gradient."""
         return self.gradient(F, *values)
 
     def simplify(self, F: Any, inputs: Sequence[Any]) -> Any:
-        """An equal value that is cheaper, or None: ``x`` for ``x * 1``. Inputs are Symbols; see ``Symbol.constant``."""
+        """An equal, cheaper value, or None: ``x`` for ``x * 1``. Inputs are Symbols; see ``Symbol.constant``."""
         return None
 
     def decomposes(self) -> bool:
@@ -339,19 +339,19 @@ def no_gradient(self: Operator, F: Any, *values: Any) -> Any:  # noqa: ARG001 - 
 
 
 def invoke_bound(op: Operator, *inputs: Any) -> Any:
-    """Apply an operator that is bound already, inside ``decompose`` and ``gradient``."""
+    """Apply a bound operator, inside ``decompose`` and ``gradient``."""
     return HOOKS.invoke(op, inputs)
 
 
 class Elementwise(Operator):
-    """Every element of the result is one scalar function of the inputs' elements, which broadcast.
+    """The result's elements are one scalar function of the inputs' elements, which broadcast.
 
-    A subclass gives ``scalar``; that is its eager meaning, its lowering on every target, and what fusion sees.
+    A subclass defines ``scalar``: its eager implementation, its lowering on every target, and what fusion sees.
     """
 
     INPLACE = ((0, 0), (1, 0), (2, 0))
-    CONVERTS = True  # truth values and widened integers return to the inputs' dtype
-    _whole: bool | None = None  # whether the body is made of steps that need all inputs; asked once
+    CONVERTS = True  # booleans and widened integers are cast to the inputs' dtype
+    _whole: bool | None = None  # whether the body depends on all inputs; cached
 
     def scalar(self, b: Any, *xs: Any) -> Any:
         """The scalar function, built with ``b`` (see :mod:`hybridc.dialects.scalar`)."""
@@ -369,25 +369,25 @@ class Elementwise(Operator):
         return [known if s is None else s for s in shapes]
 
     def eager(self, *arrays: Any) -> Any:
-        """The scalar body, run on NumPy arrays; truth values and widened integers return to the input's dtype."""
+        """The scalar body on NumPy arrays; booleans and widened integers are cast to the input's dtype."""
         result = self.scalar(NUMPY, *arrays)
         dtype = arrays[0].dtype
         if self._whole is None:
             self._whole = depends_on_all(self, len(arrays))
-        if not self._whole:  # it is an input itself, a number, or of the shape of some inputs only
+        if not self._whole:  # the result may be an input, a constant, or not broadcast
             return np.broadcast_to(result, np.broadcast_shapes(*[a.shape for a in arrays])).astype(dtype)
         return result if result.dtype is dtype else result.astype(dtype)
 
 
 class AxisRules(Operator):
-    """What ``axis``, ``keepdims`` and ``exclude`` mean."""
+    """The attributes ``axis``, ``keepdims`` and ``exclude``."""
 
     axis: Any = None
     keepdims: Any = False
     exclude: Any = False
 
     def check(self) -> None:
-        # What NumPy takes as axis; None where the number of dimensions decides.
+        # NumPy's axis argument; None where the rank decides.
         self.numpy_axis = None if self.exclude or self.axis == () else self.axis
 
     def axes(self, rank: int) -> tuple[int, ...]:
@@ -400,16 +400,16 @@ class AxisRules(Operator):
         return shapes, [reduced_shape(shape, self.axes(len(shape)), bool(self.keepdims))]
 
     def drop(self, F: Any, y: Any, x: Any) -> Any:
-        """The result ``y``, computed with the reduced axes kept, in the shape it must have.
+        """The result ``y``, computed with keepdims, in its final shape.
 
-        Axes are dropped last, so that what follows a sum can be one kernel with it.
+        Axes are dropped last, so that the consumers of a reduction can be fused with it.
         """
         shape = self.infer_shape([x.shape])[1][0]
         return y if y.shape == shape else F.reshape_to(y, shape=shape)
 
 
 class Reduction(AxisRules):
-    """A combination of all elements along ``axis``: subclasses name the combining ufunc.
+    """A reduction along ``axis``: subclasses name the combining ufunc.
 
     ``COMBINE`` is one of ``add``, ``mul``, ``max`` and ``min``. All further reductions (mean, norm, …) are composites
     of these and of elementwise operators.
@@ -432,7 +432,7 @@ class Reduction(AxisRules):
         return not self.keepdims
 
     def decompose(self, F: Any, *inputs: Any) -> Any:
-        """The reduction with its axes kept, then without them."""
+        """The reduction with keepdims, then a reshape."""
         (x,) = inputs
         axes = self.axes(len(x.shape))
         if not axes:  # () would mean all of them
@@ -451,18 +451,18 @@ class Contraction(Operator):
     """A sum of products over a shared axis: ``matmul`` is the only primitive one, the others decompose into it."""
 
     def loops(self, rank: int) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]:
-        """For inputs of ``rank`` axes: the loops that lhs, rhs and the result follow; others are summed over."""
+        """For inputs of ``rank`` axes: the loops that index lhs, rhs and the result; others are reduced."""
         raise MXNetError(f"{self.title()} does not say its loops")
 
 
 class Movement(Operator):
-    """Elements change their place, not their value: views, transposes, gathers, concatenation.
+    """Elements are moved, not changed: views, transposes, gathers, concatenation.
 
-    ``move`` says how, in a small vocabulary; a movement that the vocabulary lacks (adding to places that may coincide)
-    is a host call.
+    ``move`` defines it, in a small vocabulary; a movement that the vocabulary lacks (scatter-add to indices that may
+    coincide) is a host call.
 
-    ``is_view`` says that NumPy's result of ``eager`` shares the input's memory, so that no copy is planned.
-    ``LAYOUT`` says of a view: ``strided`` (any strides), ``same`` (row-major if the input is), or ``row-major`` (as
+    ``is_view``: NumPy's ``eager`` returns a view, so that no copy is planned.
+    ``LAYOUT`` of a view: ``strided`` (any strides), ``same`` (row-major if the input is), or ``row-major`` (as
     ``same``, and a view of row-major inputs only: a reshape copies a transposed array).
     """
 
@@ -473,14 +473,14 @@ class Movement(Operator):
         return self.eager(*arrays)
 
     def is_view(self) -> bool:
-        """Whether ``eager`` returns a view of its first input."""
+        """As :meth:`eager`: no arithmetic."""
         return False
 
 
 class Composite(Operator):
-    """An operator that the compiler replaces by simpler ones: ``decompose`` is written like a forward function.
+    """An operator that the compiler expands: ``decompose`` is written like a forward function.
 
-    Shapes and eager values are those of the decomposition, unless the class says them: ``infer_shape`` may fill in
+    Shapes and eager values are those of the decomposition, unless the class overrides them: ``infer_shape`` may fill in
     sizes, ``eager`` may be faster.
     """
 
@@ -493,15 +493,15 @@ class Composite(Operator):
         return inferred_shapes(self, shapes)
 
     def eager(self, *arrays: Any) -> Any:
-        """The decomposition, run at once."""
+        """The decomposition, eagerly."""
         return evaluate_decomposed(self, arrays)
 
 
 class Opaque(Operator):
-    """A call of the host that the compiler does not look into: random numbers, sorting, Python custom operators."""
+    """A host call, opaque to the compiler: random numbers, sorting, Python custom operators."""
 
     def evaluate(self, *arrays: Any) -> Any:
-        """As :meth:`eager`, which sees the arrays as they are."""
+        """As :meth:`eager`, on the arrays as they are."""
         return self.eager(*arrays)
 
 
@@ -509,9 +509,9 @@ Class = TypeVar("Class", bound=type[Operator])
 
 
 def register(name: str, *aliases: str, override: bool = False) -> Callable[[Class], Class]:
-    """Class decorator: enter an operator as ``dialect.name``; its functions are ``nd.name`` and ``nd.<alias>``.
+    """Class decorator: register an operator as ``dialect.name``; its functions are ``nd.name`` and ``nd.<alias>``.
 
-    A function's name that another operator has is an error, unless ``override`` says to take it over.
+    A function name that another operator has is an error, unless ``override`` replaces it.
     """
 
     def enter(cls: Class) -> Class:
@@ -529,7 +529,7 @@ def register(name: str, *aliases: str, override: bool = False) -> Callable[[Clas
 NAME = r"[a-z][a-z0-9_]*\.[a-z_][a-z0-9_]*"
 ALIAS = r"[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)?"
 
-# The methods that a kind leaves to its classes, and what they say.
+# The methods that each kind requires, and their descriptions.
 _SHAPE = ("infer_shape", "def infer_shape(self, shapes): return shapes, [shape of the result]")
 _EAGER = ("eager", "def eager(self, *arrays), which returns NumPy arrays")
 _KINDS: dict[type[Operator], tuple[tuple[str, str], ...]] = {
@@ -548,12 +548,12 @@ _STATE = (
 
 
 def kinds(cls: type[Operator]) -> list[type[Operator]]:
-    """The kinds that a class is of; it should be one."""
+    """The kinds of a class; there should be one."""
     return [kind for kind in _KINDS if issubclass(cls, kind)]
 
 
 def missing(cls: type[Operator]) -> tuple[str, str] | None:
-    """The first method that the class's kind leaves to it and that it lacks, with what it says."""
+    """The first method that the class's kind requires and that it lacks, with its description."""
     for kind in kinds(cls):
         stateful = hasattr(cls, "create_state")
         base = next((c for c in cls.__mro__ if c.__name__ == "Stateful"), kind) if stateful else kind

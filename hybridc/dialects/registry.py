@@ -1,7 +1,7 @@
-"""All operators: by their name in the IR and by the names of their functions; and what was attached to them.
+"""The registry of operators, by their names in the IR and the names of their functions; attached attributes.
 
-Operators of other packages are entered by importing them, or by themselves: a package that names its module under the
-entry point group ``hybridc.operators`` has it imported when a name is first not found.
+Operators of other packages are registered by importing them, or through an entry point: a module under the
+entry point group ``hybridc.operators`` is imported when a name is first not found.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ if TYPE_CHECKING:
 ENTRY_POINTS = "hybridc.operators"
 OPERATORS: dict[str, type[Operator]] = {}
 FUNCTIONS: dict[str, type[Operator]] = {}
-# Called with the name of each function that means another operator from now on.
+# Called with the name of each function that is bound to another operator.
 LISTENERS: list[Callable[[str], None]] = []
 
 
 def add(cls: type[Operator], override: bool = False) -> None:
-    """Enter an operator class under its name and aliases; a name can be taken once only, or with ``override``.
+    """Register an operator class under its name and aliases, which must be unused, unless ``override``.
 
-    A class of the same name in the same place is a newer version of it, as when its file is read again.
+    A class of the same name in the same place is a newer version of it, as when its file is reloaded.
     """
     old = OPERATORS.get(cls.NAME)
     if old is not None and not override and old.__qualname__ != cls.__qualname__:
@@ -52,7 +52,7 @@ def add(cls: type[Operator], override: bool = False) -> None:
 
 
 def operator(name: str) -> type[Operator]:
-    """The operator class that is ``name`` in the IR."""
+    """The operator class of a name in the IR."""
     if name not in OPERATORS:
         load_entry_points()
     try:
@@ -62,7 +62,7 @@ def operator(name: str) -> type[Operator]:
 
 
 def has_function(name: str) -> bool:
-    """Whether an operator has a function of this name; installed packages are asked before the answer is no."""
+    """Whether an operator has a function of this name; entry points are loaded before the answer is no."""
     if name not in FUNCTIONS and not name.startswith("_"):
         load_entry_points()
     return name in FUNCTIONS
@@ -70,7 +70,7 @@ def has_function(name: str) -> bool:
 
 @functools.cache
 def load_entry_points() -> None:
-    """Import, once, the modules that installed packages offer; one that fails is named in a warning."""
+    """Import, once, the modules of installed packages' entry points; a failure is a warning."""
     from importlib.metadata import entry_points
 
     for entry in entry_points(group=ENTRY_POINTS):
@@ -86,10 +86,10 @@ def load_entry_points() -> None:
 
 
 class Attached:
-    """Attributes that were set on one class; a subclass does not inherit them.
+    """Attributes set on one class; subclasses do not inherit them.
 
-    ``changes`` counts how often one was set on any class: what was made of operators before may be out of date.
-    ``METHODS`` are the methods that a key stands for, of those keys that NNVM gives a meaning.
+    ``changes`` counts how often one was set on any class, which invalidates caches.
+    ``METHODS`` maps NNVM's keys to the methods that they stand for.
     """
 
     FIELD: ClassVar[str] = "_NNVM"

@@ -1,4 +1,4 @@
-"""Calls of operators with what they must give, from which tests are generated."""
+"""Sample calls of operators with reference results, from which tests are generated."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 # A bad call: inputs, attributes, the error's text.
 Bad = tuple[tuple[Any, ...], dict[str, Any], str]
-# Written out by the number of arguments, so that pyright knows the types of a lambda's parameters.
+# One Protocol per number of arguments, so that pyright knows the types of a lambda's parameters.
 Reference = (
     Callable[[], Any]
     | Callable[[Any], Any]
@@ -19,7 +19,7 @@ Reference = (
 
 
 class Sample:
-    """A good call of an operator with the NumPy function that says, independently, what it must give.
+    """A valid call of an operator with an independent NumPy reference.
 
     ``Sample((x, y), axis=1, reference=lambda x, y: …)``: ``inputs`` are arrays (or shapes, filled from a fixed seed),
     ``reference`` maps float64 arrays to the result or a tuple of results. ``grad=False`` where there is no gradient to

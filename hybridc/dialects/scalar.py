@@ -1,14 +1,14 @@
-"""The vocabulary of scalar bodies, and its meaning in NumPy.
+"""The vocabulary of scalar bodies (``b``), with its NumPy implementation.
 
 A scalar body is written with a builder ``b`` whose methods are named as in MLIR's ``arith`` and ``math`` dialects.
 Run on :data:`NUMPY` it is the eager operator; run on a recording builder (:class:`Recorder`) it becomes a list of
-steps which a target turns into ufunc calls, LLVM instructions or Triton expressions. Python numbers may stand for
-operands; comparisons give truth values for ``select`` and the logical operators.
+steps which a target turns into ufunc calls, LLVM instructions or Triton expressions. Python scalars may be
+operands; comparisons give booleans for ``select`` and the logical operators.
 
-``div`` divides integers as floats. ``quotient`` divides them exactly and cuts the result towards zero; by 0 it is 0.
-``pow`` of integers is exact modulo their range, and cut towards zero where the exponent is negative.
+``div`` divides integers as floats. ``quotient`` divides them exactly and truncates; by 0 it is 0.
+``pow`` of integers is exact modulo their range, and truncated where the exponent is negative.
 ``logistic`` is ``1 / (1 + exp(-x))``, in single precision for half precision, where ``exp`` would overflow.
-``like(x, number)`` is a number in the dtype of ``x``, as near as its range allows.
+``like(x, number)`` is a constant in the dtype of ``x``, saturated to its range.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from hybridc.dialects import special
 from hybridc.dialects.blame import blame, defined
 from hybridc.errors import CustomOpError, TraceError
 
-# Steps that NumPy lacks: the function of hybridc.dialects.special (and of scipy) that computes them.
+# Steps that NumPy lacks, and their function in hybridc.dialects.special (or scipy).
 SPECIAL = {"erf": "erf", "erfinv": "erfinv", "lgamma": "gammaln", "gamma": "gamma", "digamma": "psi"}
 
 
@@ -48,7 +48,7 @@ def _cast(x: Any, dtype: npt.DTypeLike) -> Any:
 
 
 def number_like(value: float, dtype: np.dtype[Any]) -> Any:
-    """A Python number in a dtype: for integers cut towards zero, and not beyond their range; nan is 0."""
+    """A Python scalar in a dtype: truncated and saturated for integers; nan is 0."""
     if dtype.kind not in "iu":
         return dtype.type(value)
     if math.isnan(value):
@@ -73,7 +73,7 @@ def _quotient(x: Any, y: Any) -> Any:
 
 def _logistic(x: Any) -> Any:
     dtype = np.exp.resolve_dtypes((x.dtype, None))[1]
-    # In half precision exp overflows where the result does not vanish yet.
+    # In half precision exp overflows where the result is not yet 0.
     x = x.astype(np.float32 if dtype == np.float16 else dtype, copy=False)
     return np.divide(1.0, np.add(np.exp(np.negative(x)), 1.0)).astype(dtype, copy=False)
 
@@ -132,7 +132,7 @@ class NumPyScalar:
 
 NUMPY = NumPyScalar()
 
-# Steps that give a truth value, whatever their operands are.
+# Steps with boolean results, whatever their operands are.
 PREDICATES = frozenset(
     {"lt", "le", "gt", "ge", "eq", "ne", "isnan", "isinf", "isfinite"}
     | {"logical_and", "logical_or", "logical_xor", "logical_not"}
@@ -141,7 +141,7 @@ PREDICATES = frozenset(
 
 @dataclass(frozen=True, eq=False)
 class Scalar:
-    """A value inside a recorded scalar body: an argument (``step is None``) or the result of a step."""
+    """An SSA value of a recorded scalar body: an argument (``step is None``) or the result of a step."""
 
     step: str | None
     operands: tuple[Any, ...]
@@ -149,7 +149,7 @@ class Scalar:
 
     @property
     def is_predicate(self) -> bool:
-        """Whether this is a truth value."""
+        """Whether it is a boolean."""
         return self.step in PREDICATES
 
     # Python's own operators see no value here: a body is written with the builder.
@@ -200,7 +200,7 @@ _NUMBERS: Any = (int, float, np.number)
 
 
 def record(op: Any, count: int) -> tuple[list[Scalar], list[Scalar], Any]:
-    """The scalar body of an operator with ``count`` inputs: its arguments, its steps and the result, or a number."""
+    """The scalar body of an operator with ``count`` inputs: arguments, steps, and the result or a constant."""
     recorder = Recorder()
     arguments = [Scalar(None, (), i) for i in range(count)]
     try:
@@ -217,7 +217,7 @@ def record(op: Any, count: int) -> tuple[list[Scalar], list[Scalar], Any]:
 
 
 def depends_on_all(op: Any, count: int) -> bool:
-    """Whether the scalar body of an operator computes something from each of its ``count`` inputs."""
+    """Whether the scalar body of an operator uses each of its ``count`` inputs."""
     arguments, _, result = record(op, count)
     seen: dict[int, Scalar] = {}
     work = [result] if isinstance(result, Scalar) and result.step is not None else []
@@ -230,7 +230,7 @@ def depends_on_all(op: Any, count: int) -> bool:
 
 
 class Recorder:
-    """A builder that records what a scalar body does, one :class:`Scalar` a step."""
+    """A builder ``b`` that records a scalar body, one :class:`Scalar` a step."""
 
     def __init__(self) -> None:
         self.steps: list[Scalar] = []

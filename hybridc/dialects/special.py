@@ -1,4 +1,4 @@
-"""Special functions on arrays: scipy's, but for ``erf`` of float32, which scipy computes element by element."""
+"""Special functions on arrays: scipy's, but for ``erf`` of float32, which is vectorised here."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from typing import Any
 
 import numpy as np
 
-# erf(x) = x P(x²) / Q(x²) for |x| <= 3.95, beyond which float32 knows only ±1. Fitted to the smallest relative error
-# (0.35 of a float32's last place); rounding in P and Q brings it to at most 7 last places
+# erf(x) = x P(x²) / Q(x²) for |x| <= 3.95, beyond which float32 rounds to ±1. Fitted to the smallest relative error
+# (0.35 ulp); rounding in P and Q brings it to at most 7 ulp
 # (tests/runtime/test_special.py).
 _LIMIT, _ONE = np.float32(3.95), np.float32(1)
 _P = (1.1283791, 0.19155091, 0.052875523, 0.0038081831, 0.00028468741, 2.0258949e-06)
 _Q = (1.0, 0.50309026, 0.11455987, 0.015055139, 0.0011707292, 3.7831644e-05)
-# Below so many elements scipy's loop costs less than two dozen calls of ufuncs.
+# Below so many elements scipy's loop is faster than two dozen ufunc calls.
 _FEW = 4096
-# Elements handled at a time: few enough for three arrays of them to stay in the cache, and enough for threads: calls
-# shorter than some ten microseconds spend their time handing over Python's lock.
+# Elements per block: few enough for three arrays of them to stay in the cache, and enough for threads: shorter
+# calls than some ten microseconds spend their time handing over the GIL.
 _BLOCK = 262144
 
 
@@ -30,7 +30,7 @@ def scipy_special() -> Any:
 
 
 class _Scratch(threading.local):
-    """Arrays for intermediate values, one set for each thread."""
+    """Arrays for intermediate values, one set per thread."""
 
     def __init__(self) -> None:
         self.arrays = np.empty((3, _BLOCK), np.float32)
@@ -76,7 +76,7 @@ def _horner(coefficients: tuple[float, ...], x: Any, out: Any) -> None:
 
 
 def power(x: Any, y: Any, out: Any = None) -> Any:
-    """x**y, with C's answers also where NumPy takes a square root in place of an exponent 0.5 that it broadcasts.
+    """x**y with C's results, also for an exponent 0.5, where NumPy takes a square root.
 
     That makes -inf**0.5 nan, and -0.0**0.5 negative.
     """
@@ -88,11 +88,11 @@ def power(x: Any, y: Any, out: Any = None) -> Any:
 
 
 def quotient(x: Any, y: Any, out: Any = None) -> Any:
-    """x / y for integers, cut towards zero; NumPy's own rounds down."""
+    """x / y for integers, truncated; NumPy's own floors."""
     return np.floor_divide(np.subtract(x, np.fmod(x, y)), y, out=out)
 
 
 def __getattr__(name: str) -> Any:
-    if name.startswith("__"):  # asked for by the import system itself
+    if name.startswith("__"):  # looked up by the import system
         raise AttributeError(name)
     return getattr(scipy_special(), name)

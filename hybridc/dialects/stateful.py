@@ -1,9 +1,9 @@
-"""Operators that own a Python object, their state: host calls whose backward meets the state of its forward.
+"""Operators with state: host calls that own a Python object, which the backward gets from its forward.
 
-The state travels in a *cell*, an array of one Python object, as a hidden output. Eagerly every call makes a cell, which
-the tape keeps for the backward. A compiled graph keeps one cell for each use in each of its workspaces: calls one
-after the other find the state of the call before, calls at the same time have their own, and a call whose backward is
-still to come keeps its own until then. An executor keeps one state for each use itself, in a :class:`Holder`.
+The state is in a *cell*, an array of one Python object, a hidden output. Eagerly every call makes a cell, which
+the tape keeps for the backward. A compiled graph has one cell for each use in each of its workspaces: successive calls
+share the state, concurrent calls have their own, and a call whose backward is
+still to come keeps its own until then. An executor has one state for each use, in a :class:`Holder`.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ CELL = np.dtype(object)
 
 
 class Holder:
-    """Holds the state of one use of an operator in an executor, from its first forward on."""
+    """The state of one use of an operator in an executor, from its first forward on."""
 
     __slots__ = ("state",)
 
@@ -36,10 +36,10 @@ class Holder:
 
 
 class Stateful(Opaque):
-    """A host call with a state: override ``create_state``, ``forward`` and, for gradients, ``backward``.
+    """A stateful host call: override ``create_state``, ``forward`` and, for gradients, ``backward``.
 
-    Outputs are those that ``result_shapes`` and ``result_types`` tell of, then the cell of the state, then the new
-    values of mutated inputs. ``FRESH`` asks for a new state at every forward, also in compiled graphs.
+    Outputs are those of ``result_shapes`` and ``result_types``, then the cell of the state, then the new
+    values of mutated inputs. ``FRESH`` makes a new state at every forward, also in compiled graphs.
     """
 
     PURE = False
@@ -48,7 +48,7 @@ class Stateful(Opaque):
 
     holder: object = attribute(None, "internal: the Holder of the executor that uses it")
 
-    # --- what a subclass says ------------------------------------------------------------------------------
+    # --- methods of subclasses -----------------------------------------------------------------------------
 
     def create_state(self, shapes: Sequence[Shape], dtypes: Sequence[DType]) -> Any:
         """A new state for inputs of these shapes and dtypes."""
@@ -61,9 +61,9 @@ class Stateful(Opaque):
     def backward(
         self, state: Any, needed: Sequence[bool], ograds: Sequence[Any], inputs: Sequence[Any], outputs: Sequence[Any]
     ) -> Sequence[Any]:
-        """A gradient, a NumPy array, for every input that needs one; None for the others.
+        """The gradient of each input that needs one, as a NumPy array; None for the others.
 
-        Arrays that :meth:`reads` leaves out are None.
+        Arrays that :meth:`reads` does not list are None.
         """
         raise MXNetError(f"{self.described()} has no backward; override it, or use it outside autograd.record()")
 
@@ -76,16 +76,16 @@ class Stateful(Opaque):
         return dtypes, [dtypes[0]] * self.num_visible_outputs()
 
     def num_visible_outputs(self) -> int:
-        """How many results there are."""
+        """The number of results."""
         return 1
 
     def reads(self) -> Sequence[int]:
-        """Which arrays ``backward`` reads: numbers that count output gradients, then inputs, then outputs."""
+        """The arrays that ``backward`` reads: indices into output gradients, then inputs, then outputs."""
         visible = self.num_visible_outputs()
         return range(2 * visible + len(self.input_names()))
 
     def described(self) -> str:
-        """How error texts name it."""
+        """Its name in error texts."""
         return f"operator {self.NAME}"
 
     # --- the operator --------------------------------------------------------------------------------------
@@ -117,7 +117,7 @@ class Stateful(Opaque):
         return (*results[:visible], cell, *results[visible:])
 
     def eager_out(self, outs: Sequence[Any], *arrays: Any) -> None:
-        """As :meth:`eager`, with the state that the cell among ``outs`` holds."""
+        """As :meth:`eager`, with the state in the cell among ``outs``."""
         visible = self.num_visible_outputs()
         places = [*outs[:visible], *outs[visible + 1 :]]
         results = self._run(outs[visible], arrays, [(y.shape, y.dtype) for y in places])
@@ -125,15 +125,15 @@ class Stateful(Opaque):
             np.copyto(out, result, casting="unsafe")
 
     def nnvm_outputs(self) -> int:
-        """MXNet keeps a state elsewhere."""
+        """Without the cell, which MXNet does not have as an output."""
         return self.num_visible_outputs()
 
     def owned(self) -> Operator:
-        """It with one state for all that an executor runs: in train and predict mode."""
+        """The operator with one state for an executor, in train and predict mode."""
         return self.bind(**{**self.attrs, "holder": Holder()})
 
     def _state(self, cell: Any, arrays: Sequence[Any]) -> Any:
-        """The state for this forward, put into the cell."""
+        """The state for this forward, which is put into the cell."""
         holder = self.holder
         if isinstance(holder, Holder):
             if holder.state is None:
@@ -144,7 +144,7 @@ class Stateful(Opaque):
         return cell[0]
 
     def _run(self, cell: Any, arrays: Sequence[Any], wanted: Sequence[checked.Wanted] | None) -> list[Any]:
-        """What forward returns; checked, unless ``wanted`` is None."""
+        """The results of forward; checked, unless ``wanted`` is None."""
         found = self.forward(self._state(cell, arrays), *arrays)
         return as_list(found) if wanted is None else checked.matching(self, "forward", found, wanted)
 
@@ -153,7 +153,7 @@ class Stateful(Opaque):
         return self.gradient_of([True] * (len(values) - 2 * self.num_visible_outputs() - 1), F, *values)
 
     def gradient_of(self, needed: Sequence[bool], F: Any, *values: Any) -> Any:
-        """The backward as one more host call, for the needed inputs only."""
+        """The backward as another host call, for the needed inputs only."""
         visible = self.num_visible_outputs()
         count = len(needed)
         wanted = tuple(bool(n) and i not in self.mutated for i, n in enumerate(needed))
@@ -176,7 +176,7 @@ class Stateful(Opaque):
 
 @register("hybrid.stateful_backward")
 class StatefulBackward(Opaque):
-    """The backward of an operator with a state."""
+    """The backward of a stateful operator."""
 
     INPUTS = ("data",)
     VARIADIC = True
@@ -191,7 +191,7 @@ class StatefulBackward(Opaque):
 
     @classmethod
     def bind_values(cls, values: tuple[Any, ...]) -> Operator:
-        """Bound anew: remembering it would keep the forward's operator and all that it holds alive."""
+        """Not cached, which would keep the forward's operator and all that it refers to alive."""
         return cls._parse(values)
 
     def __repr__(self) -> str:
@@ -205,11 +205,11 @@ class StatefulBackward(Opaque):
         return self.of
 
     def check(self) -> None:
-        """Only a gradient makes the call."""
+        """Only ``gradient`` makes this operator."""
         assert self.forward_op is self.of
 
     def is_foreign(self) -> bool:
-        """As the operator whose backward it is."""
+        """As the forward's operator."""
         return self.forward_op.foreign
 
     def _wanted(self, values: Any) -> list[Any]:
@@ -244,7 +244,7 @@ class StatefulBackward(Opaque):
         return grads[0] if len(grads) == 1 else tuple(grads)
 
     def gradient(self, F: Any, *values: Any) -> Any:
-        """Raises: a backward on arrays has no gradient rule of its own."""
+        """Raises: a backward on arrays has no gradient rule."""
         raise MXNetError(
             f"{self.forward_op.described()} cannot be differentiated twice: its backward is Python code, "
             "which has no gradient. Write the operation with F's operators, or leave out create_graph=True"

@@ -1,1 +1,1 @@
-"""What everything else stands on and users do not import; MXNet has no such names."""
+"""The lowest layer, which users do not import: state, locks, the disk cache, serialisation. MXNet has no such names."""

@@ -1,4 +1,4 @@
-"""Errors for names that are not here: what of MXNet they are, what to use instead, or what was probably meant."""
+"""Errors for MXNet names that are missing here: what they are in MXNet, what to use instead, or similar names."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ _FAMILIES = [
 
 
 def absent(owner: str, name: str, kind: str, known: Iterable[str]) -> AttributeError:
-    """``owner has no <kind> 'name'``, with what it is in MXNet, or the names in ``known`` that are nearly equal."""
+    """``owner has no <kind> 'name'``, with what it is in MXNet, or similar names out of ``known``."""
     text = f"{owner} has no {kind} {name!r}"
     if name.startswith("_"):
         return AttributeError(text)

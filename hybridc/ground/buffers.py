@@ -1,9 +1,9 @@
-"""Memory for results: large buffers are kept and used again, because fresh pages cost more than most kernels.
+"""The buffer pool for results: large buffers are reused, because fresh pages cost more than most kernels.
 
 A fresh array of 16 MiB costs 4096 page faults, several milliseconds; an elementwise kernel over it costs less. So the
-pool keeps the buffers it gave out. A buffer is free again when nobody but the pool refers to it: every view of an
-array refers to the array that owns the memory, so its reference count tells. How a count reads that nobody adds to
-depends on the interpreter, so it is measured when this module is imported; where counts are not exact nothing is kept.
+pool keeps the buffers it gave out. A buffer is free again when only the pool refers to it: every view of an
+array refers to the owner of the memory, so its reference count shows this. The count of an unused buffer
+depends on the interpreter, so it is measured at import; where reference counts are not exact nothing is pooled.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ from hybridc.options import OPTIONS
 
 # Smaller arrays come from malloc's own free lists without page faults.
 SMALLEST = 1 << 17
-# Where vectors and cache lines begin.
+# Alignment of vectors and cache lines.
 ALIGNMENT = 64
 # A buffer, and where its aligned bytes begin.
 _Entry = tuple[Any, int]
 
 
 def _references(entry: _Entry) -> int:
-    """How often a buffer is referred to, in this very expression: by its entry, by others, perhaps by the call."""
+    """The reference count of a buffer, in this very expression: its entry, other owners, perhaps the call."""
     return sys.getrefcount(entry[0])
 
 
 def _idle() -> int | None:
-    """What :func:`_references` says of a buffer that nobody but its entry refers to; None if that does not tell."""
+    """:func:`_references` of an unused buffer; None if counts are not exact."""
     if not getattr(sys, "_is_gil_enabled", lambda: True)():
         return None
     entry = (np.empty(1, np.uint8), 0)
@@ -56,7 +56,7 @@ class BufferPool:
         self._lock = ForkLock()
 
     def empty(self, shape: tuple[int, ...], dtype: str) -> Any:
-        """An uninitialised array, in memory that was used before if possible."""
+        """An uninitialised array, in reused memory if possible."""
         size = math.prod(shape) * np.dtype(dtype).itemsize
         if size < SMALLEST:
             return np.empty(shape, dtype)
@@ -64,7 +64,7 @@ class BufferPool:
         return np.ndarray(shape, dtype, buffer, start)
 
     def take(self, size: int) -> Any:
-        """A buffer of bytes that nobody else has; ``size`` of them follow its first address divisible by ALIGNMENT.
+        """An unused buffer; ``size`` bytes follow its first address divisible by ALIGNMENT.
 
         It is in use as long as the array returned, or an array over its memory, exists.
         """
@@ -87,7 +87,7 @@ class BufferPool:
             return buffer, start
 
     def owns(self, buffer: Any) -> bool:
-        """Whether this is a buffer of the pool."""
+        """Whether a buffer is the pool's."""
         return any(buffer is own for own, _ in self._buffers.get(buffer.nbytes - ALIGNMENT, ()))
 
     def trim(self) -> None:

@@ -1,4 +1,4 @@
-"""Attributes that are computed when they are first asked for."""
+"""Lazily computed attributes."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ T = TypeVar("T")
 
 
 class cached_property(Generic[T]):
-    """As functools' own, but without a lock: two threads may compute the same value.
+    """``functools.cached_property`` without a lock: two threads may compute the same value.
 
-    That of functools holds one for all objects until Python 3.12, and a child that is forked meanwhile would wait for
+    Until Python 3.12 that of functools has one lock for all objects, and a child forked while it is held would wait
     it forever.
     """
 

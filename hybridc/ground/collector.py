@@ -1,4 +1,4 @@
-"""Python's garbage collector, which takes its time while many objects are made that all live on."""
+"""Pausing Python's garbage collector while many long-lived objects are made."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Generator
 
 @contextlib.contextmanager
 def collector_at_rest() -> Generator[None]:
-    """The collector rests: it would walk over a whole graph again and again while that is made."""
+    """Pause the collector: it would traverse a graph again and again while that is built."""
     rests = gc.isenabled()
     if rests:
         gc.disable()

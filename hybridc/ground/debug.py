@@ -1,4 +1,4 @@
-"""What the compiler tells on request while it works, and the guard against compiling again: ``docs/debugging.md``."""
+"""Debug output of the compiler, and the guard against recompilation: ``docs/debugging.md``."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ _LOG = logging.getLogger("hybridc")
 
 @contextlib.contextmanager
 def no_recompile() -> Generator[None]:
-    """Nothing is compiled in this block, by this thread: a call that would have to raises :class:`RecompileError`.
+    """Within this block, on this thread, a call that would compile raises :class:`RecompileError`.
 
-    Call the networks before, once for each shape, dtype and mode that follows.
+    Warm up the networks before, once for each shape, dtype and mode that follows.
     """
     before = STATE.compiled_only
     STATE.compiled_only = True
@@ -30,7 +30,7 @@ def no_recompile() -> Generator[None]:
 
 
 def compiling(name: str, reason: str, first: bool = False) -> None:
-    """Say that a network is about to be compiled, and why: an error inside :func:`no_recompile`."""
+    """Report that a network is about to be compiled, and why; an error inside :func:`no_recompile`."""
     if STATE.compiled_only:
         raise RecompileError(
             f"{name} would be compiled inside no_recompile(): {reason}; call it before in the same way, or keep what "
@@ -41,12 +41,12 @@ def compiling(name: str, reason: str, first: bool = False) -> None:
 
 
 def show(title: str, text: str) -> None:
-    """Print a text under a title, to where errors go."""
+    """Print a text under a title to stderr."""
     sys.stderr.write(f"// ---- {title}\n{text.rstrip()}\n")
 
 
 def show_times(title: str, steps: Iterable[tuple[str, float]]) -> None:
-    """Print how many seconds the steps of a stage took."""
+    """Print the seconds of each step of a stage."""
     steps = list(steps)
     lines = [f"{1000 * seconds:9.2f} ms  {name}" for name, seconds in steps]
     show(title, "\n".join([*lines, f"{1000 * sum(seconds for _, seconds in steps):9.2f} ms  together"]))

@@ -1,4 +1,4 @@
-"""Callbacks into higher layers, which register them here, so that imports between layers point one way.
+"""Callbacks into higher layers, registered by these, so that imports between layers point one way.
 
 An operator's rule applies other operators, but operators know neither arrays nor symbols; a device is found by the
 runtime, but contexts name it; a part of a graph is compiled where the compiler is.
@@ -11,11 +11,11 @@ from typing import Any
 
 
 class Hooks:
-    """The functions that were registered. Those that give a module import it when they are first called."""
+    """The registered functions. Those that return a module import it on first call."""
 
-    #: ``invoke(op, inputs, out=None)`` applies an operator to arrays at once, to symbols by recording it.
+    #: ``invoke(op, inputs, out=None)`` applies an operator: eagerly to arrays, by recording to symbols.
     invoke: Callable[..., Any]
-    #: ``execute(op, arrays)`` applies an operator bound to its moment (train mode, draw, key): all of its outputs.
+    #: ``execute(op, arrays)`` applies a bound operator (train mode, counter, key): all of its outputs.
     execute: Callable[[Any, Any], list[Any]]
     #: ``function(name)`` is the function of an operator: ``nd.<name>``.
     function: Callable[[str], Callable[..., Any]]
@@ -23,9 +23,9 @@ class Hooks:
     getitem: Callable[[Any, Any], Any]
     #: The NDArray of a raw array.
     wrap: Callable[[Any], Any]
-    #: The ``F`` of rules that are applied to arrays: ``mx.nd``.
+    #: The ``F`` of rules on arrays: ``mx.nd``.
     arrays: Callable[[], Any]
-    #: The ``F`` of rules that are recorded: ``mx.sym``.
+    #: The ``F`` of recorded rules: ``mx.sym``.
     symbols: Callable[[], Any]
     #: ``new_trace(training)`` is an empty trace.
     new_trace: Callable[[bool], Any]
@@ -41,7 +41,7 @@ class Hooks:
     devices: Callable[[], Any]
 
     def register(self, **functions: Callable[..., Any]) -> None:
-        """Set functions by their names above."""
+        """Set functions by the names above."""
         unknown = functions.keys() - Hooks.__annotations__.keys()
         if unknown:
             raise ValueError(f"there are no hooks {sorted(unknown)}")

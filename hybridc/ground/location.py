@@ -1,4 +1,4 @@
-"""Where a traced operator comes from: the user's file and line, and the path of the block."""
+"""Source locations of traced operators: the user's file and line, and the path of the block."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 from hybridc.ground.quoting import one_line
 
 _PACKAGE = str(Path(__file__).resolve().parents[1]) + os.sep
-# Where Python keeps its own modules, and those of packages that were installed: only the former are nobody's code.
+# Python's standard library, and installed packages: only frames of the former are skipped.
 _LIBRARY = os.path.dirname(os.__file__) + os.sep
 _INSTALLED = (os.path.join(_LIBRARY, "site-packages"), os.path.join(_LIBRARY, "dist-packages"))
 
@@ -31,7 +31,7 @@ class Location:
 
 @functools.cache
 def is_users(file: str) -> bool:
-    """Whether a file of code is a user's, or that of a library which is none of ours."""
+    """Whether a file is a user's, or of a library that is not ours."""
     if file.startswith((_PACKAGE, "<function of", "<frozen ")):
         return False
     return not file.startswith(_LIBRARY) or file.startswith(_INSTALLED)

@@ -1,7 +1,7 @@
-"""Locks that a forked child finds open, whatever other threads of its parent held at the fork.
+"""Locks that survive a fork: in the child they are free, whatever other threads of the parent held.
 
-Python's own locks of modules are not among them: a child would wait for ever for a module that another thread imported,
-and what there is of it is not all. So a fork waits until no thread imports this package or what it uses.
+Python's own import locks are not among them: a child would wait forever for a module that another thread was importing,
+and the module is half initialised. So a fork waits until no thread imports this package or what it uses.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ class ForkLock:
 
 
 class ArrayLocks:
-    """A reentrant lock for each array that is being updated, there only while somebody holds it or waits for it.
+    """A reentrant lock for each array that is being updated; it exists only while it is held or waited for.
 
-    Operators that read an array and write it anew, as running statistics, take turns; all others do not wait.
+    Operators that read and update an array, such as running statistics, are serialised; others do not wait.
     """
 
     def __init__(self) -> None:
@@ -43,7 +43,7 @@ class ArrayLocks:
 
     @contextlib.contextmanager
     def held(self, arrays: Sequence[Any]) -> Generator[None]:
-        """Hold the locks of these arrays; always taken in the order of addresses, so that nobody waits in a circle."""
+        """Hold the locks of these arrays, taken in the order of addresses, which avoids deadlocks."""
         addresses = sorted({_address(a) for a in arrays})
         with contextlib.ExitStack() as stack:
             for address in addresses:
@@ -65,26 +65,26 @@ class ArrayLocks:
                     self._locks.pop(address, None)
 
     def renew(self) -> None:
-        """In a forked child: nobody holds anything."""
+        """In a forked child: drop all locks."""
         self._locks = {}
 
 
 def _address(array: Any) -> int:
-    """Where the elements of a raw array begin, on its device."""
+    """The address of a raw array, on its device."""
     return array.__array_interface__["data"][0] if hasattr(array, "__array_interface__") else array.pointer
 
 
 _LOCKS: weakref.WeakSet[ForkLock] = weakref.WeakSet()
 UPDATES = ArrayLocks()
 
-# Packages some of whose modules are imported when they are needed first. A user's own may run as long as the program.
+# Packages that are partly imported on demand. Importing a user's module may run the whole program.
 _PACKAGES = sys.stdlib_module_names | {"hybridc", "llvmlite", "ml_dtypes", "numpy", "scipy", "triton", "xdsl"}
-# Seconds after which a fork no longer waits.
+# Seconds after which a fork stops waiting.
 _PATIENCE = 10.0
 
 
 def _hold_imports() -> None:
-    """Wait until no other thread imports any of our modules, and let none begin."""
+    """Wait until no other thread imports any of our modules, and block imports."""
     end = time.monotonic() + _PATIENCE
     _imp.acquire_lock()
     while _is_imported_elsewhere() and time.monotonic() < end:
@@ -111,6 +111,6 @@ def _in_child() -> None:
     UPDATES.renew()
 
 
-# What is registered first is called last before a fork: others may wait for threads that import something.
+# Registered first, called last before a fork: other handlers may wait for threads that import something.
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(before=_hold_imports, after_in_parent=_release_imports, after_in_child=_in_child)

@@ -1,4 +1,4 @@
-"""Nested lists and tuples of values, flattened and put together again."""
+"""Nested lists and tuples (pytrees): flatten and rebuild."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import Any, cast
 from hybridc.errors import NestedArraysError
 
 Structure = Any
-_NESTED = (list, tuple)  # a union would be made anew at each use
+_NESTED = (list, tuple)  # cached: a union would be built at each use
 
 
 def flatten(value: Any, leaf: type | tuple[type, ...], what: str) -> tuple[list[Any], Structure]:
-    """All leaves in order, and the structure that :func:`regroup` needs; None stays in the structure."""
+    """All leaves in order, and the structure for :func:`regroup`; None is part of the structure."""
     leaves: list[Any] = []
     return leaves, thaw(frozen(value, leaf, what, leaves))
 
@@ -59,14 +59,14 @@ def _build(leaves: Iterator[Any], structure: Structure) -> Any:
 
 
 def grouping(structure: Structure, count: int) -> Callable[[Sequence[Any]], Any]:
-    """``regroup`` of several leaves to a structure."""
+    """A function that regroups several leaves to a structure."""
     if structure == (0,) * count:
         return tuple
     return list if structure == [0] * count else lambda leaves: regroup(leaves, structure)
 
 
 def thaw(frozen: Any) -> Structure:
-    """The structure that :func:`frozen` gave as a hashable value."""
+    """The structure of a hashable value from :func:`frozen`."""
     if not isinstance(frozen, tuple):
         return frozen
     kind, *parts = as_list(frozen)

@@ -1,6 +1,6 @@
-"""Text of a user inside generated code: names of blocks and operators, paths of files.
+"""Escaping of users' text in generated code: names of blocks and operators, file paths.
 
-Whatever such a text holds, it stays the part of a comment or a docstring that it was put into: it ends neither.
+Such a text can end neither the comment nor the docstring that it is in.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ def one_line(text: object) -> str:
 
 
 def docstring(text: object) -> str:
-    """The text between the triple quotes of a docstring, which a reader of the docstring gets as one line."""
+    """The text for a docstring between triple quotes, escaped to one line."""
     return one_line(text).replace("\\", "\\\\").replace('"', '\\"')
 
 
 def required_name(name: str) -> str:
-    """A function's name that generated Python may define and call; :class:`VerifyError` if it is none."""
+    """A function name that generated Python may define and call; :class:`VerifyError` if it is no identifier."""
     if not name.isidentifier() or keyword.iskeyword(name):
         raise VerifyError(f"function @{name!r} cannot be written: Python has no such names")
     return name

@@ -1,12 +1,12 @@
-"""Values as bytes, as their dataclasses say: for all that is kept on the disk. Nothing is executed when they are read.
+"""Serialisation of dataclasses to bytes, for the disk cache. Reading executes no code.
 
     from_bytes(Plan, to_bytes(plan))   # an equal plan, if Plan and what it holds are dataclasses
 
-The annotations of a dataclass or a named tuple say how its fields are written: numbers, texts, bytes, tuples, lists,
-sets, dictionaries with texts as keys, dtypes, arrays, unions of these, other dataclasses, and any value of an attribute
-(:func:`written`). Fields with ``metadata=NOT_KEPT`` have their default when they are read. Frozen dataclasses that are
-equal are written once, and are one object when they are read. The bytes: a length, so many bytes of JSON, and what the
-values have of bytes. What has no form as bytes is :class:`NotWritable`.
+The annotations of a dataclass or a named tuple define how its fields are written: numbers, strings, bytes, tuples,
+lists, sets, dictionaries with string keys, dtypes, arrays, unions of these, other dataclasses, and any attribute value
+(:func:`written`). Fields with ``metadata=NOT_KEPT`` have their default when they are read. Equal frozen dataclasses
+are written once, and are one object when they are read. The format: a length, so many bytes of JSON, and the binary
+data of the values. A value that cannot be serialised is :class:`NotWritable`.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ _LENGTH = 8
 
 
 class NotWritable(Exception):
-    """A value that has no form as bytes, by which another process could know it."""
+    """A value that cannot be serialised."""
 
 
 def to_bytes(value: Any) -> bytes:
-    """A value as bytes."""
+    """Serialise a value."""
     writer = _ValueWriter()
     content = _form(cast(Any, type(value))).write(writer, value)
     text = json.dumps([content, writer.values], separators=(",", ":")).encode()
@@ -46,9 +46,9 @@ def to_bytes(value: Any) -> bytes:
 
 
 def from_bytes(kind: type[T], data: bytes) -> T:
-    """The value of this type of which :func:`to_bytes` made the bytes.
+    """Deserialise a value of this type from the bytes of :func:`to_bytes`.
 
-    ValueError, LookupError or TypeError if they are anything else.
+    ValueError, LookupError or TypeError if the bytes are malformed.
     """
     end = _LENGTH + int.from_bytes(data[:_LENGTH], "little")
     content, values = json.loads(data[_LENGTH:end])
@@ -63,7 +63,7 @@ def from_bytes(kind: type[T], data: bytes) -> T:
 
 
 class _ValueWriter:
-    """What was written so far of bytes, and of values that may come again."""
+    """The binary data written so far, and the index of each shared value."""
 
     def __init__(self) -> None:
         self.blobs: list[bytes] = []
@@ -72,24 +72,24 @@ class _ValueWriter:
         self._end = 0
 
     def blob(self, value: bytes) -> list[int]:
-        """Where they lie, and how many there are."""
+        """Append binary data; its offset and length."""
         self.blobs.append(value)
         self._end += len(value)
         return [self._end - len(value), len(value)]
 
 
 class _Reader:
-    """The bytes, and the values that may come again."""
+    """The input bytes, and the shared values read so far."""
 
     def __init__(self, data: bytes, start: int, values: list[Any]) -> None:
         self.values = values
         self.read: dict[int, Any] = {}
-        self.last = start  # where those end that were asked for
+        self.last = start  # the end of the binary data read so far
         self._data = data
         self._start = start
 
     def blob(self, given: Any) -> bytes:
-        """Some of the bytes."""
+        """A slice of the binary data."""
         first, count = given
         begin = self._start + first
         self.last = max(self.last, begin + count)
@@ -101,28 +101,28 @@ class _Reader:
 
 @dataclass(frozen=True)
 class _ByteForm:
-    """How values of a type become values of JSON's kinds, and what they were."""
+    """A codec of a type: to and from JSON values."""
 
     write: Callable[[_ValueWriter, Any], Any]
     read: Callable[[_Reader, Any], Any]
 
 
-# Types that say themselves what they are as values of JSON's kinds, and their subclasses.
+# Codecs of types registered by other modules; they include subclasses.
 _OWN_FORMS: dict[type, _ByteForm] = {}
 
 
 def register_form(kind: type[T], write: Callable[[T], Any], read: Callable[[Any], T]) -> None:
-    """Let values of a type, and of its subclasses, be written as values of JSON's kinds."""
+    """Register a codec of a type and its subclasses, to and from JSON values."""
     _OWN_FORMS[kind] = _ByteForm(lambda _, value: write(value), lambda _, given: read(given))
 
 
-# Of values that are JSON's already.
+# The codec of values that are JSON already.
 _PLAIN = _ByteForm(lambda _, value: value, lambda _, x: x)
 
 
 @functools.cache
 def _form(kind: Any) -> _ByteForm:
-    """How values of a type are written and read."""
+    """The codec of a type."""
     origin, given = typing.get_origin(kind), typing.get_args(kind)
     if kind is Any:
         return _ByteForm(lambda _, value: written(value), lambda _, x: read(x))
@@ -154,7 +154,7 @@ def _form(kind: Any) -> _ByteForm:
 
 
 def _annotations(kind: type, names: Any) -> list[Any]:
-    """The types of fields, in the words of the module in which each is written."""
+    """The types of fields, evaluated in the module in which each is declared."""
     said = [(base, inspect.get_annotations(base)) for base in kind.__mro__]
     found: list[Any] = []
     for name in names:
@@ -169,7 +169,7 @@ def _evaluated(text: str, module: str) -> Any:
 
 
 def _union(kinds: tuple[Any, ...]) -> _ByteForm:
-    """None is None; of the others, if there are several, the number comes first."""
+    """None is null; of several other types, the index comes first."""
     some = [x for x in kinds if x is not type(None)]
     forms: list[_ByteForm] = [_form(x) for x in some]
     if len(some) == 1:
@@ -194,7 +194,7 @@ def _union(kinds: tuple[Any, ...]) -> _ByteForm:
 
 
 def _row(forms: list[_ByteForm], make: Callable[[list[Any]], Any]) -> _ByteForm:
-    """Values of several types, one after the other."""
+    """A codec of fixed-length sequences of several types."""
     others = [(i, form.write, form.read) for i, form in enumerate(forms) if form is not _PLAIN]
 
     def write(writer: _ValueWriter, value: Any) -> Any:
@@ -233,7 +233,7 @@ def _dictionary(form: _ByteForm) -> _ByteForm:
 
 
 def _dataclass(kind: Any) -> _ByteForm:
-    """The fields that are kept, in their order; of values that may come again, a number."""
+    """A codec of the stored fields, in order; a frozen dataclass is written as the index of a shared value."""
     names = [f.name for f in dataclasses.fields(kind) if f.metadata.get("kept", True)]
     row = _row(
         [_form(x) for x in _annotations(kind, names)], lambda given: kind(**dict(zip(names, given, strict=True)))
@@ -265,16 +265,16 @@ def _write_array(writer: _ValueWriter, value: Any) -> Any:
 
 
 def _read_array(reader: _Reader, given: Any) -> Any:
-    """An array of its own, which is aligned."""
+    """An array that owns its memory, aligned."""
     shape, dtype, *place = given
     return np.frombuffer(reader.blob(place), np.dtype(dtype)).reshape(shape).copy()
 
 
-# --- values of attributes -------------------------------------------------------------------------------------
+# --- attribute values -----------------------------------------------------------------------------------------
 
 
 def written(value: Any) -> Any:
-    """A value of an attribute in JSON's kinds, so that :func:`read` gives an equal one of the same type."""
+    """An attribute's value as JSON, from which :func:`read` makes an equal one of the same type."""
     if value is None or type(value) in (bool, int, str):
         return value
     if type(value) is float:
@@ -292,7 +292,7 @@ def written(value: Any) -> Any:
 
 
 def read(value: Any) -> Any:
-    """The value that was written."""
+    """The value from JSON."""
     if isinstance(value, list):
         return [read(v) for v in as_list(value)]
     if not isinstance(value, dict):
@@ -309,9 +309,9 @@ def read(value: Any) -> Any:
     raise ValueError(f"a value of the kind {kind!r}")
 
 
-@functools.lru_cache(64)  # NumPy takes its time to make a name
+@functools.lru_cache(64)  # NumPy builds a name slowly
 def dtype_name(dtype: np.dtype[Any]) -> str:
-    """The name of a dtype, if that says all of it."""
+    """The name of a dtype, if that identifies it."""
     if kind_of(dtype) not in "biufc" or np.dtype(dtype.name) != dtype:
         raise NotWritable(f"the dtype {dtype}")
     return dtype.name

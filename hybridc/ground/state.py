@@ -1,4 +1,4 @@
-"""What this thread is doing: recording, training, tracing, or running only what is compiled already."""
+"""Thread-local modes: recording, training, tracing, no recompilation."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ class State(threading.local):
 
     recording: bool = False
     training: bool = False
-    #: The trace that is being recorded.
+    #: The trace that is recording.
     trace: Any = None
-    #: What notes the attributes that a trace reads.
+    #: Records the attributes that a trace reads.
     reading: Any = None
     compiled_only: bool = False
 

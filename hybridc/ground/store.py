@@ -1,12 +1,12 @@
-"""What was compiled once and is used by later processes: bytes by key, in files of a folder that only the user writes.
+"""The disk cache: bytes by key, in files of a folder that only the user writes; shared by processes.
 
-Nothing is removed but what a store wrote: files of its own names, in a folder of its own inside the cache folder.
+It removes only its own files: by their names, in a folder of its own inside the cache folder.
 
-An entry appears whole or not at all, whatever other processes do. It carries its key and a checksum: what is truncated,
-damaged or of another meaning is not found, and is removed. Entries are plain bytes; machine code among them is loaded
-only from files that belong to the user and that nobody else may write. Before the folder grows beyond its limit, what
-was not used for the longest time goes; what writers left that were killed counts and goes, too. A disk that is full or
-cannot be written costs nothing but time.
+Writes are atomic. An entry carries its key and a checksum: a truncated,
+damaged or mismatched one counts as missing, and is removed. Entries are plain bytes; machine code among them is loaded
+only from files that belong to the user and that nobody else may write. Eviction is least recently used,
+before the folder exceeds its limit; temporary files of killed writers count and are removed, too. A disk that is full
+or read-only costs nothing but time.
 """
 
 from __future__ import annotations
@@ -38,32 +38,32 @@ LIMIT = 1 << 30
 _FOLDER = "store-1"  # of the cache folder
 _MAGIC = b"hybridc store 1\n"
 _DIGEST = hashlib.sha256().digest_size
-# The names of a store's files: entries, texts for people, and what is being written.
+# File names of a store: entries, sources for people, temporary files.
 _ENTRY = re.compile(r"[0-9a-f]{64}\.entry|\w+-[0-9a-f]{32}\.py")
 _PARTIAL = re.compile(r"hybridc-\w+\.partial")
 _OTHERS_WRITE = 0o022
-_KEEP = 0.75  # of the limit is left after entries were removed
-_SHARE = 16  # after writing so small a part of the limit, the folder is looked through again
-_LOCKED = 1.0  # seconds after which an unfinished file whose writer lives is locked
-_ABANDONED = 3600.0  # seconds after which an unfinished file is nobody's, where nothing can be locked
+_KEEP = 0.75  # of the limit is kept by eviction
+_SHARE = 16  # rescan the folder after writing this part of the limit
+_LOCKED = 1.0  # seconds after which a temporary file of a live writer must be locked
+_ABANDONED = 3600.0  # seconds after which a temporary file is stale, without file locks
 
 
 class Store:
-    """Entries of a folder, which is made when the first one is written.
+    """The entries of a folder, which is made with the first one.
 
-    A folder that others may write, or that belongs to somebody else, is left alone: nothing is found, nothing kept.
+    A folder that others may write, or that belongs to another user, is not used.
     """
 
     def __init__(self, folder: str | os.PathLike[str], limit: int = LIMIT) -> None:
         self.folder = Path(folder)
         self.limit = limit
-        self._unseen: float = limit  # bytes written since the folder was looked through; at first it was not
+        self._unseen: float = limit  # bytes written since the last scan of the folder
         self._warned = False
-        self._trusted: bool | None = None  # not known before the folder is there
+        self._trusted: bool | None = None  # unknown before the folder exists
         self._writes = True
 
     def get(self, key: str) -> bytes | None:
-        """The bytes kept under a key; None if there are none, or none to be trusted."""
+        """The bytes under a key; None if there are none, or they cannot be trusted."""
         if not self._usable():
             return None
         path = self._path(key)
@@ -79,11 +79,11 @@ class Store:
             if data is None:
                 path.unlink()
             else:
-                os.utime(path)  # used now: not among the first to go
+                os.utime(path)  # for least-recently-used eviction
         return data
 
     def put(self, key: str, data: bytes) -> None:
-        """Keep bytes under a key, in place of what was there."""
+        """Store bytes under a key, replacing older ones."""
         if not self._writes or not self._make():
             return
         entry = _pack(key, data)
@@ -96,9 +96,9 @@ class Store:
             self._warn(f"nothing more is written into the cache folder {self.folder}: {error}")
 
     def put_source(self, name: str, text: str) -> Path | None:
-        """A file of Python text, for people and their tools to read, never to be run from there; None if none can be.
+        """A file of Python text for people and tools, never to be run from there; None if it cannot be written.
 
-        Its name begins with the given one, and says all of its content, so that what is there already is left.
+        Its name begins with the given one and has a hash of the content, so an existing file is reused.
         """
         path = self.folder / f"{name}-{hashlib.sha256(text.encode()).hexdigest()[:32]}.py"
         if not self._writes or not self._make():
@@ -123,7 +123,7 @@ class Store:
         return self.folder / (hashlib.sha256(key.encode()).hexdigest() + ".entry")
 
     def _make(self) -> bool:
-        """Make the folder; False if there is none that can be used."""
+        """Make the folder; False if it cannot be used."""
         try:
             self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         except OSError as error:
@@ -133,7 +133,7 @@ class Store:
         return self._usable()
 
     def _usable(self) -> bool:
-        """Whether the folder is there and nobody else can have put files into it."""
+        """Whether the folder exists and nobody else can have put files into it."""
         if self._trusted is None:
             try:
                 found = self.folder.stat()
@@ -160,7 +160,7 @@ class Store:
             raise
 
     def _room(self, size: int) -> bool:
-        """Whether so many bytes may be written; the folder is looked through seldom."""
+        """Whether so many bytes may be written; the folder is scanned seldom."""
         self._unseen += size
         if self._unseen <= self.limit / _SHARE:
             return True
@@ -168,9 +168,9 @@ class Store:
         return self._trim(size)
 
     def _trim(self, room: int) -> bool:
-        """Make room for so many bytes, if there is none, by removing what was not used for the longest time.
+        """Evict the least recently used entries to make room for so many bytes.
 
-        False if they do not fit nevertheless, as other processes are writing as much.
+        False if there is none nevertheless, as other processes are writing as much.
         """
         files = sorted(self._files(), key=lambda file: file[1].st_mtime)
         size = room + sum(found.st_size for _, found in files)
@@ -187,7 +187,7 @@ class Store:
         return size <= self.limit
 
     def _files(self) -> list[tuple[Path, os.stat_result]]:
-        """The store's own files that are there; unfinished ones that were abandoned are removed."""
+        """The store's files; stale temporary ones are removed."""
         files: list[tuple[Path, os.stat_result]] = []
         with contextlib.suppress(OSError), os.scandir(self.folder) as scanned:
             for file in scanned:
@@ -202,14 +202,14 @@ class Store:
         return files
 
     def _warn(self, text: str) -> None:
-        """Say it, once."""
+        """Warn, once."""
         if not self._warned:
             self._warned = True
             warnings.warn(f"{text}. Programs are compiled anew in every process", stacklevel=4)
 
 
 def _abandoned(path: str, found: os.stat_result) -> bool:
-    """Whether nobody writes an unfinished file any more: a writer holds its lock, which ends with the process."""
+    """Whether a temporary file is stale: a live writer holds its lock."""
     age = time.time() - found.st_mtime
     if fcntl is None or age < _LOCKED:
         return age > _ABANDONED
@@ -224,7 +224,7 @@ def _abandoned(path: str, found: os.stat_result) -> bool:
 
 
 def _read(path: Path) -> bytes:
-    """The content of a file of the user's own."""
+    """The content of a file that only the user can write."""
     with open(path, "rb", opener=_open) as file:
         if may_be_anothers(os.fstat(file.fileno())):
             raise PermissionError("others may have written it")
@@ -236,21 +236,21 @@ def _open(path: str, flags: int) -> int:
 
 
 def may_be_anothers(found: os.stat_result) -> bool:
-    """Whether a file or folder belongs to somebody else, or others may write it."""
+    """Whether a file or folder belongs to another user, or others may write it."""
     if not hasattr(os, "getuid"):
         return False
     return found.st_uid != os.getuid() or bool(stat.S_IMODE(found.st_mode) & _OTHERS_WRITE)
 
 
 def _pack(key: str, data: bytes) -> bytes:
-    """An entry: what it is, its checksum, its key, its data."""
+    """An entry: magic, checksum, key, data."""
     name = key.encode()
     content = len(name).to_bytes(8, "little") + name + data
     return _MAGIC + hashlib.sha256(content).digest() + content
 
 
 def _unpack(entry: bytes, key: str) -> bytes | None:
-    """The data of an entry; None if it is damaged, or another's."""
+    """The data of an entry; None if it is damaged, or of another key."""
     start = len(_MAGIC) + _DIGEST
     content = entry[start:]
     if not entry.startswith(_MAGIC) or hashlib.sha256(content).digest() != entry[len(_MAGIC) : start]:
@@ -262,17 +262,17 @@ def _unpack(entry: bytes, key: str) -> bytes | None:
 
 @functools.cache
 def store() -> Store:
-    """The store of this process, in the cache folder of the settings."""
+    """The store of this process, in the cache folder of the options."""
     return Store(os.path.join(OPTIONS.cache, _FOLDER), OPTIONS.cache_bytes)
 
 
 def keep(key: str, value: Any) -> None:
-    """Keep a value for later processes."""
+    """Store a value for later processes."""
     store().put(key, to_bytes(value))
 
 
 def kept(key: str, kind: type[T]) -> T | None:
-    """The value of this type that a process kept; None if there is none, or it cannot be read."""
+    """The stored value of this type; None if there is none, or it cannot be read."""
     data = store().get(key)
     try:
         return None if data is None else from_bytes(kind, data)
@@ -282,7 +282,7 @@ def kept(key: str, kind: type[T]) -> T | None:
 
 @functools.cache
 def compiler_version() -> str:
-    """Changes when the compiler does: name, size and time of each of its source files."""
+    """A hash of name, size and time of each source file of the compiler."""
     root = str(Path(__file__).parents[1])
     return hashlib.sha256("\n".join(sorted(_sources(root))).encode()).hexdigest()
 

@@ -1,3 +1,3 @@
-"""The version of the package, which is a part of the keys of what is kept on the disk."""
+"""The version of the package, a part of cache keys."""
 
 __version__ = "0.1.0"

@@ -1,1 +1,1 @@
-"""From a forward function to a graph."""
+"""Tracing: from a forward function to a graph."""

@@ -1,4 +1,4 @@
-"""Gradients inside a trace: the backward of what was traced so far, appended to it."""
+"""Gradients inside a trace: appends the backward of what was traced so far."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from hybridc.trace.tracer import Trace, TraceNode
 
 
 def append_gradients(trace: Trace, head: TracedSymbol, wanted: Sequence[TracedSymbol]) -> list[TracedSymbol | None]:
-    """The gradients of the sum of ``head``; None for what it does not depend on.
+    """The gradients of the sum of ``head``; None for values that it does not depend on.
 
-    Zeros where nothing flows back, as through floor or BlockGrad. Operators of the backward have the locations of those
-    whose gradients they are.
+    Zeros where no gradient flows, as through floor or BlockGrad. Operators of the backward have the locations of those
+    that they differentiate.
     """
     F = HOOKS.symbols()
     active, reached = _active(trace.nodes, wanted), ancestors(trace.nodes, head)
@@ -39,7 +39,7 @@ def append_gradients(trace: Trace, head: TracedSymbol, wanted: Sequence[TracedSy
 
 
 def _active(nodes: Sequence[TraceNode], wanted: Sequence[TracedSymbol]) -> set[int]:
-    """The identities of the values that depend on what is wanted."""
+    """The identities of the values that depend on ``wanted``."""
     active = {id(s) for s in wanted}
     for node in nodes:
         if any(id(s) in active for s in node.inputs):
@@ -57,7 +57,7 @@ def ancestors(nodes: Sequence[TraceNode], head: TracedSymbol) -> set[int]:
 
 
 def _pull_back(F: Any, trace: Trace, node: TraceNode, grads: dict[int, TracedSymbol], active: set[int]) -> None:
-    """Add the gradients that flow through one operator to those of its inputs."""
+    """Accumulate one operator's gradients into those of its inputs."""
     visible = node.outputs[: node.op.num_visible_outputs()]
     ograds = [grads[id(s)] if id(s) in grads else F.zeros(shape=s.shape, dtype=s.dtype) for s in visible]
     start = len(trace.nodes)

@@ -16,13 +16,13 @@ from hybridc.trace.tracer import Trace, TraceNode
 
 
 def identifier(name: str) -> str:
-    """A name that the IR accepts."""
+    """A valid IR identifier of a name."""
     cleaned = re.sub(r"[^A-Za-z0-9_]", "_", name)
     return cleaned if not cleaned[:1].isdigit() else f"v{cleaned}"
 
 
 def operations(nodes: Iterable[TraceNode], values: dict[int, SSAValue]) -> list[Operation]:
-    """The operations of nodes whose inputs are in ``values`` (by identity of Symbol), to which results are added."""
+    """The operations of trace nodes; ``values`` maps identities of Symbols to SSA values, and gets the results."""
     made: list[Operation] = []
     for node in nodes:
         op = HybridOp.build_op(node.op, [values[id(s)] for s in node.inputs], node.location)
@@ -35,9 +35,9 @@ def operations(nodes: Iterable[TraceNode], values: dict[int, SSAValue]) -> list[
 def trace_to_graph(
     trace: Trace, grads: Sequence[int] = (), name: str = "forward", heads: Sequence[int] | None = None
 ) -> ModuleOp:
-    """The module of a trace; ``grads`` are the numbers of the inputs whose gradient will be asked for.
+    """The module of a trace; ``grads`` are indices of the inputs to differentiate.
 
-    ``heads`` are the numbers of the results from which gradients start, if these are not all.
+    ``heads`` are indices of the results whose gradients the backward takes; None for all.
     """
     types = [tensor_type(s.shape, s.dtype) for s in trace.leaves]
     block = Block(arg_types=types)
@@ -54,7 +54,7 @@ def trace_to_graph(
         function.attributes["hybrid.grads"] = DenseArrayBase.from_list(i64, list(grads))
     if heads is not None:
         function.attributes["hybrid.heads"] = DenseArrayBase.from_list(i64, list(heads))
-    if trace.updates:  # what follows the visible results are new values of these inputs
+    if trace.updates:  # new values of these inputs follow the visible results
         function.attributes["hybrid.outputs"] = DenseArrayBase.from_list(i64, [len(results) - len(trace.updates)])
         function.attributes["hybrid.updates"] = DenseArrayBase.from_list(i64, trace.updates)
     if trace.training:
@@ -63,7 +63,7 @@ def trace_to_graph(
 
 
 def body_to_function(body: Body, name: str, arguments: Sequence[str], types: Sequence[Attribute]) -> ModuleOp:
-    """The body as the function of a module of its own."""
+    """A nested graph as a function in a module of its own."""
     region = body_to_region(body, types)
     for arg, label in zip(region.block.args, arguments, strict=True):
         arg.name_hint = identifier(label)

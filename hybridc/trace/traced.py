@@ -1,7 +1,7 @@
-"""Symbols: values of graphs, which stand for arrays still to come.
+"""Symbols: values of graphs, without data.
 
-There are two kinds: what a block is traced with (:class:`TracedSymbol`, which knows its shape), and what ``mx.sym``
-composes (:class:`hybridc.symbol.composed.ComposedSymbol`, which does not, until it is bound).
+There are two kinds: values of a trace (:class:`TracedSymbol`, whose shape is known), and what ``mx.sym``
+composes (:class:`hybridc.symbol.composed.ComposedSymbol`, whose shape is unknown until it is bound).
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ Shape = tuple[int, ...]
 
 
 class Symbol(Fluent):
-    """A value of a graph; operators applied to it record themselves in the graph."""
+    """A value of a graph; operators on it are recorded in the graph."""
 
     __slots__ = ()
-    __array_priority__ = 1000.0  # a NumPy number or array times a Symbol is the Symbol's affair
+    __array_priority__ = 1000.0  # Symbol's operators win over those of NumPy scalars and arrays
 
     @property
     def stype(self) -> str:
@@ -44,7 +44,7 @@ class Symbol(Fluent):
         return id(self) >> 4
 
     def detach(self) -> Any:
-        """The same value, through which no gradient flows."""
+        """The same value, without gradient."""
         return HOOKS.function("BlockGrad")(self)
 
     def _no_value(self, what: str) -> NoReturn:
@@ -66,27 +66,27 @@ class Symbol(Fluent):
         self._no_value("conversion to a NumPy array")
 
     def asnumpy(self) -> Any:
-        """Raises: there are no values yet."""
+        """Raises: a Symbol has no values."""
         self._no_value("asnumpy()")
 
     def asscalar(self) -> Any:
-        """Raises: there are no values yet."""
+        """Raises: a Symbol has no values."""
         self._no_value("asscalar()")
 
     def item(self) -> Any:
-        """Raises: there are no values yet."""
+        """Raises: a Symbol has no values."""
         self._no_value("item()")
 
     def tolist(self) -> Any:
-        """Raises: there are no values yet."""
+        """Raises: a Symbol has no values."""
         self._no_value("tolist()")
 
     def wait_to_read(self) -> None:
-        """Nothing to wait for."""
+        """A no-op."""
 
 
 class TracedSymbol(Symbol):
-    """A value in a trace: an input of the graph (``node`` is None) or a result of a node."""
+    """A value of a trace: an input of the graph (``node`` is None) or an output of a node."""
 
     __slots__ = ("_dtype", "index", "name", "node", "shape", "trace")
 
@@ -115,14 +115,14 @@ class TracedSymbol(Symbol):
 
     @property
     def context(self) -> Context:
-        """The device on which the graph will run."""
+        """The device of the graph."""
         return current_context()
 
     ctx = context
 
     @property
     def constant(self) -> Any:
-        """The number that this value is known to be, or None."""
+        """The constant that this value is known to be, or None."""
         if self.shape:
             return None
         if self.node is None:
@@ -148,7 +148,7 @@ class TracedSymbol(Symbol):
         )
 
     def as_in_context(self, context: Any) -> TracedSymbol:
-        """This value: a graph runs on one device."""
+        """The same value: a graph runs on one device."""
         return self
 
     as_in_ctx = as_in_context

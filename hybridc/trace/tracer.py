@@ -1,6 +1,6 @@
-"""A forward function, run once on Symbols, leaves a trace: light Python objects, from which the graph is built.
+"""The tracer: runs a forward function once on Symbols and records a trace, light Python objects.
 
-The trace does not import the compiler; :mod:`hybridc.trace.trace_to_graph` makes the dialect's operations of it.
+It does not import the compiler; :mod:`hybridc.trace.trace_to_graph` makes IR of a trace.
 """
 
 from __future__ import annotations
@@ -45,37 +45,37 @@ class TraceNode:
 
 
 class Trace:
-    """The nodes of one run of a forward function, in order, and the inputs they start from.
+    """The recorded nodes of one run of a forward function, in order, and its inputs.
 
-    Inputs have a role: ``data`` (an argument), ``parameter``, ``capture`` (an NDArray that the function closed over,
-    read again at every call), ``number`` (a float of an attribute), ``key`` (the random key, one a call), ``value`` (a
+    Inputs have a role: ``data`` (an argument), ``parameter``, ``capture`` (an NDArray of the function's closure,
+    read at every call), ``number`` (a float attribute that varies), ``key`` (the random key, one a call), ``value`` (a
     value of another graph).
     """
 
-    takes_numbers = False  # floats of attributes may become inputs
-    creates_inputs = False  # as composing symbols does: an input that is missing becomes a variable
+    takes_numbers = False  # whether float attributes may become inputs
+    creates_inputs = False  # whether a missing input becomes a variable, as in composed symbols
 
     def __init__(self, training: bool = False) -> None:
         self.training = training
         self.name = "graph"
-        self.context = _CPU  # where the arrays of its calls are
+        self.context = _CPU  # the device of its arrays
         self.nodes: list[TraceNode] = []
         self.leaves: list[TracedSymbol] = []
         self.roles: list[str] = []
         self.sources: list[Any] = []
         self.outputs: list[TracedSymbol] = []
-        self.updates: list[int] = []  # the inputs whose new values are the last outputs
+        self.updates: list[int] = []  # the mutated inputs, whose new values are the last outputs
         self.structure: Any = None
         self.draws = 0
         self.track_locations = True
         self._known: dict[int, TracedSymbol] = {}
-        self._latest: dict[int, TracedSymbol] = {}  # by identity of a value: what it is since an operator mutated it
+        self._latest: dict[int, TracedSymbol] = {}  # by identity of a mutated value: its new value
         self.constants: dict[tuple[str, Any], TracedSymbol] = {}
         self._varying: dict[tuple[int, str], tuple[Varying, TracedSymbol]] = {}
         self._blocks: list[str] = []
 
     def meet(self, context: Context) -> None:
-        """An argument is on this device, as all have to be; the numbers of CPUs are one device."""
+        """Check that an argument is on the trace's device; CPUs of all numbers are one device."""
         if not any(role == "data" for role in self.roles) and context.device_type == "gpu":
             self.context = context
         if context != self.context and "gpu" in (context.device_type, self.context.device_type):
@@ -94,31 +94,31 @@ class Trace:
         return symbol
 
     def parameter(self, parameter: Any) -> TracedSymbol:
-        """The input that stands for a gluon Parameter; unknown dimensions are -1 until inferred, a shape None."""
+        """The input of a gluon Parameter; unknown sizes are -1 until inferred, an unknown shape is None."""
         if id(parameter) not in self._known:
             shape: Any = tuple(-1 if n in (0, -1) else n for n in parameter.shape or ()) or None
             self._known[id(parameter)] = self.leaf(parameter.name, shape, parameter.dtype, "parameter", parameter)
         return self._known[id(parameter)]
 
     def capture(self, array: NDArray) -> TracedSymbol:
-        """The input that stands for an array from outside the function."""
+        """The input of an array from outside the function."""
         if id(array) not in self._known:
             name = f"captured{len(self.leaves)}"
             self._known[id(array)] = self.leaf(name, array.shape, array.dtype, "capture", array)
         return self._known[id(array)]
 
     def key(self) -> TracedSymbol:
-        """The input that carries the random key of a call."""
+        """The input of the random key of a call."""
         if 0 not in self._known:
             self._known[0] = self.leaf("key", (2,), np.uint64, "key")
         return self._known[0]
 
     def draw_key(self) -> NDArray:
-        """A random key for one call of the graph, with a counter for each of its draws."""
+        """A random key for one call of the graph, for all of its counters."""
         return NDArray(random.next_key(self.draws))
 
     def constant(self, value: Any, dtype: Any) -> TracedSymbol:
-        """A number as a value of the graph."""
+        """A constant of the graph."""
         dtype = np.dtype(dtype)
         number = as_scalar(value, dtype).item()
         known = (dtype.str, repr(number))
@@ -128,7 +128,7 @@ class Trace:
         return self.constants[known]
 
     def number(self, varying: Varying, dtype: Any) -> TracedSymbol:
-        """A float of an attribute as a value of the graph: an input, or else a constant."""
+        """A float attribute as a value of the graph: an input, or else a constant."""
         dtype = np.dtype(dtype)
         if not self.takes_numbers or not is_float(dtype):
             varying.fix()
@@ -143,7 +143,7 @@ class Trace:
 
     @contextlib.contextmanager
     def scope(self, block: Any) -> Generator[None]:
-        """Operators recorded inside belong to this block, and so does what goes wrong."""
+        """Operators and errors within this block of code belong to a gluon block."""
         self._blocks.append(block.name)
         if STATE.reading is not None:
             STATE.reading.meet(block)  # it may be no child of the block being traced
@@ -160,7 +160,7 @@ class Trace:
             self._blocks.pop()
 
     def _line(self, error: Exception) -> Location:
-        """The user's line that an error came through."""
+        """The user's line of an error."""
         found = _statement(error)
         return user_location(self.path()) if found is None else Location(*found, self.path())
 
@@ -169,7 +169,7 @@ class Trace:
         return self._blocks[-1] if self._blocks else ""
 
     def invoke(self, op: Operator, inputs: Sequence[Any], out: Any = None, location: Location | None = None) -> Any:
-        """What ``nd.<op>`` does while tracing: record, and return the results as Symbols."""
+        """``nd.<op>`` while tracing: record a node, and return its results as Symbols."""
         if location is None and self.track_locations:
             location = user_location(self.path())
         if out is not None:
@@ -190,15 +190,15 @@ class Trace:
         return outputs[0] if visible == 1 else outputs[:visible]
 
     def latest(self, symbol: TracedSymbol) -> TracedSymbol:
-        """The value of a Symbol now: another one since an operator mutated it."""
+        """The current value of a Symbol: the new one if an operator mutated it."""
         return self._latest.get(id(symbol), symbol)
 
     def forget_updates(self) -> None:
-        """What is recorded from now on sees the old values of the inputs that operators mutated."""
+        """From now on record the old values of mutated inputs."""
         self._latest.clear()
 
     def finish(self, outputs: Sequence[TracedSymbol | NDArray]) -> None:
-        """These are the results; the new values of mutated inputs follow them."""
+        """Set the results; the new values of mutated inputs follow them."""
         self.outputs = [self.latest(self.capture(o) if isinstance(o, NDArray) else o) for o in outputs]
         self.updates = [i for i, leaf in enumerate(self.leaves) if self.latest(leaf) is not leaf]
         self.outputs += [self.latest(self.leaves[i]) for i in self.updates]
@@ -221,7 +221,7 @@ class Trace:
         raise ArgumentTypeError(f"{location}: {op.title()}: inputs must be arrays or numbers, got {type(x).__name__}")
 
     def emit(self, op: Operator, inputs: list[TracedSymbol], location: Location | None) -> list[TracedSymbol]:
-        """Record a node whose inputs are all Symbols; returns all of its outputs, hidden ones too."""
+        """Record a node; all of its outputs, hidden ones included."""
         node = TraceNode(op, inputs, location)
         shapes, dtypes = self._infer(node)
         for i, (shape, dtype) in enumerate(zip(shapes, dtypes, strict=True)):
@@ -252,11 +252,11 @@ class Trace:
         return out_shapes, out_types
 
     def _shapes(self, node: TraceNode) -> list[Shape]:
-        """The shapes of a node's inputs; where nothing is known of one, what the operator makes of the others."""
+        """The shapes of a node's inputs; an unknown one is inferred from the others."""
         shapes: list[Shape | None] = [s.shape for s in node.inputs]
         if None not in shapes:
             return [s for s in shapes if s is not None]
-        numbers = [s.constant is not None for s in node.inputs]  # they say nothing of shapes
+        numbers = [s.constant is not None for s in node.inputs]  # constants do not constrain shapes
         shapes = [None if n else s for s, n in zip(shapes, numbers, strict=True)]
         shapes = node.op.complete_shapes(shapes, [None] * node.op.num_outputs())
         shapes = [() if n else s for s, n in zip(shapes, numbers, strict=True)]
@@ -269,7 +269,7 @@ class Trace:
         return found
 
     def infer(self) -> None:
-        """Complete shapes that were unknown when first used, by inferring again until nothing changes."""
+        """Infer shapes that were unknown when first used, to a fixed point."""
         while any(-1 in s.shape for n in self.nodes for s in n.outputs):
             before = [s.shape for n in self.nodes for s in n.outputs]
             for node in self.nodes:
@@ -290,7 +290,7 @@ class Trace:
 
     @contextlib.contextmanager
     def active(self) -> Generator[Trace]:
-        """Record on this thread inside the ``with`` block; autograd's tape rests meanwhile."""
+        """Record on this thread within the ``with`` block; autograd's tape is off."""
         previous = STATE.trace, STATE.recording, STATE.training
         STATE.trace, STATE.recording, STATE.training = self, False, self.training
         try:
@@ -300,12 +300,12 @@ class Trace:
 
 
 def known(shape: Shape | None) -> bool:
-    """Whether all of a shape is known."""
+    """Whether a shape is known completely."""
     return shape is not None and -1 not in shape
 
 
 def _stand_in(trace: Trace, value: Any) -> Any:
-    """Symbols in place of the arrays of an argument."""
+    """Replace the arrays in an argument by Symbols."""
     if isinstance(value, NDArray):
         trace.meet(value.context)
         return trace.leaf(f"data{len(trace.leaves)}", value.shape, value.dtype, "data")
@@ -316,7 +316,7 @@ def _stand_in(trace: Trace, value: Any) -> Any:
 
 
 def trace_call(block: Any, args: Sequence[Any], training: bool) -> Trace:
-    """The trace of ``block(*args)``: arguments give shapes and dtypes only."""
+    """The trace of ``block(*args)``; only shapes and dtypes of the arguments matter."""
     trace = Trace(training)
     trace.name = f"{block.name}-{next(_NUMBER)}"
     trace.takes_numbers = True
@@ -334,12 +334,12 @@ def trace_call(block: Any, args: Sequence[Any], training: bool) -> Trace:
 
 
 def _is_closed(shape: Any) -> bool:
-    """Whether all sizes are known; what follows from unknown ones may be any negative number, as -2 twice -1."""
+    """Whether all sizes are known; sizes computed from unknown ones may be any negative number, as -2 twice -1."""
     return known(shape) and min(shape, default=0) >= 0
 
 
 def _statement(error: BaseException) -> tuple[str, int] | None:
-    """The file and line in which the user's own code called the operator that raised; None if no such frame raised."""
+    """The user's file and line that called the failing operator; None if the error was not raised in user code."""
     found: tuple[str, int] | None = None
     for frame, line in traceback.walk_tb(error.__traceback__):
         if isinstance(frame.f_locals.get("self"), Operator):

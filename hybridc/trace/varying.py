@@ -1,8 +1,8 @@
-"""Floats of attributes that change from call to call, as arguments of a graph.
+"""Float attributes that change from call to call, as arguments of a graph.
 
-While a trace runs, such an attribute is read as a :class:`Varying`, which looks like a float. Where only operators and
-Python's ``+ - * /`` take it, the graph has an argument for it, and each value runs the same graph. Whatever else is
-done with it (a comparison, ``int``, text, an attribute of an operator) uses its value: then this value is guarded.
+While a trace runs, such an attribute is read as a :class:`Varying`, a proxy of a float. Where only operators and
+Python's ``+ - * /`` use it, the graph has an argument for it, and each value runs the same graph. Any other
+use (a comparison, ``int``, text, an attribute of an operator) takes its value, which then is guarded.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from hybridc.context import Context
 
 
 class Varying:
-    """A float that is computed again for each call: ``compute`` gives it; ``fix`` says that its value was used."""
+    """A float that ``compute`` gives at each call; ``fix`` is called when its value was used."""
 
     __slots__ = ("compute", "fix", "value")
 
@@ -47,7 +47,7 @@ class Varying:
 
 
 def used(x: Any) -> Any:
-    """A number to compute with now: the value of a Varying, which is fixed by that."""
+    """A number for a computation now: the value of a Varying, which becomes fixed."""
     if type(x) is not Varying:
         return x
     x.fix()
@@ -55,7 +55,7 @@ def used(x: Any) -> Any:
 
 
 def _arithmetic(function: Callable[[Any, Any], Any], reflected: bool) -> Any:
-    """A method that gives another Varying."""
+    """An arithmetic method, which returns another Varying."""
 
     def combine(self: Varying, other: Any) -> Any:
         if type(other) is Varying:
@@ -77,7 +77,7 @@ def _arithmetic(function: Callable[[Any, Any], Any], reflected: bool) -> Any:
 
 
 def _nothing() -> None:
-    """A number is what it is."""
+    """The ``fix`` of a constant."""
 
 
 def _using(name: str) -> Any:
@@ -117,7 +117,7 @@ for _name in _USES:
 
 
 class VaryingInput:
-    """An argument of a graph that is a number: a :class:`Varying` in one dtype."""
+    """An input of a graph that is a Varying, in one dtype."""
 
     __slots__ = ("_dtype", "_varying")
 
@@ -126,6 +126,6 @@ class VaryingInput:
         self._dtype = dtype
 
     def data(self, context: Context) -> Any:
-        """Its value now, as an array."""
+        """Its current value as an array."""
         array = NDArray(np.asarray(self._dtype.type(self._varying.compute())))
         return array if context.device_type == "cpu" else array.as_in_context(context)

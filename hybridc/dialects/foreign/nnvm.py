@@ -1,8 +1,8 @@
 """NNVM's view of operators: attributes under any key, attached to any operator without editing its class.
 
-A key that names one of the interfaces (``FInferShape``, ``FGradient``, ``FCompute<cpu>``, …) *is* that method of the
-class: reading it gives the method in NNVM's form, setting it puts a method into the class, and everything that asks the
-class then finds that. Any other key is kept for whoever asks. Where NNVM's C++ has a shape with ``ndim() == 0`` or the
+A key that names an interface (``FInferShape``, ``FGradient``, ``FCompute<cpu>``, …) *is* that method of the
+class: reading it returns the method with NNVM's signature, setting it replaces the method for all its
+callers. Any other key is stored as it is. Where NNVM's C++ has a shape with ``ndim() == 0`` or the
 type -1, an unknown shape or dtype is None here; an unknown size is -1.
 """
 
@@ -17,7 +17,7 @@ from hybridc.dialects.operator import Operator
 from hybridc.dialects.registry import Attached
 from hybridc.errors import ArgumentTypeError, MXNetError
 
-PLEVEL = 10  # of what a class says itself, and of what is set without saying how important it is
+PLEVEL = 10  # of methods in a class, and the default of set_attr
 
 
 # --- the public functions -------------------------------------------------------------------------------------
@@ -26,8 +26,8 @@ PLEVEL = 10  # of what a class says itself, and of what is set without saying ho
 def set_attr(op_name: str, key: str, value: Any, plevel: int = PLEVEL) -> None:
     """Attach an attribute to an operator: any value under any key; of two under one key the higher ``plevel`` wins.
 
-    What the operator's class says itself has plevel 10, so that replacing an interface needs a higher one. Set
-    attributes before the operator is used: networks that are compiled already keep what they were compiled with.
+    The methods in the operator's class have plevel 10, so that replacing one needs a higher one. Set
+    attributes before the operator is used: compiled networks are not recompiled.
     """
     cls = get(op_name)
     if key.__class__ is not str or not key:
@@ -50,7 +50,7 @@ def set_attr(op_name: str, key: str, value: Any, plevel: int = PLEVEL) -> None:
 
 
 def get_attr(op_name: str, key: str, default: Any = None) -> Any:
-    """The attribute of an operator under a key: what was set, or the class's interface in NNVM's form, or ``default``.
+    """The attribute of an operator under a key: what was set, or the method with NNVM's signature, or ``default``.
 
     ``mx.op.get_attr("relu", "FGradient")`` can be called as ``f(node, ograds)``.
     """
@@ -62,16 +62,16 @@ def get_attr(op_name: str, key: str, default: Any = None) -> Any:
 
 
 def list_attrs(op_name: str) -> list[str]:
-    """The keys of an operator's attributes: the interfaces that it has, and what was attached to it."""
+    """The keys of an operator's attributes: its interfaces, and those attached to it."""
     cls = get(op_name)
     return sorted({*Attached.of(cls), *(key for key in INTERFACES if defines(cls, key))})
 
 
-# --- behind them ----------------------------------------------------------------------------------------------
+# --- implementation -------------------------------------------------------------------------------------------
 
 
 def defines(cls: type[Operator], key: str) -> bool:
-    """Whether the class itself has the interface of a key, beyond what the base of all operators says."""
+    """Whether the class itself defines the interface of a key, beyond the base of all operators."""
     interface = INTERFACES.get(key)
     if interface is None:
         return False
@@ -80,7 +80,7 @@ def defines(cls: type[Operator], key: str) -> bool:
 
 
 def _check_kind(cls: type[Operator], key: str, value: Any) -> None:
-    """All attributes of a key must be of one kind, as in NNVM."""
+    """All attributes of a key must have one type, as in NNVM."""
     if key in INTERFACES and key != "TIsBackward" and not callable(value):
         raise MXNetError(f"operator {cls.NAME!r}: attribute {key!r} must be a function, got {value!r}")
     if key == "TIsBackward" and not isinstance(value, bool):
@@ -99,7 +99,7 @@ def _kind(value: Any) -> str:
 
 
 def _install(cls: type[Operator], interface: Interface, value: Any) -> None:
-    """Put the methods into the class; operators derived from it keep theirs."""
+    """Replace the methods of the class; derived operators keep theirs."""
     derived = [c for c in registry.OPERATORS.values() if c is not cls and issubclass(c, cls)]
     before = [(c, m, getattr(c, m)) for c in derived for m in interface.methods if hasattr(c, m)]
     interface.install(cls, value)
@@ -110,7 +110,7 @@ def _install(cls: type[Operator], interface: Interface, value: Any) -> None:
 
 
 def refresh(cls: type[Operator]) -> None:
-    """Forget what was made from the class before it changed: bound operators and functions."""
+    """Invalidate caches of the changed class: bound operators and functions."""
     cls._BOUND.clear()
     for name, owner in registry.FUNCTIONS.items():
         if owner is cls:

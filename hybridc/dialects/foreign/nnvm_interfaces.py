@@ -1,4 +1,4 @@
-"""The keys that NNVM gives a meaning: each as a method of an operator's class, in both directions."""
+"""NNVM's interfaces (``FInferShape``, …) as methods of operator classes, in both directions."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from hybridc.ground.nesting import as_list
 
 
 def _results(op: Operator) -> int:
-    """How many outputs NNVM counts: without the new values of updated inputs, and without a state's cell."""
+    """The number of outputs that NNVM counts: without new values of mutated inputs, and without a state's cell."""
     if isinstance(op, Stateful):
         return op.num_visible_outputs()
     return op.num_outputs() - len(op.mutates())
@@ -69,7 +69,7 @@ def _install_infer_type(cls: type[Operator], value: Callable[..., Any]) -> None:
 
 
 def _infer(op: Operator, key: str, value: Callable[..., Any], ins: Any, outs: Any) -> tuple[list[Any], list[Any]]:
-    """Let the user's function fill two lists in place."""
+    """Call a user's function, which fills two lists in place."""
     filled, results = list(ins), list(outs)
     done = value(NodeAttrs.of(op), filled, results)
     if not isinstance(done, bool | np.bool_):
@@ -85,14 +85,14 @@ def _infer(op: Operator, key: str, value: Callable[..., Any], ins: Any, outs: An
 
 
 def _complete(op: Operator, ins: list[Any], outs: list[Any]) -> tuple[list[Any], list[Any]]:
-    """With the new values of updated inputs, which are like the inputs."""
+    """Append the new values of mutated inputs, which have the shapes and dtypes of the inputs."""
     if isinstance(op, Stateful):
         return ins, outs
     return ins, [*outs, *[ins[i] for i in op.mutates()]]
 
 
 def infer_shape_of(attrs: NodeAttrs, in_attrs: list[Any], out_attrs: list[Any]) -> bool:
-    """FInferShape of an operator that is written as a class."""
+    """FInferShape of an operator class."""
     op = attrs.bound
     in_attrs[:] = op.complete_shapes(list(in_attrs), list(out_attrs))
     if None in in_attrs:
@@ -103,7 +103,7 @@ def infer_shape_of(attrs: NodeAttrs, in_attrs: list[Any], out_attrs: list[Any]) 
 
 
 def infer_type_of(attrs: NodeAttrs, in_attrs: list[Any], out_attrs: list[Any]) -> bool:
-    """FInferType of an operator that is written as a class."""
+    """FInferType of an operator class."""
     op = attrs.bound
     in_attrs[:] = op.complete_types(list(in_attrs))
     if None in in_attrs:
@@ -125,11 +125,11 @@ def _install_gradient(cls: type[Operator], value: Callable[..., Any]) -> None:
         return None if grads is None else tuple(as_list(grads))
 
     _put(cls, "gradient", gradient)
-    _put(cls, "gradient_of", Operator.gradient_of)  # the way to "gradient", whatever the class did there
+    _put(cls, "gradient_of", Operator.gradient_of)  # calls "gradient", whatever the class had here
 
 
 def gradient_of(node: Node, ograds: Sequence[Any]) -> list[Any]:
-    """FGradient of an operator that is written as a class."""
+    """FGradient of an operator class."""
     return vjp(node.attrs.bound, HOOKS.arrays(), ograds, node.inputs, node.outputs, [True] * len(node.inputs))
 
 
@@ -140,7 +140,7 @@ def _install_compute(cls: type[Operator], value: Callable[..., Any]) -> None:
     def eager_out(self: Any, outs: Any, *arrays: Any) -> None:
         updates = outs[len(outs) - len(self.mutated) :] if self.mutated else ()
         inputs = list(arrays)
-        for i, new in zip(self.mutated, updates, strict=True):  # the function updates in place what is the new value
+        for i, new in zip(self.mutated, updates, strict=True):  # updated in place: the copy is the new value
             np.copyto(new, arrays[i])
             inputs[i] = new
         results = outs[: len(outs) - len(updates)]
@@ -160,7 +160,7 @@ def _install_compute(cls: type[Operator], value: Callable[..., Any]) -> None:
 
 
 def compute_of(attrs: NodeAttrs, ctx: OpContext, inputs: Any, req: Sequence[str], outputs: Any) -> None:
-    """FCompute<cpu> of an operator that is written as a class."""
+    """FCompute<cpu> of an operator class."""
     op = attrs.bound
     if op.TRAIN_MODE:
         op = op.bind(**{**op.attrs, "train": ctx.is_train})
@@ -189,7 +189,7 @@ def _install_state(cls: type[Operator], value: Callable[..., Any]) -> None:
 
 
 def create_state_of(attrs: NodeAttrs, _: OpContext, in_shapes: Any, in_types: Any) -> Any:
-    """FCreateOpState of an operator that is written as a class."""
+    """FCreateOpState of an operator class."""
     op: Any = attrs.bound
     return op.create_state(in_shapes, in_types)
 
@@ -207,7 +207,7 @@ def _install_stateful_compute(cls: type[Operator], value: Callable[..., Any]) ->
     _put(cls, "forward", forward)
 
 
-# --- what is a function of the attributes alone ---------------------------------------------------------------
+# --- functions of the attributes alone ------------------------------------------------------------------------
 
 
 def _put(cls: type[Operator], method: str, function: Any) -> None:
@@ -215,7 +215,7 @@ def _put(cls: type[Operator], method: str, function: Any) -> None:
 
 
 def _of_attrs(method: str, convert: Callable[[Any], Any], *fields: str, property_: bool = False) -> Interface:
-    """The interface of a method without arguments, or of a property; a class may say it by ``fields`` instead."""
+    """The interface of a method without arguments, or of a property, or of class ``fields``."""
 
     def install(cls: type[Operator], value: Callable[..., Any]) -> None:
         def asked(self: Any) -> Any:
@@ -232,7 +232,7 @@ def _of_attrs(method: str, convert: Callable[[Any], Any], *fields: str, property
 
 
 def _keep(*_: Any) -> None:
-    """It is attached, and that is all."""
+    """Installs nothing: the attribute is only stored."""
 
 
 INTERFACES: dict[str, Interface] = {

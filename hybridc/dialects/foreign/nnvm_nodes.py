@@ -1,4 +1,4 @@
-"""What functions in NNVM's form are given: a use of an operator in a graph with its attributes, and the moment."""
+"""NNVM's ``Node``, ``NodeAttrs`` and ``OpContext``: the arguments of functions with NNVM's signatures."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from hybridc.dialects import registry
 from hybridc.dialects.operator import Operator
 from hybridc.errors import ArgumentTypeError
 
-# What is to be done with an output: nothing, write, write where an input lies, add to it.
+# Requests for an output: do nothing, write, write in place of an input, add.
 kNullOp, kWriteTo, kWriteInplace, kAddTo = "null", "write", "inplace", "add"
 
 
 def get(name: str) -> type[Operator]:
-    """The class of an operator, by its name in the IR (``mylib.swish``) or by that of its function (``swish``)."""
+    """The class of an operator, by its name in the IR (``mylib.swish``) or that of its function (``swish``)."""
     if name.__class__ is not str:
         raise ArgumentTypeError(f"an operator is named by a string, as 'mylib.swish' or 'relu', got {name!r}")
     found = registry.OPERATORS.get(name)
@@ -26,13 +26,13 @@ def get(name: str) -> type[Operator]:
 
 @dataclass(frozen=True)
 class OpContext:
-    """The moment of a call: whether it is for training."""
+    """The context of a call: whether it is for training."""
 
     is_train: bool = False
 
 
 class NodeAttrs:
-    """The attributes of one use of an operator: ``dict`` as strings, ``parsed`` as fields of the bound operator."""
+    """The attributes of a node: ``dict`` as strings, ``parsed`` as fields of the bound operator."""
 
     def __init__(self, op: str | type[Operator], dict: dict[str, Any] | None = None, name: str = "") -> None:
         self.op = get(op) if isinstance(op, str) else op
@@ -48,7 +48,7 @@ class NodeAttrs:
 
     @classmethod
     def of(cls, bound: Operator) -> NodeAttrs:
-        """Those of a bound operator, made once."""
+        """Those of a bound operator; cached."""
         made = bound.__dict__.get("_node_attrs")
         if made is None:
             made = cls.__new__(cls)
@@ -60,7 +60,7 @@ class NodeAttrs:
 
 @dataclass(frozen=True)
 class Node:
-    """A use of an operator in a graph: its attributes, and the values that go in and come out."""
+    """A node of a graph: an operator with its attributes, inputs and outputs."""
 
     attrs: NodeAttrs
     inputs: Sequence[Any]
@@ -74,7 +74,7 @@ class Node:
 
 @dataclass(frozen=True)
 class Interface:
-    """What a key means: the methods that it stands for, those in NNVM's form, and how to put another into a class."""
+    """An NNVM key: the methods it stands for, how to read one with NNVM's signature, how to install one."""
 
     methods: tuple[str, ...]
     adapted: Any

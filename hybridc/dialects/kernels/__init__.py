@@ -1,1 +1,1 @@
-"""The kernels of built-in operators that are written by hand."""
+"""Handwritten kernels of built-in operators."""

@@ -1,9 +1,9 @@
-"""Rows added to the places that indices name: each thread, or program, owns some places and looks at all indices.
+"""Scatter-add of rows (the gradient of an embedding): each thread owns some rows of the result and scans all indices.
 
-So nothing is written twice, and sums do not depend on how threads share the work: rows are added in their order.
+So there are no conflicting writes, and sums do not depend on the number of threads: rows are added in order.
 """
 
-# Triton's functions are untyped, and so is what they are called with.
+# Triton's functions are untyped, and so are their arguments.
 # pyright: basic, reportInvalidTypeForm=false
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from hybridc.dialects.handwritten import ArraySpec, Kernel, LoopKernel, TritonKe
 from hybridc.dialects.movement import bounded_index
 
 if TYPE_CHECKING:
-    tl: Any = None  # Triton's language, which the module of a kernel imports
+    tl: Any = None  # triton.language, which a kernel's module imports
 
-# Nanoseconds for an element that is added, for a byte of it, and to look at an index.
+# Nanoseconds for an added element, for a byte of it, and to test an index.
 ELEMENT_NS, BYTE_NS, INDEX_NS = 0.06, 0.05, 1.0
-# Places and elements of a row that a GPU's program owns, and how many indices it looks at in one go.
+# Rows and row elements that a GPU program owns, and indices tested at a time.
 PLACES, ELEMENTS, CHUNK = 32, 128, 256
 
 
 def add_rows(target: str, data: ArraySpec, indices: ArraySpec, shape: Shape, axis: int, mode: str) -> Kernel | None:
-    """The kernel of ``out[o, place(indices[k])] += data[o, k]``, from zeros and in the order of k, along an axis.
+    """The kernel of ``out[o, clip_or_wrap(indices[k])] += data[o, k]`` along an axis, from zeros, in the order of k.
 
     ``mode``, clip or wrap, says what indices out of range mean.
     """
@@ -49,7 +49,7 @@ def add_rows(target: str, data: ArraySpec, indices: ArraySpec, shape: Shape, axi
 
 @dataclass(frozen=True)
 class AddRowsLoops:
-    """A range of places: zeros, then each row whose place is one of them."""
+    """A range of rows: zeros, then each data row whose index is in the range."""
 
     rows: int
     mode: str
@@ -76,7 +76,7 @@ class AddRowsLoops:
 
                 b.loop(0, inner, element)
 
-            b.loop(0, b.select(inside, outer, 0), part)  # another's place: nothing is done
+            b.loop(0, b.select(inside, outer, 0), part)  # not in the range: nothing is done
 
         b.loop(0, outer, clear)
         b.loop(0, count, row)
@@ -94,7 +94,7 @@ def add_rows_kernel(
     ELEMENTS: tl.constexpr,
     CHUNK: tl.constexpr,
 ):
-    """A program owns ``PLACES`` places, and ``ELEMENTS`` elements of what is there."""
+    """A program owns ``PLACES`` rows, and ``ELEMENTS`` elements of each."""
     program = tl.program_id(0)
     down: tl.constexpr = (ROWS + PLACES - 1) // PLACES
     across: tl.constexpr = (INNER + ELEMENTS - 1) // ELEMENTS
@@ -123,7 +123,7 @@ def add_rows_kernel(
 
 
 def place_of(index, ROWS: tl.constexpr, WRAP: tl.constexpr):
-    """The place that an index of any dtype names."""
+    """The row of an index of any dtype."""
     index = index.to(tl.int64)
     if WRAP:
         index = index % ROWS

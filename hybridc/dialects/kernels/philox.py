@@ -1,9 +1,9 @@
-"""Uniform random numbers by Philox 4x64 with ten rounds, as NumPy has it: each four words follow from a counter alone.
+"""Uniform random samples by Philox 4x64-10, as in NumPy: a counter-based generator, four words per counter.
 
 Salmon, Moraes, Dror, Shaw: Parallel random numbers: as easy as 1, 2, 3 (SC 2011).
 """
 
-# Triton's functions are untyped, and so is what they are called with.
+# Triton's functions are untyped, and so are their arguments.
 # pyright: basic, reportInvalidTypeForm=false
 from __future__ import annotations
 
@@ -16,31 +16,31 @@ from hybridc.dialects.attribute import DType
 from hybridc.dialects.handwritten import ArraySpec, Kernel, LoopKernel, TritonKernel
 
 if TYPE_CHECKING:
-    tl: Any = None  # Triton's language, which the module of a kernel imports
+    tl: Any = None  # triton.language, which a kernel's module imports
 
 MULTIPLIERS = (0xD2E7470EE14C6C93, 0xCA5A826395121157)
-STEPS = (0x9E3779B97F4A7C15, 0xBB67AE8584CAA73B)  # of the key from round to round
+STEPS = (0x9E3779B97F4A7C15, 0xBB67AE8584CAA73B)  # key increments per round
 ROUNDS = 10
 WORDS = 4
 
-# Nanoseconds for the four words of a counter, and what they become; counters that a GPU's program has.
+# Nanoseconds for the four words of a counter and their conversion; counters per GPU program.
 WORDS_NS, BLOCK = 15.0, 256
 
 INT32, UINT64 = np.dtype("int32"), np.dtype("uint64")
 
 
 def numbers_each(dtype: DType) -> int:
-    """The numbers that four words give."""
+    """The samples that four words give."""
     return WORDS if dtype.itemsize == 8 else 2 * WORDS
 
 
 def signed(draw: int) -> int:
-    """The number of a draw as a signed one of 64 bits."""
+    """A counter as a signed 64-bit integer."""
     return (draw + 2**63) % 2**64 - 2**63
 
 
 def uniform(target: str, out: ArraySpec, draw: int) -> Kernel | None:
-    """The kernel that draws numbers in [0, 1), of a key and the number of a draw."""
+    """The kernel of uniform samples in [0, 1), for a key and the counter ``draw``."""
     blocks = -(-out.size // numbers_each(out.dtype))
     numbers = (out.size, signed(draw))
     match target:
@@ -57,7 +57,7 @@ def uniform(target: str, out: ArraySpec, draw: int) -> Kernel | None:
 
 
 def uniform_loops(b: Any, low: Any, high: Any, key: Any, out: Any, count: Any, draw: Any) -> None:
-    """A range of blocks of four words; the last one may not be needed whole."""
+    """A range of blocks of four words; the last one may be partial."""
     each = numbers_each(out.dtype)
     seed = b.load(key, 0)
     highest = b.add(b.load(key, 1), b.cast(draw, UINT64))
@@ -89,7 +89,7 @@ def uniform_loops(b: Any, low: Any, high: Any, key: Any, out: Any, count: Any, d
 
 
 def _words(b: Any, block: Any, highest: Any, seed: Any) -> Sequence[Any]:
-    """The four words of a block; its counter is one more than its number."""
+    """The four words of a block; its counter is one more than its index."""
     zero = b.constant(0, UINT64)
     words, keys = [b.add(b.cast(block, UINT64), 1), zero, zero, highest], [seed, zero]
     for _ in range(ROUNDS):
@@ -101,7 +101,7 @@ def _words(b: Any, block: Any, highest: Any, seed: Any) -> Sequence[Any]:
 
 
 def _unit(b: Any, word: Any, dtype: DType) -> Any:
-    """The number in [0, 1) that a word is, or its lower half."""
+    """A word, or its lower half, as a float in [0, 1)."""
     if dtype.itemsize == 8:
         return b.mul(b.cast(b.shift_right(word, 11), dtype), 2.0**-53)
     return b.mul(b.cast(b.shift_right(b.cast(word, INT32), 8), np.dtype("float32")), 2.0**-24)
@@ -111,7 +111,7 @@ def _unit(b: Any, word: Any, dtype: DType) -> Any:
 
 
 def uniform_kernel(key, out, count, draw, EACH: tl.constexpr, BLOCK: tl.constexpr):
-    """A program draws the numbers of ``BLOCK`` counters."""
+    """A program computes the samples of ``BLOCK`` counters."""
     number = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
     w0, w1, w2, w3 = philox(tl.load(key), tl.load(key + 1) + draw, number)
     kind: tl.constexpr = out.dtype.element_ty
@@ -134,7 +134,7 @@ def uniform_kernel(key, out, count, draw, EACH: tl.constexpr, BLOCK: tl.constexp
 
 
 def philox(seed, draw, number):
-    """The words of Philox 4x64 by a key, for a draw and the numbers of blocks, from 0 on, of 64 bits."""
+    """The words of Philox 4x64 for a key, a counter ``draw`` and block indices from 0 on, of 64 bits."""
     key0 = seed.to(tl.uint64, bitcast=True)
     key1 = tl.zeros([], tl.uint64)
     w0 = (number + 1).to(tl.uint64, bitcast=True)
@@ -154,7 +154,7 @@ def philox(seed, draw, number):
 
 
 def unit(word, kind: tl.constexpr):
-    """The numbers in [0, 1) that words are, or their lower halves."""
+    """Words, or their lower halves, as floats in [0, 1)."""
     if kind == tl.float64:
         return (word >> 11).to(tl.float64) * 1.1102230246251565e-16
     return ((word.to(tl.uint32) >> 8).to(tl.float32) * 5.960464477539063e-08).to(kind)

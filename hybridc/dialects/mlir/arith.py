@@ -10,7 +10,7 @@ from xdsl.irdl import irdl_op_definition
 
 @irdl_op_definition
 class RemFOp(FloatingPointLikeBinaryOperation):
-    """The remainder of a division whose quotient is cut towards zero; it has the sign of the dividend."""
+    """The remainder of a truncating division; it has the sign of the dividend."""
 
     name = "arith.remf"
 

@@ -1,6 +1,6 @@
-"""The ``hybrid`` dialect: one IR operation for every registered operator, made from its class.
+"""The ``hybrid`` dialect: one IR operation for every registered operator, generated from its class.
 
-This module imports the compiler's IR library; nothing that eager code needs imports this module.
+This module imports xDSL; nothing that eager code needs imports this module.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ from hybridc.ground.nesting import as_list
 
 @irdl_attr_definition
 class StateType(ParametrizedAttribute, TypeAttribute):
-    """The type of the Python object that is the state of an operator; a cell is a tensor of one of them."""
+    """The type of an operator's state, a Python object; a cell is a tensor of one of them."""
 
     name = "hybrid.state"
 
@@ -92,7 +92,7 @@ _ELEMENTS: dict[str, Attribute] = {
     "object": StateType(),
 }
 _DTYPES: dict[Attribute, np.dtype[Any]] = {element: np.dtype(name) for name, element in _ELEMENTS.items()}
-# Those that NumPy does not know by itself.
+# Dtypes of ml_dtypes.
 _ELEMENTS["bfloat16"] = bf16
 _DTYPES[bf16] = BFLOAT16
 _TENSORS: dict[tuple[tuple[int, ...], str], TensorType[Any]] = {}
@@ -109,7 +109,7 @@ def element_type(dtype: Any) -> Attribute:
 
 
 def tensor_type(shape: Sequence[int], dtype: Any) -> TensorType[Any]:
-    """The IR type of an array; made once for each shape and dtype."""
+    """The IR type of an array; cached."""
     key = (tuple(shape), np.dtype(dtype).name)
     if key not in _TENSORS:
         _TENSORS[key] = TensorType(element_type(dtype), list(shape))
@@ -117,14 +117,14 @@ def tensor_type(shape: Sequence[int], dtype: Any) -> TensorType[Any]:
 
 
 def open_type(shape: Sequence[int] | None, dtype: Any) -> TensorType[Any] | UnrankedTensorType[Any]:
-    """The IR type of an array that a graph without shapes tells little of: unranked, or with sizes that are open."""
+    """The IR type of an array in a graph without shapes: unranked, or with dynamic sizes."""
     if shape is None:
         return UnrankedTensorType(element_type(dtype))
     return tensor_type([DYNAMIC_INDEX if n == -1 else n for n in shape], dtype)
 
 
 def is_open(value: SSAValue) -> bool:
-    """Whether the shape of a tensor value is not known in full."""
+    """Whether a tensor type has an unknown rank or dynamic sizes."""
     return isinstance(value.type, UnrankedTensorType) or DYNAMIC_INDEX in shape_of(value)
 
 
@@ -148,7 +148,7 @@ def dtype_of(value: SSAValue) -> np.dtype[Any]:
 
 @irdl_attr_definition
 class HandleAttr(Data[Any]):
-    """A Python object that an operator refers to, such as a custom operator; it prints, but does not parse."""
+    """A Python object, such as a custom operator; it prints, but does not parse."""
 
     name = "hybrid.handle"
 
@@ -164,12 +164,12 @@ class HandleAttr(Data[Any]):
 
 @functools.lru_cache(4096)
 def _integer(value: int, width: int) -> IntegerAttr[IntegerType]:
-    """An integer attribute; making one costs 200 µs, so equal ones are shared."""
+    """An integer attribute; cached, as making one costs 200 µs."""
     return IntegerAttr(value, i1 if width == 1 else i64 if value < 1 << 63 else _UNSIGNED)
 
 
 def to_attribute(value: Any, kind: str) -> Attribute:
-    """The IR attribute of a bound value."""
+    """The IR attribute of an operator attribute's value."""
     if value is None:
         return NoneType()  # it prints as `none` and, unlike NoneAttr, parses again
     if kind == "bool" or isinstance(value, bool):
@@ -212,12 +212,12 @@ def from_attribute(attribute: Attribute) -> Any:
 # --- operations -------------------------------------------------------------------------------------------
 
 
-# The attribute of an operation that a kernel written by hand computes.
+# Marks an operation that a handwritten kernel computes.
 BY_HAND = "hybrid.by_hand"
 
 
 class HybridOp(IRDLOperation):
-    """An operator of the registry as an operation; subclasses differ in their operator class and traits only."""
+    """An operator as an IR operation; subclasses differ only in operator class and traits."""
 
     OPERATOR: ClassVar[type[Operator]]
 
@@ -227,7 +227,7 @@ class HybridOp(IRDLOperation):
 
     @property
     def operator(self) -> Operator:
-        """The operator with this operation's attributes and regions bound."""
+        """The operator, bound to this operation's attributes and regions."""
         bound = {k: from_attribute(a) for k, a in self.attributes.items() if k != BY_HAND}
         if self.regions:
             bound |= zip(_body_names(self.OPERATOR), map(region_to_body, self.regions), strict=True)
@@ -241,7 +241,7 @@ class HybridOp(IRDLOperation):
         location: Location | None,
         results: Sequence[Attribute] | None = None,
     ) -> HybridOp:
-        """The operation of a bound operator; result types, unless given, come from its inference."""
+        """The operation of a bound operator; result types are inferred unless given."""
         if results is None:
             _, shapes = operator.infer_shape([shape_of(v) for v in operands])
             _, dtypes = operator.infer_type([dtype_of(v) for v in operands])
@@ -263,7 +263,7 @@ class HybridOp(IRDLOperation):
         return op
 
     def verify_(self) -> None:
-        """The result types must be what the operator infers from the operands, as far as their shapes are known."""
+        """Verify that the result types are as inferred from the operands, where shapes are known."""
         self._verify_regions()
         try:
             operator = self.operator
@@ -330,7 +330,7 @@ class HybridOp(IRDLOperation):
 
 @irdl_op_definition
 class YieldOp(IRDLOperation):
-    """The results of the graph inside an operation."""
+    """The terminator of an operation's region."""
 
     name = "hybrid.yield"
     values = var_operand_def()
@@ -340,7 +340,7 @@ class YieldOp(IRDLOperation):
 
 @functools.cache
 def _body_names(cls: type[Operator]) -> tuple[str, ...]:
-    """The attributes of an operator that are graphs; its operations hold them in regions."""
+    """The attributes of an operator that are nested graphs, which its operations have as regions."""
     return tuple(name for name, declared in cls.ATTRIBUTES.items() if declared.kind == "Body")
 
 
@@ -385,7 +385,7 @@ _OPERATIONS: dict[str, type[HybridOp]] = {}
 
 
 def operation(cls: type[Operator]) -> type[HybridOp]:
-    """The operation class of an operator class, made when first asked for."""
+    """The operation class of an operator class, generated on first use."""
     made = _OPERATIONS.get(cls.NAME)
     if made is None or made.OPERATOR is not cls:
         traits: list[OpTrait] = [Pure()] if cls.PURE else []
@@ -418,18 +418,18 @@ def dialects() -> dict[str, Dialect]:
 
 
 def file_line(location: Location) -> FileLineColLoc | NameLoc:
-    """The IR form of a location: ``loc("net_dense0"("net.py":12:0))``."""
+    """A location as an IR attribute: ``loc("net_dense0"("net.py":12:0))``."""
     where = FileLineColLoc(StringAttr(location.file), IntAttr(location.line), IntAttr(0))
     return NameLoc(StringAttr(location.block), where) if location.block else where
 
 
 def location_of(op: Operation) -> Location | None:
-    """The user's line that an operation comes from, if known; the first one of several."""
+    """The user's line of an operation, if known; the first one of a fused location."""
     return next(iter(locations_of(op)), None)
 
 
 def locations_of(op: Operation) -> list[Location]:
-    """The user's lines that an operation comes from; several where it stands for several operators."""
+    """The user's lines of an operation; several for a fused location."""
     several = op.location.locations if isinstance(op.location, FusedLoc) else [op.location]
     return [where for found in cast("Iterable[Attribute]", several) if (where := _location(found)) is not None]
 
@@ -444,6 +444,6 @@ def _location(found: Attribute) -> Location | None:
 
 
 def fused_location(ops: Iterable[Operation]) -> Any:
-    """The location of an operation that stands for several: all of theirs."""
+    """The fused location of an operation that replaces several."""
     several = tuple(dict.fromkeys(op.location for op in ops))
     return several[0] if len(several) == 1 else FusedLoc(several, NoneAttr())

@@ -1,12 +1,12 @@
-"""The ``hybrid_rt`` dialect: what a planned program does that upstream dialects cannot say.
+"""The ``hybrid_rt`` dialect: memory and launches of planned programs.
 
 ``arena`` is the memory of one call, ``view`` an array at an offset of it, ``alloc`` a result that the caller will own,
-``cell`` the state of an operator, which stays from call to call, ``donated`` the memory of an argument that a result
-may be written into, ``alias`` another view of a buffer, ``copy`` one array's elements put into another, ``launch`` a
-kernel run on buffers. A kernel stays a function of tensors: a launch loads its inputs and stores its results, and may
-use ``scratch``, bytes of the arena, in between. ``uniform``, in a kernel's loops, is a random number.
+``cell`` operator state, which stays from call to call, ``donated`` the memory of an argument that a result
+is written into, ``alias`` another view of a buffer, ``copy`` copies elements, ``launch`` runs a
+kernel on buffers. A kernel stays a function of tensors: a launch loads its inputs and stores its results, and may
+use ``scratch``, bytes of the arena. ``uniform``, in a kernel's loops, is a random sample.
 
-Operations are made without xDSL's general constructor, which takes longer than all else in planning.
+Operations are built without xDSL's general constructor, which takes longer than the rest of planning.
 """
 
 from __future__ import annotations
@@ -43,13 +43,13 @@ ALIGNMENT = 64  # arrays start at its multiples, so that vectors of every width 
 
 
 def aligned(size: int) -> int:
-    """The size, rounded up to a multiple of 64 bytes and at least that, so that no two buffers have one place."""
+    """The size, rounded up to a multiple of 64 bytes, and at least 64, so that no two buffers share an address."""
     return max(1, -(-size // ALIGNMENT)) * ALIGNMENT
 
 
 @irdl_op_definition
 class ArenaOp(IRDLOperation):
-    """The memory of one call; there is one arena in a program."""
+    """The memory of one call; a program has one arena."""
 
     name = "hybrid_rt.arena"
     memory = result_def(MemRefType)
@@ -87,7 +87,7 @@ class ViewOp(IRDLOperation):
 
 @irdl_op_definition
 class AllocOp(IRDLOperation):
-    """A fresh array, which the caller will own."""
+    """A fresh array, owned by the caller."""
 
     name = "hybrid_rt.alloc"
     array = result_def(MemRefType)
@@ -99,7 +99,7 @@ class AllocOp(IRDLOperation):
 
 @irdl_op_definition
 class CellOp(IRDLOperation):
-    """The state of an operator, kept from call to call beside the arena."""
+    """Operator state, kept beside the arena from call to call."""
 
     name = "hybrid_rt.cell"
     array = result_def(MemRefType)
@@ -111,9 +111,9 @@ class CellOp(IRDLOperation):
 
 @irdl_op_definition
 class DonatedOp(IRDLOperation):
-    """The memory of an argument that the caller gives away: from here on a result is written there.
+    """The memory of a donated argument, from the point on where a result is written there.
 
-    The argument keeps its own name for what it held, so that reading it too late can be told from reading the result.
+    The argument keeps its own SSA value, so that reading it too late can be told from reading the result.
     """
 
     name = "hybrid_rt.donated"
@@ -125,14 +125,14 @@ class DonatedOp(IRDLOperation):
         super().__init__(operands=[argument], result_types=[argument.type])
 
     def verify_(self) -> None:
-        """It is all of one argument of the function."""
+        """Verify that the operand is an argument of the function."""
         if not isinstance(self.argument, BlockArgument) or self.argument.type != self.array.type:
             raise VerifyException("only an argument can be donated, as it is")
 
 
 @irdl_op_definition
 class ConstantOp(IRDLOperation):
-    """An array of numbers that are known."""
+    """A constant array."""
 
     name = "hybrid_rt.constant"
     value = prop_def(Attribute)
@@ -145,10 +145,10 @@ class ConstantOp(IRDLOperation):
 
 @irdl_op_definition
 class AliasOp(IRDLOperation):
-    """The same memory seen in another shape or order.
+    """A view of a buffer in another shape or order.
 
     ``view`` is a movement (see :mod:`hybridc.dialects.movement`) whose arguments are this operation's attributes, but
-    the shape, which the result has: ``reshape``, ``transpose`` (order), ``slice`` (begin, step).
+    shape, which is the result's: ``reshape``, ``transpose`` (order), ``slice`` (begin, step).
     """
 
     name = "hybrid_rt.alias"
@@ -162,13 +162,13 @@ class AliasOp(IRDLOperation):
         Operation.__init__(self, operands=[array], properties=properties, attributes=attributes, result_types=[result])
 
     def numbers(self, name: str) -> tuple[int, ...]:
-        """An argument of the movement: one number for each axis."""
+        """An argument of the movement: one integer for each axis."""
         return numbers_listed(cast("DenseArrayBase[Any]", self.attributes[name]))
 
 
 @irdl_op_definition
 class CopyOp(IRDLOperation):
-    """Put the elements of one array into another of its type."""
+    """Copy an array into another of its type."""
 
     name = "hybrid_rt.copy"
     source = operand_def(MemRefType)
@@ -181,7 +181,7 @@ class CopyOp(IRDLOperation):
 
 @irdl_op_definition
 class LaunchOp(IRDLOperation):
-    """Run a kernel, or the host: read ``ins``, write ``outs``; ``scratch`` is memory that it may use meanwhile."""
+    """Run a kernel or a host call: reads ``ins``, writes ``outs``; ``scratch`` is temporary memory."""
 
     name = "hybrid_rt.launch"
     kernel = prop_def(FlatSymbolRefAttrConstr)
@@ -203,7 +203,7 @@ class LaunchOp(IRDLOperation):
 
     @property
     def groups(self) -> tuple[Sequence[SSAValue], Sequence[SSAValue], SSAValue | None]:
-        """``ins``, ``outs`` and ``scratch``, which one by one take their time."""
+        """``ins``, ``outs`` and ``scratch`` at once, which is faster."""
         sizes = numbers_listed(cast("DenseArrayBase[Any]", self.properties["operandSegmentSizes"]))
         first, end = sizes[0], sizes[0] + sizes[1]
         operands = self.operands
@@ -212,18 +212,18 @@ class LaunchOp(IRDLOperation):
 
 @functools.lru_cache(4096)
 def numbers_listed(array: DenseArrayBase[Any]) -> tuple[int, ...]:
-    """The integers of an array, which takes its time to unpack them."""
+    """The integers of a dense array; cached, as unpacking is slow."""
     return tuple([int(n) for n in array.get_values()])
 
 
 @functools.lru_cache(1024)
 def _segments(*sizes: int) -> DenseArrayBase[Any]:
-    """How many operands each group of an operation has."""
+    """``operandSegmentSizes``."""
     return DenseArrayBase.from_list(i32, sizes)
 
 
 def aliased(value: SSAValue) -> SSAValue:
-    """The array that a chain of aliases shows."""
+    """The array at the end of a chain of aliases."""
     while isinstance(value.owner, AliasOp):
         value = value.owner.array
     return value

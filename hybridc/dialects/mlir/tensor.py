@@ -1,4 +1,4 @@
-"""xDSL's ``tensor`` dialect, with one operation as MLIR has it."""
+"""xDSL's ``tensor`` dialect, with ``expand_shape`` as in MLIR."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from hybridc.dialects.mlir.hybrid import shape_of
 
 
 class ExpandShapeOp(tensor.ExpandShapeOp):
-    """More axes for the same elements. A tensor without axes gets axes of size 1, which xDSL's verifier rejects."""
+    """``tensor.expand_shape``, also of a rank-0 tensor to axes of size 1, which xDSL's verifier rejects."""
 
     def verify_(self) -> None:
         """As xDSL does, but for a source of rank 0."""

@@ -1,7 +1,7 @@
-"""The scalar vocabulary in MLIR's ``arith`` and ``math`` dialects: beside each step of :mod:`hybridc.dialects.scalar`.
+"""Scalar steps in MLIR's ``arith`` and ``math`` dialects: beside each step of :mod:`hybridc.dialects.scalar`.
 
-A step is one operation (:data:`UPSTREAM`), or is made of other steps (:data:`COMPOSED`), or has neither form and stays
-a call of the host (:data:`HOST`). ``select``, ``cast`` and ``like`` are for whoever writes operations.
+A step is one operation (:data:`UPSTREAM`), or composed of other steps (:data:`COMPOSED`), or has neither and stays
+a host call (:data:`HOST`). ``select``, ``cast`` and ``like`` are the builder's.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from hybridc.dialects.scalar import NUMPY, SPECIAL
 
 BOOL = np.dtype(bool)
 
-# The operations on floats, signed integers, unsigned integers and truth values. "" is the operand itself, None that
+# The operations on floats, signed integers, unsigned integers and booleans. "" is the operand itself, None that
 # NumPy has no such loop. Comparisons name their predicate.
 UPSTREAM: dict[str, tuple[str | None, str | None, str | None, str | None]] = {
     "add": ("arith.addf", "arith.addi", "arith.addi", "arith.ori"),
@@ -52,10 +52,10 @@ UPSTREAM: dict[str, tuple[str | None, str | None, str | None, str | None]] = {
     },
 }
 
-# Whole arrays go to the host for these.
+# Steps that are host calls, on whole arrays.
 HOST = frozenset({"erfinv", "lgamma", "gamma", "digamma"})
 
-LOGICAL = frozenset({"logical_and", "logical_or", "logical_xor"})  # on truth values, whatever the operands are
+LOGICAL = frozenset({"logical_and", "logical_or", "logical_xor"})  # on booleans, whatever the operands are
 
 
 def _rem(b: Any, x: Any, y: Any) -> Any:
@@ -65,7 +65,7 @@ def _rem(b: Any, x: Any, y: Any) -> Any:
 
 
 def _hypot(b: Any, x: Any, y: Any) -> Any:
-    """Scaled by the greater one, so that nothing overflows; infinite beside a nan, too."""
+    """Scaled by the greater one against overflow; infinite beside a nan, too."""
     x, y = b.abs(x), b.abs(y)
     great, small = b.max(x, y), b.min(x, y)
     ratio = b.div(small, b.select(b.eq(great, 0), 1.0, great))
@@ -119,15 +119,15 @@ COMPOSED: dict[str, Callable[..., Any]] = {
 }
 
 
-# Steps that are no ufunc of NumPy's: the ufunc that has the same dtypes.
+# Steps that are no ufunc: a ufunc with the same dtypes.
 _LOOPS: dict[str, Any] = {"pow": np.power, "quotient": np.multiply, "logistic": np.exp}
 
 
 @functools.lru_cache(4096)
 def loop_dtypes(step: str, kinds: tuple[Any, ...]) -> tuple[np.dtype[Any], ...]:
-    """The dtypes in which NumPy computes a step: those of the operands, then that of the result.
+    """NumPy's loop dtypes of a step: those of the operands, then that of the result.
 
-    ``kinds`` are the operands' dtypes, or ``float``, ``int`` or ``bool`` for Python numbers, which adapt to the others.
+    ``kinds`` are the operands' dtypes, or ``float``, ``int`` or ``bool`` for Python scalars, which adapt to the others.
     """
     if step in SPECIAL:
         wide = np.result_type(np.float32, *[np.dtype(k) for k in kinds])
