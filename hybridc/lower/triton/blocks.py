@@ -14,7 +14,8 @@ from hybridc.ir.tile_program import Address, Factor
 from hybridc.lower.triton.expressions.ops import Term
 from hybridc.lower.triton.source_writer import SourceWriter
 from hybridc.lower.triton.tile_printer import Dim, TilePrinter, narrowed_in
-from hybridc.transforms.kernels.tile_blocks import Strides, TileStatements
+from hybridc.transforms.kernels.kernel_memory import Strides
+from hybridc.transforms.kernels.tile_blocks import TileStatements
 
 
 @dataclass

@@ -19,21 +19,21 @@ from hybridc.lower.triton.texts import copy_phase, fill_phase, module, title
 from hybridc.lower.triton.tile_printer import Dim, TilePrinter, extent, factor_text, narrowed_in
 from hybridc.lower.triton.together import call_block, together
 from hybridc.lower.triton.triton_function import Config, Elements, TritonFunction, TritonPhase, TritonPhases
+from hybridc.transforms.kernels.kernel_memory import Strides
 from hybridc.transforms.kernels.schedule_blocks import GPU, schedule_blocks
-from hybridc.transforms.kernels.tile_blocks import Strides
 
 # Of the dimensions of blocks.
 _NAMES = "ijklmnopq"
 
 
 def phases_of(
-    kernel: Kernel, strides: Mapping[int, Strides], there: Mapping[SSAValue, int] = MappingProxyType({})
+    kernel: Kernel, strides: Mapping[int, Strides], given: Mapping[SSAValue, int] = MappingProxyType({})
 ) -> TritonPhases:
     """The phases of a kernel; ``strides``, in elements, are of arguments, then results, that may be no plain arrays.
 
-    Values that are ``there`` lie in the memory of the results with these numbers, when the kernel begins.
+    Values that are ``given`` lie in the memory of the results with these numbers when the kernel begins.
     """
-    launches, memory = schedule_blocks(kernel, strides, there)
+    launches, memory = schedule_blocks(kernel, strides, given)
     numbers = {name: i for i, name in enumerate(memory.dtypes)}
     made = [_FunctionText(kernel, launch).phase(numbers) for launch in launches]
     for i, value in enumerate(kernel.results):

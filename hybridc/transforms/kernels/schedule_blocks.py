@@ -8,7 +8,7 @@
   results. Of two reductions one may be of the other's result, if they are an online reduction
   (:mod:`hybridc.ir.online_reductions`).
 * *combine*: the partial results of a reduction are combined, in their order: results do not depend on chance.
-* A nest that is none of these is cut: values between its sweeps go through memory.
+* A nest that is none of these is split (:mod:`~hybridc.transforms.kernels.split_nest`).
 """
 
 from __future__ import annotations
@@ -20,33 +20,41 @@ from types import MappingProxyType
 
 from xdsl.ir import SSAValue
 
-from hybridc.ir.kernel import Axes, Kernel, Nest, Read, Stage, grid_of, number_of
+from hybridc.ir.kernel import Axes, Kernel, Nest, Stage, number_of
 from hybridc.ir.nest_plan import NestPlan, nests_of, plan_nest, read_elsewhere
-from hybridc.ir.online_reductions import Running, running_pairs
+from hybridc.ir.online_reductions import Running
 from hybridc.ir.structured import shape_of
 from hybridc.ir.tile_launch import NARROW, TileConfig, TileLaunch, TileMachine, power_of_two
 from hybridc.ir.tile_program import TileDim, TileProgram, TileSweep
+from hybridc.transforms.kernels.kernel_memory import KernelMemory, PartialResults, Strides
 from hybridc.transforms.kernels.rows_in_registers import held_bytes
-from hybridc.transforms.kernels.tile_blocks import KernelMemory, PartialResults, Strides, TileStatements
+from hybridc.transforms.kernels.split_nest import (
+    Groups,
+    by_empty_axes,
+    by_reduced_axes,
+    by_sweeps,
+    online_pairs,
+    reads_pointwise,
+    split,
+)
+from hybridc.transforms.kernels.tile_blocks import TileStatements
 
-# A program's elements of one long row are counted from the row's beginning, but for rows so long that programs are few.
+# Rows of so many elements are few: what is one for each of them is seldom loaded, also where all elements are counted.
 LONGEST = 1 << 25
-# A value is rather made again from so many arrays of its size than written and read.
-_GIVEN_AGAIN = 2
 # The machine that is scheduled for.
 GPU = TileMachine()
 
 
 def schedule_blocks(
-    kernel: Kernel, strides: Mapping[int, Strides], there: Mapping[SSAValue, int] = MappingProxyType({})
+    kernel: Kernel, strides: Mapping[int, Strides], given: Mapping[SSAValue, int] = MappingProxyType({})
 ) -> tuple[list[TileLaunch], KernelMemory]:
     """The launches that make the results of a kernel, but for those that are numbers, and where its values are.
 
-    ``strides``, in elements, are of arguments, then results, that may be no plain arrays. Values that are ``there``
-    lie in the memory of the results with these numbers, when the kernel begins.
+    ``strides``, in elements, are of arguments, then results, that may be no plain arrays. Values that are ``given``
+    lie in the memory of the results with these numbers when the kernel begins.
     """
     memory = KernelMemory(kernel, strides)
-    memory.names |= {value: f"y{i}" for value, i in there.items()}
+    memory.names |= {value: f"y{i}" for value, i in given.items()}
     return _BlockScheduler(kernel, memory, GPU).run(), memory
 
 
@@ -63,7 +71,7 @@ class _BlockScheduler:
         for nest in nests:
             for stage in nest.stages:
                 if read_elsewhere(nests, nest, stage.result):
-                    self.memory.keep(stage.result)
+                    self.memory.materialize(stage.result)
             self._nest(nest)
         return self.made
 
@@ -74,158 +82,38 @@ class _BlockScheduler:
         if not plan.sweeps:
             return
         stages = list(plan.stage_of.values())
-        walks = self._walks(nest, stages)
-        if any(len(walk) < nest.domain.count(0) for walk, _ in walks):
-            self._each(plan, [group for _, group in walks])
-            return
         sums = [s for s in stages if s.combine is not None]
-        if not sums:
-            if self._in_place(stages):
-                self._elements(plan)
-            else:
-                self._cut(plan)
-            return
-        ways = {plan.axes(s.reduced) for s in sums}
-        inner = self._padded(plan, plan.inner)
-        points = plan.extent(plan.points)
-        rows = any(not plan.across(s) for s in sums) and inner <= self.machine.longest_row and self._in_place(stages)
-        rows = rows and inner * held_bytes(plan) <= self.machine.held
-        rows = rows and all({*plan.points} <= {*plan.axes(s.reduced)} for s in sums if plan.across(s))
+        reduced = list(dict.fromkeys(plan.axes(s.reduced) for s in sums))
         read = {r.value for s in stages for r in s.reads}
-        if rows and (points >= self.machine.few_rows or inner <= self.machine.long_row):
+        pointwise = reads_pointwise(stages)
+        if groups := by_empty_axes(plan, self.memory):
+            self._split(plan, groups)
+        elif not sums and pointwise:
+            self._elements(plan)
+        elif pointwise and self._holds_rows(plan, sums):
             self._rows(plan)
-        elif pairs := self._together(plan, stages):
-            self._sums(plan, next(iter(ways)), pairs)
-        elif any(s.result in read for s in sums) or not self._in_place(stages):
-            self._cut(plan)
-        elif len(ways) == 1:
-            self._sums(plan, next(iter(ways)))
+        elif pairs := online_pairs(plan, stages):
+            self._sums(plan, reduced[0], pairs)
+        elif not pointwise or any(s.result in read for s in sums):
+            self._split(plan, by_sweeps(plan, self.memory))
+        elif len(reduced) == 1:
+            self._sums(plan, reduced[0])
         else:
-            self._apart(plan)
+            self._split(plan, by_reduced_axes(plan))
 
-    def _walks(self, nest: Nest, stages: Sequence[Stage]) -> list[tuple[frozenset[int], list[Stage]]]:
-        """The stages whose results are, or will be, in memory: those together that walk the same empty axes."""
-        empty = {a for a, n in enumerate(nest.domain) if n == 0}
-        found: list[tuple[frozenset[int], list[Stage]]] = []
-        for stage in stages:
-            if stage.result not in self.memory.names and stage.combine is None:
-                continue
-            walk = frozenset(empty & {*stage.axes, *stage.reduced})
-            if not found or found[-1][0] != walk:  # later ones may read what those before made
-                found.append((walk, []))
-            found[-1][1].append(stage)
-        return found
+    def _holds_rows(self, plan: NestPlan, sums: Sequence[Stage]) -> bool:
+        """Whether a program holds all that a row needs, and rows are enough for all programs or short."""
+        machine, inner = self.machine, self._padded(plan, plan.inner)
+        if inner > machine.longest_row or inner * held_bytes(plan) > machine.held:
+            return False
+        across = [s for s in sums if plan.across(s)]
+        if len(across) == len(sums) or not all({*plan.points} <= {*plan.axes(s.reduced)} for s in across):
+            return False
+        return plan.extent(plan.points) >= machine.few_rows or inner <= machine.long_row
 
-    def _in_place(self, stages: Sequence[Stage]) -> bool:
-        """Whether what the stages make is read at the elements that were just made."""
-        made = {s.result: s for s in stages}
-        return all(r.axes == made[r.value].axes for s in stages for r in s.reads if r.value in made)
-
-    def _together(self, plan: NestPlan, stages: Sequence[Stage]) -> list[Running]:
-        """The pairs by which one sweep makes all reductions of some stages; none if that cannot be, or need not."""
-        sums = [s for s in stages if s.combine is not None]
-        ways = {plan.axes(s.reduced) for s in sums}
-        if len(ways) != 1 or plan.extent(next(iter(ways))) == 0 or not self._in_place(stages):
-            return []
-        pairs = running_pairs(plan.nest, stages)
-        inside = [s for pair in pairs for s in (*pair.between, pair.second)]
-        late = {s.result for s in (*inside, *sums)}
-        others = [s for s in stages if s not in inside]
-        return [] if any(r.value in late for s in others for r in s.reads) else pairs
-
-    def _cut(self, plan: NestPlan) -> None:
-        """A nest for each sweep, with what they give each other in memory; pairs of reductions are one sweep."""
-        stages = list(plan.stage_of.values())
-        groups = [list(sweep.stages) for sweep in plan.sweeps]
-        for pair in running_pairs(plan.nest, stages):
-            at = next(i for i, group in enumerate(groups) if pair.first in group)
-            both = {*groups[at], *pair.between, pair.second}
-            group = [s for s in stages if s in both]
-            if not self._together(plan, group):
-                continue
-            done = self._done(pair, stages)
-            groups = [group if i == at else [s for s in g if s not in done] for i, g in enumerate(groups)]
-        self._each(plan, groups)
-
-    def _done(self, pair: Running, stages: Sequence[Stage]) -> set[Stage]:
-        """The stages of a pair that nobody needs beside it."""
-        done = {pair.second}
-        for stage in reversed(pair.between):
-            readers = {s for s in stages for r in s.reads if r.value is stage.result}
-            if readers <= done and stage.result not in self.memory.names:
-                done.add(stage)
-        return done
-
-    def _apart(self, plan: NestPlan) -> None:
-        """A nest for the reductions along the same axes, with what they reduce in memory."""
-        groups: dict[Axes, list[Stage]] = {}
-        for stage in plan.stage_of.values():
-            groups.setdefault(plan.axes(stage.reduced), []).append(stage)
-        self._each(plan, [groups[axes] for axes in sorted(groups, key=len)])
-
-    def _each(self, plan: NestPlan, groups: Sequence[Sequence[Stage]]) -> None:
-        """A nest for each group of stages, with what they give each other in memory."""
-        stages = list(plan.stage_of.values())
-        groups = [list(group) for group in groups]
-        wanted = [self._wanted(plan, stages, group) for group in groups]
-        while (unmade := self._unmade(plan, groups, wanted)) is not None:
-            place, stage = unmade
-            groups.insert(place, [stage])
-            wanted.insert(place, self._wanted(plan, stages, [stage]))
-        for values in wanted:
-            made = [s for s in stages if s.result in values]
-            for value in {r.value for s in made for r in s.reads if r.value in plan.stage_of} - values:
-                self.memory.keep(value)
-        nest = plan.nest
-        for values in wanted:
-            group = [s for s in stages if s.result in values]
-            if any(s.result in self.memory.names for s in group):
-                walked = {a for s in group for a in (*s.axes, *s.reduced)}
-                domain = tuple(n if a in walked else 1 for a, n in enumerate(nest.domain))
-                self._nest(replace(nest, domain=domain, stages=tuple(group), grid=grid_of(domain, group)))
-
-    def _wanted(self, plan: NestPlan, stages: Sequence[Stage], group: Sequence[Stage]) -> set[SSAValue]:
-        """The values that a group makes: its own, and those that it rather makes again."""
-        values = {s.result for s in group}
-        for stage in reversed(stages):
-            if stage.result in values:
-                values |= {v for r in stage.reads for v in self._again(plan, r, values)}
-        return values
-
-    def _unmade(
-        self, plan: NestPlan, groups: Sequence[Sequence[Stage]], wanted: Sequence[set[SSAValue]]
-    ) -> tuple[int, Stage] | None:
-        """A stage that a group needs and none makes, with the number of that group."""
-        own = {s.result for group in groups for s in group}
-        for number, values in enumerate(wanted):
-            for value in [r.value for s in plan.stage_of.values() if s.result in values for r in s.reads]:
-                if value in plan.stage_of and value not in values and value not in own:
-                    return number, plan.stage_of[value]
-        return None
-
-    def _again(self, plan: NestPlan, read: Read, here: set[SSAValue]) -> set[SSAValue]:
-        """The values to make again for a value that another nest makes; none if it goes through memory.
-
-        It does if making it again reads more elements than its own.
-        """
-        chain: set[SSAValue] = set()
-        given: set[SSAValue] = set()
-        stack = [read]
-        while stack:
-            at = stack.pop()
-            stage = plan.stage_of.get(at.value)
-            if at.value in here or at.value in chain:
-                continue
-            if stage is None or stage.combine is not None or at.value in self.memory.names or stage.axes != at.axes:
-                given.add(at.value)
-                continue
-            chain.add(at.value)
-            stack += stage.reads
-        if any(plan.stage_of[v].anywhere for v in chain):
-            return set()
-        size = math.prod(shape_of(read.value))
-        large = [v for v in given if number_of(v) is None and math.prod(shape_of(v)) >= size]
-        return chain if len(large) <= _GIVEN_AGAIN else set()
+    def _split(self, plan: NestPlan, groups: Groups) -> None:
+        for nest in split(plan, groups, self.memory):
+            self._nest(nest)
 
     # --- elements ------------------------------------------------------------------------------------------
 
@@ -238,7 +126,7 @@ class _BlockScheduler:
             sides = ((tall, tall), (wide, tall), (tall, wide), (wide, wide))
             dims = self._dim(plan, plan.points[-1:], "ROWS", wide), self._dim(plan, plan.inner, "COLUMNS", wide)
             configs = [self._config(ROWS=rows, COLUMNS=columns) for rows, columns in sides]
-        elif self._has_numbers_of_rows(plan):
+        elif self._has_row_scalars(plan):
             n, length = machine.elements, plan.extent(plan.inner)
             blocks = [b for b in (n, 2 * n, n // 2, 4 * n) if b <= length]
             dims = (self._dim(plan, plan.inner, "BLOCK", max(blocks)),)
@@ -253,7 +141,7 @@ class _BlockScheduler:
         text.stages(list(plan.stage_of.values()))
         self._add("elements", text, dims, (TileSweep((), text.take()),), configs)
 
-    def _has_numbers_of_rows(self, plan: NestPlan) -> bool:
+    def _has_row_scalars(self, plan: NestPlan) -> bool:
         """Whether some values are one for each row, of rows that are long, and begin where vectors do.
 
         A program with elements of several rows loads such a value once for each element.
@@ -308,7 +196,7 @@ class _BlockScheduler:
         stages = list(plan.stage_of.values())
         for stage in stages:
             if stage.combine is not None:
-                self.memory.keep(stage.result)
+                self.memory.materialize(stage.result)
         parts = {s: self._part(s, pieces) for s in stages if s.combine is not None}
         text = self._statements(plan)
         sweeps = text.accumulated(stages, list(parts.values()), over, pairs)

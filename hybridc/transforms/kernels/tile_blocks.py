@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from xdsl.ir import SSAValue
 
-from hybridc.ir.kernel import Kernel, Read, Stage, neutral_of
+from hybridc.ir.kernel import Read, Stage, neutral_of
 from hybridc.ir.online_reductions import Running
 from hybridc.ir.strides import row_major
 from hybridc.ir.structured import dtype_of, shape_of
@@ -30,49 +30,9 @@ from hybridc.ir.tile_program import (
     TileSweep,
     TileUpdate,
 )
+from hybridc.transforms.kernels.kernel_memory import PartialResults, Strides
 from hybridc.transforms.kernels.rows_in_registers import in_order_of_need
 from hybridc.transforms.kernels.tile_statements import BodyStatements, kind_of, start_of
-
-Strides = tuple[int, ...]
-
-
-class KernelMemory:
-    """The buffers of a kernel: the names of its arguments, its results and its locals, and which values are there."""
-
-    def __init__(self, kernel: Kernel, strides: Mapping[int, Strides]) -> None:
-        self.kernel = kernel
-        values = [*kernel.arguments, *kernel.results]
-        buffers = [*(f"x{i}" for i in range(len(kernel.arguments))), *(f"y{i}" for i in range(len(kernel.results)))]
-        self.strides = {values[i]: s for i, s in strides.items()}
-        self.dtypes = {name: dtype_of(v) for name, v in zip(buffers, values, strict=True)}
-        self.names: dict[SSAValue, str] = {}
-        for name, v in zip(buffers, values, strict=True):
-            self.names.setdefault(v, name)
-        self.locals: list[int] = []
-
-    def keep(self, value: SSAValue) -> None:
-        """Let a value be in memory."""
-        if value not in self.names:
-            self.names[value] = self.local(math.prod(shape_of(value)), value)
-
-    def local(self, elements: int, like: SSAValue) -> str:
-        """A buffer of the kernel's own."""
-        name = f"w{len(self.locals)}"
-        self.locals.append(elements * dtype_of(like).itemsize)
-        self.dtypes[name] = dtype_of(like)
-        return name
-
-
-@dataclass(frozen=True, eq=False)
-class PartialResults:
-    """A reduction whose elements are shared: the buffer of its partial results, and how many there are.
-
-    If there is one, the buffer is that of the result.
-    """
-
-    stage: Stage
-    buffer: str
-    pieces: int
 
 
 @dataclass(eq=False)

@@ -62,7 +62,7 @@ from hybridc.lower.triton.triton_function import (
     TritonPhases,
 )
 from hybridc.options import OPTIONS
-from hybridc.transforms.kernels.tile_blocks import Strides
+from hybridc.transforms.kernels.kernel_memory import Strides
 
 _SINGLE = np.dtype(np.float32)
 _NAMES = (

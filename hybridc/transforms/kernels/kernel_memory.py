@@ -1,0 +1,53 @@
+"""The memory that a kernel's launches share: its arguments, its results, and local buffers for values between them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from xdsl.ir import SSAValue
+
+from hybridc.ir.kernel import Kernel, Stage
+from hybridc.ir.structured import dtype_of, shape_of
+
+Strides = tuple[int, ...]
+
+
+class KernelMemory:
+    """The buffers of a kernel: the names of its arguments, its results and its locals, and which values are there."""
+
+    def __init__(self, kernel: Kernel, strides: Mapping[int, Strides]) -> None:
+        self.kernel = kernel
+        values = [*kernel.arguments, *kernel.results]
+        buffers = [*(f"x{i}" for i in range(len(kernel.arguments))), *(f"y{i}" for i in range(len(kernel.results)))]
+        self.strides = {values[i]: s for i, s in strides.items()}
+        self.dtypes = {name: dtype_of(v) for name, v in zip(buffers, values, strict=True)}
+        self.names: dict[SSAValue, str] = {}
+        for name, v in zip(buffers, values, strict=True):
+            self.names.setdefault(v, name)
+        self.locals: list[int] = []
+
+    def materialize(self, value: SSAValue) -> None:
+        """Give a value memory, if it has none."""
+        if value not in self.names:
+            self.names[value] = self.local(math.prod(shape_of(value)), value)
+
+    def local(self, elements: int, like: SSAValue) -> str:
+        """A buffer of the kernel's own."""
+        name = f"w{len(self.locals)}"
+        self.locals.append(elements * dtype_of(like).itemsize)
+        self.dtypes[name] = dtype_of(like)
+        return name
+
+
+@dataclass(frozen=True, eq=False)
+class PartialResults:
+    """A reduction whose elements are shared: the buffer of its partial results, and how many there are.
+
+    If there is one, the buffer is that of the result.
+    """
+
+    stage: Stage
+    buffer: str
+    pieces: int
