@@ -45,6 +45,7 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 
+from hybridc.errors import VerifyError
 from hybridc.ir.kernel import CASTS
 
 Axes = tuple[int, ...]
@@ -485,6 +486,13 @@ def _address(text: str) -> Address:
 
 
 # --- specification --------------------------------------------------------------------------------------------------
+
+
+def verify(program: TileProgram) -> None:
+    """Raise if something is wrong with a program: a bug of what scheduled it."""
+    found = faults(program)
+    if found:
+        raise VerifyError(f"after schedule-kernels: {found[0]}\n{program}")
 
 
 def faults(program: TileProgram) -> list[str]:

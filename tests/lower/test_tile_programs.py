@@ -7,8 +7,9 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 
 import hybridc as mx
+from hybridc.errors import VerifyError
 from hybridc.gluon import nn
-from hybridc.ir.tile_program import faults, parse
+from hybridc.ir.tile_program import faults, parse, verify
 from hybridc.lower.llvm.loops import kernel_phases
 from tests.random_programs import FLOATS, INTEGERS, Net, programs
 
@@ -129,6 +130,12 @@ def test_faults_are_found(before, after, fault):
     assert SOFTMAX.count(before) == 1
     found = faults(parse(SOFTMAX.replace(before, after)))
     assert fault in found
+
+
+def test_a_wrong_program_is_a_bug():
+    verify(parse(SOFTMAX))
+    with pytest.raises(VerifyError, match=r"%9 is not known: %4 = map math\.exp %9"):
+        verify(parse(SOFTMAX.replace("math.exp %3", "math.exp %9")))
 
 
 @pytest.mark.parametrize(

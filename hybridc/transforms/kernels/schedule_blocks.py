@@ -25,7 +25,8 @@ from hybridc.ir.nest_plan import NestPlan, nests_of, plan_nest, read_elsewhere
 from hybridc.ir.online_reductions import Running
 from hybridc.ir.structured import shape_of
 from hybridc.ir.tile_launch import NARROW, TileConfig, TileLaunch, TileMachine, power_of_two
-from hybridc.ir.tile_program import TileDim, TileProgram, TileSweep
+from hybridc.ir.tile_program import TileDim, TileProgram, TileSweep, verify
+from hybridc.options import OPTIONS
 from hybridc.transforms.kernels.kernel_memory import KernelMemory, PartialResults, Strides
 from hybridc.transforms.kernels.rows_in_registers import held_bytes
 from hybridc.transforms.kernels.split_nest import (
@@ -282,6 +283,8 @@ class _BlockScheduler:
         program = TileProgram(
             tuple(text.called.values()), text.space.sizes, parallel, tuple(sweeps), inner=whole, tiles=tuple(dims)
         )
+        if OPTIONS.verify:
+            verify(program)
         wide = max(plan.extent(range(len(plan.sizes))), text.far) >= NARROW
         dtypes = tuple(self.memory.dtypes[name] for name in text.buffers)
         self.made.append(

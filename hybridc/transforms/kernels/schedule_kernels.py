@@ -20,7 +20,9 @@ from hybridc.ir.tile_program import (
     TileScratch,
     TileStore,
     TileSweep,
+    verify,
 )
+from hybridc.options import OPTIONS
 from hybridc.transforms.kernels.tile_statements import BodyStatements, kind_of, start_of
 
 # Terms of a sum that are added in their order, and rounded before.
@@ -42,7 +44,10 @@ class NestMemory:
 
 def schedule(plan: NestPlan, memory: NestMemory) -> TileProgram:
     """The tile program of a planned nest."""
-    return _TileScheduler(plan, memory=memory).run()
+    program = _TileScheduler(plan, memory=memory).run()
+    if OPTIONS.verify:
+        verify(program)
+    return program
 
 
 @dataclass(eq=False)
