@@ -215,7 +215,7 @@ def sample_jobs(operators: Sequence[str]) -> Iterator[Iterator[Job]]:
 
     Operators on any numbers come once more in half precision and in integers, forward only.
     """
-    from hybridc.dialects.registry import OPERATORS
+    from hybridc.dialects.operator_registry import OPERATORS
     from hybridc.tools.check_op.case import each_sample
     from hybridc.tools.check_op.check_compiled import each_other_dtype
 

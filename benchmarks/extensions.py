@@ -19,7 +19,7 @@ if __package__ is None:
 
 import hybridc as mx
 from benchmarks.overhead import microseconds
-from hybridc.dialects import registry
+from hybridc.dialects import operator_registry
 from hybridc.library.extension_compute import Frame
 
 SOURCE = Path(__file__).resolve().parents[1] / "examples" / "extensions" / "lib_custom_op" / "gemm_lib.cc"
@@ -47,7 +47,7 @@ class Prepared:
     """The library's function on some arrays, without anything around it."""
 
     def __init__(self, a: Any, b: Any) -> None:
-        op: Any = registry.operator("extension.my_gemm").bind()
+        op: Any = operator_registry.operator("extension.my_gemm").bind()
         out = np.empty((a.shape[0], b.shape[1]), np.float32)
         ins = ((a.shape, a.dtype), (b.shape, b.dtype))
         frame = Frame(op.call, op.OP.forward["cpu"], ins, ((out.shape, out.dtype),))

@@ -66,7 +66,7 @@ LATE: dict[str, dict[str, str]] = {
         "hybridc.runtime.devices.choose",
     },
     "heavy modules of others": {
-        "hybridc.dialects.registry": "importlib.metadata",
+        "hybridc.dialects.operator_registry": "importlib.metadata",
         "hybridc.dialects.special": "scipy",
         "hybridc.dtypes": "ml_dtypes",
     },

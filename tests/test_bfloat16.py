@@ -13,7 +13,7 @@ from xdsl.dialects.linalg.ops import GenericOp
 import hybridc as mx
 from hybridc.compile import pipeline
 from hybridc.compile.stages import Traced
-from hybridc.dialects import registry
+from hybridc.dialects import operator_registry
 from hybridc.dtypes import BFLOAT16
 from hybridc.errors import DTypeError, MXNetError
 from hybridc.gluon import nn
@@ -115,7 +115,7 @@ def test_casts(dtype):
 
 
 def samples():
-    for name, cls in sorted(registry.OPERATORS.items()):
+    for name, cls in sorted(operator_registry.OPERATORS.items()):
         if name.startswith("hybrid.") and not cls.DRAWS:
             yield from (
                 (call, check.Case(cls, call, found.sample, "bfloat16")) for call, found in check.each_sample(cls)

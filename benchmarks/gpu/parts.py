@@ -80,7 +80,7 @@ def _networks(small: bool) -> dict[str, Callable[[], Any]]:
 
 def _operators(small: bool) -> dict[str, Callable[[], Any]]:
     import hybridc as mx
-    from hybridc.dialects.registry import OPERATORS
+    from hybridc.dialects.operator_registry import OPERATORS
     from hybridc.tools.check_op.case import each_sample
     from hybridc.tools.check_op.check_compiled import compare_on
 

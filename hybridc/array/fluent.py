@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from hybridc.dialects.registry import FUNCTIONS, LISTENERS
+from hybridc.dialects.operator_registry import FUNCTIONS, LISTENERS
 from hybridc.ground.hooks import HOOKS
 
 # Every operator that MXNet also offers as a method of its arrays.

@@ -12,10 +12,10 @@ import numpy as np
 
 from hybridc.array.dispatch import as_scalar, explain, finish, invoke
 from hybridc.array.ndarray import NDArray
-from hybridc.dialects import registry
-from hybridc.dialects.attribute import REQUIRED
+from hybridc.dialects import operator_registry
 from hybridc.dialects.checked import on_arrays
 from hybridc.dialects.operator import Elementwise, Movement, Operator
+from hybridc.dialects.operator_attribute import REQUIRED
 from hybridc.dialects.scalar import NUMPY, record
 from hybridc.dtypes import STORED
 from hybridc.errors import MXNetError
@@ -30,13 +30,13 @@ def _forget(name: str) -> None:
     _BUILT.pop(name, None)
 
 
-registry.LISTENERS.append(_forget)
+operator_registry.LISTENERS.append(_forget)
 
 
 def function(name: str) -> Callable[..., Any]:
     """The function of the operator that is called ``name`` (an alias will do)."""
     if name not in _BUILT:
-        cls = registry.FUNCTIONS[name]
+        cls = operator_registry.FUNCTIONS[name]
         _BUILT[name] = cls.function() or _build(name, cls)
     return _BUILT[name]
 

@@ -17,7 +17,7 @@ from hybridc.array.dispatch import as_scalar, invoke, is_symbol, record
 from hybridc.array.functions import function
 from hybridc.array.ndarray import NDArray
 from hybridc.dialects.array.slicing import BasicIndex
-from hybridc.dialects.registry import FUNCTIONS
+from hybridc.dialects.operator_registry import FUNCTIONS
 from hybridc.dtypes import is_float
 from hybridc.errors import MXNetError
 from hybridc.ground.hooks import HOOKS

@@ -17,7 +17,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from hybridc.dialects import registry
+from hybridc.dialects import operator_registry
 from hybridc.dialects.gradient import vjp
 from hybridc.dialects.operator import Contraction, Elementwise, Movement, Operator, Reduction
 from hybridc.dialects.scalar import Recorder, Scalar, record
@@ -101,15 +101,15 @@ def changed_operators() -> tuple[Any, ...]:
     Operators decompose into others, so that a change of one may show in the graph of any.
     """
     found: list[Any] = []
-    for name, cls in registry.OPERATORS.items():
+    for name, cls in operator_registry.OPERATORS.items():
         if not is_own(cls):
             if name.startswith("hybrid."):
                 found.append((name, cls))
             continue
         found += [(name, v) for v in _changes(cls)]
         for function in (name.partition(".")[2], *cls.ALIASES):
-            if registry.FUNCTIONS.get(function) is not cls:
-                found.append((function, registry.FUNCTIONS.get(function)))
+            if operator_registry.FUNCTIONS.get(function) is not cls:
+                found.append((function, operator_registry.FUNCTIONS.get(function)))
     return tuple(found)
 
 
@@ -119,7 +119,7 @@ def _changes(cls: type) -> list[Any]:
     known = _FIELDS.get(cls, ())
     if len(fields) == len(known) and all(map(operator.is_, fields, known)):
         return []
-    attached: Any = cls.__dict__.get(registry.Attached.FIELD, {})
+    attached: Any = cls.__dict__.get(operator_registry.Attached.FIELD, {})
     methods = [v for v in fields if type(v) is types.FunctionType and not _is_ours(v.__module__)]
     if not methods and not attached:
         _FIELDS[cls] = fields

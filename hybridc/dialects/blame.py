@@ -10,7 +10,7 @@ from collections.abc import Generator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hybridc.dialects.registry import Attached
+from hybridc.dialects.operator_registry import Attached
 from hybridc.errors import CustomOpError, MXNetError
 from hybridc.ground.location import is_users
 from hybridc.ground.state import STATE

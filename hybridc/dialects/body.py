@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from hybridc.dialects.attribute import DType, Shape
 from hybridc.dialects.derived import outputs_of
 from hybridc.dialects.gradient import pull_back
+from hybridc.dialects.operator_attribute import DType, Shape
 from hybridc.ground.hooks import HOOKS
 
 if TYPE_CHECKING:

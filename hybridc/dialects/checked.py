@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from hybridc.dialects.attribute import DType, Shape
 from hybridc.dialects.blame import defined, pair
+from hybridc.dialects.operator_attribute import DType, Shape
 from hybridc.errors import CustomOpError
 from hybridc.ground.nesting import as_list
 

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from hybridc.dialects import registry
-from hybridc.dialects.attribute import Shape
+from hybridc.dialects import operator_registry
+from hybridc.dialects.operator_attribute import Shape
 from hybridc.dialects.scalar import NUMPY, Scalar, record
 from hybridc.errors import MXNetError, UnsupportedError
 from hybridc.ground.hooks import HOOKS
@@ -51,24 +51,24 @@ class _Steps:
                 return getattr(NUMPY, step)(*operands)
             if step == "cast":
                 x, dtype = operands
-                return invoke(registry.operator("hybrid.cast").bind(dtype=dtype), [x])
+                return invoke(operator_registry.operator("hybrid.cast").bind(dtype=dtype), [x])
             if step == "like":
                 x, number = operands
-                return invoke(registry.operator("hybrid.full_like").bind(fill_value=number), [x])
+                return invoke(operator_registry.operator("hybrid.full_like").bind(fill_value=number), [x])
             if step == "select":  # a scalar branch takes the dtype of the other
                 like = next((x for x in operands[1:] if hasattr(x, "shape")), operands[0])
-                full = registry.operator("hybrid.full_like")
+                full = operator_registry.operator("hybrid.full_like")
                 operands = (
                     operands[0],
                     *(x if hasattr(x, "shape") else invoke(full.bind(fill_value=x), [like]) for x in operands[1:]),
                 )
             name = f"hybrid.{_OPERATORS.get(step, step)}"
-            if name not in registry.OPERATORS:
+            if name not in operator_registry.OPERATORS:
                 raise UnsupportedError(
                     f"operator {self._op.NAME}: the gradient of the step b.{step} is not known; give the operator a "
                     "gradient(self, F, dy, …) of its own"
                 )
-            return invoke(registry.operator(name).bind(), list(operands))
+            return invoke(operator_registry.operator(name).bind(), list(operands))
 
         return apply
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, cast
 
-from hybridc.dialects.attribute import DType, Shape
+from hybridc.dialects.operator_attribute import DType, Shape
 from hybridc.errors import AttributeValueError
 
 

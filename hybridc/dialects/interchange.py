@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 if TYPE_CHECKING:
-    from hybridc.dialects.attribute import Attribute
+    from hybridc.dialects.operator_attribute import Attribute
 
 
 def text(value: Any) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hybridc.dialects import stateful as stateful
 from hybridc.dialects.array import cast as cast
-from hybridc.dialects.array import creation as creation
+from hybridc.dialects.array import creation_ops as creation_ops
 from hybridc.dialects.array import gather as gather
 from hybridc.dialects.array import gather_nd as gather_nd
 from hybridc.dialects.array import indices as indices
@@ -17,7 +17,7 @@ from hybridc.dialects.array import slicing as slicing
 from hybridc.dialects.array import sorting as sorting
 from hybridc.dialects.math import contraction as contraction
 from hybridc.dialects.math import elementwise as elementwise
-from hybridc.dialects.math import linalg as linalg
+from hybridc.dialects.math import linalg_ops as linalg_ops
 from hybridc.dialects.math import random_choice as random_choice
 from hybridc.dialects.math import random_ops as random_ops
 from hybridc.dialects.math import reduction as reduction
@@ -26,8 +26,8 @@ from hybridc.dialects.math import trigonometry as trigonometry
 from hybridc.dialects.math import unary as unary
 from hybridc.dialects.nn import activation as activation
 from hybridc.dialects.nn import batch_norm as batch_norm
-from hybridc.dialects.nn import contrib as contrib
+from hybridc.dialects.nn import contrib_ops as contrib_ops
 from hybridc.dialects.nn import dropout as dropout
-from hybridc.dialects.nn import loss as loss
+from hybridc.dialects.nn import loss_ops as loss_ops
 from hybridc.dialects.nn import normalization as normalization
 from hybridc.dialects.nn import softmax as softmax

@@ -16,12 +16,12 @@ from typing import Any, ClassVar, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from hybridc.dialects import checked, registry
+from hybridc.dialects import checked, operator_registry
 from hybridc.dialects.array.shape_rules import broadcast_shapes, filled_shapes, reduced_axes, reduced_shape
-from hybridc.dialects.attribute import REQUIRED, Attribute, Axis, DType, Shape, attribute, from_annotation
 from hybridc.dialects.derived import evaluate_decomposed, inferred_shapes
 from hybridc.dialects.handwritten import ArraySpec, Kernel
 from hybridc.dialects.interchange import Interchange
+from hybridc.dialects.operator_attribute import REQUIRED, Attribute, Axis, DType, Shape, attribute, from_annotation
 from hybridc.dialects.sample import Bad, Sample
 from hybridc.dialects.scalar import NUMPY, depends_on_all
 from hybridc.dtypes import STORED, computed, is_float
@@ -518,7 +518,7 @@ def register(name: str, *aliases: str, override: bool = False) -> Callable[[Clas
         require_operator(cls, name, aliases)
         cls.NAME = name
         cls.ALIASES = aliases
-        registry.add(cls, override)
+        operator_registry.add(cls, override)
         return cls
 
     return enter

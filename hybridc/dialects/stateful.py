@@ -14,8 +14,8 @@ from typing import Any, ClassVar
 import numpy as np
 
 from hybridc.dialects import checked
-from hybridc.dialects.attribute import DType, Shape
 from hybridc.dialects.operator import Opaque, Operator, attribute, register
+from hybridc.dialects.operator_attribute import DType, Shape
 from hybridc.errors import MXNetError
 from hybridc.ground.hooks import HOOKS
 from hybridc.ground.nesting import as_list

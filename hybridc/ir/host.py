@@ -9,7 +9,7 @@ from xdsl.dialects import func
 from xdsl.dialects.builtin import DenseArrayBase, DictionaryAttr, StringAttr
 from xdsl.ir import SSAValue
 
-from hybridc.dialects import registry
+from hybridc.dialects import operator_registry
 from hybridc.dialects.blame import blame, defined
 from hybridc.dialects.handwritten import RETURNED, ArraySpec, Kernel
 from hybridc.dialects.mlir.hybrid import dtype_of, from_attribute, shape_of
@@ -26,7 +26,7 @@ def operator_of(declaration: func.FuncOp) -> Operator:
     """The operator that computes a declared function, with its attributes bound."""
     name = cast(StringAttr, declaration.attributes["hybrid.operator"]).data
     attributes = cast(DictionaryAttr, declaration.attributes["hybrid.attributes"]).data
-    return registry.operator(name).bind(**{key: from_attribute(value) for key, value in attributes.items()})
+    return operator_registry.operator(name).bind(**{key: from_attribute(value) for key, value in attributes.items()})
 
 
 def arrays_of(values: Sequence[SSAValue]) -> list[ArraySpec]:

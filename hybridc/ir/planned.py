@@ -15,7 +15,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
-from hybridc.dialects import registry
+from hybridc.dialects import operator_registry
 from hybridc.dialects.operator import Operator
 from hybridc.ground.serialize import read, register_form, written
 from hybridc.ir.native_plan import Host, PlainArray
@@ -205,7 +205,7 @@ def operator_written(op: Operator) -> list[Any]:
 
 def _operator_read(given: Any) -> Operator:
     name, attributes = given
-    return registry.operator(name).bind(**{key: read(value) for key, value in attributes.items()})
+    return operator_registry.operator(name).bind(**{key: read(value) for key, value in attributes.items()})
 
 
 register_form(Operator, operator_written, _operator_read)

@@ -17,7 +17,7 @@ from xdsl.dialects import arith
 from xdsl.dialects.linalg import ops as linalg
 from xdsl.ir import Block, Operation, SSAValue
 
-from hybridc.dialects.attribute import DType
+from hybridc.dialects.operator_attribute import DType
 from hybridc.dtypes import BFLOAT16, FLOAT16, FLOAT32, wide
 from hybridc.ir.kernel import Kernel, Stage
 from hybridc.ir.strides import row_major

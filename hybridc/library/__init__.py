@@ -11,7 +11,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from hybridc.dialects import registry
+from hybridc.dialects import operator_registry
 from hybridc.errors import MXNetError
 from hybridc.ground.locks import ForkLock
 from hybridc.library import extension_graph
@@ -117,7 +117,7 @@ def _described(error: Exception, file: Path) -> str:
 
 def _load_python(file: Path, verbose: bool) -> ModuleType:
     """Import a file or package under its name, or under a longer one if another module has it."""
-    before = set(registry.OPERATORS)
+    before = set(operator_registry.OPERATORS)
     source = file / "__init__.py" if file.is_dir() else file
     name = file.stem
     known = sys.modules.get(name)
@@ -140,7 +140,7 @@ def _load_python(file: Path, verbose: bool) -> ModuleType:
             raise
         raise MXNetError(f"Error loading library: '{file}'\n{_described(error, file)}") from error
     if verbose:
-        found = [n for n in registry.OPERATORS if n not in before]
+        found = [n for n in operator_registry.OPERATORS if n not in before]
         _tell(f"Found {len(found)} operators in library")
         for number, op in enumerate(found):
             _tell(f"\tOp[{number}] {op}")

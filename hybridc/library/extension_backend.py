@@ -10,9 +10,9 @@ from xdsl.dialects.builtin import ModuleOp, TensorType
 from xdsl.ir import Operation
 
 from hybridc.array.ndarray import NDArray
-from hybridc.dialects import registry
-from hybridc.dialects.attribute import DType, Shape
+from hybridc.dialects import operator_registry
 from hybridc.dialects.mlir.hybrid import HybridOp, dtype_of, element_dtype, shape_of
+from hybridc.dialects.operator_attribute import DType, Shape
 from hybridc.errors import MXNetError
 from hybridc.ir.values import functions, result_count
 from hybridc.library.extension import LibraryOp
@@ -229,7 +229,7 @@ class PassOfLibrary:
                 continue
             leaf = trace.leaf(argument.name_hint or node.name, shape_of(argument), dtype_of(argument), role)
             values[node.name] = leaf
-        constant = registry.operator("extension.array")
+        constant = operator_registry.operator("extension.array")
         for name, array in {**arguments, **states}.items():
             values[name] = trace.emit(constant.bind(held=Held(array)), [], None)[0]
         with trace.active():

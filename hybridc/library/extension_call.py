@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from hybridc.dialects.attribute import DType, Shape
+from hybridc.dialects.operator_attribute import DType, Shape
 from hybridc.errors import DTypeError, MXNetError, ShapeError
 from hybridc.library.extension import LibraryOp
 

@@ -27,8 +27,8 @@ import numpy as np
 import numpy.typing as npt
 
 from hybridc import random
-from hybridc.dialects.attribute import DType, Shape
 from hybridc.dialects.operator import Array
+from hybridc.dialects.operator_attribute import DType, Shape
 from hybridc.errors import MXNetError
 from hybridc.ground.buffers import SMALLEST, empty
 from hybridc.library.extension_call import Call, ExtensionState, type_code

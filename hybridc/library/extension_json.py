@@ -11,9 +11,9 @@ from xdsl.dialects import func
 from xdsl.dialects.builtin import TensorType, UnrankedTensorType
 from xdsl.ir import Operation, SSAValue
 
-from hybridc.dialects import registry
-from hybridc.dialects.attribute import DType, Shape
+from hybridc.dialects import operator_registry
 from hybridc.dialects.mlir.hybrid import HybridOp, dtype_of, shape_of
+from hybridc.dialects.operator_attribute import DType, Shape
 from hybridc.library.extension_call import CODES
 from hybridc.symbol.json import to_json
 from hybridc.symbol.symbol_to_graph import FunctionNodes
@@ -58,7 +58,7 @@ def write(function: func.FuncOp, made: FunctionNodes) -> WrittenFunction:
 def _of_equal_shapes(name: str, op: HybridOp) -> str:
     """What MXNet calls ``x + y`` where nothing is broadcast: ``elemwise_add`` in place of ``broadcast_add``."""
     same = name.replace("broadcast_", "elemwise_")
-    found = registry.FUNCTIONS.get(same)
+    found = operator_registry.FUNCTIONS.get(same)
     known = not any(isinstance(v.type, UnrankedTensorType) or -1 in shape_of(v) for v in op.operands)
     equal = known and len({shape_of(v) for v in op.operands}) == 1
     return same if equal and found is not None and issubclass(found, op.OPERATOR) else name

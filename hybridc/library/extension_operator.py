@@ -13,9 +13,9 @@ import numpy as np
 
 from hybridc.array.dispatch import invoke
 from hybridc.array.fluent import Fluent
-from hybridc.dialects import registry
-from hybridc.dialects.attribute import Attribute, DType, Shape
+from hybridc.dialects import operator_registry
 from hybridc.dialects.operator import Opaque, Operator, attribute, no_gradient, register
+from hybridc.dialects.operator_attribute import Attribute, DType, Shape
 from hybridc.dialects.stateful import Holder, Stateful
 from hybridc.dtypes import is_float
 from hybridc.errors import ArgumentTypeError, MXNetError, ShapeError
@@ -348,8 +348,8 @@ def define(op: LibraryOp) -> None:
         backward = _class(LibraryBackward, op, f"The backward of ``{op.name}``.", f"_backward_{op.name}")
         setattr(backward, "FORWARD", made)  # noqa: B010 - each class refers to the other
         setattr(made, "BACKWARD", backward)  # noqa: B010
-        registry.add(backward, override=True)
-    registry.add(made, override=True)
+        operator_registry.add(backward, override=True)
+    operator_registry.add(made, override=True)
 
 
 def _class(base: type[_OfLibrary], op: LibraryOp, doc: str, name: str) -> type[_OfLibrary]:

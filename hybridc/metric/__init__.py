@@ -1,6 +1,16 @@
 """Evaluation metrics: ``mx.metric``. Each takes labels and predictions batch by batch, and keeps a result."""
 
-from hybridc.metric.base import (
+from hybridc.metric.classification import (
+    F1,
+    MCC,
+    PCC,
+    Accuracy,
+    CrossEntropy,
+    NegativeLogLikelihood,
+    Perplexity,
+    TopKAccuracy,
+)
+from hybridc.metric.eval_metric import (
     Caffe,
     CompositeEvalMetric,
     CustomMetric,
@@ -12,16 +22,6 @@ from hybridc.metric.base import (
     create,
     np,
     register,
-)
-from hybridc.metric.classification import (
-    F1,
-    MCC,
-    PCC,
-    Accuracy,
-    CrossEntropy,
-    NegativeLogLikelihood,
-    Perplexity,
-    TopKAccuracy,
 )
 from hybridc.metric.regression import MAE, MSE, RMSE, PearsonCorrelation
 

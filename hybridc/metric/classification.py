@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy
 
-from hybridc.metric.base import Array, EvalMetric, Names, alias, check_label_shapes, register, values
+from hybridc.metric.eval_metric import Array, EvalMetric, Names, alias, check_label_shapes, register, values
 
 
 @register

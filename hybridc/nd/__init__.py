@@ -9,7 +9,7 @@ from hybridc.array import indexing as indexing
 from hybridc.array.functions import function as _function
 from hybridc.array.ndarray import NDArray
 from hybridc.dialects import library as library  # importing it registers the operators
-from hybridc.dialects import registry as _registry
+from hybridc.dialects import operator_registry as _registry
 from hybridc.ground.absent import absent as _absent
 from hybridc.nd import contrib, image, linalg, op, random
 from hybridc.nd.creation import (
@@ -33,7 +33,7 @@ from hybridc.nd.creation import (
     waitall,
     zeros,
 )
-from hybridc.nd.extension import CustomOp
+from hybridc.nd.library_operator import CustomOp
 from hybridc.nd.storage import load, load_frombuffer, save
 from hybridc.operator import custom as custom  # importing these registers operators, too
 from hybridc.subgraph import subgraph_operator as subgraph_operator

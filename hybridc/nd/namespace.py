@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from hybridc.array.functions import function
-from hybridc.dialects import registry
+from hybridc.dialects import operator_registry
 from hybridc.ground.absent import absent as _absent
 
 
@@ -19,12 +19,12 @@ def lookup(namespace: str, *prefixes: str) -> tuple[Callable[[str], Any], Callab
 
     def getattr_(name: str) -> Any:
         for start in starts:
-            if registry.has_function(start + name):
+            if operator_registry.has_function(start + name):
                 return function(start + name)
         raise _absent(f"mx.nd.{namespace}", name, "operator", dir_())
 
     def dir_() -> list[str]:
-        found = {n.removeprefix(s) for n in registry.FUNCTIONS for s in starts if n.startswith(s)}
+        found = {n.removeprefix(s) for n in operator_registry.FUNCTIONS for s in starts if n.startswith(s)}
         return sorted(n for n in found if n.isidentifier())
 
     return getattr_, dir_

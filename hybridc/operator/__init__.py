@@ -14,7 +14,7 @@ import numpy as np
 
 from hybridc.array.ndarray import NDArray
 from hybridc.context import Context
-from hybridc.dialects import registry as _registry
+from hybridc.dialects import operator_registry as _registry
 from hybridc.errors import MXNetError, ShapeError, UnsupportedError
 from hybridc.ground.hooks import HOOKS
 from hybridc.operator.custom import _PROPS, Custom

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, cast
 import numpy as np
 
 from hybridc.array.ndarray import NDArray
-from hybridc.dialects import registry
+from hybridc.dialects import operator_registry
 from hybridc.dialects.blame import user_code
 from hybridc.dialects.checked import lasting
 from hybridc.errors import MXNetError
@@ -26,8 +26,8 @@ from hybridc.ground.nesting import as_list
 if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp
 
-    from hybridc.dialects.attribute import DType, Shape
     from hybridc.dialects.mlir.hybrid import HybridOp
+    from hybridc.dialects.operator_attribute import DType, Shape
     from hybridc.subgraph.subgraph_operator import Subgraph
 
 __all__ = ["Part", "Partitioner", "list_backends", "register_partitioner", "register_pass", "rewrite"]
@@ -312,7 +312,7 @@ def operation_names(ops: Collection[str]) -> set[str]:
     """Names of operations in the IR, from names of functions or of operations."""
     names: set[str] = set()
     for name in ops:
-        found = registry.OPERATORS.get(name) or registry.FUNCTIONS.get(name)
+        found = operator_registry.OPERATORS.get(name) or operator_registry.FUNCTIONS.get(name)
         if found is None:
             raise MXNetError(f"no operator is called {name!r}; a partitioner's ops are names such as 'exp'")
         names.add(found.NAME)

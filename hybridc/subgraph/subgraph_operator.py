@@ -10,9 +10,9 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from hybridc.dialects.attribute import DType, Shape, attribute
 from hybridc.dialects.body import Body
 from hybridc.dialects.operator import Operator, register
+from hybridc.dialects.operator_attribute import DType, Shape, attribute
 from hybridc.dialects.stateful import Stateful
 from hybridc.errors import MXNetError
 from hybridc.ground.cached import cached_property

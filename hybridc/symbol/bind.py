@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from hybridc.array.dispatch import invoke
-from hybridc.dialects.attribute import DType, Shape
+from hybridc.dialects.operator_attribute import DType, Shape
 from hybridc.ground.nesting import as_list
 from hybridc.ground.state import STATE
 from hybridc.symbol import graph

@@ -21,7 +21,7 @@ from hybridc.array import fluent
 from hybridc.array.dispatch import invoke
 from hybridc.array.functions import function
 from hybridc.array.ndarray import NDArray
-from hybridc.dialects import registry
+from hybridc.dialects import operator_registry
 from hybridc.dialects.operator import Operator
 from hybridc.errors import (
     ArgumentTypeError,
@@ -133,7 +133,9 @@ class Composer(threading.local):
             )
         if isinstance(value, bool | int | float | np.generic):
             number: Any = np.asarray(value).item()
-            return SymbolNode(registry.operator("hybrid.constant").bind(value=number), str(number), (), {}, location), 0
+            return SymbolNode(
+                operator_registry.operator("hybrid.constant").bind(value=number), str(number), (), {}, location
+            ), 0
         if isinstance(value, NDArray | np.ndarray):
             raise ArgumentTypeError(
                 f"{location}: {op.title()}: input {key!r} is an array, but symbols take symbols and numbers only; "
@@ -214,7 +216,7 @@ class ComposedSymbol(AttributesOfNodes, Symbol):
                 y = function("full_like")(x, y)
             elif hasattr(y, "entries") and isinstance(x, int | float):
                 x = function("full_like")(y, x)
-        return invoke(registry.operator("hybrid.where_by_shapes").bind(), (condition, x, y), out)
+        return invoke(operator_registry.operator("hybrid.where_by_shapes").bind(), (condition, x, y), out)
 
     # --- what it is ----------------------------------------------------------------------------------------
 

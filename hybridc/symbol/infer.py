@@ -12,8 +12,8 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from hybridc.dialects.attribute import DType, Shape
 from hybridc.dialects.operator import Elementwise, Operator
+from hybridc.dialects.operator_attribute import DType, Shape
 from hybridc.errors import MXNetError, ShapeError
 from hybridc.symbol import graph
 from hybridc.symbol.graph import Entry, SymbolNode

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any, cast
 
 from hybridc import name as naming
-from hybridc.dialects import registry
+from hybridc.dialects import operator_registry
 from hybridc.dialects.interchange import text
 from hybridc.dialects.operator import Operator
 from hybridc.errors import MXNetError
@@ -196,9 +196,9 @@ def _list_of(value: Any) -> list[Any] | None:
 
 def _operator_class(name: str) -> type[Operator] | None:
     """The operator that MXNet calls so: by a function's name, or as ``_contrib_quadratic`` is contrib.quadratic."""
-    if registry.has_function(name):
-        return registry.FUNCTIONS[name]
-    for cls in registry.OPERATORS.values():
+    if operator_registry.has_function(name):
+        return operator_registry.FUNCTIONS[name]
+    for cls in operator_registry.OPERATORS.values():
         if cls.nnvm_name() == name:
             return cls
     return None
@@ -237,7 +237,7 @@ class _GraphReader:
         self.where = where
         # MXNet's operators of an array and a number: the operator, and whether the number comes first.
         self.scalars: dict[str, tuple[type[Operator], bool]] = {}
-        for cls in registry.OPERATORS.values():
+        for cls in operator_registry.OPERATORS.values():
             for i, name in enumerate(vars(cls).get("NNVM_SCALAR", ())):
                 self.scalars.setdefault(name, (cls, i == 1))
 
@@ -367,7 +367,7 @@ class _GraphReader:
             raise self.wrong(f"{what}: attribute scalar has {len(given)} characters, which is beyond all numbers")
         if len(inputs) != 1:
             raise self.wrong(f"{what} takes one input, got {len(inputs)}")
-        constant = SymbolNode(registry.operator("hybrid.constant").bind(value=value), str(value))
+        constant = SymbolNode(operator_registry.operator("hybrid.constant").bind(value=value), str(value))
         both = [(constant, 0), inputs[0]] if reflected else [inputs[0], (constant, 0)]
         return SymbolNode(cls.bind(), label, both, users)
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from hybridc.dialects.attribute import DType, Shape
 from hybridc.dialects.interchange import text
+from hybridc.dialects.operator_attribute import DType, Shape
 from hybridc.errors import AttributeValueError, UnsupportedError
 from hybridc.nd.storage import TYPE_FLAGS
 from hybridc.symbol import graph

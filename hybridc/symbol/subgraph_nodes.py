@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from hybridc import subgraph
-from hybridc.dialects import registry
+from hybridc.dialects import operator_registry
 from hybridc.dialects.body import Body, BodyStep
 from hybridc.dialects.operator import Operator
 from hybridc.errors import MXNetError
@@ -89,7 +89,7 @@ def read_subgraph(
         raise MXNetError(f"its graph takes {len(variables)} inputs, got {inputs}")
     body, updates, keyed = nodes_to_body(entries, variables)
     names = tuple(n.name for n in variables)
-    cls = registry.operator("hybrid.subgraph")
+    cls = operator_registry.operator("hybrid.subgraph")
     return cls.bind(body=body, name=label, arguments=names, updates=updates, keyed=keyed, **given)
 
 

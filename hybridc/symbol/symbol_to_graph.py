@@ -11,9 +11,9 @@ from xdsl.dialects import func
 from xdsl.dialects.builtin import ArrayAttr, FunctionType, ModuleOp, StringAttr
 from xdsl.ir import Block, Operation, Region, SSAValue
 
-from hybridc.dialects.attribute import DType, Shape
 from hybridc.dialects.mlir.hybrid import HybridOp, location_of, open_type, tensor_type
 from hybridc.dialects.operator import Operator
+from hybridc.dialects.operator_attribute import DType, Shape
 from hybridc.errors import MXNetError
 from hybridc.ir.values import functions, result_count
 from hybridc.subgraph.subgraph_operator import Subgraph

@@ -17,7 +17,7 @@ from hybridc import random
 from hybridc.array.dispatch import as_scalar
 from hybridc.array.ndarray import NDArray
 from hybridc.context import Context, cpu
-from hybridc.dialects import registry
+from hybridc.dialects import operator_registry
 from hybridc.dialects.blame import blame, located, pair
 from hybridc.dialects.operator import Operator
 from hybridc.dtypes import is_float
@@ -123,7 +123,7 @@ class Trace:
         number = as_scalar(value, dtype).item()
         known = (dtype.str, repr(number))
         if known not in self.constants:
-            op = registry.operator("hybrid.constant").bind(value=number, dtype=dtype)
+            op = operator_registry.operator("hybrid.constant").bind(value=number, dtype=dtype)
             self.constants[known] = self.emit(op, [], None)[0]
         return self.constants[known]
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import hybridc as mx
-from hybridc.dialects import registry
+from hybridc.dialects import operator_registry
 from hybridc.errors import MXNetError
 
 SQUARE = '''
@@ -24,11 +24,15 @@ class {title}(mx.op.Elementwise):
 @pytest.fixture(autouse=True)
 def clean():
     """What a test registers and imports is gone after it."""
-    modules, operators, functions = set(sys.modules), dict(registry.OPERATORS), dict(registry.FUNCTIONS)
+    modules, operators, functions = (
+        set(sys.modules),
+        dict(operator_registry.OPERATORS),
+        dict(operator_registry.FUNCTIONS),
+    )
     yield
     for name in set(sys.modules) - modules:
         del sys.modules[name]
-    for table, before in ((registry.OPERATORS, operators), (registry.FUNCTIONS, functions)):
+    for table, before in ((operator_registry.OPERATORS, operators), (operator_registry.FUNCTIONS, functions)):
         table.clear()
         table.update(before)
 

@@ -10,7 +10,7 @@ from xdsl.parser import Parser
 import hybridc as mx
 from benchmarks import workloads
 from hybridc.compile import pipeline, stages
-from hybridc.dialects import registry
+from hybridc.dialects import operator_registry
 from hybridc.dialects.mlir.hybrid import HandleAttr, from_attribute, tensor_type, to_attribute
 from hybridc.errors import MXNetError
 from hybridc.tools.check_op.printed import print_and_parse
@@ -20,7 +20,7 @@ from tests.slices import but
 mx.nd.ones((1,))  # registers the operators
 
 
-OURS = [cls for name, cls in sorted(registry.OPERATORS.items()) if name.startswith("hybrid.")]
+OURS = [cls for name, cls in sorted(operator_registry.OPERATORS.items()) if name.startswith("hybrid.")]
 CASES = [found for cls in OURS for found in print_and_parse.cases(cls)]
 
 

@@ -21,7 +21,7 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.dialects.linalg import ops as linalg
 
-from hybridc.dialects import registry
+from hybridc.dialects import operator_registry
 from hybridc.dialects.mlir.hybrid import from_attribute
 from hybridc.dtypes import BFLOAT16
 
@@ -152,7 +152,7 @@ class Evaluator:
 
     def host(self, function, arrays):
         bound = {k: from_attribute(a) for k, a in function.attributes["hybrid.attributes"].data.items()}
-        operator = registry.operator(function.attributes["hybrid.operator"].data).bind(**bound)
+        operator = operator_registry.operator(function.attributes["hybrid.operator"].data).bind(**bound)
         names = function.attributes.get("hybrid.dtypes")
         if names is not None:
             dtypes = [np.dtype(n.data) for n in names.data]

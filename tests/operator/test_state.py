@@ -9,7 +9,7 @@ from custom_ops import Function, array
 
 import hybridc as mx
 from hybridc import autograd, gluon, op
-from hybridc.dialects.registry import FUNCTIONS, LISTENERS, OPERATORS
+from hybridc.dialects.operator_registry import FUNCTIONS, LISTENERS, OPERATORS
 from hybridc.errors import MXNetError
 
 

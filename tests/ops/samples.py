@@ -9,7 +9,7 @@ import pytest
 
 import hybridc as mx
 from hybridc.dialects.operator import Operator
-from hybridc.dialects.registry import OPERATORS
+from hybridc.dialects.operator_registry import OPERATORS
 from hybridc.tools.check_op.checks import Check
 from tests.slices import one_in
 

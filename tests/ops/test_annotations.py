@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import hybridc as mx
-from hybridc.dialects.attribute import Axis, Floats, Shape, Slice
+from hybridc.dialects.operator_attribute import Axis, Floats, Shape, Slice
 
 
 @mx.op.register("annotations.scale_plain")

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from hybridc.array.functions import function
-from hybridc.dialects.registry import FUNCTIONS
+from hybridc.dialects.operator_registry import FUNCTIONS
 from hybridc.errors import OperatorCheckError
 from hybridc.tools.check_op import contract
 from tests.ops.samples import OURS, each

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from hybridc.dialects.registry import FUNCTIONS
+from hybridc.dialects.operator_registry import FUNCTIONS
 from hybridc.errors import DTypeError, ShapeError
 
 

@@ -9,7 +9,7 @@ import hybridc as mx
 from hybridc.compile import trace_key
 from hybridc.compile.definitions import changed_operators
 from hybridc.compile.stages import Traced
-from hybridc.dialects import registry
+from hybridc.dialects import operator_registry
 from hybridc.dialects.foreign.nnvm import Attached
 from hybridc.ground.serialize import NotWritable
 from hybridc.trace.tracer import trace_call
@@ -281,7 +281,7 @@ def key(trace):
 
 
 def test_a_method_that_a_user_replaced_is_seen(monkeypatch, only_ours):
-    relu = registry.FUNCTIONS["relu"]
+    relu = operator_registry.FUNCTIONS["relu"]
     trace = trace_call(mx.gluon.nn.LeakyReLU(0.1), [mx.nd.ones((3,))], False)
     keys = [key(trace)]
     for factor in (2.0, 3.0):
@@ -294,11 +294,11 @@ def test_a_method_that_a_user_replaced_is_seen(monkeypatch, only_ours):
 
 
 def test_attached_attributes_are_seen(monkeypatch, only_ours):
-    monkeypatch.setattr(registry.FUNCTIONS["relu"], Attached.FIELD, {"TMyKey": (1, 10)}, raising=False)
+    monkeypatch.setattr(operator_registry.FUNCTIONS["relu"], Attached.FIELD, {"TMyKey": (1, 10)}, raising=False)
     assert len(changed_operators()) == len(only_ours) + 1
 
 
 def test_an_operator_in_the_place_of_another_is_seen(monkeypatch, only_ours):
-    monkeypatch.setitem(registry.FUNCTIONS, "relu", Shifted)
+    monkeypatch.setitem(operator_registry.FUNCTIONS, "relu", Shifted)
     assert ("relu", Shifted) in changed_operators()
     assert len(changed_operators()) == len(only_ours) + 1

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 
-from hybridc.dialects import registry
+from hybridc.dialects import operator_registry
 from hybridc.dialects.operator import Operator
 from hybridc.ground.serialize import NOT_KEPT, NotWritable, from_bytes, to_bytes
 from hybridc.ground.store import Store, keep, kept
@@ -64,7 +64,7 @@ def whole() -> Whole:
         dtype=np.dtype("float16"),
         arrays=arrays,
         value=(1, [2.5, None], np.float32(0.1), np.dtype("u8")),
-        operator=registry.operator("hybrid.sum").bind(axis=(0, -1), keepdims=True),
+        operator=operator_registry.operator("hybrid.sum").bind(axis=(0, -1), keepdims=True),
         scratch=[1, 2],
     )
 
@@ -84,7 +84,7 @@ def test_all_is_read_as_it_was_written() -> None:
     assert found.both[1].build is len  # type: ignore[union-attr]
     assert found.both[1] is found.both[2] is found.pair[1]
     assert found.operator is given.operator
-    assert operator_written(registry.operator("hybrid.exp").bind()) == ["hybrid.exp", {}]
+    assert operator_written(operator_registry.operator("hybrid.exp").bind()) == ["hybrid.exp", {}]
 
 
 def test_what_is_no_dataclass_is_written_too() -> None:

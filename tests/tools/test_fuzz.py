@@ -56,9 +56,9 @@ def wrong_operator():
             return arrays[0] + 1
 
     yield Wrong.NAME
-    from hybridc.dialects import registry
+    from hybridc.dialects import operator_registry
 
-    del registry.OPERATORS["hybrid.fuzz_wrong"], registry.FUNCTIONS["fuzz_wrong"]
+    del operator_registry.OPERATORS["hybrid.fuzz_wrong"], operator_registry.FUNCTIONS["fuzz_wrong"]
 
 
 def long_program(wrong):

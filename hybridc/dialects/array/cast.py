@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from hybridc.dialects.attribute import DType, Shape
 from hybridc.dialects.math.elementwise import meaning
 from hybridc.dialects.math.unary import Unary
 from hybridc.dialects.operator import Composite, Elementwise, Sample, attribute, register
+from hybridc.dialects.operator_attribute import DType, Shape
 from hybridc.dtypes import is_float, kind_of
 from hybridc.errors import AttributeValueError
 

@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 
 from hybridc.dialects.array.shape import normalize_axis
-from hybridc.dialects.attribute import DType, Shape
 from hybridc.dialects.handwritten import ArraySpec, Kernel
 from hybridc.dialects.kernels import add_rows as kernels
 from hybridc.dialects.movement import bounded_index
 from hybridc.dialects.operator import Bad, Composite, Elementwise, Movement, Sample, attribute, register
+from hybridc.dialects.operator_attribute import DType, Shape
 from hybridc.dtypes import is_half
 from hybridc.errors import IndexRangeError, ShapeError
 

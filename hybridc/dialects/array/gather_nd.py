@@ -10,7 +10,6 @@ import numpy as np
 
 from hybridc.dialects.array.gather import add_rows, as_index, gathered, in_single
 from hybridc.dialects.array.shape import normalize_axis
-from hybridc.dialects.attribute import DType, Shape
 from hybridc.dialects.operator import (
     Bad,
     Composite,
@@ -21,6 +20,7 @@ from hybridc.dialects.operator import (
     attribute,
     register,
 )
+from hybridc.dialects.operator_attribute import DType, Shape
 from hybridc.dialects.scalar import NUMPY
 from hybridc.errors import DTypeError, MXNetError, ShapeError
 from hybridc.ground.hooks import HOOKS

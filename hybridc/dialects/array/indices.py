@@ -10,9 +10,9 @@ import numpy as np
 
 from hybridc.dialects.array.gather import as_index
 from hybridc.dialects.array.shape import normalize_axis
-from hybridc.dialects.attribute import DType, Shape
 from hybridc.dialects.movement import bounded_index
 from hybridc.dialects.operator import Bad, Movement, Opaque, Sample, attribute, no_gradient, register
+from hybridc.dialects.operator_attribute import DType, Shape
 from hybridc.errors import AttributeValueError, ShapeError
 
 

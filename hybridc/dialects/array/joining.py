@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from hybridc.dialects.array.shape import normalize_axis
-from hybridc.dialects.attribute import Shape, parse_shape
 from hybridc.dialects.operator import Bad, Movement, Sample, attribute, register
+from hybridc.dialects.operator_attribute import Shape, parse_shape
 from hybridc.errors import AttributeValueError, ShapeError
 
 

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from hybridc.dialects.array.shape import View, axis_tuple, normalize_axis
-from hybridc.dialects.attribute import Axis, Shape
 from hybridc.dialects.operator import Bad, Composite, Movement, Sample, attribute, register
+from hybridc.dialects.operator_attribute import Axis, Shape
 from hybridc.errors import AttributeValueError, BroadcastError, ShapeError
 
 

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from hybridc.dialects.array.joining import box
-from hybridc.dialects.attribute import Shape
 from hybridc.dialects.operator import Bad, Movement, Sample, attribute, register
+from hybridc.dialects.operator_attribute import Shape
 from hybridc.errors import AttributeValueError, ShapeError
 
 

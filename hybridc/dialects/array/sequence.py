@@ -10,8 +10,8 @@ import numpy as np
 
 from hybridc.dialects.array.gather import gathered
 from hybridc.dialects.array.shape import normalize_axis
-from hybridc.dialects.attribute import DType, Shape
 from hybridc.dialects.operator import Bad, Composite, Movement, Opaque, Sample, attribute, register
+from hybridc.dialects.operator_attribute import DType, Shape
 from hybridc.dtypes import wide
 from hybridc.errors import AttributeValueError, ShapeError
 

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from hybridc.dialects.attribute import Axis, DType, Shape
 from hybridc.dialects.operator import Bad, Movement, Opaque, Sample, attribute, no_gradient, register
+from hybridc.dialects.operator_attribute import Axis, DType, Shape
 from hybridc.errors import ShapeError
 
 

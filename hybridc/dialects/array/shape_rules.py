@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from hybridc.dialects.attribute import Shape
+from hybridc.dialects.operator_attribute import Shape
 from hybridc.errors import ShapeError
 
 

@@ -11,9 +11,9 @@ import numpy as np
 from hybridc.dialects.array.gather import add_rows, as_index
 from hybridc.dialects.array.order import order_along, sortable
 from hybridc.dialects.array.shape import normalize_axis
-from hybridc.dialects.attribute import DType, Shape
 from hybridc.dialects.movement import extreme_place
 from hybridc.dialects.operator import Bad, Opaque, Sample, attribute, no_gradient, register
+from hybridc.dialects.operator_attribute import DType, Shape
 from hybridc.errors import ShapeError
 
 FLOAT32 = np.dtype("float32")

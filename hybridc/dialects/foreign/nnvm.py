@@ -10,11 +10,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from hybridc.dialects import registry
+from hybridc.dialects import operator_registry
 from hybridc.dialects.foreign.nnvm_interfaces import INTERFACES
 from hybridc.dialects.foreign.nnvm_nodes import Interface, get
 from hybridc.dialects.operator import Operator
-from hybridc.dialects.registry import Attached
+from hybridc.dialects.operator_registry import Attached
 from hybridc.errors import ArgumentTypeError, MXNetError
 
 PLEVEL = 10  # of methods in a class, and the default of set_attr
@@ -85,7 +85,7 @@ def _check_kind(cls: type[Operator], key: str, value: Any) -> None:
         raise MXNetError(f"operator {cls.NAME!r}: attribute {key!r} must be a function, got {value!r}")
     if key == "TIsBackward" and not isinstance(value, bool):
         raise MXNetError(f"operator {cls.NAME!r}: attribute {key!r} must be True or False, got {value!r}")
-    for other in registry.OPERATORS.values():
+    for other in operator_registry.OPERATORS.values():
         known = other.__dict__.get(Attached.FIELD, {}).get(key)
         if known is not None and _kind(known[0]) != _kind(value):
             raise MXNetError(
@@ -100,7 +100,7 @@ def _kind(value: Any) -> str:
 
 def _install(cls: type[Operator], interface: Interface, value: Any) -> None:
     """Replace the methods of the class; derived operators keep theirs."""
-    derived = [c for c in registry.OPERATORS.values() if c is not cls and issubclass(c, cls)]
+    derived = [c for c in operator_registry.OPERATORS.values() if c is not cls and issubclass(c, cls)]
     before = [(c, m, getattr(c, m)) for c in derived for m in interface.methods if hasattr(c, m)]
     interface.install(cls, value)
     for other, method, kept in before:
@@ -112,7 +112,7 @@ def _install(cls: type[Operator], interface: Interface, value: Any) -> None:
 def refresh(cls: type[Operator]) -> None:
     """Invalidate caches of the changed class: bound operators and functions."""
     cls._BOUND.clear()
-    for name, owner in registry.FUNCTIONS.items():
+    for name, owner in operator_registry.FUNCTIONS.items():
         if owner is cls:
-            for listener in registry.LISTENERS:
+            for listener in operator_registry.LISTENERS:
                 listener(name)

@@ -19,7 +19,7 @@ from hybridc.dialects.foreign.nnvm_nodes import (
 )
 from hybridc.dialects.gradient import vjp
 from hybridc.dialects.operator import Operator
-from hybridc.dialects.registry import Attached
+from hybridc.dialects.operator_registry import Attached
 from hybridc.dialects.stateful import Stateful
 from hybridc.errors import DTypeError, MXNetError, ShapeError
 from hybridc.ground.hooks import HOOKS

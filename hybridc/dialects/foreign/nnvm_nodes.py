@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from hybridc.dialects import registry
+from hybridc.dialects import operator_registry
 from hybridc.dialects.operator import Operator
 from hybridc.errors import ArgumentTypeError
 
@@ -18,10 +18,10 @@ def get(name: str) -> type[Operator]:
     """The class of an operator, by its name in the IR (``mylib.swish``) or that of its function (``swish``)."""
     if name.__class__ is not str:
         raise ArgumentTypeError(f"an operator is named by a string, as 'mylib.swish' or 'relu', got {name!r}")
-    found = registry.OPERATORS.get(name)
-    if found is None and registry.has_function(name):
-        found = registry.FUNCTIONS[name]
-    return found if found is not None else registry.operator(name)
+    found = operator_registry.OPERATORS.get(name)
+    if found is None and operator_registry.has_function(name):
+        found = operator_registry.FUNCTIONS[name]
+    return found if found is not None else operator_registry.operator(name)
 
 
 @dataclass(frozen=True)

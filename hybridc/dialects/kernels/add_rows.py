@@ -11,9 +11,9 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from hybridc.dialects.attribute import Shape
 from hybridc.dialects.handwritten import ArraySpec, Kernel, LoopKernel, TritonKernel
 from hybridc.dialects.movement import bounded_index
+from hybridc.dialects.operator_attribute import Shape
 
 if TYPE_CHECKING:
     tl: Any = None  # triton.language, which a kernel's module imports

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from hybridc.dialects.attribute import DType
 from hybridc.dialects.handwritten import ArraySpec, Kernel, LoopKernel, TritonKernel
+from hybridc.dialects.operator_attribute import DType
 
 if TYPE_CHECKING:
     tl: Any = None  # triton.language, which a kernel's module imports

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from hybridc.dialects.attribute import DType, Shape
 from hybridc.dialects.operator import Bad, Composite, Contraction, Operator, Sample, attribute, register
+from hybridc.dialects.operator_attribute import DType, Shape
 from hybridc.dtypes import HALVES, is_float
 from hybridc.errors import DTypeError, ShapeError
 

@@ -9,8 +9,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from hybridc.dialects.attribute import Shape
 from hybridc.dialects.operator import Bad, Elementwise, Sample, register
+from hybridc.dialects.operator_attribute import Shape
 from hybridc.dialects.sample import Reference
 from hybridc.dialects.scalar import NUMPY
 from hybridc.dtypes import is_float

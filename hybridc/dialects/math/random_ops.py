@@ -13,8 +13,8 @@ from typing import Any, ClassVar
 import numpy as np
 
 from hybridc import random
-from hybridc.dialects.attribute import DType, Shape
 from hybridc.dialects.operator import Bad, Opaque, attribute, no_gradient, register
+from hybridc.dialects.operator_attribute import DType, Shape
 from hybridc.errors import AttributeValueError, ShapeError
 
 FLOAT32 = np.dtype("float32")

@@ -8,9 +8,9 @@ from typing import Any, ClassVar
 import numpy as np
 
 from hybridc.dialects.array.shape import axis_tuple
-from hybridc.dialects.attribute import Axis, Shape
 from hybridc.dialects.math.elementwise import meaning
 from hybridc.dialects.operator import AxisRules, Bad, Composite, Reduction, Sample, attribute, register
+from hybridc.dialects.operator_attribute import Axis, Shape
 from hybridc.dialects.scalar import NUMPY
 from hybridc.dtypes import FLOAT32, HALVES, is_half
 from hybridc.errors import ShapeError

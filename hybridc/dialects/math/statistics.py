@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from hybridc.dialects.attribute import Axis, DType, Shape
 from hybridc.dialects.math.elementwise import meaning
 from hybridc.dialects.math.reduction import Mean, OverAxes, Sampled, combined, count, keep
 from hybridc.dialects.math.unary import Unary
 from hybridc.dialects.operator import Bad, Composite, Sample, attribute, register
+from hybridc.dialects.operator_attribute import Axis, DType, Shape
 from hybridc.dialects.scalar import NUMPY
 from hybridc.dtypes import is_float, wide
 from hybridc.errors import ShapeError

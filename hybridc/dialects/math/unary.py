@@ -8,9 +8,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from hybridc.dialects.attribute import Shape
 from hybridc.dialects.math.elementwise import by_element, meaning
 from hybridc.dialects.operator import Elementwise, Sample, attribute, register
+from hybridc.dialects.operator_attribute import Shape
 from hybridc.dialects.scalar import NUMPY
 from hybridc.dialects.special import scipy_special
 from hybridc.errors import UnsupportedError

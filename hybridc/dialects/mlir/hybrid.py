@@ -60,7 +60,7 @@ from xdsl.printer import Printer
 from xdsl.traits import IsolatedFromAbove, IsTerminator, OpTrait, Pure
 from xdsl.utils.exceptions import VerifyException
 
-from hybridc.dialects import registry
+from hybridc.dialects import operator_registry
 from hybridc.dialects.body import Body, BodyStep
 from hybridc.dialects.operator import Operator
 from hybridc.dtypes import BFLOAT16
@@ -404,11 +404,11 @@ def operation(cls: type[Operator]) -> type[HybridOp]:
 
 def dialects() -> dict[str, Dialect]:
     """A dialect for every namespace of the registry: ``hybrid`` and those of users."""
-    names = sorted({name.partition(".")[0] for name in registry.OPERATORS})
+    names = sorted({name.partition(".")[0] for name in operator_registry.OPERATORS})
     made: dict[str, Dialect] = {}
     for name in names:
         operations: list[type[Operation]] = [
-            operation(c) for n, c in registry.OPERATORS.items() if n.startswith(f"{name}.")
+            operation(c) for n, c in operator_registry.OPERATORS.items() if n.startswith(f"{name}.")
         ]
         if name == "hybrid":
             made[name] = Dialect(name, [*operations, YieldOp], [HandleAttr, StateType])

@@ -7,12 +7,12 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from hybridc.dialects.attribute import Shape
 from hybridc.dialects.math.elementwise import meaning
 from hybridc.dialects.math.trigonometry import Tanh
 from hybridc.dialects.math.unary import Unary, special
 from hybridc.dialects.nn.dropout import Drawing, uniform
 from hybridc.dialects.operator import Bad, Composite, Operator, Sample, attribute, invoke_bound, register
+from hybridc.dialects.operator_attribute import Shape
 from hybridc.dialects.scalar import NUMPY
 from hybridc.errors import ShapeError
 

@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from hybridc.dialects.attribute import DType, Shape
 from hybridc.dialects.math.reduction import combined, reduce
 from hybridc.dialects.nn.normalization import checked_axis
 from hybridc.dialects.operator import Bad, Composite, Sample, attribute, register
+from hybridc.dialects.operator_attribute import DType, Shape
 from hybridc.dtypes import is_float, is_half, wide
 from hybridc.errors import DTypeError, ShapeError
 

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 
 from hybridc.dialects.array.cast import Identity
-from hybridc.dialects.attribute import DType, Shape
 from hybridc.dialects.handwritten import ArraySpec, Kernel
 from hybridc.dialects.kernels import philox
 from hybridc.dialects.operator import Composite, Opaque, Operator, Sample, attribute, no_gradient, register
+from hybridc.dialects.operator_attribute import DType, Shape
 from hybridc.dtypes import computed, is_float
 from hybridc.errors import DTypeError, ShapeError
 from hybridc.random import generator

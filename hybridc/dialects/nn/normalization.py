@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from hybridc.dialects.attribute import DType, Shape
 from hybridc.dialects.math.contraction import reshaped
 from hybridc.dialects.math.reduction import add_reduce
 from hybridc.dialects.operator import Bad, Composite, Sample, attribute, register
+from hybridc.dialects.operator_attribute import DType, Shape
 from hybridc.dtypes import HALVES, is_float, is_half, wide
 from hybridc.errors import DTypeError, MXNetError, ShapeError
 from hybridc.ground.state import STATE

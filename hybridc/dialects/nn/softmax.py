@@ -7,10 +7,10 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from hybridc.dialects.attribute import DType, Shape
 from hybridc.dialects.math.contraction import reshaped
 from hybridc.dialects.math.reduction import add_reduce, max_reduce
 from hybridc.dialects.operator import Bad, Composite, Sample, attribute, invoke_bound, register
+from hybridc.dialects.operator_attribute import DType, Shape
 from hybridc.dialects.scalar import NUMPY
 from hybridc.dtypes import HALVES, is_float, is_half, wide
 from hybridc.errors import AttributeValueError, DTypeError, MXNetError, ShapeError

@@ -17,7 +17,7 @@ from hybridc.gluon.nn.basic_layers import (
     LayerNorm,
     Sequential,
 )
-from hybridc.gluon.nn.batch_norm import BatchNorm
+from hybridc.gluon.nn.batch_norm_layer import BatchNorm
 from hybridc.gluon.nn.concurrent import Concurrent, HybridConcurrent, Identity
 from hybridc.ground.absent import absent as _absent
 

@@ -23,7 +23,7 @@ from xdsl.dialects import arith
 from xdsl.dialects.linalg import ops as linalg
 from xdsl.ir import SSAValue
 
-from hybridc.dialects.attribute import DType
+from hybridc.dialects.operator_attribute import DType
 from hybridc.ground.cached import cached_property
 from hybridc.ir.attention.causal import hidden_beyond
 from hybridc.ir.kernel import Axes, Kernel, Nest, Read, Sources, Stage, combines, is_power, number_of, yielded

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from xdsl.dialects import math
 from xdsl.ir import Operation
 
-from hybridc.lower.mathlib import error_function, exponential, logarithm, power, trigonometry
+from hybridc.lower.mathlib import error_function, exponential, logarithm, power, trigonometric
 from hybridc.lower.mathlib.value import Value
 
 Formula = Callable[..., Value]
@@ -30,13 +30,13 @@ FORMULAS: dict[type[Operation], Formula] = {
     math.AsinhOp: logarithm.asinh,
     math.AcoshOp: logarithm.acosh,
     math.AtanhOp: logarithm.atanh,
-    math.SinOp: trigonometry.sin,
-    math.CosOp: trigonometry.cos,
-    math.TanOp: trigonometry.tan,
-    math.AsinOp: trigonometry.asin,
-    math.AcosOp: trigonometry.acos,
-    math.AtanOp: trigonometry.atan,
-    math.Atan2Op: trigonometry.atan2,
+    math.SinOp: trigonometric.sin,
+    math.CosOp: trigonometric.cos,
+    math.TanOp: trigonometric.tan,
+    math.AsinOp: trigonometric.asin,
+    math.AcosOp: trigonometric.acos,
+    math.AtanOp: trigonometric.atan,
+    math.Atan2Op: trigonometric.atan2,
     math.PowFOp: power.powf,
     math.IPowIOp: power.ipowi,
     math.CbrtOp: power.cbrt,

@@ -8,8 +8,8 @@ import textwrap
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from hybridc.dialects.attribute import DType
 from hybridc.dialects.handwritten import TritonKernel
+from hybridc.dialects.operator_attribute import DType
 from hybridc.errors import CustomOpError, MXNetError
 from hybridc.lower.triton.triton_function import Config, TritonFunction, TritonPhase
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from hybridc.dialects.attribute import DType
+from hybridc.dialects.operator_attribute import DType
 from hybridc.ground.serialize import NOT_KEPT
 from hybridc.ir.native_plan import Position
 from hybridc.ir.planned import HostCall, PlannedProgram

@@ -7,7 +7,7 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from hybridc.dialects.attribute import DType
+from hybridc.dialects.operator_attribute import DType
 from hybridc.ground.quoting import required_name
 from hybridc.lower.triton.source_writer import SourceWriter
 from hybridc.lower.triton.triton_function import Config, TritonFunction, TritonPhase

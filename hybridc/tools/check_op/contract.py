@@ -11,8 +11,8 @@ from hybridc.array.dispatch import invoke
 from hybridc.array.functions import function as made
 from hybridc.array.ndarray import NDArray
 from hybridc.dialects import operator as registration
-from hybridc.dialects.attribute import REQUIRED
 from hybridc.dialects.operator import Operator
+from hybridc.dialects.operator_attribute import REQUIRED
 from hybridc.errors import MXNetError
 from hybridc.tools.check_op.case import Case, each_bad, each_class, each_sample, fail, require
 from hybridc.tools.check_op.checks import check

@@ -20,9 +20,9 @@ from hybridc import autograd
 from hybridc import random as random_state
 from hybridc.array.dispatch import invoke
 from hybridc.array.ndarray import NDArray
-from hybridc.dialects import registry
-from hybridc.dialects.attribute import REQUIRED, Attribute
+from hybridc.dialects import operator_registry
 from hybridc.dialects.operator import Operator, Sample
+from hybridc.dialects.operator_attribute import REQUIRED, Attribute
 from hybridc.dtypes import is_float
 from hybridc.errors import MXNetError
 from hybridc.ground.nesting import as_list
@@ -45,7 +45,11 @@ def program(seed: int, number: int) -> RandomProgram:
 
 def operators() -> list[type[Operator]]:
     """Every operator that random programs may use."""
-    return [cls for name, cls in sorted(registry.OPERATORS.items()) if name.startswith("hybrid.") and _is_closed(cls)]
+    return [
+        cls
+        for name, cls in sorted(operator_registry.OPERATORS.items())
+        if name.startswith("hybrid.") and _is_closed(cls)
+    ]
 
 
 def _is_closed(cls: type[Operator]) -> bool:

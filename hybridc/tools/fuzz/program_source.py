@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from hybridc.array.functions import function
-from hybridc.dialects import registry
+from hybridc.dialects import operator_registry
 from hybridc.tools.fuzz.random_program import Input, ProgramStep, RandomProgram
 
 # The results of a call, or its error, as text.
@@ -118,7 +118,7 @@ def _called(program: RandomProgram) -> list[str]:
 
 def _call(step: ProgramStep) -> str:
     """An operator's call by the function that users know; by the registry, where that takes other arguments."""
-    cls = registry.operator(step.op)
+    cls = operator_registry.operator(step.op)
     operands = [f"v{i}" for i in step.operands]
     attrs = [f"{k}={_value(v)}" for k, v in step.attrs.items()]
     name = step.op.partition(".")[2]

@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from hybridc.array.dispatch import invoke
 from hybridc.array.ndarray import NDArray
-from hybridc.dialects import registry
+from hybridc.dialects import operator_registry
 from hybridc.dialects.operator import Operator
 from hybridc.dtypes import is_float
 from hybridc.gluon.block import HybridBlock
@@ -92,7 +92,7 @@ class ProgramStep:
 
     def bound(self, wide: bool = False) -> Operator:
         """The operator; ``wide``: with float64 wherever an attribute names a floating-point dtype."""
-        cls = registry.operator(self.op)
+        cls = operator_registry.operator(self.op)
         return cls.bind(**(widened(cls, self.attrs) if wide else self.attrs))
 
 

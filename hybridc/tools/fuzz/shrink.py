@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from hybridc.dialects import registry
+from hybridc.dialects import operator_registry
 from hybridc.dtypes import is_float
 from hybridc.tools.fuzz.check_program import values_of
 from hybridc.tools.fuzz.random_program import Array, Input, ProgramStep, RandomProgram, nested
@@ -232,7 +232,7 @@ def _smaller_shapes(program: RandomProgram) -> Iterator[RandomProgram]:
 
 def _fewer_attributes(program: RandomProgram) -> Iterator[RandomProgram]:
     for n, step in enumerate(program.steps):
-        known = registry.operator(step.op).ATTRIBUTES
+        known = operator_registry.operator(step.op).ATTRIBUTES
         for name in step.attrs:
             if step.attrs[name] != known[name].default:
                 attrs = {k: v for k, v in step.attrs.items() if k != name}

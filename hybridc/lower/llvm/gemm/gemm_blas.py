@@ -18,7 +18,7 @@ from xdsl.dialects import func
 from xdsl.dialects.builtin import AnyFloat, FloatAttr, IntegerAttr, ModuleOp, SymbolRefAttr, f32, f64, i8, i32
 from xdsl.ir import Attribute, SSAValue
 
-from hybridc.dialects.attribute import DType
+from hybridc.dialects.operator_attribute import DType
 from hybridc.ir.product_shape import Loop, Matrices
 from hybridc.lower.llvm.codegen.native_function import NativeFunction
 from hybridc.lower.llvm.gemm import native_blas

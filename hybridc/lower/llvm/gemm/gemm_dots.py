@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from xdsl.ir import SSAValue
 
-from hybridc.dialects.attribute import DType
+from hybridc.dialects.operator_attribute import DType
 from hybridc.ir.product_shape import Matrices
 from hybridc.lower.llvm.gemm.gemm_phase import Arguments, Index, Vectors, Walk, registers
 from hybridc.lower.llvm.gemm.gemm_tiles import Form, column_phase

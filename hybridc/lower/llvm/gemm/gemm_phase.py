@@ -20,7 +20,7 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
-from hybridc.dialects.attribute import DType
+from hybridc.dialects.operator_attribute import DType
 from hybridc.ir.product_shape import Loop, Matrices
 from hybridc.ir.structured import shape_of
 from hybridc.lower.llvm.codegen import processor

@@ -22,7 +22,7 @@ from xdsl.dialects import arith
 from xdsl.dialects.builtin import AnyFloat, ModuleOp, f32, f64, i1
 from xdsl.ir import SSAValue
 
-from hybridc.dialects.attribute import DType
+from hybridc.dialects.operator_attribute import DType
 from hybridc.ir.product_shape import COLUMN, Loop, Matrices
 from hybridc.lower.llvm.codegen.native_function import NativeFunction
 from hybridc.lower.llvm.gemm.gemm_phase import (

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import numpy as np
 
-from hybridc.dialects.attribute import DType
+from hybridc.dialects.operator_attribute import DType
 
 # The gemm routine of each dtype, in CBLAS with 32-bit sizes.
 GEMM: Mapping[DType, str] = {

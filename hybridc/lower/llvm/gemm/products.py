@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from xdsl.ir import SSAValue
 
-from hybridc.dialects.attribute import DType
+from hybridc.dialects.operator_attribute import DType
 from hybridc.ir.kernel import Kernel
 from hybridc.ir.outline import SizeDecisions
 from hybridc.ir.product_shape import Matrices, Strides, matrices_of, product_of

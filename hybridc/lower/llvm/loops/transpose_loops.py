@@ -14,7 +14,7 @@ from xdsl.dialects.builtin import ModuleOp, f32, f64
 from xdsl.dialects.linalg import ops as linalg
 from xdsl.ir import SSAValue
 
-from hybridc.dialects.attribute import DType
+from hybridc.dialects.operator_attribute import DType
 from hybridc.ir.kernel import Kernel, Stage
 from hybridc.ir.product_shape import Loop
 from hybridc.ir.strides import row_major

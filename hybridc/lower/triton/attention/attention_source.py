@@ -25,7 +25,7 @@ import numpy as np
 from xdsl.dialects import math as functions
 from xdsl.ir import SSAValue
 
-from hybridc.dialects.attribute import DType
+from hybridc.dialects.operator_attribute import DType
 from hybridc.dtypes import HALVES
 from hybridc.ir.attention.attention_kernel import (
     Attention,

@@ -11,7 +11,7 @@ import itertools
 import math
 from dataclasses import dataclass, replace
 
-from hybridc.dialects.attribute import DType
+from hybridc.dialects.operator_attribute import DType
 from hybridc.ir.tile_launch import power_of_two
 
 PROCESSORS = 132

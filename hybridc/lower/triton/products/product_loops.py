@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from xdsl.ir import SSAValue
 
-from hybridc.dialects.attribute import DType
+from hybridc.dialects.operator_attribute import DType
 from hybridc.ir.kernel import Axes, Kernel, Nest, Number, Read, Stage, number_of
 from hybridc.ir.nest_plan import NestPlan, indexed_axes
 from hybridc.ir.product_shape import BATCH, COLUMN, ROW, SUM, Loop, Strides, loops_of, multiplied

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from hybridc.dialects.attribute import DType
+from hybridc.dialects.operator_attribute import DType
 from hybridc.ir.structured import Shape, dtype_of
 from hybridc.ir.tile_launch import NARROW
 from hybridc.lower.triton.blocks import Blocks, Parameters

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from hybridc.array.functions import function
-from hybridc.dialects import registry
+from hybridc.dialects import operator_registry
 from hybridc.errors import MXNetError
 
 _DIALECT = "extension."
@@ -24,8 +24,8 @@ def CustomOp(*data: Any, op_type: str | None = None, **attributes: Any) -> Any:
     """
     if not op_type:
         raise MXNetError("CustomOp: op_type is missing; give the name of an operator of a loaded library")
-    if f"{_DIALECT}{op_type}" not in registry.OPERATORS:
-        known = [n.removeprefix(_DIALECT) for n in registry.OPERATORS if n.startswith(_DIALECT)]
+    if f"{_DIALECT}{op_type}" not in operator_registry.OPERATORS:
+        known = [n.removeprefix(_DIALECT) for n in operator_registry.OPERATORS if n.startswith(_DIALECT)]
         names = ", ".join(sorted(repr(n) for n in known if not n.startswith("_backward_"))) or "none so far"
         raise MXNetError(
             f"CustomOp: no loaded library has an operator {op_type!r} (there are: {names}); load the library with "

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from hybridc.dialects.array.shape import normalize_axis
-from hybridc.dialects.attribute import DType, Shape
 from hybridc.dialects.operator import Bad, Opaque, Operator, Sample, attribute, no_gradient, register
+from hybridc.dialects.operator_attribute import DType, Shape
 from hybridc.dialects.scalar import NUMPY
 from hybridc.errors import AttributeValueError, ShapeError
 

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from hybridc.dialects.attribute import Shape
 from hybridc.dialects.math.contraction import Product, matmul, product_gradients
 from hybridc.dialects.operator import Bad, Composite, Sample, attribute, register
+from hybridc.dialects.operator_attribute import Shape
 from hybridc.dtypes import is_float
 from hybridc.errors import ShapeError
 

@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from hybridc.dialects.attribute import DType, Shape
 from hybridc.dialects.math.contraction import reshaped
 from hybridc.dialects.nn.softmax import log_softmax, softmax
 from hybridc.dialects.operator import Bad, Composite, Sample, attribute, register
+from hybridc.dialects.operator_attribute import DType, Shape
 from hybridc.dtypes import is_float
 from hybridc.errors import DTypeError, ShapeError
 

@@ -7,10 +7,10 @@ from typing import Any, ClassVar
 import numpy as np
 
 from hybridc.dialects.array.cast import Copy
-from hybridc.dialects.attribute import DType, Shape
 from hybridc.dialects.math.reduction import reduce
 from hybridc.dialects.math.unary import Rint, Sign, Unary
 from hybridc.dialects.operator import Bad, Composite, Sample, attribute, register
+from hybridc.dialects.operator_attribute import DType, Shape
 from hybridc.dtypes import is_float, wide
 from hybridc.errors import ShapeError
 
