@@ -20,7 +20,8 @@ from hybridc.lower.triton.tile_printer import Dim, TilePrinter, extent, factor_t
 from hybridc.lower.triton.together import call_block, together
 from hybridc.lower.triton.triton_function import Config, Elements, TritonFunction, TritonPhase, TritonPhases
 from hybridc.transforms.kernels.kernel_memory import Strides
-from hybridc.transforms.kernels.schedule_blocks import GPU, schedule_blocks
+from hybridc.transforms.kernels.schedule_blocks import schedule_blocks
+from hybridc.transforms.kernels.tile_machine import MACHINE
 
 # Of the dimensions of blocks.
 _NAMES = "ijklmnopq"
@@ -78,7 +79,7 @@ class _FunctionText:
         Whether an element is there could be asked for several at once only if they are known to be whole vectors.
         """
         count, least = self.launch.extent(tile.axes), min(c.blocks[0][1] for c in self.launch.configs)
-        return tile.masked and count >= least and count % GPU.vector != 0
+        return tile.masked and count >= least and count % MACHINE.vector != 0
 
     def phase(self, numbers: Mapping[str, int]) -> TritonPhase:
         """The function and what it is given; ``numbers`` are those of the kernel's buffers."""

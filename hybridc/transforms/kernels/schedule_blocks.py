@@ -24,7 +24,7 @@ from hybridc.ir.kernel import Axes, Kernel, Nest, Stage, number_of
 from hybridc.ir.nest_plan import NestPlan, nests_of, plan_nest, read_elsewhere
 from hybridc.ir.online_reductions import Running
 from hybridc.ir.structured import shape_of
-from hybridc.ir.tile_launch import NARROW, TileConfig, TileLaunch, TileMachine, power_of_two
+from hybridc.ir.tile_launch import TileConfig, TileLaunch
 from hybridc.ir.tile_program import TileDim, TileProgram, TileSweep, verify
 from hybridc.options import OPTIONS
 from hybridc.transforms.kernels.kernel_memory import KernelMemory, PartialResults, Strides
@@ -39,11 +39,10 @@ from hybridc.transforms.kernels.split_nest import (
     split,
 )
 from hybridc.transforms.kernels.tile_blocks import TileStatements
+from hybridc.transforms.kernels.tile_machine import MACHINE, NARROW, TileMachine, power_of_two
 
 # Rows of so many elements are few: what is one for each of them is seldom loaded, also where all elements are counted.
 LONGEST = 1 << 25
-# The machine that is scheduled for.
-GPU = TileMachine()
 
 
 def schedule_blocks(
@@ -56,7 +55,7 @@ def schedule_blocks(
     """
     memory = KernelMemory(kernel, strides)
     memory.names |= {value: f"y{i}" for value, i in given.items()}
-    return _BlockScheduler(kernel, memory, GPU).run(), memory
+    return _BlockScheduler(kernel, memory, MACHINE).run(), memory
 
 
 @dataclass(eq=False)

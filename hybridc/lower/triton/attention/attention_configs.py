@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 from hybridc.ir.attention.attention_kernel import Attention
 from hybridc.ir.structured import dtype_of
-from hybridc.ir.tile_launch import power_of_two
 from hybridc.lower.triton.products.product_configs import SHARED
+from hybridc.transforms.kernels.tile_machine import power_of_two
 
 # The least size of a block that is multiplied, and the programs that keep a large GPU busy.
 _LEAST, _PROGRAMS = 16, 132

@@ -38,7 +38,6 @@ from hybridc.ir.kernel import Axes, Kernel, Nest, Read, Stage
 from hybridc.ir.nest_plan import NestPlan
 from hybridc.ir.strides import row_major
 from hybridc.ir.structured import Shape, dtype_of, shape_of
-from hybridc.ir.tile_launch import NARROW
 from hybridc.lower.triton.attention.attention_configs import (
     BACKWARD_BY_KEYS,
     BACKWARD_BY_ROWS,
@@ -63,6 +62,7 @@ from hybridc.lower.triton.triton_function import (
 )
 from hybridc.options import OPTIONS
 from hybridc.transforms.kernels.kernel_memory import Strides
+from hybridc.transforms.kernels.tile_machine import NARROW
 
 _SINGLE = np.dtype(np.float32)
 _NAMES = (

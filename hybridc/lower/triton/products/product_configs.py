@@ -12,7 +12,7 @@ import math
 from dataclasses import dataclass, replace
 
 from hybridc.dialects.operator_attribute import DType
-from hybridc.ir.tile_launch import power_of_two
+from hybridc.transforms.kernels.tile_machine import power_of_two
 
 PROCESSORS = 132
 # Bytes that a multiprocessor reads in a nanosecond, nanoseconds until it has the first of them, and those of a kernel.

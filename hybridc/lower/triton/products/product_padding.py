@@ -11,13 +11,13 @@ from dataclasses import replace
 
 from hybridc.ir.strides import row_major
 from hybridc.ir.structured import Shape, dtype_of, shape_of
-from hybridc.ir.tile_launch import NARROW
 from hybridc.lower.triton.products.product_configs import LAUNCH, MEMORY, PROCESSORS, SPEED
 from hybridc.lower.triton.products.product_loops import FusedProduct, ProductOperand
 from hybridc.lower.triton.products.product_source import along
 from hybridc.lower.triton.source_writer import SourceWriter
 from hybridc.lower.triton.texts import module
 from hybridc.lower.triton.triton_function import Config, TritonFunction, TritonPhase
+from hybridc.transforms.kernels.tile_machine import NARROW
 
 HALF, WIDE = 2, 16  # bytes: of the numbers that come too slowly otherwise, and those of one access
 LINES, ELEMENTS = 8, 128  # what a program copies

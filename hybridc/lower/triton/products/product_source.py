@@ -14,7 +14,6 @@ import numpy as np
 
 from hybridc.dialects.operator_attribute import DType
 from hybridc.ir.structured import Shape, dtype_of
-from hybridc.ir.tile_launch import NARROW
 from hybridc.lower.triton.blocks import Blocks, Parameters
 from hybridc.lower.triton.expressions.ops import literal, triton_type
 from hybridc.lower.triton.products.product_configs import ProductTile
@@ -24,6 +23,7 @@ from hybridc.lower.triton.texts import module, title
 from hybridc.lower.triton.tile_printer import Dim
 from hybridc.lower.triton.triton_function import TritonFunction
 from hybridc.options import OPTIONS
+from hybridc.transforms.kernels.tile_machine import NARROW
 
 _SINGLE = np.dtype(np.float32)
 # What the text calls its own; what follows a product gets other names.
