@@ -22,7 +22,7 @@ _ORDER = itertools.count()
 
 
 class Differentiable(Protocol):
-    """What a node of the tape asks of the thing it recorded."""
+    """The interface of a tape node to what it recorded."""
 
     def vjp(self, ograds: Sequence[Any], node: TapeNode, into: Mapping[int, Any]) -> Sequence[Any]:
         """Gradients of the inputs of its node; they may be written into the raw arrays ``into``, by input.
@@ -36,7 +36,7 @@ class Differentiable(Protocol):
         ...
 
     def inputs_of(self, output: int) -> Collection[int] | None:
-        """The numbers of the inputs on which an output depends; None for all of them."""
+        """Indices of the inputs on which an output depends; None for all of them."""
         ...
 
 
@@ -143,7 +143,7 @@ class _Scope:
 
 
 def record(train_mode: bool = True) -> _Scope:
-    """Record operators for differentiation, in train mode unless told otherwise."""
+    """Record operators for differentiation, in train mode by default."""
     return _Scope(True, train_mode)
 
 
@@ -258,7 +258,7 @@ class _Gradients:
 
 
 def _reachable(heads: Iterable[NDArray], since: int) -> tuple[list[TapeNode], list[Leaf]]:
-    """All nodes behind the heads that are not older than ``since``, latest first, and all variables."""
+    """All ancestor nodes of the heads that are not older than ``since``, latest first, and all variables."""
     nodes: dict[int, TapeNode] = {}
     leaves: dict[int, Leaf] = {}
     seen: set[tuple[int, int]] = set()
@@ -420,7 +420,7 @@ def _separate(results: Sequence[NDArray], heads: Iterable[NDArray | None]) -> li
 
 
 def _memory(array: Any) -> int:
-    """What tells the buffer of an array from others: the identity of the array that owns it."""
+    """The identity of an array's buffer: of the array that owns it."""
     while (base := getattr(array, "base", None)) is not None:
         array = base
     return id(array)
@@ -434,7 +434,7 @@ def tape_position() -> int:
 def gradients_since(
     position: int, heads: Sequence[NDArray], variables: Sequence[NDArray], head_grads: Sequence[NDArray]
 ) -> list[NDArray]:
-    """Gradients, to be differentiated again, by what was recorded since a position of the tape."""
+    """Differentiable gradients, by what was recorded since a position of the tape."""
     entries: list[Any] = [x._entry for x in variables]
     gradients, _ = _run_backward(heads, head_grads, True, True, STATE.training, entries, position)
     found = [gradients.get(*e) for e in entries]
@@ -490,7 +490,7 @@ class _FunctionRule:
         """All inputs."""
 
     def release(self) -> None:
-        """What it keeps is the user's."""
+        """Saved arrays are the user's."""
 
     def vjp(self, ograds: Sequence[Any], node: TapeNode, into: Mapping[int, Any]) -> Sequence[Any]:
         """The user's ``backward``, checked for the number of gradients."""

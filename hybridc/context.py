@@ -86,7 +86,7 @@ def num_gpus() -> int:
 
 
 def gpu_memory_info(device_id: int = 0) -> tuple[int, int]:
-    """The free bytes and all bytes of a GPU's memory; what is kept for the next arrays is not free."""
+    """The free bytes and all bytes of a GPU's memory; memory cached by a pool is not free."""
     return HOOKS.devices().device(device_id).memory()
 
 

@@ -80,7 +80,7 @@ _OF_SCRIPTS = ("HYBRIDC_PEERS", "HYBRIDC_TEST_EXAMPLES")
 
 
 class _EnvironmentReader:
-    """Reads the variables of an environment, and knows which ones it was asked for."""
+    """Reads the variables of an environment, and records which ones were read."""
 
     def __init__(self, env: Mapping[str, str]) -> None:
         self.env = env
@@ -138,7 +138,7 @@ class _EnvironmentReader:
         return self.parsed(name, default, _bytes, "a number of bytes, as 1073741824, 512M or 1.5G")
 
     def warn_of_others(self) -> None:
-        """Name the variables with our prefix that nobody reads: perhaps they were misspelt."""
+        """Warn of variables with our prefix that nobody reads: perhaps misspelt."""
         others = sorted(n for n in self.env if n.startswith("HYBRIDC_") and n not in self.known)
         if others:
             for name in others:
@@ -167,7 +167,7 @@ def _threads(env: Mapping[str, str]) -> int:
 
 
 def _platform_cache(env: Mapping[str, str]) -> str:
-    """Where programs of this platform keep what they can make again; "~" is the user's home."""
+    """The platform's folder of caches; "~" is the user's home."""
     if sys.platform == "darwin":
         return "~/Library/Caches/hybridc"
     if sys.platform == "win32":

@@ -1,4 +1,4 @@
-"""Random state: a seed and a counter, from which every random operator draws.
+"""Random state: a seed and a counter, from which every random operator samples.
 
 A draw is named by ``(seed, counter)`` alone, so the same seed gives the same numbers eagerly, in a compiled
 graph and on every target, in whatever order the draws are computed.
@@ -90,7 +90,7 @@ def next_key(draws: int = 1) -> npt.NDArray[np.uint64]:
 
 
 def epoch() -> SeedEpoch:
-    """What tells generators with a state of their own (those of compiled libraries) when to start over."""
+    """A counter by which generators with a state of their own (those of compiled libraries) notice a new seed."""
     return (_LOCAL.stream or _GLOBAL).epoch
 
 

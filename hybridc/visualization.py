@@ -38,12 +38,12 @@ def _entries(symbol: Any) -> list[graph.Entry]:
 
 
 def is_parameter(node: SymbolNode) -> bool:
-    """Whether a variable is what a layer learns or keeps, by its name, as MXNet tells."""
+    """Whether a variable is a parameter or state of a layer, by its name, as in MXNet."""
     return node.is_variable and node.name.endswith(_PARAMETERS)
 
 
 def _size(shape: Sequence[int] | None) -> str:
-    """The sizes behind the first one, that of the batch: ``3x224x224``."""
+    """The sizes without the batch's: ``3x224x224``."""
     return "" if shape is None else "x".join("?" if n == -1 else str(n) for n in shape[1:])
 
 
@@ -108,7 +108,7 @@ def _rows(
 
 
 def _line(fields: Sequence[str], ends: Sequence[int]) -> str:
-    """The fields in columns that end at these places."""
+    """The fields in columns that end at these positions."""
     line = ""
     for field, end in zip(fields, ends, strict=True):
         line = (line + field)[:end].ljust(end)

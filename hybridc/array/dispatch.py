@@ -101,7 +101,7 @@ def as_scalar(x: Any, dtype: Any) -> Any:
 
 
 def in_context(op: Operator, inputs: Sequence[Any]) -> tuple[Operator, list[Any], list[Any]]:
-    """Bind what depends on the moment: train mode and the random key."""
+    """Bind what depends on the call: train mode and the random key."""
     if op.TRAIN_MODE and op.attrs["train"] is None:
         op = op.bind(**{**op.attrs, "train": STATE.training})
     if not op.DRAWS:
@@ -213,7 +213,7 @@ def explain(op: Operator, arrays: Sequence[Any], error: Exception) -> None:
 
 
 def execute(op: Operator, inputs: Sequence[NDArray]) -> list[NDArray]:
-    """Run an operator that is bound to its moment (train mode, draw, key); all outputs, hidden ones too."""
+    """Run a bound operator (train mode, counter, key); all outputs, hidden ones included."""
     if any(type(x) is not NDArray for x in inputs):
         return HOOKS.on_device().executed(op, inputs)
     arrays = [x._data for x in inputs]

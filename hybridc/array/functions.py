@@ -1,6 +1,6 @@
 """Functions of operators, generated from their classes: a real signature and a docstring.
 
-They serve ``mx.nd``, ``mx.sym`` and ``F`` alike: what they are given decides whether they run or record.
+They serve ``mx.nd``, ``mx.sym`` and ``F`` alike: they run on arrays and record on symbols.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _BUILT: dict[str, Callable[..., Any]] = {}
 
 
 def _forget(name: str) -> None:
-    """The function means another operator now: it is made anew when it is next asked for."""
+    """The name is bound to another operator: invalidate the cached function."""
     _BUILT.pop(name, None)
 
 
@@ -200,7 +200,7 @@ def _run(cls: type[Operator], eager: str, inputs: str) -> list[str]:
 def _check_inputs(op: Operator, given: tuple[Any, ...]) -> tuple[Any, ...]:
     """The inputs without the absent optional ones; an error that names the first missing."""
     names: tuple[str, ...] | None = op.__dict__.get("_given_names")
-    if names is None:  # worked out once for each operator: this is on the way of every eager call
+    if names is None:  # computed once per operator: every eager call passes here
         names = tuple(n for n in op.input_names() if not (op.DRAWS and n == "key"))
         op.__dict__["_given_names"] = names
     inputs = given[: len(names)]

@@ -1,4 +1,4 @@
-"""An array gets the memory of another one that nobody will miss, instead of a copy."""
+"""Memory takeover: an array gets the memory of a temporary one instead of a copy."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 from hybridc.array.ndarray import NDArray
 from hybridc.ground.buffers import COUNTS_ARE_EXACT, POOL
 
-# Bytes from which writing an array in place, or taking its memory over, is faster than copying it.
+# From so many bytes on, taking over the memory of a temporary is faster than copying it.
 WORTH_TAKING = 1 << 14
 
 
@@ -41,7 +41,7 @@ def _references(target: NDArray, source: NDArray) -> tuple[int, int, int]:
 
 @functools.cache
 def _alone() -> tuple[int, int, int]:
-    """What :func:`_references` says where nobody else refers to them."""
+    """:func:`_references` of an array without other references."""
 
     def called(target: NDArray, source: NDArray) -> tuple[int, int, int]:
         return _references(target, source)

@@ -122,7 +122,7 @@ class Block(BlockRoot):
             stack += [parent for parent in (ref() for ref in block._parents) if parent is not None]
 
     def __getstate__(self) -> dict[str, Any]:
-        """Everything but what was compiled and the way up."""
+        """Everything but compiled graphs and the links to parents."""
         return {k: v for k, v in self.__dict__.items() if k not in ("_cached_graph", "_parents")}
 
     def __setstate__(self, state: dict[str, Any]) -> None:

@@ -9,7 +9,7 @@ from hybridc.gluon.epoch import ATTRIBUTE_EPOCH
 
 
 class Children(dict[str, Any]):
-    """The children of a block by name; whoever changes it, what was compiled is looked at again."""
+    """The children of a block by name; a change invalidates compiled graphs."""
 
     def __setitem__(self, name: str, block: Any) -> None:
         ATTRIBUTE_EPOCH.value += 1

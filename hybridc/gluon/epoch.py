@@ -1,4 +1,4 @@
-"""One counter for the whole process: compiled graphs check what they read from blocks again when it moved."""
+"""A counter for the whole process: when it has changed, compiled graphs check their guards."""
 
 from __future__ import annotations
 

@@ -113,7 +113,7 @@ def _add(node: Any, entries: dict[int, Entry]) -> None:
     """The node of a graph for one of a trace."""
     op = node.op
     inputs: Sequence[Symbol] = node.inputs[:-1] if op.DRAWS else node.inputs
-    if op.TRAIN_MODE:  # whoever loads it says so
+    if op.TRAIN_MODE:  # set by whoever loads it
         op = op.bind(**{**op.attrs, "train": None})
     made = SymbolNode(op, naming.current().get(None, op.title().lower()), [entries[id(s)] for s in inputs])
     new = len(node.outputs) - len(op.mutated)

@@ -10,7 +10,7 @@ from hybridc.gluon.parameter import ParameterDict
 
 
 class Named(Protocol):
-    """What a scope asks of its block."""
+    """The interface of a block to its name scope."""
 
     @property
     def prefix(self) -> str:

@@ -370,7 +370,7 @@ class Parameter:
 
 
 def _devices(ctx: Any, name: str) -> list[Context]:
-    """The devices asked for, checked: one."""
+    """The requested devices, of which there must be one."""
     given: list[Any] = [ctx] if ctx is None or isinstance(ctx, Context | str) else list(ctx)
     devices = [check_device(each) for each in given]
     if len(set(devices)) != 1:
@@ -386,7 +386,7 @@ def _as_dtype(array: NDArray, dtype: Any) -> NDArray:
 
 
 def _seed(key: Any) -> int:
-    """A seed for what one parameter draws, from the random key that it reserved."""
+    """A seed for a parameter's random initial value, from its reserved random key."""
     return (int(key[0]) * 0x9E3779B97F4A7C15 + int(key[1]) * 0xD1B54A32D192ED03 + 1) & (1 << 64) - 1
 
 
@@ -630,7 +630,7 @@ def _plain_name(name: str) -> str:
 
 
 def _agree(param: Parameter, key: str, wanted: Any) -> None:
-    """Check that an existing parameter is what is asked for; complete its shape from what is asked."""
+    """Check that an existing parameter matches the request; complete its shape from it."""
     existing = getattr(param, key, None)
     if existing is None:
         setattr(param, key, wanted)

@@ -64,7 +64,7 @@ class Trainer:
 
     @property
     def parameters(self) -> list[Parameter]:
-        """The parameters; their places are the numbers that the optimizer knows them by."""
+        """The parameters; the optimizer knows them by their indices."""
         return self._params
 
     @property

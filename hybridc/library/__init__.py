@@ -35,7 +35,7 @@ def load(path: str, verbose: bool = True) -> ModuleType | None:
         A library (.so, .dll) compiled for MXNet 1.9, as an absolute path, see :func:`include_path`; or a Python file
         or package, whose module is returned.
     verbose : bool
-        Whether to tell on stderr what was found.
+        Whether to list on stderr what was found.
     """
     path = str(path)
     file = Path(path)

@@ -1,4 +1,4 @@
-"""Libraries of compiled operators (MXNet 1.9's extension libraries, ABI version 11): loaded and asked by ctypes.
+"""Libraries of compiled operators (MXNet 1.9's extension libraries, ABI version 11), loaded by ctypes.
 
 A library exports C functions, *thunks*, which take C arrays, build the C++ objects that its author's functions want,
 and call these. Here the author's functions are addresses that are handed back to the library's own thunks.
@@ -20,7 +20,7 @@ from hybridc.ground.locks import ForkLock
 from hybridc.library.extension_compile import shim
 
 ABI = 11
-# What a library is told of the MXNet that loads it: 1.9.1.
+# The MXNet version that a library is given: 1.9.1.
 MXNET_VERSION = 10901
 
 # The thunks that every library has, in the order in which MXNet looks them up.
@@ -144,7 +144,7 @@ class ExtensionLibrary:
             return str(error)
 
     def initialize(self) -> None:
-        """Let the library prepare itself, and judge the version that it is told."""
+        """Initialise the library, which checks the given version."""
         done = self.call("initialize", c_int(MXNET_VERSION))
         if done != 1:
             raise MXNetError(f"Library failed to initialize{self.why(done)}")
@@ -171,7 +171,7 @@ class ExtensionLibrary:
         self.handle._opCallFree(ctypes.cast(pointer, c_void_p))
 
     def why(self, returned: int) -> str:
-        """What a failed call left behind: the exception, and the library's messages since the last failure.
+        """The error of a failed call: the exception, and the library's messages since the last failure.
 
         Messages stay in the library for ever.
         """
@@ -194,7 +194,7 @@ class ExtensionLibrary:
     # --- registration --------------------------------------------------------------------------------------
 
     def _op(self, number: int) -> LibraryOp:
-        """What the library registered under a number; asked once, because asking changes it."""
+        """What the library registered at an index; cached, because reading it changes it."""
         name, is_subgraph = c_char_p(), c_int()
         by_device = [(POINTER(c_char_p)(), POINTER(c_void_p)(), c_int()) for _ in range(3)]
         functions = [c_void_p() for _ in range(5)]

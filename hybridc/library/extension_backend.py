@@ -106,7 +106,7 @@ class LibraryPartitioner(Partitioner):
         return known and self._selector.select_output(self._numbers[op], self._numbers[user])
 
     def filter(self, ops: Sequence[HybridOp]) -> Sequence[HybridOp]:
-        """What the library keeps of them."""
+        """The library's copy of them."""
         if self._selector is None:
             return ops
         kept = set(self._selector.filter([self._numbers[op] for op in ops]))
@@ -114,7 +114,7 @@ class LibraryPartitioner(Partitioner):
         return [op for op in ops if self._numbers[op] in kept]
 
     def review(self, part: Part) -> bool | Mapping[str, Any]:
-        """Whether the library takes the part; what it says is given to its operator, with the part as JSON."""
+        """Whether the library accepts the partition; its answer goes to its operator, with the partition as JSON."""
         function = functions(part.module)[0]
         made = function_nodes(function)
         for node, name in zip(made.arguments, part.arguments, strict=True):

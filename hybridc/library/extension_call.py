@@ -18,7 +18,7 @@ DTYPES: dict[int, DType] = {code: np.dtype(name) for code, name in enumerate(_NA
 CODES: dict[DType, int] = {dtype: code for code, dtype in DTYPES.items()}
 _UNKNOWN_SIZES = (0, 0xFFFFFFFF)
 _STORAGE = ("default", "row_sparse", "csr")
-# Signatures of which the answers are kept for one operator.
+# The most cached signatures of one operator.
 _KEPT = 512
 
 
@@ -39,10 +39,10 @@ def type_code(title: str, number: int, dtype: DType) -> int:
 
 
 class ExtensionState:
-    """The C++ object of one use of a stateful operator; the library deletes it when nobody needs it any more."""
+    """The C++ object of one use of a stateful operator; the library deletes it with this object."""
 
     __slots__ = ("__weakref__", "pointer")
-    # What a compute thunk is told first.
+    # The first argument of a compute thunk.
     forward, backward = c_int(1), c_int(0)
 
     def __init__(self, op: LibraryOp, pointer: Any) -> None:
@@ -62,7 +62,7 @@ class Call:
         keys, values = strings([k for k, _ in attributes]), strings([v for _, v in attributes])
         self._strings = keys, values
         self.keys, self.values, self.count = addressof(keys), addressof(values), len(attributes)
-        # An operator that runs a subgraph is not asked: all follows from the subgraph.
+        # An operator that runs a subgraph has no inference functions: all follows from the subgraph.
         self.num_inputs, self.num_outputs = counts or self._parse()
         self.mutated = () if counts else self._mutated()
         if not counts:
@@ -258,7 +258,7 @@ def _bound(answers: dict[Any, Any]) -> dict[Any, Any]:
 
 
 def shape_arrays(shapes: Sequence[Sequence[int]]) -> tuple[Any, Any, Any]:
-    """Shapes as C arrays of unsigned sizes: what must be kept alive, pointers to the sizes, numbers of dimensions."""
+    """Shapes as C arrays of unsigned sizes: the owner of the memory, pointers to the sizes, ranks."""
     sizes = [(c_uint * max(len(s), 1))(*s) for s in shapes]
     pointers = (POINTER(c_uint) * max(len(shapes), 1))(*[cast(s, POINTER(c_uint)) for s in sizes])
     return sizes, pointers, (c_int * max(len(shapes), 1))(*[len(s) for s in shapes])

@@ -1,4 +1,4 @@
-"""The shim that turns C++ exceptions of extension libraries into errors: compiled once, kept in the cache folder."""
+"""The shim that turns C++ exceptions of extension libraries into errors: compiled once, cached on the disk."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def _key(compiler: str) -> str:
 
 @contextlib.contextmanager
 def _folder() -> Generator[Path]:
-    """The cache folder; one that is removed again where this user cannot, or others may, write there."""
+    """The cache folder; a temporary one if this user cannot, or others may, write there."""
     folder = Path(OPTIONS.cache)
     with contextlib.suppress(OSError):
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)

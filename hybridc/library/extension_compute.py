@@ -37,7 +37,7 @@ Signature = tuple[tuple[Shape, DType], ...]
 
 _RANDOM_STATES = 1024
 _STATE_WORDS = 624
-# Frames, random states and signatures that are kept for the next call.
+# The most cached frames, random states and signatures.
 _KEPT_FRAMES = 16
 _KEPT_RANDOM = 4
 _KEPT_PLANS = 256
@@ -88,7 +88,7 @@ class Compute(Structure):
 
 
 class _Side:
-    """The C arrays behind a :class:`Tensors`."""
+    """The C arrays of a :class:`Tensors`."""
 
     def __init__(self, title: str, tensors: Any, signature: Signature) -> None:
         n = max(len(signature), 1)
@@ -187,7 +187,7 @@ def _arguments(structure: Any, kind: Any) -> list[Any]:
 
 
 def _dense_last(compute: Any) -> list[Any]:
-    """All arguments behind the attributes, in the order of the thunks: what is for sparse arrays comes last."""
+    """The arguments of a compute thunk after the attributes, in order; those for sparse arrays come last."""
     ins, outs = _arguments(compute.inputs, Tensors), _arguments(compute.outputs, Tensors)
     rest = _arguments(compute, Compute)[3:]
     sparse = [x for pair in zip(ins[8:], outs[8:], strict=True) for x in pair]

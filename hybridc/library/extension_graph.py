@@ -56,7 +56,7 @@ class Strategy:
         return f"{function} for partitioner '{self.partitioner}' strategy '{self.name}'"
 
     def supported(self, graph: str, nodes: int, options: Mapping[str, str]) -> list[int]:
-        """For each node -2 if it is not supported, -1 for any subgraph, or the number of the subgraph it belongs to."""
+        """For each node -2 if it is not supported, -1 for any subgraph, or the index of its subgraph."""
         ids = (c_int * max(nodes, 1))(*[-2] * nodes)
         done = self.library.call(
             "_partCallSupportedOps", c_void_p(self.supported_ops), c_char_p(graph.encode()), c_int(nodes), ids,

@@ -30,7 +30,7 @@ class WrittenFunction:
 
     @property
     def text(self) -> str:
-        """The graph as it is given to a library."""
+        """The graph in the JSON that libraries read."""
         return json.dumps(self.graph)
 
 
@@ -56,7 +56,7 @@ def write(function: func.FuncOp, made: FunctionNodes) -> WrittenFunction:
 
 
 def _of_equal_shapes(name: str, op: HybridOp) -> str:
-    """What MXNet calls ``x + y`` where nothing is broadcast: ``elemwise_add`` in place of ``broadcast_add``."""
+    """MXNet's name of ``x + y`` without broadcasting: ``elemwise_add`` rather than ``broadcast_add``."""
     same = name.replace("broadcast_", "elemwise_")
     found = operator_registry.FUNCTIONS.get(same)
     known = not any(isinstance(v.type, UnrankedTensorType) or -1 in shape_of(v) for v in op.operands)
@@ -65,7 +65,7 @@ def _of_equal_shapes(name: str, op: HybridOp) -> str:
 
 
 def _described(values: Sequence[SSAValue]) -> dict[str, str]:
-    """The attributes that tell shapes and dtypes; none, if a shape is not known."""
+    """The attributes of shapes and dtypes; none, if a shape is unknown."""
     if not all(isinstance(v.type, TensorType) and -1 not in shape_of(v) for v in values):
         return {}
     return types_text([(shape_of(v), dtype_of(v)) for v in values])

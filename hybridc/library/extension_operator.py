@@ -335,7 +335,7 @@ class ConstantArray(Opaque):
 
 
 def define(op: LibraryOp) -> None:
-    """Enter an operator of a library under its name, in place of one that has this name already.
+    """Register an operator of a library under its name, replacing one that has this name.
 
     An operator that runs subgraphs has no function: its library's partitioner puts it to use.
     """

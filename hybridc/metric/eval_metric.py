@@ -32,7 +32,7 @@ def check_label_shapes(labels: Any, preds: Any, wrap: bool = False, shape: bool 
 
 
 def values(x: Any) -> Array:
-    """The numbers of an NDArray, or of anything NumPy understands; bfloat16 as float32. Not to be written to."""
+    """The values of an NDArray, or of anything NumPy understands; bfloat16 as float32. Read-only."""
     found = values_of(x) if isinstance(x, NDArray) else numpy.asarray(x)
     return found.astype(computed(found.dtype), copy=False)
 
@@ -111,7 +111,7 @@ class EvalMetric:
         return _pairs(*self.get_global())
 
     def get_config(self) -> dict[str, Any]:
-        """What makes the metric again: ``create(**config)``."""
+        """The arguments that recreate the metric: ``create(**config)``."""
         return {
             **self._kwargs,
             "metric": type(self).__name__,

@@ -74,7 +74,7 @@ fluent.install()
 
 
 def _forget(name: str) -> None:
-    """The function means another operator now: it is looked up again."""
+    """The name is bound to another operator: forget the cached function."""
     globals().pop(name, None)
 
 

@@ -40,7 +40,7 @@ def _finish(made: Any, out: NDArray | None, ctx: Any) -> Any:
 
 
 def placed(made: Any, ctx: Any) -> Any:
-    """What was made on the CPU, on the device that is asked for, or else is the default."""
+    """An array moved from the CPU to the requested or default device."""
     ctx = ctx if isinstance(ctx, Context) else current_context()
     return made.as_in_context(ctx) if ctx.device_type == "gpu" and isinstance(made, NDArray) else made
 
@@ -238,7 +238,7 @@ def concatenate(arrays: Sequence[NDArray], axis: int = 0, always_copy: bool = Tr
 
 
 def moveaxis(tensor: Any, source: Any, destination: Any) -> Any:
-    """The array with axes moved to other places; the rest keeps its order."""
+    """The array with axes moved to other positions; the rest keeps its order."""
     rank = len(tensor.shape)
     np.moveaxis(np.empty((0,) * rank), source, destination)  # raises if the axes do not fit
     froms, tos = ((a,) if isinstance(a, int) else tuple(a) for a in (source, destination))

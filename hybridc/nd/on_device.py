@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from hybridc.compile.compiled_graph import CompiledGraph
     from hybridc.dialects.operator import Operator
 
-# Graphs of one operator that are kept.
+# The most cached graphs of one operator.
 _KEPT = 256
 # What a library says of the order of its work, by DLPack's protocol.
 _ANY_STREAM, _DEFAULT_STREAM = -1, 1
@@ -163,7 +163,7 @@ def from_dlpack(dlpack: Any, index: int) -> NDArray:
 
 
 def _values(value: Any) -> Any:
-    """What an assignment is given, for NumPy or the device."""
+    """The value of an assignment, for NumPy or the device."""
     return value._data if isinstance(value, NDArray) else value
 
 
@@ -172,7 +172,7 @@ def _part(data: DeviceArray, key: Any) -> DeviceArray | None:
     parts: tuple[Any, ...] = key if key.__class__ is tuple else (key,)
     if not all(p is Ellipsis or p is None or type(p) in (int, slice) for p in parts):
         return None
-    # The same key on an array of NumPy's with these strides and no memory tells where the elements are.
+    # Indexing a NumPy array with these strides and no memory gives the elements' positions.
     like = np.lib.stride_tricks.as_strided(np.empty(0, data.dtype), data.shape, _strides(data))
     found: Any = like[key]
     if type(found) is not np.ndarray:  # one element
@@ -221,7 +221,7 @@ def invoke(op: Operator, inputs: Sequence[Any], out: Any = None) -> Any:
 
 
 def executed(op: Operator, inputs: Sequence[NDArray]) -> list[NDArray]:
-    """All results of an operator that is bound to its moment, put on the tape if recording."""
+    """All results of a bound operator, on the tape if recording."""
     device = next(x._data.device for x in inputs if isinstance(x, DeviceNDArray))
     given = [_there(device, x) for x in inputs]
     arrays = [x._data for x in given]
@@ -231,7 +231,7 @@ def executed(op: Operator, inputs: Sequence[NDArray]) -> list[NDArray]:
 
 
 def execute(op: Operator, arrays: Sequence[Any], device: Device) -> list[Any]:
-    """All results of an operator that is bound to its moment (train mode, draw, key), also the hidden ones."""
+    """All results of a bound operator (train mode, counter, key), hidden ones included."""
     if not device.is_host:
         graph = _graph(op, arrays, device)
         return list(graph.forward(*arrays))

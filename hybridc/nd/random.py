@@ -54,7 +54,7 @@ def uniform(
     ctx: Context | None = None,
     out: Any = None,
 ) -> Any:
-    """Numbers that are equally likely anywhere from low to high."""
+    """Samples of a uniform distribution on [low, high)."""
     return _draw("uniform", (low, high), shape, dtype, ctx, out)
 
 

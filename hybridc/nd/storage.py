@@ -46,7 +46,7 @@ _TYPES = {flag: dtype for dtype, flag in TYPE_FLAGS.items()}
 
 
 def _in_file(dtype: DType) -> DType:
-    """How the elements of a dtype lie in a file; a bool is a byte that is 0 or not."""
+    """The file format of a dtype's elements; a bool is a byte that is 0 or not."""
     return np.dtype("<u2" if dtype == BFLOAT16 else "u1" if dtype.kind == "b" else dtype.newbyteorder("<"))
 
 

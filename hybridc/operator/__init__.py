@@ -112,7 +112,7 @@ class CustomOpProp:
         return ["output"]
 
     def list_auxiliary_states(self) -> Sequence[str]:
-        """Names of the states that ``forward`` changes in place; they are passed after the inputs."""
+        """Names of the states that ``forward`` mutates; they are passed after the inputs."""
         return []
 
     def infer_shape(self, in_shape: Any) -> Any:
@@ -148,7 +148,7 @@ class CustomOpProp:
         return tuple(["default"] * len(group) for group in groups)
 
     def declare_backward_dependency(self, out_grad: Any, in_data: Any, out_data: Any) -> Any:
-        """Which arrays the backward reads: some of the numbers given; what is left out need not be kept."""
+        """The arrays that the backward reads, out of the given ids; the others need not be saved."""
         return [*(out_grad if self.need_top_grad_ else ()), *in_data, *out_data]
 
     def create_operator(self, ctx: Context, in_shapes: Any, in_dtypes: Any) -> CustomOp:

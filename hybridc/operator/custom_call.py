@@ -1,4 +1,4 @@
-"""What one use of a Python custom operator runs: the user's Prop and CustomOps, asked and checked."""
+"""One use of a Python custom operator: calls the user's Prop and CustomOps, and checks their results."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ class CustomCall:
         return names
 
     def _check_storage(self) -> None:
-        """Raise if a Prop of the user's own asks for sparse arrays."""
+        """Raise if a user's Prop declares sparse arrays."""
         groups = len(self.outputs), len(self.arguments), len(self.outputs), len(self.arguments), len(self.auxiliary)
         dense = [["default"] * n for n in groups]
         prop_cls = self.prop.__class__

@@ -249,7 +249,7 @@ class _Outline:
         return True
 
     def replace(self, replaced: dict[SSAValue, SSAValue]) -> None:
-        """Put one operation in place of the part; what parts before this one gave has been replaced."""
+        """Replace the part by one operation; results of earlier parts have been replaced."""
         op = Subgraph.bind(**self.attributes)
         types = [v.type for v in self.outputs]
         types.insert(op.num_visible_outputs(), tensor_type((1,), CELL))

@@ -27,7 +27,7 @@ def _refuse(*args: Any, **kwargs: Any) -> NoReturn:  # noqa: ARG001
 
 @register("hybrid.subgraph")
 class Subgraph(Stateful):
-    """The operators of ``body``, run by the backend that asked for them."""
+    """The operators of ``body``, run by the backend that requested them."""
 
     INPUTS = ("data",)
     VARIADIC = True

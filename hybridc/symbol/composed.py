@@ -1,4 +1,4 @@
-"""Composed symbols, and how operators compose them: what stands in the place of a trace while no shape is known.
+"""Composed symbols, and how operators compose them: the equivalent of a trace while no shape is known.
 
 ``mx.sym.<op>`` are the functions of ``mx.nd``, wrapped: they say under which name, and with which attributes, the next
 node is made. :data:`COMPOSER` makes the node; a :class:`ComposedSymbol` is some of the results.
@@ -261,7 +261,7 @@ class ComposedSymbol(AttributesOfNodes, Symbol):
         return ComposedSymbol([self.entries[key]])
 
     def _of_results(self, what: str) -> None:
-        """Raise if this is asked of an array, of which this symbol stands for one."""
+        """Raise: this needs an array, which a symbol does not have."""
         if COMPOSER.stands_for_arrays and len(self.entries) == 1:
             raise UnknownShapeError(
                 f"{user_location(COMPOSER.path())}: {what} of {self!r} is about its results, not about the elements of "
@@ -403,7 +403,7 @@ class ComposedSymbol(AttributesOfNodes, Symbol):
         )
 
     def module(self, **shapes: Any) -> Any:
-        """The graph in the ``hybrid`` dialect; tensors are unranked where the given shapes do not tell the rank."""
+        """The graph in the ``hybrid`` dialect; tensors are unranked where the rank is unknown."""
         from hybridc.symbol.symbol_to_graph import symbol_to_graph
 
         return symbol_to_graph(self.entries, shapes)

@@ -1,4 +1,4 @@
-"""The graph behind a composed Symbol: nodes that refer to the nodes whose results they take.
+"""The graph of a composed Symbol: nodes that refer to their input nodes.
 
 An *entry* ``(node, index)`` is one result of a node. Nodes are shared between symbols; a graph is whatever can be
 reached from some entries.

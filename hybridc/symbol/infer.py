@@ -1,7 +1,7 @@
 """Shapes and dtypes in a composed graph: what follows from those of some inputs, forwards and backwards.
 
-The operators say it (``complete_shapes``, ``infer_shape``, ``complete_types``, ``infer_type``); here they are asked
-again and again, along the graph and back, until nothing new follows. An unknown shape is None, an unknown size -1.
+It uses the operators' rules (``complete_shapes``, ``infer_shape``, ``complete_types``, ``infer_type``), forward and
+backward along the graph, to a fixed point. An unknown shape is None, an unknown size -1.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ T = TypeVar("T")
 _KEY_SHAPE: Shape = (2,)
 _KEY_DTYPE = np.dtype(np.uint64)
 _FLOAT32 = np.dtype(np.float32)
-# Two sizes with many divisors, put in place of unknown ones: what comes out alike for both does not depend on them.
+# Two sizes with many divisors, substituted for unknown ones: what is equal for both does not depend on them.
 _PROBES = (5040, 10080)
 
 
@@ -73,7 +73,7 @@ class _Inferred:
 
 
 def ready(op: Operator) -> Operator:
-    """The operator as it is asked: one that follows the train mode is asked for training."""
+    """The operator for inference: in training mode, if it has modes."""
     return op.bind(**{**op.attrs, "train": True}) if op.TRAIN_MODE and op.attrs["train"] is None else op
 
 
@@ -169,7 +169,7 @@ def _ask(op: Operator, shapes: list[Shape]) -> tuple[list[Shape | None], list[Sh
 
 
 def _probed(shapes: Sequence[Shape], filled: Sequence[Shape], size: int) -> list[Shape]:
-    """The shapes with a size in place of those unknown ones that the operator does not fill in."""
+    """The shapes with a size substituted for unknown ones that the operator does not fill in."""
     return [
         tuple(size if n == -1 and f < 0 else n for n, f in zip(s, fs, strict=True))
         for s, fs in zip(shapes, filled, strict=True)

@@ -49,7 +49,7 @@ def declared_shape(node: SymbolNode) -> Shape | None:
 
 
 def declared_dtype(node: SymbolNode) -> DType | None:
-    """The dtype that a variable was made with; MXNet keeps the number of the type."""
+    """The dtype of a variable; MXNet stores its type code."""
     given = node.attrs.get("__dtype__")
     if given is None:
         return None
@@ -133,7 +133,7 @@ def is_hidden(key: str) -> bool:
 
 
 def checked(attrs: Mapping[str, Any]) -> dict[str, str]:
-    """Attributes as a node keeps them: strings, ``lr_mult`` as ``__lr_mult__``."""
+    """Attributes as a node stores them: strings, ``lr_mult`` as ``__lr_mult__``."""
     for key, value in attrs.items():
         if not isinstance(value, str):
             raise ValueError(f"Set Attr only accepts string values, got {key}={value!r}")

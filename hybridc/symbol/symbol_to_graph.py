@@ -26,7 +26,7 @@ Origins = dict[Operation | SSAValue, SymbolNode]
 
 
 def symbol_to_graph(entries: Sequence[Entry], given: Mapping[str, Any]) -> ModuleOp:
-    """The graph as a module; tensors are unranked, or have open sizes, where the given shapes do not tell more."""
+    """The graph as a module; tensors are unranked, or have dynamic sizes, where shapes are unknown."""
     shapes = Shapes(entries, by_name(entries, (), given, "module"), "module")
     return convert(entries, shapes, Types(entries, {}, np.dtype(np.float32)))[0]
 
@@ -148,7 +148,7 @@ def _node(
 
 
 def _unique(name: str, taken: set[str]) -> str:
-    """The name, with another number behind it if it is taken."""
+    """A unique name: with a number appended if it is taken."""
     stem, number, found = name.rstrip("0123456789"), 0, name
     while found in taken:
         number += 1

@@ -24,7 +24,7 @@ from hybridc.lower.triton.triton_function import Config, TritonFunction
 from hybridc.runtime.devices.nvidia.compiled import DIVISIBLE, compiled
 
 NVIDIA_A100, NVIDIA_H100, AMD_MI300 = "sm_80", "sm_90", "gfx942"
-# The cards, and the bytes of shared memory that a program may have there.
+# The GPUs, and their shared memory per program in bytes.
 SHARED = {NVIDIA_A100: 163 << 10, NVIDIA_H100: 227 << 10, AMD_MI300: 64 << 10}
 TARGETS = tuple(SHARED)
 
@@ -64,7 +64,7 @@ Work = tuple[TritonFunction, Config, tuple[int, ...]]
 
 
 def fitting(configs: Sequence[Config], target: str) -> Config:
-    """The configuration that is expected to be the fastest of those for which a card has what a program needs."""
+    """The configuration that is expected to be the fastest of those that fit a GPU."""
     return next((c for c in configs if c.shared <= SHARED[target]), configs[-1])
 
 
@@ -117,7 +117,7 @@ def _compile(function: TritonFunction, config: Config, numbers: Sequence[int], t
 
 
 def _nvidia(asm: dict[str, Any]) -> dict[str, Any]:
-    """Figures of a binary for NVIDIA's cards, and of the text that it was assembled from."""
+    """Figures of a binary for NVIDIA GPUs, and of its assembly."""
     ptx: str = asm["ptx"]
     used = dict(re.findall(r"(REG|STACK):(\d+)", _resources(asm["cubin"])))
     moves = re.findall(r"\b(?:ld|st)\.global[\w.:]*", ptx)
@@ -148,7 +148,7 @@ def _resources(binary: bytes) -> str:
 
 
 def _amd(asm: dict[str, Any]) -> dict[str, Any]:
-    """Figures of a binary for AMD's cards, as its own text says them."""
+    """Figures of a binary for AMD GPUs, from its assembly."""
     text: str = asm["amdgcn"]
     moves = re.findall(r"\b(?:global|buffer)_(?:load|store)_(\w+)", text)
     wide = sum(move.startswith("dwordx4") for move in moves)

@@ -1,4 +1,4 @@
-"""Casts, copies, limits, fills and tests: what changes or asks about values without arithmetic."""
+"""Casts, copies, clipping, fills and predicates."""
 
 from __future__ import annotations
 

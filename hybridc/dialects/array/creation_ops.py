@@ -135,7 +135,7 @@ class Constant(Creation):
 
     @classmethod
     def bind_values(cls, values: tuple[Any, ...]) -> Operator:
-        # Equal numbers share one operator, but -0.0 == 0.0 and 1 == True: these are told apart by their text.
+        # Equal constants share one operator, but -0.0 == 0.0 and 1 == True: these are distinguished by their text.
         value, dtype = values
         known = cls._BOUND.get((repr(value), dtype))
         if known is None:

@@ -1,4 +1,4 @@
-"""Operators that pick elements by index, and their gradients, which add the elements back to their places."""
+"""Gathers, and their gradients, which are scatter-adds."""
 
 from __future__ import annotations
 
@@ -160,7 +160,7 @@ class TakeScatter(_Indexed):
         return shapes, [self.shape]
 
     def kernel(self, target: str, inputs: Sequence[ArraySpec], outputs: Sequence[ArraySpec]) -> Kernel | None:
-        if self.mode == "raise":  # indices may be wrong, which the host tells
+        if self.mode == "raise":  # the host checks the indices
             return None
         data, indices = inputs
         return kernels.add_rows(target, data, indices, self.shape, self.axis, self.mode)
@@ -249,7 +249,7 @@ class Embedding(Composite):
 
 @register("hybrid.pick", "choose_element_0index")
 class Pick(_Indexed):
-    """One element along an axis for each place: ``data[i, index[i]]``."""
+    """A gather of one element along an axis: ``data[i, index[i]]``."""
 
     INPUTS = ("data", "index")
     axis: int = attribute(-1, "the axis")
@@ -263,7 +263,7 @@ class Pick(_Indexed):
         return {name: value for name, value in super().to_nnvm().items() if name != "made"}
 
     def decomposes(self) -> bool:
-        """Where it is better to compare all places than to read one of them."""
+        """Whether a comparison of all elements is faster than a gather."""
         return self.made
 
     def decompose(self, F: Any, *inputs: Any) -> Any:
@@ -391,7 +391,7 @@ class PickScatter(Composite):
     mode: str = attribute("clip", "what indices out of range mean", enum=("clip", "wrap"))
 
     def kept(self) -> Shape:
-        """The shape of the inputs with the axis kept."""
+        """The shape of the inputs with keepdims."""
         axis = self.axis % len(self.shape)
         return (*self.shape[:axis], 1, *self.shape[axis + 1 :])
 

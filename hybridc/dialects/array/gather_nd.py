@@ -27,7 +27,7 @@ from hybridc.ground.hooks import HOOKS
 
 
 class _IndexedND(Movement):
-    """Indices of shape ``(m, …)``: column ``k`` names one place by its first ``m`` coordinates."""
+    """Indices of shape ``(m, …)``: column ``k`` is a coordinate in the first ``m`` axes."""
 
     SAME_DTYPE = False
 
@@ -47,7 +47,7 @@ class _IndexedND(Movement):
 
 
 def _flat(indices: Any, sizes: Shape) -> Any:
-    """The row number of each place, counting the leading ``sizes`` in row-major order."""
+    """The row-major linear index of each coordinate, over the leading ``sizes``."""
     flat = np.zeros(indices.shape[1:], np.int64)
     for coordinate, size in zip(indices, sizes, strict=True):
         flat = flat * size + as_index(coordinate, size, "raise")
@@ -102,7 +102,7 @@ class GatherND(_IndexedND):
 
 @register("hybrid.scatter_add_nd", "_backward_gather_nd")
 class ScatterAddND(_IndexedND):
-    """Zeros of ``shape`` to which the input's elements are added at the places of ``indices``."""
+    """Scatter-add of the input's elements at ``indices`` into zeros of ``shape``."""
 
     NNVM = "_backward_gather_nd"
     INPUTS = ("data", "indices")
@@ -144,7 +144,7 @@ class ScatterAddND(_IndexedND):
 
 @register("hybrid.scatter_nd")
 class ScatterND(ScatterAddND):
-    """Zeros of ``shape`` with the input's elements at the places of ``indices``; of two at one, the last."""
+    """Scatter of the input's elements at ``indices`` into zeros of ``shape``; of duplicates, the last."""
 
     def place(self, sizes: Shape, index: Any, rows: Any) -> Any:
         out = np.zeros((math.prod(sizes), *rows.shape[1:]), rows.dtype)

@@ -145,7 +145,7 @@ class IndexArray(Opaque):
 
 @register("hybrid.index_copy", "contrib.index_copy", "_contrib_index_copy")
 class IndexCopy(Movement):
-    """old_tensor with the rows of new_tensor at the places in index_vector; of two at one, the last."""
+    """old_tensor with the rows of new_tensor at index_vector; of duplicates, the last."""
 
     INPUTS = ("old_tensor", "index_vector", "new_tensor")
     SAME_DTYPE = False

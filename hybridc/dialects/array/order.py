@@ -49,7 +49,7 @@ def _order_by_keys(x: Any, ascending: bool, count: int | None) -> Any:
 
 
 def _keys(x: Any) -> Any:
-    """Whole numbers of 32 bits that are in the order of the elements, and equal where these are."""
+    """Integers of 32 bits with the order of the elements, ties included."""
     if x.dtype.kind != "f":
         lowest = np.iinfo(x.dtype).min if x.dtype.kind == "i" else 0
         return (x.astype(np.int64) - lowest).view(np.uint64)

@@ -58,7 +58,7 @@ class _Sequences(Composite):
         return dtypes, [dtypes[0]]
 
     def steps(self, data: Any) -> Any:
-        """The number of each time step, to be compared with lengths of shape :meth:`by_batch`."""
+        """The index of each time step, to be compared with lengths of shape :meth:`by_batch`."""
         shape = [1] * data.ndim
         shape[self.axis] = data.shape[self.axis]
         return np.array(range(data.shape[self.axis]), np.int64).reshape(shape)

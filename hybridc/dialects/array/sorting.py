@@ -1,4 +1,4 @@
-"""Sorting, and the places of extreme elements. Indices are floats by default, as in MXNet."""
+"""Sorting, argmax and their like. Indices are floats by default, as in MXNet."""
 
 from __future__ import annotations
 
@@ -196,7 +196,7 @@ def _scatter_along(F: Any, dy: Any, order: Any, axis: int) -> Any:
 
 @register("hybrid.take_along_axis")
 class TakeAlongAxis(Opaque):
-    """``data[…, indices[…], …]``: along an axis, the elements that the integers in the same place name."""
+    """``data[…, indices[…], …]``: a gather along an axis (``take_along_axis``)."""
 
     INPUTS = ("data", "indices")
     SAME_DTYPE = False
@@ -238,7 +238,7 @@ class TakeAlongAxis(Opaque):
 
 @register("hybrid.scatter_along_axis")
 class ScatterAlongAxis(Opaque):
-    """Zeros, to which the elements of data are added along an axis at the places that the indices name."""
+    """Scatter-add of the elements of data along an axis into zeros (the gradient of that gather)."""
 
     INPUTS = ("data", "indices")
     SAME_DTYPE = False

@@ -50,7 +50,7 @@ class Gemm(Product, Composite):
         return (*a[:axis], rows, *a[axis + 1 : -1], columns)
 
     def moved(self, F: Any, x: Any) -> Any:
-        """Rows exchanged with the last axis but one; the same again undoes it."""
+        """Swap the row axis with the last axis but one; it is its own inverse."""
         axis = self.row_axis(x.shape)
         return x if axis == len(x.shape) - 2 else F.swapaxes(x, axis, len(x.shape) - 2)
 

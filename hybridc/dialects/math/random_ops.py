@@ -24,7 +24,7 @@ FLOAT32 = np.dtype("float32")
 
 
 def _float(dtype: DType) -> Any:
-    """The dtype in which NumPy draws: it has none of 16 bits."""
+    """The dtype in which NumPy samples: it has none of 16 bits."""
     return np.float64 if dtype == np.float64 else np.float32
 
 
@@ -167,7 +167,7 @@ class _SampleLike(_Draws):
 
 
 class _FromArrays(_Draws):
-    """The parameters are arrays of one shape; each element gives ``shape`` draws."""
+    """The parameters are arrays of one shape; each element gives ``shape`` samples."""
 
     shape: Shape = attribute((), "shape of the draws of one element")
     dtype: DType | None = attribute(None, "the element type; the parameters' by default")

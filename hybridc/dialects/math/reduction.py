@@ -247,7 +247,7 @@ class SumTo(Composite):
     shape: Shape = attribute(doc="the shape of the result")
 
     def split(self, shape: Shape) -> tuple[tuple[int, ...], tuple[int, ...]]:
-        """The leading axes that vanish, and the axes that are kept with size 1."""
+        """The leading axes that are dropped, and the axes that keep size 1."""
         lead = len(shape) - len(self.shape)
         stays = [i + lead for i, n in enumerate(self.shape) if n == 1 and shape[i + lead] != 1]
         return tuple(range(lead)), tuple(stays)
@@ -271,7 +271,7 @@ class SumTo(Composite):
         return x if x.shape == self.shape else F.reshape_to(x, shape=self.shape)
 
     def check(self) -> None:
-        # The axes for a shape of the input, and whether they are kept; few shapes come again and again.
+        # Cached axes by shape of the input.
         self.known: dict[Shape, tuple[tuple[int, ...], bool]] = {}
 
     def know(self, shape: Shape) -> tuple[tuple[int, ...], bool]:

@@ -241,7 +241,7 @@ class RRelu(Drawing):
 
     @classmethod
     def bind_values(cls, values: tuple[Any, ...]) -> Operator:
-        """As for every operator; in prediction it is the leaky ReLU, which draws nothing."""
+        """As for every operator; in prediction it is the leaky ReLU, without random samples."""
         self = super().bind_values(values)
         if isinstance(self, RRelu) and self.train is False:
             return Leaky.bind(slope=(self.lower_bound + self.upper_bound) / 2)
@@ -478,7 +478,7 @@ class LeakyReLU(Choice):
 
     @classmethod
     def bind_values(cls, values: tuple[Any, ...]) -> Operator:
-        """As for every operator; but rrelu draws random numbers, so it is an operator of its own."""
+        """As for every operator; but rrelu uses random samples, so it is an operator of its own."""
         self = super().bind_values(values)
         return self.chosen if isinstance(self, LeakyReLU) and self.act_type == "rrelu" else self
 

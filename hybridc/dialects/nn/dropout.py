@@ -104,7 +104,7 @@ class Dropout(Drawing):
 
     @classmethod
     def bind_values(cls, values: tuple[Any, ...]) -> Operator:
-        """As for every operator; where nothing is dropped it is the identity, which draws nothing."""
+        """As for every operator; the identity, without random samples, if nothing is dropped."""
         self = super().bind_values(values)
         if isinstance(self, Dropout) and (self.p == 0 or (self.train is False and self.mode == "training")):
             return Identity.bind()

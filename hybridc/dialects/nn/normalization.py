@@ -109,7 +109,7 @@ class Normalization(Composite):
         return y * reshaped(F, gamma, shape) + reshaped(F, beta, shape), mean, std
 
     def check(self) -> None:
-        # What eager needs to know of a shape of the data; few shapes come again and again.
+        # Constants of ``eager`` by shape of the data, cached.
         self.known: dict[Shape, tuple[Any, ...]] = {}
 
     def know(self, data: Shape) -> tuple[Any, ...]:

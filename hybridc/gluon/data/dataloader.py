@@ -38,7 +38,7 @@ class _Pool(Protocol):
 
 
 class DataLoader:
-    """Batches of a data set, as an iterable that can be iterated again and again.
+    """Batches of a data set, as an iterable that can be iterated repeatedly.
 
     Parameters
     ----------
@@ -52,12 +52,12 @@ class DataLoader:
     batchify_fn:
         Makes a batch of a list of samples: :func:`default_batchify_fn` stacks them.
     num_workers:
-        Processes (or threads, with ``thread_pool``) that load ahead; 0 loads when asked. Random transforms
+        Processes (or threads, with ``thread_pool``) that prefetch; 0 loads on demand. Random transforms
         that draw from ``mx.random`` give the same samples for any number. An exception in the data set is
         raised here, with the worker's traceback; the iteration can go on after it. Processes are forked now:
         make the loader before other threads multiply matrices, as OpenBLAS cannot be forked while they do.
     prefetch:
-        How many batches are loaded ahead: twice the number of workers by default.
+        How many batches are prefetched: twice the number of workers by default.
     timeout:
         Seconds to wait for one batch of a worker.
     pin_memory, pin_device_id, auto_reload:
@@ -143,7 +143,7 @@ class _Load:
 
 
 class _Here:
-    """Loads in this thread, when the batch is asked for."""
+    """Loads each batch in this thread, on demand."""
 
     def __init__(self, load: _Load) -> None:
         self._load = load
@@ -191,7 +191,7 @@ class _Threads:
 
 
 class _Batches:
-    """One pass over the batches, some of them under way ahead of the one asked for."""
+    """One pass over the batches, with prefetching."""
 
     def __init__(self, pool: _Pool, order: Iterator[Any], ahead: int, seed: int, counter: int) -> None:
         self._pool = pool

@@ -50,7 +50,7 @@ def too_slow(timeout: float) -> str:
 
 
 class _LoaderProcess:
-    """One process, its pipe, and what it was asked for: tickets and the indices of their samples."""
+    """One process, its pipe, and its pending requests: tickets and the indices of their samples."""
 
     def __init__(self, number: int, load: Load, siblings: Iterable[_LoaderProcess]) -> None:
         # Forked workers see the data set as it is, without pickling it; elsewhere they get a copy.
@@ -113,7 +113,7 @@ class WorkerPool:
         raise outcome.error from outcome.cause
 
     def forget(self, tickets: Iterable[int]) -> None:
-        """Drop results that nobody will fetch."""
+        """Drop results that are no longer wanted."""
         with self._lock:
             for ticket in tickets:
                 if self._ready.pop(ticket, None) is None:
@@ -154,7 +154,7 @@ class WorkerPool:
         self._bury(worker)
 
     def _bury(self, worker: _LoaderProcess) -> None:
-        """A worker has died: its batches fail, and another one takes its place."""
+        """A worker has died: its batches fail, and a new one replaces it."""
         worker.process.join(5)
         code = worker.process.exitcode
         how = f"signal {signal.Signals(-code).name}" if code and code < 0 else f"exit code {code}"
@@ -273,7 +273,7 @@ def _read_into(fd: int, data: memoryview) -> None:
 
 
 class _Slot:
-    """The place of an array that is sent on its own."""
+    """The message for an array that is sent separately."""
 
     def __init__(self, array: Array, wrapped: bool) -> None:
         self.dtype = array.dtype

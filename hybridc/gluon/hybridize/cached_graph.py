@@ -63,7 +63,7 @@ class Entry:
         self.refresh()
 
     def refresh(self) -> None:
-        """Fetch the parameters' arrays again: they may have been replaced since."""
+        """Reload the parameters' arrays: they may have been replaced."""
         self.others = [
             (role, source.data(self.trace.context) if role in ("parameter", "number") else source)
             for role, source in zip(self.trace.roles, self.trace.sources, strict=True)
@@ -91,7 +91,7 @@ class Entry:
     def moved(self) -> str | None:
         """What the trace depends on and is different now, in words: an attribute, or a parameter's dtype or shape.
 
-        The parameters' arrays are fetched again.
+        The parameters' arrays are reloaded.
         """
         for i, guard in enumerate(self.guards):
             if guard.changed():
@@ -121,7 +121,7 @@ class Entry:
         return self.recorded[grads]
 
     def _compile(self, grads: tuple[int, ...], reason: str) -> CompiledGraph:
-        first = self.plain is None and not self.recorded  # the trace has told the reason of that
+        first = self.plain is None and not self.recorded  # the trace has reported the reason
         compiling(self.trace.name.rpartition("-")[0], self.reason if first else reason, first)
         made = Traced(self.trace, grads, self.backends).graph()
         if self.is_static:
@@ -129,7 +129,7 @@ class Entry:
         return made
 
     def compilations(self) -> list[Traced]:
-        """The first stage of each graph that was made, to run the stages again."""
+        """The first stage of each compiled graph, to run the stages again."""
         made = [g for g in (self.plain, *self.recorded.values()) if g is not None]
         return [stage for graph in made for stage in graph.stages()]
 
@@ -237,12 +237,12 @@ class CachedGraph:
             return found
 
     def _note_floats(self, entry: Entry) -> None:
-        """Floats of blocks that changed since an entry was made are likely to change again."""
+        """Float attributes that changed since an entry was made; they are likely to change again."""
         if not self._backends:
             self._varying |= {g.path for g in entry.guards if isinstance(g, Guard) and g.is_other_float()}
 
     def _of_before(self, key: Signature) -> Entry | None:
-        """An entry that was left when an attribute changed, which has its value of then again."""
+        """An entry that was left when an attribute changed, and that is valid again."""
         for i, (signature, entry) in enumerate(self._before):
             epoch = ATTRIBUTE_EPOCH.value
             if signature == key and entry.moved() is None:
@@ -278,7 +278,7 @@ class CachedGraph:
         return traced_with_guards(block, args, STATE.training)
 
     def _difference(self, key: Signature) -> str:
-        """What tells a new signature from the one used last."""
+        """The difference of a new signature from the last one, as text."""
         old = next(reversed(self._entries))
         if old[0] != key[0]:
             return f"train mode is {key[0]}, compiled before for {old[0]}"
@@ -332,7 +332,7 @@ class CachedGraph:
         return [(f"signature {_describe(key)}{when}", entry.compilations()) for key, entry, when in self._kept()]
 
     def _kept(self) -> list[tuple[Signature, Entry, str]]:
-        """All entries, and what tells those of other values of attributes."""
+        """All entries, with those of other attribute values."""
         found = [(key, entry, ", with attributes of before") for key, entry in self._before]
         return [*found, *[(key, entry, "") for key, entry in self._entries.items()]]
 

@@ -1,4 +1,4 @@
-"""Guards: what was read while tracing, and must be as it was for what was compiled to be used again.
+"""Guards: values read while tracing, which must be unchanged for a compiled graph to be reused.
 
 Numbers, strings, containers and NumPy's arrays count by value; other objects, such as functions, by identity.
 """
@@ -60,7 +60,7 @@ class _Same:
 
 
 class Contents:
-    """An array with the numbers that it had, if they are kept; as an input of the graph only the array counts."""
+    """An array with its contents, if these are guarded; of an input of the graph only the array is guarded."""
 
     __slots__ = ("array", "is_input", "kept")
 
@@ -85,7 +85,7 @@ def _numbers(array: np.ndarray[Any, Any]) -> tuple[Any, ...]:
 
 
 def snapshot(value: Any, kept: list[Contents] | None = None, outside: tuple[int, ...] = ()) -> Any:
-    """What must stay equal for a value to count as unchanged; contents of arrays are appended to ``kept``."""
+    """A comparable snapshot of a value; contents of arrays are appended to ``kept``."""
     kind = class_of(value)
     if kind in _PLAIN_NUMBERS:
         return kind, repr(value)  # by text: nan is unchanged then, and 0.0 is not -0.0
@@ -331,7 +331,7 @@ class NumbersGuard:
 
 
 class RecordingGuard:
-    """Whether autograd recorded, which the forward function asked for."""
+    """The guard on ``autograd.is_recording()``, if the forward function called it."""
 
     __slots__ = ("_recorded",)
 

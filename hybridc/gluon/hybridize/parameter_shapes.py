@@ -37,7 +37,7 @@ def _infer_backwards(block: Any, args: Sequence[Any]) -> bool:
         outputs, _ = flatten(block(*map(var, given)), (ComposedSymbol,), f"the result of {block.name}")
         entries = [entry for output in outputs for entry in output.entries]
         found = Shapes(entries, given, exact=True)
-    except MXNetError:  # it asks for shapes, or they do not fit: the trace says it better
+    except MXNetError:  # unknown or wrong shapes: the trace has the better error
         return False
     shapes = {node.name: found.get((node, 0)) for node in found.nodes if node.is_variable}
     params = [p for p in block.collect_params().values() if p.is_deferred]

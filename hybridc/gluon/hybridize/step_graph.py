@@ -33,7 +33,7 @@ from hybridc.trace.gradients import append_gradients
 from hybridc.trace.traced import TracedSymbol
 from hybridc.trace.tracer import Trace
 
-# Programs kept for one signature: they differ in numbers of the optimizer that are 0, 1 or absent.
+# Programs per signature: they differ in optimizer parameters that are 0, 1 or absent.
 _KEPT = 4
 # Numbers that change from step to step: a batch of one must not compile anew because its gradients are scaled by 1.
 _VARYING = ("lr", "rescale")
@@ -107,7 +107,7 @@ class StepEntry(Entry):
         super().__init__(trace, guards, reason, (), is_static)
 
     def refresh(self) -> None:
-        """Fetch the parameters' arrays again: they may have been replaced since."""
+        """Reload the parameters' arrays: they may have been replaced."""
         super().refresh()
         self.bound = None
 
@@ -180,7 +180,7 @@ class StepGraphs(CachedGraph):
         return entry, arrays
 
     def _trace(self, args: tuple[Any, ...], reason: str) -> StepEntry:
-        block: Any = self._block()  # it exists: it was asked for this graph
+        block: Any = self._block()  # alive: it called this graph
         compiling(block.name, reason, first=self._traced == 0)
         self._traced += 1
         self._history.append(reason)
@@ -288,13 +288,13 @@ class Bound:
         if not array.size:
             return array
         start, stop = _bounds(array)
-        behind = bisect_right(self._starts, start)  # those that are written are apart, so its neighbours tell
+        behind = bisect_right(self._starts, start)  # written ranges are disjoint: only neighbours can overlap
         before = behind > 0 and self._stops[behind - 1] > start
         return array.copy() if before or (behind < len(self._starts) and self._starts[behind] < stop) else array
 
 
 def _bounds(array: Any) -> tuple[int, int]:
-    """The first byte of an array's memory, and that behind it."""
+    """The half-open address range of an array's memory."""
     if hasattr(array, "pointer"):
         return array.pointer, array.pointer + array.nbytes
     if not array.flags.c_contiguous:

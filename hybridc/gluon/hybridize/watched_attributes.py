@@ -37,7 +37,7 @@ from hybridc.ground.state import STATE
 from hybridc.trace.traced import TracedSymbol
 from hybridc.trace.varying import Varying, used
 
-# What Block itself keeps in its fields; a change there drops the graphs.
+# Block's own fields; a change there drops the graphs.
 _INTERNAL = frozenset(
     {
         "_active",
@@ -82,7 +82,7 @@ class Reading:
 
     @property
     def guards(self) -> Guards:
-        """What was read: attributes in order, numbers of arrays, and whether the call is recorded."""
+        """The reads: attributes in order, identities of arrays, and whether recording was queried."""
         floats = [guard for key, (guard, _) in self._floats.items() if key not in self._guards]
         return [*self._guards.values(), *floats, *self._numbers.values(), *self._modes]
 
@@ -279,7 +279,7 @@ def _descendants(block: Any, seen: set[int]) -> Iterator[Any]:
 
 
 def _watched(cls: Any) -> Any:
-    """The subclass of a class that notes reads and writes; it is kept with the class, and goes with it."""
+    """A subclass that records attribute reads and writes; cached with its class, and freed with it."""
     made = cls.__dict__.get(_KEPT)
     if made is None:
         # Not super() inside: another thread may give the class back meanwhile.

@@ -13,7 +13,7 @@ class Activation(HybridBlock):
     """``F.Activation``: relu, sigmoid, tanh, softrelu or softsign of every element."""
 
     def __init__(self, activation: str, **kwargs: Any) -> None:
-        self._act_type = activation  # before the base class, which asks _alias for the name
+        self._act_type = activation  # before the base class, which calls _alias
         super().__init__(**kwargs)
 
     def _alias(self) -> str:

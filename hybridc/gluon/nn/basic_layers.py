@@ -13,7 +13,7 @@ from hybridc.gluon.nn.activations import Activation
 
 
 class _Stack(Block):
-    """What Sequential and HybridSequential share: children in order, by number."""
+    """The base of Sequential and HybridSequential: children in order, by index."""
 
     IN_SUMMARY = False
 

@@ -154,7 +154,7 @@ def short_power(x: Value, exponent: float) -> Value | None:
 
 
 def ipowi(x: Value, y: Value) -> Value:
-    """x**y for integers, modulo 2 to the number of bits; y has no sign. By squares, as many as y has bits."""
+    """x**y for integers, modulo 2**bits; y is unsigned. By repeated squaring."""
     kind = x.ssa.type
     before, after = FormulaWriter(Block(arg_types=[kind] * 3)), FormulaWriter(Block(arg_types=[kind] * 3))
 

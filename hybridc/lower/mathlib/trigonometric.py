@@ -56,7 +56,7 @@ _WINDOWS = [(2.0**e, two_over_pi(e - 23, 2)) for e in range(_FIRST, 128, _STEP)]
 
 
 def _quarters_of_single(x: Value) -> tuple[Value, Value]:
-    """For a double that is a number of single precision: the rest of the angle, and the number of quarter turns."""
+    """For a double that is a float32 exactly: the reduced angle, and the quadrant."""
     size = abs(x)
     high, low = (x.like(c) for c in two_over_pi(EVERYTHING, 2))
     for start, window in _WINDOWS:
@@ -97,7 +97,7 @@ def _modulo_four(x: Value) -> Value:
 
 
 def _quarters_of_double(x: Value) -> tuple[Value, Value]:
-    """The rest of the angle, and the number of quarter turns."""
+    """The reduced angle, and the quadrant."""
     size = abs(x)
     x, high, middle, low = _window_of_double(x)
     first, first_rest = product(x, high)

@@ -194,7 +194,7 @@ class FormulaWriter:
         return Value(self, op.results[0])
 
     def constant(self, x: float, kind: Attribute) -> Value:
-        """A number of a type."""
+        """A constant of a type."""
         key = (repr(x), kind)
         if key not in self._constants:
             self._constants[key] = self.write(arith.ConstantOp, [], kind, {"value": _attribute(*key)})

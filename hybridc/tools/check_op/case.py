@@ -81,7 +81,7 @@ class Case:
 
 
 def _is_shape(given: Any) -> bool:
-    """Whether an input of a sample is given by its shape."""
+    """Whether an input of a sample is a shape."""
     return not isinstance(given, np.ndarray)
 
 
@@ -149,7 +149,7 @@ def where(cases: Cases, keep: Callable[[Any], bool]) -> Cases:
 
 
 def keyed(op: Operator, arrays: Sequence[Array]) -> list[Array]:
-    """The inputs as an operator's ``eager`` takes them: with a random key if it draws."""
+    """The inputs of an operator's ``eager``: with a random key if it uses one."""
     return [*arrays, np.array([7, 3], dtype=np.uint64)] if op.DRAWS else list(arrays)
 
 

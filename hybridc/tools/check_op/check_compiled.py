@@ -99,7 +99,7 @@ def compiled_forward(case: Case) -> None:
 
 @check(each_sample)
 def compiled_inputs_that_are_not_contiguous(case: Case) -> None:
-    """How the inputs lie in memory does not matter."""
+    """Results do not depend on the inputs' memory layout."""
     arrays = case.arrays()
     want = run(case.unbound(), ndarrays(arrays))
     got = call_of(block(case.unbound()))(*[NDArray(np.array(x.T, order="C").T) for x in arrays])

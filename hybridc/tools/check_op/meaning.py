@@ -109,7 +109,7 @@ def _require_consistent(op: Operator, given: list[Any], true: list[Any], what: s
 
 @check(each_sample)
 def inputs_that_are_not_contiguous(case: Case) -> None:
-    """How the inputs lie in memory does not matter."""
+    """Results do not depend on the inputs' memory layout."""
     op = case.operator()
     arrays = case.arrays()
     want = eager(op, arrays)

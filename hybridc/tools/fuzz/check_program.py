@@ -362,7 +362,7 @@ class _Noise:
         self.sign = sign
         self.units = units  # of each value of the program
         self.unit = max([*units, 0.0])
-        self.next = inputs  # the number of the next result
+        self.next = inputs  # the index of the next result
         self.size = 1.0  # of the operands of this step
 
     def disturbed(self, x: NDArray, unit: float) -> NDArray:

@@ -74,7 +74,7 @@ class _ProgramWriter:
         self.inputs: list[Input] = []
         self.steps: list[ProgramStep] = []
         self.values: list[Array] = []  # inputs' first, which are numbered anew at the end
-        self.origin: list[tuple[int, int]] = []  # of each value: step (-1: an input) and number of its result
+        self.origin: list[tuple[int, int]] = []  # of each value: step (-1: an input) and result index
         self.operands: list[tuple[int, ...]] = []
         self.main = random.choice(DTYPES)
         self.special = random.random() < 0.12
@@ -201,7 +201,7 @@ class _ProgramWriter:
         )
 
     def new_input(self, shape: Shape, dtype: str, low: float | None = None, high: float | None = None) -> int:
-        """A new input; the number of its value."""
+        """A new input; the index of its value."""
         return self.enter(self.described(shape, dtype, low, high))
 
     def enter(self, given: Input) -> int:

@@ -69,7 +69,7 @@ class Input:
             return rng.normal(size=self.shape).astype(dtype)
 
     def placed(self, values: Array) -> NDArray:
-        """An NDArray of these values that lies in memory as the input says."""
+        """An NDArray of these values in the input's memory layout."""
         if self.layout == "transposed" and values.ndim > 1:
             return NDArray(np.ascontiguousarray(values.T).T)
         if self.layout == "rows" and values.ndim:
@@ -121,7 +121,7 @@ class RandomProgram:
     elements: int | None = None  # threads and tiles as if so few elements were many
 
     def starts(self) -> list[int]:
-        """The number of the first result of each step."""
+        """The index of the first result of each step."""
         numbers = [len(self.inputs)]
         for step in self.steps:
             numbers.append(numbers[-1] + step.results)
