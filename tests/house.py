@@ -88,6 +88,8 @@ LAYERS_AND_OPERATORS = {
     *("Activation", "BatchNorm", "Cast", "Constant", "Dropout", "Embedding", "Flatten", "Identity", "LayerNorm"),
     *("LeakyReLU", "Loss", "Pad", "Parameter", "Stack"),
 }
+# Files whose names are MXNet's (``mx.op`` and ``mx.nd.op``, ``mx.random`` and ``mx.nd.random``) or Python's.
+MODULES_OF_MXNET = {"__init__.py", "__main__.py", "op.py", "random.py"}
 # Folders whose names are MXNet's, or whose files have one idea each that nothing groups better.
 MOST_FILES = {"hybridc": 22, "hybridc.ir": 20, "hybridc.dialects": 17}
 
@@ -231,6 +233,15 @@ def classes(known: Mapping[str, Path]) -> dict[str, list[str]]:
     return found
 
 
+def files(known: Mapping[str, Path]) -> dict[str, list[Path]]:
+    """The files of each name, but for :data:`MODULES_OF_MXNET`."""
+    found: dict[str, list[Path]] = {}
+    for path in known.values():
+        if path.name not in MODULES_OF_MXNET:
+            found.setdefault(path.name, []).append(path)
+    return found
+
+
 def folders(known: Mapping[str, Path]) -> dict[str, int]:
     """How many files each folder has."""
     return Counter(".".join(path.relative_to(PACKAGE.parent).parent.parts) for path in known.values())
@@ -240,7 +251,6 @@ def main() -> None:
     """Print the table."""
     known = modules()
     found = imports(known)
-    files = Counter(path.name for path in known.values() if path.name != "__init__.py")
     sizes = folders(known)
     rows = {
         "files": len(known),
@@ -255,7 +265,7 @@ def main() -> None:
         "files in circles": sum(map(len, circles(found))),
         "largest circle": max(map(len, circles(found)), default=0),
         "names of two or more classes": sum(len(w) > 1 for w in classes(known).values()),
-        "names of two or more files": sum(n > 1 for n in files.values()),
+        "names of two or more files": sum(len(paths) > 1 for paths in files(known).values()),
     }
     for title, number in rows.items():
         print(f"{title:34} {number:7}")

@@ -40,6 +40,11 @@ def test_no_two_classes_have_one_name():
     assert not wrong, f"rename all but one: {wrong}"
 
 
+def test_no_two_files_have_one_name():
+    wrong = {name: paths for name, paths in house.files(house.modules()).items() if len(paths) > 1}
+    assert not wrong, f"rename all but one: {wrong}"
+
+
 def test_a_folder_has_about_a_dozen_files():
     sizes = house.folders(house.modules())
     wrong = {name: n for name, n in sizes.items() if n > house.MOST_FILES.get(name, 16)}
