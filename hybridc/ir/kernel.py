@@ -385,6 +385,7 @@ def is_power(sources: Sources, value: SSAValue, score: SSAValue, peak: SSAValue)
 
 DType = np.dtype[Any]
 
+FLOAT_CASTS = (arith.ExtFOp, arith.TruncFOp)
 CASTS = frozenset(
     f"arith.{n}" for n in ("extf", "truncf", "sitofp", "uitofp", "fptosi", "fptoui", "extsi", "extui", "trunci")
 )

@@ -3,6 +3,9 @@
 *Powers* (online softmax): the sum of exp((x - m) / t), where m is the maximum of all x. While the maximum is still
 being found, the sum so far is rescaled whenever a greater x comes. *Squares* (Welford): the sum of (x - m)², where m is
 the mean of all x. Partial sums about their own means are combined by the distance of these means.
+
+A *softmax* divides by the sum of powers. What is linear in its result may be done before the division: so rows can be
+multiplied with something, and added up, while the maximum is still being found.
 """
 
 from __future__ import annotations
@@ -13,9 +16,10 @@ from dataclasses import dataclass
 
 import numpy as np
 from xdsl.dialects import arith
+from xdsl.dialects.linalg import ops as linalg
 from xdsl.ir import SSAValue
 
-from hybridc.ir.kernel import Nest, Sources, Stage, combines, is_power, number_of
+from hybridc.ir.kernel import FLOAT_CASTS, Nest, Sources, Stage, combines, is_power, number_of, yielded
 from hybridc.ir.structured import dtype_of
 
 _WIDE = (np.dtype(np.float32), np.dtype(np.float64))
@@ -107,3 +111,108 @@ def _between(stages: Sequence[Stage], first: Stage, second: Stage) -> tuple[Stag
         found.add(read.value)
         stack += made[read.value].reads
     return tuple(s for s in stages if s.result in found)
+
+
+# --- softmax ----------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class OnlineSoftmax:
+    """The ops of a loop nest that is a softmax of rows, which may be computed online.
+
+    ``before`` make, of the scores, what ``peak`` takes the maximum of; ``powers`` are the exponentials of its
+    differences from that, ``total`` their sum; ``shares`` divide by it; ``after`` are maps that may as well be applied
+    before the division, and ``beside`` what else these need.
+    """
+
+    before: Sequence[Stage]
+    peak: Stage
+    powers: Sequence[Stage]
+    total: Stage
+    shares: Sequence[Stage]
+    beside: Sequence[Stage]
+    after: Sequence[Stage]
+
+
+def online_softmax(nest: Nest) -> OnlineSoftmax | None:
+    """The ops of a loop nest by what they do; None if it is no softmax."""
+    pairs = running_pairs(nest, nest.stages)
+    if [p.powers for p in pairs] != [True] or any(s.kind not in ("map", "row", "across") for s in nest.stages):
+        return None
+    peak, total = pairs[0].first, pairs[0].second
+    if any(s.combine is not None for s in nest.stages if s not in (peak, total)):
+        return None
+    sources = Sources(nest)
+    power = sources.source(total.reads[0].value)
+    of_peak, of_total = _made_of(nest, [peak.result]), _made_of(nest, [total.result])
+    share = next((s for s in nest.stages if s in of_total and _is_share(sources, s, power, total.result)), None)
+    if share is None:
+        return None
+    of_share, needed = _made_of(nest, [share.result]), _needed(nest, peak)
+    beside = [s for s in nest.stages if s not in needed and s not in of_peak and s is not peak]
+    powers = [s for s in nest.stages if s in of_peak and s not in of_total and s is not total]
+    shares = [s for s in nest.stages if s in of_total and s not in of_share]
+    after = [s for s in nest.stages if s in of_share]
+    if powers[-1].result is not total.reads[0].value or shares[-1] is not share or any(s.anywhere for s in after):
+        return None
+    free = {s.result for s in beside}
+    if any(r.value in free for s in (*powers, *shares) for r in s.reads):
+        return None
+    scaled = {share.result}
+    for stage in after:
+        if not _keeps_scale(stage, scaled):
+            return None
+        scaled.add(stage.result)
+    return OnlineSoftmax([s for s in nest.stages if s in needed], peak, powers, total, shares, beside, after)
+
+
+def _needed(nest: Nest, last: Stage) -> set[Stage]:
+    """The stages that are needed for one."""
+    made = {s.result: s for s in nest.stages}
+    found: set[Stage] = set()
+    work = [last]
+    while work:
+        read = [made[r.value] for r in work.pop().reads if r.value in made]
+        work += [s for s in read if s not in found]
+        found |= {*read}
+    return found
+
+
+def _is_share(sources: Sources, stage: Stage, power: SSAValue, total: SSAValue) -> bool:
+    """Whether a stage gives powers over their sum."""
+    op = sources.source(stage.result).owner
+    if not isinstance(op, arith.DivfOp | arith.MulfOp):
+        return False
+    one, other = [sources.source(v) for v in op.operands]
+    if isinstance(op, arith.DivfOp):
+        return one is power and other is total
+    factor = other if one is power else one
+    inverse = factor.owner
+    if power not in (one, other) or not isinstance(inverse, arith.DivfOp):
+        return False
+    return number_of(inverse.operands[0]) == 1 and sources.source(inverse.operands[1]) is total
+
+
+def _made_of(nest: Nest, values: Sequence[SSAValue]) -> set[Stage]:
+    """The stages that need one of these values."""
+    known, found = set(values), set[Stage]()
+    for stage in nest.stages:
+        if any(r.value in known for r in stage.reads):
+            known.add(stage.result)
+            found.add(stage)
+    return found
+
+
+def _keeps_scale(stage: Stage, scaled: set[SSAValue]) -> bool:
+    """Whether a map gives c times as much for c times as much of these values, but for rounding."""
+    block = stage.op.regions[0].block
+    known: set[SSAValue] = {a for a, r in zip(block.args, stage.reads, strict=False) if r.value in scaled}
+    for op in block.ops:
+        given = [v in known for v in op.operands]
+        if not any(given) or isinstance(op, linalg.YieldOp):
+            continue
+        keeps = isinstance(op, FLOAT_CASTS) or (isinstance(op, arith.MulfOp) and not all(given))
+        if not keeps:
+            return False
+        known.update(op.results)
+    return yielded(stage) in known

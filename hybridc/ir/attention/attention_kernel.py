@@ -19,18 +19,15 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from xdsl.dialects import arith
-from xdsl.dialects.linalg import ops as linalg
 from xdsl.ir import SSAValue
 
 from hybridc.dialects.operator_attribute import DType
 from hybridc.ground.cached import cached_property
 from hybridc.ir.attention.causal import hidden_beyond
-from hybridc.ir.kernel import Axes, Kernel, Nest, Read, Sources, Stage, combines, is_power, number_of, yielded
+from hybridc.ir.kernel import Axes, Kernel, Nest, Read, Stage, number_of
+from hybridc.ir.online_reductions import OnlineSoftmax, online_softmax
 from hybridc.ir.product_shape import multiplied
 from hybridc.ir.structured import Shape, dtype_of, shape_of
-
-CASTS = (arith.ExtFOp, arith.TruncFOp)
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,24 +62,6 @@ class GridContraction:
     def summed(self) -> set[int]:
         """The axes of the middle that it sums."""
         return {a for a, own in self.where.items() if own in self.stage.reduced}
-
-
-@dataclass(frozen=True, eq=False)
-class OnlineSoftmax:
-    """The stages of a middle with row reductions.
-
-    ``before`` make, of the scores, what ``peak`` takes the maximum of; ``powers`` are the exponentials of its
-    differences from that, ``total`` their sum; ``shares`` divide by it; ``after`` are maps that may as well be applied
-    before the division, and ``beside`` what else these need.
-    """
-
-    before: Sequence[Stage]
-    peak: Stage
-    powers: Sequence[Stage]
-    total: Stage
-    shares: Sequence[Stage]
-    beside: Sequence[Stage]
-    after: Sequence[Stage]
 
 
 @dataclass(frozen=True, eq=False)
@@ -139,7 +118,7 @@ def attention_of(kernel: Kernel) -> Attention | None:
     if not _is_plain(kernel, 3):
         return None
     first, middle, last = kernel.nests
-    softmax = _softmax(middle)
+    softmax = online_softmax(middle)
     made = None if softmax is None else _made(kernel, middle, last)
     if softmax is None or made is None or first.product is None:
         return None
@@ -302,94 +281,3 @@ def _delta(kernel: Kernel, middle: Nest, nest: Nest, grads: GridContraction) -> 
     if any(grads.where.get(kept[a]) != place[a] for a in own.axes if a in kept):
         return None
     return stage, axes
-
-
-# --- softmax -----------------------------------------------------------------------------------------------
-
-
-def _softmax(nest: Nest) -> OnlineSoftmax | None:
-    """The stages of a nest by what they do; None if it is no softmax."""
-    sums = [s for s in nest.stages if s.combine is not None]
-    if len(sums) != 2 or nest.product is not None:
-        return None
-    peak, total = sums
-    if not combines(peak, arith.MaximumfOp, -math.inf) or not combines(total, arith.AddfOp, 0.0):
-        return None
-    if peak.reduced != total.reduced:
-        return None
-    sources = Sources(nest)
-    score, power = sources.source(peak.reads[0].value), sources.source(total.reads[0].value)
-    if not is_power(sources, power, score, peak.result):
-        return None
-    of_peak, of_total = _made_of(nest, [peak.result]), _made_of(nest, [total.result])
-    share = next((s for s in nest.stages if s in of_total and _is_share(sources, s, power, total.result)), None)
-    if share is None:
-        return None
-    of_share, needed = _made_of(nest, [share.result]), _needed(nest, peak)
-    beside = [s for s in nest.stages if s not in needed and s not in of_peak and s is not peak]
-    powers = [s for s in nest.stages if s in of_peak and s not in of_total and s is not total]
-    shares = [s for s in nest.stages if s in of_total and s not in of_share]
-    after = [s for s in nest.stages if s in of_share]
-    if powers[-1].result is not total.reads[0].value or shares[-1] is not share or any(s.anywhere for s in after):
-        return None
-    free = {s.result for s in beside}
-    if any(r.value in free for s in (*powers, *shares) for r in s.reads):
-        return None
-    scaled = {share.result}
-    for stage in after:
-        if not _keeps_scale(stage, scaled):
-            return None
-        scaled.add(stage.result)
-    return OnlineSoftmax([s for s in nest.stages if s in needed], peak, powers, total, shares, beside, after)
-
-
-def _needed(nest: Nest, last: Stage) -> set[Stage]:
-    """The stages that are needed for one."""
-    made = {s.result: s for s in nest.stages}
-    found: set[Stage] = set()
-    work = [last]
-    while work:
-        read = [made[r.value] for r in work.pop().reads if r.value in made]
-        work += [s for s in read if s not in found]
-        found |= {*read}
-    return found
-
-
-def _is_share(sources: Sources, stage: Stage, power: SSAValue, total: SSAValue) -> bool:
-    """Whether a stage gives powers over their sum."""
-    op = sources.source(stage.result).owner
-    if not isinstance(op, arith.DivfOp | arith.MulfOp):
-        return False
-    one, other = [sources.source(v) for v in op.operands]
-    if isinstance(op, arith.DivfOp):
-        return one is power and other is total
-    factor = other if one is power else one
-    inverse = factor.owner
-    if power not in (one, other) or not isinstance(inverse, arith.DivfOp):
-        return False
-    return number_of(inverse.operands[0]) == 1 and sources.source(inverse.operands[1]) is total
-
-
-def _made_of(nest: Nest, values: Sequence[SSAValue]) -> set[Stage]:
-    """The stages that need one of these values."""
-    known, found = set(values), set[Stage]()
-    for stage in nest.stages:
-        if any(r.value in known for r in stage.reads):
-            known.add(stage.result)
-            found.add(stage)
-    return found
-
-
-def _keeps_scale(stage: Stage, scaled: set[SSAValue]) -> bool:
-    """Whether a map gives c times as much for c times as much of these values, but for rounding."""
-    block = stage.op.regions[0].block
-    known: set[SSAValue] = {a for a, r in zip(block.args, stage.reads, strict=False) if r.value in scaled}
-    for op in block.ops:
-        given = [v in known for v in op.operands]
-        if not any(given) or isinstance(op, linalg.YieldOp):
-            continue
-        keeps = isinstance(op, CASTS) or (isinstance(op, arith.MulfOp) and not all(given))
-        if not keeps:
-            return False
-        known.update(op.results)
-    return yielded(stage) in known

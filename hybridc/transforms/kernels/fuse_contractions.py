@@ -14,14 +14,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import cast
 
 from xdsl.context import Context
 from xdsl.dialects import func
 from xdsl.dialects.builtin import ArrayAttr, DenseArrayBase, FunctionType, IntegerAttr, ModuleOp, i64
 from xdsl.ir import Block, Operation, Region, SSAValue
 from xdsl.passes import ModulePass
-from xdsl.rewriter import InsertPoint, Rewriter
+from xdsl.rewriter import Rewriter
 
 from hybridc.dialects.mlir.hybrid import fused_location
 from hybridc.ir.grid_kernel import followed
@@ -30,7 +29,7 @@ from hybridc.ir.nest_plan import indexed_axes
 from hybridc.ir.outline import SizeDecisions
 from hybridc.ir.structured import dtype_of, is_host, kernels, note_dtypes, shape_of
 from hybridc.ir.values import functions
-from hybridc.transforms.structured.fuse_kernels import KernelOutliner, kernel_name
+from hybridc.transforms.structured.fuse_kernels import KernelOutliner, depends_on, kernel_name
 
 # Bytes that lie between contractions from which on they come from a cache in one kernel only: about what a core's own
 # cache holds.
@@ -91,7 +90,7 @@ class _Fuser:
             before, after = self._before(middle), self._after(middle)
             grid = _grid(middle, before, after) if before and after else ()
             members = [*before, middle, *after]
-            if grid and self._pays(grid, middle, before) and not _is_crossed(members):
+            if grid and self._pays(grid, middle, before):
                 self._replace(members, grid)
 
     # --- what belongs together -----------------------------------------------------------------------------
@@ -140,8 +139,7 @@ class _Fuser:
                 argument = kernel.arguments[use.index]
                 places = [r.axes for s in kernel.stages for r in s.reads if r.value is argument]
                 axes = dict(zip(made[result].axes, places[0], strict=True)) if len(places) == 1 else {}
-                twice = found.get(call)
-                found[call] = _Member(call, kernel, axes) if call not in found or twice is None else None
+                found[call] = None if call in found else _Member(call, kernel, axes)
         return [m for m in found.values() if m is not None and m.axes]
 
     def _pays(self, grid: Axes, middle: _Member, before: Sequence[_Member]) -> bool:
@@ -155,12 +153,14 @@ class _Fuser:
     # --- the kernel ----------------------------------------------------------------------------------------
 
     def _replace(self, members: Sequence[_Member], grid: Axes) -> None:
-        """Call one kernel in the place of the last of some calls."""
+        """Call one kernel in the place of some calls, unless one needs another by way of what is no such call."""
         calls = [m.call for m in members]
-        inside = set(calls)
+        inside = set[Operation](calls)
         inputs = list(dict.fromkeys(v for c in calls for v in c.arguments if v.owner not in inside))
         made = [v for c in calls for v in c.results]
         outputs = [v for v in made if any(u.operation not in inside for u in v.uses)]
+        if depends_on(inputs, inside):
+            return
         block = Block(arg_types=[v.type for v in inputs])
         values: dict[SSAValue, SSAValue] = dict(zip(inputs, block.args, strict=True))
         for number, member in enumerate(members):
@@ -175,13 +175,9 @@ class _Fuser:
         kernel.attributes["hybrid.grid"] = ArrayAttr(axes)
         note_dtypes(kernel, [dtype_of(v) for v in (*inputs, *outputs)])
         kernel.location = fused_location(ops)
-        shared = self.outliner.shared(kernel)
-        call = func.CallOp(shared.sym_name.data, inputs, [v.type for v in outputs])
-        call.location = fused_location(calls)
-        _insert(call, calls)
-        for old, new in zip(outputs, call.results, strict=True):
-            new.name_hint = old.name_hint
-            old.replace_all_uses_with(new)
+        parent = calls[0].parent
+        assert parent is not None
+        self.outliner.call(kernel, inputs, outputs, parent)
         for each in reversed(calls):
             Rewriter.erase_op(each)
         self.fused |= {m.kernel.name for m in members}
@@ -227,41 +223,6 @@ def _is_one_place(member: _Member, grid: Axes) -> bool:
         for read in stage.reads:
             places.setdefault(read.value, set()).add(followed(read.axes, axes))
     return all(len(p) == 1 for p in places.values())
-
-
-def _between(calls: Sequence[func.CallOp]) -> list[Operation]:
-    """Some calls, and what stands between the first and the last of them and needs one, in order."""
-    block, left = calls[0].parent, set(calls)
-    assert block is not None
-    made: set[SSAValue] = set()
-    found: list[Operation] = []
-    for op in block.ops:
-        if op in left or any(v in made for v in op.operands):
-            found.append(op)
-            made.update(op.results)
-            left.discard(cast(func.CallOp, op))
-        if not left:
-            break
-    return found
-
-
-def _is_crossed(members: Sequence[_Member]) -> bool:
-    """Whether one of some calls needs another by way of what is no such call."""
-    calls = [m.call for m in members]
-    beside = {v for op in _between(calls) if op not in calls for v in op.results}
-    return any(v in beside for c in calls for v in c.arguments)
-
-
-def _insert(call: func.CallOp, calls: Sequence[func.CallOp]) -> None:
-    """Put a call where the last of others is, and after it what stands between these and needs them."""
-    between = _between(calls)
-    Rewriter.insert_op(call, InsertPoint.after(between[-1]))
-    place: Operation = call
-    for op in between:
-        if op not in calls:
-            op.detach()
-            Rewriter.insert_op(op, InsertPoint.after(place))
-            place = op
 
 
 def _copy_body(member: _Member, number: int, values: dict[SSAValue, SSAValue], block: Block) -> None:

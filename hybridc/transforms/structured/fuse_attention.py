@@ -17,35 +17,31 @@ both multiply the same factors. Forward and backward may be two functions or one
 
 from __future__ import annotations
 
-import functools
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
 from xdsl.context import Context
 from xdsl.dialects import arith, func
-from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, ModuleOp, StringAttr
+from xdsl.dialects.builtin import ModuleOp, StringAttr
 from xdsl.dialects.linalg import ops as linalg
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.passes import ModulePass
-from xdsl.rewriter import InsertPoint, Rewriter
+from xdsl.rewriter import Rewriter
 
 from hybridc.dialects.mlir.hybrid import fused_location
 from hybridc.ir.attention.attention_kernel import attention_backward_of, attention_of
 from hybridc.ir.joined import RESHAPES
-from hybridc.ir.kernel import analyse, number_of
+from hybridc.ir.kernel import FLOAT_CASTS, analyse, number_of
 from hybridc.ir.structured import VIEWS, dtype_of, is_scaffold, reads_anywhere, shape_of
 from hybridc.ir.tensor_builder import Builder, Tensor
 from hybridc.ir.values import functions, volume
-from hybridc.transforms.structured.fuse_kernels import KernelOutliner, kernel_of
-from hybridc.transforms.structured.loop_groups import LoopGroup, OperationLoops, loops_of
+from hybridc.transforms.structured.axis_labels import AxisLabels, Factors, Labels
+from hybridc.transforms.structured.fuse_kernels import KernelOutliner, depends_on, kernel_of
+from hybridc.transforms.structured.loop_groups import is_contraction, loops_of
+from hybridc.transforms.structured.recompute import KernelCopies
 from hybridc.transforms.structured.saved_values import SavedValues, unshaped
-
-# A mask is computed again if it has so many times the elements of what it is made of.
-MANY = 16
-_CASTS = (arith.ExtFOp, arith.TruncFOp)
-_Labels = tuple[Hashable, ...]
 
 
 @dataclass(frozen=True)
@@ -66,7 +62,7 @@ class FuseAttention(ModulePass):
             backward = None
         for function in public:
             paired = backward if function is forward else None
-            for last in [op for op in function.body.block.ops if _is_contraction(op)]:
+            for last in [op for op in function.body.block.ops if is_contraction(op)]:
                 if last.parent is not None:  # what an attention was made of is gone
                     _fuse(outliner, function, paired, last, self.row)
 
@@ -92,18 +88,18 @@ def _fuse(
         if not alone:
             assert backward is not None
             saved = SavedValues(function, backward)
-            copies = _Copies(saved.get)
+            copies = KernelCopies(saved.get)
             gradients = _BackwardKernel(forward, saved).build(copies)
             copies.drop()
             known = None if gradients is None else attention_backward_of(analyse(gradients.function))
             fits = gradients is not None and known is not None and known.row <= row
             if fits:
-                _put(outliner, cast(_Kernel, gradients), backward)
+                cast(_Kernel, gradients).call(outliner, backward)
             _clean(backward)
             saved.note()
             if not fits:
                 continue
-        _put(outliner, kernel, function)
+        kernel.call(outliner, function)
         _clean(function)
         return
 
@@ -156,7 +152,7 @@ def _made_of_contraction(
         if loops is None or loops.op in seen:
             continue
         if loops.is_contraction:
-            if _is_contraction(loops.op) and volume(shape_of(each)) == volume(shape_of(value)):
+            if is_contraction(loops.op) and volume(shape_of(each)) == volume(shape_of(value)):
                 contractions[loops.op] = None
         elif reductions or not loops.reduced:
             seen[loops.op] = None
@@ -173,31 +169,11 @@ def _made_of_contraction(
     return found
 
 
-def _is_contraction(op: Operation) -> bool:
-    loops = loops_of(op)
-    return loops is not None and loops.is_contraction and not reads_anywhere(op)
-
-
 def _ordered(ops: Iterable[Operation]) -> list[Operation]:
     """Operations of one block in its order."""
     ops = set(ops)
     block = next((op.parent for op in ops), None)
     return [] if block is None else [op for op in block.ops if op in ops]
-
-
-def _depends(values: Iterable[SSAValue], on: set[Operation]) -> bool:
-    """Whether a value is made of what one of these operations makes."""
-    seen: set[SSAValue] = set()
-    work = list(values)
-    while work:
-        value = work.pop()
-        if value in seen or not isinstance(value.owner, Operation):
-            continue
-        if value.owner in on:
-            return True
-        seen.add(value)
-        work += [*value.owner.operands, *reads_anywhere(value.owner)]
-    return False
 
 
 def _epilogue(last: Operation, others: Iterable[Operation]) -> list[Operation]:
@@ -210,7 +186,7 @@ def _epilogue(last: Operation, others: Iterable[Operation]) -> list[Operation]:
         if len(maps) != 1 or not _continues(maps[0], value):
             return found[1:]
         beside = [v for v in maps[0].operands[:-1] if v is not value]
-        if _depends(beside, {*found, *others}):
+        if depends_on(beside, {*found, *others}):
             return found[1:]
         found.append(maps[0])
 
@@ -227,183 +203,6 @@ def _continues(op: Operation, value: SSAValue) -> bool:
 # --- kernels -------------------------------------------------------------------------------------------------------
 
 
-class _Copies:
-    """Copies of operations that will be a kernel. ``of`` says what is read in the place of a value."""
-
-    def __init__(self, leaf: Callable[[SSAValue], SSAValue]) -> None:
-        self.block = Block()
-        self.of: dict[SSAValue, SSAValue] = {}
-        self.leaf = leaf  # what is read in the place of what is not copied
-
-    def add(self, op: Operation, nest: list[Operation]) -> Operation:
-        """Copy an operation into a nest, after elementwise ones that it reads and that are rather computed there.
-
-        Those of one dimension are copied for each that reads them: it may be another axis.
-        """
-        apart: dict[int, SSAValue] = {}
-        anywhere = {v: self.leaf(v) for v in reads_anywhere(op)}
-        for index, value in enumerate(op.operands[:-1]):
-            if value in self.of or value in anywhere or number_of(value) is not None:
-                continue
-            start = None if _is_contraction(op) else counted_from(value)
-            if start is not None:
-                apart[index] = self._counter(value, start, nest)
-            elif not _is_contraction(op) and _is_computed_again(value):
-                known = dict(self.of)
-                copy = self.add(cast(Operation, value.owner), nest)
-                if len(shape_of(value)) == 1:
-                    self.of, apart[index] = known, copy.results[0]
-            else:
-                self.of[value] = self.leaf(value)
-        copy = op.clone(self.of | anywhere)
-        copy.location = op.location
-        self.of.update(zip(op.results, copy.results, strict=True))
-        for index, value in apart.items():
-            copy.operands[index] = value
-        self.block.add_op(copy)
-        nest.append(copy)
-        return copy
-
-    def drop(self) -> None:
-        """Erase the copies that are in no kernel."""
-        for op in reversed(list(self.block.ops)):
-            Rewriter.erase_op(op)
-
-    def _counter(self, like: SSAValue, start: int, nest: list[Operation]) -> SSAValue:
-        """The whole numbers from ``start`` on, as an operation of its own for each that reads them."""
-        builder = Builder(self.block)
-        builder.operator = "arange"
-        made = builder.generic([], Tensor(shape_of(like), dtype_of(like), builder), functools.partial(_count, start))
-        nest.append(cast(Operation, made.value.owner))
-        return made.value
-
-    def row_sum(self, factors: Sequence[tuple[SSAValue, _Labels]], kept: _Labels, like: Operation) -> Operation:
-        """The sums of the products of two arrays' elements along all axes but ``kept``, of the dtype of another sum."""
-        labels = list(dict.fromkeys([*kept, *(a for _, axes in factors for a in axes)]))
-        dtype = dtype_of(like.results[0])
-        builder = Builder(self.block)
-        builder.location = like.location
-        builder.operator = cast(StringAttr, like.attributes["hybrid.operator"]).data
-        given = [(v, tuple(labels.index(a) for a in axes), dtype_of(v)) for v, axes in factors]
-        shape = shape_of(like.results[0])
-
-        def body(b: Any, x: Any, y: Any, sofar: Any) -> Any:
-            return b.add(sofar, b.mul(b.convert(x, dtype), b.convert(y, dtype)))
-
-        out = Tensor(shape, dtype, builder)
-        start = builder.start(shape, dtype, 0.0)
-        made = builder.generic(given, out, body, len(labels), tuple(range(len(kept))), start)
-        return cast(Operation, made.value.owner)
-
-
-def _count(start: int, b: Any, sofar: Any) -> Any:
-    """The body of a counter."""
-    index = b.index_of(0)
-    return b.convert(index if start == 0 else b.add(index, b.constant(start, index.dtype)), sofar.dtype)
-
-
-def counted_from(value: SSAValue) -> int | None:
-    """The whole number from which a constant of one dimension counts; None if it is no such array."""
-    op, shape = value.owner, shape_of(value)
-    if not isinstance(op, arith.ConstantOp) or len(shape) != 1 or shape[0] < 2:
-        return None
-    found = op.value
-    if not isinstance(found, DenseIntOrFPElementsAttr) or found.is_splat():
-        return None
-    numbers: list[Any] = list(found.get_values())
-    start = int(numbers[0]) if abs(numbers[0]) < 2**31 else 0
-    return start if numbers == list(range(start, start + shape[0])) else None
-
-
-def _is_computed_again(value: SSAValue) -> bool:
-    """Whether a kernel computes what it reads: elementwise, for it alone and of no more, or of much less."""
-    op = value.owner
-    loops = loops_of(op) if isinstance(op, Operation) else None
-    if loops is None or loops.reduced or reads_anywhere(loops.op):
-        return False
-    read = sum(volume(shape_of(v)) for v, _ in loops.reads if number_of(v) is None and counted_from(v) is None)
-    size = volume(shape_of(value))
-    return (value.has_one_use() and read <= size) or _leaves(value) * MANY <= size
-
-
-def _leaves(value: SSAValue) -> int:
-    """How many elements there are of all arrays that elementwise operations make a value of; what counts is none."""
-    found: dict[SSAValue, int] = {}
-    seen: set[SSAValue] = set()
-    work = [value]
-    while work:
-        each = work.pop()
-        if each in seen:
-            continue
-        seen.add(each)
-        op = each.owner
-        loops = loops_of(op) if isinstance(op, Operation) else None
-        if loops is not None and not loops.reduced and not reads_anywhere(loops.op):
-            work += [v for v, _ in loops.reads]
-        elif number_of(each) is None and counted_from(each) is None:
-            found[each] = volume(shape_of(each))
-    return sum(found.values())
-
-
-class _Axes:
-    """Which loops of operations are one axis: those that follow the same dimension of what one makes, others read."""
-
-    def __init__(self, ops: Iterable[Operation]) -> None:
-        self.loops: dict[Operation, OperationLoops] = {}
-        self.other: dict[Hashable, Hashable] = {}
-        for op in ops:
-            self.add(op)
-
-    def add(self, op: Operation) -> None:
-        """An operation that comes after those of which it reads results."""
-        loops = loops_of(op)
-        assert loops is not None
-        self.loops[op] = loops
-        for value, places in loops.reads:
-            if value.owner in self.loops:
-                maker = cast(Operation, value.owner)
-                self.tie((op, places), (maker, self.loops[maker].result))
-
-    def tie(self, one: tuple[Operation, Sequence[int]], other: tuple[Operation, Sequence[int]]) -> None:
-        """Let loops of an operation be those of another."""
-        for a, b in zip(self.labels(*one), self.labels(*other), strict=True):
-            if a != b:
-                self.other[a] = b
-
-    def labels(self, op: Operation, places: Iterable[int]) -> _Labels:
-        """What the axes of these loops are called."""
-        return tuple(self._label((op, i)) for i in places)
-
-    def result(self, op: Operation) -> _Labels:
-        """What the axes of an operation's result are called."""
-        return self.labels(op, self.loops[op].result)
-
-    def reads(self, op: Operation, index: int) -> _Labels:
-        """What the axes of an operand are called."""
-        return self.labels(op, self.loops[op].reads[index][1])
-
-    def reduced(self, op: Operation) -> set[Hashable]:
-        """What the axes that an operation sums are called."""
-        return {*self.labels(op, self.loops[op].reduced)}
-
-    def nest(self, ops: Sequence[Operation], whole: Operation) -> LoopGroup | None:
-        """Operations as a nest over the axes of what one of them makes; None if another has more."""
-        labels = self.result(whole)
-        domain = tuple(self.loops[whole].sizes[i] for i in self.loops[whole].result)
-        group = LoopGroup([*ops], 0, 0, domain)
-        for op in ops:
-            own = self.labels(op, range(len(self.loops[op].sizes)))
-            if any(a not in labels for a in own) and not self.loops[op].is_contraction:
-                return None
-            group.axes[op] = tuple(labels.index(a) if a in labels else -1 for a in own)
-        return group if len({*labels}) == len(labels) else None
-
-    def _label(self, loop: Hashable) -> Hashable:
-        while loop in self.other:
-            loop = self.other[loop]
-        return loop
-
-
 @dataclass(frozen=True, eq=False)
 class _Kernel:
     """A kernel, what it is given, and the values that its first results replace."""
@@ -412,10 +211,14 @@ class _Kernel:
     given: Sequence[SSAValue]
     replaced: Sequence[SSAValue]
 
+    def call(self, outliner: KernelOutliner, function: func.FuncOp) -> None:
+        """Call it in a function."""
+        outliner.call(self.function, self.given, self.replaced, function.body.block)
+
 
 def _kernel(
     name: str,
-    axes: _Axes,
+    axes: AxisLabels,
     nests: Sequence[tuple[list[Operation], Operation]],
     results: Sequence[SSAValue],
     replaced: Sequence[SSAValue],
@@ -437,48 +240,13 @@ def _kernel(
     copies = {op for ops, _ in nests for op in ops}
     read = (v for ops, _ in nests for op in ops for v in (*op.operands[:-1], *reads_anywhere(op)))
     given = [v for v in dict.fromkeys(read) if v.owner not in copies and number_of(v) is None]
-    if _depends(given, inside):
+    if depends_on(given, inside):
         return None
     location = fused_location([op for ops, _ in nests for op in ops])
     function = kernel_of(found, given, results, [dtype_of(v) for v in (*given, *results)])
     function.sym_name = StringAttr(name)
     function.location = location
     return _Kernel(function, given, replaced)
-
-
-def _put(outliner: KernelOutliner, kernel: _Kernel, function: func.FuncOp) -> None:
-    """Call a kernel in a function, and use its results; everything still comes after what it needs."""
-    shared = outliner.shared(kernel.function)
-    call = func.CallOp(shared.sym_name.data, list(kernel.given), shared.function_type.outputs.data)
-    call.location = kernel.function.location
-    block = function.body.block
-    order: dict[Any, int] = {op: number for number, op in enumerate(block.ops)}
-    made = max((v.owner for v in kernel.given if v.owner in order), key=order.__getitem__, default=None)
-    Rewriter.insert_op(call, InsertPoint.at_start(block) if made is None else InsertPoint.after(cast(Operation, made)))
-    early = False
-    for old, new in zip(kernel.replaced, call.results, strict=True):
-        new.name_hint = old.name_hint
-        for use in list(old.uses):
-            early |= order.get(use.operation, -1) < order.get(made, -1)
-            use.operation.operands[use.index] = new
-    if early:
-        _sort(block)
-
-
-def _sort(block: Block) -> None:
-    """Put operations after those that they need, else in their order."""
-    done: dict[Operation, None] = {}
-    for op in block.ops:
-        work = [op]
-        while work:
-            read = (v.owner for each in work[-1].walk() for v in each.operands)
-            waits = [o for o in read if isinstance(o, Operation) and o.parent is block and o not in done]
-            work += waits
-            if not waits:
-                done.setdefault(work.pop())
-    for op in list(block.ops):
-        op.detach()
-    block.add_ops(done)
 
 
 def _clean(function: func.FuncOp) -> None:
@@ -496,13 +264,13 @@ class _ForwardKernel:
         self.found = found
         self.epilogue = _epilogue(found.last, ())
         follows = self.epilogue[:1]
-        plain = [op for op in follows if all(isinstance(s, _CASTS) for s in _steps(op))]
+        plain = [op for op in follows if all(isinstance(s, FLOAT_CASTS) for s in _steps(op))]
         self.output = (*plain, found.last)[0].results[0]
         self.rows: list[SSAValue] = [op.results[0] for op in found.middle if _reduces(op)]
 
     def build(self, alone: bool) -> _Kernel | None:
         """The kernel; if it is not for the forward ``alone``, its last results are the output, maxima and sums."""
-        found, copies = self.found, _Copies(_itself)
+        found, copies = self.found, KernelCopies(_itself)
         first, middle, last = list[Operation](), list[Operation](), list[Operation]()
         copies.add(found.scores, first)
         for op in found.middle:
@@ -514,7 +282,7 @@ class _ForwardKernel:
         replaced = [v for v in made if any(use.operation not in own for use in v.uses)]
         more: list[SSAValue] = [] if alone else [self.output, *self.rows]
         results: list[SSAValue] = [*replaced, *(v for v in more if v not in replaced)]
-        axes = _Axes([*first, *middle, *last])
+        axes = AxisLabels([*first, *middle, *last])
         whole = cast(Operation, copies.of[found.weights].owner)
         nests = [(first, first[0]), (middle, whole), (last, cast(Operation, copies.of[found.last.results[0]].owner))]
         name = "fused_attention" if alone else "fused_attention_kept"
@@ -544,7 +312,7 @@ class _BackwardKernel:
         self.forward, self.found, self.saved = forward, forward.found, saved
         self.ours = self.found.inside if saved.together else set[Operation]()
 
-    def build(self, copies: _Copies) -> _Kernel | None:
+    def build(self, copies: KernelCopies) -> _Kernel | None:
         """The kernel, if all that reads weights, or what is made of them, belongs to it."""
         shown = self._shown()
         region = self._region(shown) if shown else None
@@ -568,7 +336,7 @@ class _BackwardKernel:
             for op in chain:
                 copies.add(op, nest)
         first = [cast(Operation, copies.of[chain[0].results[0]].owner) for chain in chains]
-        axes = _Axes(op for op in copies.block.ops if loops_of(op) is not None)
+        axes = AxisLabels(op for op in copies.block.ops if loops_of(op) is not None)
         row = cast(Operation, copies.of[total.results[0]].owner)
         delta = self._delta(copies, axes, grads[0], result, row)
         if delta is None:
@@ -653,14 +421,14 @@ class _BackwardKernel:
                         for each in made:
                             include(each)
         sums = [op for op in between if _reduces(op)]
-        plain = all(isinstance(s, (arith.AddfOp, *_CASTS)) for op in sums for s in _steps(op))
+        plain = all(isinstance(s, (arith.AddfOp, *FLOAT_CASTS)) for op in sums for s in _steps(op))
         if len(grads) != 1 or len(sums) != 1 or len(outputs) != 3 or not plain or outputs.keys() & grads.keys():
             return None
         return next(iter(grads)), _ordered(between), sums[0], _ordered(outputs)
 
     # --- what is made for it -------------------------------------------------------------------------------
 
-    def _copy_forward(self, copies: _Copies, scores: list[Operation], maps: list[Operation]) -> None:
+    def _copy_forward(self, copies: KernelCopies, scores: list[Operation], maps: list[Operation]) -> None:
         """Copy scores, and what makes weights of them and of the maximum and the sum of each row."""
         copies.of |= {v: self.saved.get(v) for v in self.forward.rows}
         copies.add(self.found.scores, scores)
@@ -674,10 +442,10 @@ class _BackwardKernel:
         return [self.found.last, *rounds]
 
     def _delta(
-        self, copies: _Copies, axes: _Axes, grads: Operation, result: Sequence[Operation], row: Operation
+        self, copies: KernelCopies, axes: AxisLabels, grads: Operation, result: Sequence[Operation], row: Operation
     ) -> Operation | None:
         """The sum of each row of the result times its gradient, if ``row`` sums weights times their gradients."""
-        factors = _Factors(axes)
+        factors = Factors(axes)
         want = factors.of(copies.of[self.found.weights]) + Counter([(grads.results[0], axes.result(grads))])
         last = result[0]
         weights = list(last.operands[:2]).index(copies.of[self.found.weights])
@@ -690,10 +458,10 @@ class _BackwardKernel:
         of_output, of_gradient = axes.result(result[-1]), axes.reads(grads, 1 - number)
         if {*of_output} != {*of_gradient} or not {*axes.result(row)} <= {*of_output}:
             return None
-        return copies.row_sum([(gradient, of_gradient), (output, of_output)], axes.result(row), row)
+        return _row_sum(copies.block, [(gradient, of_gradient), (output, of_output)], axes.result(row), row)
 
 
-def _order(axes: _Axes, made: Sequence[Operation], row: Operation) -> list[int] | None:
+def _order(axes: AxisLabels, made: Sequence[Operation], row: Operation) -> list[int] | None:
     """Which contractions give gradients of values, of queries, which alone sum what ``row`` does, and of keys."""
     along = [bool(axes.reduced(op) & axes.reduced(row)) for op in made]
     if along.count(True) != 1:
@@ -710,39 +478,20 @@ def _is_used(value: SSAValue, inside: set[Operation]) -> bool:
     return any(use.operation not in inside for use in value.uses)
 
 
-class _Factors:
-    """What values are products of, through operations and casts; two such are equal if the same is multiplied."""
+def _row_sum(block: Block, factors: Sequence[tuple[SSAValue, Labels]], kept: Labels, like: Operation) -> Operation:
+    """The sums of the products of two arrays' elements along all axes but ``kept``, of the dtype of another sum."""
+    labels = list(dict.fromkeys([*kept, *(a for _, axes in factors for a in axes)]))
+    dtype = dtype_of(like.results[0])
+    builder = Builder(block)
+    builder.location = like.location
+    builder.operator = cast(StringAttr, like.attributes["hybrid.operator"]).data
+    given = [(v, tuple(labels.index(a) for a in axes), dtype_of(v)) for v, axes in factors]
+    shape = shape_of(like.results[0])
 
-    def __init__(self, axes: _Axes) -> None:
-        self.axes = axes
-        self.known: dict[SSAValue, Counter[Hashable]] = {}
+    def body(b: Any, x: Any, y: Any, sofar: Any) -> Any:
+        return b.add(sofar, b.mul(b.convert(x, dtype), b.convert(y, dtype)))
 
-    def of(self, value: SSAValue) -> Counter[Hashable]:
-        """What is multiplied for a value that an elementwise operation makes, each as often as it is."""
-        if value not in self.known:
-            op = cast(Operation, value.owner)
-            end = op.regions[0].block.last_op
-            assert end is not None
-            self.known[value] = self._inner(op, end.operands[0])
-        return self.known[value]
-
-    def _inner(self, op: Operation, value: SSAValue) -> Counter[Hashable]:
-        number, maker = number_of(value), value.owner
-        if number is not None:
-            return Counter([("number", number)])
-        if isinstance(maker, Block):
-            index = list(maker.args).index(cast(Any, value))
-            read = op.operands[index]
-            loops = self.axes.loops.get(cast(Operation, read.owner))
-            if loops is not None and not loops.reduced:
-                return self.of(read)
-            return Counter([(read, self.axes.reads(op, index))])
-        if isinstance(maker, linalg.IndexOp):
-            return Counter([("index", self.axes.labels(op, [maker.dim.value.data]))])
-        if isinstance(maker, _CASTS):
-            return self._inner(op, maker.operands[0])
-        if isinstance(maker, arith.MulfOp):
-            return self._inner(op, maker.operands[0]) + self._inner(op, maker.operands[1])
-        operands = tuple(frozenset(self._inner(op, v).items()) for v in maker.operands)
-        properties = tuple(sorted((name, str(p)) for name, p in maker.properties.items() if name != "fastmath"))
-        return Counter([(maker.name, properties, str(value.type), operands)])
+    out = Tensor(shape, dtype, builder)
+    start = builder.start(shape, dtype, 0.0)
+    made = builder.generic(given, out, body, len(labels), tuple(range(len(kept))), start)
+    return cast(Operation, made.value.owner)

@@ -18,7 +18,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 from xdsl.context import Context
 from xdsl.dialects import arith, func, tensor
@@ -248,6 +248,27 @@ class KernelOutliner:
             for use in readers[old]:
                 use.operation.operands[use.index] = new
 
+    def call(self, kernel: func.FuncOp, given: Sequence[SSAValue], replaced: Sequence[SSAValue], block: Block) -> None:
+        """Call a kernel, or an equal one, after what it is given, and use its results in the place of others.
+
+        Users of the results that stand before it come after it then.
+        """
+        shared = self.shared(kernel)
+        call = func.CallOp(shared.sym_name.data, list(given), shared.function_type.outputs.data)
+        call.location = kernel.location
+        order: dict[Any, int] = {op: number for number, op in enumerate(block.ops)}
+        made = max((v.owner for v in given if v.owner in order), key=order.__getitem__, default=None)
+        at = InsertPoint.at_start(block) if made is None else InsertPoint.after(cast(Operation, made))
+        Rewriter.insert_op(call, at)
+        early = False
+        for old, new in zip(replaced, call.results, strict=True):
+            new.name_hint = old.name_hint
+            for use in list(old.uses):
+                early |= order.get(use.operation, -1) < order.get(made, -1)
+                use.operation.operands[use.index] = new
+        if early:
+            _sort(block)
+
     def shared(self, kernel: func.FuncOp) -> func.FuncOp:
         """The kernel, or an equal one that exists already."""
         key = _structure(kernel)
@@ -256,6 +277,37 @@ class KernelOutliner:
             self.kernels[key] = kernel
             self.module.body.block.add_op(kernel)
         return self.kernels[key]
+
+
+def _sort(block: Block) -> None:
+    """Put operations after those that they need, else in their order."""
+    done: dict[Operation, None] = {}
+    for op in block.ops:
+        work = [op]
+        while work:
+            read = (v.owner for each in work[-1].walk() for v in each.operands)
+            waits = [o for o in read if isinstance(o, Operation) and o.parent is block and o not in done]
+            work += waits
+            if not waits:
+                done.setdefault(work.pop())
+    for op in list(block.ops):
+        op.detach()
+    block.add_ops(done)
+
+
+def depends_on(values: Iterable[SSAValue], on: set[Operation]) -> bool:
+    """Whether a value is made of what one of these operations makes."""
+    seen: set[SSAValue] = set()
+    work = list(values)
+    while work:
+        value = work.pop()
+        if value in seen or not isinstance(value.owner, Operation):
+            continue
+        if value.owner in on:
+            return True
+        seen.add(value)
+        work += [*value.owner.operands, *reads_anywhere(value.owner)]
+    return False
 
 
 def _independent(groups: Iterable[LoopGroup], partition: Partition) -> list[LoopGroup]:

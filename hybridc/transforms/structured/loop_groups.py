@@ -75,6 +75,12 @@ def loops_of(op: Operation) -> OperationLoops | None:
     return OperationLoops(op, tuple(reads), places[-1], loop_sizes(op, places), len(op.operands) > 2)
 
 
+def is_contraction(op: Operation) -> bool:
+    """Whether an op is a contraction that reads its operands at loops."""
+    loops = loops_of(op)
+    return loops is not None and loops.is_contraction and not reads_anywhere(op)
+
+
 @dataclass(eq=False)
 class LoopGroup:
     """Operations that will be one loop nest of a kernel; ``domain`` is None where nothing can merge.

@@ -19,7 +19,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 from xdsl.dialects import math as functions
@@ -30,14 +29,14 @@ from hybridc.dtypes import HALVES
 from hybridc.ir.attention.attention_kernel import (
     Attention,
     GridContraction,
-    OnlineSoftmax,
     attention_backward_of,
     attention_of,
 )
 from hybridc.ir.kernel import Axes, Kernel, Nest, Read, Stage
 from hybridc.ir.nest_plan import NestPlan
+from hybridc.ir.online_reductions import OnlineSoftmax
 from hybridc.ir.strides import row_major
-from hybridc.ir.structured import Shape, dtype_of, shape_of
+from hybridc.ir.structured import dtype_of, shape_of
 from hybridc.lower.triton.attention.attention_configs import (
     BACKWARD_BY_KEYS,
     BACKWARD_BY_ROWS,
@@ -112,16 +111,6 @@ def _plan_of(nest: Nest) -> NestPlan:
 def _precision(dtype: DType) -> str:
     """How single precision is multiplied."""
     return f', input_precision="{"tf32" if OPTIONS.tf32 else "ieee"}"' if dtype == _SINGLE else ""
-
-
-@dataclass(frozen=True)
-class _BlockAxis:
-    """A dimension of an operand's block: what counts it, the loops that are counted, and where it ends, if masked."""
-
-    counter: str
-    sizes: Shape
-    strides: Shape
-    end: int | None
 
 
 class _Writer:
@@ -202,11 +191,7 @@ class _Writer:
         w.line(f"program = tl.program_id(0){'.to(tl.int64)' if self.wide else ''}")
         w.line(f"down: tl.constexpr = ({self.own.extent} + {self.own.block} - 1) // {self.own.block}")
         index |= {axis: "0" for axis, size in enumerate(attention.middle.domain) if size == 1}
-        rest = "program // down"
-        for axis in reversed(attention.batch):
-            size = attention.middle.domain[axis]
-            index[axis] = w.let("batch", rest if axis == attention.batch[0] else f"{rest} % {size}")
-            rest = f"{rest} // {size}"
+        self.maps.printer.point(attention.batch, "program // down")
         hides = attention.hidden is not None
         # Where keys beyond rows are hidden, programs with the most to do, of the last rows, come first.
         number = "(down - 1 - program % down)" if hides and self.by_rows else "program % down"
@@ -367,21 +352,19 @@ class _Writer:
         attention = self.attention
         steps = dict(zip(read.axes, self.strides[read.value], strict=True))
         step = {a: steps.get(of.where[a], 0) if a in of.where else 0 for a in range(len(attention.middle.domain))}
-        axes = attention.rows if rows else attention.keys
-        dim = self.own if rows == self.by_rows else self.other
+        dim, axes = (self.own if rows == self.by_rows else self.other), attention.rows if rows else attention.keys
         sizes = tuple(attention.middle.domain[a] for a in axes)
-        place = _BlockAxis(counter, sizes, tuple(step[a] for a in axes), int(dim.extent) if dim.masked else None)
-        end = of.width if padded(of.width) != of.width else None
-        columns = _BlockAxis(self.counters[of.width], of.sizes, tuple(steps.get(a, 0) for a in of.own), end)
-        terms, masks = [self.given.pointer(read.value)], list[str]()
-        terms += [f"{self.maps.index[a]} * {step[a]}".removesuffix(" * 1") for a in attention.batch if step[a]]
-        for each in (place, columns):
-            terms.append(along(each.counter, each.sizes, each.strides) if each.sizes else f"{each.counter} * 0")
-            if each.end is not None:
-                masks.append(f"({each.counter} < {each.end})")
+        columns, filled = self.counters[of.width], padded(of.width) == of.width
+        walked = [
+            (counter, sizes, tuple(step[a] for a in axes)),
+            (columns, of.sizes, tuple(steps.get(a, 0) for a in of.own)),
+        ]
+        terms = [f"{self.maps.index[a]} * {step[a]}".removesuffix(" * 1") for a in attention.batch if step[a]]
+        terms += [along(*each) if each[1] else f"{each[0]} * 0" for each in walked]
+        masks = [f"({counter} < {dim.extent})"] * dim.masked + [f"({columns} < {of.width})"] * (not filled)
         limited = f", mask={' & '.join(masks)}, other=0.0" if masks else ""
         cast = f".to({triton_type(of.dtype)})" if dtype_of(read.value) != of.dtype else ""
-        text = f"tl.load({' + '.join(terms)}{limited}){cast}"
+        text = f"tl.load({' + '.join([self.given.pointer(read.value), *terms])}{limited}){cast}"
         if text not in self.loaded:
             self.loaded[text] = self.w.let(hint, text)
         return self.loaded[text]

@@ -1,0 +1,125 @@
+"""Copies of ops that will be a kernel, with the elementwise ops before them that are rather recomputed there.
+
+These are ops whose result nobody else reads, and such whose result has many times the elements of all that it is made
+of: a mask made of the indices along two axes is recomputed in each kernel that reads it.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any, cast
+
+from xdsl.dialects import arith
+from xdsl.dialects.builtin import DenseIntOrFPElementsAttr
+from xdsl.ir import Block, Operation, SSAValue
+from xdsl.rewriter import Rewriter
+
+from hybridc.ir.kernel import number_of
+from hybridc.ir.structured import dtype_of, reads_anywhere, shape_of
+from hybridc.ir.tensor_builder import Builder, Tensor
+from hybridc.ir.values import volume
+from hybridc.transforms.structured.loop_groups import is_contraction, loops_of
+
+# A value is recomputed if it has so many times the elements of what it is made of.
+MANY = 16
+
+
+class KernelCopies:
+    """Copies of operations that will be a kernel. ``of`` says what is read in the place of a value."""
+
+    def __init__(self, leaf: Callable[[SSAValue], SSAValue]) -> None:
+        self.block = Block()
+        self.of: dict[SSAValue, SSAValue] = {}
+        self.leaf = leaf  # what is read in the place of what is not copied
+
+    def add(self, op: Operation, nest: list[Operation]) -> Operation:
+        """Copy an operation into a nest, after elementwise ones that it reads and that are rather computed there.
+
+        Those of one dimension are copied for each that reads them: it may be another axis.
+        """
+        apart: dict[int, SSAValue] = {}
+        anywhere = {v: self.leaf(v) for v in reads_anywhere(op)}
+        for index, value in enumerate(op.operands[:-1]):
+            if value in self.of or value in anywhere or number_of(value) is not None:
+                continue
+            start = None if is_contraction(op) else counted_from(value)
+            if start is not None:
+                apart[index] = self._counter(value, start, nest)
+            elif not is_contraction(op) and _is_computed_again(value):
+                known = dict(self.of)
+                copy = self.add(cast(Operation, value.owner), nest)
+                if len(shape_of(value)) == 1:
+                    self.of, apart[index] = known, copy.results[0]
+            else:
+                self.of[value] = self.leaf(value)
+        copy = op.clone(self.of | anywhere)
+        copy.location = op.location
+        self.of.update(zip(op.results, copy.results, strict=True))
+        for index, value in apart.items():
+            copy.operands[index] = value
+        self.block.add_op(copy)
+        nest.append(copy)
+        return copy
+
+    def drop(self) -> None:
+        """Erase the copies that are in no kernel."""
+        for op in reversed(list(self.block.ops)):
+            Rewriter.erase_op(op)
+
+    def _counter(self, like: SSAValue, start: int, nest: list[Operation]) -> SSAValue:
+        """The whole numbers from ``start`` on, as an operation of its own for each that reads them."""
+        builder = Builder(self.block)
+        builder.operator = "arange"
+        made = builder.generic([], Tensor(shape_of(like), dtype_of(like), builder), functools.partial(_count, start))
+        nest.append(cast(Operation, made.value.owner))
+        return made.value
+
+
+def _count(start: int, b: Any, sofar: Any) -> Any:
+    """The body of a counter."""
+    index = b.index_of(0)
+    return b.convert(index if start == 0 else b.add(index, b.constant(start, index.dtype)), sofar.dtype)
+
+
+def counted_from(value: SSAValue) -> int | None:
+    """The whole number from which a constant of one dimension counts; None if it is no such array."""
+    op, shape = value.owner, shape_of(value)
+    if not isinstance(op, arith.ConstantOp) or len(shape) != 1 or shape[0] < 2:
+        return None
+    found = op.value
+    if not isinstance(found, DenseIntOrFPElementsAttr) or found.is_splat():
+        return None
+    numbers: list[Any] = list(found.get_values())
+    start = int(numbers[0]) if abs(numbers[0]) < 2**31 else 0
+    return start if numbers == list(range(start, start + shape[0])) else None
+
+
+def _is_computed_again(value: SSAValue) -> bool:
+    """Whether a kernel computes what it reads: elementwise, for it alone and of no more, or of much less."""
+    op = value.owner
+    loops = loops_of(op) if isinstance(op, Operation) else None
+    if loops is None or loops.reduced or reads_anywhere(loops.op):
+        return False
+    read = sum(volume(shape_of(v)) for v, _ in loops.reads if number_of(v) is None and counted_from(v) is None)
+    size = volume(shape_of(value))
+    return (value.has_one_use() and read <= size) or _leaves(value) * MANY <= size
+
+
+def _leaves(value: SSAValue) -> int:
+    """How many elements there are of all arrays that elementwise operations make a value of; what counts is none."""
+    found: dict[SSAValue, int] = {}
+    seen: set[SSAValue] = set()
+    work = [value]
+    while work:
+        each = work.pop()
+        if each in seen:
+            continue
+        seen.add(each)
+        op = each.owner
+        loops = loops_of(op) if isinstance(op, Operation) else None
+        if loops is not None and not loops.reduced and not reads_anywhere(loops.op):
+            work += [v for v, _ in loops.reads]
+        elif number_of(each) is None and counted_from(each) is None:
+            found[each] = volume(shape_of(each))
+    return sum(found.values())
