@@ -259,7 +259,7 @@ class PlanEmitter(ProgramEmitter):
         scratch = None if memory is None else self.views[memory]
         begin = 0 if scratch is None else scratch.offset
         places = [place_of(v) for v in given]
-        end = begin + self._codes.threads * aligned(made.scratch) * bool(made.scratch)
+        end = begin + made.scratch_of(self._codes.threads)
         for size in made.locals:
             places.append(Position(ARENA, end))
             end += aligned(size)

@@ -99,7 +99,7 @@ class Codes:
         return [] if is_product(kernel) or kernel.grid else self._loops_of(kernel, frozenset(strided), ()).inplace_pairs
 
     def memory(self, kernel: Kernel, strided: Sequence[int]) -> tuple[int, list[int]]:
-        """Bytes of scratch per thread, and of each buffer that threads share."""
+        """Bytes of scratch of all threads, and of each buffer that they share."""
         values = [*kernel.arguments, *kernel.results]
         made = self.of(kernel, {i: row_major(shape_of(values[i])) for i in strided})
-        return made.scratch, made.locals
+        return made.scratch_of(self.threads), made.locals

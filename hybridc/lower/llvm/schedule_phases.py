@@ -55,7 +55,7 @@ class KernelCodes(Protocol):
         ...
 
     def memory(self, kernel: Kernel, strided: Sequence[int]) -> tuple[int, list[int]]:
-        """Bytes of scratch per thread, and of each buffer that threads share."""
+        """Bytes of scratch of all threads, and of each buffer that they share."""
         ...
 
 
@@ -93,9 +93,8 @@ class SchedulePhases(ModulePass):
             first = len(kernel.arguments)
             views = [*sorted(strided.get(name, set())), *(first + i for i in sorted(parts.get(name, set())))]
             pairs = [n for pair in codes.inplace(kernel, views) for n in pair]
-            each, shared = codes.memory(kernel, views)
-            size = self.threads * aligned(each) * bool(each) + sum(aligned(n) for n in shared)
-            function.attributes["hybrid.scratch"] = _size(size)
+            scratch, shared = codes.memory(kernel, views)
+            function.attributes["hybrid.scratch"] = _size(scratch + sum(aligned(n) for n in shared))
             function.attributes["hybrid.inplace"] = _numbers(*pairs)
             if views:
                 function.attributes["hybrid.strided"] = _numbers(*views)

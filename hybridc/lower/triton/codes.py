@@ -86,7 +86,7 @@ class TritonCodes:
         return [(i, j) for i, j in pairs if readers[kernel.arguments[i]] == 1]
 
     def memory(self, kernel: Kernel, strided: Sequence[int]) -> tuple[int, list[int]]:
-        """No bytes for each thread, and those of the buffers that functions share."""
+        """No scratch, and the bytes of the buffers that functions share."""
         values = [*kernel.arguments, *kernel.results]
         return 0, self.of(kernel, {i: row_major(shape_of(values[i])) for i in strided}).locals
 

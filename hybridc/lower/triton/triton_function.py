@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 from hybridc.dialects.operator_attribute import DType
 from hybridc.errors import UnsupportedError
@@ -128,4 +128,6 @@ class TritonPhases:
     locals: list[int] = field(default_factory=lambda: list[int]())
     library: LibraryWay | None = None
 
-    scratch: ClassVar[int] = 0  # bytes for each thread: what programs need besides lies in registers
+    def scratch_of(self, threads: int) -> int:
+        """No bytes: what programs need besides lies in registers."""
+        return 0

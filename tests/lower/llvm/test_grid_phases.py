@@ -12,6 +12,9 @@ from hybridc import options
 from hybridc.compile import pipeline, targets
 from hybridc.compile.stages import Traced
 from hybridc.gluon import HybridBlock
+from hybridc.ir.kernel import analyse
+from hybridc.ir.structured import kernels
+from hybridc.lower.llvm.kernel_code import Codes
 from hybridc.runtime.native import num_threads, set_num_threads
 from hybridc.trace.tracer import trace_call
 
@@ -140,6 +143,17 @@ def test_scores_are_never_in_memory_as_a_whole():
     assert (sizes, parts) == ((4, 4, 2), 3)
     (planned,) = program.programs.values()
     assert planned.arena < 8 << 20
+
+
+def test_threads_that_find_no_tile_have_no_scratch():
+    """Memory does not grow with threads beyond the tiles."""
+    inputs = arrays(4, 1024, 1024, 4 * 16)
+    trace = trace_call(Heads(4), [mx.nd.array(x) for x in inputs], training=False)
+    function = next(f for f in kernels(Traced(trace).optimize().form("llvm").module).values() if f.body.blocks)
+    kernel = analyse(function)
+    needed = [Codes(threads).memory(kernel, ())[0] for threads in (16, 32, 64)]
+    assert kernel.grid
+    assert needed[0] < needed[1] == needed[2]
 
 
 def test_another_batch_is_planned_with_the_same_kernels():

@@ -17,6 +17,7 @@ import numpy as np
 from xdsl.dialects import arith
 from xdsl.ir import Attribute, Operation, SSAValue
 
+from hybridc.dialects.mlir.hybrid_rt import aligned
 from hybridc.ground.cached import cached_property
 from hybridc.ground.version import __version__
 from hybridc.ir.kernel import Kernel, Nest, Stage, number_of
@@ -116,6 +117,11 @@ class KernelPhases:
     def scratch(self) -> int:
         """Scratch bytes per thread."""
         return max((p.scratch for p in self.phases), default=0)
+
+    def scratch_of(self, threads: int) -> int:
+        """Scratch bytes of all threads that may take part; over a grid these are no more than it has tiles."""
+        taking = (min(threads, p.extent) if isinstance(p, GridPhase) else threads for p in self.phases if p.scratch)
+        return max(taking, default=0) * aligned(self.scratch)
 
 
 Printer = Callable[[TileProgram], NativeFunction]
