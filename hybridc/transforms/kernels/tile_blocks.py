@@ -37,7 +37,10 @@ from hybridc.transforms.kernels.tile_statements import BodyStatements, kind_of, 
 
 @dataclass(eq=False)
 class TileStatements(BodyStatements):
-    """Writes stages as statements on tiles, whose arrays are in ``memory``: values, and ``strides`` of some."""
+    """Writes stages as statements on tiles.
+
+    ``values`` are in these buffers of the kernel; those that may be no plain arrays have the strides ``given``.
+    """
 
     values: Mapping[SSAValue, str] = field(default_factory=dict[SSAValue, str])
     given: Mapping[SSAValue, Strides] = field(default_factory=dict[SSAValue, Strides])
