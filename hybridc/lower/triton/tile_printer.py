@@ -224,7 +224,10 @@ class TilePrinter:
         self._know(s.name, made, dims - over)
 
     def _count(self, s: TileCount) -> str:
-        (number,) = self.dims_of(s.axes)
+        dims = self.dims_of(s.axes)
+        if not dims:
+            return "tl.full([], 1, tl.int64)"
+        (number,) = dims
         dim = self.dims[number]
         if not dim.masked:
             return f"tl.full([], {dim.block}, tl.int64)"
