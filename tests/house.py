@@ -43,7 +43,7 @@ LAYERS: tuple[tuple[str, str], ...] = (
 # Each costs those a noticeable part of their time who do without it, or may be missing.
 LATE: dict[str, dict[str, str]] = {
     "the compiler: eager calls, and graphs that are on the disk, do without it; xDSL alone takes 100 ms": {
-        "hybridc.compile.new_sizes": "hybridc.compile.* hybridc.ir.outline",
+        "hybridc.compile.new_sizes": "hybridc.compile.* hybridc.ir.sized_module",
         "hybridc.compile.stages": "hybridc.compile.*",
         "hybridc.gluon.export": "hybridc.symbol.optimize",
         "hybridc.gluon.hybridize.report": "hybridc.compile.explain_html",

@@ -62,7 +62,8 @@ def optimized(traced: Traced) -> Optimized:
         module = traced.module
         arrays = _parameters(traced.trace) if traced.backends else {}
         passes = pipeline.graph([PartitionGraph(name, options, arrays) for name, options in traced.backends])
-        pipeline.run(passes, module, _dump_name(traced.trace, traced.grads, "graph"))
+        name = _dump_name(traced.trace, traced.grads, "graph")
+        pipeline.run(passes, module, name, is_symbolic=traced.trace.is_symbolic)
     return Optimized(traced.trace, traced.grads, module)
 
 
@@ -90,7 +91,8 @@ class Optimized:
         chosen = target_named("triton" if is_gpus and target is None else target)
         with collector_at_rest():
             module = self.module.clone()
-            pipeline.run(chosen.kernels(), module, _dump_name(self.trace, self.grads, "kernels"))
+            name = _dump_name(self.trace, self.grads, "kernels")
+            pipeline.run(chosen.kernels(), module, name, is_symbolic=self.trace.is_symbolic)
         return Formed(self.trace, self.grads, module, chosen)
 
     def lower(self, target: str | None = None) -> Lowered:

@@ -1,61 +1,58 @@
-"""Graphs at new sizes: a network of which two sizes were compiled is only planned at others.
+"""Graphs at new sizes: a network that was compiled once is only planned at other sizes.
 
-Traces that differ in integers only are of one *kind*. Of each graph of a kind that is compiled, an outline is kept. Two
-that differ in what follows from one size (:mod:`hybridc.ir.outline`) are a *family*: it keeps the kernels and the
-calls of them, and gives them any other size, of which the trace shows that all its integers follow as they should. Only
-memory and threads are planned then: see :class:`~hybridc.compile.lowering_stages.Formed`.
-
-What the compiler decides by sizes about products, it records (:class:`~hybridc.ir.outline.SizeDecisions`): where it
-would decide otherwise, it is asked. What is fused, and what is made again for the backward, hardly depends on sizes:
-far from those that were compiled it is asked again, and the family then reaches as far.
+Traces that differ in integers only are of one *kind*. The first of a kind is compiled with symbolic sizes
+(:mod:`hybridc.ground.sizes`): how every integer follows from the sizes of the arguments is recorded where the compiler
+computes it, and so is, as a guard, whatever it decides by them. That makes a *family*: all traces of the kind whose
+integers are those of its trace, for which all guards hold. The compiler would form the same kernels for each, and the
+same calls of them, with other sizes. So only memory and threads are planned for it
+(:class:`~hybridc.compile.lowering_stages.Formed`). A trace that is of no family makes a new one.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import os
 from collections import OrderedDict, deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Sequence, Set
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, cast
 
 from hybridc.compile.lowering_stages import Formed
-from hybridc.compile.trace_key import without_sizes
+from hybridc.compile.trace_key import integers_apart, without_sizes
 from hybridc.errors import VerifyError
 from hybridc.ground.locks import ForkLock
 from hybridc.ground.serialize import NotWritable
+from hybridc.ground.sizes import MARK, Sizes, is_size
 from hybridc.lower.llvm.native_source import NativeSource
 from hybridc.options import OPTIONS
 from hybridc.runtime.native_executable import NativeExecutable
+from hybridc.trace.sized_trace import leading_sizes, with_free_sizes, with_known_sizes
 from hybridc.trace.tracer import Trace
 
 if TYPE_CHECKING:
     from hybridc.compile.compiled_graph import CompiledGraph
     from hybridc.compile.stages import Traced
     from hybridc.compile.targets import Planning, Target
-    from hybridc.ir.outline import Line, Outline, OutlinedAttribute, Resizable
     from hybridc.ir.planned import HostCall
+    from hybridc.ir.sized_module import SizedModule
 
-# How many kinds of traces are remembered, and how many compilations and families of each.
-KINDS, SAMPLES, FAMILIES = 32, 4, 4
-# A family reaches from the smallest size that was compiled divided by this to the largest times this.
-REACH = 8
-# An axis of one element is walked by no loop, and nothing is one of its own: such sizes are compiled.
-SMALLEST = 2
+# How many kinds of traces are remembered, and how many families of each.
+KINDS, FAMILIES = 32, 16
 
 
-def graph(traced: Traced, form: Callable[[], Formed]) -> CompiledGraph:
+def graph(traced: Traced, form: Callable[[Traced], Formed]) -> CompiledGraph:
     """The graph of a trace: planned from the kernels of a family, or else from those that are formed of it now.
 
-    ``form()`` forms them by all passes, whatever is known.
+    ``form`` applies all passes to a trace.
     """
     try:
         key, numbers = without_sizes(traced) if _enabled() else ((), ())
     except NotWritable:
         key, numbers = (), ()
     if not key:
-        return form().lower().compile()
+        return form(traced).lower().compile()
     kind = _kind(key)
-    return kind.planned(traced, numbers, form) or kind.compiled(traced, numbers, form())
+    return kind.planned(traced, numbers, form) or kind.compiled(traced, numbers, form)
 
 
 def _enabled() -> bool:
@@ -71,39 +68,42 @@ def _enabled() -> bool:
 
 @dataclass(eq=False)
 class _Family:
-    """Kernels, and calls of them, that follow from one size.
+    """Kernels, and calls of them, for all sizes for which the compiler would form the same.
 
-    ``numbers`` are the integers of the trace at one size; ``lines`` say which depend on the size, and how. The size is
-    number ``base`` of them. Sizes from ``low`` to ``high`` were compiled; ``where`` are the users' lines of its nodes.
+    ``numbers`` are the integers of the trace, some of them symbolic; the free ones are at ``places``. ``varying`` are
+    those with which the code of the kernels varies: the leading sizes of arguments, and what has varied so far; code
+    for other sizes is other code, but gives the same results to the bit. ``where`` are the users' lines of the nodes.
     The ``planning`` knows of the kernels what is the same at all sizes.
     """
 
+    sizes: Sizes
     numbers: tuple[int, ...]
-    lines: dict[int, Line]
-    base: int
-    kernels: Resizable
+    places: dict[int, int]
+    varying: set[int]
+    kernels: SizedModule
     target: Target
     where: list[str]
-    low: int
-    high: int
     planning: Planning
+    free: list[int]
     lock: ForkLock = field(default_factory=ForkLock)
 
-    def size(self, numbers: Sequence[int]) -> int | None:
-        """The size of a trace with these integers, if it is one of the family."""
-        from hybridc.ir.outline import moved
-
-        n = numbers[self.base]
-        return n if n >= SMALLEST and moved(self.numbers, self.lines, n) == list(numbers) else None
-
-    def graph(self, traced: Traced, n: int) -> CompiledGraph | None:
-        """The graph at a size; None if the kernels cannot have it, or it is too far from those that were compiled."""
-        if not (self.low <= n * REACH and n <= self.high * REACH):
+    def values(self, numbers: Sequence[int]) -> list[int] | None:
+        """The values of all sizes for a trace with these integers; None if it is not one of the family."""
+        values = self.sizes.at([numbers[place] for place in self.places.values()])
+        if values is None or not self.sizes.hold(values):
             return None
+        told = (n.at(values) if is_size(n) else n for n in self.numbers)
+        return values if all(a == b for a, b in zip(told, numbers, strict=True)) else None
+
+    def graph(self, traced: Traced, values: Sequence[int]) -> CompiledGraph | None:
+        """The graph of a trace for which the sizes have these values; None if its lines are not as they were."""
         lines = _moved(self.where, _lines(traced.trace))
+        if lines is None:
+            return None
         with self.lock.current:
-            if lines is None or not self.kernels.resize(n):
-                return None
+            now = [values[atom] for atom in self.places]
+            self.vary({atom for atom, a, b in zip(self.places, self.free, now, strict=True) if a != b})
+            self.kernels.put(values)
             with self.kernels.lent() as module:
                 lowered = Formed(traced.trace, traced.grads, module, self.target).lower(self.planning)
                 for program in lowered.programs.values():
@@ -115,35 +115,40 @@ class _Family:
                 executable.program.forget_builders()
         return made
 
-    def takes_in(self, numbers: Sequence[int], outline: Outline) -> bool:
-        """Whether another compilation belongs to the family, which then reaches as far."""
-        n = self.size(numbers)
-        if n is None or not self.kernels.gives(n, outline):
-            return False
-        self.low, self.high = min(self.low, n), max(self.high, n)
-        self.kernels.compiled_at(n)
-        return True
+    def vary(self, atoms: Set[int]) -> None:
+        """Let the code of the kernels vary with more sizes."""
+        if not atoms <= self.varying:
+            self.varying |= atoms
+            self.kernels.vary(self.varying)
+            self.planning = self.target.plan()
 
 
-def _family(before: _Sample, now: _Sample, places: list[OutlinedAttribute], formed: Formed) -> _Family | None:
-    """The family of two compilations, if they differ in what follows from one size."""
-    from hybridc.ir.outline import Resizable, lines_through
+def _family(traced: Traced, numbers: Sequence[int], form: Callable[[Traced], Formed]) -> _Family | None:
+    """The family of a trace, whose kernels are formed now; None if they cannot be with symbolic sizes."""
+    from hybridc.ir.sized_module import SizedModule
 
-    varying = [i for i, (a, b) in enumerate(zip(before.numbers, now.numbers, strict=True)) if a != b]
-    if not varying or before.outline.words != now.outline.words:
+    sizes = Sizes()
+    try:
+        trace = with_free_sizes(traced.trace, sizes)
+        with sizes.writing() as written:
+            apart = integers_apart(dataclasses.replace(traced, trace=trace))
+        formed = form(dataclasses.replace(traced, trace=with_known_sizes(trace, sizes)))
+    except Exception as error:
+        if OPTIONS.verify:
+            form(traced)  # which raises what is not for symbolic sizes alone
+            raise VerifyError("a graph cannot be compiled with symbolic sizes, though it can for its own") from error
         return None
-    base = min(varying, key=lambda i: abs(now.numbers[i] - before.numbers[i]))
-    first, second = before.numbers[base], now.numbers[base]
-    if min(first, second) < SMALLEST:
-        return None
-    lines = lines_through((first, before.numbers), (second, now.numbers))
-    inner = lines_through((first, before.outline.numbers), (second, now.outline.numbers))
-    if lines is None or inner is None:
-        return None
-    kernels = Resizable(formed.module, second, first, now.outline, places, inner)
-    low, high = min(first, second), max(first, second)
-    where, target = _lines(formed.trace), formed.target
-    return _Family(now.numbers, lines, base, kernels, target, where, low, high, target.plan())
+    told = tuple([n if n < MARK else cast("int", written[n - MARK]) for n in apart])
+    places: dict[int, int] = {}
+    for place, n in enumerate(told):
+        if is_size(n) and (atom := sizes.free_atom(n)) is not None:
+            places.setdefault(atom, place)
+    places = {atom: places[atom] for atom in sorted(places)}
+    varying = leading_sizes(trace)
+    kernels = SizedModule(formed.module, sizes, varying)
+    free = [numbers[place] for place in places.values()]
+    where, target = _lines(trace), formed.target
+    return _Family(sizes, told, places, varying, kernels, target, where, target.plan(), free)
 
 
 def _lines(trace: Trace) -> list[str]:
@@ -163,69 +168,46 @@ def _moved(before: Sequence[str], now: Sequence[str]) -> dict[str, str] | None:
 # --- kinds ------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, eq=False)
-class _Sample:
-    """A graph that was compiled: the integers of its trace, and the outline of its kernels."""
-
-    numbers: tuple[int, ...]
-    outline: Outline
-
-
 @dataclass(eq=False)
-class _TraceFamily:
-    """What is known of traces that differ in integers only."""
+class _Kind:
+    """The families of traces that differ in integers only."""
 
-    samples: deque[_Sample] = field(default_factory=lambda: deque[_Sample](maxlen=SAMPLES))
     families: deque[_Family] = field(default_factory=lambda: deque[_Family](maxlen=FAMILIES))
 
-    def planned(self, traced: Traced, numbers: tuple[int, ...], form: Callable[[], Formed]) -> CompiledGraph | None:
-        """The graph from the kernels of a family, if one has this size; what ``form()`` gives is for the check."""
+    def planned(
+        self, traced: Traced, numbers: tuple[int, ...], form: Callable[[Traced], Formed]
+    ) -> CompiledGraph | None:
+        """The graph from the kernels of a family, if it is of one; what ``form`` gives is for the check."""
         for family in tuple(self.families):
-            n = family.size(numbers)
-            made = None if n is None else family.graph(traced, n)
-            if n is None or made is None:
+            values = family.values(numbers)
+            made = None if values is None else family.graph(traced, values)
+            if values is None or made is None:
                 continue
             if OPTIONS.verify:
-                _verify(made, n, family.kernels, form())
+                _verify(made, traced, values, family, _family(traced, numbers, form))
             made.origin = "planned with the kernels that were formed for other sizes"
             return made
         return None
 
-    def compiled(self, traced: Traced, numbers: tuple[int, ...], formed: Formed) -> CompiledGraph:
-        """The graph from kernels that were formed now, which are remembered."""
-        family = self._remember(numbers, formed)
-        if family is None:
-            return formed.lower().compile()
-        family.kernels.note(formed.module)
-        found = family.graph(traced, family.kernels.n)
-        assert found is not None, "kernels have the size for which they were formed"
+    def compiled(self, traced: Traced, numbers: tuple[int, ...], form: Callable[[Traced], Formed]) -> CompiledGraph:
+        """The graph from kernels that are formed now, which are remembered."""
+        family = _family(traced, numbers, form)
+        values = None if family is None else family.values(numbers)
+        made = None if family is None or values is None else family.graph(traced, values)
+        if family is None or values is None or made is None:
+            return form(traced).lower().compile()
         self.families.append(family)
-        return found
-
-    def _remember(self, numbers: tuple[int, ...], formed: Formed) -> _Family | None:
-        """Remember what was compiled; if that makes a family, this has the module from now on, at its size."""
-        from hybridc.ir.outline import outline
-
-        made, places = outline(formed.module)
-        sample = _Sample(numbers, made)
-        with _LOCK.current:
-            if any(family.takes_in(numbers, made) for family in self.families):
-                found = None
-            else:
-                made_now = (_family(before, sample, places, formed) for before in reversed(self.samples))
-                found = next((family for family in made_now if family is not None), None)
-            self.samples.append(sample)
-        return found
+        return made
 
 
 _LOCK = ForkLock()
-_KINDS: OrderedDict[tuple[Any, ...], _TraceFamily] = OrderedDict()
+_KINDS: OrderedDict[tuple[Any, ...], _Kind] = OrderedDict()
 
 
-def _kind(key: tuple[Any, ...]) -> _TraceFamily:
+def _kind(key: tuple[Any, ...]) -> _Kind:
     """What is known of the traces with a key."""
     with _LOCK.current:
-        kind = _KINDS.setdefault(key, _TraceFamily())
+        kind = _KINDS.setdefault(key, _Kind())
         _KINDS.move_to_end(key)
         while len(_KINDS) > KINDS:
             _KINDS.popitem(last=False)
@@ -240,25 +222,25 @@ if hasattr(os, "register_at_fork"):
 # --- the check ----------------------------------------------------------------------------------------------------
 
 
-def _verify(planned: CompiledGraph, n: int, kernels: Resizable, formed: Formed) -> None:
-    """Raise unless a graph that was only planned for a size is the one that is compiled from kernels formed for it.
+def _verify(
+    planned: CompiledGraph, traced: Traced, values: Sequence[int], family: _Family, fresh: _Family | None
+) -> None:
+    """Raise unless a graph that was only planned for its sizes is the one of kernels that are formed for it now."""
+    if fresh is None:
+        raise VerifyError("there are no kernels with symbolic sizes now, though there were for other sizes")
+    fresh.vary(family.varying)
+    compiled = fresh.graph(traced, values)
+    assert compiled is not None, "kernels have the lines of the trace of which they were formed"
+    with family.lock.current:
+        family.kernels.put(values)
+        same = family.kernels.module.is_structurally_equivalent(fresh.kernels.module)
+    if not same:
+        raise VerifyError("the kernels that were formed for other sizes are not those that are formed for these")
+    _compare(planned, compiled)
 
-    Other kernels mean that the compiler decides otherwise at this size: then both are right, as other checks have to
-    show, but their arguments and results must be the same.
-    """
-    from hybridc.ir.outline import outline
 
-    fresh, _ = outline(formed.module)
-    same = kernels.is_like(fresh)
-    if same and not kernels.gives(n, fresh):
-        raise VerifyError(f"kernels that are given the size {n} are not those that are formed for it")
-    if same:
-        kernels.note(formed.module)
-    _compare(planned, formed.lower().compile(), same)
-
-
-def _compare(planned: CompiledGraph, compiled: CompiledGraph, same: bool) -> None:
-    """Raise unless two graphs have the same arguments and results, and, if they have the ``same`` kernels, all else."""
+def _compare(planned: CompiledGraph, compiled: CompiledGraph) -> None:
+    """Raise unless two graphs are the same."""
     pairs = [(planned.forward, compiled.forward)]
     if planned.backward is not None and compiled.backward is not None:
         pairs.append((planned.backward, compiled.backward))
@@ -266,9 +248,8 @@ def _compare(planned: CompiledGraph, compiled: CompiledGraph, same: bool) -> Non
     for ours, theirs in pairs:
         for facts, program in zip(told, cast("tuple[NativeSource, ...]", (ours.program, theirs.program)), strict=True):
             facts += (program.inputs, program.fresh, program.into, program.takes_into, program.donated)
-            if same:
-                facts += (program.outputs, program.arena, program.live, program.threads)
-                facts += ([f.key for f in program.functions_called()], _steps(program))
+            facts += (program.outputs, program.arena, program.live, program.threads)
+            facts += ([f.key for f in program.functions_called()], _steps(program))
     for got, expected in zip(*told, strict=True):
         if got != expected:
             raise VerifyError(f"a graph that is planned for a new size has {got}; compiled it has {expected}")

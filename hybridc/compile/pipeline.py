@@ -161,14 +161,21 @@ def context() -> Context:
     return made
 
 
-def run(passes: Sequence[ModulePass], module: ModuleOp, name: str = "graph", after: Sequence[ModulePass] = ()) -> None:
+def run(
+    passes: Sequence[ModulePass],
+    module: ModuleOp,
+    name: str = "graph",
+    after: Sequence[ModulePass] = (),
+    is_symbolic: bool = False,
+) -> None:
     """Run passes on a module; verify, dump or print after each as the options say.
 
-    ``after`` are the passes that were run before it on the same level.
+    ``after`` are the passes that were run before it on the same level. A module with symbolic sizes is verified once
+    these are put in place: xDSL's verifiers want numbers.
     """
     _require_passes(OPTIONS.print_after)
     ctx = Context()
-    verifier = _verifier(module, after) if OPTIONS.verify else None
+    verifier = _verifier(module, after) if OPTIONS.verify and not is_symbolic else None
     seconds: list[tuple[str, float]] = []
     for number, each in enumerate(passes, len(after)):
         if isinstance(each, VerifyPlan) and not (OPTIONS.verify or OPTIONS.verify_plan):

@@ -69,9 +69,14 @@ def without_sizes(traced: Traced) -> tuple[tuple[Any, ...], tuple[int, ...]]:
     NotWritable if the trace has no text that identifies it.
     """
     text, classes = traced.written.text, traced.written.classes
-    numbers = tuple(map(int, _INTEGER.findall(text)))
+    numbers = tuple(integers_apart(traced))
     kind = hashlib.sha256(_INTEGER.sub("#", text).encode()).hexdigest()
     return (kind, classes, changed_operators(), traced.grads, traced.heads, traced.donated, OPTIONS.target), numbers
+
+
+def integers_apart(traced: Traced) -> list[int]:
+    """All integers of a trace, in the order of its text."""
+    return list(map(int, _INTEGER.findall(traced.written.text)))
 
 
 def written_of(traced: Traced) -> WrittenTrace:

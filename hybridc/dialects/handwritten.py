@@ -13,6 +13,7 @@ from typing import Any, cast
 
 from hybridc.dialects.operator_attribute import DType, Shape
 from hybridc.errors import AttributeValueError
+from hybridc.ground.sizes import Size
 
 
 @dataclass(frozen=True)
@@ -92,7 +93,7 @@ def _require_function(title: str, given: Any) -> None:
 
 
 def _require_integers(title: str, name: str, given: Any) -> None:
-    if not isinstance(given, list | tuple) or not all(type(n) is int for n in cast(Sequence[Any], given)):
+    if not isinstance(given, list | tuple) or not all(type(n) in (int, Size) for n in cast(Sequence[Any], given)):
         raise AttributeValueError(f"{title}: {name} takes whole numbers of Python's, got {given!r}")
 
 

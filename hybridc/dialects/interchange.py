@@ -84,7 +84,7 @@ class Interchange:
                 continue
             if declared is not None and value == "None" and not declared.optional and declared.default is not None:
                 continue  # the default
-            if declared is not None and declared.kind in ("int", "Shape", "Axis", "Slice"):
+            if declared is not None and declared.kind in ("int", "Shape", "Axes", "Axis", "Slice", "Steps", "Index"):
                 value = re.sub(r"(?<=\d)L\b", "", value)  # a long integer of Python 2
             given[name] = value
         return cls.bind(**given)

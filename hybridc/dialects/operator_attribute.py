@@ -5,12 +5,13 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
 from hybridc.dtypes import ABSENT
 from hybridc.errors import AttributeValueError, DTypeNameError, UnsupportedError
+from hybridc.ground.sizes import is_size
 
 
 class _Required:
@@ -60,9 +61,16 @@ class Attribute:
         """The allowed values, as text."""
         if self.enum is not None:
             return "one of " + ", ".join(repr(choice) for choice in self.enum)
-        text = {"int": "an integer", "float": "a number", "bool": "True or False", "str": "a string"}
+        text = {
+            "int": "an integer",
+            "Index": "an integer",
+            "float": "a number",
+            "bool": "True or False",
+            "str": "a string",
+        }
         text |= {
             "Shape": "a tuple of integers",
+            "Axes": "a tuple of integers",
             "Axis": "an integer or a tuple of integers",
             "DType": "a dtype",
         }
@@ -107,6 +115,8 @@ def parse_bool(value: Any) -> bool:
 def parse_int(value: Any) -> int:
     """A 64-bit integer; floats only if they are whole."""
     value = _literal(value)
+    if is_size(value):
+        return cast("int", value)
     number = int(value)
     if number != value or not -(2**63) <= number < 2**63:
         raise ValueError(value)
@@ -190,12 +200,20 @@ PARSERS: dict[str, Callable[[Any], Any]] = {
     "Shape": parse_shape,
     "Axis": parse_axis,
     "Slice": parse_slice,
+    "Axes": parse_shape,
+    "Steps": parse_slice,
+    "Index": parse_int,
     "Floats": _parse_floats,
     "DType": parse_dtype,
     "Body": _identity,
     "object": _identity,
 }
 Slice = tuple[int | None, ...]
+# As the two above, where the integers are no sizes: a graph is compiled for one value of them.
+Axes = tuple[int, ...]
+Steps = tuple[int | None, ...]
+# An index along an axis, which users compute from sizes.
+Index = int
 Floats = tuple[float, ...]
 
 

@@ -26,6 +26,7 @@ import numpy as np
 
 from hybridc.dtypes import kind_of
 from hybridc.ground.nesting import as_list
+from hybridc.ground.sizes import Size
 
 T = TypeVar("T")
 
@@ -275,7 +276,7 @@ def _read_array(reader: _Reader, given: Any) -> Any:
 
 def written(value: Any) -> Any:
     """An attribute's value as JSON, from which :func:`read` makes an equal one of the same type."""
-    if value is None or type(value) in (bool, int, str):
+    if value is None or type(value) in (bool, int, str, Size):
         return value
     if type(value) is float:
         return {"float": value.hex()}

@@ -13,7 +13,7 @@ from hybridc.dialects import operator_registry
 from hybridc.dialects.blame import blame, defined
 from hybridc.dialects.handwritten import RETURNED, ArraySpec, Kernel
 from hybridc.dialects.mlir.hybrid import dtype_of, from_attribute, shape_of
-from hybridc.dialects.mlir.hybrid_rt import numbers_listed
+from hybridc.dialects.mlir.integer_array import integers_of
 from hybridc.dialects.operator import Operator
 from hybridc.errors import CustomOpError
 from hybridc.ir.structured import declared_dtypes
@@ -76,7 +76,7 @@ def inplace_pairs(declaration: func.FuncOp) -> list[tuple[int, int]]:
 def numbers_of(function: func.FuncOp, name: str) -> list[int]:
     """The integers in an array attribute of a function."""
     found = function.attributes.get(name)
-    return list(numbers_listed(cast("DenseArrayBase[Any]", found))) if isinstance(found, DenseArrayBase) else []
+    return list(integers_of(cast("DenseArrayBase[Any]", found))) if isinstance(found, DenseArrayBase) else []
 
 
 def pairs_of(function: func.FuncOp, name: str) -> list[tuple[int, int]]:

@@ -6,10 +6,8 @@ The producer of such a value writes it into the memory of the result; ``tensor.c
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from itertools import pairwise
 
-import numpy as np
-from numpy.lib.stride_tricks import as_strided
 from xdsl.dialects import tensor
 from xdsl.ir import Operation, SSAValue
 
@@ -52,21 +50,43 @@ def part_of(value: SSAValue) -> PartOf | None:
 
 def strides_in_whole(value: SSAValue) -> Shape | None:
     """The strides, in elements, of a value inside the outermost concatenation; None if no strides fit."""
-    seen = _seen(value)
-    return None if seen is None else tuple(seen.strides)
-
-
-def _seen(value: SSAValue) -> Any:
     part = part_of(value)
     if part is None:
-        return as_strided(np.empty(1, np.uint8), shape_of(value), row_major(shape_of(value)))
-    seen = _seen(part.whole.result)
-    if seen is None:
-        return None
-    seen = seen[tuple(slice(b, b + n) for b, n in zip(part.begin, part.shape, strict=True))]
+        return row_major(shape_of(value))
+    strides, shape = strides_in_whole(part.whole.result), part.shape
     for view in reversed(part.views):
-        try:
-            seen = np.reshape(seen, shape_of(view.operands[0]), copy=False)
-        except ValueError:
+        if strides is None:
             return None
-    return seen
+        before = shape_of(view.operands[0])
+        strides, shape = reshaped_strides(shape, strides, before), before
+    return strides
+
+
+def reshaped_strides(shape: Shape, strides: Shape, wanted: Shape) -> Shape | None:
+    """The strides of an array as a view of another shape, as NumPy finds them; None if it has none.
+
+    Sizes may be symbolic, which NumPy does not take.
+    """
+    longer = [(n, s) for n, s in zip(shape, strides, strict=True) if n != 1]
+    if 0 in shape or all(s == e for (_, s), e in zip(longer, row_major(tuple([n for n, _ in longer])), strict=True)):
+        return row_major(wanted)
+    found = [1] * len(wanted)
+    i = j = 0
+    while i < len(longer) and j < len(wanted):
+        first, begin = i, j
+        old, new = longer[i][0], wanted[j]
+        i, j = i + 1, j + 1
+        while old != new:
+            if new < old:
+                new *= wanted[j]
+                j += 1
+            else:
+                old *= longer[i][0]
+                i += 1
+        if any(s != n * inner for (_, s), (n, inner) in pairwise(longer[first:i])):
+            return None
+        found[j - 1] = longer[i - 1][1]
+        for axis in range(j - 1, begin, -1):
+            found[axis - 1] = found[axis] * wanted[axis]
+    found[j:] = [found[j - 1] if j else 1] * (len(wanted) - j)
+    return tuple(found)

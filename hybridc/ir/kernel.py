@@ -19,12 +19,13 @@ from typing import Any, cast
 import numpy as np
 from xdsl.dialects import arith, func
 from xdsl.dialects import math as functions
-from xdsl.dialects.builtin import ArrayAttr, DenseArrayBase, DenseIntOrFPElementsAttr, IntegerAttr, StringAttr
+from xdsl.dialects.builtin import ArrayAttr, DenseIntOrFPElementsAttr, IntegerAttr, StringAttr
 from xdsl.dialects.linalg import ops as linalg
 from xdsl.dialects.linalg.attrs import IteratorType
 from xdsl.ir import Block, Operation, SSAValue
 
 from hybridc.dialects.mlir.hybrid import locations_of
+from hybridc.dialects.mlir.integer_array import integers_of
 from hybridc.dtypes import STORED, is_float
 from hybridc.errors import UnsupportedError
 from hybridc.ground.cached import cached_property
@@ -276,7 +277,7 @@ def _operator(op: Operation) -> str:
 
 
 def _integers(attribute: Any) -> Axes:
-    return tuple(cast(DenseArrayBase[Any], attribute).get_values())
+    return integers_of(attribute)
 
 
 def _stage(op: linalg.GenericOp | linalg.MatmulOp, domain: Shape) -> Stage:

@@ -44,6 +44,7 @@ from hybridc.dialects.mlir.upstream import COMPOSED, LOGICAL, UPSTREAM, loop_dty
 from hybridc.dialects.scalar import PREDICATES, NumPyScalar, number_like
 from hybridc.dtypes import FLOAT16, FLOAT32, STORED, computed, is_float
 from hybridc.errors import UnsupportedError
+from hybridc.ground.sizes import is_size
 from hybridc.ir.structured import Place
 
 DType = np.dtype[Any]
@@ -222,7 +223,9 @@ class ScalarBuilder:
         return Element(self._named(name, [x.value for x in xs], signless(out)), out)
 
     def _computed(self, x: Any) -> Any:
-        """An operand in its compute dtype."""
+        """An operand in its compute dtype; a symbolic size is fixed."""
+        if is_size(x):
+            return int(x)
         return self.convert(x, computed(x.dtype)) if isinstance(x, Element) else x
 
     def _select(self, condition: Any, x: Any, y: Any) -> Element:

@@ -37,7 +37,7 @@ from xdsl.ir.affine import (
 )
 from xdsl.traits import SymbolTable
 
-from hybridc.dialects.mlir.hybrid_rt import numbers_listed
+from hybridc.dialects.mlir.integer_array import integers_of
 from hybridc.dtypes import BFLOAT16, FLOAT16, FLOAT32
 
 DType = np.dtype[Any]
@@ -240,7 +240,7 @@ def slice_fault(op: Operation) -> str | None:
         case _:
             return None
     listed = (op.static_offsets, op.static_sizes, op.static_strides)
-    parts = zip(*(numbers_listed(each) for each in listed), whole, strict=True)
+    parts = zip(*(integers_of(each) for each in listed), whole, strict=True)
     for axis, (offset, size, stride, length) in enumerate(parts):
         if offset < 0 or size < 0 or (size and not 0 <= offset + stride * (size - 1) < length):
             return f"axis {axis}, of {length} elements, has no {size} from {offset} on by {stride}"

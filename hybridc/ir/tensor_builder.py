@@ -28,6 +28,7 @@ from xdsl.dialects.linalg.attrs import IteratorTypeAttr
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.ir.affine import AffineExpr, AffineMap
 
+from hybridc.dialects.mlir.integer_array import integer_array
 from hybridc.dialects.mlir.tensor import ExpandShapeOp
 from hybridc.dtypes import computed, wide
 from hybridc.ir.kernel import neutral
@@ -428,7 +429,7 @@ def segments(*sizes: int) -> DenseArrayBase[Any]:
 @functools.lru_cache(1024)
 def integers(numbers: tuple[int, ...]) -> DenseArrayBase[Any]:
     """Integers as a dense array property."""
-    return DenseArrayBase.from_list(i64, numbers)
+    return integer_array(numbers)
 
 
 @functools.cache

@@ -6,6 +6,7 @@ composes (:class:`hybridc.symbol.composed.ComposedSymbol`, whose shape is unknow
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -111,7 +112,7 @@ class TracedSymbol(Symbol):
     @property
     def size(self) -> int:
         """The number of elements."""
-        return int(np.prod(self.shape, dtype=np.int64))
+        return math.prod(self.shape)
 
     @property
     def context(self) -> Context:

@@ -67,6 +67,7 @@ class Trace:
         self.updates: list[int] = []  # the mutated inputs, whose new values are the last outputs
         self.structure: Any = None
         self.draws = 0
+        self.is_symbolic = False  # whether sizes of shapes are symbolic
         self.track_locations = True
         self._known: dict[int, TracedSymbol] = {}
         self._latest: dict[int, TracedSymbol] = {}  # by identity of a mutated value: its new value

@@ -18,7 +18,6 @@ from hybridc.compile import new_sizes, targets, trace_key, warm_start
 from hybridc.compile.stages import Traced
 from hybridc.errors import MXNetError, RecompileError, VerifyError
 from hybridc.ir.native_plan import Position
-from hybridc.ir.outline import Line, Resizable, line_through, outline
 from hybridc.options import OPTIONS
 from hybridc.trace.tracer import trace_call
 from hybridc.transforms.kernels.merge_products import ROWS
@@ -88,7 +87,7 @@ def mlp():
 
 @pytest.mark.parametrize("more", [(), pytest.param((13, 8, 5), marks=pytest.mark.long)], ids=str)
 def test_mlp(more):
-    assert agrees(mlp(), lambda n: [array(n, 32)], SIZES + more) >= 8
+    assert agrees(mlp(), lambda n: [array(n, 32)], SIZES + more) >= 6
 
 
 @pytest.mark.parametrize("recorded", [(True,), pytest.param((False, True), marks=pytest.mark.long)], ids=str)
@@ -215,7 +214,7 @@ class Mean(mx.gluon.HybridBlock):
 
 
 class Half(mx.gluon.HybridBlock):
-    """The size of the part and that of the whole do not follow from each other, unless only odd ones are met."""
+    """The size of the part is half of that of the whole, rounded down."""
 
     def forward(self, x):
         return x[: x.shape[0] // 2] * 2
@@ -229,9 +228,9 @@ class Pairs(mx.gluon.HybridBlock):
         return (x.reshape((n, 1, -1)) * x.reshape((1, n, -1))).reshape((n * n, -1))
 
 
-@pytest.mark.parametrize(("net", "count"), [(Part, 1), (Mean, 0), (Half, 1), (Pairs, 0)])
+@pytest.mark.parametrize(("net", "count"), [(Part, 3), (Mean, 0), (Half, 4), (Pairs, 0)])
 def test_only_what_follows_is_planned(net, count):
-    """Of ``Part``, 8 and 11 are compiled, 9 follows, 5 does not. Odd sizes follow from their halves."""
+    """Of ``Part``, 8 is compiled, 11 and 9 follow; at 5 all rows are taken, as at 4."""
     assert agrees(net(), lambda n: [array(n, 4)], (8, 11, 9, 5, 4), [False]) == count
 
 
@@ -271,29 +270,29 @@ def test_attached_attributes():
     """What was made before one was attached is not used after it."""
     net = workloads.Softmax()
     mx.op.set_attr("softmax", f"TNote{id(net)}", "any value")
-    assert agrees(net, lambda n: [array(n, 9)], (4, 9, 5), [False]) == 1
+    assert agrees(net, lambda n: [array(n, 9)], (4, 9, 5), [False]) == 2
     mx.op.set_attr("softmax", f"TOther{id(net)}", "another value")
-    assert agrees(net, lambda n: [array(n, 9)], (6, 8, 7), [False]) == 2
+    assert agrees(net, lambda n: [array(n, 9)], (6, 8, 7), [False]) == 4
 
 
-def test_far_sizes_are_compiled_once():
-    """The family of 4 and 8 reaches to 64; what was compiled belongs to it, and then to 800."""
+def test_one_compilation_makes_a_family():
+    """However far a size is, and whichever axes are others; no loop walks an axis of one element, nor of none."""
     net = workloads.Softmax()
-    for n, count in ((4, 0), (8, 0), (64, 1), (100, 1), (50, 2), (800, 3), (801, 3), (2, 4)):
-        assert agrees(net, lambda n: [array(n, 40)], [n], [False]) == count, n
+    shapes = [(4, 40), (8, 40), (1600, 40), (2, 40), (8, 30), (11, 50), (1, 40), (1, 30), (0, 40), (4, 1)]
+    counts = [agrees(net, lambda n: [array(*shapes[n])], [i], [False]) for i in range(len(shapes))]
+    assert counts == [0, 1, 2, 3, 4, 5, 5, 6, 6, 6]
 
 
-def test_two_sizes_at_once_are_compiled():
-    net = workloads.Softmax()
-    shapes = {8: 30, 12: 36, 9: 40, 11: 50}
-    assert agrees(net, lambda n: [array(n, shapes[n])], shapes, [False]) == 0
+class Window(mx.gluon.HybridBlock):
+    """Two decisions of Python's: what it does otherwise for another size shows in the trace."""
+
+    def forward(self, x):
+        n = x.shape[0]
+        return x[: n // 3] * 2 if n % 2 else mx.nd.tanh(x[n // 4 : min(n, 50)])
 
 
-def test_lines():
-    assert line_through((4, 8), (6, 12)) == Line(2, 0)
-    assert line_through((4, 3), (6, 5)) == Line(1, -1)
-    assert line_through((4, 2), (6, 3)) is None  # half of it
-    assert line_through((4, 6), (6, 4)) is None  # falls
+def test_decisions_of_python():
+    assert agrees(Window(), lambda n: [array(n, 4)], (9, 12, 15, 20, 60, 80, 11), [False]) == 4
 
 
 class Steps(mx.gluon.HybridBlock):
@@ -309,7 +308,7 @@ def launches(net, *inputs):
 
 
 def test_sizes_at_which_the_compiler_decides_otherwise_are_compiled():
-    """16 and 32 show how all sizes follow, but for those of more rows than are merged: of these, two are compiled."""
+    """16 is compiled for all sizes, but for those of more rows than are merged: of these, one is compiled."""
     net, w, found = Steps(), array(5, 7), []
     for n in (16, 32, ROWS, ROWS + 1, 50, 100, 90, ROWS + 2):
         x = array(3, n, 5)
@@ -321,22 +320,7 @@ def test_sizes_at_which_the_compiler_decides_otherwise_are_compiled():
         made = net._cached_graph.graphs()[-1].forward.program
         assert len(made.launches) == launches(Steps(), x, w), n
         net.hybridize(False, clear=False)
-    assert found == [0, 0, 1, 0, 1, 0, 1, 1]
-
-
-def test_decisions_that_change_nothing_are_forgotten():
-    module = Traced(trace_call(Steps(), [array(3, 16, 5), array(5, 7)], False)).optimize().form("llvm").module
-    made, places = outline(module)
-    decided = next(place for place in places if place.key == "hybrid.decisions")
-    rows = next(i for i in range(decided.start, decided.stop) if made.numbers[i : i + 2] == [ROWS + 1, 16]) + 1
-    line = {rows: Line(1, 0)}
-    near, far = (Resizable(module, 16, other, made, places, line) for other in (32, ROWS + 1))
-    assert near.resize(ROWS)
-    assert not near.resize(ROWS + 1)
-    assert near.n == ROWS
-    assert far.resize(ROWS + 1)
-    near.compiled_at(ROWS + 1)
-    assert near.resize(ROWS + 1)
+    assert found == [0, 1, 1, 0, 1, 1, 1, 1]
 
 
 # --- halves, windows, parts --------------------------------------------------------------------------------------
@@ -395,8 +379,7 @@ def test_halves_and_windows_give_what_a_compilation_gives(monkeypatch):
             fresh = Chain(numbers, second)
             fresh.hybridize()
             for got, expected in zip(ours, results(fresh, inputs, record), strict=True):
-                scale = np.abs(expected).max(initial=1)
-                np.testing.assert_allclose(got, expected, rtol=0, atol=1e-5 * scale, err_msg=f"{numbers}, size {n}")
+                np.testing.assert_array_equal(got, expected, err_msg=f"{numbers}, size {n}")
             new_sizes._KINDS.clear()
             new_sizes._KINDS.update(kinds)
         found += planned(net)
@@ -409,7 +392,7 @@ def test_halves_and_windows_give_what_a_compilation_gives(monkeypatch):
 def test_explained():
     net = mlp()
     agrees(net, lambda n: [array(n, 32)], (4, 6, 5), [False])
-    assert net.explain().count(ORIGIN) == 1
+    assert net.explain().count(ORIGIN) == 2
     assert "argument 0 has shape (5, 32), compiled before for (6, 32)" in net.explain()
     with mx.no_recompile(), pytest.raises(RecompileError):
         net(array(7, 32))
@@ -419,9 +402,13 @@ def traced(net, n):
     return Traced(trace_call(net, [array(n, 32)], False))
 
 
+def formed(one):
+    return one.optimize().form()
+
+
 def graph(net, n):
     one = traced(net, n)
-    return new_sizes.graph(one, lambda: one.optimize().form())
+    return new_sizes.graph(one, formed)
 
 
 @pytest.mark.parametrize("wrong", ["offset", "numbers", "extent", "arena"])
@@ -430,7 +417,7 @@ def test_verification_finds_a_wrong_plan(wrong):
     graphs = [graph(net, n) for n in (4, 8, 6)]
     assert graphs[-1].origin == ORIGIN
     compiled = traced(net, 6).optimize().lower().compile()
-    new_sizes._compare(graphs[-1], compiled, same=True)
+    new_sizes._compare(graphs[-1], compiled)
     program = graphs[-1].forward.program
     place = next(i for i, (_, phase) in enumerate(program.steps) if any(phase.numbers))
     function, phase = program.steps[place]
@@ -446,18 +433,22 @@ def test_verification_finds_a_wrong_plan(wrong):
             program.arena -= 64
     program.steps[place] = (function, phase)
     with pytest.raises(VerifyError, match="planned for a new size"):
-        new_sizes._compare(graphs[-1], compiled, same=True)
+        new_sizes._compare(graphs[-1], compiled)
 
 
 def test_verification_finds_kernels_of_a_wrong_size():
     net = mlp()
-    for n in (4, 8):
-        graph(net, n)
+    made = graph(net, 6)
     ((family,),) = (kind.families for kind in new_sizes._KINDS.values())
-    made = family.graph(traced(net, 6), 6)
-    new_sizes._verify(made, 6, family.kernels, traced(net, 6).optimize().form())
-    with pytest.raises(VerifyError, match="are not those that are formed"):
-        new_sizes._verify(made, 7, family.kernels, traced(net, 6).optimize().form())
+    one = traced(net, 6)
+    _, numbers = trace_key.without_sizes(one)
+    values = family.values(numbers)
+    new_sizes._verify(made, one, values, family, new_sizes._family(one, numbers, formed))
+    other = new_sizes._family(
+        traced(workloads.mlp_net(arrays_of(workloads.mlp_inputs(1, workloads.TINY))), 6), numbers, formed
+    )
+    with pytest.raises(VerifyError, match="are not those that are formed for these"):
+        new_sizes._verify(made, one, values, other, new_sizes._family(one, numbers, formed))
 
 
 def test_builders_are_forgotten():
@@ -487,7 +478,7 @@ def test_lines_are_those_of_the_call():
     """Two blocks are of one kind; each graph names the lines of its own."""
     nets = [Ordered(prefix=f"{name}_") for name in ("first", "second")]
     for net, sizes in zip(nets, [(4, 8, 6), (5,)], strict=True):
-        assert agrees(net, lambda n: [array(n, 32)], sizes, [False]) == 1
+        assert agrees(net, lambda n: [array(n, 32)], sizes, [False]) == len(sizes) - (net is nets[0])
     source = nets[1]._cached_graph.graphs()[-1].forward.program
     told = [source.source, *source.host_calls, *(call.where for call in source.host_calls_made())]
     assert all("(in second)" in text and "(in first)" not in text for text in told)

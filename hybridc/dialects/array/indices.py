@@ -12,7 +12,7 @@ from hybridc.dialects.array.gather import as_index
 from hybridc.dialects.array.shape import normalize_axis
 from hybridc.dialects.movement import bounded_index
 from hybridc.dialects.operator import Bad, Movement, Opaque, Sample, attribute, no_gradient, register
-from hybridc.dialects.operator_attribute import DType, Shape
+from hybridc.dialects.operator_attribute import Axes, DType, Shape
 from hybridc.errors import AttributeValueError, ShapeError
 
 
@@ -94,7 +94,7 @@ class IndexArray(Opaque):
 
     gradient = no_gradient
 
-    axes: Shape | None = attribute(None, "which coordinates; all by default")
+    axes: Axes | None = attribute(None, "which coordinates; all by default")
 
     def chosen(self, rank: int) -> tuple[int, ...]:
         """The axes whose coordinates are given."""

@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 
 from hybridc.dialects.array.shape import normalize_axis
+from hybridc.dialects.array.slicing import part_of
 from hybridc.dialects.operator import Bad, Movement, Sample, attribute, register
-from hybridc.dialects.operator_attribute import Shape, parse_shape
+from hybridc.dialects.operator_attribute import Axes, Shape, parse_shape
 from hybridc.errors import AttributeValueError, ShapeError
 
 
@@ -249,7 +250,7 @@ class SplitV2(_SplitOperator):
 
     def bounds(self, size: int) -> list[int]:
         if self.indices is not None:
-            return [0, *(slice(i, None).indices(size)[0] for i in self.indices), size]
+            return [0, *(part_of(size, slice(i, None))[0] for i in self.indices), size]
         if size % self.sections:
             raise ShapeError(f"split_v2: {self.sections} sections do not divide an axis of size {size}")
         step = size // self.sections
@@ -290,7 +291,7 @@ class SplitV2(_SplitOperator):
 class Tile(Movement):
     """The whole array repeated ``reps[i]`` times along each axis; missing axes are put in front."""
 
-    reps: Shape = attribute(doc="how often along each axis")
+    reps: Axes = attribute(doc="how often along each axis")
 
     def check(self) -> None:
         if any(n < 0 for n in self.reps):

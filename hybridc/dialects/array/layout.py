@@ -10,7 +10,7 @@ import numpy as np
 
 from hybridc.dialects.array.shape import View, axis_tuple, normalize_axis
 from hybridc.dialects.operator import Bad, Composite, Movement, Sample, attribute, register
-from hybridc.dialects.operator_attribute import Axis, Shape
+from hybridc.dialects.operator_attribute import Axes, Axis, Shape
 from hybridc.errors import AttributeValueError, BroadcastError, ShapeError
 
 
@@ -18,7 +18,7 @@ from hybridc.errors import AttributeValueError, BroadcastError, ShapeError
 class Transpose(View):
     """The axes in another order; reversed if none is given."""
 
-    axes: Shape = attribute((), "the input's axes in their new order")
+    axes: Axes = attribute((), "the input's axes in their new order")
 
     def order(self, rank: int) -> tuple[int, ...]:
         """The permutation for an input of ``rank`` dimensions."""

@@ -9,7 +9,7 @@ import numpy as np
 
 from hybridc.dialects.array.joining import box
 from hybridc.dialects.operator import Bad, Movement, Sample, attribute, register
-from hybridc.dialects.operator_attribute import Shape
+from hybridc.dialects.operator_attribute import Axes, Shape
 from hybridc.errors import AttributeValueError, ShapeError
 
 
@@ -19,7 +19,7 @@ class Pad(Movement):
 
     # COMPAT(mxnet): any number of dimensions, and all can be padded; MXNet has 4 and 5 without the first two.
     mode: str = attribute(doc="what the border contains", enum=("constant", "edge", "reflect"))
-    pad_width: Shape = attribute(doc="(before, after) for each axis, one after the other")
+    pad_width: Axes = attribute(doc="(before, after) for each axis, one after the other")
     constant_value: float = attribute(0.0, "the value of a constant border")
 
     def check(self) -> None:

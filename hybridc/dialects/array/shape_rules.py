@@ -16,14 +16,14 @@ def broadcast_shapes(title: str, names: Sequence[str], shapes: Sequence[Shape]) 
     rank = max(map(len, shapes))
     out: list[int] = []
     for axis in range(-rank, 0):
-        sizes = {s[axis] for s in shapes if len(s) >= -axis} - {1}
-        if len(sizes) > 1:
+        sizes = [n for s in shapes if len(s) >= -axis and (n := s[axis]) != 1]
+        if any(n != sizes[0] for n in sizes):
             got = ", ".join(f"{name} {shape}" for name, shape in zip(names, shapes, strict=False))
             raise ShapeError(
-                f"{title}: shapes do not broadcast: {got}; axis {axis + rank} has sizes {sorted(sizes)}, "
+                f"{title}: shapes do not broadcast: {got}; axis {axis + rank} has sizes {sorted({*sizes})}, "
                 "which must be equal or 1"
             )
-        out.append(sizes.pop() if sizes else 1)
+        out.append(sizes[0] if sizes else 1)
     return tuple(out)
 
 

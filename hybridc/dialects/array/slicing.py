@@ -10,7 +10,7 @@ import numpy as np
 
 from hybridc.dialects.array.shape import View, axis_tuple, normalize_axis
 from hybridc.dialects.operator import Bad, Movement, Sample, attribute, register
-from hybridc.dialects.operator_attribute import Axis, Shape, Slice
+from hybridc.dialects.operator_attribute import Axes, Axis, Index, Shape, Slice, Steps
 from hybridc.errors import AttributeValueError, ShapeError
 
 Key = tuple[slice, ...]
@@ -30,19 +30,40 @@ def require_key(title: str, begin: Slice, end: Slice, step: Slice) -> None:
         raise AttributeValueError(f"{title}: step={step} must not contain 0")
 
 
+def part_of(size: int, key: slice) -> tuple[int, int, int]:
+    """The first index, the step and the number of elements of a slice of an axis: as ``slice.indices`` says them.
+
+    Python's own wants plain integers, and not sizes that are symbolic.
+    """
+    step = 1 if key.step is None else key.step
+    low, high = (0, size) if step > 0 else (-1, size - 1)
+
+    def limited(index: int | None, default: int) -> int:
+        if index is None:
+            return default
+        index = index + size if index < 0 else index
+        return low if index < low else min(index, high)
+
+    begin, end = (low, high) if step > 0 else (high, low)
+    begin, end = limited(key.start, begin), limited(key.stop, end)
+    length = end - begin if step > 0 else begin - end
+    return begin, step, -(-length // abs(step)) if length > 0 else 0
+
+
 def sliced_shape(title: str, shape: Shape, key: Key) -> Shape:
     """The shape of ``x[key]``; an axis of unknown size (-1) has one afterwards, too."""
     if len(key) > len(shape):
         raise ShapeError(f"{title}: {len(key)} axes are sliced, but the input has shape {shape}")
-    sizes = [-1 if n < 0 else len(range(*k.indices(n))) for k, n in zip(key, shape, strict=False)]
+    sizes = [-1 if n < 0 else part_of(n, k)[2] for k, n in zip(key, shape, strict=False)]
     return (*sizes, *shape[len(key) :])
 
 
 def box_of(shape: Shape, key: Key) -> tuple[tuple[int, ...], tuple[int, ...], Shape]:
     """The first index, the step and the number of elements along each axis of ``x[key]``."""
-    ranges = [range(*k.indices(n)) for k, n in zip(key, shape, strict=False)]
-    ranges += [range(n) for n in shape[len(key) :]]
-    return tuple(r.start for r in ranges), tuple(r.step for r in ranges), tuple(map(len, ranges))
+    parts = [part_of(n, k) for k, n in zip(key, shape, strict=False)]
+    parts += [(0, 1, n) for n in shape[len(key) :]]
+    begin, step, sizes = zip(*parts, strict=True) if parts else ((), (), ())
+    return begin, step, sizes
 
 
 class _Slicing(View):
@@ -50,7 +71,7 @@ class _Slicing(View):
 
     begin: Slice = attribute(doc="first index along each axis; None is the start")
     end: Slice = attribute(doc="end index along each axis; None is the end")
-    step: Slice = attribute((), "step along each axis; negative goes backwards")
+    step: Steps = attribute((), "step along each axis; negative goes backwards")
 
     def check(self) -> None:
         require_key(self.title(), self.begin, self.end, self.step)
@@ -109,8 +130,8 @@ class BasicIndex(_Slicing):
     that None made.
     """
 
-    squeeze: Shape = attribute((), "axes to drop after slicing")
-    newaxis: Shape = attribute((), "positions of new axes in the result, in increasing order")
+    squeeze: Axes = attribute((), "axes to drop after slicing")
+    newaxis: Axes = attribute((), "positions of new axes in the result, in increasing order")
 
     def check(self) -> None:
         super().check()
@@ -141,10 +162,10 @@ class BasicIndex(_Slicing):
         (x,) = arrays
         key: list[Any] = list(self.key_of())
         for axis in self.squeeze:
-            chosen = range(*key[axis].indices(x.shape[axis]))
-            if len(chosen) != 1:
+            begin, _, count = part_of(x.shape[axis], key[axis])
+            if count != 1:
                 self.result_shape(x.shape)
-            key[axis] = chosen.start
+            key[axis] = begin
         rest = iter(key)
         # The result has the new axes at known places; all others take the next part of the key.
         full: list[Any] = []
@@ -206,7 +227,7 @@ class SliceScatter(Movement):
     shape: Shape = attribute(doc="shape of the result")
     begin: Slice = attribute(doc="first index along each axis")
     end: Slice = attribute(doc="end index along each axis")
-    step: Slice = attribute((), "step along each axis")
+    step: Steps = attribute((), "step along each axis")
 
     def check(self) -> None:
         require_key(self.title(), self.begin, self.end, self.step)
@@ -260,7 +281,7 @@ class SliceAssign(Movement):
     INPLACE = ((0, 0),)
     begin: Slice = attribute(doc="first index along each axis")
     end: Slice = attribute(doc="end index along each axis")
-    step: Slice = attribute((), "step along each axis")
+    step: Steps = attribute((), "step along each axis")
 
     def check(self) -> None:
         require_key(self.title(), self.begin, self.end, self.step)
@@ -319,7 +340,7 @@ class SliceAssignScalar(Movement):
     scalar: float = attribute(0.0, "the number")
     begin: Slice = attribute(doc="first index along each axis")
     end: Slice = attribute(doc="end index along each axis")
-    step: Slice = attribute((), "step along each axis")
+    step: Steps = attribute((), "step along each axis")
 
     def check(self) -> None:
         require_key(self.title(), self.begin, self.end, self.step)
@@ -352,8 +373,8 @@ class SliceAxis(View):
     """``data[begin:end]`` along one axis."""
 
     axis: int = attribute(doc="the axis")
-    begin: int = attribute(doc="first index, negative from the end")
-    end: int | None = attribute(doc="end index, negative from the end; None is the end")
+    begin: Index = attribute(doc="first index, negative from the end")
+    end: Index | None = attribute(doc="end index, negative from the end; None is the end")
 
     def bounds(self, shape: Shape) -> tuple[int, int, int]:
         """The axis and the indices, all counted from 0."""
@@ -412,7 +433,7 @@ class SliceLike(View):
 
     INPUTS = ("data", "shape_like")
     SAME_DTYPE = False
-    axes: Shape = attribute((), "the axes to cut; all by default")
+    axes: Axes = attribute((), "the axes to cut; all by default")
 
     def infer_shape(self, shapes: list[Shape]) -> tuple[list[Shape], list[Shape]]:
         shape, like = shapes

@@ -217,8 +217,8 @@ class KhatriRao(Composite):
     VARIADIC = True
 
     def infer_shape(self, shapes: list[Shape]) -> tuple[list[Shape], list[Shape]]:
-        columns = {s[1] if len(s) == 2 else -1 for s in shapes}
-        if len(columns) != 1 or -1 in columns:
+        columns = [s[1] if len(s) == 2 else -1 for s in shapes]
+        if columns[0] == -1 or any(n != columns[0] for n in columns):
             raise ShapeError(
                 "khatri_rao: inputs must be matrices with equally many columns, got shapes "
                 + ", ".join(map(str, shapes))

@@ -62,11 +62,13 @@ from xdsl.utils.exceptions import VerifyException
 
 from hybridc.dialects import operator_registry
 from hybridc.dialects.body import Body, BodyStep
+from hybridc.dialects.mlir.integer_array import integer_array, integers_of
 from hybridc.dialects.operator import Operator
 from hybridc.dtypes import BFLOAT16
 from hybridc.errors import MXNetError
 from hybridc.ground.location import Location
 from hybridc.ground.nesting import as_list
+from hybridc.ground.sizes import Size
 
 # --- types -------------------------------------------------------------------------------------------------
 
@@ -186,8 +188,8 @@ def to_attribute(value: Any, kind: str) -> Attribute:
         items = as_list(value)
         if items and all(type(v) is float for v in items):
             return DenseArrayBase.from_list(f64, items)
-        if all(type(v) is int for v in items):
-            return DenseArrayBase.from_list(i64, items)
+        if all(type(v) is int or type(v) is Size for v in items):
+            return integer_array(items)
         return ArrayAttr([to_attribute(v, "object") for v in items])
     return HandleAttr(value)
 
@@ -202,7 +204,8 @@ def from_attribute(attribute: Attribute) -> Any:
         case FloatAttr() | StringAttr() | HandleAttr():
             return attribute.value.data if isinstance(attribute, FloatAttr) else attribute.data
         case DenseArrayBase():
-            return tuple(cast(DenseArrayBase[Any], attribute).get_values())
+            array = cast(DenseArrayBase[Any], attribute)
+            return integers_of(array) if array.elt_type == i64 else tuple(array.get_values())
         case ArrayAttr():
             return tuple(from_attribute(a) for a in attribute.data)
         case _:

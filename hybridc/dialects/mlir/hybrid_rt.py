@@ -39,6 +39,8 @@ from xdsl.irdl import (
 )
 from xdsl.utils.exceptions import VerifyException
 
+from hybridc.dialects.mlir.integer_array import integers_of
+
 ALIGNMENT = 64  # arrays start at its multiples, so that vectors of every width are aligned
 
 
@@ -163,7 +165,7 @@ class AliasOp(IRDLOperation):
 
     def numbers(self, name: str) -> tuple[int, ...]:
         """An argument of the movement: one integer for each axis."""
-        return numbers_listed(cast("DenseArrayBase[Any]", self.attributes[name]))
+        return integers_of(cast("DenseArrayBase[Any]", self.attributes[name]))
 
 
 @irdl_op_definition
@@ -204,16 +206,10 @@ class LaunchOp(IRDLOperation):
     @property
     def groups(self) -> tuple[Sequence[SSAValue], Sequence[SSAValue], SSAValue | None]:
         """``ins``, ``outs`` and ``scratch`` at once, which is faster."""
-        sizes = numbers_listed(cast("DenseArrayBase[Any]", self.properties["operandSegmentSizes"]))
+        sizes = integers_of(cast("DenseArrayBase[Any]", self.properties["operandSegmentSizes"]))
         first, end = sizes[0], sizes[0] + sizes[1]
         operands = self.operands
         return operands[:first], operands[first:end], operands[end] if sizes[2] else None
-
-
-@functools.lru_cache(4096)
-def numbers_listed(array: DenseArrayBase[Any]) -> tuple[int, ...]:
-    """The integers of a dense array; cached, as unpacking is slow."""
-    return tuple([int(n) for n in array.get_values()])
 
 
 @functools.lru_cache(1024)

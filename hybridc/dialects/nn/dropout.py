@@ -11,7 +11,7 @@ from hybridc.dialects.array.cast import Identity
 from hybridc.dialects.handwritten import ArraySpec, Kernel
 from hybridc.dialects.kernels import philox
 from hybridc.dialects.operator import Composite, Opaque, Operator, Sample, attribute, no_gradient, register
-from hybridc.dialects.operator_attribute import DType, Shape
+from hybridc.dialects.operator_attribute import Axes, DType, Shape
 from hybridc.dtypes import computed, is_float
 from hybridc.errors import DTypeError, ShapeError
 from hybridc.random import generator
@@ -97,7 +97,7 @@ class Dropout(Drawing):
 
     p: float = attribute(0.5, "the probability of 0", low=0, high=1)
     mode: str = attribute("training", "when elements are dropped", enum=("always", "training"))
-    axes: Shape = attribute((), "axes along which all elements are dropped together")
+    axes: Axes = attribute((), "axes along which all elements are dropped together")
     cudnn_off: bool | None = attribute(False, "accepted for MXNet's API, without effect")
     train: bool | None = attribute(None, "internal: whether autograd is in train mode")
     draw: int = attribute(0, "internal: tells the uses in one graph apart")

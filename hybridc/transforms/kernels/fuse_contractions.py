@@ -12,6 +12,7 @@ each point would read a matrix again that a single contraction reads once.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -23,11 +24,11 @@ from xdsl.passes import ModulePass
 from xdsl.rewriter import Rewriter
 
 from hybridc.dialects.mlir.hybrid import fused_location
+from hybridc.dialects.mlir.integer_array import integer_array
 from hybridc.ir.grid_kernel import followed
-from hybridc.ir.kernel import Axes, Kernel, Stage, analyse
+from hybridc.ir.kernel import Axes, Kernel, Stage, analyse, byte_count
 from hybridc.ir.nest_plan import indexed_axes
-from hybridc.ir.outline import SizeDecisions
-from hybridc.ir.structured import dtype_of, is_host, kernels, note_dtypes, shape_of
+from hybridc.ir.structured import dtype_of, is_host, kernels, note_dtypes
 from hybridc.ir.values import functions
 from hybridc.transforms.structured.fuse_kernels import KernelOutliner, depends_on, kernel_name
 
@@ -45,12 +46,10 @@ class FuseContractions(ModulePass):
     name = "fuse-contractions"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        decided = SizeDecisions()
-        fuser = _Fuser(op, decided)
+        fuser = _Fuser(op)
         for function in functions(op):
             if function.sym_visibility is None:
                 fuser.fuse(function)
-        decided.note(op)
         called = {c.callee.string_value() for f in functions(op) for c in _calls(f)}
         for name in fuser.fused - called:
             Rewriter.erase_op(fuser.kernels[name].function)
@@ -76,10 +75,9 @@ class _Member:
 class _Fuser:
     """Finds the groups of a module's functions, and makes a kernel of each."""
 
-    def __init__(self, module: ModuleOp, decided: SizeDecisions) -> None:
+    def __init__(self, module: ModuleOp) -> None:
         self.kernels = {name: analyse(f) for name, f in kernels(module).items() if not is_host(f)}
         self.outliner = KernelOutliner(module)
-        self.decided = decided
         self.fused: set[str] = set()
 
     def fuse(self, function: func.FuncOp) -> None:
@@ -145,10 +143,10 @@ class _Fuser:
     def _pays(self, grid: Axes, middle: _Member, before: Sequence[_Member]) -> bool:
         """Whether a kernel of all is better than one of each."""
         batch = [middle.kernel.nests[0].domain[a] for a in grid]
-        if not self.decided.at_least(POINTS, *batch):
+        if math.prod(batch) < POINTS:
             return False
         values = [m.call.results[0] for m in before]
-        return any(self.decided.at_least(LARGE, dtype_of(v).itemsize, *shape_of(v)) for v in values)
+        return any(byte_count(v) >= LARGE for v in values)
 
     # --- the kernel ----------------------------------------------------------------------------------------
 
@@ -169,7 +167,7 @@ class _Fuser:
         ops = [op for op in block.ops if "hybrid.axes" in op.attributes]
         kind = FunctionType.from_lists([v.type for v in inputs], [v.type for v in outputs])
         kernel = func.FuncOp(kernel_name(ops), kind, Region(block), visibility="private")
-        domains = [DenseArrayBase.from_list(i64, m.kernel.nests[0].domain) for m in members]
+        domains = [integer_array(m.kernel.nests[0].domain) for m in members]
         kernel.attributes["hybrid.domains"] = ArrayAttr(domains)
         axes = [DenseArrayBase.from_list(i64, [m.axes[a] for a in grid]) for m in members]
         kernel.attributes["hybrid.grid"] = ArrayAttr(axes)

@@ -12,14 +12,14 @@ from typing import cast
 
 from xdsl.context import Context
 from xdsl.dialects import func, tensor
-from xdsl.dialects.builtin import ArrayAttr, DenseArrayBase, FunctionType, ModuleOp, TensorType, i64
+from xdsl.dialects.builtin import ArrayAttr, FunctionType, ModuleOp, TensorType
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from hybridc.dialects.mlir.hybrid import fused_location
+from hybridc.dialects.mlir.integer_array import integer_array, integers_of
 from hybridc.ir.kernel import Kernel, Stage, analyse
-from hybridc.ir.outline import SizeDecisions
 from hybridc.ir.structured import VIEWS, Shape, dtype_of, groups_of, is_host, kernels, note_dtypes, shape_of
 from hybridc.ir.tensor_builder import Builder
 from hybridc.ir.values import functions, volume
@@ -37,13 +37,11 @@ class MergeProducts(ModulePass):
     name = "merge-products"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        decided = SizeDecisions()
         products = {name: product for name, f in kernels(op).items() if (product := _product(f)) is not None}
         for function in functions(op):
             if function.sym_visibility is None:
-                for calls in _groups(function, products, decided):
+                for calls in _groups(function, products):
                     _merge(op, products[calls[0].op.callee.string_value()], calls)
-        decided.note(op)
         called = {c.callee.string_value() for f in functions(op) for c in _calls(f)}
         for name in products.keys() - called:
             Rewriter.erase_op(products[name].kernel.function)
@@ -90,7 +88,7 @@ def _calls(function: func.FuncOp) -> list[func.CallOp]:
     return [op for block in function.body.blocks for op in block.ops if isinstance(op, func.CallOp)]
 
 
-def _groups(function: func.FuncOp, products: dict[str, _RowProduct], decided: SizeDecisions) -> list[list[_RowsCall]]:
+def _groups(function: func.FuncOp, products: dict[str, _RowProduct]) -> list[list[_RowsCall]]:
     """Calls of the same contraction with the same matrix and all row blocks of an array, in their order."""
     found: dict[tuple[str, SSAValue, SSAValue], list[_RowsCall]] = {}
     for op in _calls(function):
@@ -107,7 +105,7 @@ def _groups(function: func.FuncOp, products: dict[str, _RowProduct], decided: Si
         ordered = sorted(calls, key=lambda c: c.first)
         if count < 2 or [c.first for c in ordered] != [i * shape[0] for i in range(count)]:
             continue
-        large = decided.at_least(ROWS + 1, shape[0]) or decided.at_least(LARGEST + 1, count, *result)
+        large = shape[0] > ROWS or count * volume(result) > LARGEST
         if not large:
             groups.append(ordered)
     return groups
@@ -125,13 +123,13 @@ def _part(value: SSAValue) -> tuple[SSAValue, int] | None:
     cut = value.owner
     if not isinstance(cut, tensor.ExtractSliceOp) or len(shape_of(cut.source)) != len(shape_of(value)):
         return None
-    first, *rest = cut.static_offsets.get_values()
+    first, *rest = integers_of(cut.static_offsets)
     whole = any(rest) or shape_of(cut.source)[1:] != shape_of(value)[1:] or any(s != 1 for s in _steps(cut))
     return None if whole else (cut.source, first * rows if squeezed else first)
 
 
 def _steps(op: tensor.ExtractSliceOp) -> Shape:
-    return tuple(op.static_strides.get_values())
+    return tuple(integers_of(op.static_strides))
 
 
 def _returned(value: SSAValue) -> bool:
@@ -213,7 +211,7 @@ def _larger(module: ModuleOp, product: _RowProduct, rows: int) -> func.FuncOp:
     names = (f"{kernel.name}_{i}" for i in range(2, len(taken) + 3))
     kind = FunctionType.from_lists(types, [values[v].type for v in kernel.results])
     made = func.FuncOp(next(n for n in names if n not in taken), kind, Region(block), visibility="private")
-    made.attributes["hybrid.domains"] = ArrayAttr([DenseArrayBase.from_list(i64, domain)])
+    made.attributes["hybrid.domains"] = ArrayAttr([integer_array(domain)])
     note_dtypes(made, [dtype_of(v) for v in (*kernel.arguments, *kernel.results)])
     made.location = kernel.function.location
     module.body.block.add_op(made)

@@ -11,11 +11,12 @@ from typing import Any
 
 from xdsl.context import Context
 from xdsl.dialects import func
-from xdsl.dialects.builtin import ArrayAttr, DenseArrayBase, FunctionType, ModuleOp, StringAttr, i64
+from xdsl.dialects.builtin import ArrayAttr, FunctionType, ModuleOp, StringAttr
 from xdsl.ir import Block, Operation, Region, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 
+from hybridc.dialects.mlir.integer_array import integer_array
 from hybridc.ir.kernel import Kernel, Stage, analyse, number_of
 from hybridc.ir.product_shape import body_key
 from hybridc.ir.structured import dtype_of, is_host, is_scaffold, kernels, note_dtypes
@@ -114,7 +115,7 @@ class _Splitter:
         made = func.FuncOp(
             new_name(f"k_{operator.rpartition('.')[2]}", self.taken), kind, Region(block), visibility="private"
         )
-        made.attributes["hybrid.domains"] = ArrayAttr([DenseArrayBase.from_list(i64, domain)])
+        made.attributes["hybrid.domains"] = ArrayAttr([integer_array(domain)])
         note_dtypes(made, [dtype_of(v) for v in (*reads, stage.result)])
         made.location = stage.op.location
         self.module.body.block.add_op(made)

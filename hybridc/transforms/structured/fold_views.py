@@ -31,6 +31,7 @@ from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import Rewriter
 
+from hybridc.dialects.mlir.integer_array import integers_of
 from hybridc.dialects.mlir.tensor import ExpandShapeOp
 from hybridc.ir.structured import (
     VIEWS,
@@ -74,8 +75,8 @@ def _slice_parts(block: Block) -> None:
     for op in list(block.ops):
         while isinstance(op, tensor.ExtractSliceOp) and isinstance(whole := op.source.owner, tensor.ConcatOp):
             dim = whole.dim.value.data
-            offsets, shape = list(op.static_offsets.get_values()), shape_of(op.results[0])
-            last = offsets[dim] + op.static_strides.get_values()[dim] * (shape[dim] - 1)
+            offsets, shape = list(integers_of(op.static_offsets)), shape_of(op.results[0])
+            last = offsets[dim] + integers_of(op.static_strides)[dim] * (shape[dim] - 1)
             begin, inside = 0, None
             for part in whole.inputs:
                 end = begin + shape_of(part)[dim]
@@ -167,7 +168,7 @@ class _Folding:
         match op:
             case linalg.TransposeOp():
                 axes = self._axes(source)
-                turned = merged(piece for i in op.permutation.get_values() for piece in axes[i])
+                turned = merged(piece for i in integers_of(op.permutation) for piece in axes[i])
                 return _View(source.root, turned, shape, op, source.whole)
             case tensor.ExtractSliceOp():
                 return self._slice(op, source)
@@ -185,7 +186,7 @@ class _Folding:
 
     def _slice(self, op: tensor.ExtractSliceOp, source: _View) -> _View:
         shape = shape_of(op.results[0])
-        offsets, steps = op.static_offsets.get_values(), op.static_strides.get_values()
+        offsets, steps = integers_of(op.static_offsets), integers_of(op.static_strides)
         boxes = list(zip(offsets, shape, steps, source.shape, strict=True))
         if any(self._outer(axis, box) is None for axis, box in zip(self._axes(source), boxes, strict=True)):
             self._copy(source)
@@ -631,7 +632,7 @@ class Cutting:
         axes = self.axes.get(source)
         match op:
             case linalg.TransposeOp():
-                order = op.permutation.get_values()
+                order = integers_of(op.permutation)
                 self.axes[result] = self._new(result) if axes is None else [axes[i] for i in order]
             case tensor.ExtractSliceOp():
                 self._slice(op, source, result)
@@ -656,11 +657,11 @@ class Cutting:
     def _slice(self, op: tensor.ExtractSliceOp, source: SSAValue, result: SSAValue) -> None:
         old, new = shape_of(source), shape_of(result)
         axes = self.axes.get(source)
-        rows = old[1:] == new[1:] and op.static_strides.get_values()[:1] == (1,)
+        rows = old[1:] == new[1:] and integers_of(op.static_strides)[:1] == (1,)
         if axes is None and rows:  # some rows of a contiguous array are contiguous
             return
         fresh = self._new(result)
-        offsets, steps = op.static_offsets.get_values(), op.static_strides.get_values()
+        offsets, steps = integers_of(op.static_offsets), integers_of(op.static_strides)
         for i, axis in enumerate(axes or ()):
             if old[i] == new[i]:
                 fresh[i] = axis
@@ -794,7 +795,7 @@ class _Wishes:
                 case tensor.CollapseShapeOp() | tensor.ExpandShapeOp():
                     self.see(user.results[0], pieces, shape_of(user.results[0]))
                 case linalg.TransposeOp() if axes is not None:
-                    turned = [piece for i in user.permutation.get_values() for piece in axes[i]]
+                    turned = [piece for i in integers_of(user.permutation) for piece in axes[i]]
                     self.see(user.results[0], merged(turned), shape_of(user.results[0]))
                 case func.ReturnOp():
                     self.needed.add(pieces)

@@ -38,6 +38,7 @@ from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from hybridc.dialects.mlir.hybrid import fused_location
+from hybridc.dialects.mlir.integer_array import integer_array
 from hybridc.ir.joined import RESHAPES, part_of, strides_in_whole
 from hybridc.ir.kernel import number_of
 from hybridc.ir.scalar_builder import Element, ScalarBuilder
@@ -342,7 +343,7 @@ def kernel_of(
     kind = FunctionType.from_lists([v.type for v in inputs], [v.type for v in outputs])
     ops = [op for nest in nests for op in nest.ops]
     kernel = func.FuncOp(kernel_name(ops), kind, Region(block), visibility="private")
-    kernel.attributes["hybrid.domains"] = ArrayAttr([DenseArrayBase.from_list(i64, n.domain or ()) for n in nests])
+    kernel.attributes["hybrid.domains"] = ArrayAttr([integer_array(n.domain or ()) for n in nests])
     note_dtypes(kernel, dtypes)
     kernel.location = fused_location(ops)
     return kernel

@@ -7,6 +7,7 @@ is packed once. The panels are a kernel's result like any other.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -18,9 +19,9 @@ from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 
+from hybridc.dialects.mlir.integer_array import integer_array
 from hybridc.ir.joined import part_of
 from hybridc.ir.kernel import Kernel, analyse, number_of
-from hybridc.ir.outline import SizeDecisions
 from hybridc.ir.structured import dtype_of, is_host, kernels, note_dtypes, shape_of
 from hybridc.ir.tensor_builder import Builder, Shape, Tensor, first, iterators, maps, segments, structured_type
 from hybridc.ir.values import functions, new_name
@@ -44,7 +45,6 @@ class PackPanels(ModulePass):
             if function.sym_visibility is None:
                 packer.pack(function)
         packer.drop_unused()
-        packer.decided.note(op)
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,6 @@ class _Packer:
         self.module = module
         self.taken = {f.sym_name.data for f in functions(module)}
         self.products: dict[str, _PanelProduct] = {}
-        self.decided = SizeDecisions()
         for name, function in kernels(module).items():
             kernel = None if is_host(function) else analyse(function)
             panels = None if kernel is None else panels_of(kernel)
@@ -90,7 +89,7 @@ class _Packer:
             if not self._enough(calls):  # most have too few rows: the cheap test first
                 continue
             fitting = [each for each in calls if self._fits(each[1])]
-            pays = len(fitting) > 1 or (len(fitting) == 1 and fitting[0][1].panels.pay_alone(self.decided))
+            pays = len(fitting) > 1 or (len(fitting) == 1 and fitting[0][1].panels.pay_alone())
             if pays and (len(fitting) == len(calls) or self._enough(fitting)):
                 panels = self._panels(matrix, *fitting[0])
                 for call, product in fitting:
@@ -107,12 +106,12 @@ class _Packer:
 
     def _enough(self, calls: Sequence[tuple[func.CallOp, _PanelProduct]]) -> bool:
         """Whether the matmuls with a matrix have enough rows together."""
-        return self.decided.at_least(ROWS, sum(product.panels.rows for _, product in calls))
+        return sum(product.panels.rows for _, product in calls) >= ROWS
 
     def _fits(self, product: _PanelProduct) -> bool:
         """Whether a matmul supports a prepacked operand, and this is not too large."""
         panels = product.panels
-        return panels.pay(self.decided) and not self.decided.at_least(LARGEST + 1, *panels.shape)
+        return panels.pay() and math.prod(panels.shape) <= LARGEST
 
     def _panels(self, matrix: SSAValue, call: func.CallOp, product: _PanelProduct) -> SSAValue:
         """The panels of a matrix, packed before its first matmul."""
@@ -203,7 +202,7 @@ class _Packer:
         block.add_op(func.ReturnOp(result))
         kind = FunctionType.from_lists([a.type for a in block.args], [result.type])
         made = func.FuncOp(new_name(wanted, self.taken), kind, Region(block), visibility="private")
-        made.attributes["hybrid.domains"] = ArrayAttr([DenseArrayBase.from_list(i64, domain)])
+        made.attributes["hybrid.domains"] = ArrayAttr([integer_array(domain)])
         note_dtypes(made, [dtype_of(v) for v in (*block.args, result)])
         made.location = result.owner.location
         self.module.body.block.add_op(made)

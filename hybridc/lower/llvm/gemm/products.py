@@ -10,7 +10,6 @@ from xdsl.ir import SSAValue
 
 from hybridc.dialects.operator_attribute import DType
 from hybridc.ir.kernel import Kernel
-from hybridc.ir.outline import SizeDecisions
 from hybridc.ir.product_shape import Matrices, Strides, matrices_of, product_of
 from hybridc.ir.structured import Shape, dtype_of
 from hybridc.lower.llvm.gemm import native_blas
@@ -70,21 +69,18 @@ class Panels:
     rows: int
     apart: int
 
-    def pay(self, decided: SizeDecisions) -> bool:
+    def pay(self) -> bool:
         """Whether register tiles with prepacked panels pay for so many rows and terms."""
-        terms = self.shape[1]
-        if not decided.at_least(FEWEST_ROWS, self.rows) or not decided.at_least(FEW_TERMS, terms):
-            return False
-        return not decided.at_least(MOST_TERMS + 1, terms)
+        return self.rows >= FEWEST_ROWS and FEW_TERMS <= self.shape[1] <= MOST_TERMS
 
-    def pay_alone(self, decided: SizeDecisions) -> bool:
+    def pay_alone(self) -> bool:
         """Whether prepacking pays for one matmul, as packing into scratch is slower."""
         vectors, dtype = registers(), dtype_of(self.matrix)
         if vectors is None or vectors.bytes < FAST_FROM_SCRATCH:
             return True
-        if decided.at_least(CACHED[dtype] + 1, self.rows, self.shape[1]):
+        if self.rows * self.shape[1] > CACHED[dtype]:
             return True
-        return decided.at_least(NEAR // dtype.itemsize + 1, self.apart)
+        return self.apart > NEAR // dtype.itemsize
 
 
 def panels_of(kernel: Kernel) -> Panels | None:

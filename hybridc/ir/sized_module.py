@@ -1,0 +1,214 @@
+"""A module of which the sizes are symbolic: the same kernels, and the calls of them, for any sizes.
+
+The compiler made it with symbolic sizes (:mod:`hybridc.ground.sizes`), so each of its integers says how it follows from
+the free sizes of the graph. Where all guards hold, the compiler would do the same: the module with the values of its
+sizes put in place is what it would make. All that depends on sizes in other ways is decided after this level: how
+threads share a kernel, how reductions are split, the schedule of a contraction, where buffers lie.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Generator, Iterable, Sequence, Set
+from dataclasses import dataclass, field
+from typing import cast
+
+from xdsl.dialects.builtin import (
+    AffineMapAttr,
+    ArrayAttr,
+    DenseArrayBase,
+    DictionaryAttr,
+    IntAttr,
+    IntegerType,
+    ModuleOp,
+    i64,
+)
+from xdsl.ir import Attribute, Operation, ParametrizedAttribute, SSAValue
+from xdsl.ir.affine import AffineBinaryOpExpr, AffineConstantExpr, AffineExpr, AffineMap
+
+from hybridc.dialects.mlir.integer_array import integer_array, integers_of
+from hybridc.ground.sizes import Sizes, is_size
+from hybridc.ir.structured import give_type, kernels
+from hybridc.ir.values import functions
+
+# Makes an attribute, with the values of the atoms, of those that were made before.
+Make = Callable[[Sequence[Attribute], Sequence[int]], Attribute]
+
+
+@dataclass(frozen=True, eq=False)
+class _Places:
+    """All that has the same attribute: values as their type, dictionaries under a key."""
+
+    values: list[SSAValue] = field(default_factory=lambda: list[SSAValue]())
+    holders: list[tuple[dict[str, Attribute], str]] = field(
+        default_factory=lambda: list[tuple[dict[str, Attribute], str]]()
+    )
+
+    def put(self, attribute: Attribute) -> None:
+        """Let another attribute stand there."""
+        for value in self.values:
+            give_type(value, attribute)
+        for holder, key in self.holders:
+            holder[key] = attribute
+
+
+class SizedModule:
+    """A module that can be given the values of its symbolic sizes; until it is, nobody but this may read it.
+
+    Axes whose sizes follow from the ``varying`` atoms are noted on the kernels: their code takes them as arguments.
+    """
+
+    def __init__(self, module: ModuleOp, sizes: Sizes, varying: Set[int]) -> None:
+        self.module = module
+        self._sizes = sizes
+        self._recipes = _Recipes()
+        self._places = _places(module, self._recipes)
+        self._domains = {
+            name: cast("ArrayAttr[DenseArrayBase[IntegerType]]", function.attributes["hybrid.domains"])
+            for name, function in kernels(module).items()
+            if "hybrid.domains" in function.attributes
+        }
+        self.vary(varying)
+
+    def put(self, values: Sequence[int]) -> None:
+        """Give the module the sizes that follow from the values of the atoms."""
+        made = self._recipes.made(values)
+        for number, places in self._places.items():
+            places.put(made[number])
+
+    def vary(self, atoms: Set[int]) -> None:
+        """Note on the kernels which of their axes vary with some free sizes."""
+        for name, function in kernels(self.module).items():
+            noted = [
+                [a for a, n in enumerate(integers_of(each)) if is_size(n) and self._sizes.depends(n, atoms)]
+                for each in self._domains.get(name, ())
+            ]
+            if any(noted):
+                function.attributes["hybrid.varying"] = ArrayAttr([integer_array(axes) for axes in noted])
+
+    @contextlib.contextmanager
+    def lent(self) -> Generator[ModuleOp]:
+        """The module, for the passes that plan memory: what they replace and note is as before afterwards."""
+        own = functions(self.module)
+        noted = [(f, dict(f.attributes)) for f in own]
+        try:
+            yield self.module
+        finally:
+            for function in functions(self.module):
+                function.detach()
+            self.module.body.block.add_ops(own)
+            for function, attributes in noted:
+                function.attributes.clear()
+                function.attributes.update(attributes)
+
+
+def _places(module: ModuleOp, recipes: _Recipes) -> dict[int, _Places]:
+    """Where the attributes of a module stand that have symbolic sizes, by the numbers of their recipes."""
+    found: dict[int, _Places] = {}
+    for op in module.walk():
+        for value in _values(op):
+            if (number := recipes.number(value.type)) is not None:
+                found.setdefault(number, _Places()).values.append(value)
+        for held in (op.properties, op.attributes):
+            for key, attribute in held.items():
+                if (number := recipes.number(attribute)) is not None:
+                    found.setdefault(number, _Places()).holders.append((held, key))
+    return found
+
+
+def _values(op: Operation) -> Iterable[SSAValue]:
+    """The results of an operation, and the arguments of its blocks."""
+    yield from op.results
+    for region in op.regions:
+        for block in region.blocks:
+            yield from block.args
+
+
+class _Recipes:
+    """How attributes with symbolic sizes are made for values of these, each once, parts before what has them."""
+
+    def __init__(self) -> None:
+        self._numbers: dict[Attribute, int] = {}
+        self._plain: dict[int, Attribute] = {}  # those without sizes, by identity, kept so that it stays theirs
+        self._makes: list[Make] = []
+
+    def made(self, values: Sequence[int]) -> list[Attribute]:
+        """All of them, for values of the atoms."""
+        found: list[Attribute] = []
+        for make in self._makes:
+            found.append(make(found, values))
+        return found
+
+    def number(self, attribute: Attribute) -> int | None:
+        """The number of an attribute's recipe; None if it has no symbolic sizes."""
+        if id(attribute) in self._plain:
+            return None
+        known = self._numbers.get(attribute)
+        if known is not None:
+            return known
+        make = self._make(attribute)
+        if make is None:
+            self._plain[id(attribute)] = attribute
+            return None
+        self._makes.append(make)
+        self._numbers[attribute] = len(self._makes) - 1
+        return len(self._makes) - 1
+
+    def _make(self, attribute: Attribute) -> Make | None:
+        match attribute:
+            case IntAttr():
+                size = attribute.data
+                return (lambda _, values: IntAttr(size.at(values))) if is_size(size) else None
+            case DenseArrayBase():
+                numbers = integers_of(attribute) if attribute.elt_type == i64 else ()
+                if not any(is_size(n) for n in numbers):
+                    return None
+                return lambda _, values: integer_array([_value(n, values) for n in numbers])
+            case AffineMapAttr():
+                given = attribute.data
+                if not any(is_size(n) for e in given.results for n in _constants(e)):
+                    return None
+                return lambda _, values: AffineMapAttr(
+                    AffineMap(given.num_dims, given.num_symbols, tuple(_expression(e, values) for e in given.results))
+                )
+            case DictionaryAttr():
+                keys = tuple(attribute.data)
+                return self._of(
+                    tuple(attribute.data.values()), lambda parts: DictionaryAttr(dict(zip(keys, parts, strict=True)))
+                )
+            case ArrayAttr():
+                return self._of(cast("Sequence[Attribute]", attribute.data), ArrayAttr)
+            case ParametrizedAttribute():
+                return self._of(attribute.parameters, type(attribute).new)
+            case _:
+                return None
+
+    def _of(self, parts: Sequence[Attribute], join: Callable[[list[Attribute]], Attribute]) -> Make | None:
+        """The recipe of what has parts."""
+        numbers = [self.number(part) for part in parts]
+        if all(n is None for n in numbers):
+            return None
+        pairs = list(zip(numbers, parts, strict=True))
+        return lambda found, _: join([part if n is None else found[n] for n, part in pairs])
+
+
+def _value(number: int, values: Sequence[int]) -> int:
+    return number.at(values) if is_size(number) else number
+
+
+def _constants(expression: AffineExpr) -> Iterable[int]:
+    """The integers in an expression of an indexing map."""
+    if isinstance(expression, AffineConstantExpr):
+        yield expression.value
+    elif isinstance(expression, AffineBinaryOpExpr):
+        yield from _constants(expression.lhs)
+        yield from _constants(expression.rhs)
+
+
+def _expression(expression: AffineExpr, values: Sequence[int]) -> AffineExpr:
+    if isinstance(expression, AffineConstantExpr):
+        return AffineExpr.constant(_value(expression.value, values))
+    if isinstance(expression, AffineBinaryOpExpr):
+        left, right = _expression(expression.lhs, values), _expression(expression.rhs, values)
+        return AffineBinaryOpExpr(expression.kind, left, right)
+    return expression

@@ -1,0 +1,111 @@
+"""A trace whose sizes are symbolic: what the compiler makes of it holds for other sizes, too."""
+
+from __future__ import annotations
+
+import copy
+import operator
+from collections.abc import Callable
+from typing import Any, cast
+
+from hybridc.dialects.operator import Operator
+from hybridc.ground.sizes import Sizes, is_size
+from hybridc.trace.traced import TracedSymbol
+from hybridc.trace.tracer import Trace
+
+
+def with_free_sizes(trace: Trace, sizes: Sizes) -> Trace:
+    """The trace again, with the sizes of its arguments free, and what users computed from them and gave to operators.
+
+    They do that with plain integers. So indices are free sizes, too: how they relate to others is recorded when they
+    meet. An integer of a shape that is as large as a size before is taken for that size, which is checked of other
+    traces.
+    """
+    seen: dict[int, Any] = {}  # the sizes so far, by their values
+
+    def sized(op: Operator, inputs: list[TracedSymbol]) -> Operator:
+        found = (sizes.known(n) for s in inputs for n in s.shape)
+        seen.update((n.value, n) for n in found if is_size(n) and n.value not in seen)
+        return _changed(op, lambda value, kind: _attribute(value, kind, sizes, seen))
+
+    return _again(trace, lambda leaf, role: _leaf(leaf.shape, sizes) if role == "data" else leaf.shape, sized)
+
+
+def with_known_sizes(trace: Trace, sizes: Sizes) -> Trace:
+    """The trace with symbolic sizes again, where inference told which are equal to others, or to those of weights."""
+
+    def known(values: Any) -> Any:
+        if not isinstance(values, tuple):
+            return sizes.known(values)
+        inner = cast("tuple[Any, ...]", values)
+        return tuple(map(sizes.known, inner)) if any(map(is_size, inner)) else inner
+
+    return _again(trace, lambda leaf, _: known(leaf.shape), lambda op, _: _changed(op, lambda value, _: known(value)))
+
+
+def leading_sizes(trace: Trace) -> set[int]:
+    """The atoms of the sizes that lead the shape of an argument, as batches do."""
+    first = [
+        leaf.shape[0] for leaf, role in zip(trace.leaves, trace.roles, strict=True) if role == "data" and leaf.shape
+    ]
+    return {atom for n in first if is_size(n) for monomial, _ in n.terms for atom in monomial}
+
+
+def _again(
+    trace: Trace,
+    shape_of: Callable[[TracedSymbol, str], Any],
+    operator_of: Callable[[Operator, list[TracedSymbol]], Operator],
+) -> Trace:
+    """A trace with other shapes of its inputs and attributes of its operators, from which all shapes are inferred."""
+    made = copy.copy(trace)
+    made.is_symbolic = True
+    made.nodes, made.leaves, made.roles, made.sources = [], [], [], []
+    symbols: dict[int, Any] = {}
+    for leaf, role, source in zip(trace.leaves, trace.roles, trace.sources, strict=True):
+        symbols[id(leaf)] = made.leaf(leaf.name, shape_of(leaf, role), leaf._dtype, role, source)
+    for node in trace.nodes:
+        inputs = [symbols[id(s)] for s in node.inputs]
+        outputs = made.emit(operator_of(node.op, inputs), inputs, node.location)
+        for old, new in zip(node.outputs, outputs, strict=True):
+            new.name = old.name
+            symbols[id(old)] = new
+    made.outputs = [symbols[id(s)] for s in trace.outputs]
+    return made
+
+
+def _changed(op: Operator, change: Callable[[Any, str], Any]) -> Operator:
+    """An operator with other attributes."""
+    values = [change(value, a.kind) for a, value in zip(op.ATTRIBUTES.values(), op.key[1:], strict=True)]
+    return op if all(map(operator.is_, values, op.key[1:])) else op.bind_values(tuple(values))
+
+
+def _leaf(shape: tuple[int, ...], sizes: Sizes) -> tuple[int, ...]:
+    return tuple([_free(n, sizes) if n > 1 else n for n in shape])
+
+
+def _attribute(value: Any, kind: str, sizes: Sizes, seen: dict[int, int]) -> Any:
+    if kind not in ("Shape", "Slice", "Index"):
+        return value
+    if not isinstance(value, tuple):
+        return _integer(value, kind, sizes, seen)
+    values = cast("tuple[Any, ...]", value)
+    made = tuple([_integer(n, kind, sizes, seen) for n in values])
+    return values if all(map(operator.is_, made, values)) else made
+
+
+def _integer(value: Any, kind: str, sizes: Sizes, seen: dict[int, int]) -> Any:
+    if type(value) is not int or value < 2:
+        return value
+    if kind != "Shape":
+        return _free(value, sizes)
+    if value in seen:
+        return seen[value]
+    for size in seen.values():
+        assert size != value, "the value is that of no size"
+    return value
+
+
+def _free(value: int, sizes: Sizes) -> int:
+    """A free size. Below two it would be none: it means something else to operators, and no loop walks such an axis."""
+    made = sizes.free(value)
+    assert made >= 2, "smaller integers are no sizes"
+    return made

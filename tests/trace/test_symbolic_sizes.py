@@ -1,0 +1,166 @@
+"""Symbolic sizes: they are what plain integers are, at every size at which their guards hold."""
+
+from __future__ import annotations
+
+import math
+import operator
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from hybridc.dialects.array.slicing import part_of
+from hybridc.dialects.mlir.integer_array import integer_array, integers_of
+from hybridc.ground.sizes import MARK, Size, Sizes
+from hybridc.ir.joined import reshaped_strides
+
+NAMES = ("+", "-", "*", "//", "%", "-//", "max", "min", "if <", "if ==", "if", "slice", "index")
+BINARY = {"+": operator.add, "-": operator.sub, "*": operator.mul, "max": max, "min": min}
+
+
+def computed(steps, free):
+    """What a program of steps gives for integers, and what it decided on its way."""
+    values, decided = [*free, 1, 2, 3], []
+    for name, i, j in steps:
+        a, b = values[i % len(values)], values[j % len(values)]
+        match name:
+            case "//" | "%":
+                made = {"//": operator.floordiv, "%": operator.mod}[name](a, b) if b != 0 else 0
+            case "-//":
+                made = -(-a // 2)
+            case "if <" | "if ==" | "if":
+                told = a < b if name == "if <" else a == b if name == "if ==" else bool(a)
+                decided.append(told)
+                made = a if told else b
+            case "slice":
+                made = part_of(abs(a), slice(b, None, 2))[2]
+            case "index":
+                made = (10, 20, 30)[a] if 0 <= a < 3 else b
+            case _:
+                made = BINARY[name](a, b)
+        values.append(made)
+    return values, decided
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    st.lists(st.tuples(st.sampled_from(NAMES), st.integers(0, 20), st.integers(0, 20)), max_size=12),
+    st.tuples(*[st.integers(0, 12)] * 2),
+    st.lists(st.tuples(*[st.integers(0, 12)] * 2), min_size=1, max_size=30),
+)
+def test_programs(steps, first, others):
+    sizes = Sizes()
+    values, decided = computed(steps, [sizes.free(n) for n in first])
+    assert sizes.hold(sizes.at(first))
+    for free in (first, *others):
+        atoms = sizes.at(free)
+        if atoms is not None and sizes.hold(atoms):
+            got = [n.at(atoms) if type(n) is Size else n for n in values]
+            assert (got, decided) == computed(steps, free), free
+
+
+def test_what_needs_a_plain_integer_fixes_it():
+    for use in (
+        range,
+        np.zeros,
+        float,
+        str,
+        "{}".format,
+        lambda n: [1, 2, 3, 4, 5][n],
+        lambda n: n / 2,
+        lambda n: n * 0.5,
+    ):
+        sizes = Sizes()
+        n = sizes.free(4)
+        use(n)
+        assert sizes.hold(sizes.at([4]))
+        assert not sizes.hold(sizes.at([5])), use
+        assert n + 1 == 5
+        assert type(n + 1) is int
+
+
+def test_equal_sizes_are_one():
+    sizes = Sizes()
+    n, m = sizes.free(6), sizes.free(6)
+    assert len({n, m}) == 2
+    assert n == m
+    assert len({n + 0, m + 0}) == 1
+    assert m - n == 0
+    assert not sizes.hold(sizes.at([6, 7]))
+
+
+def test_sizes_of_two_compilations_are_different():
+    one, other = (sizes.free(6) for sizes in (Sizes(), Sizes()))
+    assert one != other
+
+
+def test_exact_divisions():
+    sizes = Sizes()
+    n, m = sizes.free(6), sizes.free(5)
+    assert (n * m * 4) // (2 * m) is n * 2
+    assert (n * m + 3) // m is n + 3 // m
+    assert (n * 6) % 3 == 0
+    assert math.prod((n, 4)) // n == 4
+    assert set(sizes.guards.values()) == {False}  # that what was divided by is not zero
+
+
+def test_as_integers():
+    n = Sizes().free(7)
+    assert isinstance(n, int)
+    assert divmod(n, 2) == (3, 1)
+    assert sum([n, n, 1]) == 15
+    assert [*sorted([n, 3, 9])] == [3, 7, 9]
+    assert (np.int64(3) * n, n == 7.0, n < 7.5) == (21, True, True)
+
+
+def test_written():
+    sizes = Sizes()
+    n = sizes.free(7)
+    with sizes.writing() as written:
+        text = repr((n, 3, n + 1))
+    assert text == f"({MARK}, 3, {MARK + 1})"
+    assert written == [n, n + 1]
+
+
+def test_attributes():
+    sizes = Sizes()
+    n = sizes.free(7)
+    assert integers_of(integer_array((n, 3))) == (n, 3)
+    assert integer_array((n, 3)) == integer_array((n, 3))
+    assert integer_array((n, 3)) != integer_array((n, 4))
+    assert integer_array((n, 3)).get_values() == (-(2**63), 3)  # what does not know of sizes finds none
+    assert integer_array((7, 3)).get_values() == (7, 3)
+
+
+@pytest.mark.parametrize("size", range(6))
+def test_slices_are_as_pythons(size):
+    ends = (None, *range(-8, 9))
+    for begin in ends:
+        for end in ends:
+            for step in (None, -3, -1, 1, 2):
+                key = slice(begin, end, step)
+                found = range(*key.indices(size))
+                assert part_of(size, key) == (found.start, found.step, len(found)), key
+
+
+def test_reshaped_strides_are_as_numpys():
+    rng = np.random.default_rng(0)
+    shapes = [(24,), (4, 6), (2, 3, 4), (4, 1, 6), (2, 2, 6), (8, 3), (3, 1, 2, 4), (1, 24), (12, 2)]
+    views = 0
+    for shape in shapes:
+        for wanted in shapes:
+            whole = np.empty([n + int(rng.integers(2)) for n in shape], np.uint8)
+            part = whole[tuple(map(slice, shape))]
+            try:
+                expected = np.reshape(part, wanted, copy=False).strides
+            except ValueError:
+                expected = None
+            got = reshaped_strides(shape, part.strides, wanted)
+            assert (got is None) == (expected is None), (shape, wanted)
+            if got is not None and expected is not None:
+                views += 1
+                assert [s for s, n in zip(got, wanted, strict=True) if n > 1] == [
+                    s for s, n in zip(expected, wanted, strict=True) if n > 1
+                ]
+    assert 20 < views < len(shapes) ** 2
