@@ -2,7 +2,7 @@
 
 A :class:`Size` stands where an ``int`` would. It has a value, with which the compiler goes on, and an expression of the
 free sizes: a polynomial whose atoms are free sizes and floor divisions. Arithmetic on sizes gives sizes. Whatever is
-asked about a size is answered for its value and recorded as a :class:`Guard` on the free sizes: the compiler does the
+asked about a size is answered for its value and recorded as a :class:`SizeGuard`: the compiler does the
 same wherever all guards hold. Where Python or NumPy need a plain integer (``range``, an index, a format), the size is
 fixed: it gives its value, and the guard is that it has this value. So no dependence is lost without a record.
 
@@ -38,7 +38,7 @@ class FloorDivision(NamedTuple):
     divisor: Terms
 
 
-class Guard(NamedTuple):
+class SizeGuard(NamedTuple):
     """What was asked about a polynomial, ``"== 0"`` or ``"< 0"``."""
 
     question: str
@@ -52,7 +52,7 @@ class Sizes:
         self.number = next(_NUMBER)
         self.atoms: list[int | FloorDivision] = []  # free sizes by their number, and divisions
         self.values: list[int] = []  # of the atoms, now
-        self.guards: dict[Guard, bool] = {}
+        self.guards: dict[SizeGuard, bool] = {}
         self.written: list[Size] | None = None  # while a text is written: the sizes in it
         self._numbers: dict[FloorDivision, int] = {}
         self._sizes: dict[Terms, Size] = {}
@@ -138,7 +138,7 @@ class Sizes:
     def _ask(self, question: str, terms: Terms) -> bool:
         if _is_number(terms):
             return _answer(question, _constant(terms))
-        guard = Guard(question, terms)
+        guard = SizeGuard(question, terms)
         if guard not in self.guards:
             self.guards[guard] = _answer(question, _evaluated(terms, self.values))
         return self.guards[guard]

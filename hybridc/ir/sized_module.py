@@ -36,7 +36,7 @@ Make = Callable[[Sequence[Attribute], Sequence[int]], Attribute]
 
 
 @dataclass(frozen=True, eq=False)
-class _Places:
+class _Holders:
     """All that has the same attribute: values as their type, dictionaries under a key."""
 
     values: list[SSAValue] = field(default_factory=lambda: list[SSAValue]())
@@ -102,17 +102,17 @@ class SizedModule:
                 function.attributes.update(attributes)
 
 
-def _places(module: ModuleOp, recipes: _Recipes) -> dict[int, _Places]:
+def _places(module: ModuleOp, recipes: _Recipes) -> dict[int, _Holders]:
     """Where the attributes of a module stand that have symbolic sizes, by the numbers of their recipes."""
-    found: dict[int, _Places] = {}
+    found: dict[int, _Holders] = {}
     for op in module.walk():
         for value in _values(op):
             if (number := recipes.number(value.type)) is not None:
-                found.setdefault(number, _Places()).values.append(value)
+                found.setdefault(number, _Holders()).values.append(value)
         for held in (op.properties, op.attributes):
             for key, attribute in held.items():
                 if (number := recipes.number(attribute)) is not None:
-                    found.setdefault(number, _Places()).holders.append((held, key))
+                    found.setdefault(number, _Holders()).holders.append((held, key))
     return found
 
 

@@ -97,7 +97,6 @@ _DTYPES: dict[Attribute, np.dtype[Any]] = {element: np.dtype(name) for name, ele
 # Dtypes of ml_dtypes.
 _ELEMENTS["bfloat16"] = bf16
 _DTYPES[bf16] = BFLOAT16
-_TENSORS: dict[tuple[tuple[int, ...], str], TensorType[Any]] = {}
 
 
 def element_type(dtype: Any) -> Attribute:
@@ -111,11 +110,13 @@ def element_type(dtype: Any) -> Attribute:
 
 
 def tensor_type(shape: Sequence[int], dtype: Any) -> TensorType[Any]:
-    """The IR type of an array; cached."""
-    key = (tuple(shape), np.dtype(dtype).name)
-    if key not in _TENSORS:
-        _TENSORS[key] = TensorType(element_type(dtype), list(shape))
-    return _TENSORS[key]
+    """The IR type of an array."""
+    return _tensor_type(tuple(shape), np.dtype(dtype).name)
+
+
+@functools.lru_cache(4096)
+def _tensor_type(shape: tuple[int, ...], dtype: str) -> TensorType[Any]:
+    return TensorType(element_type(dtype), list(shape))
 
 
 def open_type(shape: Sequence[int] | None, dtype: Any) -> TensorType[Any] | UnrankedTensorType[Any]:
