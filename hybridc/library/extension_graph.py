@@ -34,7 +34,7 @@ _Allocate = CFUNCTYPE(
 
 @dataclass(frozen=True)
 class Strategy:
-    """One way in which a partitioner divides graphs; addresses of the author's functions."""
+    """A partitioning strategy of a library; addresses of the author's functions."""
 
     library: ExtensionLibrary
     partitioner: str
@@ -45,7 +45,7 @@ class Strategy:
     op: str
 
     def check(self) -> None:
-        """Raise unless it can say what it wants."""
+        """Raise unless it has a function to select nodes."""
         if not self.supported_ops and not self.create_selector:
             raise MXNetError(
                 f"Error loading '{self.partitioner}' custom partitioner strategy '{self.name}', supportedOps or "
@@ -66,7 +66,7 @@ class Strategy:
         return list(ids[:nodes])
 
     def selector(self, graph: str, options: Mapping[str, str]) -> Selector:
-        """What chooses nodes one by one."""
+        """Makes a selector, which chooses nodes one by one."""
         made = c_void_p()
         done = self.library.call(
             "_partCallCreateSelector", c_void_p(self.create_selector), c_char_p(graph.encode()), byref(made),
@@ -96,7 +96,7 @@ class Strategy:
 
 
 class Selector:
-    """Chooses nodes, by their numbers in the graph that it was made for."""
+    """Chooses nodes by their indices in its graph."""
 
     def __init__(self, strategy: Strategy, pointer: Any) -> None:
         self._strategy = strategy
@@ -118,15 +118,15 @@ class Selector:
         return self._chooses("Select", node)
 
     def select_input(self, node: int, producer: int) -> bool:
-        """Whether a subgraph that has ``node`` may take in what gives one of its inputs."""
+        """Whether a subgraph that has ``node`` may grow to a producer of its inputs."""
         return self._chooses("SelectInput", node, producer)
 
     def select_output(self, node: int, user: int) -> bool:
-        """Whether a subgraph that has ``node`` may take in what uses its result."""
+        """Whether a subgraph that has ``node`` may grow to a user of its result."""
         return self._chooses("SelectOutput", node, user)
 
     def filter(self, candidates: Sequence[int]) -> list[int]:
-        """Which of the chosen nodes to keep."""
+        """The chosen nodes to keep."""
         kept, count = POINTER(c_int)(), c_int(0)
         given = (c_int * max(len(candidates), 1))(*candidates)
         self._ask("Filter", given, c_int(len(candidates)), byref(kept), byref(count))
@@ -141,7 +141,7 @@ class Selector:
 
 @dataclass(frozen=True)
 class LibraryPass:
-    """A function of a library that makes a new graph of one."""
+    """A graph pass of a library."""
 
     library: ExtensionLibrary
     name: str
@@ -150,7 +150,7 @@ class LibraryPass:
     def run(
         self, graph: str, options: Mapping[str, str], arguments: Arrays, states: Arrays
     ) -> tuple[str, dict[str, Array], dict[str, Array]]:
-        """The new graph, and the arguments and auxiliary states that it has more."""
+        """The new graph, and its additional arguments and auxiliary states."""
         made: tuple[dict[str, Array], dict[str, Array]] = ({}, {})
 
         def allocate(

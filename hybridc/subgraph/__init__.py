@@ -34,29 +34,29 @@ __all__ = ["Part", "Partitioner", "list_backends", "register_partitioner", "regi
 
 
 class Partitioner:
-    """Which operations a backend takes, and how it runs them; made anew for each use, with the backend's options.
+    """Selects the operations of a backend's partitions, and runs these; instantiated for each use, with the options.
 
-    ``ops`` names them, as functions (``"exp"``) or as operations (``"hybrid.exp"``); override :meth:`match` to look
-    closer, and the ``select`` methods to say which neighbours may join a part.
+    ``ops`` names them, as functions (``"exp"``) or as operations (``"hybrid.exp"``); override :meth:`match` to check
+    each, and the ``select`` methods to choose which neighbours join a part.
     """
 
     ops: ClassVar[Collection[str]] = ()
-    # How its subgraphs are called, with a number; by default as the backend.
+    # The prefix of its subgraphs' names, before a number; by default the backend's name.
     prefix: ClassVar[str] = ""
-    # How files call the operator that runs its subgraphs, which then have the properties as attributes; by default it
+    # The operator's name in files, whose attributes then are the subgraph's properties; by default it
     # is ``subgraph``, with the names of the backend and of the partitioner.
     operator: ClassVar[str] = ""
     # ``def backward(self, part, ograds, inputs, outputs)`` gives a gradient for each input, or None. Without it the
     # part is differentiated by the rules of its operators.
     backward: Any = None
-    # What is known of the values of the graph's arguments while it is partitioned: NDArrays by name.
+    # The values of the graph's arguments that are known at partitioning: NDArrays by name.
     arrays: Mapping[str, Any] = MappingProxyType({})
 
     def __init__(self, **options: Any) -> None:
         self.options = options
 
     def begin(self, module: ModuleOp) -> None:
-        """Look at the graph as a whole, before anything of it is selected; do not change it."""
+        """Inspect the whole graph, before anything of it is selected; do not change it."""
 
     def match(self, op: HybridOp) -> bool:
         """Whether the backend can run this operation."""
@@ -67,36 +67,36 @@ class Partitioner:
         return operation_names(self.ops)
 
     def select(self, op: HybridOp) -> bool:
-        """Whether a part may start here."""
+        """Whether ``op`` may be the seed of a part."""
         return self.match(op)
 
     def select_input(self, op: HybridOp, producer: HybridOp) -> bool:
-        """Whether the part that has ``op`` may take the operation that gives one of its inputs."""
+        """Whether the part that has ``op`` may grow to the producer of one of its operands."""
         return self.match(producer)
 
     def select_output(self, op: HybridOp, user: HybridOp) -> bool:
-        """Whether the part that has ``op`` may take an operation that uses one of its results."""
+        """Whether the part that has ``op`` may grow to a user of one of its results."""
         return self.match(user)
 
     def filter(self, ops: Sequence[HybridOp]) -> Sequence[HybridOp]:
-        """Which of the operations that were found for a part to keep."""
+        """The operations of a candidate part to keep."""
         return ops
 
     def review(self, part: Part) -> bool | Mapping[str, Any]:
-        """Whether to take the part; a dict takes it and attaches that as its ``properties``."""
+        """Whether to accept the part; a dict accepts it and is attached as its ``properties``."""
         return True
 
     def create(self, part: Part) -> Any:
-        """What running the part needs, made once for each use in a compiled graph: ``part.state``."""
+        """State for running the part, made once for each use in a compiled graph: ``part.state``."""
         return None
 
     def run(self, part: Part, *arrays: NDArray) -> Any:
-        """The results of the part: an NDArray, or a list for several; by default as hybridc computes them."""
+        """The results of the part: an NDArray, or a list for several; by default computed by hybridc."""
         return part(*arrays)
 
 
 class Part:
-    """A part of a graph, as its backend sees it: calling it computes it as hybridc would.
+    """A part of a graph for its backend; calling it runs hybridc's own code of it.
 
     ``backend`` and ``name``, ``options`` (the backend's), ``properties`` (the review's), ``state`` (what ``create``
     returned), ``arguments`` (names), ``shapes`` and ``dtypes`` of the inputs; of a symbol that is being partitioned
@@ -114,7 +114,7 @@ class Part:
         self.dtypes = list(dtypes)
         self.state: Any = None
         self._runner: Any = None
-        self._graphs: dict[bool, Any] = {}  # in train mode and not
+        self._graphs: dict[bool, Any] = {}  # by train mode
         self._types: dict[bool, list[tuple[Shape, DType]]] = {}
 
     @property
@@ -135,7 +135,7 @@ class Part:
         return str(self.module)
 
     def __call__(self, *arrays: NDArray) -> Any:
-        """Compute the part as hybridc would: compiled at the first call."""
+        """Run hybridc's code of the part, compiled at the first call."""
         train = bool(self.op.train)
         if train not in self._graphs:
             trace = self.op.running.trace(self.arguments, self._known(), self.dtypes, train)
@@ -154,7 +154,7 @@ class Part:
     # --- what the operator calls ---------------------------------------------------------------------------
 
     def prepare(self, runner: Partitioner) -> Part:
-        """Let the partitioner make what running this part needs."""
+        """Call the partitioner's ``create``."""
         self._runner = runner
         with user_code(self._where("create")):
             self.state = runner.create(self)
@@ -164,7 +164,7 @@ class Part:
         return f"backend {self.backend!r}: {type(self._runner).__name__}.{method} of {self.name}"
 
     def forward(self, op: Subgraph, arrays: Sequence[Any]) -> list[Any]:
-        """What ``run`` returns, checked; ``op`` is the operator in train mode or not."""
+        """The results of ``run``, checked; ``op`` is the operator in train mode or not."""
         self.op = op
         with user_code(self._where("run")):
             results: Any = self._runner.run(self, *[NDArray(lasting(a)) for a in arrays])
@@ -183,7 +183,7 @@ class Part:
         inputs: Sequence[Any],
         outputs: Sequence[Any],
     ) -> list[Any]:
-        """What the partitioner's ``backward`` returns, checked."""
+        """The results of the partitioner's ``backward``, checked."""
         self.op = op
         groups = [[NDArray(lasting(a)) for a in group] for group in (ograds, inputs, outputs)]
         with user_code(self._where("backward")):
@@ -221,7 +221,7 @@ Found = TypeVar("Found", bound=Callable[..., Any])
 
 
 def register_partitioner(backend: str) -> Callable[[Found], Found]:
-    """Class decorator: the backend of this name uses this :class:`Partitioner`, after those it has already."""
+    """Class decorator: add a :class:`Partitioner` to the backend of this name."""
 
     def enter(cls: Found) -> Found:
         given: Any = cls
@@ -236,7 +236,7 @@ def register_partitioner(backend: str) -> Callable[[Found], Found]:
 
 
 def register_pass(backend: str) -> Callable[[Found], Found]:
-    """Decorator: the backend of this name applies this pass, after what it has already.
+    """Decorator: add a pass to the backend of this name.
 
     A pass is a function ``f(module, **options)``, or a subclass of xDSL's ``ModulePass``, whose fields are options.
     """
@@ -253,7 +253,7 @@ def register_pass(backend: str) -> Callable[[Found], Found]:
 
 
 def _enter(backend: str, step: Optimizer) -> None:
-    """A step of the same name from the same place is a newer version: it takes the old one's turn."""
+    """A step of the same name from the same place is a newer version, and replaces the old one."""
     steps = _BACKENDS.setdefault(backend, {})
     name = str(getattr(step, "__name__", type(step).__name__))
     old = steps.get(name)
@@ -295,12 +295,12 @@ def partitioner(backend: str, name: str, options: Mapping[str, Any]) -> Partitio
 
 
 def operator_of(backend: str, name: str) -> str:
-    """How files call the operator that runs the subgraphs of a partitioner; empty for the usual one."""
+    """The operator's name in files, for the subgraphs of a partitioner; empty for the default."""
     return getattr(_BACKENDS.get(backend, {}).get(name), "operator", "")
 
 
 def partitioner_of(operator: str) -> tuple[str, str] | None:
-    """The backend and the name of the partitioner whose subgraphs files call so; None if there is none."""
+    """The backend and the partitioner with this operator name in files; None if there is none."""
     for backend, steps in _BACKENDS.items():
         for name, step in steps.items():
             if getattr(step, "operator", "") == operator:
@@ -320,7 +320,7 @@ def operation_names(ops: Collection[str]) -> set[str]:
 
 
 def rewrite(module: ModuleOp, rule: Callable[[Any, HybridOp, Callable[[Any], Any]], Any]) -> None:
-    """Offer every operation of the graph to ``rule(F, op, symbol)``: what it returns replaces the operation's results.
+    """Apply ``rule(F, op, symbol)`` to every operation of the graph: its result replaces the operation's results.
 
     It returns None to leave the operation alone. ``symbol(value)`` gives an operand, of this or of another operation,
     as a value for functions of ``F``.

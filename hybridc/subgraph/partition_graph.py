@@ -1,10 +1,10 @@
-"""Let a backend have its parts of the graph: each becomes one ``hybrid.subgraph`` with the part in its region.
+"""Partition a graph for a backend: each part becomes one ``hybrid.subgraph`` operation with the part in its region.
 
-A part grows from an operation that the partitioner selects, along operands and uses, as far as it selects the
-neighbours. It must be *convex*: no path may leave it and come back, because a part runs as one operation. So what
-comes after an operation that lies between is cut off, and may become a part of its own. Parts that are formed already
-count as one operation. Numbers belong to whoever uses them; everything else that flows in is an argument, parameters
-too, and everything that is used outside is a result.
+A part grows from a seed that the partitioner selects, along operands and uses, as far as it selects the
+neighbours. It must be *convex*: no path may leave it and come back, because a part runs as one operation. So
+operations that depend on it through others are cut off, and may form another part. Finished parts
+count as one operation. Constants are copied to their users; every other operand from outside is an argument, parameters
+too, and every value that is used outside is a result.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class PartitionGraph(ModulePass):
 
     backend: str = ""
     options: Mapping[str, Any] | None = None
-    arrays: Mapping[str, Any] | None = None  # what is known of the arguments' values, by name
+    arrays: Mapping[str, Any] | None = None  # known values of arguments, by name
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         for name, step in backend_steps(self.backend):
@@ -105,7 +105,7 @@ def _free_names(function: func.FuncOp, prefix: str) -> Iterator[str]:
 
 
 class _Growth:
-    """The parts of a function while they are being found."""
+    """The parts of a function under construction."""
 
     def __init__(self, function: func.FuncOp, runner: Partitioner, who: str) -> None:
         self.runner = runner
@@ -113,7 +113,7 @@ class _Growth:
         self.ops = [op for op in hybrid_ops(function) if not is_constant(op)]
         self.order: dict[Operation, int] = {op: i for i, op in enumerate(self.ops)}
         self.part: dict[Operation, list[HybridOp]] = {}
-        self.spans: list[tuple[int, int]] = []  # where the parts found so far begin and end
+        self.spans: list[tuple[int, int]] = []  # the first and last position of each part so far
 
     def parts(self) -> list[list[HybridOp]]:
         """All parts, each with its operations in order."""
@@ -133,7 +133,7 @@ class _Growth:
             return bool(getattr(self.runner, method)(*ops))
 
     def _grown(self, seed: HybridOp) -> list[HybridOp]:
-        """The operations that can be reached from the seed through neighbours that the partitioner selects."""
+        """The operations reachable from the seed through neighbours that the partitioner selects."""
         found, work = {seed: None}, [seed]
         while work:
             op = work.pop(0)
@@ -160,7 +160,7 @@ class _Growth:
         return sorted((u for u in users if isinstance(u, HybridOp)), key=self.order.__getitem__)
 
     def _convex(self, ops: Sequence[HybridOp]) -> list[HybridOp]:
-        """The connected operations around the first that no path leaves and comes back to."""
+        """The connected operations around the first that form a convex part."""
         if not ops:
             return []
         inside = set[Operation](ops)
@@ -173,7 +173,7 @@ class _Growth:
         return sorted(self._connected(first, set(kept)), key=self.order.__getitem__)
 
     def _span(self, places: Sequence[int]) -> tuple[int, int]:
-        """Between which places a path can leave these and come back: parts that reach beyond them make it wider."""
+        """The range of positions in which a path can leave these and come back, with parts that reach beyond it."""
         low, high = min(places), max(places)
         wider = True
         while wider:
@@ -186,7 +186,7 @@ class _Growth:
     def _reached(
         self, starts: Iterable[Operation], inside: set[Operation], step: Any, span: tuple[int, int]
     ) -> set[Operation]:
-        """The operations outside that a path from the starts leads to; a part that is met is left by all its ways."""
+        """The operations outside that are reachable from the starts; finished parts are passed through."""
         reached: set[Operation] = set()
         work = list(starts)
         while work:
@@ -208,7 +208,7 @@ class _Growth:
 
 
 class _Outline:
-    """A part on its way to be one operation: what flows in, its body, and what flows out."""
+    """A part that becomes one operation: its operands, its body, its results."""
 
     def __init__(self, ops: list[HybridOp], results: Sequence[SSAValue], attributes: dict[str, Any]) -> None:
         self.ops = ops
@@ -233,7 +233,7 @@ class _Outline:
         self.attributes = {"body": body, "arguments": names, "updates": tuple(updated), **attributes}
 
     def reviewed(self, runner: Partitioner) -> bool:
-        """Whether the partitioner takes it."""
+        """Whether the partitioner accepts it."""
         op = Subgraph.bind(**self.attributes)
         assert isinstance(op, Subgraph)
         shapes = [None if isinstance(v.type, UnrankedTensorType) else shape_of(v) for v in self.inputs]
@@ -270,12 +270,12 @@ class _Outline:
 
 
 def _results(function: func.FuncOp, parts: list[list[HybridOp]]) -> list[list[SSAValue]]:
-    """What others use of each part, in the order in which the graph needs it, as MXNet orders the outputs."""
+    """The results of each part that are used outside, in the order in which the graph needs them, as in MXNet."""
     owner: dict[Operation, int] = {op: i for i, part in enumerate(parts) for op in part}
     found: list[dict[SSAValue, None]] = [{} for _ in parts]
     block = function.body.block
     assert block.last_op is not None
-    # Some may be used by nothing that the graph returns: these come last.
+    # Results that the graph's outputs do not depend on come last.
     uses = itertools.chain(_needed([block.last_op]), ((op, v) for op in block.ops for v in op.operands))
     for op, value in uses:
         part = owner.get(value.owner) if isinstance(value.owner, Operation) else None
@@ -285,7 +285,7 @@ def _results(function: func.FuncOp, parts: list[list[HybridOp]]) -> list[list[SS
 
 
 def _needed(ends: Sequence[Operation], inside: Collection[Operation] | None = None) -> Iterator[tuple[Operation, Any]]:
-    """Every use of a value that the ends depend on (through operations inside): after all uses that it depends on."""
+    """All uses of values that the ends depend on (through operations inside), in topological order."""
     seen: set[Operation] = set()
     for end in ends:
         stack = [(end, 0)]
@@ -306,7 +306,7 @@ def _needed(ends: Sequence[Operation], inside: Collection[Operation] | None = No
 # COMPAT(mxnet): there an array that a part uses twice is two inputs of it, unless dedup_subgraph=True is given, and a
 # result that is used inside the graph and is a result of the graph, too, may be taken for another one.
 def _inputs(ops: list[HybridOp], inside: set[Operation], results: Sequence[SSAValue]) -> list[SSAValue]:
-    """What flows in, in the order in which the results need it, as the variables of a symbol are; random keys last."""
+    """The operands, in the order in which the results need them, like a symbol's variables; random keys last."""
     ends = [v.owner for v in results if isinstance(v.owner, Operation)]
     uses = _needed([*ends, *ops], inside)
     found = dict.fromkeys(v for _, v in uses if v.owner not in inside and not _is_number(v))
@@ -326,7 +326,7 @@ def _input_name(value: SSAValue, number: int) -> str:
 
 
 def _put_together(function: func.FuncOp, parts: list[list[HybridOp]]) -> None:
-    """Order the operations so that those of a part follow each other; all else stays in its order where it can."""
+    """Topologically sort the operations so that those of a part are contiguous; stable otherwise."""
     block = function.body.block
     end = block.last_op
     assert end is not None

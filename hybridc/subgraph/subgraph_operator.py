@@ -21,7 +21,7 @@ from hybridc.subgraph import Part, operator_of, partitioner
 
 
 def _refuse(*args: Any, **kwargs: Any) -> NoReturn:  # noqa: ARG001
-    """Raises: only a partition makes subgraphs."""
+    """Raises: only the partitioner makes subgraphs."""
     raise MXNetError("hybrid.subgraph cannot be made directly; use optimize_for(…) or hybridize(backend=…)")
 
 
@@ -45,8 +45,8 @@ class Subgraph(Stateful):
     draw: int = attribute(0, "internal: the first of the numbers that tell its uses of the key apart")
     train: bool | None = attribute(None, "internal: whether this is for training")
 
-    running: Body  # the body as it runs in this train mode
-    live: tuple[int, ...]  # the inputs that it updates in this train mode
+    running: Body  # the body in this train mode
+    live: tuple[int, ...]  # the inputs that it mutates in this train mode
 
     @classmethod
     def function(cls) -> Callable[..., Any]:
@@ -55,7 +55,7 @@ class Subgraph(Stateful):
 
     @classmethod
     def bind_values(cls, values: tuple[Any, ...]) -> Operator:
-        """Bound anew: remembering every use would keep its graph alive."""
+        """Not cached, which would keep the graph of every use alive."""
         return cls._parse(values)
 
     def __repr__(self) -> str:
@@ -63,7 +63,7 @@ class Subgraph(Stateful):
         return f"{self.NAME} {self.name} ({inside})"
 
     def check(self) -> None:
-        """Only a partition makes it."""
+        """Only the partitioner makes this operator."""
         given: Any = self.body
         if not isinstance(given, Body):
             _refuse()
@@ -81,15 +81,15 @@ class Subgraph(Stateful):
         return f"subgraph {self.name} of backend {self.backend!r}"
 
     def input_names(self) -> tuple[str, ...]:
-        """As the graph named them when it was partitioned."""
+        """The names in the graph that was partitioned."""
         return (*as_list(self.arguments), *["key"] * self.keyed)
 
     def mutates(self) -> tuple[int, ...]:
-        """What the operators inside update."""
+        """The inputs that operators inside mutate."""
         return self.live
 
     def auxiliary(self) -> tuple[int, ...]:
-        """What the operators inside update in training."""
+        """The inputs that operators inside mutate in training."""
         return self.updates
 
     def num_draws(self) -> int:
@@ -106,12 +106,12 @@ class Subgraph(Stateful):
         return len(self.body.results) - len(self.updates)
 
     def result_shapes(self, shapes: list[Shape]) -> tuple[list[Shape], list[Shape]]:
-        """As the operators inside say."""
+        """By inference of the body."""
         ins, outs = self.running.infer_shape(shapes)
         return ins, outs[: self.num_visible_outputs()]
 
     def result_types(self, dtypes: list[DType]) -> tuple[list[DType], list[DType]]:
-        """As the operators inside say."""
+        """By inference of the body."""
         ins, outs = self.running.infer_type(dtypes)
         return ins, outs[: self.num_visible_outputs()]
 
@@ -121,7 +121,7 @@ class Subgraph(Stateful):
         return operator_of(self.backend, self.partitioner) or "subgraph"
 
     def to_nnvm(self) -> dict[str, Any]:
-        """What a file says of it besides the graph inside."""
+        """Its attributes in a file, besides the nested graph."""
         if operator_of(self.backend, self.partitioner):
             return {k: v for k, v in as_list(self.properties) if k != "subgraph_sym_json"}
         pairs = {name: repr(dict(getattr(self, name))) for name in ("options", "properties") if getattr(self, name)}
@@ -131,7 +131,7 @@ class Subgraph(Stateful):
         return [(self.body, as_list(self.arguments), self.num_visible_outputs())]
 
     def nnvm_outputs(self) -> int:
-        """The results: its state is nothing that files know."""
+        """The results; files do not have the state."""
         return self.num_visible_outputs()
 
     # --- running -------------------------------------------------------------------------------------------
@@ -142,7 +142,7 @@ class Subgraph(Stateful):
         return partitioner(self.backend, self.partitioner, dict(as_list(self.options)))
 
     def create_state(self, shapes: Sequence[Shape], dtypes: Sequence[DType]) -> Any:
-        """The part as the user sees it, with what the partitioner made for it."""
+        """The part for the user's methods, with the partitioner's state for it."""
         return Part(self, shapes, dtypes).prepare(self.runner)
 
     def forward(self, state: Any, *arrays: Any) -> Any:

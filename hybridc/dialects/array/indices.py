@@ -1,4 +1,4 @@
-"""Operators on the indices themselves, and copies to indexed places."""
+"""Operators on indices, and index_copy."""
 
 from __future__ import annotations
 

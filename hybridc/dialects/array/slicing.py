@@ -1,4 +1,4 @@
-"""Operators that cut a box out of an array, or put one there."""
+"""Slicing, and its inverse: operators that read or write a strided slice of an array."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def box_of(shape: Shape, key: Key) -> tuple[tuple[int, ...], tuple[int, ...], Sh
 
 
 class _Slicing(View):
-    """A box with begin, end and step along the leading axes."""
+    """A slice with begin, end and step along the leading axes."""
 
     begin: Slice = attribute(doc="first index along each axis; None is the start")
     end: Slice = attribute(doc="end index along each axis; None is the end")
@@ -83,7 +83,7 @@ class _Slicing(View):
 
 @register("hybrid.slice", "crop")
 class SliceBox(_Slicing):
-    """The box ``data[begin[0]:end[0]:step[0], begin[1]:end[1]:step[1], …]``."""
+    """The slice ``data[begin[0]:end[0]:step[0], begin[1]:end[1]:step[1], …]``."""
 
     def infer_shape(self, shapes: list[Shape]) -> tuple[list[Shape], list[Shape]]:
         return shapes, [sliced_shape("slice", shapes[0], self.key_of())]
@@ -222,7 +222,7 @@ class BasicIndex(_Slicing):
 
 @register("hybrid.slice_scatter")
 class SliceScatter(Movement):
-    """Zeros of ``shape`` in which the box ``[begin:end:step]`` is the input: the gradient of slicing."""
+    """Zeros of ``shape`` in which the slice ``[begin:end:step]`` is the input: the gradient of slicing."""
 
     shape: Shape = attribute(doc="shape of the result")
     begin: Slice = attribute(doc="first index along each axis")
@@ -274,7 +274,7 @@ class SliceScatter(Movement):
 
 @register("hybrid.slice_assign")
 class SliceAssign(Movement):
-    """lhs, in which the box ``[begin:end:step]`` is replaced by rhs (which broadcasts)."""
+    """lhs, in which the slice ``[begin:end:step]`` is replaced by rhs (which broadcasts)."""
 
     NNVM = "_slice_assign"
     INPUTS = ("lhs", "rhs")
@@ -333,7 +333,7 @@ class SliceAssign(Movement):
 
 @register("hybrid.slice_assign_scalar")
 class SliceAssignScalar(Movement):
-    """data, in which the box ``[begin:end:step]`` is replaced by a number."""
+    """data, in which the slice ``[begin:end:step]`` is replaced by a scalar."""
 
     NNVM = "_slice_assign_scalar"
     INPLACE = ((0, 0),)

@@ -1,4 +1,4 @@
-"""Matrix products: ``matmul`` is the primitive, the others decompose into it."""
+"""Matrix multiplication: ``matmul`` is the primitive, the others decompose into it."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from hybridc.dialects.operator_attribute import DType, Shape
 from hybridc.dtypes import HALVES, is_float
 from hybridc.errors import DTypeError, ShapeError
 
-_BLAS = (np.dtype("float32"), np.dtype("float64"))  # what BLAS multiplies
+_BLAS = (np.dtype("float32"), np.dtype("float64"))  # dtypes of BLAS
 
 
 def matmul(a: Any, b: Any, transpose_a: bool, transpose_b: bool, out: Any = None) -> Any:
-    """The product of matrices or of stacks of them; half precision is multiplied in single."""
+    """Matmul of matrices or of batches of them; half precision is multiplied in single."""
     if transpose_a:
         a = a.swapaxes(-1, -2)
     if transpose_b:
@@ -32,7 +32,7 @@ def matmul(a: Any, b: Any, transpose_a: bool, transpose_b: bool, out: Any = None
 
 
 class Product(Operator):
-    """A product of floating-point arrays."""
+    """A matmul of floating-point arrays."""
 
     def infer_type(self, dtypes: list[DType]) -> tuple[list[DType], list[DType]]:
         self.require_same_dtype(dtypes)
@@ -48,18 +48,18 @@ class Product(Operator):
 
 
 class Transposable(Product):
-    """A product with a flag for each input that says whether it comes transposed."""
+    """A matmul with a transposition flag for each input."""
 
     transpose_a: bool = attribute(False, "whether the first input comes transposed")
     transpose_b: bool = attribute(False, "whether the second input comes transposed")
 
     def flags(self) -> str:
-        """The flags in words, for errors."""
+        """The flags as text, for errors."""
         return f"transpose_a={self.transpose_a}, transpose_b={self.transpose_b}"
 
 
 def product_gradients(F: Any, dy: Any, a: Any, b: Any, ta: bool, tb: bool) -> tuple[Any, Any]:
-    """Gradients of ``matmul(a, b, ta, tb)``, each one product and no transpose; computed where needed."""
+    """Gradients of ``matmul(a, b, ta, tb)``, each one matmul without a transpose; lazily."""
 
     def da() -> Any:
         return F.matmul(b, dy, tb, True) if ta else F.matmul(dy, b, False, not tb)
@@ -75,7 +75,7 @@ def product_gradients(F: Any, dy: Any, a: Any, b: Any, ta: bool, tb: bool) -> tu
 
 @register("hybrid.matmul")
 class Matmul(Transposable, Contraction):
-    """lhs @ rhs for matrices, or for stacks of them with equal leading axes"""
+    """lhs @ rhs for matrices, or for batches of them with equal leading axes"""
 
     INPUTS = ("lhs", "rhs")
 
@@ -244,13 +244,13 @@ class Dot(Transposable, Composite):
 
 
 def reshaped(F: Any, x: Any, shape: Shape) -> Any:
-    """``x`` in that shape; itself if it has it."""
+    """``x`` reshaped; itself if it has the shape."""
     return x if x.shape == shape else F.reshape_to(x, shape=shape)
 
 
 @register("hybrid.batch_dot")
 class BatchDot(Matmul):
-    """lhs @ rhs for stacks of matrices with equal leading axes"""
+    """lhs @ rhs for batches of matrices with equal leading axes"""
 
     forward_stype: str | None = attribute(None, "accepted for MXNet's API, without effect")
 

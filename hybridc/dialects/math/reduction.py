@@ -15,18 +15,18 @@ from hybridc.dialects.scalar import NUMPY
 from hybridc.dtypes import FLOAT32, HALVES, is_half
 from hybridc.errors import ShapeError
 
-# Called as (x, axis, dtype, out, keepdims): the quick form, which NumPy's type stubs do not know.
+# Called as (x, axis, dtype, out, keepdims): the fast positional form, which NumPy's type stubs lack.
 add_reduce: Any = np.add.reduce
 max_reduce: Any = np.maximum.reduce
 
 
-# NumPy adds the elements of a contiguous row in pairs, those of a column one after the other: from so many on, a column
-# is added in blocks.
+# NumPy sums a contiguous row pairwise, a column one by one: from so many elements on, a column
+# is summed in blocks.
 LONG_COLUMN = 4096
 
 
 def _long_column(x: Any, axis: Any) -> int | None:
-    """The axis of a floating-point array that a sum over ``axis`` (NumPy's argument) would add one by one, if any."""
+    """The axis of a floating-point array that a sum over ``axis`` (NumPy's argument) would sum one by one, if any."""
     if x.dtype.kind in "iub":
         return None
     given: Any = range(x.ndim) if axis is None else axis
@@ -37,7 +37,7 @@ def _long_column(x: Any, axis: Any) -> int | None:
 
 
 def _sum_in_blocks(x: Any, axis: Any, dtype: Any, long: int) -> Any:
-    """The sum over ``axis``, with axes of size 1 in its place; axis ``long`` is cut into blocks."""
+    """The sum over ``axis`` with keepdims; axis ``long`` is summed in blocks."""
     whole = x.shape[long] - x.shape[long] % LONG_COLUMN
     before = (slice(None),) * long
     blocks = x[(*before, slice(whole))].reshape(*x.shape[:long], -1, LONG_COLUMN, *x.shape[long + 1 :])
@@ -65,14 +65,14 @@ def keep(F: Any, y: Any, x: Any, axes: Sequence[int]) -> Any:
 
 
 def spread(F: Any, y: Any, x: Any) -> Any:
-    """``y`` repeated to the shape of ``x``."""
+    """``y`` broadcast to the shape of ``x``."""
     if y.shape == x.shape:
         return y
     return F.zeros_like(x) if 0 in x.shape else F.broadcast_to(y, shape=x.shape)
 
 
 def count(x: Any, axes: Sequence[int]) -> int:
-    """How many elements are combined into one."""
+    """How many elements are reduced to one."""
     n = 1
     for a in axes:
         n *= x.shape[a]
@@ -135,7 +135,7 @@ class Sampled(AxisRules):
 
 
 class OverAxes(Sampled):
-    """What all reductions share: ``axis``, ``keepdims`` and ``exclude``."""
+    """The base of reductions: ``axis``, ``keepdims`` and ``exclude``."""
 
     axis: Axis = attribute(None, "the axes to reduce, all by default; negative ones count from the end")
     keepdims: bool = attribute(False, "keep the reduced axes, with size 1")
@@ -178,7 +178,7 @@ class Prod(Primitive):
 
 
 class Extreme(Primitive):
-    """The greatest or least element; equal ones share the gradient in full."""
+    """The maximum or minimum; equal elements each get the whole gradient."""
 
     def infer_shape(self, shapes: list[Shape]) -> tuple[list[Shape], list[Shape]]:
         shapes, outs = super().infer_shape(shapes)
@@ -220,7 +220,7 @@ class Mean(OverAxes, Composite):
     def decompose(self, F: Any, *inputs: Any) -> Any:
         (x,) = inputs
         axes = self.axes(len(x.shape))
-        if is_half(x.dtype):  # the sum may be too great for half precision although the mean is not
+        if is_half(x.dtype):  # the sum may overflow half precision although the mean does not
             return F.cast(self.decompose(F, F.cast(x, "float32")), x.dtype)
         return self.drop(F, combined(F, "sum", x, axes) / count(x, axes), x)
 

@@ -1,7 +1,7 @@
-"""A tile program as a function of loops over memory: ``scf``, ``arith``, ``math`` and ``memref``.
+"""Lower a tile program to loops over memory: ``scf``, ``arith``, ``math`` and ``memref``.
 
-The function does some indices of the parallel axes, from ``lo`` to ``hi``. What reduces across them is computed in
-*pieces*: each has its part of the result in memory of its own, and a second function combines them in order, so that
+The function computes the indices ``lo`` to ``hi`` of the parallel axes. Column reductions are computed in
+*pieces*: each has partial results in memory of its own, and a second function combines them in order, so that
 results do not depend on how threads share the work.
 """
 
@@ -38,17 +38,17 @@ from hybridc.ir.tile_program import (
 from hybridc.lower.llvm.loops.loop_builder import BYTES, INDEX, LoopBuilder, array_type
 from hybridc.lower.llvm.loops.loop_functions import REORDER, fill, first_and_last, phase_module, walk_tile
 
-# Elements of a sum over one axis that are added up before their sum is added to those of other blocks; and blocks whose
-# sums are added up before.
+# Elements of a sum over one axis that are accumulated before their sum is added to those of other blocks; and blocks
+# whose sums are accumulated before (pairwise summation).
 BLOCK, BLOCKS = 4096, 64
-# Products may be added without rounding between. Differences are rounded: what is equal still differs by zero.
+# Fast-math: a*b + c may be contracted. Differences are rounded: those of equal values are zero.
 CONTRACT = arith.FastMathFlagsAttr([FastMathFlag.ALLOW_CONTRACT])
 _CONTRACTED = ("arith.addf", "arith.mulf")
 
 
 @dataclass(eq=False)
 class LoopEmitter:
-    """Writes the function of a tile program."""
+    """Emits the function of a tile program."""
 
     program: TileProgram
     block: Block = field(default_factory=Block)
@@ -57,7 +57,7 @@ class LoopEmitter:
         program = self.program
         kinds: list[Attribute] = [array_type(ELEMENT_TYPES[b.kind]) for b in program.buffers]
         numbers = len(program.dynamic) + program.strides
-        numbers += bool(program.pieces)  # indices of the parallel axes in a piece
+        numbers += bool(program.pieces)  # parallel indices per piece
         self.block = Block(arg_types=[*kinds, *[INDEX] * numbers, INDEX, INDEX, BYTES])
         args = list(self.block.args)
         self.low, self.high, scratch = args[-3:]
@@ -70,7 +70,7 @@ class LoopEmitter:
         self.buffers: dict[str, SSAValue] = {
             buffer.name: arg for buffer, arg in zip(program.buffers, args, strict=False)
         }
-        self.offsets: dict[str, SSAValue] = {}  # where a piece's partial results begin
+        self.offsets: dict[str, SSAValue] = {}  # the offset of a piece's partial results
         self.written = {s.address.buffer for w in program.sweeps for s in w.statements if isinstance(s, TileStore)}
         self.written |= {s.into.buffer for s in program.reductions if s.into is not None}
         self.known: dict[str, SSAValue] = {}
@@ -93,7 +93,7 @@ class LoopEmitter:
     # --- memory --------------------------------------------------------------------------------------------
 
     def _cut(self, scratch: SSAValue) -> None:
-        """Give each scratch array its part of the scratch."""
+        """Give each scratch array its offset in the scratch memory."""
         b = self.build
         offset, line = b.index(0), b.index(ALIGNMENT)
         for each in self.program.scratch:
@@ -110,7 +110,7 @@ class LoopEmitter:
         return [self.build.index(factor.number), *found] if factor.number != 1 else found
 
     def _at(self, address: Address) -> SSAValue:
-        """The index of an element in its buffer."""
+        """The offset of an element in its buffer."""
         b = self.build
         terms = [b.times(self.index[a], b.times(*self._factor(f))) for a, f in address.terms]
         terms += [b.times(*self._factor(f)) for f in address.offset]
@@ -120,7 +120,7 @@ class LoopEmitter:
     # --- parallel axes -------------------------------------------------------------------------------------
 
     def _pieces(self, walk: Callable[[SSAValue, SSAValue], None]) -> None:
-        """For each piece from ``lo`` to ``hi``: partial results of its own, and its indices."""
+        """For each piece from ``lo`` to ``hi``: its partial results, and its indices."""
         b, program = self.build, self.program
         whole = b.times(*[self.sizes[a] for a in (program.parallel or program.inner)])
         partial = {s.into.buffer: s for s in program.reductions if s.into is not None}
@@ -144,7 +144,7 @@ class LoopEmitter:
         self.build.loop(low, high, self.build.index(1), lambda point, _: self._point(point))
 
     def _tiles(self, low: SSAValue, high: SSAValue) -> None:
-        """Tiles along the last of the parallel axes and the inner axis; the range counts the former's."""
+        """Tiles of the last parallel axis and the inner axis; the range counts the former's."""
         b = self.build
         *outer, rows = self.program.parallel
         (inner,) = self.program.inner
@@ -178,7 +178,7 @@ class LoopEmitter:
         return []
 
     def _shared(self, low: SSAValue, high: SSAValue) -> None:
-        """All of the program along its one axis, a part of which is done here."""
+        """A program of one axis, of which this call computes a range."""
         for sweep in self.program.sweeps:
             self._sweep(sweep, (low, high))
 
@@ -191,7 +191,7 @@ class LoopEmitter:
         self._loops(sweep, 0, bounds)
 
     def _begin(self, reduce: TileReduce, into: Address) -> None:
-        """Fill what a reduction accumulates in at this point."""
+        """Initialise a reduction's accumulator at this point."""
         b = self.build
         *outer, innermost = [a for a in into.axes if a in self.program.inner]
 
@@ -220,7 +220,7 @@ class LoopEmitter:
         b.loop(b.index(0), self.sizes[axis], b.index(1), body)
 
     def _loops(self, sweep: TileSweep, level: int, bounds: tuple[SSAValue, SSAValue] | None) -> None:
-        """The loops of a sweep from ``level`` on, with the reductions that they carry as numbers."""
+        """The loops of a sweep from ``level`` on, with scalar reductions as carried values."""
         if level == len(sweep.axes):
             self._statements(sweep)
             return
@@ -253,7 +253,7 @@ class LoopEmitter:
     def _blocked(
         self, low: SSAValue, high: SSAValue, reduced: list[TileReduce], starts: list[SSAValue], body: Any, size: int
     ) -> list[SSAValue]:
-        """A loop in blocks of so many elements, whose results are combined: long sums keep their precision."""
+        """A loop in blocks of so many elements, whose results are combined: pairwise summation for precision."""
         b = self.build
 
         def block(first: SSAValue, carried: list[SSAValue]) -> list[SSAValue]:
@@ -267,7 +267,7 @@ class LoopEmitter:
         return b.loop(low, high, b.index(size), block, starts)
 
     def _finish(self, reduce: TileReduce) -> None:
-        """Put a number that loops have carried where it belongs."""
+        """Store the carried value of a reduction."""
         if reduce.into is None:
             return
         if reduce.accumulates:
@@ -284,7 +284,7 @@ class LoopEmitter:
     # --- statements ----------------------------------------------------------------------------------------
 
     def _statements(self, sweep: TileSweep) -> None:
-        """One element of each."""
+        """The statements for one element."""
         for statement in sweep.statements:
             self._statement(statement)
 
@@ -298,7 +298,7 @@ class LoopEmitter:
                 operands = [self.known[v] for v in s.operands]
                 self.known[s.name] = b.pure(operation_class(s.op), operands, ELEMENT_TYPES[s.kind], properties)
             case TileLoad():
-                # Memory that the program writes is read where the loops are.
+                # Memory that the program writes is loaded inside the loops.
                 level = b.depth if s.address.buffer in self.written else None
                 self.known[s.name] = b.load(self.buffers[s.address.buffer], self._at(s.address), level)
             case TileStore():
@@ -319,10 +319,10 @@ class LoopEmitter:
         return _constant(self.build, reduce.start, reduce.kind)
 
     def _combine(self, reduce: TileReduce, a: SSAValue, b: SSAValue, ordered: bool) -> SSAValue:
-        """Two parts of a reduction as one.
+        """Combine two partial results of a reduction.
 
-        Of a few terms that are added in order LLVM makes vectors of several points, not of the terms: those of the last
-        points are added in the same way, so results do not depend on where a range is cut.
+        LLVM vectorises an ordered sum of a few terms over several points, not over the terms: the last
+        points are summed in the same order, so results do not depend on where a range is cut.
         """
         properties = operation_properties(reduce.op)
         if "fastmath" in properties and not ordered:
