@@ -18,6 +18,13 @@ from hybridc.ir.structured import Shape, shape_of
 RESHAPES = (tensor.CollapseShapeOp, tensor.ExpandShapeOp)
 
 
+def unshaped(value: SSAValue) -> SSAValue:
+    """The value under reshapes."""
+    while isinstance(value.owner, RESHAPES):
+        value = value.owner.operands[0]
+    return value
+
+
 @dataclass(frozen=True, eq=False)
 class PartOf:
     """The slice of ``whole`` that a value becomes, as an operand of it after the reshapes ``views``.

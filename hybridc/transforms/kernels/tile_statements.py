@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
@@ -29,7 +30,7 @@ from hybridc.ir.tile_program import (
 
 
 @dataclass(eq=False)
-class BodyStatements:
+class BodyStatements(ABC):
     """Emits the statements of a loop nest's ops at the current indices; subclasses give buffers, strides, addresses.
 
     Values known or loaded at these indices are reused. A statement that is invariant in the loops' ``axes`` is hoisted
@@ -45,17 +46,17 @@ class BodyStatements:
     axes: Axes = ()
     count: int = 0
 
+    @abstractmethod
     def buffer(self, value: SSAValue) -> str:
         """The name of the buffer of a value."""
-        raise NotImplementedError
 
+    @abstractmethod
     def strides(self, value: SSAValue) -> tuple[Factor, ...]:
         """The strides of a value's dimensions."""
-        raise NotImplementedError
 
+    @abstractmethod
     def address(self, read: Read) -> Address:
         """The address of an element that is read."""
-        raise NotImplementedError
 
     # --- statements ----------------------------------------------------------------------------------------
 

@@ -47,7 +47,7 @@ from hybridc.dialects.mlir.hybrid_rt import (
 )
 from hybridc.ir import structured
 from hybridc.ir.host import inplace_pairs, pairs_of
-from hybridc.ir.joined import part_of
+from hybridc.ir.joined import part_of, unshaped
 from hybridc.ir.structured import (
     DType,
     Shape,
@@ -444,13 +444,6 @@ def _box(value: SSAValue) -> dict[str, Attribute]:
     assert part is not None
     ones = DenseArrayBase.from_list(i64, [1] * len(part.begin))
     return {"begin": DenseArrayBase.from_list(i64, part.begin), "step": ones}
-
-
-def unshaped(value: SSAValue) -> SSAValue:
-    """The value under reshapes, which is produced."""
-    while isinstance(value.owner, tensor.CollapseShapeOp | tensor.ExpandShapeOp):
-        value = value.owner.operands[0]
-    return value
 
 
 def whole_of(value: SSAValue) -> SSAValue:

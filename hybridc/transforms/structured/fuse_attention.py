@@ -32,7 +32,7 @@ from xdsl.rewriter import Rewriter
 
 from hybridc.dialects.mlir.hybrid import fused_location
 from hybridc.ir.attention.attention_kernel import attention_backward_of, attention_of
-from hybridc.ir.joined import RESHAPES
+from hybridc.ir.joined import RESHAPES, unshaped
 from hybridc.ir.kernel import FLOAT_CASTS, analyse, number_of
 from hybridc.ir.structured import VIEWS, dtype_of, is_scaffold, reads_anywhere, shape_of
 from hybridc.ir.tensor_builder import Builder, Tensor
@@ -41,7 +41,7 @@ from hybridc.transforms.structured.axis_labels import AxisLabels, Factors, Label
 from hybridc.transforms.structured.fuse_kernels import KernelOutliner, depends_on, kernel_of
 from hybridc.transforms.structured.loop_groups import is_contraction, loops_of
 from hybridc.transforms.structured.recompute import KernelCopies
-from hybridc.transforms.structured.saved_values import SavedValues, unshaped
+from hybridc.transforms.structured.saved_values import SavedValues
 
 
 @dataclass(frozen=True)

@@ -13,18 +13,11 @@ from xdsl.ir import BlockArgument, Operation, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from hybridc.dialects.mlir.tensor import ExpandShapeOp
-from hybridc.ir.joined import RESHAPES
+from hybridc.ir.joined import RESHAPES, unshaped
 from hybridc.ir.structured import VIEWS, DType, dtype_of, note_dtypes, shape_of
 from hybridc.ir.values import result_count
 
 _COMPUTED = (arith.ConstantOp, EmptyOp, linalg.FillOp, linalg.GenericOp, linalg.MatmulOp, *VIEWS)
-
-
-def unshaped(value: SSAValue) -> SSAValue:
-    """The value under reshapes."""
-    while isinstance(value.owner, RESHAPES):
-        value = value.owner.operands[0]
-    return value
 
 
 def _is_number(value: SSAValue) -> bool:
