@@ -240,7 +240,7 @@ class _BlockScheduler:
     def _of_parts(self, plan: NestPlan, part: PartialResults) -> NestPlan:
         """The walk of partial results: which one, and where in the result."""
         sizes = (part.pieces, math.prod(shape_of(part.stage.result)))
-        return replace(plan, sizes=sizes, dynamic=frozenset(), points=(1,), inner=(0,))
+        return replace(plan, sizes=sizes, dynamic=frozenset())
 
     def _combined(self, text: TileStatements, part: PartialResults) -> None:
         pieces, size = text.plan.sizes
