@@ -19,6 +19,7 @@ from xdsl.dialects.utils import FastMathFlag
 from xdsl.ir import Attribute, Block, SSAValue
 
 from hybridc.dialects.mlir.hybrid_rt import ALIGNMENT
+from hybridc.errors import UnsupportedError
 from hybridc.ir.scalar_builder import ELEMENT_TYPES, operation_class, operation_properties
 from hybridc.ir.tile_program import (
     Address,
@@ -314,6 +315,10 @@ class LoopEmitter:
             case TileGather():
                 terms = [b.times(self.known[v], b.times(*self._factor(f))) for v, f in s.terms]
                 self.known[s.name] = b.load(self.buffers[s.buffer], b.plus(*terms))
+            case _:
+                raise UnsupportedError(
+                    f"tiles-to-loops: {type(s).__name__} is a statement on whole tiles, not on elements"
+                )
 
     def _start(self, reduce: TileReduce) -> SSAValue:
         return _constant(self.build, reduce.start, reduce.kind)
