@@ -11,7 +11,8 @@ import numpy as np
 from hypothesis import strategies as st
 
 from hybridc.gluon import HybridBlock
-from hybridc.lower.numpy import tiling
+from hybridc.transforms.kernels import schedule_arrays
+from hybridc.transforms.kernels.schedule_arrays import ArrayMachine
 
 # How many random programs a test tries; HYBRIDC_TEST_EXAMPLES=1000 for a thorough run.
 EXAMPLES = int(os.environ.get("HYBRIDC_TEST_EXAMPLES", "100"))
@@ -26,15 +27,12 @@ Step = namedtuple("Step", "label ours reference operands dtype")
 @contextlib.contextmanager
 def tiles(elements, parallel):
     """Kernels tiled as larger arrays are: loops, partial tiles, worker threads."""
-    names = ("TILE_ELEMENTS", "SHARED_TILE_ELEMENTS", "PARALLEL_ELEMENTS")
-    before = [getattr(tiling, name) for name in names]
-    for name, value in zip(names, (elements, elements, parallel), strict=True):
-        setattr(tiling, name, value)
+    before = schedule_arrays.MACHINE
+    schedule_arrays.MACHINE = ArrayMachine(elements, elements, parallel_elements=parallel)
     try:
         yield
     finally:
-        for name, value in zip(names, before, strict=True):
-            setattr(tiling, name, value)
+        schedule_arrays.MACHINE = before
 
 
 class Program:

@@ -1,18 +1,24 @@
 """Concatenation without copies: which values are operands of a concatenation alone, and where they lie in it.
 
-The producer of such a value writes it into the memory of the result; ``tensor.concat`` itself is then a no-op.
+The producer of such a value writes it into the memory of the result; ``tensor.concat`` itself is then a no-op. So such
+results of kernels are strided, as views are that kernels are given (:func:`strided_arrays`).
 """
 
 from __future__ import annotations
 
+import math
+from collections.abc import MutableMapping
 from dataclasses import dataclass
 from itertools import pairwise
 
-from xdsl.dialects import tensor
+from xdsl.dialects import func, tensor
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.linalg import ops as linalg
 from xdsl.ir import Operation, SSAValue
 
 from hybridc.ir.strides import row_major
-from hybridc.ir.structured import Shape, shape_of
+from hybridc.ir.structured import VIEWS, Shape, groups_of, shape_of
+from hybridc.ir.values import functions
 
 # Views that reshape their operand.
 RESHAPES = (tensor.CollapseShapeOp, tensor.ExpandShapeOp)
@@ -97,3 +103,80 @@ def reshaped_strides(shape: Shape, strides: Shape, wanted: Shape) -> Shape | Non
             found[axis - 1] = found[axis] * wanted[axis]
     found[j:] = [found[j - 1] if j else 1] * (len(wanted) - j)
     return tuple(found)
+
+
+# --- views and parts in calls -----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class MovedArrays:
+    """The views that the calls in a function are given, and the results that are parts of greater arrays.
+
+    Of each the kernel, the number among its arguments and then its results, and the value.
+    """
+
+    views: list[tuple[str, int, SSAValue]]
+    parts: list[tuple[str, int, SSAValue]]
+
+    @classmethod
+    def of(cls, function: func.FuncOp) -> MovedArrays:
+        """Those of a function."""
+        calls = [op for op in function.body.block.ops if isinstance(op, func.CallOp)]
+        given = [(op.callee.string_value(), i, v) for op in calls for i, v in enumerate(op.arguments)]
+        made = [(op.callee.string_value(), i, v) for op in calls for i, v in enumerate(op.results, len(op.arguments))]
+        return cls([g for g in given if _is_moved(g[2])], [m for m in made if part_of(m[2]) is not None])
+
+
+def strided_arrays(
+    module: ModuleOp, known: MutableMapping[func.FuncOp, MovedArrays] | None = None
+) -> dict[str, set[int]]:
+    """For each kernel the numbers of its arguments, then its results, that are strided in some call.
+
+    ``known`` are the moved arrays of functions whose sizes may be others now.
+    """
+    known = {} if known is None else known
+    found: dict[str, set[int]] = {}
+    for function in functions(module):
+        if function.sym_visibility is not None:
+            continue
+        if function not in known:
+            known[function] = MovedArrays.of(function)
+        moved = known[function]
+        placed = [(*view, _strides(view[2])) for view in moved.views]
+        placed += [(*part, strides_in_whole(part[2])) for part in moved.parts]
+        for name, number, value, strides in placed:
+            if strides != row_major(shape_of(value)):
+                found.setdefault(name, set()).add(number)
+    return found
+
+
+def _is_moved(value: SSAValue) -> bool:
+    """Whether a value is a view other than the whole array in its order."""
+    while isinstance(value.owner, VIEWS):
+        if not isinstance(value.owner, tensor.CollapseShapeOp | tensor.ExpandShapeOp):
+            return True
+        value = value.owner.operands[0]
+    return False
+
+
+def _strides(value: SSAValue) -> Shape:
+    """The strides of a value, in elements: of a view, what its operations make of those of the array behind it."""
+    op = value.owner
+    if not isinstance(op, VIEWS):
+        return row_major(shape_of(value))
+    inner = _strides(op.operands[0])
+    match op:
+        case linalg.TransposeOp():
+            return tuple(inner[i] for i in op.permutation.get_values())
+        case tensor.ExtractSliceOp():
+            return tuple(s * step for s, step in zip(inner, op.static_strides.get_values(), strict=True))
+        case tensor.CollapseShapeOp():
+            sizes = shape_of(op.operands[0])
+            return tuple(inner[max((i for i in group if sizes[i] != 1), default=group[-1])] for group in groups_of(op))
+        case tensor.ExpandShapeOp():
+            shape = shape_of(value)
+            return tuple(
+                s * math.prod(shape[i + 1 : group[-1] + 1])
+                for s, group in zip(inner, groups_of(op), strict=True)
+                for i in group
+            )

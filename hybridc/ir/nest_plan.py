@@ -112,6 +112,19 @@ def plan_nest(
     return plan
 
 
+def plan_tiles(kernel: Kernel, nest: Nest, strided: Set[SSAValue], merge: bool) -> NestPlan:
+    """The axes of a nest whose statements are about whole tiles: all values that it makes are known afterwards."""
+    groups = merged_axes(nest, strided) if merge else [(a,) for a in range(len(nest.domain))]
+    merged = {a: i for i, group in enumerate(groups) for a in group}
+    grid = sum(group[-1] < nest.grid for group in groups)
+    everywhere = tuple(range(len(groups)))
+    plan = NestPlan(
+        nest, _sizes(nest, merged, len(groups)), merged, everywhere[:grid], everywhere[grid:], False, frozenset()
+    )
+    plan.stage_of = {s.result: s for s in _wanted(kernel, nest)}
+    return plan
+
+
 def _wanted(kernel: Kernel, nest: Nest) -> list[Stage]:
     """The stages whose results somebody reads."""
     read = {r.value for s in kernel.stages for r in s.reads} | set(kernel.results)
@@ -121,14 +134,15 @@ def _wanted(kernel: Kernel, nest: Nest) -> list[Stage]:
 # --- axes -------------------------------------------------------------------------------------------------
 
 
-def _axes(nest: Nest, strided: frozenset[SSAValue]) -> NestPlan:
+def merged_axes(nest: Nest, strided: Set[SSAValue]) -> list[Axes]:
+    """Neighbouring axes that are walked as one: every value has them next to each other, or has none of them."""
     rank = len(nest.domain)
     orders = [r.axes for s in nest.stages for r in s.reads if number_of(r.value) is None and not r.index]
     orders += [s.axes for s in nest.stages]
     apart = (r for s in nest.stages for r in s.reads if r.value in strided or r.index)
     fixed = {a for r in apart for a in r.axes} | indexed_axes(nest.stages)
     fixed |= {a for s in nest.stages if s.result in strided for a in s.axes}
-    groups: list[list[int]] = [[0]] if rank else []
+    groups: list[Axes] = [(0,)] if rank else []
     for a in range(1, rank):
         together = (
             all(_adjacent(order, a - 1) for order in orders)
@@ -137,9 +151,14 @@ def _axes(nest: Nest, strided: frozenset[SSAValue]) -> NestPlan:
             and not {a - 1, a} & fixed
         )
         if together:
-            groups[-1].append(a)
+            groups[-1] = (*groups[-1], a)
         else:
-            groups.append([a])
+            groups.append((a,))
+    return groups
+
+
+def _axes(nest: Nest, strided: frozenset[SSAValue]) -> NestPlan:
+    groups = merged_axes(nest, strided)
     merged = {a: i for i, group in enumerate(groups) for a in group}
     sizes = _sizes(nest, merged, len(groups))
     grid = sum(group[0] < nest.grid for group in groups)

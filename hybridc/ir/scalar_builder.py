@@ -45,7 +45,7 @@ from hybridc.dialects.scalar import PREDICATES, NumPyScalar, number_like
 from hybridc.dtypes import FLOAT16, FLOAT32, STORED, computed, is_float
 from hybridc.errors import UnsupportedError
 from hybridc.ground.sizes import is_size
-from hybridc.ir.structured import Place
+from hybridc.ir.structured import Place, element_dtype
 
 DType = np.dtype[Any]
 
@@ -71,6 +71,14 @@ def _classes() -> dict[str, type[Operation]]:
 
 # Element types by their names.
 ELEMENT_TYPES: dict[str, Attribute] = {"index": IndexType(), **{str(kind): kind for kind in _ELEMENTS.values()}}
+
+
+@functools.cache
+def kind_dtype(kind: str) -> DType:
+    """The dtype of an element type's name; of integers the signed one."""
+    if kind == "index":
+        return INT64
+    return element_dtype(IntegerType(int(kind[1:])) if kind[0] == "i" else ELEMENT_TYPES[kind])
 
 
 def operation_class(op: str) -> type[Operation]:
@@ -252,7 +260,7 @@ class ScalarBuilder:
             return self._compare("une" if x.dtype.kind == "f" else "ne", x, self.constant(0, x.dtype))
         if x.dtype.kind == "f" and dtype.kind in "iu" and dtype.itemsize < 4:
             return self.convert(self.convert(x, INT32), dtype)
-        name = _conversion(x.dtype, dtype)
+        name = conversion(x.dtype, dtype)
         return Element(self._named(name, [x.value], signless(dtype)) if name else x.value, dtype)
 
     def _rounded(self, x: Element, dtype: DType) -> Element:
@@ -288,7 +296,7 @@ def _kind(x: Any) -> Any:
     return bool if isinstance(x, bool) else int if isinstance(x, int) else float
 
 
-def _conversion(source: DType, target: DType) -> str:
+def conversion(source: DType, target: DType) -> str:
     """The conversion operation from one dtype to another; none between integers that differ in signedness."""
     if is_float(source):
         if is_float(target):

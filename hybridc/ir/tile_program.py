@@ -32,6 +32,8 @@ Where a statement of the target is about a whole *tile* of elements, the program
 
 A value is a tile of the dimensions that it follows, and values broadcast. Code runs the program once for each tile of
 the *grid*; a sweep over axes is a loop over the tiles of a *piece*, from one to the next of which values are carried.
+A reduction may also go over what other tiles of the grid have: into memory where all of them add, or into partial
+results, one for each tile (or, if several tiles of the grid are walked for one index of the first axis, for that).
 
 A value that a sweep makes is known in the rest of it, and afterwards if it is one for all: made in a sweep without
 axes, or reduced over all of them. Where the walk is *tiled*, all sweeps are about one element, and know all values.
@@ -42,7 +44,7 @@ from __future__ import annotations
 import itertools
 import math
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from hybridc.errors import VerifyError
@@ -179,6 +181,20 @@ class TileReduce:
 
 
 @dataclass(frozen=True)
+class TileContract:
+    """Products of two values, added up over axes that both have."""
+
+    name: str
+    left: str
+    right: str
+    over: Axes
+    kind: str
+
+    def __str__(self) -> str:
+        return f"%{self.name} = contract %{self.left}, %{self.right} over {_axes(self.over)} : {self.kind}"
+
+
+@dataclass(frozen=True)
 class TileStore:
     """An element put into a buffer."""
 
@@ -226,7 +242,7 @@ class TileUpdate:
 
 
 Statement = (
-    TileConstant | TileIndex | TileLoad | TileGather | TileMap | TileReduce | TileStore
+    TileConstant | TileIndex | TileLoad | TileGather | TileMap | TileReduce | TileContract | TileStore
     | TileCount | TileCarry | TileUpdate
 )  # fmt: skip
 
@@ -245,7 +261,10 @@ class TileSweep:
 
 @dataclass(frozen=True)
 class TileBuffer:
-    """Memory that the code is given; with ``pieces``, a partial result for each piece of the parallel axes."""
+    """Memory that the code is given; with ``pieces``, a partial result for each piece of the parallel axes.
+
+    If statements are about tiles, pieces are the tiles, or indices, along the first axis.
+    """
 
     name: str
     kind: str
@@ -329,6 +348,11 @@ class TileProgram:
         loop = {a for tile in self.tiles if tile.walk == "piece" for a in tile.axes} - {*sweep.axes}
         return tuple(a for a in range(len(self.sizes)) if a not in loop)
 
+    @property
+    def known_sizes(self) -> Axes:
+        """The sizes of the axes, where the code is given none."""
+        return tuple(n for n in self.sizes if n is not None)
+
     def extent(self, axes: Iterable[int]) -> int | None:
         """How many elements some axes have; None if that is not known."""
         found = [self.sizes[a] for a in axes]
@@ -363,6 +387,41 @@ def _number(number: Number) -> str:
     return str(number).lower() if isinstance(number, bool) else repr(number)
 
 
+# --- analyses ---------------------------------------------------------------------------------------------------------
+
+
+def needed(statements: Sequence[Statement]) -> tuple[Statement, ...]:
+    """The statements without those that make what nobody reads."""
+    found: list[Statement] = []
+    read: set[str] = set()
+    for s in reversed(statements):
+        partial = isinstance(s, TileReduce) and s.into is not None
+        if isinstance(s, TileStore | TileUpdate) or partial or s.name in read:
+            found.append(s)
+            read.update(operands_of(s))
+    return tuple(reversed(found))
+
+
+def axes_of_values(statements: Iterable[Statement]) -> dict[str, set[int]]:
+    """For each value the axes along which its elements differ."""
+    found: dict[str, set[int]] = {}
+    for s in statements:
+        match s:
+            case TileStore() | TileUpdate():
+                continue
+            case TileLoad():
+                axes = {*s.address.axes}
+            case TileIndex():
+                axes = {s.axis}
+            case TileCarry():
+                axes = {*s.axes}
+            case _:
+                axes = {a for v in operands_of(s) for a in found[v]}
+                axes -= {*s.over} if isinstance(s, TileReduce | TileContract) else set()
+        found[s.name] = axes
+    return found
+
+
 # --- parsing --------------------------------------------------------------------------------------------------------
 
 _NAME = r"([\w.]+)"
@@ -381,6 +440,7 @@ _LINES = {
         rf"%{_NAME} = reduce (\S+) %{_NAME} from (\S+) over ([i\d, ]*?)(?: carried (\d+))?"
         r"(?: (accumulating|into) (\w+\[.*?\]))?( ordered)? : (\w+)"
     ),
+    "contract": re.compile(rf"%{_NAME} = contract %{_NAME}, %{_NAME} over ([i\d, ]*) : (\w+)"),
     "store": re.compile(rf"store %{_NAME}, (\w+\[.*?\])"),
 }
 
@@ -450,6 +510,8 @@ def _statement(line: str) -> Statement:
                 into = None if m[8] is None else _address(m[8])
                 rest = (int(m[6] or 0), into, m[7] == "accumulating", m[9] is not None)
                 return TileReduce(m[1], m[2], m[3], _value(m[4]), _numbers(m[5]), m[10], *rest)
+            case "contract":
+                return TileContract(m[1], m[2], m[3], _numbers(m[4]), m[5])
             case _:
                 return TileStore(m[1], _address(m[2]))
     raise ValueError(f"no statement of a tile program: {line}")
@@ -516,7 +578,7 @@ def _faults(program: TileProgram) -> Iterator[str]:
         here = dict(everywhere)
         walked = {*program.looped(sweep)}
         for s in sweep.statements:
-            for used in _operands(s):
+            for used in operands_of(s):
                 if used not in here:
                     yield f"%{used} is not known: {s}"
             for address in _addresses(s):
@@ -532,8 +594,11 @@ def _faults(program: TileProgram) -> Iterator[str]:
                 s.name in carried and sweep.axes and here.get(s.value) == here[s.name]
             ):
                 yield f"no loop carries it so: {s}"
-            if isinstance(s, TileReduce) and program.tiles and not {*s.over} <= reducible:
+            partial = isinstance(s, TileReduce) and s.into is not None
+            if isinstance(s, TileReduce | TileContract) and program.tiles and not (partial or {*s.over} <= reducible):
                 yield f"a reduction of what other tiles have: {s}"
+            if isinstance(s, TileContract) and {here.get(v) for v in operands_of(s)} != {s.kind}:
+                yield f"operands of other kinds: {s}"
             if isinstance(s, TileStore | TileUpdate):
                 continue
             if isinstance(s, TileCarry):
@@ -572,7 +637,8 @@ def _agrees(statement: TileMap, kinds: list[str]) -> bool:
     return {*kinds[1:]} == {statement.kind} if name == "arith.select" else {*kinds} == {statement.kind}
 
 
-def _operands(statement: Statement) -> tuple[str, ...]:
+def operands_of(statement: Statement) -> tuple[str, ...]:
+    """The values that a statement is about."""
     match statement:
         case TileMap():
             return statement.operands
@@ -580,10 +646,18 @@ def _operands(statement: Statement) -> tuple[str, ...]:
             return tuple(v for v, _ in statement.terms)
         case TileReduce():
             return (statement.operand,)
+        case TileContract():
+            return (statement.left, statement.right)
         case TileStore() | TileUpdate():
             return (statement.value,)
         case _:
             return ()
+
+
+def buffers_of(statement: Statement) -> tuple[str, ...]:
+    """The buffers that a statement reads or writes."""
+    gathered = (statement.buffer,) if isinstance(statement, TileGather) else ()
+    return (*gathered, *(a.buffer for a in _addresses(statement)))
 
 
 def _addresses(statement: Statement) -> tuple[Address, ...]:

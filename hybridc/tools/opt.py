@@ -2,6 +2,7 @@
 
 hybridc-opt graph.mlir -p canonicalize-graph,decompose --print-between-passes
 hybridc-opt graph.mlir -p decompose,hybrid-to-linalg,fold-views,fuse-kernels,plan-memory -t numpy
+hybridc-opt graph.mlir -p decompose,hybrid-to-linalg,fold-views,fuse-kernels -t tile-programs
 hybridc-opt graph.mlir --load my_backend.py -p partition-graph{backend=my_backend}
 """
 
@@ -32,6 +33,9 @@ from hybridc.dialects.mlir.hybrid import dialects
 from hybridc.dialects.mlir.hybrid_rt import HybridRt
 from hybridc.dialects.mlir.tensor import Tensor
 from hybridc.errors import MXNetError
+from hybridc.ir.host import numbers_of
+from hybridc.ir.kernel import analyse
+from hybridc.ir.structured import is_host, kernels
 from hybridc.ir.values import functions
 from hybridc.lower.llvm.codegen.expand_math import ExpandMath
 from hybridc.lower.llvm.codegen.llvm_ops import NativeLLVM
@@ -39,6 +43,7 @@ from hybridc.lower.llvm.codegen.loops_to_llvm import LoopsToLLVM
 from hybridc.lower.llvm.gemm.pack_panels import PackPanels
 from hybridc.lower.llvm.schedule_phases import SchedulePhases
 from hybridc.lower.numpy.emit_module import emit
+from hybridc.transforms.kernels.schedule_arrays import schedule_arrays
 
 
 @dataclass(frozen=True)
@@ -52,6 +57,24 @@ class NumPySource(Target):
     def emit(self, ctx: Context, module: ModuleOp, output: IO[str]) -> None:
         planned = [f.sym_name.data for f in functions(module) if f.sym_visibility is None]
         output.write("\n\n".join(emit(module, name, self.threads).source for name in planned))
+
+
+@dataclass(frozen=True)
+class TileProgramText(Target):
+    """The tile programs that the numpy target prints, each after the name of its kernel."""
+
+    name = "tile-programs"
+
+    threads: int = 2
+
+    def emit(self, ctx: Context, module: ModuleOp, output: IO[str]) -> None:
+        for name, kernel in kernels(module).items():
+            if is_host(kernel):
+                continue
+            strided, updates = (numbers_of(kernel, f"hybrid.{key}") for key in ("strided", "updates"))
+            nests, _ = schedule_arrays(analyse(kernel), self.threads, frozenset(strided), updates)
+            for program in (p for nest in nests for p in nest.programs):
+                output.write(f"// {name}\n{program}\n")
 
 
 __all__ = ["HybridcOpt", "main", "nd"]  # nd registers the operators
@@ -101,6 +124,7 @@ class HybridcOpt(xDSLOptMain):
         """Those of xDSL, and ours."""
         super().register_all_targets()
         self.available_targets["numpy"] = lambda: NumPySource
+        self.available_targets["tile-programs"] = lambda: TileProgramText
 
     def apply_passes(self, prog: ModuleOp) -> None:
         """Apply passes in order; what one of them refuses is a diagnostic."""

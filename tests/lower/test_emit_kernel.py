@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 from hybridc.errors import UnsupportedError
-from hybridc.lower.numpy import tiling
 from hybridc.lower.numpy.emit_kernel import KernelEmitter
+from hybridc.transforms.kernels import schedule_arrays
+from hybridc.transforms.kernels.schedule_arrays import ArrayMachine
 from tests.lower.evaluate import Evaluator
 from tests.lower.kernels import compiled, kernel, parse
 from tests.lower.write_kernel import BODIES, Writer
@@ -35,8 +36,7 @@ def agrees(writer, results, threads=1, rtol=1e-12):
 
 @pytest.fixture
 def small_tiles(monkeypatch):
-    for name in ("TILE_ELEMENTS", "SHARED_TILE_ELEMENTS", "PARALLEL_ELEMENTS"):
-        monkeypatch.setattr(tiling, name, 8)
+    monkeypatch.setattr(schedule_arrays, "MACHINE", ArrayMachine(8, 8, parallel_elements=8))
 
 
 # --- products ---------------------------------------------------------------------------------------------
@@ -223,9 +223,9 @@ def test_tiles_are_smaller_where_there_are_more_arrays():
         y = w.map([w.arg((0, 1))], (0, 1), EXP)
         for _ in range(count):
             y = w.map([w.map([y, w.arg((0, 1))], (0, 1), ADD), y], (0, 1), SUB)
-        blocks.append(KernelEmitter(kernel(w.text([y])), 2).loops[0].block)
+        blocks.append(KernelEmitter(kernel(w.text([y])), 2).nests[0].loops.block)
     few, many = blocks
-    assert few > many >= tiling.TILE_ELEMENTS // 1024
+    assert few > many >= ArrayMachine().tile_elements // 1024
 
 
 # --- dtypes -----------------------------------------------------------------------------------------------
@@ -364,7 +364,7 @@ func.func private @kernel(%x: tensor<3xf32>) -> (tensor<3xf32>, tensor<2xf32>, t
 
 
 def test_the_text_of_a_kernel_says_what_it_walks(monkeypatch):
-    monkeypatch.setattr(tiling, "TILE_ELEMENTS", 12)
+    monkeypatch.setattr(schedule_arrays, "MACHINE", ArrayMachine(12))
     w = Writer("f32", [(10, 4)])
     x = w.arg((0, 1))
     e = w.map([x, w.reduce(x, (1,), "arith.maximumf")], (0, 1), SUB)

@@ -12,10 +12,11 @@ import pytest
 
 from hybridc.array.ndarray import NDArray
 from hybridc.compile.stages import Traced
-from hybridc.lower.numpy import tiling
 from hybridc.tools.check_op.case import all_close, close, gradients, ndarrays, run, weights_of
 from hybridc.tools.check_op.check_compiled import _EXTRA
 from hybridc.trace.tracer import trace_call
+from hybridc.transforms.kernels import schedule_arrays
+from hybridc.transforms.kernels.schedule_arrays import ArrayMachine
 from tests.lower.evaluate import Evaluator
 from tests.lower.levels import inputs_of, numpy_form, parses_to_itself, planned, program, saved, without_views
 from tests.ops.samples import operators
@@ -25,8 +26,7 @@ from tests.ops.together import Together, backward_parts, by_part, each_group, fo
 @pytest.fixture(autouse=True)
 def small_tiles(monkeypatch):
     """Tiles of three elements; what is one tile is run wherever networks are compiled."""
-    for name in ("TILE_ELEMENTS", "SHARED_TILE_ELEMENTS", "PARALLEL_ELEMENTS"):
-        monkeypatch.setattr(tiling, name, 3)
+    monkeypatch.setattr(schedule_arrays, "MACHINE", ArrayMachine(3, 3, parallel_elements=3))
 
 
 @operators(forward_parts, every=3)

@@ -8,7 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hybridc.ir.structured import shape_of
-from hybridc.lower.numpy import tiling
+from hybridc.transforms.kernels import schedule_arrays
+from hybridc.transforms.kernels.schedule_arrays import ArrayMachine
 from tests.lower.evaluate import Evaluator
 from tests.lower.kernels import compiled, parse
 from tests.lower.write_kernel import kernels as random_kernels
@@ -24,8 +25,8 @@ def test_random_kernels(text, size, threads):
     arrays = [rng.uniform(-2, 2, shape_of(a)) for a in function.body.block.args]
     want = evaluator.call("kernel", *arrays)
     with pytest.MonkeyPatch.context() as patch:
-        for name in ("TILE_ELEMENTS", "SHARED_TILE_ELEMENTS", "PARALLEL_ELEMENTS") if size is not None else ():
-            patch.setattr(tiling, name, size)
+        if size is not None:
+            patch.setattr(schedule_arrays, "MACHINE", ArrayMachine(size, size, parallel_elements=size))
         emitter, run_kernel = compiled(function, threads)
     for pairs in ((), *[(pair,) for pair in emitter.inplace_pairs()]):
         got = run_kernel(*[x.copy() for x in arrays], inplace=pairs)

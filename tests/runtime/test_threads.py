@@ -16,8 +16,9 @@ from hybridc.errors import CustomOpError
 from hybridc.gluon import HybridBlock, nn
 from hybridc.gluon.hybridize import cached_graph
 from hybridc.lower.numpy import tile_threads as workers
-from hybridc.lower.numpy import tiling
 from hybridc.options import OPTIONS
+from hybridc.transforms.kernels import schedule_arrays
+from hybridc.transforms.kernels.schedule_arrays import ArrayMachine
 
 THREADS, CALLS = 8, 200
 
@@ -25,9 +26,8 @@ THREADS, CALLS = 8, 200
 @pytest.fixture
 def small_tiles(monkeypatch):
     """Loops, partial tiles and worker threads already for small arrays."""
-    monkeypatch.setattr(tiling, "TILE_ELEMENTS", 64)
-    monkeypatch.setattr(tiling, "SHARED_TILE_ELEMENTS", 64)
-    monkeypatch.setattr(tiling, "PARALLEL_ELEMENTS", 256)
+    small = ArrayMachine(tile_elements=64, shared_tile_elements=64, parallel_elements=256)
+    monkeypatch.setattr(schedule_arrays, "MACHINE", small)
 
 
 class Net(HybridBlock):
@@ -279,7 +279,7 @@ def test_an_exception_in_a_worker_reaches_the_caller():
 
     for _ in range(20):
         with pytest.raises(KeyError, match="on purpose"):
-            workers.parallel(tiles, 1000, 10, ((), ()))
+            workers.parallel(tiles, 1000, 10, 8, ((), ()))
     seen = np.zeros(1000, int)
 
     def count(lo, hi, scratch):
@@ -287,7 +287,7 @@ def test_an_exception_in_a_worker_reaches_the_caller():
 
     for size in (1, 9, 10, 11, 999, 1000):
         seen[:] = 0
-        workers.parallel(count, size, 10, ((), (), ()))
+        workers.parallel(count, size, 10, 12, ((), (), ()))
         assert (seen[:size] == 1).all()
         assert not seen[size:].any()
 

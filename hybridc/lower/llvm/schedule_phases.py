@@ -10,19 +10,15 @@ from typing import Any, Protocol
 from xdsl.context import Context
 from xdsl.dialects import func
 from xdsl.dialects.builtin import DenseArrayBase, IntAttr, IntegerAttr, ModuleOp, i64
-from xdsl.ir import SSAValue
 from xdsl.passes import ModulePass
 
 from hybridc.dialects.mlir.hybrid_rt import aligned
 from hybridc.ground.location import Location
-from hybridc.ir.joined import strides_in_whole
+from hybridc.ir.joined import MovedArrays, strided_arrays
 from hybridc.ir.kernel import Kernel
 from hybridc.ir.planned import Strides
-from hybridc.ir.strides import row_major
-from hybridc.ir.structured import is_host, kernels, shape_of
-from hybridc.ir.values import functions
+from hybridc.ir.structured import is_host, kernels
 from hybridc.lower.llvm.kernel_code import Codes
-from hybridc.lower.numpy.tile_kernels import is_strided, parts_made, views_given
 
 
 class KernelCodes(Protocol):
@@ -60,14 +56,6 @@ class KernelCodes(Protocol):
 
 
 @dataclass(frozen=True)
-class _Calls:
-    """The strided arguments (views) and results (parts of concatenations) of the calls in a function."""
-
-    views: list[tuple[str, int, SSAValue]]
-    parts: list[tuple[str, int, SSAValue]]
-
-
-@dataclass(frozen=True)
 class SchedulePhases(ModulePass):
     """Sets what the memory planner needs to know about kernels of targets with parallel regions.
 
@@ -80,42 +68,25 @@ class SchedulePhases(ModulePass):
 
     threads: int = 2
     codes: KernelCodes | None = field(default=None, compare=False)  # shared with the emitter
-    calls: dict[func.FuncOp, _Calls] = field(default_factory=dict[func.FuncOp, _Calls], compare=False)  # by caller
+    moved: dict[func.FuncOp, MovedArrays] = field(
+        default_factory=dict[func.FuncOp, MovedArrays], compare=False
+    )  # by caller
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         codes: KernelCodes = Codes(self.threads) if self.codes is None else self.codes
         codes.resized()
-        strided, parts = self._strided(op)
+        strided = strided_arrays(op, self.moved)
         for name, function in kernels(op).items():
             if is_host(function):
                 continue
             kernel = codes.kernel(function)
-            first = len(kernel.arguments)
-            views = [*sorted(strided.get(name, set())), *(first + i for i in sorted(parts.get(name, set())))]
+            views = sorted(strided.get(name, ()))
             pairs = [n for pair in codes.inplace(kernel, views) for n in pair]
             scratch, shared = codes.memory(kernel, views)
             function.attributes["hybrid.scratch"] = _size(scratch + sum(aligned(n) for n in shared))
             function.attributes["hybrid.inplace"] = _numbers(*pairs)
             if views:
                 function.attributes["hybrid.strided"] = _numbers(*views)
-
-    def _strided(self, module: ModuleOp) -> tuple[dict[str, set[int]], dict[str, set[int]]]:
-        """For each kernel the arguments, and the results, that are non-contiguous in some call."""
-        strided: dict[str, set[int]] = {}
-        parts: dict[str, set[int]] = {}
-        for function in functions(module):
-            if function.sym_visibility is not None:
-                continue
-            if function not in self.calls:
-                self.calls[function] = _Calls(views_given(function), parts_made(function))
-            calls = self.calls[function]
-            for name, number, value in calls.views:
-                if is_strided(value):
-                    strided.setdefault(name, set()).add(number)
-            for name, number, value in calls.parts:
-                if strides_in_whole(value) != row_major(shape_of(value)):
-                    parts.setdefault(name, set()).add(number)
-        return strided, parts
 
 
 @functools.lru_cache(1024)

@@ -16,10 +16,10 @@ from hybridc.ground.quoting import docstring, required_name
 from hybridc.ir.host import numbers_of
 from hybridc.ir.kernel import Kernel, analyse
 from hybridc.ir.structured import Shape
+from hybridc.lower.numpy.array_steps import KernelSteps, NestSteps, StepOperand, StepValue, UfuncStep
 from hybridc.lower.numpy.emit_nest import NestEmitter, assign_places, join_products
-from hybridc.lower.numpy.schedule import NestSteps, Schedule, StepOperand, StepValue, UfuncStep, schedule
-from hybridc.lower.numpy.tiling import Tiling, tiling
 from hybridc.lower.numpy.ufuncs import literal
+from hybridc.transforms.kernels.schedule_arrays import ArrayNest, schedule_arrays
 
 # How to write a view of memory, given an offset, a dtype and a shape.
 View = Callable[[int, np.dtype[Any], Shape], str]
@@ -47,11 +47,13 @@ class KernelEmitter:
     def __init__(self, function: func.FuncOp, threads: int, strided: frozenset[int] = frozenset()) -> None:
         self.kernel: Kernel = analyse(function)
         self.name = required_name(self.kernel.name)
-        self.plan: Schedule = schedule(self.kernel, numbers_of(function, "hybrid.updates"), strided)
-        join_products(self.plan)
-        assign_places(self.plan)
-        self.loops: list[Tiling] = [tiling(part, threads) for part in self.plan.parts]
-        self.nests = [NestEmitter(self.plan, p, t) for p, t in zip(self.plan.parts, self.loops, strict=True)]
+        updates = numbers_of(function, "hybrid.updates")
+        self.scheduled: list[ArrayNest]
+        self.scheduled, self.memory = schedule_arrays(self.kernel, threads, strided, updates)
+        self.steps = KernelSteps(self.scheduled, self.memory, ", ".join(map(str, self.kernel.locations)))
+        join_products(self.steps)
+        assign_places(self.steps)
+        self.nests = [NestEmitter(self.steps, part) for part in self.steps.nests]
         self.bytes = 0
         self.arrays: list[tuple[list[ScratchArray], list[list[ScratchArray]]]] = []
         self._place()
@@ -59,13 +61,13 @@ class KernelEmitter:
     @property
     def threads(self) -> int:
         """How many threads may share it."""
-        return max((t.threads for t in self.loops), default=1)
+        return max((nest.threads for nest in self.scheduled), default=1)
 
     # --- scratch -------------------------------------------------------------------------------------------
 
     def _place(self) -> None:
         """Say where scratch is; nests run one after the other, so that what each needs alone is in one place."""
-        whole = [self._array(value.dtype, value.shape) for value in self.plan.whole]
+        whole = {n: self._array(v.dtype, v.shape) for n, v in self.steps.arrays.items() if v.kind == "w"}
         start = end = self.bytes
         for nest in self.nests:
             self.bytes = start
@@ -102,14 +104,15 @@ class KernelEmitter:
 
     def inplace_pairs(self) -> list[tuple[int, int]]:
         """Which arguments may share memory with which results: of one nest, as nests may be many."""
-        found = (pair for part, loops in zip(self.plan.parts, self.loops) for pair in _inplace_pairs(part, loops.flat))
-        return sorted((p for p in found if p[0] not in self.plan.viewed), key=lambda pair: (pair[1], pair[0]))
+        found = (pair for nest in self.nests for pair in _inplace_pairs(nest.part, nest.loops.flat))
+        return sorted((p for p in found if f"x{p[0]}" not in self.steps.viewed), key=lambda pair: (pair[1], pair[0]))
 
     # --- source --------------------------------------------------------------------------------------------
 
     def source(self, name: str | None = None) -> str:
         """The Python function."""
-        parameters = [f"x{i}" for i in range(len(self.plan.args))] + [f"y{i}" for i in range(len(self.plan.outs))]
+        parameters = [f"x{i}" for i in range(len(self.kernel.arguments))]
+        parameters += [f"y{i}" for i in range(len(self.kernel.results))]
         if self.bytes:
             parameters.append("scratch")
         head = [f"def {name or self.name}({', '.join(parameters)}):", f'    """{docstring(self._title())}"""']
@@ -119,7 +122,7 @@ class KernelEmitter:
         """The lines of the function: equal for kernels that do the same."""
         inside = self._lines()
         text = "\n".join(inside)
-        views = (f"v{i} = {source}" for i, source in enumerate(self.plan.views) if re.search(rf"\bv{i}\b", text))
+        views = (f"{v} = {source}" for v, source in self.steps.views.items() if re.search(rf"\b{v}\b", text))
         return [*views, *inside]
 
     def _lines(self) -> list[str]:
@@ -132,9 +135,8 @@ class KernelEmitter:
                 lines += nest.unpacked("scratch" if len(self.nests) == 1 else f"scratch[{given}]")
                 given += 1
             lines += nest.lines()
-        lines += [f"np.copyto(y{i}, {literal(number)})" for i, number in self.plan.fills]
-        names = [(i, f"x{v.arg}" if v.arg is not None else f"y{v.out}") for i, v in self.plan.copies]
-        return [*lines, *(f"np.copyto(y{i}, {name})" for i, name in names)]
+        lines += [f"np.copyto(y{i}, {literal(number)})" for i, number in self.kernel.fills]
+        return [*lines, *(f"np.copyto({name}, {source})" for name, source in self.memory.copies)]
 
     def _title(self) -> str:
         where = ", ".join(map(str, self.kernel.locations))
@@ -147,13 +149,13 @@ def _inplace_pairs(part: NestSteps, flat: bool) -> list[tuple[int, int]]:
     writes: dict[StepValue, UfuncStep] = {}
     reads: dict[StepValue, list[tuple[UfuncStep, StepOperand]]] = {}
     for step in (*part.before, *part.steps):
-        if step.result.value.out is not None:
+        if step.result.value.kind == "y":
             writes.setdefault(step.result.value, step)
         for operand in step.reads():
-            if operand.value.arg is not None:
+            if operand.value.kind == "x":
                 reads.setdefault(operand.value, []).append((step, operand))
     return [
-        (arg.arg or 0, out.out or 0)
+        (int(arg.name[1:]), int(out.name[1:]))
         for out, write in writes.items()
         for arg, found in reads.items()
         if (arg.shape, arg.dtype) == (out.shape, out.dtype)
@@ -167,7 +169,7 @@ def _leaves(part: NestSteps, flat: bool, write: UfuncStep, step: UfuncStep, oper
     """Whether a step reads an argument before a result is written there, on this tile and on all others."""
     if step is not write and (flat or write not in part.steps or step not in part.steps):
         return True
-    if operand.axes != write.result.axes or len(operand.axes) < len(part.domain):
+    if operand.axes != write.result.axes or len(operand.axes) < len(part.sizes):
         return False
     return step is not write or step.may_overwrite(operand)
 

@@ -11,9 +11,48 @@ import numpy as np
 
 from hybridc.ir.kernel import Axes
 from hybridc.ir.structured import Shape
-from hybridc.lower.numpy.schedule import Given, NestSteps, Schedule, StepOperand, StepValue, UfuncStep
-from hybridc.lower.numpy.tiling import Tiling
+from hybridc.ir.tile_program import TileProgram
+from hybridc.lower.numpy.array_steps import Given, KernelSteps, NestSteps, StepOperand, StepValue, UfuncStep
 from hybridc.lower.numpy.ufuncs import literal, neutral
+
+
+@dataclass(frozen=True)
+class TileLoops:
+    """The loops of a program over ``dims``, its axes.
+
+    ``loop`` outer axes are walked one by one, axis ``loop`` in blocks of ``block``, the rest is one tile; if ``flat``,
+    everything is.
+    """
+
+    flat: bool
+    dims: Shape
+    loop: int = 0
+    block: int = 1
+
+    @classmethod
+    def of(cls, program: TileProgram) -> TileLoops:
+        """Those of a program."""
+        sizes = program.known_sizes
+        grid = next((t for t in program.tiles if t.walk == "grid"), None)
+        if grid is None:
+            return cls(True, sizes)
+        assert isinstance(grid.block, int)
+        return cls(False, sizes, grid.axes[0], grid.block)
+
+    def tile(self, axes: Axes) -> Shape:
+        """The shape of a scratch tile of a value that follows these axes: 1 along all others."""
+        sizes = [n if a in axes else 1 for a, n in enumerate(self.dims)]
+        return tuple(sizes) if self.flat else (self.block if self.loop in axes else 1, *sizes[self.loop + 1 :])
+
+    @property
+    def pieces(self) -> int:
+        """How many pieces axis 0 is cut into."""
+        return -(-self.dims[0] // self.block) if self.loop == 0 else self.dims[0]
+
+    @property
+    def even(self) -> bool:
+        """Whether the blocks divide their axis, so that no tile is partial."""
+        return self.dims[self.loop] % self.block == 0
 
 
 class NestEmitter:
@@ -24,21 +63,23 @@ class NestEmitter:
     depend on how threads share the work. ``workers`` are the threads that need slots.
     """
 
-    def __init__(self, plan: Schedule, part: NestSteps, loops: Tiling) -> None:
-        self.plan = plan
+    def __init__(self, kernel: KernelSteps, part: NestSteps) -> None:
+        self.kernel = kernel
         self.part = part
-        self.loops = loops
+        rest = part.nest.rest
+        self.loops = loops = TileLoops(True, ()) if rest is None else TileLoops.of(rest)
+        self.threads = part.nest.threads
         self.views: dict[tuple[StepValue, Axes], str] = {}
         self.setup: list[str] = []
         steps = [*part.before, *part.steps]
         used = [o.value for s in steps for o in (*s.reads(), s.result)]
-        self.whole = sorted({v.whole for v in used if v.whole is not None})
-        self.workers = range(loops.threads)
+        self.whole = sorted({v.name for v in used if v.kind == "w"}, key=lambda name: int(name[1:]))
+        self.workers = range(self.threads)
         self.gathered: dict[str, tuple[np.dtype[Any], Shape]] = {}
-        for step in part.steps if not (loops.flat or loops.direct) else ():
-            if step.across:
-                kept = [loops.dims[a] for a in sorted(loops.merged(step.result.axes))]
-                self.gathered[self._parts(step)] = (step.result.dtype, (loops.pieces, *kept))
+        for step in part.steps:
+            if step.into in kernel.memory.pieces:
+                kept = [loops.dims[a] for a in sorted(step.result.axes)]
+                self.gathered[step.into] = (step.result.dtype, (loops.pieces, *kept))
         # Results of reductions that are read again keep the axes that they reduce, with size 1.
         self.reread = {o.value for s in part.steps for o in s.reads()}
         self.reduced = {o for s in part.steps if s.reduces for o in s.reads()}
@@ -47,18 +88,19 @@ class NestEmitter:
         """What it walks, in words."""
         t = self.loops
         product = "A product" if self.part.before else ""
+        domain = _times(self.part.nest.domain)
         if product and not self.part.steps:
-            return f"{product} over {_times(self.part.domain)}"
+            return f"{product} over {domain}"
         over = f"{product}, then over" if product else "Over"
         if t.flat:
-            return f"{over} {_times(self.part.domain)}"
-        block = _times(t.tile(tuple(range(len(self.part.domain)))))
-        shared = f", shared by {t.threads} threads" if t.threads > 1 else ""
-        return f"{over} {_times(self.part.domain)} in tiles of {block}{shared}"
+            return f"{over} {domain}"
+        block = _times(t.tile(tuple(range(len(t.dims)))))
+        shared = f", shared by {self.threads} threads" if self.threads > 1 else ""
+        return f"{over} {domain} in tiles of {block}{shared}"
 
     def unpacked(self, scratch: str) -> list[str]:
         """The line that names what is in its scratch."""
-        names = [*(f"w{i}" for i in self.whole), *self.gathered]
+        names = [*self.whole, *self.gathered]
         if self.part.slots:
             names += ["sets"] if len(self.workers) > 1 else self._slots()
         return [f"({', '.join(names)},) = {scratch}"]
@@ -74,12 +116,12 @@ class NestEmitter:
     # --- on whole arrays -----------------------------------------------------------------------------------
 
     def _before(self, step: UfuncStep) -> list[str]:
-        target = _base(step.result.value)
+        target = step.result.value.name
         if step.function != "matmul":
             (given,) = step.operands
-            source = _base(given.value) if isinstance(given, StepOperand) else literal(given)
+            source = given.value.name if isinstance(given, StepOperand) else literal(given)
             return [f'np.copyto({target}, {source}, casting="unsafe")']
-        lhs, rhs = [(_base(o.value), o) for o in step.reads()]
+        lhs, rhs = [(o.value.name, o) for o in step.reads()]
         return [matmul(lhs, rhs, (target, step.result))]
 
     def _flat(self) -> list[str]:
@@ -94,38 +136,27 @@ class NestEmitter:
         start: list[str] = []
         end: list[str] = []
         for step in self.part.steps:
-            if step.across:
-                name = self._parts(step)
-                value = literal(neutral(step.combine, step.result.dtype))
-                if t.direct:
-                    start.append(f"{_base(step.result.value)}.fill({value})")
-                    continue
-                if self._adds_up(step):
-                    start.append(f"{name}.fill({value})")
-                end.append(f"{step.combine}.reduce({name}, axis=0, out={self._kept(step.result)})")
-        if t.threads == 1:
+            if not step.into:
+                continue
+            if step.accumulates:
+                start.append(f"{step.into}.fill({literal(neutral(step.combine, step.result.dtype))})")
+            if step.into in self.gathered:
+                end.append(f"{step.combine}.reduce({step.into}, axis=0, out={self._kept(step.result)})")
+        if self.threads == 1:
             return [*start, *self._range(f"0, {t.dims[0]}", body), *end]
         names = self._slots()
         inner = [f"({', '.join(names)},) = scratch"] if names else []
         inner += self._range("lo, hi", body)
         grain = t.block if t.loop == 0 else 1
-        sets = "sets" if names else repr(((),) * t.threads)
+        sets = "sets" if names else repr(((),) * self.threads)
         head = "def tiles(lo, hi, scratch):"
-        call = f"parallel(tiles, {t.dims[0]}, {grain}, {sets})"
+        call = f"parallel(tiles, {t.dims[0]}, {grain}, {self.part.nest.chunks}, {sets})"
         return [*start, head, *("    " + line for line in inner), call, *end]
-
-    def _parts(self, step: UfuncStep) -> str:
-        value = step.result.value
-        return f"p{value.out}" if value.out is not None else f"p_w{value.whole}"
-
-    def _adds_up(self, step: UfuncStep) -> bool:
-        """Whether several tiles give to one part of a reduction across tiles."""
-        return any(0 < a <= self.loops.loop for a in self.loops.merged(step.reduced))
 
     def _cut(self, slot: int) -> bool:
         """Whether partial tiles see a part of a slot only."""
         _, axes = self.part.slots[slot]
-        return not self.loops.flat and not self.loops.even and self.loops.loop in self.loops.merged(axes)
+        return not self.loops.flat and not self.loops.even and self.loops.loop in axes
 
     def _slots(self) -> list[str]:
         """The names of the slots as they are unpacked."""
@@ -145,7 +176,7 @@ class NestEmitter:
         if t.even:
             bound = [f"j = i + {t.block}"]
         else:
-            limit = "hi" if t.loop == 0 and t.threads > 1 else str(size)
+            limit = "hi" if t.loop == 0 and self.threads > 1 else str(size)
             cut = [f"t{n} = s{n}[: j - i]" for n in range(len(self.part.slots)) if self._cut(n)]
             bound = [f"j = min(i + {t.block}, {limit})", *cut]
         inner = [*bound, *steps]
@@ -164,7 +195,7 @@ class NestEmitter:
         value = given.value
         name = f"t{value.slot}" if value.slot is not None else self._view(given)
         if tile and value.outside and not self.loops.flat and not self._broadcasts(given):
-            name = self._index(name, self.loops.merged(given.axes))
+            name = self._index(name, given.axes)
         return name if given.dtype == value.dtype else f"{name}.view({given.dtype.name!r})"
 
     def _index(self, name: str, merged: Axes) -> str:
@@ -179,7 +210,7 @@ class NestEmitter:
         key = (operand.value, operand.axes)
         if key not in self.views:
             source = self._arranged(operand)
-            base = _base(operand.value)
+            base = operand.value.name
             known = sum(1 for v, _ in self.views if v is operand.value)
             self.views[key] = base if source == base else f"{base}_{known + 1}"
             if source != base:
@@ -188,7 +219,7 @@ class NestEmitter:
 
     def _arranged(self, operand: StepOperand) -> str:
         t = self.loops
-        source, merged = _base(operand.value), t.merged(operand.axes)
+        source, merged = operand.value.name, operand.axes
         full = tuple(n if a in merged else 1 for a, n in enumerate(t.dims))
         kept = self._kept(operand)
         if operand.value.shape == full and kept == source:
@@ -205,15 +236,15 @@ class NestEmitter:
 
     def _broadcasts(self, operand: StepOperand) -> bool:
         """Whether NumPy by itself repeats an argument along the axes in front of its own, in all tiles alike."""
-        t, merged = self.loops, self.loops.merged(operand.axes)
+        t, merged = self.loops, operand.axes
         last = tuple(range(len(t.dims) - len(merged), len(t.dims)))
         apart = t.flat or t.loop not in merged
-        return apart and merged == last and operand.value.arg is not None and operand not in self.reduced
+        return apart and merged == last and operand.value.kind == "x" and operand not in self.reduced
 
     def _kept(self, operand: StepOperand) -> str:
         """An array over the merged axes that it has, in their order."""
         t = self.loops
-        source, merged = _base(operand.value), t.merged(operand.axes)
+        source, merged = operand.value.name, operand.axes
         shape = tuple(t.dims[a] for a in merged)
         if shape != operand.value.shape:
             source += f".reshape({shape})"
@@ -232,7 +263,7 @@ class NestEmitter:
             rows = self._whole_rows(step, step.table)
             first = f"[..., {', '.join('0' * rows)}]" if rows else ""
             indices = [self._name(o) + first for o in step.operands[: len(step.operands) - rows]]
-            return [f"np.copyto({out}, {_base(step.table)}[{', '.join(indices)}])"]
+            return [f"np.copyto({out}, {step.table.name}[{', '.join(indices)}])"]
         operands = [self._name(o) for o in step.operands]
         if step.function == "select":
             condition, a, b = operands
@@ -249,27 +280,26 @@ class NestEmitter:
         """Along how many of the last axes a gather takes all elements in their order: NumPy takes these as rows."""
         t, count = self.loops, 0
         for number in range(len(step.operands) - 1, 0, -1):
-            axis, given = len(self.part.domain) - 1 - count, step.operands[number]
+            axis, given = len(t.dims) - 1 - count, step.operands[number]
             others = [o for o in step.operands[:number] if isinstance(o, StepOperand)]
-            (merged,) = t.merged((axis,)) if axis >= 0 else (-1,)
-            if len(others) < number or any(axis in o.axes for o in others) or not (t.flat or merged > t.loop):
+            if len(others) < number or any(axis in o.axes for o in others) or not (t.flat or axis > t.loop):
                 break
-            view = given.value.view if isinstance(given, StepOperand) and given.axes == (axis,) else None
-            if view is None or self.plan.views[view] != f"np.arange({table.shape[number]})":
+            view = given.value.name if isinstance(given, StepOperand) and given.axes == (axis,) else ""
+            if self.kernel.views.get(view) != f"np.arange({table.shape[number]})":
                 break
             count += 1
         return count
 
     def _reduction(self, step: UfuncStep) -> list[str]:
         t = self.loops
-        if any(self.part.domain[a] == 0 for a in step.reduced):
+        if any(t.dims[a] == 0 for a in step.reduced):
             return [f"np.copyto({self._name(step.result)}, {literal(neutral(step.combine, step.result.dtype))})"]
         inputs = [self._name(o) for o in step.operands]
-        if step.across and not t.flat:
+        if step.into:
             return self._part(step, inputs)
-        inside = tuple(a - t.loop for a in sorted(t.merged(step.reduced)) if a >= t.loop)
+        inside = tuple(a - t.loop for a in sorted(step.reduced) if a >= t.loop)
         axis = inside[0] if len(inside) == 1 else inside
-        full = all(len(o.axes) == len(self.part.domain) for o in step.reads())
+        full = all(len(o.axes) == len(t.dims) for o in step.reads())
         alone = full and step.result.value.outside and step.result.value not in self.reread
         if len(inputs) > 1 or (full and self._is_short(step, inside)):
             out = (
@@ -298,7 +328,7 @@ class NestEmitter:
 
     def _is_narrow(self, step: UfuncStep, inside: Axes) -> bool:
         """Whether rows are so short, and so many, that they are better reduced column by column, as ``sums`` says."""
-        dims = self.loops.tile(tuple(range(len(self.part.domain))))
+        dims = self.loops.tile(tuple(range(len(self.loops.dims))))
         rows = math.prod(dims[:-1])
         same = all(o.dtype == step.result.dtype for o in step.reads())
         return same and inside == (len(dims) - 1,) and rows >= MANY_ROWS and 1 < dims[-1] <= NARROW
@@ -312,11 +342,11 @@ class NestEmitter:
     def _without(self, operand: StepOperand) -> str:
         """What one tile sees of a result without the axes that were reduced."""
         t = self.loops
-        source, name = self._kept(operand), _base(operand.value)
+        source, name = self._kept(operand), operand.value.name
         if source != name:
             name += "_rows"
             self.setup.append(f"{name} = {source}")
-        index = [f"i{a}" if a < t.loop else "i:j" if a == t.loop else ":" for a in sorted(t.merged(operand.axes))]
+        index = [f"i{a}" if a < t.loop else "i:j" if a == t.loop else ":" for a in sorted(operand.axes)]
         while index and index[-1] == ":":
             index.pop()
         name = f"{name}[{', '.join(index)}]" if index and not t.flat else name
@@ -325,20 +355,20 @@ class NestEmitter:
     def _part(self, step: UfuncStep, inputs: list[str]) -> list[str]:
         """What one tile gives to a reduction across tiles; along axes that nobody has the tile has size 1."""
         t = self.loops
-        kept = sorted(t.merged(step.result.axes))
+        kept = sorted(step.result.axes)
         inside = tuple(a - t.loop for a in range(t.loop, len(t.dims)) if a not in kept)
         index = [f"i{a}" if a < t.loop else "i:j" if a == t.loop else ":" for a in kept]
-        if t.direct:
+        if step.into not in self.gathered:
             place = self._kept(step.result)
         else:
-            place = self._parts(step)
+            place = step.into
             index.insert(0, f"i // {t.block}" if t.loop == 0 else "i0")
         while index and index[-1] == ":":
             index.pop()
         place = f"{place}[{', '.join(index)}]" if index else place
         number = all(a < t.loop for a in kept) and bool(index)
         short = len(inputs) > 1 or (len(inside) < len(t.dims) - t.loop and self._is_short(step, inside))
-        adds = t.direct or self._adds_up(step)
+        adds = step.accumulates
         if not inside and len(inputs) == 1:
             part = inputs[0]
             if not adds and not number:
@@ -355,15 +385,6 @@ class NestEmitter:
         if number:
             return [f"{place} = {f'{step.combine}({place}, {part})' if adds else part}"]
         return [f"{step.combine}({place}, {part}, out={place})"]
-
-
-def _base(value: StepValue) -> str:
-    """The name of an array that the kernel is given."""
-    if value.view is not None:
-        return f"v{value.view}"
-    if value.arg is not None:
-        return f"x{value.arg}"
-    return f"y{value.out}" if value.out is not None else f"w{value.whole}"
 
 
 def _along(zero: Axes, rank: int) -> str:
@@ -388,14 +409,14 @@ SHORT_COLUMN = 512
 NARROW, MANY_ROWS = 32, 512
 
 
-def join_products(plan: Schedule) -> None:
+def join_products(kernel: KernelSteps) -> None:
     """Let sums of products be one step: of rows, or along the first axes, of arrays over the whole domain."""
-    for part in plan.parts:
+    for part in kernel.nests:
         _join(part)
 
 
 def _join(part: NestSteps) -> None:
-    axes = tuple(range(len(part.domain)))
+    axes = tuple(range(len(part.sizes)))
     readers: dict[StepValue, int] = {}
     for step in part.steps:
         for operand in step.reads():
@@ -421,13 +442,13 @@ def _join(part: NestSteps) -> None:
 
 def _is_short(step: UfuncStep, part: NestSteps) -> bool:
     """Whether so few elements are summed at once that a few partial sums are exact enough."""
-    rank = len(part.domain)
+    rank = len(part.sizes)
     if step.result.dtype.kind != "f" or step.result.dtype.itemsize < 4:
         return False
-    if step.across:
+    if 0 in step.reduced:
         return step.reduced == tuple(range(len(step.reduced))) and len(step.reduced) < rank
     trailing = step.reduced == tuple(range(rank - len(step.reduced), rank))
-    return trailing and math.prod(part.domain[a] for a in step.reduced) <= SHORT_ROW
+    return trailing and math.prod(part.sizes[a] for a in step.reduced) <= SHORT_ROW
 
 
 # --- where values live between tiles ----------------------------------------------------------------------------------
@@ -437,24 +458,22 @@ def _is_short(step: UfuncStep, part: NestSteps) -> bool:
 Kind = tuple[np.dtype[Any], Axes]
 
 
-def assign_places(plan: Schedule) -> None:
+def assign_places(kernel: KernelSteps) -> None:
     """Number the steps, and give every value inside a tile a place; places are reused after the last read."""
-    _number_steps(plan)
-    for part in plan.parts:
+    _number_steps(kernel)
+    for part in kernel.nests:
         _Assignment(part).run()
 
 
-def _number_steps(plan: Schedule) -> None:
+def _number_steps(kernel: KernelSteps) -> None:
     """Give each step its place in the order of all, and each value that of its last read."""
-    number = 0
-    for part in plan.parts:
-        for step in (*part.before, *part.steps):
-            step.number = number
-            for operand in step.reads():
-                operand.value.last_use = number
-            number += 1
-    for _, value in plan.copies:
-        value.last_use = number
+    steps = [step for part in kernel.nests for step in (*part.before, *part.steps)]
+    for number, step in enumerate(steps):
+        step.number = number
+        for operand in step.reads():
+            operand.value.last_use = number
+    for _, source in kernel.memory.copies:
+        kernel.arrays[source].last_use = len(steps)
 
 
 @dataclass
@@ -489,13 +508,13 @@ class _Assignment:
         self.steps = {s.number: s for s in part.steps}
         self.free: list[int] = []
         self.moved: dict[StepValue, _Result] = {}
-        written = dict.fromkeys(s.result.value for s in part.steps if s.result.value.out is not None)
+        written = dict.fromkeys(s.result.value for s in part.steps if s.result.value.kind == "y")
         self.results = [r for v in written if (r := self._result(v)) is not None]
-        self.args = {o.value for s in part.steps for o in s.reads() if o.value.arg is not None}
+        self.args = {o.value for s in part.steps for o in s.reads() if o.value.kind == "x"}
 
     def _result(self, value: StepValue) -> _Result | None:
         """A result, if it is written on tiles: one that each tile has a part of, in the order of memory."""
-        rank = len(self.part.domain)
+        rank = len(self.part.sizes)
         for step in self.part.steps:
             axes = step.result.axes
             if step.result.value is value and not step.reduces and axes == tuple(range(rank)):

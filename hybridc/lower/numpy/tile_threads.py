@@ -13,9 +13,6 @@ import numpy as np
 
 Tiles = Callable[[int, int, Any], None]
 
-# Chunks a kernel is split into for each thread: a thread that the system holds up then delays one of them only.
-CHUNKS = 4
-
 
 class _Job:
     """A kernel whose chunks are claimed, one at a time, by the caller and by workers."""
@@ -99,17 +96,16 @@ class Workers:
 _WORKERS = Workers()
 
 
-def parallel(tiles: Tiles, size: int, grain: int, scratch: Sequence[Any]) -> None:
-    """Run ``tiles(lo, hi, scratch)`` over ``range(size)``, in chunks that are multiples of ``grain``.
+def parallel(tiles: Tiles, size: int, grain: int, chunks: int, scratch: Sequence[Any]) -> None:
+    """Run ``tiles(lo, hi, scratch)`` over ``range(size)``, in so many chunks at most, which are multiples of ``grain``.
 
     As many threads take part as there are scratches; the caller is one of them.
     """
-    threads = len(scratch)
     blocks = -(-size // grain)
-    chunks = min(blocks, threads * CHUNKS)
+    chunks = min(blocks, chunks)
     bounds = [min(size, blocks * chunk // chunks * grain) for chunk in range(chunks + 1)]
     job = _Job(tiles, bounds, scratch)
-    for part in range(1, threads):
+    for part in range(1, len(scratch)):
         _WORKERS.submit(job, part)
     try:
         job.run(scratch[0])

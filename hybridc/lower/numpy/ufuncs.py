@@ -6,18 +6,19 @@ import math
 from typing import Any
 
 import numpy as np
-from xdsl.dialects import arith
-from xdsl.ir import Operation
 
 from hybridc.dialects import special
-from hybridc.dialects.mlir.hybrid import location_of
 from hybridc.errors import UnsupportedError
 from hybridc.ir import kernel as scalars
 from hybridc.ir.kernel import Number
 
 DType = np.dtype[Any]
 
+# One of no dialect: 1 where x > 0, else -1 where x < 0, else x.
+SIGN = "sign"
+
 UFUNCS = {
+    SIGN: "np.sign",
     "arith.addf": "np.add", "arith.addi": "np.add", "arith.subf": "np.subtract", "arith.subi": "np.subtract",
     "arith.mulf": "np.multiply", "arith.muli": "np.multiply", "arith.divf": "np.divide", "arith.negf": "np.negative",
     "arith.divui": "np.floor_divide", "arith.remf": "np.fmod", "arith.remsi": "np.fmod", "arith.remui": "np.fmod",
@@ -49,17 +50,17 @@ _COMBINES = {
 }  # fmt: skip
 
 
-def ufunc(op: Operation) -> str:
-    """The function that computes an operation, as source."""
-    name = UFUNCS.get(op.name)
-    if isinstance(op, arith.CmpfOp):
-        name = _FLOAT_ORDERS.get(arith.CMPF_COMPARISON_OPERATIONS[op.predicate.value.data])
-    elif isinstance(op, arith.CmpiOp):
-        name = _ORDERS[arith.CMPI_COMPARISON_OPERATIONS[op.predicate.value.data][-2:]]
-    if name is None:
-        where = location_of(op)
-        raise UnsupportedError(f"the numpy target has no function for {op.name}" + (f" ({where})" if where else ""))
-    return name
+def ufunc(op: str, lines: str = "") -> str:
+    """The function that computes an operation, as source; ``lines`` are the user's, for an error."""
+    name, _, predicate = op.partition(" ")
+    found = UFUNCS.get(name)
+    if name == "arith.cmpf":
+        found = _FLOAT_ORDERS.get(predicate)
+    elif name == "arith.cmpi":
+        found = _ORDERS[predicate[-2:]]
+    if found is None:
+        raise UnsupportedError(f"the numpy target has no function for {op}" + (f" ({lines})" if lines else ""))
+    return found
 
 
 def neutral(function: str, dtype: DType) -> Number:

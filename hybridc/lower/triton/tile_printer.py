@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 
 from hybridc.ir.kernel import neutral_of, number_as
+from hybridc.ir.scalar_builder import kind_dtype
 from hybridc.ir.tile_program import (
     Address,
     Axes,
@@ -18,6 +19,7 @@ from hybridc.ir.tile_program import (
     Statement,
     TileCarry,
     TileConstant,
+    TileContract,
     TileCount,
     TileGather,
     TileIndex,
@@ -29,7 +31,7 @@ from hybridc.ir.tile_program import (
 )
 from hybridc.lower.triton.expressions import ops
 from hybridc.lower.triton.expressions.ops import DType, Term, literal, triton_type
-from hybridc.lower.triton.expressions.statements import INDEX, compute, kind_dtype, reduce
+from hybridc.lower.triton.expressions.statements import INDEX, compute, reduce
 from hybridc.lower.triton.source_writer import SourceWriter
 
 Sizes = tuple[int | None, ...]
@@ -183,6 +185,8 @@ class TilePrinter:
                 self.w.line(f"{carried.text} = {self.known[s.value].as_dtype(carried.dtype).block}")
             case TileCount():
                 self._know(s.name, Term(self.w.let("here", self._count(s)), INDEX))
+            case TileContract():
+                raise TypeError(f"contractions have kernels of their own: {s}")
 
     def _know(self, name: str, value: Term, *follows: frozenset[int]) -> None:
         self.known[name] = value

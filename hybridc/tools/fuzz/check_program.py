@@ -24,9 +24,10 @@ from hybridc.dialects.scalar import PREDICATES, record
 from hybridc.dtypes import computed, is_float
 from hybridc.errors import MXNetError, UnsupportedError
 from hybridc.lower.llvm.loops import kernel_phases
-from hybridc.lower.numpy import tiling
 from hybridc.nd.creation import array
 from hybridc.tools.fuzz.random_program import Array, ProgramNet, RandomProgram, evaluate
+from hybridc.transforms.kernels import schedule_arrays
+from hybridc.transforms.kernels.schedule_arrays import ArrayMachine
 
 RUNS = 6  # disturbed runs, in pairs of opposite signs
 UNITS = 4.0  # how far operands are disturbed, in units of the dtype's epsilon
@@ -325,10 +326,8 @@ def small_tiles(elements: int | None) -> Generator[None]:
     if elements is None:
         yield
         return
-    wanted: list[tuple[Any, str, float]] = [
-        (tiling, "TILE_ELEMENTS", elements),
-        (tiling, "SHARED_TILE_ELEMENTS", elements),
-        (tiling, "PARALLEL_ELEMENTS", 4 * elements),
+    wanted: list[tuple[Any, str, Any]] = [
+        (schedule_arrays, "MACHINE", ArrayMachine(elements, elements, parallel_elements=4 * elements)),
         (kernel_phases, "GRAIN_NS", elements * kernel_phases.SIMPLE_NS),
         (kernel_phases, "SHARED_NS", elements * kernel_phases.SIMPLE_NS),
     ]

@@ -138,7 +138,15 @@ class BodyStatements(ABC):
         for op in block.ops:
             if op is not end and op is not stage.combine:
                 values[op.results[0]] = self._operation(stage, op, values)
-        return values[end.operands[0] if wanted is None else wanted]
+        return self._value(end.operands[0] if wanted is None else wanted, values)
+
+    def _value(self, value: SSAValue, values: dict[SSAValue, str]) -> str:
+        """The name of a value of a body; a constant may be outside of it."""
+        if value not in values:
+            owner = value.owner
+            assert isinstance(owner, arith.ConstantOp), f"{value} is no constant"
+            values[value] = self.constant(_literal(owner.value), _kind_name(value.type))
+        return values[value]
 
     def _operation(self, stage: Stage, op: Operation, values: dict[SSAValue, str]) -> str:
         kind = _kind_name(op.results[0].type)
@@ -149,11 +157,11 @@ class BodyStatements(ABC):
                 axis = self.plan.merged[loop_axes(stage)[op.dim.value.data]]
                 return self.once(TileIndex, axis, varies=axis in self.axes)
             case tensor.ExtractOp():
-                terms = tuple(zip((values[i] for i in op.indices), self.strides(op.tensor), strict=True))
+                terms = tuple(zip((self._value(i, values) for i in op.indices), self.strides(op.tensor), strict=True))
                 varies = any(name in self.varying for name, _ in terms)
                 return self.once(TileGather, self.buffer(op.tensor), terms, kind, varies=varies)
             case _:
-                operands = tuple(values[v] for v in op.operands)
+                operands = tuple(self._value(v, values) for v in op.operands)
                 varies = any(v in self.varying for v in operands)
                 return self.once(TileMap, operation_name(op), operands, kind, varies=varies)
 

@@ -12,12 +12,11 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 from xdsl.dialects import arith, scf
-from xdsl.dialects.builtin import IntegerType, bf16, f16
+from xdsl.dialects.builtin import bf16, f16
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from hybridc.ir.kernel import CASTS, combining, number_of, sign, signed_as
-from hybridc.ir.scalar_builder import ELEMENT_TYPES, operation_class, operation_name, signless
-from hybridc.ir.structured import element_dtype
+from hybridc.ir.scalar_builder import ELEMENT_TYPES, kind_dtype, operation_class, operation_name, signless
 from hybridc.lower.mathlib import Formula
 from hybridc.lower.mathlib.power import short_power
 from hybridc.lower.mathlib.value import FORMATS, FormulaWriter, Value
@@ -27,15 +26,6 @@ from hybridc.lower.triton.expressions.ops import BOOL, HALF, SINGLE, DType, Term
 from hybridc.lower.triton.source_writer import SourceWriter
 
 INDEX = np.dtype("int64")  # of an index, which may be narrower where it comes from
-
-
-@functools.cache
-def kind_dtype(kind: str) -> DType:
-    """The dtype of an element type's name; of integers the signed one."""
-    if kind == "index":
-        return INDEX
-    integer = kind[0] == "i"
-    return element_dtype(IntegerType(int(kind[1:])) if integer else ELEMENT_TYPES[kind])
 
 
 def applied(op: str, operands: Sequence[Term], dtype: DType, narrowed: bool = False) -> str | None:

@@ -1,0 +1,496 @@
+"""The schedule of a kernel for a machine whose statements are functions of whole arrays, as tile programs.
+
+A contraction is a program of its own, on whole arrays. All other statements of a nest are one sweep over tiles: blocks
+along one of the parallel axes, at each index of those before it, and all of the axes after it. A small nest is one
+tile, and its axes are kept apart: to see an array in another shape takes a call. A reduction along the parallel axes
+gives partial results, one for each index (or block) of the outermost axis, so that results do not depend on how threads
+share the work; or, if these would be many, all tiles add to the result, by turns.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Mapping, Sequence, Set
+from dataclasses import dataclass, field, replace
+
+from xdsl.dialects import arith
+from xdsl.ir import SSAValue
+
+from hybridc.dialects.math.reduction import LONG_COLUMN
+from hybridc.dtypes import is_float
+from hybridc.ir.kernel import Axes, Kernel, Nest, Read, Stage, number_as, number_of
+from hybridc.ir.nest_plan import NestPlan, plan_tiles
+from hybridc.ir.scalar_builder import conversion, kind_dtype, signless
+from hybridc.ir.structured import DType, Shape, dtype_of, shape_of
+from hybridc.ir.tile_program import (
+    Address,
+    Factor,
+    Statement,
+    TileBuffer,
+    TileContract,
+    TileDim,
+    TileGather,
+    TileLoad,
+    TileMap,
+    TileProgram,
+    TileReduce,
+    TileStore,
+    TileSweep,
+    TileUpdate,
+    axes_of_values,
+    buffers_of,
+    needed,
+    operands_of,
+)
+from hybridc.transforms.kernels.tile_statements import BodyStatements, kind_of, start_of
+
+
+@dataclass(frozen=True)
+class ArrayMachine:
+    """A processor that is told what to do by calls of functions on arrays, of about a microsecond each."""
+
+    # Elements of a tile: larger ones spill the caches, smaller ones drown in the cost of calls.
+    tile_elements: int = 65536
+    # The same where threads share a kernel: they hand over Python's lock at each call, which takes as long as the
+    # arithmetic of a smaller tile. The third-level cache holds these.
+    shared_tile_elements: int = 262144
+    # Bytes that all arrays of such a tile may have: the more arrays, the smaller the tiles that stay in the caches.
+    # Kernels of backwards, with five to twelve arrays, are 5 to 25 % faster for it; one to three megabytes do equally
+    # well.
+    shared_tile_bytes: int = 3 << 20
+    # Below this a second thread costs as much as it saves: its tiles would be too small for Python's lock.
+    parallel_elements: int = 393216
+    # Chunks a loop is split into for each thread: a thread that the system holds up then delays one of them only.
+    chunks: int = 4
+    # Partial results may have so many elements for each that is reduced; else tiles add to the result by turns.
+    partial_share: float = 1 / 8
+
+
+MACHINE = ArrayMachine()
+
+
+@dataclass(frozen=True, eq=False)
+class ArrayNest:
+    """The programs of a loop nest over ``domain``: of its contraction, and of the rest.
+
+    Its tiles are shared by ``threads``, in so many ``chunks`` at most.
+    """
+
+    domain: Shape
+    contraction: TileProgram | None
+    rest: TileProgram | None
+    threads: int = 1
+    chunks: int = 1
+
+    @property
+    def programs(self) -> list[TileProgram]:
+        """All of them, in order."""
+        return [p for p in (self.contraction, self.rest) if p is not None]
+
+
+class ArrayMemory:
+    """The arrays of a kernel: arguments ``x0``…, results ``y0``…, and ``w0``…, which are there while it runs.
+
+    ``orders`` are the axes of values that lie in memory in another order than their own. ``pieces`` names, for each
+    buffer of partial results, the array that they are combined into. ``strided`` arrays may be no plain ones.
+    ``copies`` are results that are other arrays.
+    """
+
+    def __init__(self, kernel: Kernel, strided: Set[int]) -> None:
+        self.shapes: dict[str, Shape] = {}
+        self.dtypes: dict[str, DType] = {}
+        self.names: dict[SSAValue, str] = {}
+        self.orders: dict[SSAValue, Axes] = {}
+        self.first_stride: dict[str, int] = {}
+        self.pieces: dict[str, str] = {}
+        self.copies: list[tuple[str, str]] = []
+        values = [*kernel.arguments, *kernel.results]
+        self.strided = frozenset(values[i] for i in strided)
+        for i, v in enumerate(kernel.arguments):
+            self.names[v] = self._array(f"x{i}", dtype_of(v), shape_of(v))
+        for i, v in enumerate(kernel.results):
+            name = self._array(f"y{i}", dtype_of(v), shape_of(v))
+            if number_of(v) is None and v in self.names:
+                self.copies.append((name, self.names[v]))
+            elif number_of(v) is None:
+                self.names[v] = name
+
+    def _array(self, name: str, dtype: DType, shape: Shape) -> str:
+        self.first_stride[name] = sum(map(len, self.shapes.values()))
+        self.shapes[name], self.dtypes[name] = shape, dtype
+        return name
+
+    def local(self, dtype: DType, shape: Shape) -> str:
+        """An array of the kernel's own."""
+        return self._array(f"w{sum(name[0] == 'w' for name in self.shapes)}", dtype, shape)
+
+    def parts(self, name: str) -> str:
+        """The buffer of the partial results of what an array will hold."""
+        buffer = f"p{name[1:]}" if name[0] == "y" else f"p_{name}"
+        self.pieces[buffer] = name
+        return buffer
+
+
+def schedule_arrays(
+    kernel: Kernel,
+    threads: int,
+    strided: Set[int] = frozenset(),
+    updates: Sequence[int] = (),
+    machine: ArrayMachine | None = None,
+) -> tuple[list[ArrayNest], ArrayMemory]:
+    """The programs of a kernel, and its arrays.
+
+    ``strided`` are the arguments, then results, that may be no plain arrays. Results with the numbers ``updates`` may
+    hold something before they are written: they may lie over an argument.
+    """
+    memory = ArrayMemory(kernel, strided)
+    scheduler = _ArrayScheduler(kernel, memory, threads, updates, machine or MACHINE)
+    return [scheduler.nest(number) for number in range(len(kernel.nests))], memory
+
+
+@dataclass(eq=False)
+class _ArrayScheduler:
+    kernel: Kernel
+    memory: ArrayMemory
+    threads: int
+    updates: Sequence[int]
+    machine: ArrayMachine
+
+    def __post_init__(self) -> None:
+        nests = enumerate(self.kernel.nests)
+        stages = [(n, s, stage) for n, nest in nests for s, stage in enumerate(nest.stages)]
+        self.last_read = {r.value: (n, s) for n, s, stage in stages for r in stage.reads}
+        self.wanted = {*self.last_read, *self.kernel.results}
+
+    def nest(self, number: int) -> ArrayNest:
+        """The programs of a nest."""
+        nest = self.kernel.nests[number]
+        found: TileProgram | None = None
+        product = nest.product if nest.product is not None and nest.product.result in self.wanted else None
+        if product is not None:
+            found = self._contraction(nest, product)
+        for stage in nest.stages:
+            if stage.result in self.wanted and self.last_read.get(stage.result, (number, 0))[0] != number:
+                self._keep(stage)
+        rest = replace(nest, stages=tuple(s for s in nest.stages if s.kind != "product" and s.result in self.wanted))
+        if not rest.stages:
+            return ArrayNest(nest.domain, found, None)
+        apart = plan_tiles(self.kernel, rest, self.memory.strided, merge=False)
+        program = _ArrayStatements(apart, memory=self.memory).program()
+        cost = _Cost.of(program, product is None)
+        long = any(_is_long_column(s, nest.domain) for s in rest.stages)
+        total, machine = math.prod(nest.domain), self.machine
+        threads = self.threads if total >= machine.parallel_elements else 1
+        elements = self._tile_elements(cost, total, threads)
+        if nest.grid == 0 or (
+            not long and (total <= 2 * machine.tile_elements or (threads == 1 and total <= elements))
+        ):
+            return ArrayNest(nest.domain, found, program)
+        plan = plan_tiles(self.kernel, rest, self.memory.strided, merge=True)
+        loop, block = self._block(plan, rest, elements, long)
+        sizes = plan.sizes
+        pieces = -(-sizes[0] // block) if loop == 0 else sizes[0]
+        partial = pieces * sum(math.prod(shape_of(s.result)) for s in rest.stages if s.kind == "across")
+        direct = partial > machine.partial_share * total
+        if direct and cost.once:
+            return ArrayNest(nest.domain, found, program)
+        threads = threads if sizes[0] >= threads and not direct else 1
+        statements = _ArrayStatements(plan, memory=self.memory, loop=loop, block=block, direct=direct)
+        return ArrayNest(nest.domain, found, statements.program(), threads, threads * machine.chunks)
+
+    def _tile_elements(self, cost: _Cost, total: int, threads: int) -> int:
+        """How large a tile may be: a thread's whole share where no cache would help."""
+        machine = self.machine
+        if cost.once:
+            return -(-total // (threads * machine.chunks if threads > 1 else 1))
+        if threads == 1:
+            return machine.tile_elements
+        share = total // (2 * threads)  # two tiles for each thread at least
+        most = min(machine.shared_tile_elements, share, machine.shared_tile_bytes // max(1, cost.bytes))
+        return max(machine.tile_elements, most)
+
+    def _block(self, plan: NestPlan, nest: Nest, elements: int, long: bool) -> tuple[int, int]:
+        """The axis that is walked in blocks, and how large these are."""
+        sizes, outer = plan.sizes, len(plan.points)
+        if any(s.kind == "across" and len(s.axes) + len(s.reduced) < len(nest.domain) for s in nest.stages):
+            outer = 1  # inner loops would repeat what does not depend on them, and add it again
+        loop = 0
+        while loop < outer - 1 and math.prod(sizes[loop + 1 :]) > elements:
+            loop += 1
+        block = max(1, elements // max(1, math.prod(sizes[loop + 1 :])))
+        return loop, _near_divisor(sizes[loop], min(block, LONG_COLUMN) if long else block)
+
+    # --- memory --------------------------------------------------------------------------------------------
+
+    def _keep(self, stage: Stage) -> str:
+        """The array of what a stage makes for other nests."""
+        value = stage.result
+        if value not in self.memory.names:
+            self.memory.names[value] = self.memory.local(dtype_of(value), shape_of(value))
+        return self.memory.names[value]
+
+    def _heir(self, nest: Nest, product: Stage) -> Stage | None:
+        """What makes the result in whose place a product may be, as nobody reads the product any more then."""
+        at = nest.stages.index(product)
+        last = self.last_read.get(product.result, (nest.number, -1))
+        strided, results = self.memory.strided, self.kernel.results
+        for later, other in enumerate(nest.stages[at + 1 :], at + 1):
+            name = self.memory.names.get(other.result, "")
+            if other.kind != "map" or name[:1] != "y" or other.result in strided or int(name[1:]) in self.updates:
+                continue
+            same = dtype_of(results[int(name[1:])]) == dtype_of(product.result) and {*other.axes} == {*product.axes}
+            if same and last <= (nest.number, later):
+                return other
+        return None
+
+    # --- contractions --------------------------------------------------------------------------------------
+
+    def _contraction(self, nest: Nest, product: Stage) -> TileProgram:
+        """The program of a contraction, in the dtype of the sum."""
+        sizes = {a: n for r in product.reads for a, n in zip(r.axes, _read_sizes(r), strict=True)}
+        known = {**dict(enumerate(nest.domain)), **sizes}
+        everywhere = tuple(range(max(known, default=-1) + 1))
+        space = tuple(known.get(a, 1) for a in everywhere)
+        plan = NestPlan(nest, space, {a: a for a in everywhere}, (), everywhere, False, frozenset())
+        writer = _ArrayStatements(plan, memory=self.memory)
+        dtype = dtype_of(product.result)
+        operands = [self._operand(writer, read, dtype) for read in product.reads]
+        axes = product.axes
+        if product.result not in self.memory.names:
+            heir = self._heir(nest, product)
+            if heir is not None:
+                self.memory.names[product.result] = self.memory.names[heir.result]
+                axes = self.memory.orders[product.result] = heir.axes
+            else:
+                self._keep(product)
+        over = tuple(sorted(product.reduced))
+        name = writer.add(TileContract, *operands, over, kind_of(product.result))
+        writer.write(TileStore(name, writer.element_at(product.result, axes)))
+        return writer.tiled(writer.statements)
+
+    def _operand(self, writer: _ArrayStatements, read: Read, dtype: DType) -> str:
+        """A factor; one of another dtype, or that is one number everywhere, is converted into an array of its own."""
+        kind, number = str(signless(dtype)), number_of(read.value)
+        if number is None and dtype_of(read.value) == dtype:
+            return writer.read(read)
+        if number is None:
+            op = conversion(dtype_of(read.value), dtype)
+            found = writer.add(TileMap, op, (writer.read(read),), kind)
+        else:
+            found = writer.constant(number_as(number, dtype), kind)
+        address = writer.space.row_major(self.memory.local(dtype, shape_of(read.value)), read.axes)
+        writer.write(TileStore(found, address))
+        return writer.add(TileLoad, address, kind)
+
+
+@dataclass(eq=False)
+class _ArrayStatements(BodyStatements):
+    """Writes stages as statements on tiles: one tile, or along axis ``loop`` so many as have ``block`` elements.
+
+    Reductions along the parallel axes go ``direct`` into their results, or are partial results.
+    """
+
+    memory: ArrayMemory = field(kw_only=True)
+    loop: int | None = None
+    block: int = 1
+    direct: bool = False
+
+    def __post_init__(self) -> None:
+        self.space = TileProgram((), self.plan.sizes, (), ())
+
+    def program(self) -> TileProgram:
+        """The program of all stages."""
+        for stage in self.plan.stage_of.values():
+            self._stage(stage)
+        return self.tiled(self.statements)
+
+    def tiled(self, statements: Sequence[Statement]) -> TileProgram:
+        """Statements, but for those that nobody needs, as one sweep over the tiles."""
+        found = needed(statements)
+        used = dict.fromkeys(b for s in found for b in buffers_of(s))
+        buffers = tuple(self._described(name) for name in used)
+        strides = sum(map(len, self.memory.shapes.values())) if any(map(_has_stride, found)) else 0
+        first = 0 if self.loop is None else self.loop + 1
+        tiles = [TileDim((a,), n, "whole", False) for a, n in enumerate(self.plan.sizes) if a >= first]
+        if self.loop is not None:
+            uneven = self.plan.sizes[self.loop] % self.block != 0
+            tiles.insert(0, TileDim((self.loop,), self.block, "grid", uneven))
+        sweep = TileSweep((), found)
+        parallel = tuple(range(first))
+        return TileProgram(buffers, self.plan.sizes, parallel, (sweep,), strides=strides, tiles=tuple(tiles))
+
+    def _described(self, name: str) -> TileBuffer:
+        pieces = name in self.memory.pieces
+        dtype = self.memory.dtypes[self.memory.pieces.get(name, name)]
+        return TileBuffer(name, str(signless(dtype)), pieces)
+
+    # --- memory --------------------------------------------------------------------------------------------
+
+    def buffer(self, value: SSAValue) -> str:
+        return self.memory.names[value]
+
+    def strides(self, value: SSAValue) -> tuple[Factor, ...]:
+        first = self.memory.first_stride[self.memory.names[value]]
+        return tuple(Factor(stride=first + i) for i in range(len(shape_of(value))))
+
+    def address(self, read: Read) -> Address:
+        return self.element_at(read.value, self.memory.orders.get(read.value, read.axes))
+
+    def element_at(self, value: SSAValue, axes: Axes) -> Address:
+        """The element of a value whose dimensions follow axes of the nest."""
+        merged = self.plan.axes(axes)
+        if value in self.memory.strided:
+            return Address(self.buffer(value), tuple(zip(merged, self.strides(value), strict=True)))
+        return self.space.row_major(self.buffer(value), merged)
+
+    # --- stages --------------------------------------------------------------------------------------------
+
+    def write(self, statement: Statement, varies: bool = True) -> None:
+        self.statements.append(statement)
+
+    def _stage(self, stage: Stage) -> None:
+        value = stage.result
+        if stage.combine is not None and stage.kind == "across" and self.loop is not None:
+            self._partial(stage, stage.combine.name, self.loop)
+            return
+        if stage.combine is None:
+            self.known[value] = self.body(stage)
+        else:
+            over = self.plan.axes(stage.reduced)
+            self.known[value] = self._reduced(stage, stage.combine.name, over, None, False)
+        if value in self.memory.names:
+            self.write(TileStore(self.known[value], self.element_at(value, stage.axes)))
+
+    def _partial(self, stage: Stage, combine: str, loop: int) -> None:
+        """What a tile gives to a reduction along parallel axes."""
+        result = self.memory.names[stage.result]
+        axes, over = self.plan.axes(stage.axes), self.plan.axes(stage.reduced)
+        if self.direct:
+            self._reduced(stage, combine, over, self.element_at(stage.result, stage.axes), True)
+            return
+        into = self.space.row_major(self.memory.parts(result), axes)
+        self._reduced(stage, combine, over, into, any(0 < a <= loop for a in over))
+
+    def _reduced(self, stage: Stage, combine: str, over: Axes, into: Address | None, accumulates: bool) -> str:
+        kind = kind_of(stage.result)
+        return self.add(TileReduce, combine, self.element(stage), start_of(stage), over, kind, 0, into, accumulates)
+
+
+def _has_stride(statement: Statement) -> bool:
+    match statement:
+        case TileLoad() | TileStore():
+            address = statement.address
+            return any(f.stride is not None for f in (*(f for _, f in address.terms), *address.offset))
+        case TileGather():
+            return True
+        case _:
+            return False
+
+
+def _read_sizes(read: Read) -> Shape:
+    """The sizes of the axes that a plain read follows."""
+    return shape_of(read.value)
+
+
+def _is_long_column(stage: Stage, domain: Shape) -> bool:
+    """Whether a stage is a floating-point sum over outer axes with more elements than should be added in sequence."""
+    floating = stage.kind == "across" and isinstance(stage.combine, arith.AddfOp) and is_float(dtype_of(stage.result))
+    is_column = floating and len(domain) - 1 not in stage.reduced
+    return is_column and math.prod(domain[a] for a in stage.reduced) > LONG_COLUMN
+
+
+def _near_divisor(size: int, wanted: int) -> int:
+    """A block near ``wanted`` that divides ``size`` if there is one at least half as large."""
+    if wanted >= size:
+        return size
+    for block in range(wanted, max(1, wanted // 2), -1):
+        if size % block == 0:
+            return block
+    return wanted
+
+
+# --- what a tile takes ------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Cost:
+    """Whether every array is gone through ``once``, so that no cache would help; and the ``bytes`` of all at an index.
+
+    Only arrays count that have all axes.
+    """
+
+    once: bool
+    bytes: int
+
+    @classmethod
+    def of(cls, program: TileProgram, alone: bool) -> _Cost:
+        """That of a program; if it is not ``alone``, something was made of the arrays before."""
+        (sweep,) = program.sweeps
+        rank = len(program.sizes)
+        full = {name for name, axes in axes_of_values(sweep.statements).items() if len(axes) == rank}
+        made = {s.name: s for s in sweep.statements if not isinstance(s, TileStore | TileUpdate)}
+        reads = Counter(v for s in sweep.statements if not isinstance(s, TileStore) for v in operands_of(s))
+        joined = {v for v in reads if reads[v] == 1 and _sums_product(sweep.statements, made, v)}
+        touched: Counter[str] = Counter()
+        for s in sweep.statements:
+            for v in operands_of(s):
+                if v in full - joined and not isinstance(s, TileStore):
+                    touched[_array(made[v])] += 1
+            if isinstance(s, TileMap | TileGather) and s.name in full - joined:
+                touched[s.name] += 1
+        stored: set[str] = set()
+        for s in sweep.statements:
+            if isinstance(s, TileStore) and s.value in full:
+                touched[_array(made[s.value])] += s.value in stored or isinstance(made[s.value], TileLoad)
+                stored.add(s.value)
+        once = alone and max(touched.values(), default=0) <= 1
+        return cls(once, _bytes(sweep.statements, made, full))
+
+
+def _array(statement: Statement) -> str:
+    """What memory a value is: of what is loaded its array."""
+    assert not isinstance(statement, TileStore | TileUpdate)
+    return statement.address.buffer if isinstance(statement, TileLoad) else statement.name
+
+
+def _sums_product(statements: Sequence[Statement], made: Mapping[str, Statement], name: str) -> bool:
+    """Whether a value is a product that is added up only: a function does both."""
+    value = made[name]
+    sums = (s for s in statements if isinstance(s, TileReduce) and s.operand == name and s.op == "arith.addf")
+    stored = any(isinstance(s, TileStore) and s.value == name for s in statements)
+    return isinstance(value, TileMap) and value.op == "arith.mulf" and next(sums, None) is not None and not stored
+
+
+def _bytes(statements: Sequence[Statement], made: Mapping[str, Statement], full: Set[str]) -> int:
+    """The bytes of all arrays at one index: arguments, results, and memory of each kind for values in between.
+
+    Values may lie in the memory of results while these are not made, but not where an argument may be that is read yet.
+    """
+    arrays: dict[str, int] = {}
+    last = {v: i for i, s in enumerate(statements) for v in operands_of(s)}
+    stored = {s.value for s in statements if isinstance(s, TileStore)}
+    own = {v for v in full if isinstance(made[v], TileMap | TileGather)}
+    spare = Counter(_kind(made[v]) for v in own & stored)
+    read = max((last[v] for v in full & {*last} if isinstance(made[v], TileLoad)), default=0)
+    live: Counter[str] = Counter()
+    most: Counter[str] = Counter()
+    for i, s in enumerate(statements):
+        live.subtract(_kind(made[v]) for v in {*operands_of(s)} & own - stored if last[v] == i)
+        if isinstance(s, TileLoad) and s.name in full:
+            arrays[s.address.buffer] = _size(s.kind)
+        elif isinstance(s, TileStore) and s.value in full:
+            arrays[s.address.buffer] = _size(_kind(made[s.value]))
+        elif isinstance(s, TileMap | TileGather) and s.name in own:
+            (spare.subtract if s.name in stored else live.update)([s.kind])
+            most[s.kind] = max(most[s.kind], live[s.kind] - (spare[s.kind] if i >= read else 0))
+    return sum(arrays.values()) + sum(count * _size(kind) for kind, count in most.items())
+
+
+def _kind(statement: Statement) -> str:
+    assert not isinstance(statement, TileStore | TileUpdate)
+    return statement.kind
+
+
+def _size(kind: str) -> int:
+    return kind_dtype(kind).itemsize
