@@ -42,7 +42,9 @@ from hybridc.ir.tile_program import (
     buffers_of,
     needed,
     operands_of,
+    verify,
 )
+from hybridc.options import OPTIONS
 from hybridc.transforms.kernels.tile_statements import BodyStatements, kind_of, start_of
 
 
@@ -318,7 +320,10 @@ class _ArrayStatements(BodyStatements):
             tiles.insert(0, TileDim((self.loop,), self.block, "grid", uneven))
         sweep = TileSweep((), found)
         parallel = tuple(range(first))
-        return TileProgram(buffers, self.plan.sizes, parallel, (sweep,), strides=strides, tiles=tuple(tiles))
+        made = TileProgram(buffers, self.plan.sizes, parallel, (sweep,), strides=strides, tiles=tuple(tiles))
+        if OPTIONS.verify:
+            verify(made)
+        return made
 
     def _described(self, name: str) -> TileBuffer:
         pieces = name in self.memory.pieces
