@@ -20,6 +20,7 @@ Bytes are a number, or one with a unit: ``512M``, ``1.5 GiB``; units are powers 
 | ``HYBRIDC_CACHE_DIR`` | the platform's | folder for what is compiled once and used by later processes |
 | ``HYBRIDC_CACHE_BYTES`` | 1 GiB | how large that folder may grow; what was not used for the longest time goes |
 | ``HYBRIDC_CPU`` | host | native code for any processor of a level: ``generic``, ``x86-64-v2``, ``-v3`` or ``-v4`` |
+| ``HYBRIDC_MACHINE`` | measured | what threads share follows from costs measured once, or ``nominal`` ones |
 | ``HYBRIDC_GPU`` | auto | GPU arrays are of ``torch``, ``cupy`` or ``cuda``, whichever is there; or ``interpreter`` |
 | ``HYBRIDC_TF32`` | 0 | GPU products of single precision round their operands to 10 bits, for tensor cores |
 | ``HYBRIDC_CXX`` | c++, g++, clang++ | the C++ compiler that makes the shim of extension libraries |
@@ -67,6 +68,7 @@ class Options:
     cache: str = ""
     cache_bytes: int = 1 << 30
     cpu: str = "host"
+    machine: str = "measured"
     gpu: str = "auto"
     tf32: bool = False
     cxx: str | None = None
@@ -214,6 +216,7 @@ def read(env: Mapping[str, str]) -> Options:
         cache=_cache(reader),
         cache_bytes=reader.bytes("HYBRIDC_CACHE_BYTES", 1 << 30),
         cpu=reader.choice("HYBRIDC_CPU", _cpus()),
+        machine=reader.choice("HYBRIDC_MACHINE", ("measured", "nominal")),
         gpu=reader.choice("HYBRIDC_GPU", ("auto", "torch", "cupy", "cuda", "interpreter")),
         tf32=reader.flag("HYBRIDC_TF32"),
         cxx=reader.text("HYBRIDC_CXX") or None,

@@ -16,6 +16,7 @@ import pytest
 
 # Read when hybridc is imported, so before that.
 os.environ.setdefault("HYBRIDC_VERIFY_PLAN", "1")
+os.environ.setdefault("HYBRIDC_MACHINE", "nominal")  # tests compile the same code on any machine
 os.environ.setdefault("HYBRIDC_GPU", "interpreter")  # GPU code runs on any machine
 _OWN_CACHE = "PYTEST_XDIST_WORKER" not in os.environ and "HYBRIDC_CACHE_DIR" not in os.environ
 if _OWN_CACHE:  # which workers inherit

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import hybridc as mx
 from hybridc.compile import targets, trace_key, warm_start
-from hybridc.lower.llvm.loops import kernel_phases
+from hybridc.ground.machine import NOMINAL, using
 from hybridc.options import OPTIONS
 from tests.random_programs import EXAMPLES, FLOATS, INTEGERS, Net, programs, tiles
 
@@ -47,9 +47,8 @@ def way_of_running(net, way, elements):
         if way != "eager":
             for module in (targets, trace_key, warm_start):
                 patch.setattr(module, "OPTIONS", dataclasses.replace(OPTIONS, target=way))
-        for name in ("GRAIN_NS", "SHARED_NS"):
-            patch.setattr(kernel_phases, name, elements * kernel_phases.SIMPLE_NS)
-        yield
+        with using(NOMINAL.cut_at(elements * NOMINAL.costs.operation)):
+            yield
 
 
 def draw_inputs(program):

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hybridc.compile.definitions import Definitions, changed_operators
+from hybridc.ground.machine import machine
 from hybridc.ground.serialize import NotWritable, dtype_name
 from hybridc.ground.store import compiler_version
 from hybridc.lower.llvm.codegen import native_function as codegen
@@ -35,7 +36,9 @@ _INTEGER = re.compile(r"(?<![\w.'\"])-?\d+(?![\w.'\"])")
 def key_of(traced: Traced) -> str:
     """The cache key of a trace's graph; NotWritable if it has none that identifies it."""
     target = target_of(traced.trace)
-    made_for = (OPTIONS.tf32, compiler_version()) if target == "triton" else (OPTIONS.num_threads, codegen.target_key())
+    made_for: tuple[Any, ...] = (OPTIONS.tf32, compiler_version())
+    if target != "triton":
+        made_for = (OPTIONS.num_threads, codegen.target_key(), machine().key())
     if changed_operators():
         raise NotWritable("an operator of hybridc's own that was changed")
     parts = (
@@ -71,7 +74,16 @@ def without_sizes(traced: Traced) -> tuple[tuple[Any, ...], tuple[int, ...]]:
     text, classes = traced.written.text, traced.written.classes
     numbers = tuple(integers_apart(traced))
     kind = hashlib.sha256(_INTEGER.sub("#", text).encode()).hexdigest()
-    return (kind, classes, changed_operators(), traced.grads, traced.heads, traced.donated, OPTIONS.target), numbers
+    return (
+        kind,
+        classes,
+        changed_operators(),
+        traced.grads,
+        traced.heads,
+        traced.donated,
+        OPTIONS.target,
+        machine(),
+    ), numbers
 
 
 def integers_apart(traced: Traced) -> list[int]:

@@ -18,14 +18,10 @@ from xdsl.dialects.builtin import DenseArrayBase
 from xdsl.dialects.linalg import ops as linalg
 from xdsl.ir import SSAValue
 
+from hybridc.ir.costs import RECOMPUTED, SQUARE
 from hybridc.ir.kernel import Axes, Kernel, Nest, Read, Stage, number_of
 from hybridc.ir.structured import Shape, dtype_of, shape_of
 
-# Operations that cost about nothing beside reading an element; up to so many are done again instead of kept.
-AGAIN = 3
-# Elements of a tile along both its axes. Larger ones do not stay in the first cache; with shorter rows, stores to lines
-# that are a page apart are waited for (2048 x 2048: 16x8 12.9 ms, 32x32 2.7 ms, 64x64 3.5 ms).
-TILE = 32
 _COSTLY = (arith.DivfOp, arith.RemSIOp, arith.RemUIOp)
 
 
@@ -97,7 +93,7 @@ class NestPlan:
             return self.extent(self.inner)
         if self.tiled is None:
             return self.extent(self.points)
-        return self.extent(self.points[:-1]) * -(-self.sizes[self.tiled] // TILE)
+        return self.extent(self.points[:-1]) * -(-self.sizes[self.tiled] // SQUARE)
 
 
 def plan_nest(
@@ -202,7 +198,7 @@ def _across_memory(nest: Nest, merged: Mapping[int, int], vector: int) -> Axes:
 
 def _tiled(crossed: Axes, sizes: Shape, vector: int) -> int | None:
     """The axis that is walked in tiles: the first that is long enough."""
-    return next((a for a in crossed if min(sizes[a], sizes[vector]) >= TILE), None)
+    return next((a for a in crossed if min(sizes[a], sizes[vector]) >= SQUARE), None)
 
 
 def _adjacent(order: Axes, a: int) -> bool:
@@ -276,7 +272,7 @@ def _place(plan: NestPlan, stage: Stage, where: Mapping[SSAValue, Sweep], outsid
             plan.kept.append(stage.result)
         return
     chain: set[SSAValue] = set()
-    if _work_again(plan, stage.result, where, outside, chain) <= AGAIN:
+    if _work_again(plan, stage.result, where, outside, chain) <= RECOMPUTED:
         plan.again |= chain
     else:
         plan.kept.append(stage.result)
@@ -303,11 +299,11 @@ def _work_again(
     if stage is None or value in plan.kept or outside(value) or not where[value].axes:
         return 0
     if stage.combine is not None:
-        return 0 if not _kept_inside(plan, stage) else AGAIN + 1
+        return 0 if not _kept_inside(plan, stage) else RECOMPUTED + 1
     chain.add(value)
     total = 0
     for op in stage.steps:
-        total += AGAIN + 1 if isinstance(op, _COSTLY) or not op.name.startswith("arith.") else 1
+        total += RECOMPUTED + 1 if isinstance(op, _COSTLY) or not op.name.startswith("arith.") else 1
     return total + sum(_work_again(plan, r.value, where, outside, chain) for r in stage.reads)
 
 

@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, Phase, assume, given, settings
 import hybridc as mx
 from hybridc.compile import targets, trace_key, warm_start
 from hybridc.gluon import nn
-from hybridc.lower.llvm.loops import kernel_phases
+from hybridc.ground.machine import NOMINAL, using
 from hybridc.options import OPTIONS
 from tests.random_programs import FLOATS, INTEGERS, Net, programs
 
@@ -32,7 +32,8 @@ def run_by_c(monkeypatch):
     monkeypatch.setitem(targets.TARGETS, "c", c_target.C())
     for module in (targets, trace_key, warm_start):
         monkeypatch.setattr(module, "OPTIONS", dataclasses.replace(OPTIONS, target="c"))
-    monkeypatch.setattr(kernel_phases, "GRAIN_NS", 0.5)
+    with using(dataclasses.replace(NOMINAL, costs=dataclasses.replace(NOMINAL.costs, region=0.1))):
+        yield
 
 
 def compiled(function, *arrays):

@@ -78,7 +78,7 @@ def check_nest(domain, ops, small):
 def test_kernels_compute_what_the_graph_does(program, small):
     before, after = structure(program), structure(program)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(loop_groups, "SMALL", small)
+        patch.setattr(loop_groups, "ONE_TILE", small)
         fuse_kernels.FuseKernels().apply(Context(), after)
     after.verify()
     for kernel in kernels(after).values():

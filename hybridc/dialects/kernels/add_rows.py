@@ -14,12 +14,11 @@ from typing import TYPE_CHECKING, Any
 from hybridc.dialects.handwritten import ArraySpec, Kernel, LoopKernel, TritonKernel
 from hybridc.dialects.movement import bounded_index
 from hybridc.dialects.operator_attribute import Shape
+from hybridc.ground.machine import machine
 
 if TYPE_CHECKING:
     tl: Any = None  # triton.language, which a kernel's module imports
 
-# Nanoseconds for an added element, for a byte of it, and to test an index.
-ELEMENT_NS, BYTE_NS, INDEX_NS = 0.06, 0.05, 1.0
 # Rows and row elements that a GPU program owns, and indices tested at a time.
 PLACES, ELEMENTS, CHUNK = 32, 128, 256
 
@@ -34,9 +33,11 @@ def add_rows(target: str, data: ArraySpec, indices: ArraySpec, shape: Shape, axi
     match target:
         case "llvm":
             elements = outer * inner * (rows + 2 * count)
-            work = elements * (BYTE_NS * data.dtype.itemsize + ELEMENT_NS) + count * INDEX_NS
+            costs = machine().costs
+            setup = count * costs.indirect
+            work = elements * (costs.byte * data.dtype.itemsize + costs.operation) + setup
             body = AddRowsLoops(rows, mode)
-            return LoopKernel(body, rows, (outer, inner, count), flat=True, work=work, setup=count * INDEX_NS)
+            return LoopKernel(body, rows, (outer, inner, count), flat=True, work=work, setup=setup)
         case "triton":
             block = min(ELEMENTS, 1 << max(0, inner - 1).bit_length())
             sizes = {"ROWS": rows, "INNER": inner, "WRAP": int(mode == "wrap")}

@@ -14,6 +14,7 @@ import numpy as np
 
 from hybridc.dialects.handwritten import ArraySpec, Kernel, LoopKernel, TritonKernel
 from hybridc.dialects.operator_attribute import DType
+from hybridc.ground.machine import machine
 
 if TYPE_CHECKING:
     tl: Any = None  # triton.language, which a kernel's module imports
@@ -23,8 +24,8 @@ STEPS = (0x9E3779B97F4A7C15, 0xBB67AE8584CAA73B)  # key increments per round
 ROUNDS = 10
 WORDS = 4
 
-# Nanoseconds for the four words of a counter and their conversion; counters per GPU program.
-WORDS_NS, BLOCK = 15.0, 256
+# Counters per GPU program.
+BLOCK = 256
 
 INT32, UINT64 = np.dtype("int32"), np.dtype("uint64")
 
@@ -45,7 +46,7 @@ def uniform(target: str, out: ArraySpec, draw: int) -> Kernel | None:
     numbers = (out.size, signed(draw))
     match target:
         case "llvm":
-            return LoopKernel(uniform_loops, blocks, numbers, flat=True, work=blocks * WORDS_NS)
+            return LoopKernel(uniform_loops, blocks, numbers, flat=True, work=blocks * machine().costs.random)
         case "triton":
             constants = {"EACH": numbers_each(out.dtype), "BLOCK": BLOCK}
             return TritonKernel(uniform_kernel, (-(-blocks // BLOCK),), numbers, constants, helpers=(philox, unit))

@@ -13,13 +13,14 @@ from typing import Protocol
 from xdsl.ir import SSAValue
 
 from hybridc.dialects.mlir.hybrid_rt import aligned
+from hybridc.ir.costs import sharing
 from hybridc.ir.grid_kernel import TileKernel, shared_axes, tile_kernels, tile_of
 from hybridc.ir.kernel import Kernel, analyse
 from hybridc.ir.native_plan import Position
 from hybridc.ir.strides import row_major
 from hybridc.ir.structured import Shape, dtype_of, shape_of
 from hybridc.lower.llvm.loops.copy_loops import Strides
-from hybridc.lower.llvm.loops.kernel_phases import GridPhase, KernelPhase, KernelPhases, TilePhase, sharing
+from hybridc.lower.llvm.loops.kernel_phases import GridPhase, KernelPhase, KernelPhases, TilePhase
 
 # Bytes that nests make for each other at a tile: as much as leaves room in a core's second cache. Tiles that are cut
 # smaller have at least so many rows, for each of which a contraction's other operand is laid out again.

@@ -10,6 +10,7 @@ from typing import Any, cast
 import numpy as np
 
 from hybridc.ground.buffers import SMALLEST
+from hybridc.ground.machine import machine
 from hybridc.ir.native_plan import Grid, Host, NativePlan, Phase, PlainArray, Position
 from hybridc.runtime.native.fallback import python_entry
 from hybridc.runtime.native.native_library import library
@@ -17,8 +18,6 @@ from hybridc.runtime.native.probe import objects_are_as_declared
 from hybridc.runtime.native.structures import ArrayCell, GridCell, GridPartCell, NativeTable, PlaceCell, StepCell
 from hybridc.runtime.workspace import Workspace, workspace
 
-# From so much estimated work on, in nanoseconds, releasing the GIL pays.
-_RELEASE = 20_000
 _METH_FASTCALL = 0x80
 
 
@@ -74,7 +73,7 @@ class Tables:
             constants=self._table(ctypes.c_void_p, [c.ctypes.data for c in plan.constants]),
             steps=steps,
             arena=plan.arena,
-            release=int(plan.work > _RELEASE),
+            release=int(plan.work > machine().released),
             threads=plan.threads,
         )
 

@@ -23,7 +23,7 @@ from hybridc.dialects.operator import Elementwise, Movement, Opaque, Operator, R
 from hybridc.dialects.scalar import PREDICATES, record
 from hybridc.dtypes import computed, is_float
 from hybridc.errors import MXNetError, UnsupportedError
-from hybridc.lower.llvm.loops import kernel_phases
+from hybridc.ground.machine import NOMINAL, using
 from hybridc.nd.creation import array
 from hybridc.tools.fuzz.random_program import Array, ProgramNet, RandomProgram, evaluate
 from hybridc.transforms.kernels import schedule_arrays
@@ -328,14 +328,13 @@ def small_tiles(elements: int | None) -> Generator[None]:
         return
     wanted: list[tuple[Any, str, Any]] = [
         (schedule_arrays, "MACHINE", ArrayMachine(elements, elements, parallel_elements=4 * elements)),
-        (kernel_phases, "GRAIN_NS", elements * kernel_phases.SIMPLE_NS),
-        (kernel_phases, "SHARED_NS", elements * kernel_phases.SIMPLE_NS),
     ]
     before = [getattr(module, name) for module, name, _ in wanted]
     for module, name, value in wanted:
         setattr(module, name, value)
     try:
-        yield
+        with using(NOMINAL.cut_at(elements * NOMINAL.costs.operation)):
+            yield
     finally:
         for (module, name, _), value in zip(wanted, before, strict=True):
             setattr(module, name, value)

@@ -6,7 +6,8 @@ order and rematerialises a value in the backward, instead of saving it, if it ca
 * from what is available anyway: the forward's arguments, its visible results, constants, and saved values; or also from
   values of an eighth of its size or less, which are saved instead (a mean of each row for a whole array), or from one
   value that is saved instead of several;
-* by elementwise operators that together cost at most :data:`LIMIT` additions an element, and by views.
+* by elementwise operators that together cost at most the cost model's ``REMATERIALIZED`` additions an element, and by
+  views.
 
 A backward from some results only (``hybrid.heads``) uses what the forward saves for the one from all, and
 rematerialises the rest at any cost.
@@ -31,6 +32,7 @@ from xdsl.rewriter import InsertPoint, Rewriter
 from hybridc.dialects.mlir.hybrid import HybridOp
 from hybridc.dialects.operator import Elementwise, Movement
 from hybridc.dialects.scalar import record
+from hybridc.ir.costs import REMATERIALIZED
 from hybridc.ir.values import byte_size, functions, is_constant, result_count
 from hybridc.transforms.graph.differentiate import OF_HEADS
 
@@ -44,10 +46,6 @@ _CHEAP = (
     *("logical_and", "logical_or", "logical_xor", "logical_not"),
 )
 STEPS = dict.fromkeys(_CHEAP, 1) | dict.fromkeys(("cast", "div", "quotient", "reciprocal", "sqrt"), 2) | {"like": 0}
-
-# To store a float32 and load it again takes about as long as this many additions (0.4 ns for each of the two at the
-# 10 GB/s of one thread).
-LIMIT = 6
 
 # How much smaller than a value those must be that are saved instead of it.
 SMALLER = 8
@@ -161,7 +159,7 @@ class _Choice:
             made.add(_maker(found))
             work += _maker(found).operands
             cost += steps
-            if cost > LIMIT:
+            if cost > REMATERIALIZED:
                 return [value]
         return list(needed)
 

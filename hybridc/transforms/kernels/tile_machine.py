@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from hybridc.ground.machine import GPU
+
 # Offsets below this fit into 32 bits.
 NARROW = 1 << 31
 
@@ -18,7 +20,7 @@ class TileMachine:
     The figures are an H100's; what was measured there is said beside it.
     """
 
-    processors: int = 132
+    processors: int = GPU.multiprocessors
     vector: int = 16  # elements: arrays whose sizes are multiples of it are moved by whole vectors
     warp_elements: int = 256  # that one warp works on at a time
     warps: int = 16  # of a program, at most: not every GPU runs 32

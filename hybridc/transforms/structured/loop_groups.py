@@ -23,10 +23,9 @@ from xdsl.dialects.linalg import ops as linalg
 from xdsl.ir import Operation, SSAValue
 from xdsl.rewriter import Rewriter
 
+from hybridc.ir.costs import ONE_TILE
 from hybridc.ir.structured import Shape, affine_operands, is_scaffold, loop_sizes, places_of, reads_anywhere
 
-# A domain of at most this many elements is walked as one tile.
-SMALL = 65536
 # The most contractions whose results one group may read: of a longer sum of contractions each gets its own addition as
 # epilogue, instead of all of them being live for one walk in the end.
 PRODUCTS = 2
@@ -289,11 +288,11 @@ class Partition:
         """Whether one walk over the domain can compute both, without too many contractions to wait for."""
         if len(source.products | group.products) > PRODUCTS:
             return False
-        if math.prod(merged.domain) <= SMALL:
+        if math.prod(merged.domain) <= ONE_TILE:
             return True
         both = (source, group)
         for each, axes in ((source, merged.first), (group, merged.second)):
-            checked = each.volume > SMALL and axes.get(0) == 0
+            checked = each.volume > ONE_TILE and axes.get(0) == 0
             for own in () if checked else each.axes.values():
                 if 0 not in [axes[a] for a in own]:
                     return False  # every tile would recompute it

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, Phase, assume, given, settings
@@ -9,6 +11,7 @@ from hypothesis import strategies as st
 
 import hybridc as mx
 from hybridc.gluon.nn import HybridLambda
+from hybridc.ground.machine import NOMINAL, using
 from hybridc.ir.kernel import analyse
 from hybridc.ir.structured import dtype_of, kernels, shape_of
 from hybridc.lower.llvm.loops import kernel_phases
@@ -24,9 +27,10 @@ EPS = {"float16": 1e-3, "float32": 1.2e-7, "float64": 2.3e-16}
 
 
 @pytest.fixture(autouse=True)
-def cut_finely(monkeypatch):
+def cut_finely():
     """Ranges may be cut at almost every iteration, as those of costly kernels may."""
-    monkeypatch.setattr(kernel_phases, "GRAIN_NS", 0.5)
+    with using(replace(NOMINAL, costs=replace(NOMINAL.costs, region=0.1))):
+        yield
 
 
 def results_of(function, arrays, threads=2, seed=0):

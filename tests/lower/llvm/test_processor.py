@@ -90,7 +90,7 @@ def test_features_are_those_that_llvm_gives_the_level(monkeypatch, level):
     """LLVM's own definition is the oracle: a feature of the level is an instruction that it can select."""
     choose(monkeypatch, level)
     named, told = (
-        llvm_c.Machine(processor.name(), text, 2).assembly(llvm_c.LLVMModule(_OPERATIONS))
+        llvm_c.TargetMachine(processor.name(), text, 2).assembly(llvm_c.LLVMModule(_OPERATIONS))
         for text in ("", processor.features_text())
     )
     assert _instructions(named) == _instructions(told)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
@@ -11,6 +13,7 @@ from scipy import special
 import hybridc as mx
 from hybridc.compile import pipeline
 from hybridc.gluon.nn import HybridLambda
+from hybridc.ground.machine import GPU
 from hybridc.ir.kernel import analyse
 from hybridc.ir.structured import dtype_of, kernels, shape_of
 from hybridc.lower.triton.products import product_padding
@@ -112,14 +115,14 @@ def test_any_axes(spec, sizes):
 def test_operands_with_odd_rows_are_laid_out_anew(spec, sizes, monkeypatch):
     """Of half precision, where that pays; else they are read as they are."""
     assert len(check(spec, sizes, "f16", [SMALL])) == 1
-    monkeypatch.setattr(product_padding, "LAUNCH", -1e9)
+    monkeypatch.setattr(product_padding, "GPU", replace(GPU, launch=-1e9))
     assert len(check(spec, sizes, "f16", [SMALL])) == 3
     assert len(check(spec, sizes, "f16", [SMALL], parts=2)) == 4
     assert len(check(spec, sizes, "f32", [SMALL])) == 1
 
 
 def test_a_view_with_odd_rows_is_laid_out_anew(monkeypatch):
-    monkeypatch.setattr(product_padding, "LAUNCH", -1e9)
+    monkeypatch.setattr(product_padding, "GPU", replace(GPU, launch=-1e9))
     kernel = product_kernel("bik,bkj->bij", {"b": 2, "i": 20, "j": 33, "k": 9}, "f16")
     rng = np.random.default_rng(0)
     a, b = rng.standard_normal((2, 20, 9)).astype("f2"), rng.standard_normal((2, 9, 33)).astype("f2")

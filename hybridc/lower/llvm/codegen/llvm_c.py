@@ -123,7 +123,7 @@ class LLVMModule:
             raise RuntimeError(f"LLVM finds this invalid: {found}")
 
 
-class Machine:
+class TargetMachine:
     """A target machine, for one thread at a time; ``level`` is the optimisation level, 0 to 3."""
 
     def __init__(self, name: str, features: str, level: int) -> None:

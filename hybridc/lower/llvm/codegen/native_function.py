@@ -140,9 +140,9 @@ def _found(functions: Sequence[NativeFunction]) -> tuple[dict[str, LoadedCode], 
 # The target machine
 
 
-def machine() -> llvm_c.Machine:
+def machine() -> llvm_c.TargetMachine:
     """This thread's target machine."""
-    return llvm_c.Machine(processor.name(), processor.features_text(), _SPEED_LEVEL)
+    return llvm_c.TargetMachine(processor.name(), processor.features_text(), _SPEED_LEVEL)
 
 
 def target_key() -> str:
@@ -183,7 +183,7 @@ def optimised(ir: str) -> llvm_c.LLVMModule:
     return _optimised(ir, machine())
 
 
-def _optimised(ir: str, target: llvm_c.Machine) -> llvm_c.LLVMModule:
+def _optimised(ir: str, target: llvm_c.TargetMachine) -> llvm_c.LLVMModule:
     module = llvm_c.LLVMModule(ir)
     target.optimise(module)
     return module

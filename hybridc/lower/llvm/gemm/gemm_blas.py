@@ -19,19 +19,18 @@ from xdsl.dialects.builtin import AnyFloat, FloatAttr, IntegerAttr, ModuleOp, Sy
 from xdsl.ir import Attribute, SSAValue
 
 from hybridc.dialects.operator_attribute import DType
+from hybridc.ground.machine import NOMINAL
+from hybridc.ir.costs import grain_of, matmul_time
 from hybridc.ir.product_shape import Loop, Matrices
 from hybridc.lower.llvm.codegen.native_function import NativeFunction
 from hybridc.lower.llvm.gemm import native_blas
 from hybridc.lower.llvm.gemm.gemm_phase import (
-    EFFORT_TO_SHARE,
-    FLOP_NS,
     Arguments,
     Index,
     Walk,
-    effort_of,
     few_forms,
-    grain_of,
     phase,
+    time_of,
 )
 from hybridc.lower.llvm.loops.kernel_phases import KernelPhase
 from hybridc.lower.llvm.loops.loop_builder import array_type
@@ -66,13 +65,15 @@ def blas_phase(given: Matrices, dtype: DType, buffers: tuple[int, ...]) -> Kerne
     if max(given.m, given.n, given.k, a.leading, b.leading, c.leading) > native_blas.LARGEST or given.k == 0:
         return None
     around, over = few_forms(given.around), given.over
-    batches, flops = given.batches, given.flops
+    batches = given.batches
     cut_columns = given.n > given.m
     span = given.n if cut_columns else given.m
     steps = (0, given.b[1], 1) if cut_columns else (given.a[0], 0, given.c[0])
     # A size is a fixed number plus a multiple of the tile's size.
     sizes = (given.m, 0, 0, 1) if cut_columns else (0, 1, given.n, 0)
-    tile = _tile(span, batches, effort_of(given, dtype))
+    # How BLAS adds depends on the tile that it is given.
+    large = time_of(given, dtype, NOMINAL) >= NOMINAL.shared
+    tile = _tile(span, batches, large)
     fixed = (a.order, b.order, *sizes, given.k, a.leading, b.leading, c.leading, *steps, span, tile)
     extent = math.ceil(span / tile) * batches
     numbers = (*fixed, *Walk.values(around), *Walk.values(over))
@@ -86,9 +87,9 @@ def blas_phase(given: Matrices, dtype: DType, buffers: tuple[int, ...]) -> Kerne
         buffers,
         numbers,
         extent=extent,
-        grain=grain_of(extent, effort_of(given, dtype)),
+        grain=grain_of(extent, time_of(given, dtype)),
         scratch=0,
-        work=FLOP_NS * flops,
+        work=matmul_time(given.flops),
         way="blas",
     )
 
@@ -107,9 +108,9 @@ def _operand(sizes: tuple[int, int], strides: tuple[int, int]) -> _Operand | Non
     return None
 
 
-def _tile(span: int, batches: int, effort: int) -> int:
+def _tile(span: int, batches: int, large: bool) -> int:
     """Rows or columns of a tile."""
-    tiles = span // _TILE if batches >= _FEW or effort < EFFORT_TO_SHARE else max(2, span // _TILE)
+    tiles = max(2, span // _TILE) if large and batches < _FEW else span // _TILE
     return math.ceil(span / max(1, tiles) / _BLOCK) * _BLOCK
 
 

@@ -21,31 +21,21 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
 from hybridc.dialects.operator_attribute import DType
+from hybridc.ground.machine import Machine
+from hybridc.ir.costs import matmul_time
 from hybridc.ir.product_shape import Loop, Matrices
 from hybridc.ir.structured import shape_of
 from hybridc.lower.llvm.codegen import processor
 from hybridc.lower.llvm.loops.loop_builder import BYTES, INDEX, LoopBuilder, array_type
 
-# The effort, in multiply-adds of a fast matmul, from which on sharing pays, and that of a chunk:
-# waking a thread costs some hundred thousand.
-EFFORT_TO_SHARE, EFFORT_OF_A_PART = 1_000_000, 200_000
-# Multiply-adds in the time of reading a byte from a far cache.
-EFFORT_OF_A_BYTE = 2
-# Nanoseconds for a multiply-add on one thread.
-FLOP_NS = 0.012
 # Chunks for each thread, if they are large enough: load balance.
 PARTS = 4
 
 
-def effort_of(given: Matrices, dtype: DType) -> int:
-    """The cost of a matmul, in multiply-adds."""
+def time_of(given: Matrices, dtype: DType, computer: Machine | None = None) -> float:
+    """Nanoseconds of a matmul on one thread, on this computer or another."""
     elements = given.m * given.k + given.k * given.n + given.m * given.n
-    return given.flops + EFFORT_OF_A_BYTE * elements * given.batches * dtype.itemsize
-
-
-def grain_of(extent: int, effort: int) -> int:
-    """The grain of a range: all of it, or the least that is worth a thread."""
-    return extent if effort < EFFORT_TO_SHARE else max(1, EFFORT_OF_A_PART * extent // effort)
+    return matmul_time(given.flops, elements * given.batches * dtype.itemsize, computer)
 
 
 @dataclass(frozen=True, eq=False)

@@ -20,10 +20,11 @@ from xdsl.dialects.linalg import ops as linalg
 from xdsl.dialects.utils import FastMathFlag
 from xdsl.ir import Attribute, SSAValue
 
+from hybridc.ir.costs import grain_of, matmul_time
 from hybridc.ir.kernel import number_of
 from hybridc.ir.product_shape import Loop, ProductLoops, body_key
 from hybridc.lower.llvm.codegen.native_function import NativeFunction
-from hybridc.lower.llvm.gemm.gemm_phase import FLOP_NS, Arguments, Index, Walk, grain_of, phase
+from hybridc.lower.llvm.gemm.gemm_phase import Arguments, Index, Walk, phase
 from hybridc.lower.llvm.loops.kernel_phases import KernelPhase
 
 # The cost of an operation relative to one in a register tile.
@@ -68,14 +69,15 @@ def plain_phase(product: ProductLoops, buffers: tuple[int, ...]) -> KernelPhase:
     start = number_of(product.op.operands[-1])
     assert start is not None, "a product begins with a number"
     outer = math.prod(loop.size for loop in plan.outer)
+    time = _SLOW * matmul_time(product.flops)
     return KernelPhase(
         NativeFunction(f"{key} {start}", lambda: _build(product, plan, elements, start)),
         buffers,
         (outer, *Walk.values(plan.outer), *Walk.values([plan.last]), *Walk.values(plan.summed)),
         extent=outer,
-        grain=grain_of(outer, _SLOW * product.flops),
+        grain=grain_of(outer, time),
         scratch=0,
-        work=FLOP_NS * product.flops,
+        work=time,
         way="loops",
     )
 

@@ -23,22 +23,20 @@ from xdsl.dialects.builtin import AnyFloat, ModuleOp, f32, f64, i1
 from xdsl.ir import SSAValue
 
 from hybridc.dialects.operator_attribute import DType
+from hybridc.ir.costs import grain_of, is_shared, matmul_time
 from hybridc.ir.product_shape import COLUMN, Loop, Matrices
 from hybridc.lower.llvm.codegen.native_function import NativeFunction
 from hybridc.lower.llvm.gemm.gemm_phase import (
-    EFFORT_TO_SHARE,
-    FLOP_NS,
     PARTS,
     Arguments,
     Index,
     Registers,
     Vectors,
     Walk,
-    effort_of,
     few_forms,
-    grain_of,
     phase,
     registers,
+    time_of,
 )
 from hybridc.lower.llvm.loops.kernel_phases import KernelPhase
 
@@ -118,7 +116,7 @@ def _fixed(given: Matrices, panels: int) -> tuple[int, ...]:
 def _parts(given: Matrices, form: Form, threads: int) -> int:
     """The number of blocks of rows, each with its own copy of the panel: a multiple of the threads, if possible."""
     units = math.ceil(given.n / form.width) * given.batches
-    if effort_of(given, form.dtype) < EFFORT_TO_SHARE:
+    if not is_shared(time_of(given, form.dtype)):
         return 1
     least = max(_ROWS, min(_ROWS_TO_TURN, given.m * units // threads))
     parts, step = min(PARTS * threads // units, given.m // least), threads // math.gcd(threads, units)
@@ -427,9 +425,9 @@ def row_phase(given: Matrices, dtype: DType, buffers: tuple[int, ...], threads: 
         buffers,
         tuple(map(int, numbers)),
         extent=given.m,
-        grain=_grain(given.m, rows, threads, effort_of(given, dtype)),
+        grain=_grain(given.m, rows, threads, time_of(given, dtype)),
         scratch=elements * dtype.itemsize,
-        work=FLOP_NS * given.flops,
+        work=matmul_time(given.flops),
         way="rows",
     )
 
@@ -448,9 +446,9 @@ def lies_in_panels(given: Matrices, width: int) -> bool:
     return given.n == width and given.b == (width, 1)
 
 
-def _grain(extent: int, rows: int, threads: int, effort: int) -> int:
+def _grain(extent: int, rows: int, threads: int, time: float) -> int:
     """The grain: all rows, or equal parts for the threads, of at least a block each."""
-    if threads == 1 or effort < EFFORT_TO_SHARE:
+    if threads == 1 or not is_shared(time):
         return extent
     parts = threads * max(1, min(PARTS, extent // (threads * rows)))
     return -(-extent // (4 * parts)) * 4
@@ -583,8 +581,8 @@ def column_phase(
     ``once`` is a batch loop of size 1, for matmuls without one.
     """
     groups = math.ceil(given.n / form.width)
-    effort = effort_of(given, form.dtype)
-    if effort >= EFFORT_TO_SHARE:
+    time = time_of(given, form.dtype)
+    if is_shared(time):
         given = given.in_blocks(PARTS * threads // (groups * given.batches), rows)
     around = few_forms(given.around or once)
     numbers = [int(n) for n in fixed(given, groups)]
@@ -601,8 +599,8 @@ def column_phase(
         buffers,
         (*numbers, *Walk.values(around)),
         extent=extent,
-        grain=grain_of(extent, effort),
+        grain=grain_of(extent, time),
         scratch=scratch,
-        work=FLOP_NS * given.flops,
+        work=matmul_time(given.flops),
         way=way,
     )

@@ -10,7 +10,7 @@ import numpy as np
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Block, SSAValue
 
-from hybridc.ir.nest_plan import TILE
+from hybridc.ir.costs import SQUARE
 from hybridc.ir.scalar_builder import signless
 from hybridc.ir.structured import Shape
 from hybridc.lower.llvm.loops.loop_builder import BYTES, INDEX, LoopBuilder, array_type
@@ -53,7 +53,7 @@ class CopyLoops:
         if len(self.sizes) == 1:
             return self.sizes[0]
         *outer, rows, _ = self.sizes
-        return math.prod(outer) * (-(-rows // TILE) if self.tiled else rows)
+        return math.prod(outer) * (-(-rows // SQUARE) if self.tiled else rows)
 
 
 def plan_copy(shape: Shape, strides: Strides) -> CopyLoops:
@@ -61,7 +61,7 @@ def plan_copy(shape: Shape, strides: Strides) -> CopyLoops:
     sizes, source = merged(shape, strides)
     target = tuple(math.prod(sizes[i + 1 :]) for i in range(len(sizes)))
     rank = len(sizes)
-    rows = next((i for i in range(rank - 1) if source[i] == 1 and min(sizes[i], sizes[-1]) >= TILE), None)
+    rows = next((i for i in range(rank - 1) if source[i] == 1 and min(sizes[i], sizes[-1]) >= SQUARE), None)
     if rows is None:
         return CopyLoops(sizes, source, target, False)
     order = [*(i for i in range(rank - 1) if i != rows), rows, rank - 1]

@@ -18,12 +18,14 @@ from xdsl.ir import Block, Operation, Region, SSAValue
 
 from hybridc.dialects.handwritten import ArraySpec, LoopKernel
 from hybridc.errors import CustomOpError
+from hybridc.ground.machine import machine
 from hybridc.ground.nesting import as_list
 from hybridc.ground.version import __version__
+from hybridc.ir.costs import copy_time, sharing
 from hybridc.ir.scalar_builder import DType, Element, ScalarBuilder, number_attribute, signless
 from hybridc.ir.structured import Shape
 from hybridc.lower.llvm.codegen.native_function import NativeFunction
-from hybridc.lower.llvm.loops.kernel_phases import BYTE_NS, FUNCTION_NS, KernelPhase, sharing
+from hybridc.lower.llvm.loops.kernel_phases import KernelPhase
 from hybridc.lower.llvm.loops.loop_builder import BYTES, INDEX, array_type
 from hybridc.lower.llvm.loops.loop_functions import phase_module
 
@@ -144,7 +146,8 @@ def loop_kernel_phase(kernel: LoopKernel, arrays: Sequence[ArraySpec], threads: 
     specs = tuple((None if kernel.flat else a.shape, a.dtype) for a in arrays)
     bytes_moved = sum(a.size * a.dtype.itemsize for a in arrays)
     elements = sum(a.size for a in arrays)
-    work = bytes_moved * BYTE_NS + elements * FUNCTION_NS if kernel.work is None else kernel.work
+    guess = copy_time(bytes_moved) + elements * machine().costs.function
+    work = guess if kernel.work is None else kernel.work
     grain, least = sharing(work, kernel.extent, setup=kernel.setup)
     if kernel.setup:
         grain = max(grain, math.ceil(kernel.extent / (RANGES * threads)))

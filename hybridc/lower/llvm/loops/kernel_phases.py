@@ -14,12 +14,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from xdsl.dialects import arith
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from hybridc.dialects.mlir.hybrid_rt import aligned
 from hybridc.ground.cached import cached_property
+from hybridc.ground.machine import machine
 from hybridc.ground.version import __version__
+from hybridc.ir.costs import copy_time, element_times, sharing
 from hybridc.ir.kernel import Kernel, Nest, Stage, number_of
 from hybridc.ir.native_plan import Position
 from hybridc.ir.nest_plan import NestPlan, inplace_pairs, nests_of, plan_nest, read_elsewhere, scratch_bytes
@@ -32,18 +33,10 @@ from hybridc.lower.llvm.loops.loop_functions import combine_parts, fill_number
 from hybridc.lower.llvm.loops.tiles_to_loops import BLOCK, LoopEmitter
 from hybridc.transforms.kernels.schedule_kernels import NestMemory, schedule
 
-# Work from which on a region is shared, and the least chunk of a thread, in nanoseconds on one thread: a
-# spinning thread begins after half a microsecond, a sleeping one after five.
-SHARED_NS, GRAIN_NS = 12_000.0, 2_000.0
-# Nanoseconds per element: of a vectorised operation, of a slow one, of a call of a function, of a byte moved.
-SIMPLE_NS, SLOW_NS, FUNCTION_NS, BYTE_NS = 0.06, 0.3, 0.8, 0.05
-FAR = 8  # times as long, if elements are not contiguous
 # Chunks of a column reduction: at most so many, or more of so many points each, as long sums lose precision; or
 # as many as take so many bytes, but at least some; with so many points, if there are enough, that the setup and
 # the combination of a chunk do not count.
 PIECES, LONG, PIECES_BYTES, FEWEST, POINTS = 64, 512, 1 << 20, 8, 16
-
-_SLOW = (arith.DivfOp, arith.RemSIOp, arith.RemUIOp)
 
 
 @dataclass(frozen=True)
@@ -94,16 +87,6 @@ class GridPhase:
     scratch: int = 0
     work: float = 0.0
     least: int = 0
-
-
-def sharing(work: float, extent: int, multiple: int = 1, setup: float = 0.0) -> tuple[int, int]:
-    """The grain of a region of so many nanoseconds, and the least iterations that threads share.
-
-    ``setup`` is the cost of each range of iterations, however short.
-    """
-    each = max(work, 1e-3) / max(1, extent)
-    grain = math.ceil((GRAIN_NS + setup) / each)
-    return -(-grain // multiple) * multiple, math.ceil((SHARED_NS + setup) / each)
 
 
 @dataclass
@@ -284,7 +267,7 @@ class _NestFunctions:
         self._used = (*used, *locals_)
         self._dynamic = sorted(plan.dynamic)
         self._anywhere = [v for s in plan.stage_of.values() for v in s.anywhere]
-        self._costs = stage_costs(plan)
+        self._times = element_times(plan.stage_of.values(), plan.stage_of)
         self._made: dict[Any, NativeFunction] = {}
 
     def at(self, plan: NestPlan, extent: int, piece: int, strides: Mapping[SSAValue, Strides]) -> KernelPhase:
@@ -292,7 +275,7 @@ class _NestFunctions:
         numbers = [plan.sizes[a] for a in self._dynamic]
         numbers += [n for v in self._buffers.strided for n in strides[v]]
         numbers += [piece] if self.parts else []
-        work = nest_work(plan, self._costs)
+        work = _work(plan, self._times)
         grain, least = sharing(work, extent, 64 if plan.shared and not self.parts else 1)
         scratch = sum(-(-scratch_bytes(plan, v) // 64) * 64 for v in plan.kept)
         return KernelPhase(self._function(plan), self._used, tuple(numbers), extent, grain, scratch, work, least)
@@ -330,7 +313,7 @@ def combine_function(stage: Stage) -> NativeFunction:
 def combine_phase(stage: Stage, function: NativeFunction, buffers: tuple[int, int], count: int) -> KernelPhase:
     """The region that combines ``count`` partial results of a reduction."""
     size = math.prod(shape_of(stage.result))
-    work = size * count * SIMPLE_NS
+    work = size * count * machine().costs.operation
     grain, least = sharing(work, size, 64)
     levels = max(0, count - 1).bit_length()
     return KernelPhase(function, buffers, (count, levels, size), size, grain, 0, work, least)
@@ -339,7 +322,7 @@ def combine_phase(stage: Stage, function: NativeFunction, buffers: tuple[int, in
 def fill_phase(dtype: np.dtype[Any], size: int, number: Any, target: int) -> KernelPhase:
     """The region that fills a contiguous array with a constant."""
     function = NativeFunction(_hash("fill", dtype.name, repr(number)), lambda: fill_number(dtype, number))
-    work = size * dtype.itemsize * BYTE_NS
+    work = copy_time(size * dtype.itemsize)
     grain, least = sharing(work, size, 64)
     return KernelPhase(function, (target,), (), size, grain, 0, work, least)
 
@@ -350,7 +333,7 @@ def copy_phase(dtype: np.dtype[Any], shape: Shape, strides: Strides, source: int
     rank, contiguous = len(plan.sizes), plan.source[-1] == 1
     key = _hash("copy", dtype.name, rank, contiguous, plan.tiled)
     function = NativeFunction(key, lambda: copy_module(dtype, rank, contiguous, plan.tiled))
-    work = BYTE_NS * dtype.itemsize * (1 if contiguous else FAR) * math.prod(shape)
+    work = copy_time(math.prod(shape) * dtype.itemsize, not contiguous)
     grain, least = sharing(work, plan.range)
     return KernelPhase(
         function, (source, target), (*plan.sizes, *plan.source, *plan.target), plan.range, grain, 0, work, least
@@ -361,28 +344,9 @@ def _bytes(value: SSAValue) -> int:
     return math.prod(shape_of(value)) * dtype_of(value).itemsize
 
 
-# --- cost -------------------------------------------------------------------------------------------------
-
-
-def stage_costs(plan: NestPlan) -> list[tuple[set[int], float]]:
-    """For each linalg op its axes, and the nanoseconds per element."""
-    found: list[tuple[set[int], float]] = []
-    for stage in plan.stage_of.values():
-        bytes_ = sum(dtype_of(r.value).itemsize for r in stage.reads if r.value not in plan.stage_of)
-        bytes_ += sum(dtype_of(v).itemsize for v in stage.anywhere)
-        found.append(({*stage.axes, *stage.reduced}, sum(map(_cost, stage.steps)) + bytes_ * BYTE_NS))
-    return found
-
-
-def nest_work(plan: NestPlan, costs: Iterable[tuple[set[int], float]]) -> float:
+def _work(plan: NestPlan, times: Iterable[tuple[set[int], float]]) -> float:
     """An estimate of a loop nest's time on one thread, in nanoseconds."""
-    return sum((math.prod([plan.nest.domain[a] for a in axes]) * cost for axes, cost in costs), 0.0)
-
-
-def _cost(op: Operation) -> float:
-    if op.name.startswith("math."):
-        return FUNCTION_NS
-    return SLOW_NS if isinstance(op, _SLOW) else SIMPLE_NS
+    return sum((math.prod([plan.nest.domain[a] for a in axes]) * time for axes, time in times), 0.0)
 
 
 # --- keys -------------------------------------------------------------------------------------------------

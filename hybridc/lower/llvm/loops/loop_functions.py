@@ -10,8 +10,8 @@ from xdsl.dialects.builtin import FunctionType, ModuleOp, UnitAttr
 from xdsl.dialects.utils import FastMathFlag
 from xdsl.ir import Block, Region, SSAValue
 
+from hybridc.ir.costs import SQUARE
 from hybridc.ir.kernel import Stage, number_of
-from hybridc.ir.nest_plan import TILE
 from hybridc.ir.scalar_builder import number_attribute, signless
 from hybridc.ir.structured import dtype_of
 from hybridc.lower.llvm.loops.loop_builder import BYTES, INDEX, LoopBuilder, array_type
@@ -48,17 +48,17 @@ def combine(build: LoopBuilder, stage: Stage, a: SSAValue, b: SSAValue) -> SSAVa
 
 def first_and_last(b: LoopBuilder, point: SSAValue, size: SSAValue) -> tuple[SSAValue, SSAValue, SSAValue]:
     """For a range that counts tiles along an axis: the index of the outer axes, and the tile's first and last row."""
-    count, _ = b.split(b.plus(size, b.index(TILE - 1)), b.index(TILE))
+    count, _ = b.split(b.plus(size, b.index(SQUARE - 1)), b.index(SQUARE))
     rest, tile = b.split(point, count)
-    first = b.times(tile, b.index(TILE))
-    return rest, first, b.least(b.plus(first, b.index(TILE)), size)
+    first = b.times(tile, b.index(SQUARE))
+    return rest, first, b.least(b.plus(first, b.index(SQUARE)), size)
 
 
 def walk_tile(
     b: LoopBuilder, first: SSAValue, last: SSAValue, columns: SSAValue, element: Callable[[SSAValue, SSAValue], None]
 ) -> None:
     """Rows from ``first`` to ``last``, all columns, in tiles: ``element`` gets the indices of each element."""
-    whole = b.times(b.split(columns, b.index(TILE))[0], b.index(TILE))
+    whole = b.times(b.split(columns, b.index(SQUARE))[0], b.index(SQUARE))
 
     def rows(start: SSAValue | None) -> None:
         def row(index: SSAValue, _: list[SSAValue]) -> list[SSAValue]:
@@ -66,7 +66,7 @@ def walk_tile(
                 element(index, at if start is None else b.plus(start, at))
                 return []
 
-            low, high = (whole, columns) if start is None else (b.index(0), b.index(TILE))
+            low, high = (whole, columns) if start is None else (b.index(0), b.index(SQUARE))
             return b.loop(low, high, b.index(1), column)
 
         b.loop(first, last, b.index(1), row)
@@ -75,7 +75,7 @@ def walk_tile(
         rows(start)
         return []
 
-    b.loop(b.index(0), whole, b.index(TILE), tile)
+    b.loop(b.index(0), whole, b.index(SQUARE), tile)
     rows(None)
 
 

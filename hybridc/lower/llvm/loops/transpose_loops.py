@@ -15,13 +15,14 @@ from xdsl.dialects.linalg import ops as linalg
 from xdsl.ir import SSAValue
 
 from hybridc.dialects.operator_attribute import DType
+from hybridc.ir.costs import copy_time, sharing
 from hybridc.ir.kernel import Kernel, Stage
 from hybridc.ir.product_shape import Loop
 from hybridc.ir.strides import row_major
 from hybridc.ir.structured import dtype_of, shape_of
 from hybridc.lower.llvm.codegen.native_function import NativeFunction
 from hybridc.lower.llvm.gemm.gemm_phase import Arguments, Index, Registers, Vectors, Walk, few_forms, phase, registers
-from hybridc.lower.llvm.loops.kernel_phases import BYTE_NS, KernelPhase, sharing
+from hybridc.lower.llvm.loops.kernel_phases import KernelPhase
 
 # The most squares of a strip.
 _SQUARES = 16
@@ -51,7 +52,7 @@ def transpose_phase(kernel: Kernel) -> KernelPhase | None:
     squares = size[along] // lanes
     strip = lanes * max(n for n in range(1, _SQUARES + 1) if squares % n == 0)
     extent = math.prod(loop.size for loop in around) * size[along] // strip
-    work = 2 * BYTE_NS * math.prod(size.values()) * dtype.itemsize
+    work = copy_time(2 * math.prod(size.values()) * dtype.itemsize)
     grain, least = sharing(work, extent)
     numbers = (strip, size[along] // strip, size[down], source[down], target[along], *Walk.values(around))
     function = NativeFunction(f"transpose {dtype.name} {vectors} {len(around)}", lambda: _build(dtype, vectors, around))

@@ -6,13 +6,13 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from hybridc.ground.machine import GPU
 from hybridc.ir.attention.attention_kernel import Attention
 from hybridc.ir.structured import dtype_of
-from hybridc.lower.triton.products.product_configs import SHARED
 from hybridc.transforms.kernels.tile_machine import power_of_two
 
-# The least size of a block that is multiplied, and the programs that keep a large GPU busy.
-_LEAST, _PROGRAMS = 16, 132
+# The least size of a block that tensor cores multiply.
+_LEAST = 16
 
 
 @dataclass(frozen=True)
@@ -75,9 +75,9 @@ def choice(
         return ()
     m, n = attention.extent(attention.rows), attention.extent(attention.keys)
     found = [AttentionTile(min(t.rows, padded(m)), min(t.keys, padded(n)), t.warps, t.stages) for t in fitting[0]]
-    found = [t for t in found if shared_bytes(attention, t, by_rows) <= SHARED] or found[-1:]
+    found = [t for t in found if shared_bytes(attention, t, by_rows) <= GPU.shared] or found[-1:]
     programs = {t: attention.extent(attention.batch) * math.ceil(m / t.rows if by_rows else n / t.keys) for t in found}
-    order = sorted(programs, key=lambda t: -min(_PROGRAMS, programs[t]))
+    order = sorted(programs, key=lambda t: -min(GPU.multiprocessors, programs[t]))
     first, whole_rows = order[0], attention.softmax is not None  # rows of an attention are masked in the end only
     fits = [t for t in order if n % first.keys or not n % t.keys]
     return [t for t in fits if whole_rows or m % first.rows or not m % t.rows][:4]

@@ -2,7 +2,7 @@
 
 A program computes a block of ``m`` x ``n`` elements in steps of ``k`` terms. Its time is that of the slowest of
 multiplying, reading both operands, and waiting for what is read, which stages and other programs on the same
-multiprocessor hide. The figures are those of a large card of 2022; what they have to get right is the order.
+multiprocessor hide, by the figures of :mod:`hybridc.ground.machine`.
 """
 
 from __future__ import annotations
@@ -12,22 +12,13 @@ import math
 from dataclasses import dataclass, replace
 
 from hybridc.dialects.operator_attribute import DType
+from hybridc.ground.machine import GPU
 from hybridc.transforms.kernels.tile_machine import power_of_two
 
-PROCESSORS = 132
-# Bytes that a multiprocessor reads in a nanosecond, nanoseconds until it has the first of them, and those of a kernel.
-READ, LATENCY, LAUNCH = 64.0, 700.0, 3000.0
-# Bytes a nanosecond of the whole card, for partial sums that are written and read again.
-MEMORY = 3000.0
-# Operations in a nanosecond of one multiprocessor, by the bytes of what it multiplies.
-SPEED = {2: 7000.0, 4: 450.0, 8: 450.0}
-TENSOR_SPEED = 3000.0  # of single precision, where rounding to fewer bits is allowed
 # Elements of a block that keep a multiprocessor's units busy; smaller tile read more for each product.
 FULL = {2: 128 * 128, 4: 128 * 128, 8: 64 * 64}
 MOST, PARTS = 4, (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64)
 NARROW_TERMS = 32
-# Bytes for operands that are on their way: those of a large card; and those that one of the ways makes do with.
-SHARED, LEAST_SHARED = 160 * 1024, 64 * 1024
 
 
 @dataclass(frozen=True)
@@ -111,10 +102,10 @@ def choose(
     size = dtype.itemsize
     costs: list[tuple[float, int, int]] = []
     tensor = tensor and size == 4
-    speed = TENSOR_SPEED if tensor else SPEED[size]
+    speed = GPU.tensor_flops if tensor else GPU.flops[size]
     most = min(NARROW_TERMS if narrow else 128, max(LEAST_TERMS[size], power_of_two(k)))
     candidates = [replace(t, k=min(t.k, most)) for t in (TENSOR_SINGLE if tensor else CANDIDATES[size])]
-    candidates = [t for t in candidates if t.shared(size) <= SHARED]
+    candidates = [t for t in candidates if t.shared(size) <= GPU.shared]
     for (i, tile), parts in itertools.product(enumerate(candidates), PARTS):
         if parts == 1 or _may_part(tile, parts, m, n, k, batches):
             costs.append((_time(tile, parts, (m, n, k, batches), size, speed), parts, i))
@@ -132,7 +123,7 @@ def choose_vector(n: int, k: int, batches: int, along: bool) -> tuple[list[Produ
     sizes = [(16, 256), (4, 512), (8, 512), (1, 2048)] if along else [(32, 64), (64, 32), (128, 16), (16, 128)]
     fitting = {(min(power_of_two(n), b), min(max(16, power_of_two(k)), t)): None for b, t in sizes}
     programs = math.ceil(n / 32) * batches
-    most = min(k // 1024, PROCESSORS // programs)
+    most = min(k // 1024, GPU.multiprocessors // programs)
     return [ProductTile(1, b, t, 4, 3, 1) for b, t in fitting], max((p for p in PARTS if p <= most), default=1)
 
 
@@ -145,7 +136,7 @@ def choose_sum(m: int, n: int) -> ProductTile:
 def _may_part(tile: ProductTile, parts: int, m: int, n: int, k: int, batches: int) -> bool:
     """Whether cutting the terms is worth a look: few programs, and several steps left to each."""
     programs = math.ceil(m / tile.m) * math.ceil(n / tile.n) * batches
-    return programs < 2 * PROCESSORS and k >= 4 * parts * tile.k
+    return programs < 2 * GPU.multiprocessors and k >= 4 * parts * tile.k
 
 
 def _time(tile: ProductTile, parts: int, sizes: tuple[int, int, int, int], size: int, speed: float) -> float:
@@ -156,21 +147,21 @@ def _time(tile: ProductTile, parts: int, sizes: tuple[int, int, int, int], size:
     area = tile.m * tile.n
     busy = min(1.0, math.sqrt(area / FULL[size]))
     multiply = 2 * area * tile.k / (speed * busy)
-    read = (tile.m + tile.n) * tile.k * size / READ
-    beside = min(math.ceil(programs / PROCESSORS), 2048 // (32 * tile.warps), 4)
-    wait = LATENCY / (tile.stages - 1) / beside
-    rounds = math.ceil(programs / PROCESSORS)
+    read = (tile.m + tile.n) * tile.k * size / GPU.read
+    beside = min(math.ceil(programs / GPU.multiprocessors), GPU.threads // (GPU.warp * tile.warps), 4)
+    wait = GPU.latency / (tile.stages - 1) / beside
+    rounds = math.ceil(programs / GPU.multiprocessors)
     # What is hidden is not hidden entirely: of ways that only wait, the one with the least to do is the fastest.
     step = max(multiply, read, wait) + (multiply + read + wait) / 10
-    time = rounds * (steps * step + LATENCY / beside)
+    time = rounds * (steps * step + GPU.latency / beside)
     if parts > 1:
-        time += LAUNCH + 8 * parts * m * n * batches / MEMORY
+        time += GPU.launch + 8 * parts * m * n * batches / GPU.memory
     return time
 
 
 def _for_any_card(order: list[ProductTile], size: int) -> list[ProductTile]:
     """The first of some ways, one of which is for cards with little shared memory."""
-    small = [t for t in order if t.shared(size) <= LEAST_SHARED]
+    small = [t for t in order if t.shared(size) <= GPU.least_shared]
     chosen = order[:MOST]
     return chosen if not small or small[0] in chosen else [*order[: MOST - 1], small[0]]
 

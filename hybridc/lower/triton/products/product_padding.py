@@ -9,9 +9,9 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
+from hybridc.ground.machine import GPU
 from hybridc.ir.strides import row_major
 from hybridc.ir.structured import Shape, dtype_of, shape_of
-from hybridc.lower.triton.products.product_configs import LAUNCH, MEMORY, PROCESSORS, SPEED
 from hybridc.lower.triton.products.product_loops import FusedProduct, ProductOperand
 from hybridc.lower.triton.products.product_source import along
 from hybridc.lower.triton.source_writer import SourceWriter
@@ -57,8 +57,8 @@ def _pays(product: FusedProduct, operand: ProductOperand) -> bool:
     """Whether a copy takes less time than narrow accesses cost."""
     if not is_narrow(product, operand) or product.plan.merged.get(_last(operand)) in product.batch:
         return False
-    lost = COST * 2 * product.outputs * product.k / (PROCESSORS * SPEED[HALF])
-    return lost > LAUNCH + 2 * dtype_of(operand.value).itemsize * math.prod(shape_of(operand.value)) / MEMORY
+    lost = COST * 2 * product.outputs * product.k / (GPU.multiprocessors * GPU.flops[HALF])
+    return lost > GPU.launch + 2 * dtype_of(operand.value).itemsize * math.prod(shape_of(operand.value)) / GPU.memory
 
 
 def _last(operand: ProductOperand) -> int:

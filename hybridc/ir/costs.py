@@ -1,0 +1,86 @@
+"""The cost model: what loops and matmuls take, and the decisions that follow from it.
+
+The thresholds at the top may change digits of results, so they follow from the nominal machine. The functions below
+estimate times on the machine that was measured, by which threads share parallel regions; results do not depend on it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from typing import Any
+
+from xdsl.dialects import arith
+from xdsl.ir import Operation
+
+from hybridc.ground.machine import NOMINAL, Machine, machine
+from hybridc.ir.kernel import Stage
+from hybridc.ir.structured import dtype_of
+
+_SINGLE = 4  # bytes of an element in single precision, for which thresholds are
+
+# Operations that take no longer than to read an element: so many are rather computed twice than their result kept.
+RECOMPUTED = int(_SINGLE * NOMINAL.costs.byte / NOMINAL.costs.operation)
+# Operations that take no longer than to write an element and to read it again: a backward rather computes these.
+REMATERIALIZED = int(2 * _SINGLE * NOMINAL.costs.byte / NOMINAL.costs.operation)
+# Elements along both axes of a square tile whose rows follow memory in one array, and columns in another: two tiles of
+# double precision fill half of the first cache. With shorter rows, stores to lines that are a page apart are waited for
+# (2048 x 2048: 16x8 12.9 ms, 32x32 2.7 ms, 64x64 3.5 ms).
+SQUARE = math.isqrt(NOMINAL.first // 2 // (2 * 8))
+# Elements of an iteration space that is walked as one tile: an array of them fills the second cache.
+ONE_TILE = NOMINAL.second // _SINGLE
+# How many times as long an element takes that does not follow the one before in memory: a part of its line, of which
+# half is used by the rows beside it.
+STRIDED = NOMINAL.line // _SINGLE // 2
+
+_DIVISIONS = (arith.DivfOp, arith.RemSIOp, arith.RemUIOp)
+
+
+def operation_time(op: Operation) -> float:
+    """Nanoseconds of an operation for each element."""
+    costs = machine().costs
+    if op.name.startswith("math."):
+        return costs.function
+    return costs.division if isinstance(op, _DIVISIONS) else costs.operation
+
+
+def element_times(stages: Iterable[Stage], inside: Iterable[Any]) -> list[tuple[set[int], float]]:
+    """For each linalg op its axes, and the nanoseconds of an element; values ``inside`` the loops are in registers."""
+    byte, near = machine().costs.byte, {*inside}
+    found: list[tuple[set[int], float]] = []
+    for stage in stages:
+        read = sum(dtype_of(r.value).itemsize for r in stage.reads if r.value not in near)
+        read += sum(dtype_of(v).itemsize for v in stage.anywhere)
+        found.append(({*stage.axes, *stage.reduced}, sum(map(operation_time, stage.steps)) + read * byte))
+    return found
+
+
+def copy_time(bytes_: int, strided: bool = False) -> float:
+    """Nanoseconds to read so many bytes, or to write them."""
+    return bytes_ * machine().costs.byte * (STRIDED if strided else 1)
+
+
+def matmul_time(flops: int, bytes_: int = 0, computer: Machine | None = None) -> float:
+    """Nanoseconds of matmuls with so many flops, whose arrays have so many bytes."""
+    costs = (computer or machine()).costs
+    return flops * costs.flop + bytes_ * costs.far_byte
+
+
+def is_shared(work: float) -> bool:
+    """Whether it pays that threads share what takes so many nanoseconds."""
+    return work >= machine().shared
+
+
+def grain_of(extent: int, work: float) -> int:
+    """How much of a range a thread takes at a time: all of it, or as much as is worth a thread's while."""
+    return max(1, int(machine().grain * extent / work)) if is_shared(work) else extent
+
+
+def sharing(work: float, extent: int, multiple: int = 1, setup: float = 0.0) -> tuple[int, int]:
+    """The grain of a parallel region that takes so many nanoseconds, and the least iterations that threads share.
+
+    ``setup`` is what each range of iterations takes however short it is.
+    """
+    each = max(work, 1e-3) / max(1, extent)
+    grain = math.ceil((machine().grain + setup) / each)
+    return -(-grain // multiple) * multiple, math.ceil((machine().shared + setup) / each)
