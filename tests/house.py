@@ -93,6 +93,10 @@ MODULES_OF_MXNET = {"__init__.py", "__main__.py", "op.py", "random.py"}
 # Folders whose names are MXNet's, or whose files have one idea each that nothing groups better.
 MOST_FILES = {"hybridc": 22, "hybridc.ground": 17, "hybridc.ir": 21, "hybridc.dialects": 17}
 
+# Modules of nothing but figures, which their docstrings explain; and how many numbers elsewhere no comment explains:
+# lower it, never raise it.
+EXPLAINED = {"hybridc.ground.machine", "hybridc.ir.costs", "hybridc.lower.mathlib.coefficients"}
+UNEXPLAINED = 45
 
 _IMPORTER = "importlib.import_module"
 
@@ -242,6 +246,43 @@ def files(known: Mapping[str, Path]) -> dict[str, list[Path]]:
     return found
 
 
+def constants(known: Mapping[str, Path]) -> list[tuple[str, bool]]:
+    """The numbers that modules name, where they stand, and whether a comment there says why they have their values.
+
+    A comment is on the same lines, or above the first of several that follow each other. Figures of machines, the cost
+    model, and coefficients of polynomials are not counted: their modules say where they are from.
+    """
+    found: list[tuple[str, bool]] = []
+    for module, path in known.items():
+        if module in EXPLAINED:
+            continue
+        text = path.read_text()
+        lines, end, headed = text.splitlines(), 0, False
+        for node in ast.parse(text).body:
+            if not isinstance(node, ast.Assign | ast.AnnAssign) or not _is_number(node.value):
+                continue
+            headed = lines[node.lineno - 2].startswith("#") or (headed and end == node.lineno - 1)
+            end = node.end_lineno or node.lineno
+            beside = any("#" in line for line in lines[node.lineno - 1 : end])
+            found.append((f"{module}, line {node.lineno}: {lines[node.lineno - 1]}", headed or beside))
+    return found
+
+
+def _is_number(node: ast.expr | None) -> bool:
+    """Whether a value is made of numbers alone."""
+    match node:
+        case ast.Constant(value=value):
+            return isinstance(value, int | float) and not isinstance(value, bool)
+        case ast.Tuple(elts=parts) | ast.Dict(values=parts):
+            return bool(parts) and all(map(_is_number, parts))
+        case ast.BinOp(left=left, right=right):
+            return _is_number(left) and _is_number(right)
+        case ast.UnaryOp(operand=operand):
+            return _is_number(operand)
+        case _:
+            return False
+
+
 def folders(known: Mapping[str, Path]) -> dict[str, int]:
     """How many files each folder has."""
     return Counter(".".join(path.relative_to(PACKAGE.parent).parent.parts) for path in known.values())
@@ -266,6 +307,8 @@ def main() -> None:
         "largest circle": max(map(len, circles(found)), default=0),
         "names of two or more classes": sum(len(w) > 1 for w in classes(known).values()),
         "names of two or more files": sum(len(paths) > 1 for paths in files(known).values()),
+        "numbers that modules name": len(constants(known)),
+        "those without a comment": sum(not explained for _, explained in constants(known)),
     }
     for title, number in rows.items():
         print(f"{title:34} {number:7}")

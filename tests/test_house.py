@@ -49,3 +49,8 @@ def test_a_folder_has_about_a_dozen_files():
     sizes = house.folders(house.modules())
     wrong = {name: n for name, n in sizes.items() if n > house.MOST_FILES.get(name, 16)}
     assert not wrong, f"make a folder of what belongs together: {wrong}"
+
+
+def test_numbers_say_why_they_have_their_values():
+    wrong = [where for where, explained in house.constants(house.modules()) if not explained]
+    assert len(wrong) <= house.UNEXPLAINED, "say why, or take it from the cost model:\n" + "\n".join(wrong)
